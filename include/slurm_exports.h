@@ -1,0 +1,50 @@
+/*
+ * What slurmctld and libslurmfull export and no installed header declares.
+ * Each declaration was compared with Slurm's sources from 22.05 to 26.05 (the file named is where Slurm declares it)
+ * and is looked up in the daemons of each tested release by tests/abi. Nothing else in the project declares C.
+ */
+#ifndef GPUSHARE_SLURM_EXPORTS_H
+#define GPUSHARE_SLURM_EXPORTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* src/common/xmalloc.h, xstring.h: memory that Slurm frees must come from Slurm's allocator, and the reverse */
+void *slurm_xcalloc(size_t count, size_t size, bool clear, bool try_only, const char *file, int line,
+		    const char *func);
+void slurm_xfree(void **item);
+char *slurm_xstrdup(const char *str);
+
+/* src/common/read_config.h: the configuration as the daemon has it; .slurm_conf is the path of slurm.conf */
+extern slurm_conf_t slurm_conf;
+
+/* src/common/assoc_mgr.h: the daemon's cache of the accounting database. Lock levels: 0 none, 1 read, 2 write */
+typedef struct {
+	int assoc;
+	int file;
+	int qos;
+	int res;
+	int tres;
+	int user;
+	int wckey;
+} assoc_mgr_lock_t;
+
+void assoc_mgr_lock(assoc_mgr_lock_t *locks);
+void assoc_mgr_unlock(assoc_mgr_lock_t *locks);
+int assoc_mgr_fill_in_assoc(void *db_conn, slurmdb_assoc_rec_t *assoc, int enforce,
+			    slurmdb_assoc_rec_t **assoc_pptr, bool locked);
+int assoc_mgr_fill_in_qos(void *db_conn, slurmdb_qos_rec_t *qos, int enforce, slurmdb_qos_rec_t **qos_pptr,
+			  bool locked);
+void assoc_mgr_get_default_qos_info(slurmdb_assoc_rec_t *assoc_ptr, slurmdb_qos_rec_t *qos);
+
+/* src/common/assoc_mgr.h: names ("gres/gpu:a40") in the order of the *_ctld limit arrays; read under the tres lock */
+extern char **assoc_mgr_tres_name_array;
+extern uint32_t g_tres_count;
+
+/* src/slurmctld/slurmctld.h: exported by slurmctld only, so a SPANK plugin must not use them */
+extern void *acct_db_conn;
+extern uint16_t accounting_enforce;
+extern char *default_part_name;
+
+#endif

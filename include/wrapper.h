@@ -1,0 +1,7 @@
+/* Everything that bindgen reads for slurm-sys. */
+#include <slurm/slurm_version.h>	/* SLURM_VERSION_NUMBER: the release that plugins must match */
+#include <slurm/slurm.h>		/* job_desc_msg_t, slurm_conf_t, NO_VAL and its kin */
+#include <slurm/slurm_errno.h>		/* ESLURM_*: what job_submit returns to the user */
+#include <slurm/slurmdb.h>		/* QOS, association and TRES records of the accounting cache */
+#include <slurm/spank.h>		/* SPANK hooks' handle and items; slurm_info() and its kin */
+#include "slurm_exports.h"		/* what the daemons export and no installed header declares */

@@ -1,0 +1,24 @@
+//! What the daemon says of itself: its configuration's place and the request grammar of its release.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use gpushare::grammar::Spelling;
+
+use crate::text;
+
+/// How this release spells a GRES request; it changed with 23.11 (src/common/gres.c, slurm_protocol_defs.c).
+pub const SPELLING: Spelling = if cfg!(slurm_23_11) { Spelling::Slash } else { Spelling::Colon };
+
+/// The path of the slurm.conf that the daemon runs on; `None` where it has none.
+#[must_use]
+pub fn slurm_conf() -> Option<PathBuf> {
+    let configuration = &raw const slurm_sys::slurm_conf;
+    // SAFETY: the daemon's own global, filled before it loads plugins (src/common/read_config.c). On 22.05 a
+    // reconfiguration may replace the string, but job_submit's init() runs inside that same reconfiguration.
+    let path = unsafe { (*configuration).slurm_conf };
+    // SAFETY: null or a C string that the configuration owns; copied before anyone can change it.
+    let bytes = unsafe { text::bytes(path) }?;
+    (!bytes.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(bytes)))
+}

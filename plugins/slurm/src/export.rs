@@ -1,0 +1,153 @@
+//! The symbols that Slurm looks up in a plugin. Written once here, so that the plugins have no unsafe code and every
+//! exported function has its guard and its fallback on one line.
+
+/// The three data symbols without which no plugin is loaded (src/common/plugin.c). The version is that of the headers.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_identity {
+    ($name:literal, $type:literal) => {
+        #[allow(non_upper_case_globals, missing_docs, reason = "Slurm looks the names up")]
+        mod identity {
+            /// C's `char[]`, NUL included.
+            const fn text<const N: usize>(text: &str) -> [u8; N] {
+                let mut bytes = [0; N];
+                let mut at = 0;
+                while at < text.len() {
+                    bytes[at] = text.as_bytes()[at];
+                    at += 1;
+                }
+                bytes
+            }
+            #[unsafe(no_mangle)]
+            pub static plugin_name: [u8; $name.len() + 1] = text($name);
+            #[unsafe(no_mangle)]
+            pub static plugin_type: [u8; $type.len() + 1] = text($type);
+            #[unsafe(no_mangle)]
+            pub static plugin_version: u32 = $crate::private::SLURM_VERSION_NUMBER;
+        }
+    };
+}
+
+/// Exports a job_submit plugin: `init`, `job_submit` and `job_modify`, for the release of the headers.
+///
+/// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which it takes as fatal.
+/// `submit = f` takes `fn(&mut Submission, u32) -> Answer`: the description and the submitting user.
+#[macro_export]
+macro_rules! export_job_submit {
+    (name = $name:literal, type = $type:literal, init = $init:path, submit = $submit:path $(,)?) => {
+        $crate::export_identity!($name, $type);
+
+        #[allow(missing_docs, reason = "Slurm looks the names up")]
+        mod exports {
+            use std::ffi::{c_char, c_int};
+            use super::*;
+            use $crate::private::job_desc_msg_t;
+            use $crate::submission::{Answer, Submission};
+
+            /// Once, before the first call, in slurmctld as SlurmUser.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn init() -> c_int {
+                $crate::guard::run("init", -1, || if $init() { 0 } else { -1 })
+            }
+
+            /// For every submission, in a thread of slurmctld, under its read locks; from 23.02 several at once.
+            ///
+            /// # Safety
+            /// Called by slurmctld, with a job description and the place of a message.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn job_submit(
+                description: *mut job_desc_msg_t,
+                submitter: u32,
+                message: *mut *mut c_char,
+            ) -> c_int {
+                $crate::guard::run("job_submit", Answer::Failure.code(), || {
+                    // SAFETY: slurmctld's arguments, for the time of this call.
+                    match unsafe { Submission::new(description, message) } {
+                        Some(mut submission) => $submit(&mut submission, submitter).code(),
+                        None => Answer::Failure.code(),
+                    }
+                })
+            }
+        }
+
+        $crate::export_job_modify!();
+    };
+}
+
+/// For every update of a job, under slurmctld's write locks. Updates are not judged yet: accepted as they are.
+/// From 23.02 there is a fourth argument, a place for a message; 22.05 has none to write to.
+#[cfg(slurm_23_02)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_job_modify {
+    () => {
+        #[allow(missing_docs, reason = "Slurm looks the name up")]
+        mod modify {
+            use std::ffi::{c_char, c_int, c_void};
+            use $crate::private::job_desc_msg_t;
+
+            #[unsafe(no_mangle)]
+            pub extern "C" fn job_modify(
+                _: *mut job_desc_msg_t,
+                _: *mut c_void,
+                _: u32,
+                _: *mut *mut c_char,
+            ) -> c_int {
+                $crate::submission::Answer::Accept.code()
+            }
+        }
+    };
+}
+
+/// See the other definition.
+#[cfg(not(slurm_23_02))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_job_modify {
+    () => {
+        #[allow(missing_docs, reason = "Slurm looks the name up")]
+        mod modify {
+            use std::ffi::{c_int, c_void};
+            use $crate::private::job_desc_msg_t;
+
+            #[unsafe(no_mangle)]
+            pub extern "C" fn job_modify(_: *mut job_desc_msg_t, _: *mut c_void, _: u32) -> c_int {
+                $crate::submission::Answer::Accept.code()
+            }
+        }
+    };
+}
+
+/// Exports a SPANK plugin: each `hook = function, on panic = answer` becomes a symbol. A function takes the step and
+/// the arguments of plugstack.conf; outside of slurmstepd it is not called and the hook succeeds.
+#[macro_export]
+macro_rules! export_spank {
+    (name = $name:literal, $($hook:ident = $function:path, on panic = $answer:ident;)+) => {
+        $crate::export_identity!($name, "spank");
+
+        #[allow(missing_docs, reason = "Slurm looks the names up")]
+        mod exports {
+            use std::ffi::{c_char, c_int};
+            use super::*;
+            use $crate::private::spank_t;
+            use $crate::spank::{Answer, Step, arguments};
+
+            $(
+                /// # Safety
+                /// Called by slurmstepd, srun, sbatch or salloc as a SPANK hook.
+                #[unsafe(no_mangle)]
+                pub unsafe extern "C" fn $hook(handle: spank_t, count: c_int, list: *mut *mut c_char) -> c_int {
+                    $crate::guard::run(stringify!($hook), Answer::$answer.code(), || {
+                        // SAFETY: the handle that this hook was called with.
+                        let Some(step) = (unsafe { Step::new(handle) }) else {
+                            return Answer::Success.code();
+                        };
+                        // SAFETY: the arguments that this hook was called with.
+                        let arguments = unsafe { arguments(count, list) };
+                        $function(step, &arguments).code()
+                    })
+                }
+            )+
+        }
+    };
+}

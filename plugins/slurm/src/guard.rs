@@ -1,0 +1,44 @@
+//! The one boundary that no panic crosses: every exported function runs its body through [`run`].
+//!
+//! A panic that left an `extern "C"` function would abort slurmctld or slurmstepd. Here it becomes one line in the log
+//! and the fallback that stands on the function's export line.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+use crate::log;
+
+/// Runs the body of an exported function; on a panic, logs it and gives `fallback`.
+pub fn run<T>(function: &str, fallback: T, body: impl FnOnce() -> T) -> T {
+    silence_default_hook();
+    // A half-done change to our own state is possible after a panic; all of it is either written last or made to fail
+    // closed (see the plugins), so going on is safe.
+    match panic::catch_unwind(AssertUnwindSafe(body)) {
+        Ok(value) => value,
+        Err(payload) => {
+            log::error(format!("gpushare: internal error in {function}: {}", reason(payload.as_ref())));
+            // Dropping a payload runs its own code, which may panic again.
+            std::mem::forget(payload);
+            fallback
+        }
+    }
+}
+
+/// The default hook prints to a daemon's stderr, which is closed or somebody's terminal. The hook belongs to this .so's
+/// own copy of the standard library, so nobody else's is replaced.
+fn silence_default_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        panic::set_hook(Box::new(|info| {
+            if let Some(place) = info.location() {
+                log::error(format!("gpushare: panic at {}:{}", place.file(), place.line()));
+            }
+        }));
+    });
+}
+
+fn reason(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
+}

@@ -1,0 +1,27 @@
+//! The safe layer between gpushare's two plugins and the Slurm daemon that loads them. The plugins themselves forbid
+//! unsafe code; what C needs is here, each piece with its contract.
+//!
+//! - [`export_job_submit!`] and [`export_spank!`]: the symbols that Slurm looks up, each behind [`guard`].
+//! - [`submission`]: a job description, read into a plain [`gpushare::request::Request`] and written back.
+//! - [`accounting`]: the daemon's cache of the accounting database, under its locks.
+//! - [`spank`]: the handle of a SPANK hook. [`verdict_page`]: memory that a step shares with its tasks.
+//! - [`log`]: one line to the daemon's log. [`text`]: C's strings.
+//!
+//! Nothing here starts a thread, changes the process, prints, resolves a name or sends an RPC.
+
+pub mod access;
+pub mod accounting;
+pub mod daemon;
+mod export;
+pub mod guard;
+pub mod log;
+pub mod spank;
+pub mod submission;
+pub mod text;
+pub mod verdict_page;
+
+/// For the export macros only.
+#[doc(hidden)]
+pub mod private {
+    pub use slurm_sys::{SLURM_VERSION_NUMBER, job_desc_msg_t, spank_t};
+}

@@ -1,0 +1,137 @@
+//! The handle of a SPANK hook: which step this is, and its environment.
+
+use std::ffi::{c_char, c_int};
+
+use slurm_sys::spank_t;
+
+use crate::text::{self, c_string};
+
+/// Longest value of a variable that is read.
+const LONGEST: usize = 1024;
+
+/// A step inside slurmstepd, for the time of a hook.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    handle: spank_t,
+}
+
+/// Which kind of step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Holds adopted processes; has no tasks of its own.
+    Extern,
+    /// Any other: batch script, interactive shell or srun.
+    Tasks,
+}
+
+impl Step {
+    /// The step of a hook; `None` outside of slurmstepd (srun and sbatch load the plugin too).
+    ///
+    /// # Safety
+    /// `handle` is what Slurm passed to the hook that is running.
+    #[must_use]
+    #[doc(alias = "spank_remote")]
+    pub unsafe fn new(handle: spank_t) -> Option<Self> {
+        // SAFETY: checks the handle itself and answers -1 for a wrong one (src/common/spank.c).
+        (unsafe { slurm_sys::spank_remote(handle) } == 1).then_some(Step { handle })
+    }
+
+    #[doc(alias = "spank_get_item")]
+    fn number(self, item: slurm_sys::spank_item_t) -> Option<u32> {
+        let mut value: u32 = 0;
+        // SAFETY: the items asked for below are all documented to take a `uint32_t *` (spank.h).
+        let code = unsafe { slurm_sys::spank_get_item(self.handle, item, &raw mut value) };
+        (code == slurm_sys::SPANK_SUCCESS).then_some(value)
+    }
+
+    /// The job's number.
+    #[must_use]
+    pub fn job_id(self) -> Option<u32> {
+        self.number(slurm_sys::S_JOB_ID)
+    }
+
+    /// Tasks of this step on this node.
+    #[must_use]
+    pub fn local_tasks(self) -> u32 {
+        self.number(slurm_sys::S_JOB_LOCAL_TASK_COUNT).unwrap_or(1)
+    }
+
+    /// Which kind of step this is.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        if self.number(slurm_sys::S_JOB_STEPID) == Some(slurm_sys::SLURM_EXTERN_CONT) {
+            Kind::Extern
+        } else {
+            Kind::Tasks
+        }
+    }
+
+    /// A variable of the step's environment, if it is set and of a sensible length.
+    #[must_use]
+    #[doc(alias = "spank_getenv")]
+    pub fn variable(self, name: &str) -> Option<Vec<u8>> {
+        let name = c_string(name);
+        let mut buffer: [c_char; LONGEST] = [0; LONGEST];
+        let length = c_int::try_from(LONGEST).unwrap_or(0);
+        // SAFETY: writes at the most `length` bytes, NUL included, or answers an error (src/common/spank.c).
+        let code =
+            unsafe { slurm_sys::spank_getenv(self.handle, name.as_ptr(), buffer.as_mut_ptr(), length) };
+        if code != slurm_sys::SPANK_SUCCESS {
+            return None;
+        }
+        // SAFETY: ends in NUL after success.
+        unsafe { text::bytes(buffer.as_ptr()) }.map(<[u8]>::to_vec)
+    }
+
+    /// Sets a variable of the step's environment; `false` where Slurm refuses.
+    #[doc(alias = "spank_setenv")]
+    pub fn set_variable(self, name: &str, value: &str) -> bool {
+        let (name, value) = (c_string(name), c_string(value));
+        // SAFETY: two C strings that Slurm copies.
+        let code = unsafe { slurm_sys::spank_setenv(self.handle, name.as_ptr(), value.as_ptr(), 1) };
+        code == slurm_sys::SPANK_SUCCESS
+    }
+}
+
+/// What a hook answers. Any failure is -1: releases up to 24.11 take a positive code for success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Answer {
+    /// Go on.
+    Success,
+    /// Fail the task; from other hooks than `task_init` it would drain the node.
+    Failure,
+}
+
+impl Answer {
+    /// As a hook returns it.
+    #[must_use]
+    pub const fn code(self) -> c_int {
+        match self {
+            Answer::Success => 0,
+            Answer::Failure => -1,
+        }
+    }
+}
+
+/// The arguments of the plugin's line in plugstack.conf.
+///
+/// # Safety
+/// `arguments` is what Slurm passed to the hook that is running: `count` C strings.
+#[must_use]
+pub unsafe fn arguments(count: c_int, arguments: *mut *mut c_char) -> Vec<Vec<u8>> {
+    let count = usize::try_from(count).unwrap_or(0);
+    if arguments.is_null() {
+        return Vec::new();
+    }
+    (0..count)
+        .filter_map(|at| {
+            // SAFETY: at < count.
+            let place = unsafe { arguments.add(at) };
+            // SAFETY: inside the array.
+            let argument: *const c_char = unsafe { *place };
+            // SAFETY: null or a C string for the time of the hook; copied.
+            unsafe { text::bytes(argument) }.map(<[u8]>::to_vec)
+        })
+        .collect()
+}

@@ -1,0 +1,166 @@
+//! spank_gpushare.so, loaded by slurmstepd from plugstack.conf: fences each step of a job with a share to the share's
+//! GPU and tells its programs which GPU that is. In srun, sbatch and salloc, which load it too, it does nothing.
+//!
+//! The hooks, all in slurmstepd, in this order:
+//!
+//! | hook | process, user | here |
+//! |---|---|---|
+//! | `user_init` | slurmstepd, effective user is the job's | read what the job has ([`step`]), set the environment |
+//! | `task_post_fork` | slurmstepd, root; the task waits | after the last task: put the fence up, note the outcome |
+//! | `task_init` | the task, as the job's user, before its program | read the outcome, check every GPU, set the environment |
+//! | `exit` | slurmstepd, root | open the GPU again for the job's other steps |
+//!
+//! The extern step has no tasks: only `task_post_fork` and `exit` run there. A failure never leaves `user_init` or
+//! `task_post_fork` as a return code, because for a batch job slurmd would drain the node; it is noted and `task_init`
+//! fails the task with one line to the user.
+#![forbid(unsafe_code)]
+
+mod step;
+
+use std::sync::{Mutex, PoisonError};
+
+use gpushare::environment;
+use gpushare::fence::{Fault, Fence, v1};
+use gpushare_slurm::spank::{Answer, Kind, Step};
+use gpushare_slurm::verdict_page::Verdict;
+use gpushare_slurm::{access, export_spank, log};
+
+use step::{Share, State};
+
+export_spank! {
+    name = "gpushare",
+    slurm_spank_user_init = user_init, on panic = Success;
+    slurm_spank_task_post_fork = task_post_fork, on panic = Success;
+    slurm_spank_task_init = task_init, on panic = Failure;
+    slurm_spank_exit = exit, on panic = Success;
+}
+
+const STEP_GPUS: &str = "SLURM_STEP_GPUS";
+
+/// What this slurmstepd knows of its step; a forked task has a copy.
+static STATE: Mutex<State> = Mutex::new(State::Unknown);
+
+fn with_state<T>(work: impl FnOnce(&mut State) -> T) -> T {
+    // A poisoned state is one that a panic left behind; its verdict page still says that no fence was put up.
+    work(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn user_init(step: Step, arguments: &[Vec<u8>]) -> Answer {
+    panic_if_asked(step, "user_init");
+    with_state(|state| {
+        *state = State::read(step, arguments);
+        if let State::Share(share) = state {
+            set_environment(step, share);
+        }
+    });
+    Answer::Success
+}
+
+fn task_post_fork(step: Step, arguments: &[Vec<u8>]) -> Answer {
+    panic_if_asked(step, "task_post_fork");
+    with_state(|state| {
+        if step.kind() == Kind::Extern {
+            *state = State::read(step, arguments);
+        }
+        let State::Share(share) = state else { return };
+        share.forked += 1;
+        // Slurm writes rules of its own for each task; ours come after the last.
+        if share.forked < step.local_tasks() && step.kind() == Kind::Tasks {
+            return;
+        }
+        let verdict = match put_up(share) {
+            Ok(()) => Verdict::Up,
+            Err(reason) => {
+                log::error(format!("spank/gpushare: job {}: no fence: {reason}", share.entry.key.id));
+                Verdict::Failed(reason)
+            }
+        };
+        share.page.set(&verdict);
+    });
+    Answer::Success
+}
+
+fn put_up(share: &mut Share) -> Result<(), String> {
+    let cgroup = step::v1_cgroup()?;
+    let result = v1::put_up(&cgroup, &share.fence).map_err(|error| error.to_string());
+    share.cgroup = Some(cgroup);
+    result
+}
+
+fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
+    panic_if_asked(step, "task_init");
+    let outcome = with_state(|state| match state {
+        State::NoShare => Ok(()),
+        State::Unknown => Err("an earlier hook failed; see the node's slurmd log".to_owned()),
+        State::Failed(reason) => Err(reason.clone()),
+        State::Share(share) => {
+            set_environment(step, share);
+            match share.page.get() {
+                Verdict::Up => check(&share.fence),
+                Verdict::None => Err("the fence was not put up; see the node's slurmd log".to_owned()),
+                Verdict::Failed(reason) => Err(reason),
+            }
+        }
+    });
+    match outcome {
+        Ok(()) => Answer::Success,
+        Err(reason) => {
+            log::error(format!("gpushare: this job can't have its share of a GPU here: {reason}"));
+            Answer::Failure
+        }
+    }
+}
+
+/// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
+/// (Slurm writes the job's rules anew), so it is given time.
+fn check(fence: &Fence) -> Result<(), String> {
+    let mut patience = 2000;
+    loop {
+        match fence.fault(access::of) {
+            None => return Ok(()),
+            Some(Fault::Closed(_)) if patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            Some(fault) => return Err(fault.to_string()),
+        }
+    }
+}
+
+/// Lets the job's other steps open the GPU again: if this step started and ended without its fence, Slurm's rules for
+/// the job, which shut the GPU, would stay.
+fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
+    panic_if_asked(step, "exit");
+    with_state(|state| {
+        if let State::Share(share) = state
+            && let Some(cgroup) = &share.cgroup
+            && let Err(error) = v1::open(cgroup, share.fence.open.number)
+        {
+            log::error(format!("spank/gpushare: job {}: {error}", share.entry.key.id));
+        }
+    });
+    Answer::Success
+}
+
+fn set_environment(step: Step, share: &Share) {
+    let mut variables = environment::variables(&share.entry);
+    // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
+    if step.variable(STEP_GPUS).is_some() {
+        variables.push((STEP_GPUS, share.entry.gpu.index.to_string()));
+    }
+    for (name, value) in variables {
+        if !step.set_variable(name, &value) {
+            log::error(format!("spank/gpushare: job {}: {name} could not be set", share.entry.key.id));
+        }
+    }
+}
+
+#[cfg(feature = "panic-for-test")]
+#[allow(clippy::panic, reason = "this build is for the test that a panic is harmless")]
+fn panic_if_asked(step: Step, hook: &str) {
+    let asked = step.variable("GPUSHARE_TEST_PANIC");
+    assert!(asked.as_deref() != Some(hook.as_bytes()), "asked to by the job's environment");
+}
+
+#[cfg(not(feature = "panic-for-test"))]
+fn panic_if_asked(_: Step, _: &str) {}

@@ -1,0 +1,111 @@
+//! What a step is to us: one of a job with a share, of another job, or one that can't be told. Read once, as root or
+//! with the job's user as effective user; the files are readable by both.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use gpushare::config::{self, Config, NodeConfig, Placement};
+use gpushare::device;
+use gpushare::fence::Fence;
+use gpushare::fence::locate::{StepCgroup, step_cgroup};
+use gpushare::ledger::{Entry, Ledger, RUN_DIR};
+use gpushare_slurm::spank::{Kind, Step};
+use gpushare_slurm::verdict_page::VerdictPage;
+use gpushare_slurm::{daemon, log};
+
+/// Slurm sets it in every step of a job with an mps share, over whatever the user has set.
+const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+
+/// What is known of the step.
+pub enum State {
+    /// Nothing: no hook has read it yet, or the one that should have did not get through.
+    Unknown,
+    /// A job without a share, or a node without a placement: Slurm's own fence holds, ours has no say.
+    NoShare,
+    /// A share that can't be given; why.
+    Failed(String),
+    /// A share.
+    Share(Box<Share>),
+}
+
+/// A step of a job with a share.
+pub struct Share {
+    /// The job's entry in the ledger.
+    pub entry: Entry,
+    /// What the step may open.
+    pub fence: Fence,
+    /// Tells the tasks whether the fence is up.
+    pub page: VerdictPage,
+    /// Tasks forked so far.
+    pub forked: u32,
+    /// The step's cgroup, once it is known.
+    pub cgroup: Option<PathBuf>,
+}
+
+impl State {
+    /// Looks the job up in the ledger. A job that Slurm gave a share, but the prolog no GPU, fails by itself.
+    pub fn read(step: Step, arguments: &[Vec<u8>]) -> State {
+        let config = match node_config(arguments) {
+            Ok(config) => config,
+            Err(reason) => return without_entry(step, reason),
+        };
+        if config.placement == Placement::Off {
+            return State::NoShare;
+        }
+        let Some(job_id) = step.job_id() else { return State::Failed("the step has no job number".to_owned()) };
+        match Ledger::at(RUN_DIR).find(job_id) {
+            Ok(Some(entry)) => share(&config, entry).unwrap_or_else(State::Failed),
+            Ok(None) => without_entry(step, "gpushare-prolog gave it no GPU on this node".to_owned()),
+            Err(error) => State::Failed(error.to_string()),
+        }
+    }
+}
+
+fn share(config: &NodeConfig, entry: Entry) -> Result<State, String> {
+    let gpus = device::inventory(&config.gpu_files, Path::new("/dev"), Path::new("/proc/driver/nvidia"))
+        .map_err(|error| error.to_string())?;
+    let fence = Fence::around(&entry.gpu, &gpus);
+    let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
+    Ok(State::Share(Box::new(Share { entry, fence, page, forked: 0, cgroup: None })))
+}
+
+/// No entry is right for a job without a share, and a reason to fail for one with a share.
+fn without_entry(step: Step, reason: String) -> State {
+    if step.kind() == Kind::Tasks && step.variable(PERCENTAGE).is_some() {
+        return State::Failed(reason);
+    }
+    log::debug(format!("spank/gpushare: job {:?} has no share here: {reason}", step.job_id()));
+    State::NoShare
+}
+
+/// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on.
+fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
+    let mut named = None;
+    for argument in arguments {
+        match argument.strip_prefix(b"conf=") {
+            Some(path) if path.starts_with(b"/") => named = Some(PathBuf::from(OsStr::from_bytes(path))),
+            _ => {
+                let argument = argument.escape_ascii();
+                return Err(format!("plugstack.conf: '{argument}' is not allowed; conf=/PATH is"));
+            }
+        }
+    }
+    let path = match (named, std::env::var_os("SLURM_CONF").map(PathBuf::from).or_else(daemon::slurm_conf)) {
+        (Some(path), _) => path,
+        (None, Some(slurm_conf)) => config::beside(&slurm_conf),
+        (None, None) => return Err("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH".to_owned()),
+    };
+    Ok(Config::load(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
+}
+
+/// The step's cgroup, which slurmstepd has joined by now.
+pub fn v1_cgroup() -> Result<PathBuf, String> {
+    let text = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    match step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?) {
+        Ok(StepCgroup::V1(path)) => Ok(path),
+        Ok(StepCgroup::V2(_)) => Err("Placement=override is not supported on cgroup v2 yet".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

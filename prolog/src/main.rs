@@ -1,0 +1,52 @@
+//! gpushare-prolog, run by slurmd as `Prolog=`, as root, before a job's first step on this node: gives the job's share
+//! a GPU and writes that into the ledger.
+//!
+//! It ends with 0 whatever happens: anything else makes slurmd drain the node. A job with a share and no entry in the
+//! ledger is failed by spank_gpushare.so, with a line to its user; the reason is in syslog, from here, as one line.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gpushare::config::{self, Config};
+use gpushare::job::NodeJob;
+use gpushare::ledger::{Ledger, RUN_DIR};
+use gpushare::node::{self, Node, Placed};
+use gpushare_prolog::{error, info, slurm_conf, variable};
+
+const NAME: &str = "gpushare-prolog";
+
+fn main() {
+    match place() {
+        Ok(placed) => report(placed),
+        Err(reason) => error(NAME, &reason),
+    }
+}
+
+fn place() -> Result<Placed, String> {
+    let job = NodeJob::read(variable).map_err(|error| error.to_string())?;
+    let because = |error: &dyn std::error::Error| format!("job {}: {error}", job.key.id);
+    let config = Config::load(&config::beside(&slurm_conf())).map_err(|error| because(&error))?.unwrap_or_default();
+    let ledger = Ledger::at(RUN_DIR);
+    let node = Node {
+        config: &config.node,
+        ledger: &ledger,
+        dev: Path::new("/dev"),
+        proc_nvidia: Path::new("/proc/driver/nvidia"),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    node::place(node, &job, now).map_err(|error| because(&error))
+}
+
+fn report(placed: Placed) {
+    let Placed::Now { entry, overcommitted, garbage } = placed else { return };
+    for file in garbage {
+        error(NAME, &format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage));
+    }
+    let (id, units, capacity) = (entry.key.id, entry.units, entry.capacity);
+    let (gpu, path) = (entry.gpu.index, entry.gpu.path.display());
+    info(NAME, &format!("job {id}: {units} of {capacity} units on GPU {gpu} ({path})"));
+    if overcommitted {
+        error(NAME, &format!("job {id}: GPU {gpu} is overcommitted, no GPU had {units} of {capacity} units free"));
+    }
+}

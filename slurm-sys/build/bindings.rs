@@ -1,0 +1,66 @@
+//! Writes the bindings: only what the project uses, with C's names, and bindgen's layout assertions on.
+
+use std::path::{Path, PathBuf};
+
+const TYPES: [&str; 6] = [
+    "job_desc_msg_t",
+    "slurm_conf_t",
+    "slurm_err_t",
+    "slurmdb_assoc_rec_t",
+    "slurmdb_qos_rec_t",
+    "spank_t",
+];
+const FUNCTIONS: [&str; 9] = [
+    "slurm_(info|error|debug)",
+    "slurm_(xcalloc|xfree|xstrdup)",
+    "spank_remote",
+    "spank_get_item",
+    "spank_getenv",
+    "spank_setenv",
+    "assoc_mgr_(lock|unlock)",
+    "assoc_mgr_fill_in_(assoc|qos)",
+    "assoc_mgr_get_default_qos_info",
+];
+const VARIABLES: [&str; 11] = [
+    "SLURM_VERSION_NUMBER",
+    "SLURM_SUCCESS|ESPANK_SUCCESS",
+    "NO_VAL16|INFINITE64",
+    "SLURM_EXTERN_CONT",
+    "slurm_conf",
+    "assoc_mgr_tres_name_array",
+    "g_tres_count",
+    "acct_db_conn",
+    "accounting_enforce",
+    "default_part_name",
+    "S_.*",
+];
+
+pub fn write(include: &Path) -> Result<(), String> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include");
+    for header in ["wrapper.h", "slurm_exports.h"] {
+        println!("cargo::rerun-if-changed={}", own.join(header).display());
+    }
+    println!("cargo::rerun-if-changed=build");
+    let mut builder = bindgen::Builder::default()
+        .header(own.join("wrapper.h").display().to_string())
+        .clang_arg(format!("-I{}", include.display()))
+        .prepend_enum_name(false)
+        .layout_tests(true)
+        .generate_comments(false)
+        .default_macro_constant_type(bindgen::MacroTypeVariation::Unsigned);
+    for pattern in TYPES {
+        builder = builder.allowlist_type(pattern);
+    }
+    for pattern in FUNCTIONS {
+        builder = builder.allowlist_function(pattern);
+    }
+    for pattern in VARIABLES {
+        builder = builder.allowlist_var(pattern);
+    }
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("bindings.rs");
+    builder
+        .generate()
+        .map_err(|error| format!("bindgen on Slurm's headers in {}: {error}", include.display()))?
+        .write_to_file(&out)
+        .map_err(|error| format!("{}: {error}", out.display()))
+}

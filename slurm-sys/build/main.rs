@@ -1,0 +1,26 @@
+//! Build script of slurm-sys: find the headers, read their version, write the bindings.
+
+mod bindings;
+mod find;
+mod version;
+
+fn main() {
+    let include = find::include_dir().unwrap_or_else(|message| stop(&message));
+    let version = version::of(&include).unwrap_or_else(|message| stop(&message));
+    if version < version::OLDEST {
+        stop(&format!(
+            "the headers in {} are of Slurm {version}; gpushare needs {} or newer",
+            include.display(),
+            version::OLDEST
+        ));
+    }
+    bindings::write(&include).unwrap_or_else(|message| stop(&message));
+    println!("cargo::metadata=VERSION_NUMBER={}", version.number());
+    println!("cargo::metadata=INCLUDE={}", include.display());
+}
+
+/// Ends the build with one sentence instead of a backtrace.
+fn stop(message: &str) -> ! {
+    println!("cargo::error={message}");
+    std::process::exit(1)
+}

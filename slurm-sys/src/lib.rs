@@ -1,0 +1,33 @@
+//! Raw bindings of the Slurm headers found at build time, with C's own names. The only crate that sees them is
+//! `gpushare-slurm`, which makes them safe.
+//!
+//! Layouts differ between releases, so a build is for the release of its headers and no other; bindgen's layout
+//! assertions stop the build where Rust and C disagree.
+
+#[allow(
+    non_camel_case_types,
+    non_upper_case_globals,
+    non_snake_case,
+    dead_code,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated from C: names are Slurm's own"
+)]
+mod bindings {
+    include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+}
+
+pub use bindings::*;
+
+// C's macros have no type of their own, so the values that mean "nothing" are restated here with the fields' types.
+
+/// "Not set" in a 16-bit field (`NO_VAL16` of slurm.h).
+pub const UNSET_U16: u16 = 0xfffe;
+/// "No limit" in a 64-bit field (`INFINITE64` of slurm.h).
+pub const UNLIMITED_U64: u64 = u64::MAX;
+/// A SPANK call that went well (`ESPANK_SUCCESS` of slurm_errno.h).
+pub const SPANK_SUCCESS: spank_err_t = 0;
+
+const _: () = assert!(ESPANK_SUCCESS == SPANK_SUCCESS, "slurm_errno.h gives ESPANK_SUCCESS another value");
+const _: () = assert!(NO_VAL16 == UNSET_U16 as u32, "slurm.h gives NO_VAL16 another value");
+const _: () = assert!(INFINITE64 as i64 as u64 == UNLIMITED_U64, "slurm.h gives INFINITE64 another value");

@@ -1,0 +1,110 @@
+//! The fence: which of the node's GPUs the tasks of one step can open, made with the step's device cgroup.
+//!
+//! Slurm has fenced the step already, to the GPU that it charged. A share's GPU is another one, so the fence closes
+//! every GPU but the share's and opens that one; nothing but GPUs is touched. It is put up by slurmstepd as root after
+//! Slurm's own rules and before any task runs, and checked by each task for itself.
+//!
+//! [`locate`] finds the step's cgroup; [`v1`] writes its rules. cgroup v2 is not supported yet and refused by name.
+
+pub mod locate;
+pub mod v1;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::device::Gpu;
+
+/// What a step may open, as device nodes and numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// The share's GPU.
+    pub open: Gpu,
+    /// All others of the node.
+    pub closed: Vec<Gpu>,
+}
+
+/// What the device cgroup answers for a device node (see [`Fence::fault`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It can be opened for reading and writing.
+    Open,
+    /// The device cgroup forbids it (EPERM).
+    Closed,
+    /// Something else is in the way, with its errno; says nothing about the fence.
+    Unclear(i32),
+}
+
+/// What a task finds that its fence should have prevented.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The share's GPU is closed.
+    Closed(PathBuf),
+    /// Another GPU is open.
+    Open(PathBuf),
+    /// It can't be told.
+    Unclear(PathBuf, i32),
+}
+
+impl Fence {
+    /// The fence around `gpu` on a node with these GPUs.
+    #[must_use]
+    pub fn around(gpu: &Gpu, all: &[Gpu]) -> Fence {
+        let closed = all.iter().filter(|other| other.number != gpu.number).cloned().collect();
+        Fence { open: gpu.clone(), closed }
+    }
+
+    /// Asks `access` about every GPU of the node; gives the first answer that isn't as it should be.
+    pub fn fault(&self, access: impl Fn(&std::path::Path) -> Access) -> Option<Fault> {
+        let wrong = self.closed.iter().find_map(|gpu| match access(&gpu.path) {
+            Access::Closed => None,
+            Access::Open => Some(Fault::Open(gpu.path.clone())),
+            Access::Unclear(errno) => Some(Fault::Unclear(gpu.path.clone(), errno)),
+        });
+        wrong.or_else(|| match access(&self.open.path) {
+            Access::Open => None,
+            Access::Closed => Some(Fault::Closed(self.open.path.clone())),
+            Access::Unclear(errno) => Some(Fault::Unclear(self.open.path.clone(), errno)),
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Fault::Closed(path) => write!(out, "{} is the job's GPU and can't be opened", path.display()),
+            Fault::Open(path) => write!(out, "{} is not the job's GPU and can be opened", path.display()),
+            Fault::Unclear(path, errno) => {
+                write!(out, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceNumber;
+    use std::path::Path;
+
+    fn gpu(index: u32) -> Gpu {
+        let number = DeviceNumber { major: 195, minor: index };
+        Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: None }
+    }
+
+    #[test]
+    fn a_fence_is_right_only_if_exactly_the_share_is_open() {
+        let all = [gpu(0), gpu(1), gpu(2)];
+        let fence = Fence::around(&all[1], &all);
+        let with = |open: &'static [&'static str]| {
+            move |path: &Path| {
+                if open.contains(&path.to_str().unwrap()) { Access::Open } else { Access::Closed }
+            }
+        };
+        assert_eq!(fence.fault(with(&["/dev/nvidia1"])), None);
+        assert_eq!(fence.fault(with(&[])), Some(Fault::Closed("/dev/nvidia1".into())));
+        let both = with(&["/dev/nvidia1", "/dev/nvidia2"]);
+        assert_eq!(fence.fault(both), Some(Fault::Open("/dev/nvidia2".into())));
+        let unclear = |_: &Path| Access::Unclear(libc::EACCES);
+        assert_eq!(fence.fault(unclear), Some(Fault::Unclear("/dev/nvidia0".into(), libc::EACCES)));
+    }
+}

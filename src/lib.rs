@@ -1,0 +1,25 @@
+//! What gpushare decides: whether a request may pass under a QOS, and which GPU of a node a job's share goes to.
+//!
+//! - Submit side: [`request`] (what was asked) → [`grammar`] (what Slurm's GRES strings mean) → [`policy`] (the
+//!   verdict) → [`message`] (what the user reads).
+//! - Node side: [`job`] (what slurmd says of a job) → [`device`] (the node's GPUs) → [`placement`] (the choice) →
+//!   [`ledger`] (who is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job gets and may open).
+//!   [`node`] is the pipeline of these.
+//! - Both read one [`config`].
+//!
+//! Nothing here knows Slurm's structures, reads the clock or the process environment, or is unsafe; paths are
+//! parameters. The safe layer over Slurm is the crate `gpushare-slurm`.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod device;
+pub mod environment;
+pub mod fence;
+pub mod grammar;
+pub mod job;
+pub mod ledger;
+pub mod message;
+pub mod node;
+pub mod placement;
+pub mod policy;
+pub mod request;

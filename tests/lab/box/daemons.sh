@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Starting and stopping Slurm's daemons inside a box, by pid file. Sourced by init.sh
+# and, for `status`, by `service`.
+# Decides: when a daemon counts as up, and which log lines say why it is not.
+# The daemons run in the background as in production: in the foreground a failed
+# `scontrol reconfigure` would end slurmctld instead of leaving the old one.
+
+readonly LOGS=/var/log/slurm
+
+# wait_for SECONDS COMMAND...
+wait_for() {
+    local deadline=$((SECONDS + $1))
+    shift
+    while ((SECONDS <= deadline)); do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.02
+    done
+    return 1
+}
+
+# The nodes whose slurmd runs here: all of slurm.conf's. slurmctld must be up.
+list_nodes() {
+    scontrol show hostnames "$(sinfo -h -o %N)"
+}
+
+# pid_file DAEMON [NODE]
+pid_file() {
+    echo "/run/slurm/$1${2:+-$2}.pid"
+}
+
+# log_file DAEMON [NODE]
+log_file() {
+    echo "$LOGS/$1${2:+-$2}.log"
+}
+
+# Prints the pid of a daemon that runs. slurmd leaves zombies to process 1: not those.
+running_pid() {
+    local pid
+    pid=$(cat "$1" 2>/dev/null) && [[ -n $pid && -e /proc/$pid/exe ]] && echo "$pid"
+}
+
+# The lines that say what is wrong ("log levels: ... syslog=fatal" does not).
+complaints() {
+    grep -v 'log levels:' | grep -E 'error|fatal|ncompatible|symbol' | tail -n 12
+}
+
+size_of() {
+    stat -c %s "$1" 2>/dev/null || echo 0
+}
+
+start_daemon() {
+    case $1 in
+    slurmdbd) start_one slurmdbd '' ;;
+    slurmctld) start_one slurmctld '' && wait_for_nodes ;;
+    slurmd) start_slurmds ;;
+    esac
+}
+
+# A new slurmctld hears of a running slurmd only after 2 or 3 s, and until then an srun is
+# told "Required node not available". Waiting is a kindness; whether they answer is not
+# what `start slurmctld` is judged by.
+wait_for_nodes() {
+    local file node
+    for file in /run/slurm/slurmd-*.pid; do
+        running_pid "$file" >/dev/null || continue
+        node=${file##*/slurmd-}
+        wait_for 8 node_answers "${node%.pid}" || true
+    done
+}
+
+node_answers() {
+    local state
+    state=$(sinfo -h -N -n "$1" -o %T | head -1)
+    [[ -n $state && $state != *'*' && $state != unknown* && $state != down* && $state != future* ]]
+}
+
+stop_daemon() {
+    local file
+    case $1 in
+    slurmd) for file in /run/slurm/slurmd-*.pid; do stop_by_pid_file "$file"; done ;;
+    *) stop_by_pid_file "$(pid_file "$1")" ;;
+    esac
+}
+
+start_slurmds() {
+    local node failed=0
+    for node in $(list_nodes); do
+        start_one slurmd "$node" || failed=1
+    done
+    return $failed
+}
+
+# start_one DAEMON NODE: returns when the daemon is up, or 1 with its complaints.
+start_one() {
+    local daemon=$1 node=$2 file log from early
+    file=$(pid_file "$daemon" "$node")
+    log=$(log_file "$daemon" "$node")
+    early=$LOGS/$daemon${node:+-$node}.early # what it says before its log is open
+    if running_pid "$file" >/dev/null; then
+        echo "$daemon runs already"
+        return 0
+    fi
+    rm -f "$file"
+    from=$(size_of "$log")
+    if spawn "$daemon" "$node" </dev/null >"$early" 2>&1 && wait_until_up "$daemon" "$node" "$file" "$log" "$from"; then
+        return 0
+    fi
+    echo "$daemon${node:+ of node $node} did not come up:"
+    { cat "$early"; tail -c +$((from + 1)) "$log" 2>/dev/null; } | complaints ||
+        echo "(no error in $log; '$daemon -D' may say more)"
+    return 1
+}
+
+spawn() {
+    case $1 in
+    slurmctld) slurmctld ;;
+    slurmdbd) setpriv --reuid=slurm --regid=slurm --clear-groups slurmdbd ;;
+    slurmd) spawn_slurmd "$2" ;;
+    esac
+}
+
+# In v2 slurmd sits in a cgroup of its own and, on a hybrid machine, with the shim;
+# slurmstepd inherits both.
+spawn_slurmd() (
+    if [[ $KIND == v2 ]]; then echo "$BASHPID" >/sys/fs/cgroup/slurmd.service/cgroup.procs; fi
+    if [[ -n $PRELOAD ]]; then export LD_PRELOAD=$PRELOAD; fi
+    exec slurmd -N "$1"
+)
+
+# wait_until_up DAEMON NODE PIDFILE LOG FROM: gives up at once when the daemon has died.
+wait_until_up() {
+    local deadline=$((SECONDS + 15)) seen='' grace
+    grace=$((SECONDS + 3))
+    while ((SECONDS < deadline)); do
+        is_up "$1" "$2" "$4" "$5" && return 0
+        if running_pid "$3" >/dev/null; then
+            seen=yes
+        elif [[ -n $seen ]] || ((SECONDS >= grace)) || tail -c +$(($5 + 1)) "$4" 2>/dev/null | grep -q ' fatal: '; then
+            return 1
+        fi
+        sleep 0.02
+    done
+    return 1
+}
+
+# is_up DAEMON NODE LOG FROM
+is_up() {
+    case $1 in
+    slurmctld) scontrol ping 2>/dev/null | grep -q 'is UP' ;;
+    slurmdbd) (exec 4<>/dev/tcp/127.0.0.1/6819) 2>/dev/null ;;
+    slurmd)
+        # The node's state alone may be that of the slurmd before.
+        tail -c +$(($4 + 1)) "$3" 2>/dev/null | grep -q 'slurmd started on' && node_answers "$2"
+        ;;
+    esac
+}
+
+stop_by_pid_file() {
+    local pid
+    pid=$(running_pid "$1") || return 0
+    kill -TERM "$pid"
+    wait_for 20 test ! -e "/proc/$pid/exe" || kill -KILL "$pid" 2>/dev/null
+    rm -f "$1"
+}

@@ -1,0 +1,174 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# enter.sh NAME ROOT KIND DIR: the first process of a box, still in the machine's tree.
+# Decides: nothing. Touches: the box's own mounts, devices, network and host name, and
+# its cgroup directories on the machine. Ends by becoming init.sh inside the box.
+#
+# It runs in fresh mount, net, uts, ipc and pid namespaces, where no mount propagates
+# back. The root is the lower layer of an overlay, so a run never changes it.
+set -euo pipefail
+name=$1 root=$2 kind=$3 dir=$4
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../host/cgroups.sh"
+tree=$dir/mnt/tree
+
+# Own cgroups and a cgroup namespace on them: two Slurms do not meet, and cgroup/v2
+# refuses a top directory that holds processes of another pid namespace.
+enter_cgroups() {
+    local directory
+    for directory in $(cgroup_directories "$name" "$kind"); do
+        mkdir -p "$directory"
+        echo 0 >"$directory/cgroup.procs" # 0 is the writer itself
+    done
+}
+
+mount_tree() {
+    mount -t tmpfs -o size=4G tmpfs "$dir/mnt"
+    mkdir "$dir"/mnt/{upper,work,tree}
+    mount -t overlay -o "lowerdir=$root,upperdir=$dir/mnt/upper,workdir=$dir/mnt/work" overlay "$tree"
+    mkdir -p "$tree"/{proc,sys,dev,run,tmp}
+    mount -t proc proc "$tree/proc"
+    mount -t sysfs sysfs "$tree/sys"
+    mount -t tmpfs -o mode=755 tmpfs "$tree/dev"
+    mount -t tmpfs -o mode=755 tmpfs "$tree/run"
+    mount -t tmpfs -o mode=1777 tmpfs "$tree/tmp"
+}
+
+make_devices() {
+    local device major minor
+    while read -r device major minor; do
+        mknod -m 666 "$tree/dev/$device" c "$major" "$minor"
+    done <<'DEVICES'
+null 1 3
+zero 1 5
+full 1 7
+random 1 8
+urandom 1 9
+tty 5 0
+nvidiactl 195 255
+DEVICES
+    mkdir "$tree/dev/pts" "$tree/dev/shm"
+    chmod 1777 "$tree/dev/shm"
+    mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$tree/dev/pts"
+    ln -s pts/ptmx "$tree/dev/ptmx"
+    ln -s /proc/self/fd "$tree/dev/fd"
+    ln -s /proc/self/fd/0 "$tree/dev/stdin"
+    ln -s /proc/self/fd/1 "$tree/dev/stdout"
+    ln -s /proc/self/fd/2 "$tree/dev/stderr"
+}
+
+# Device nodes and /proc/driver/nvidia as the NVIDIA driver would make them. procfs takes
+# no new entries, but /proc/driver is always there and a tmpfs can be mounted on it.
+make_gpus() {
+    local device minor uuid pci model
+    mount -t tmpfs -o mode=755 tmpfs "$tree/proc/driver"
+    mkdir -p "$tree/proc/driver/nvidia/gpus"
+    while read -r device minor uuid pci model; do
+        [[ -n $device && $device != '#'* ]] || continue
+        [[ $minor =~ ^[0-9]+$ && -n $model ]] ||
+            { echo "gpus: '$device $minor $uuid $pci $model' is not NAME MINOR UUID PCI MODEL"; exit 1; }
+        mknod -m 666 "$tree/dev/$device" c 195 "$minor"
+        describe_gpu "$minor" "$uuid" "$(kernel_pci_address "$pci")" "$model"
+    done <"$dir/lab/gpus"
+}
+
+# nvidia-smi writes the domain with 8 capital digits, the kernel with 4 small ones.
+kernel_pci_address() {
+    local address=${1,,}
+    [[ ! $address =~ ^0000([0-9a-f]{4}:.*)$ ]] || address=${BASH_REMATCH[1]}
+    echo "$address"
+}
+
+# The blanks are those of the real file: "Key: \t value", but none before the last tab.
+describe_gpu() {
+    local minor=$1 uuid=$2 pci=$3 model=$4 gpu=$tree/proc/driver/nvidia/gpus/$3
+    mkdir "$gpu"
+    printf '%s\t%s\n' 'Model: ' "	 $model" 'IRQ:   ' "	 $((100 + minor))" 'GPU UUID: ' " $uuid" \
+        'Video BIOS: ' ' 94.02.5c.00.05' 'Bus Type: ' ' PCIe' 'DMA Size: ' ' 47 bits' \
+        'DMA Mask: ' ' 0x7fffffffffff' 'Bus Location: ' " $pci" 'Device Minor: ' " $minor" \
+        'GPU Excluded:' ' No' >"$gpu/information"
+}
+
+# Only what Slurm shall use is mounted; both show the box's own cgroup as the top.
+mount_cgroups() {
+    local controller top=$tree/sys/fs/cgroup
+    case $kind in
+    v1)
+        mount -t tmpfs -o mode=755 tmpfs "$top"
+        for controller in "${CGROUP1_CONTROLLERS[@]}"; do
+            mkdir "$top/$controller"
+            mount -t cgroup -o "$controller" cgroup "$top/$controller"
+        done
+        ;;
+    v2) mount -t cgroup2 cgroup2 "$top" ;;
+    esac
+}
+
+# On a machine with any v1 hierarchy Slurm's cgroup/v2 refuses to work ("Hybrid mode is
+# not supported"): slurmd then gets the shim, see tools/cgroup2-only.c.
+slurmd_preload() {
+    [[ $kind == v2 ]] || return 0
+    (($(wc -l </proc/self/cgroup) == 1)) || echo /lab/cgroup2-only.so
+}
+
+set_up_network() {
+    ip link set lo up
+    # slurmdbd cannot listen where 127.0.0.1 is the only address: getaddrinfo() with
+    # AI_ADDRCONFIG does not count it.
+    ip addr add 10.99.0.1/32 dev lo
+    acknowledge_at_once
+    hostname "$name"
+    echo "$name" >"$tree/etc/hostname"
+    printf '127.0.0.1 localhost %s\n' "$name" >"$tree/etc/hosts"
+}
+
+# 22.05 writes a message in two parts and waits 40 ms each time for a delayed
+# acknowledgement: a sacctmgr command took 0.6 s, with this 0.02 s.
+acknowledge_at_once() {
+    local net
+    for net in 127.0.0.0/8 127.0.0.1; do
+        ip route change local "$net" dev lo table local proto kernel scope host src 127.0.0.1 quickack 1 ||
+            echo "this ip has no quickack: the box is only slower"
+    done
+}
+
+install_files() {
+    local plugins
+    mkdir -p "$tree/etc/slurm" "$tree/lab" "$tree/var/log/slurm"
+    cp -r "$dir/conf/." "$tree/etc/slurm/"
+    cp -r "$dir/lab/." "$tree/lab/"
+    mkdir "$tree/lab/out" "$tree/lab/state"
+    mount --bind "$dir/out" "$tree/lab/out"
+    mount --bind "$dir/state" "$tree/lab/state"
+    mount --bind "$dir/log" "$tree/var/log/slurm"
+    plugins=$(echo "$tree"/usr/lib/*/slurm-wlm) # the multiarch name is the root's own
+    install_if_there 644 "$plugins" job_submit_gpushare.so spank_gpushare.so
+    install_if_there 755 "$tree/usr/sbin" gpushare-prolog gpushare-epilog
+    install_if_there 755 "$tree/usr/bin" gpushare
+}
+
+# install_if_there MODE TO FILE...
+install_if_there() {
+    local mode=$1 to=$2 file
+    shift 2
+    for file; do
+        [[ ! -e $dir/install/$file ]] || install -m "$mode" "$dir/install/$file" "$to/$file"
+    done
+}
+
+# The cgroup namespace must be made after the move, so this file runs twice.
+if [[ -z ${IN_CGROUP_NAMESPACE:-} ]]; then
+    enter_cgroups
+    IN_CGROUP_NAMESPACE=yes exec unshare --cgroup bash "$0" "$@"
+fi
+mount_tree
+make_devices
+make_gpus
+mount_cgroups
+preload=$(slurmd_preload)
+set_up_network
+install_files
+cd "$tree"
+exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root USER=root LANG=C.UTF-8 \
+    chroot "$tree" /bin/bash /lab/init.sh "$kind" "$preload"

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Boxes: one running cluster each, in namespaces of its own. Sourced by `lab`.
+# Decides: what goes into a box (configuration, plugins, tools) and whether it runs.
+# Touches: $LAB_STATE/run/NAME, $LAB_STATE/tools, cgroups gpushare-lab-NAME.
+#
+# $LAB_STATE/run/NAME:
+#   pid, pid.started   the `unshare` process: with it the whole box ends
+#   release, cgroup    what it was started with
+#   conf/              becomes /etc/slurm      lab/       becomes /lab
+#   install/           plugins and programs    mnt/       where the box mounts its root
+#   state/             ready or failed         log/, out/ stay after `down`
+
+# What a signal must undo while a box is started.
+STARTING_BOX=''
+
+box_dir() {
+    echo "$LAB_STATE/run/$1"
+}
+
+box_pid() {
+    remembered_process "$(box_dir "$1")/pid"
+}
+
+# running_box_of_release RELEASE: the first box that runs on that root.
+running_box_of_release() {
+    local dir name
+    for dir in "$LAB_STATE"/run/*/; do
+        name=$(basename "$dir")
+        [[ $(cat "$dir/release" 2>/dev/null) == "$1" ]] || continue
+        box_pid "$name" >/dev/null || continue
+        echo "$name"
+        return 0
+    done
+    return 1
+}
+
+# start_box NAME RELEASE KIND PLUGINS [OVERLAY]...
+start_box() {
+    local name=$1 release=$2 kind=$3 plugins=$4 dir started=$SECONDS
+    shift 4
+    dir=$(box_dir "$name")
+    cgroup_directories "$name" "$kind" >/dev/null ||
+        refuse "$STATUS_NOT_HERE" "this machine has no cgroup $kind hierarchy that a box could use"
+    lock "$LAB_STATE/run/$name.lock" "box '$name'"
+    ! box_pid "$name" >/dev/null || refuse "$STATUS_FAILED" "box '$name' runs already"
+    ensure_root "$release" # the box's lock stays held until lab exits
+    build_tools
+    remove_cgroups "$name" "$kind" # of a box that was killed from outside
+    rm -rf --one-file-system "$dir"
+    mkdir -p "$dir"/{conf,lab,install,mnt,state,log,out}
+    chmod 1777 "$dir/out"
+    echo "$release" >"$dir/release"
+    echo "$kind" >"$dir/cgroup"
+    lay_configuration "$name" "$kind" "$@"
+    gather_lab_files "$dir"
+    gather_plugins "$dir/install" "${plugins:-${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$release}"
+    launch "$name" "$release" "$kind"
+    say "box '$name' is up: Slurm $(version_in_root "$release"), cgroup $kind, $(cat "$dir/state/ready")"
+    # Only now: a signal up to here ends the box, so nobody is left with one unawares.
+    STARTING_BOX=''
+    undo_at_exit
+}
+
+# The default files, then each overlay; @NODE@ becomes the node's name.
+lay_configuration() {
+    local name=$1 kind=$2 conf layer
+    conf=$(box_dir "$name")/conf
+    shift 2
+    for layer in "$LAB_HOME/conf/common" "$LAB_HOME/conf/$kind" "$@"; do
+        # accounting.more adds to what the layers below wanted, all else replaces.
+        [[ ! -e $layer/accounting.more ]] || cat "$layer/accounting.more" >>"$conf/more"
+        cp -rL --preserve=mode --no-preserve=ownership "$layer/." "$conf/"
+    done
+    [[ ! -e $conf/more ]] || mv "$conf/more" "$conf/accounting.more"
+    find "$conf" -type f -name '*.conf' -exec sed -i "s/@NODE@/$name/g" {} +
+    chmod -R a+rX,u+w "$conf"
+}
+
+# What the box finds under /lab; accounting and gpus are the lab's files, not Slurm's.
+gather_lab_files() {
+    local dir=$1 file
+    cp "$LAB_HOME"/box/{init.sh,daemons.sh,service} "$dir/lab/"
+    cp "$LAB_STATE"/tools/{open-gpus,cgroup2-only.so} "$dir/lab/"
+    for file in accounting accounting.more gpus; do
+        [[ ! -e $dir/conf/$file ]] || mv "$dir/conf/$file" "$dir/lab/$file"
+    done
+    chmod 755 "$dir"/lab/{service,open-gpus}
+}
+
+# Copies, so that a rebuild does not change a box that runs. What is absent is skipped.
+gather_plugins() {
+    local file
+    for file in job_submit_gpushare.so spank_gpushare.so gpushare-prolog gpushare-epilog gpushare; do
+        [[ ! -f $2/$file ]] || cp -L "$2/$file" "$1/$file"
+    done
+}
+
+# open-gpus is static, since three libcs run it; the shim needs only symbols that the
+# oldest of them has.
+build_tools() {
+    local source target
+    local -A flags=([open-gpus]='-O1 -static' [cgroup2-only.so]='-O2 -shared -fPIC')
+    mkdir -p "$LAB_STATE/tools"
+    for target in "${!flags[@]}"; do
+        source=$LAB_HOME/tools/${target%.so}.c
+        [[ ! $LAB_STATE/tools/$target -nt $source ]] || continue
+        gcc -Wall -Wextra ${flags[$target]} -o "$LAB_STATE/tools/$target.$$" "$source" ||
+            refuse "$STATUS_FAILED" "$source cannot be compiled"
+        mv "$LAB_STATE/tools/$target.$$" "$LAB_STATE/tools/$target"
+    done
+}
+
+# Starts the box's processes and waits until its node is idle.
+launch() {
+    local name=$1 release=$2 kind=$3 dir root
+    dir=$(box_dir "$name")
+    root=$(root_of "$release")
+    undo_at_exit abandon_box
+    STARTING_BOX=$name
+    # setsid: Ctrl-C in the caller's terminal, later, is not for the box.
+    (
+        close_inherited_descriptors
+        exec setsid unshare --mount --net --uts --ipc --pid --fork --kill-child --propagation private -- \
+            bash "$LAB_HOME/box/enter.sh" "$name" "$root" "$kind" "$dir" </dev/null >"$dir/log/box.log" 2>&1
+    ) &
+    remember_process $! "$dir/pid"
+    wait_until_ready "$name" || refuse "$STATUS_FAILED" "box '$name' did not come up; 'lab logs $name' has it all"
+}
+
+wait_until_ready() {
+    local name=$1 dir deadline=$((SECONDS + 120))
+    dir=$(box_dir "$name")
+    while ((SECONDS < deadline)); do
+        if [[ -e $dir/state/ready ]]; then return 0; fi
+        if [[ -e $dir/state/failed ]]; then
+            cat "$dir/state/failed" >&2
+            return 1
+        fi
+        if ! box_pid "$name" >/dev/null; then
+            [[ ! -e $dir/state/failed ]] || continue
+            tail -n 15 "$dir/log/box.log" >&2
+            return 1
+        fi
+        sleep 0.05
+    done
+    say "two minutes were not enough"
+    tail -n 15 "$dir/log/box.log" >&2
+    return 1
+}
+
+abandon_box() {
+    [[ -z $STARTING_BOX ]] || end_box "$STARTING_BOX"
+}
+
+# Ends the box's processes and removes its cgroups; logs and out/ stay.
+end_box() {
+    local dir pid kind
+    dir=$(box_dir "$1")
+    if pid=$(box_pid "$1"); then end_namespace "$pid"; fi
+    kind=$(cat "$dir/cgroup" 2>/dev/null) && remove_cgroups "$1" "$kind"
+    rm -f "$dir/pid" "$dir/pid.started" "$dir/state/ready"
+}
+
+stop_box() {
+    lock "$LAB_STATE/run/$1.lock" "box '$1'"
+    end_box "$1"
+}
+
+# exec_in_box NAME USER CMD...: becomes CMD. Only four variables are set. CMD ends when
+# lab is killed (pdeathsig), or a test that gives up would leave it in the box.
+exec_in_box() {
+    local name=$1 user=$2 outer init home=/root
+    shift 2
+    outer=$(box_pid "$name") && [[ -e $(box_dir "$name")/state/ready ]] && init=$(namespace_init_of "$outer") ||
+        refuse "$STATUS_NO_BOX" "box '$name' does not run"
+    [[ $user == root ]] || home=/home/$user
+    grep -q "^$user:" "/proc/$init/root/etc/passwd" ||
+        refuse "$STATUS_NO_BOX" "box '$name' has no user '$user'"
+    exec nsenter --target "$init" --mount --net --uts --ipc --pid --root --wd \
+        /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        HOME="$home" USER="$user" LANG=C.UTF-8 \
+        /usr/bin/setpriv --reuid="$user" --regid="$user" --init-groups --pdeathsig KILL \
+        /usr/bin/env --chdir="$home" "$@"
+}
+
+# print_logs NAME [DAEMON]
+print_logs() {
+    local dir file pattern=${2:-}
+    dir=$(box_dir "$1")/log
+    [[ -d $dir ]] || refuse "$STATUS_FAILED" "there was never a box '$1'"
+    # slurmd has one file per node, and each daemon one for what it says before its log opens.
+    for file in "$dir/${pattern:-*}"*; do
+        [[ $pattern != slurmd || $file != */slurmdbd* ]] || continue
+        [[ -s $file ]] || continue
+        printf '==> %s <==\n' "${file##*/}"
+        cat "$file"
+    done
+}
+
+list_boxes() {
+    local dir name state uptime
+    printf '%-20s %-8s %-7s %-9s %s\n' NAME RELEASE CGROUP STATE UPTIME
+    for dir in "$LAB_STATE"/run/*/; do
+        [[ -d $dir ]] || continue
+        name=$(basename "$dir") state=down uptime=-
+        if box_pid "$name" >/dev/null; then
+            state=starting
+            if [[ -e $dir/state/ready ]]; then
+                state=running
+                uptime=$(($(date +%s) - $(stat -c %Y "$dir/state/ready")))s
+            fi
+        elif [[ -e $dir/state/failed ]]; then
+            state=failed
+        fi
+        printf '%-20s %-8s %-7s %-9s %s\n' "$name" \
+            "$(cat "$dir/release" 2>/dev/null)" "$(cat "$dir/cgroup" 2>/dev/null)" "$state" "$uptime"
+    done
+}

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Roots: one small Debian tree per Slurm release, made once and then only read.
+# Decides: which Debian suite carries a release, and when a cached root is stale.
+# Touches: $LAB_STATE/roots. Sourced by `lab`; root/recipe.sh does the making.
+
+readonly DEBIAN_KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+
+# What a signal must undo while a root is made.
+BUILD_PID='' BUILD_DIR=''
+
+suite_of() {
+    case $1 in
+    22.05) echo bookworm ;;
+    24.11) echo trixie ;;
+    26.05) echo sid ;;
+    *) return 1 ;;
+    esac
+}
+
+root_of() {
+    echo "$LAB_STATE/roots/$1"
+}
+
+# A root is as good as the recipe that made it.
+recipe_stamp() {
+    cat "$LAB_HOME/root/recipe.sh" "$LAB_HOME/root/database.sh" | sha256sum | cut -d' ' -f1
+}
+
+root_is_fresh() {
+    local stamp
+    stamp=$(cat "$(root_of "$1")/.lab-stamp" 2>/dev/null) && [[ $stamp == "$(recipe_stamp)" ]]
+}
+
+# "24.11.5", from the header that plugins are compiled with.
+version_in_root() {
+    local header number
+    header=$(root_of "$1")/usr/include/slurm/slurm_version.h
+    number=$(sed -n 's/^#define SLURM_VERSION_NUMBER *\(0x[0-9a-f]*\).*/\1/p' "$header")
+    printf '%02d.%02d.%d\n' $((number >> 16 & 255)) $((number >> 8 & 255)) $((number & 255))
+}
+
+# sid moves on: its Slurm may be a later one than the release it stands for here.
+warn_of_other_release() {
+    local version
+    version=$(version_in_root "$1")
+    [[ $version == "$1".* ]] && return 0
+    say "*** WARNING: suite $(suite_of "$1") has Slurm $version, NOT $1."
+    say "*** WARNING: everything tested in this root is tested with $version."
+}
+
+# The mirror that this machine's apt uses, or $GPUSHARE_LAB_MIRROR.
+debian_mirror() {
+    local mirror
+    mirror=${GPUSHARE_LAB_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null |
+        grep -E '/debian/?$' | head -1)}
+    [[ -n $mirror ]] || return 1
+    echo "$mirror"
+}
+
+# Logs of builds are shown in public places: the mirror's name need not be.
+hide_mirror() {
+    sed -u -E 's#(https?://)[^/ "]+#\1MIRROR#g'
+}
+
+# ensure_root RELEASE: returns when a fresh root is there; exits with 3 if it cannot be made.
+ensure_root() {
+    local release=$1
+    lock "$LAB_STATE/roots/$release.lock" "the root of $release"
+    if ! root_is_fresh "$release"; then
+        refuse_if_used "$release"
+        build_root "$release"
+    fi
+    unlock
+    warn_of_other_release "$release"
+}
+
+# A running box reads its root through an overlay: it must not vanish below it.
+refuse_if_used() {
+    local name
+    name=$(running_box_of_release "$1") || return 0
+    refuse "$STATUS_FAILED" "the root of $1 is stale or to be purged, but box '$name' runs on it: lab down $name"
+}
+
+build_root() {
+    local release=$1 suite mirror log started=$SECONDS
+    suite=$(suite_of "$release")
+    log=$LAB_STATE/roots/$release.log
+    mirror=$(debian_mirror) || refuse "$STATUS_NOT_HERE" \
+        "apt's configuration names no Debian mirror (a URI that ends in /debian): set GPUSHARE_LAB_MIRROR"
+    say "making the root of $release from $suite"
+    undo_at_exit abandon_root
+    BUILD_DIR=$LAB_STATE/roots/$release.new
+    remove_root_directory "$BUILD_DIR" # of a lab that was killed
+    mkdir -p "$BUILD_DIR"
+    # Own namespaces: whatever happens, no process and no mount of the making is left.
+    (
+        close_inherited_descriptors
+        exec setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc \
+            bash "$LAB_HOME/root/recipe.sh" "$suite" "$BUILD_DIR" "$mirror" </dev/null >"$log" 2>&1
+    ) &
+    BUILD_PID=$!
+    if ! follow_build "$log"; then
+        hide_mirror <"$log" | tail -20 >&2
+        refuse "$STATUS_NOT_HERE" "the root of $release cannot be made here; the whole log is $log"
+    fi
+    recipe_stamp >"$BUILD_DIR/.lab-stamp"
+    remove_root_directory "$(root_of "$release")"
+    mv "$BUILD_DIR" "$(root_of "$release")"
+    BUILD_DIR=''
+    undo_at_exit
+    say "root of $release: Slurm $(version_in_root "$release"), $((SECONDS - started)) s," \
+        "$(du -sm "$(root_of "$release")" | cut -f1) MB"
+}
+
+# Shows the recipe's steps ("I: ...") while it runs; returns its exit status.
+follow_build() {
+    local log=$1 shown=0 pid=$BUILD_PID
+    while start_time_of "$pid" >/dev/null; do
+        show_steps
+        sleep 0.2
+    done
+    show_steps
+    BUILD_PID=''
+    wait "$pid"
+}
+
+# Shows what is new in follow_build's log.
+show_steps() {
+    local lines
+    lines=$(wc -l <"$log")
+    sed -n "$((shown + 1)),${lines}s/^I: /lab:   /p" "$log" | hide_mirror >&2
+    shown=$lines
+}
+
+abandon_root() {
+    [[ -z $BUILD_PID ]] || end_namespace "$BUILD_PID"
+    [[ -z $BUILD_DIR ]] || remove_root_directory "$BUILD_DIR"
+}
+
+remove_root_directory() {
+    rm -rf --one-file-system "$1"
+}
+
+purge_roots() {
+    local release
+    for release in 22.05 24.11 26.05; do
+        refuse_if_used "$release" # before any is removed
+    done
+    for release in 22.05 24.11 26.05; do
+        lock "$LAB_STATE/roots/$release.lock" "the root of $release"
+        remove_root_directory "$(root_of "$release")"
+        remove_root_directory "$LAB_STATE/roots/$release.new"
+        rm -f "$LAB_STATE/roots/$release.log"
+        unlock
+    done
+}
