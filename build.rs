@@ -4,15 +4,15 @@
 //! The number comes from `slurm-sys`, which read it from slurm_version.h; nothing is typed by hand.
 
 /// The releases at which something that this project uses changed.
-const RELEASES: [(u32, u32); 8] =
-    [(22, 5), (23, 2), (23, 11), (24, 5), (24, 11), (25, 5), (25, 11), (26, 5)];
+const RELEASES: [(u32, u32); 8] = [(22, 5), (23, 2), (23, 11), (24, 5), (24, 11), (25, 5), (25, 11), (26, 5)];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let number: u32 = std::env::var("DEP_SLURM_VERSION_NUMBER")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .expect("slurm-sys publishes the version number of the headers it found");
+    let published = std::env::var("DEP_SLURM_VERSION_NUMBER").ok().and_then(|text| text.parse::<u32>().ok());
+    let Some(number) = published else {
+        println!("cargo::error=slurm-sys did not say which Slurm its headers are of");
+        std::process::exit(1);
+    };
     let found = ((number >> 16) & 0xff, (number >> 8) & 0xff);
     for (major, minor) in RELEASES {
         println!("cargo::rustc-check-cfg=cfg(slurm_{major:02}_{minor:02})");

@@ -338,8 +338,14 @@ mod tests {
                  GpuFile, Overcommit",
             ),
             ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
-            ("UnitsPerGpu=0", "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000"),
-            ("UnitsPerGpu=1e3", "line 1: UnitsPerGpu can't be '1e3'; allowed is a whole number from 1 to 1000000"),
+            (
+                "UnitsPerGpu=0",
+                "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000",
+            ),
+            (
+                "UnitsPerGpu=1e3",
+                "line 1: UnitsPerGpu can't be '1e3'; allowed is a whole number from 1 to 1000000",
+            ),
             ("Overcommit=allow\n\nOvercommit=allow", "line 3: Overcommit is given twice, first in line 1"),
             ("Placement=override", "Placement=override needs UnitsPerGpu"),
             (

@@ -73,7 +73,8 @@ impl GpuFiles {
         for part in split_outside_brackets(value) {
             paths.extend(expand(part)?);
         }
-        let unique = paths.iter().enumerate().all(|(at, path)| !paths.iter().take(at).any(|other| other == path));
+        let unique =
+            paths.iter().enumerate().all(|(at, path)| !paths.iter().take(at).any(|other| other == path));
         (unique && paths.len() <= MOST).then_some(GpuFiles::Listed(paths))
     }
 }
@@ -229,8 +230,17 @@ mod tests {
             assert_eq!(paths(value).unwrap(), expected, "{value}");
         }
         for value in [
-            "", "nvidia0", "/dev/nvidia[", "/dev/nvidia[]", "/dev/nvidia[3-1]", "/dev/nvidia[0-999999]",
-            "/dev/n[0]x[1]", "/dev/nvidia0,", "/dev/nvidia0,/dev/nvidia0", "/dev/nvidia[a]", "/dev/nvidia]",
+            "",
+            "nvidia0",
+            "/dev/nvidia[",
+            "/dev/nvidia[]",
+            "/dev/nvidia[3-1]",
+            "/dev/nvidia[0-999999]",
+            "/dev/n[0]x[1]",
+            "/dev/nvidia0,",
+            "/dev/nvidia0,/dev/nvidia0",
+            "/dev/nvidia[a]",
+            "/dev/nvidia]",
         ] {
             assert_eq!(GpuFiles::parse(value), None, "{value}");
         }
@@ -248,9 +258,11 @@ mod tests {
     #[test]
     fn uuids_are_found_by_minor() {
         let proc = tempfile::tempdir().unwrap();
-        for (pci, minor, uuid) in
-            [("0000:01:00.0", 3, "GPU-aaaa-1"), ("0000:02:00.0", 5, "GPU-bbbb-2"), ("0000:03:00.0", 7, "../x")]
-        {
+        for (pci, minor, uuid) in [
+            ("0000:01:00.0", 3, "GPU-aaaa-1"),
+            ("0000:02:00.0", 5, "GPU-bbbb-2"),
+            ("0000:03:00.0", 7, "../x"),
+        ] {
             let dir = proc.path().join("gpus").join(pci);
             std::fs::create_dir_all(&dir).unwrap();
             let text = format!("Model: \t\t NVIDIA A40\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\n");

@@ -130,8 +130,7 @@ fn multiplier(suffix: &[u8]) -> Option<u64> {
 
 /// A TRES that is built into Slurm and no GRES (slurm.conf(5), AccountingStorageTRES), with or without a count.
 fn is_other_tres(part: &[u8]) -> bool {
-    const PLAIN: [&[u8]; 8] =
-        [b"cpu", b"mem", b"node", b"billing", b"energy", b"vmem", b"pages", b"none"];
+    const PLAIN: [&[u8]; 8] = [b"cpu", b"mem", b"node", b"billing", b"energy", b"vmem", b"pages", b"none"];
     const WITH_NAME: [&[u8]; 4] = [b"license/", b"bb/", b"fs/", b"ic/"];
     let end = part.iter().position(|byte| b":=".contains(byte)).unwrap_or(part.len());
     let Some((name, tail)) = part.split_at_checked(end) else { return false };
@@ -197,10 +196,35 @@ mod tests {
     #[test]
     fn what_can_be_read_in_two_ways_is_not_recognised() {
         for tail in [
-            "gpu:", "gpu::2", "gpu:a40:", "gpu:a40:2:3", "gpu:a40:b:2", "gpu:a40:k", "gpu:+2", "gpu:-1", "gpu:-2",
-            "gpu: 2", "gpu:2 ", "gpu(S:0-1):2", "gpu:a40:2(S:0)", "gpu:18446744073709551615",
-            "gpu:18446744073709551616", "gpu:a40/b:1", "gpu:YML@XML:2", "gpu:a40:2;gres/gpu:2", "", ":2", "/gpu:2",
-            "gpu:a40:2 gres/gpu:1", "gpu=", "gpu=a40:2", "gpu=a40=2", "gpu:=2", "gpu:::2", "gpu/a40:2", "gpu:a40\n:1",
+            "gpu:",
+            "gpu::2",
+            "gpu:a40:",
+            "gpu:a40:2:3",
+            "gpu:a40:b:2",
+            "gpu:a40:k",
+            "gpu:+2",
+            "gpu:-1",
+            "gpu:-2",
+            "gpu: 2",
+            "gpu:2 ",
+            "gpu(S:0-1):2",
+            "gpu:a40:2(S:0)",
+            "gpu:18446744073709551615",
+            "gpu:18446744073709551616",
+            "gpu:a40/b:1",
+            "gpu:YML@XML:2",
+            "gpu:a40:2;gres/gpu:2",
+            "",
+            ":2",
+            "/gpu:2",
+            "gpu:a40:2 gres/gpu:1",
+            "gpu=",
+            "gpu=a40:2",
+            "gpu=a40=2",
+            "gpu:=2",
+            "gpu:::2",
+            "gpu/a40:2",
+            "gpu:a40\n:1",
         ] {
             for (spelling, prefix) in [(Colon, "gres:"), (Slash, "gres/")] {
                 let sent = format!("{prefix}{tail}");
@@ -212,8 +236,17 @@ mod tests {
     #[test]
     fn a_prefix_anywhere_else_is_not_recognised() {
         for text in [
-            "gresgpu", "gresgpu:2", "xgres/gpu:2", " gres/gpu:2", "gres", "GRES/gpu:2", "gpu:2", "gpu:a40:2",
-            "license/gres/gpu:2", "license/gres:1", "cpu:4gres/gpu:2",
+            "gresgpu",
+            "gresgpu:2",
+            "xgres/gpu:2",
+            " gres/gpu:2",
+            "gres",
+            "GRES/gpu:2",
+            "gpu:2",
+            "gpu:a40:2",
+            "license/gres/gpu:2",
+            "license/gres:1",
+            "cpu:4gres/gpu:2",
         ] {
             assert_eq!(one(text, Slash), Token::Unrecognised(text.as_bytes()), "{text}");
         }

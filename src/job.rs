@@ -62,8 +62,7 @@ impl NodeJob {
             None => None,
             Some(text) => {
                 let percent = text.parse().ok().filter(|percent| (1..=100).contains(percent));
-                let percent =
-                    percent.ok_or(JobError::NoNumber("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", text))?;
+                let percent = percent.ok_or(JobError::NoNumber("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", text))?;
                 Some(Share { percent, noted: variable(SHARE_VARIABLE).and_then(|note| units(&note)) })
             }
         };
@@ -78,10 +77,7 @@ pub fn id_and_restart(variable: impl Fn(&str) -> Option<String>) -> Result<(u32,
     Ok((id, number(&variable, "SLURM_JOB_RESTART_COUNT")?))
 }
 
-fn number(
-    variable: impl Fn(&str) -> Option<String>,
-    name: &'static str,
-) -> Result<Option<u32>, JobError> {
+fn number(variable: impl Fn(&str) -> Option<String>, name: &'static str) -> Result<Option<u32>, JobError> {
     match variable(name) {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| JobError::NoNumber(name, text)),
@@ -99,7 +95,8 @@ impl Share {
     #[must_use]
     pub fn units(self, total: u64) -> u32 {
         let percent = u64::from(self.percent);
-        let confirmed = |units: &u32| (u64::from(*units) * 100).checked_div(total).unwrap_or(0).max(1) == percent;
+        let confirmed =
+            |units: &u32| (u64::from(*units) * 100).checked_div(total).unwrap_or(0).max(1) == percent;
         let estimate = (percent * total + 50) / 100;
         self.noted.filter(confirmed).unwrap_or_else(|| u32::try_from(estimate.max(1)).unwrap_or(u32::MAX))
     }
@@ -154,7 +151,10 @@ mod tests {
         assert_eq!(read(&[]), Err(JobError::Missing("SLURM_JOB_ID")));
         assert_eq!(read(&[("SLURM_JOB_ID", "7")]), Err(JobError::Missing("SLURM_JOB_UID")));
         for bad in ["", "-1", "7 ", "99999999999"] {
-            assert_eq!(read(&[("SLURM_JOB_ID", bad)]), Err(JobError::NoNumber("SLURM_JOB_ID", bad.to_owned())));
+            assert_eq!(
+                read(&[("SLURM_JOB_ID", bad)]),
+                Err(JobError::NoNumber("SLURM_JOB_ID", bad.to_owned()))
+            );
         }
         let percent = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
         for bad in ["0", "101", "x"] {

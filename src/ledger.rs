@@ -230,7 +230,8 @@ impl Locked<'_> {
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
         let path = self.ledger.path_of(entry.key);
         let temporary = self.ledger.dir.join("new");
-        let written = write_synced(&temporary, &entry.to_string()).and_then(|()| fs::rename(&temporary, &path));
+        let written =
+            write_synced(&temporary, &entry.to_string()).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(|error| {
             // What is left of the temporary file is of no use to anyone.
             let _ = fs::remove_file(&temporary);

@@ -90,14 +90,18 @@ pub fn refusal(refusal: &Refusal) -> String {
     let asked = quoted(asked);
     let mut text = match rule {
         Rule::TypeMissing => format!("gpushare: QOS '{qos}' needs a GPU type; '{asked}' names none"),
-        Rule::TypeUnknown => format!("gpushare: QOS '{qos}' needs a GPU type that exists; '{asked}' names another"),
+        Rule::TypeUnknown => {
+            format!("gpushare: QOS '{qos}' needs a GPU type that exists; '{asked}' names another")
+        }
         Rule::TypeForeign => format!("gpushare: QOS '{qos}' has no GPUs of the type in '{asked}'"),
         Rule::Unreadable => format!("gpushare: QOS '{qos}' needs plain GPU requests; '{asked}' is not one"),
         Rule::NtasksPerGpuAlone => {
             format!("gpushare: QOS '{qos}' needs a GPU type; --ntasks-per-gpu alone names none")
         }
         Rule::QosList => format!("gpushare: QOS '{qos}' must be named alone, not in the list '{asked}'"),
-        Rule::OptionInsideQos => format!("gpushare: '{asked}' is an option of its own, not part of the QOS's name"),
+        Rule::OptionInsideQos => {
+            format!("gpushare: '{asked}' is an option of its own, not part of the QOS's name")
+        }
     };
     if !refusal.limits.is_empty() {
         let _ = write!(text, "\n  this QOS has: {}", limits(refusal));
@@ -174,7 +178,8 @@ mod tests {
 
     #[test]
     fn the_correction_stays_within_what_the_qos_has() {
-        let limits = vec![(b"p100".to_vec(), Some(0)), (b"a40".to_vec(), Some(4)), (b"h100".to_vec(), Some(8))];
+        let limits =
+            vec![(b"p100".to_vec(), Some(0)), (b"a40".to_vec(), Some(4)), (b"h100".to_vec(), Some(8))];
         for (count, expected) in [(1, "a40:1"), (4, "a40:4"), (5, "h100:5"), (9, "h100:8")] {
             let refused = Refusal { count, limits: limits.clone(), ..untyped() };
             assert_eq!(correction(&refused), Some(format!("--qos=qos_lafferty --gres=gpu:{expected}")));
@@ -183,11 +188,8 @@ mod tests {
 
     #[test]
     fn two_options_run_together_are_taken_apart() {
-        let refused = Refusal {
-            rule: Rule::OptionInsideQos,
-            asked: b"--gres=gpu:a40:2".to_vec(),
-            ..untyped()
-        };
+        let refused =
+            Refusal { rule: Rule::OptionInsideQos, asked: b"--gres=gpu:a40:2".to_vec(), ..untyped() };
         assert_eq!(correction(&refused).as_deref(), Some("--qos=qos_lafferty --gres=gpu:a40:2"));
     }
 

@@ -15,7 +15,10 @@ fn table(entries: &[Entry]) -> String {
     if entries.is_empty() {
         return "no shares on this node\n".to_owned();
     }
-    let mut text = format!("{:>10} {:>8} {:>4} {:<16} {:>6} {:>8}\n", "JOB", "USER", "GPU", "DEVICE", "UNITS", "CAPACITY");
+    let mut text = format!(
+        "{:>10} {:>8} {:>4} {:<16} {:>6} {:>8}\n",
+        "JOB", "USER", "GPU", "DEVICE", "UNITS", "CAPACITY"
+    );
     for entry in entries {
         text.push_str(&format!(
             "{:>10} {:>8} {:>4} {:<16} {:>6} {:>8}\n",

@@ -26,7 +26,8 @@ fn main() {
 fn place() -> Result<Placed, String> {
     let job = NodeJob::read(variable).map_err(|error| error.to_string())?;
     let because = |error: &dyn std::error::Error| format!("job {}: {error}", job.key.id);
-    let config = Config::load(&config::beside(&slurm_conf())).map_err(|error| because(&error))?.unwrap_or_default();
+    let config =
+        Config::load(&config::beside(&slurm_conf())).map_err(|error| because(&error))?.unwrap_or_default();
     let ledger = Ledger::at(RUN_DIR);
     let node = Node {
         config: &config.node,
@@ -47,6 +48,9 @@ fn report(placed: Placed) {
     let (gpu, path) = (entry.gpu.index, entry.gpu.path.display());
     info(NAME, &format!("job {id}: {units} of {capacity} units on GPU {gpu} ({path})"));
     if overcommitted {
-        error(NAME, &format!("job {id}: GPU {gpu} is overcommitted, no GPU had {units} of {capacity} units free"));
+        error(
+            NAME,
+            &format!("job {id}: GPU {gpu} is overcommitted, no GPU had {units} of {capacity} units free"),
+        );
     }
 }

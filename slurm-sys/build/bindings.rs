@@ -2,14 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-const TYPES: [&str; 6] = [
-    "job_desc_msg_t",
-    "slurm_conf_t",
-    "slurm_err_t",
-    "slurmdb_assoc_rec_t",
-    "slurmdb_qos_rec_t",
-    "spank_t",
-];
+const TYPES: [&str; 6] =
+    ["job_desc_msg_t", "slurm_conf_t", "slurm_err_t", "slurmdb_assoc_rec_t", "slurmdb_qos_rec_t", "spank_t"];
 const FUNCTIONS: [&str; 9] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",

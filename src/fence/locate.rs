@@ -78,7 +78,10 @@ impl fmt::Display for LocateError {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
             LocateError::NotInStep => {
-                write!(out, "slurmstepd is in no step's device cgroup; cgroup.conf needs ConstrainDevices=yes")
+                write!(
+                    out,
+                    "slurmstepd is in no step's device cgroup; cgroup.conf needs ConstrainDevices=yes"
+                )
             }
             LocateError::NotMounted => write!(out, "the cgroup hierarchy 'devices' is not mounted here"),
         }

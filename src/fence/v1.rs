@@ -69,7 +69,9 @@ fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = parent.read_dir() else { return Vec::new() };
     entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix)))
+        .filter(|path| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix))
+        })
         .collect()
 }
 

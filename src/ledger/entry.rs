@@ -101,7 +101,8 @@ impl FromStr for Entry {
                 .and_then(|rest| rest.strip_prefix('='))
                 .ok_or(Damage::Line(key))
         };
-        let key = JobKey { id: number(value("job")?, "job")?, restart: number(value("restart")?, "restart")? };
+        let key =
+            JobKey { id: number(value("job")?, "job")?, restart: number(value("restart")?, "restart")? };
         let user_id = number(value("user")?, "user")?;
         let units = number(value("units")?, "units")?;
         let capacity = number(value("capacity")?, "capacity")?;

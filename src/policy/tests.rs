@@ -6,7 +6,9 @@ use crate::grammar::Spelling;
 /// QOSes with their limits, and the types the cluster knows; `lafferty` is the default of every user.
 struct Table;
 
-const QOSES: [(&str, &[(&str, Option<u64>)]); 6] = [
+type Limits = &'static [(&'static str, Option<u64>)];
+
+const QOSES: [(&str, Limits); 6] = [
     ("qos_lafferty", &[("a40", Some(4))]),
     ("qos_two", &[("a40", Some(4)), ("h100", Some(2))]),
     ("qos_none_of_h100", &[("a40", Some(4)), ("h100", Some(0))]),
@@ -135,7 +137,11 @@ fn a_list_with_a_governed_qos_is_refused_even_when_typed() {
 fn names_govern_what_they_match_and_nothing_else() {
     let by_name = Policy { governed: Governed::Names(vec!["listed*".to_owned()]), ..Policy::default() };
     assert_eq!(rule(&node("listed_by_name", "gres/gpu:2"), &by_name), Some(Rule::TypeMissing));
-    assert_eq!(rule(&node("listed_by_name", "gres/gpu:h100:2"), &by_name), None, "no limits, so none foreign");
+    assert_eq!(
+        rule(&node("listed_by_name", "gres/gpu:h100:2"), &by_name),
+        None,
+        "no limits, so none foreign"
+    );
     assert_eq!(rule(&node("qos_lafferty", "gres/gpu:2"), &by_name), None);
 }
 

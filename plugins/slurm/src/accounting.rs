@@ -68,9 +68,8 @@ impl Cache {
         // SAFETY: slurmctld's own connection handle, only passed on.
         let connection = unsafe { slurm_sys::acct_db_conn };
         // SAFETY: a zeroed record with the fields the search reads; the locks are held, as `locked` says.
-        let code = unsafe {
-            slurm_sys::assoc_mgr_fill_in_qos(connection, wanted, enforce, &raw mut found, true)
-        };
+        let code =
+            unsafe { slurm_sys::assoc_mgr_fill_in_qos(connection, wanted, enforce, &raw mut found, true) };
         if code < 0 { None } else { NonNull::new(found).map(Qos) }
     }
 
@@ -181,12 +180,13 @@ impl Accounting for Cache {
 
 /// The partition whose association counts: the first of the list, or the default one.
 fn first_partition<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
-    // SAFETY: slurmctld's own string, under its partition lock, which callers of job_submit hold.
-    let default = || unsafe { text::bytes(slurm_sys::default_part_name) };
-    match request.partition {
-        Some(list) => list.split(|byte| *byte == b',').find(|name| !name.is_empty()),
-        None => default(),
+    if let Some(list) = request.partition {
+        return list.split(|byte| *byte == b',').find(|name| !name.is_empty());
     }
+    // SAFETY: slurmctld's own variable, under its partition lock, which callers of job_submit hold.
+    let default = unsafe { slurm_sys::default_part_name };
+    // SAFETY: null or a C string, under the same lock.
+    unsafe { text::bytes(default) }
 }
 
 /// `gres/gpu:a40` → `a40`, for the GRES named.

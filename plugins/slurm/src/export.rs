@@ -39,8 +39,8 @@ macro_rules! export_job_submit {
 
         #[allow(missing_docs, reason = "Slurm looks the names up")]
         mod exports {
-            use std::ffi::{c_char, c_int};
             use super::*;
+            use std::ffi::{c_char, c_int};
             use $crate::private::job_desc_msg_t;
             use $crate::submission::{Answer, Submission};
 

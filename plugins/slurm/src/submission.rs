@@ -61,8 +61,7 @@ impl<'a> Submission<'a> {
     #[must_use]
     pub fn request(&self) -> Request<'_> {
         let job = &*self.description;
-        let ntasks_per_tres =
-            Some(job.ntasks_per_tres).filter(|count| *count != slurm_sys::UNSET_U16);
+        let ntasks_per_tres = Some(job.ntasks_per_tres).filter(|count| *count != slurm_sys::UNSET_U16);
         Request {
             spelling: SPELLING,
             user_id: job.user_id,

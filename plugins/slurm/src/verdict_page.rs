@@ -41,14 +41,17 @@ impl VerdictPage {
     /// Maps a page that children of fork(2) share. Never unmapped: slurmstepd ends with its step.
     #[doc(alias = "mmap")]
     pub fn new() -> io::Result<Self> {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a new anonymous mapping; touches no memory that exists.
         let address =
             unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Page>(), protection, flags, -1, 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        NonNull::new(address.cast()).map(VerdictPage).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
+        NonNull::new(address.cast())
+            .map(VerdictPage)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
     }
 
     fn page(&self) -> &Page {

@@ -54,7 +54,9 @@ impl State {
         if config.placement == Placement::Off {
             return State::NoShare;
         }
-        let Some(job_id) = step.job_id() else { return State::Failed("the step has no job number".to_owned()) };
+        let Some(job_id) = step.job_id() else {
+            return State::Failed("the step has no job number".to_owned());
+        };
         match Ledger::at(RUN_DIR).find(job_id) {
             Ok(Some(entry)) => share(&config, entry).unwrap_or_else(State::Failed),
             Ok(None) => without_entry(step, "gpushare-prolog gave it no GPU on this node".to_owned()),
@@ -95,7 +97,9 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     let path = match (named, std::env::var_os("SLURM_CONF").map(PathBuf::from).or_else(daemon::slurm_conf)) {
         (Some(path), _) => path,
         (None, Some(slurm_conf)) => config::beside(&slurm_conf),
-        (None, None) => return Err("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH".to_owned()),
+        (None, None) => {
+            return Err("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH".to_owned());
+        }
     };
     Ok(Config::load(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
 }

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# make              build for the Slurm headers found (SLURM_INCLUDE_DIR, pkg-config, /usr/include)
+# make demo         the main job on a real Slurm, in a small root of its own
+# make test         everything; make test-unit, test-lint, test-abi, test-live: parts of it
+# make bench        figures, as ratios in one run (docs/performance.md)
+# make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 CONF=docs/examples/surf
+# make clean        what was built; make distclean: the cached roots too
+
+RELEASES ?= 22.05 24.11 26.05
+RELEASE  ?= 24.11
+CGROUP   ?= v1
+CONF     ?= docs/examples/surf
+LAB      := tests/lab/lab
+BOX      ?= try
+
+.PHONY: all setup demo test test-unit test-lint test-abi test-live bench lab-up lab-shell lab-down clean distclean
+
+all:
+	cargo build --locked --release
+	cargo build --locked --release -p job_submit_gpushare -p spank_gpushare
+	@echo "built: target/release/{libjob_submit_gpushare.so,libspank_gpushare.so,gpushare,gpushare-prolog,gpushare-epilog}"
+
+setup:
+	@tests/setup
+
+demo: setup
+	@tests/demo $(RELEASE)
+
+test: setup
+	@tests/run $(RELEASES)
+
+test-unit: setup
+	@tests/run --only unit $(RELEASES)
+
+test-lint: setup
+	@tests/run --only lint $(RELEASES)
+
+test-abi: setup
+	@tests/run --only abi $(RELEASES)
+
+test-live: setup
+	@tests/run --only live $(RELEASES)
+
+bench: setup
+	@tests/build $(RELEASE)
+	@tests/bench/run --release $(RELEASE)
+
+lab-up: setup
+	@tests/build $(RELEASE)
+	@$(LAB) up $(BOX) --release $(RELEASE) --cgroup $(CGROUP) --conf $(CONF)
+
+lab-shell:
+	@$(LAB) exec $(BOX) -- bash
+
+lab-down:
+	@$(LAB) down $(BOX)
+
+clean:
+	cargo clean
+
+distclean: clean
+	$(LAB) purge

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Clusters of the lab for the bench, and programs of ours inside them. What starts here ends with its `with`."""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+LAB = TOP / "tests/lab/lab"
+
+
+class Box:
+    """A cluster, up from `with` to its end, whatever happens in between."""
+
+    def __init__(self, kind, release, *conf):
+        self.name, self.release, self.clients = f"bench-{kind}-{os.getpid()}", release, []
+        self.conf = [part for folder in conf for part in ("--conf", folder)]
+
+    def __enter__(self):
+        try:
+            command = [LAB, "up", self.name, "--release", self.release, "--cgroup", "v1", *self.conf]
+            subprocess.run(command, check=True, timeout=180)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for client in self.clients:
+            client.close()
+        subprocess.run([LAB, "down", self.name], check=False)
+
+    def inside(self, *command, user="root"):
+        """The command line that runs COMMAND in the box."""
+        return [LAB, "exec", self.name, "--user", user, "--", *command]
+
+    def run(self, *command, user="root", **options):
+        """Runs COMMAND in the box; its result, whatever its status."""
+        command = self.inside(*command, user=user)
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+    def write(self, path, text):
+        self.run("tee", path, input=text).check_returncode()
+
+    def client(self, program, user="root"):
+        """Starts PROGRAM (a file of this machine) in the box, ready to be asked."""
+        path = f"/usr/local/bin/{program.name}"
+        with open(program, "rb") as file:
+            subprocess.run(self.inside("install", "-m", "755", "/dev/stdin", path), stdin=file, check=True, timeout=60)
+        self.clients.append(Client(self.inside(path, user=user)))
+        return self.clients[-1]
+
+
+class Client:
+    """A program that answers every line with a line of numbers. It gives up by itself when something hangs."""
+
+    def __init__(self, command):
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1)
+
+    def ask(self, line):
+        print(line, file=self.process.stdin)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the client ended when asked '{line}'; its reason is above")
+        return [int(number) for number in answer.split()]
+
+    def close(self):
+        try:
+            self.process.stdin.close()
+            self.process.wait(timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
+
+
+def compiled(source, release, folder, *flags):
+    """SOURCE of this folder as a program for a box of RELEASE, with that release's headers."""
+    include = Path(subprocess.check_output([LAB, "include", release], text=True).strip())
+    library = next(include.parent.glob("lib/*/libslurm.so"))
+    program = Path(folder) / f"bench-{source.removesuffix('.c')}"
+    # The root's libraries may want a newer libc than this machine's; they meet it in the box.
+    command = ["gcc", "-O2", "-Wall", "-Wextra", "-o", program, HERE / source, f"-I{include}", f"-L{library.parent}"]
+    subprocess.run([*command, *flags, "-Wl,--allow-shlib-undefined"], check=True)
+    return program
+
+
+def workshop():
+    """A folder for compiled programs, removed at its end."""
+    return tempfile.TemporaryDirectory(prefix="gpushare-bench-")

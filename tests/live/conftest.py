@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Clusters for the tests, one of each kind and release for a module, ended with it."""
+
+import os
+
+import pytest
+from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster
+
+
+def clusters(kind, **options):
+    """A fixture that gives a cluster of every release in turn."""
+
+    @pytest.fixture(scope="module", params=RELEASES)
+    def fixture(request):
+        release = request.param
+        settings = {key: value(release) if callable(value) else value for key, value in options.items()}
+        name = f"test-{kind}-{release.replace('.', '')}-{os.getpid()}"
+        cluster = Cluster(name, release, **settings)
+        yield cluster
+        cluster.down()
+
+    return fixture
+
+
+# No gpushare configured: what Slurm does by itself.
+plain = clusters("plain")
+# The contributors' QOSes, with a second type of GPU on a second node.
+contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES / "two-types"])
+# SURF's node: 4 GPUs, 1280 mps units.
+surf = clusters("surf", conf=[EXAMPLES / "surf"])
+# The same, where device numbers are not in the order of the device names.
+shuffled = clusters("shuffled", conf=[EXAMPLES / "surf", CASES / "shuffled"])
+# Builds that panic when asked to.
+panicking = clusters(
+    "panic",
+    conf=[EXAMPLES / "surf", CASES / "surf-governed"],
+    plugins=lambda release: TOP / "target/lab-panic" / release,
+)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A cluster of the lab as a Python object: start it, run commands in it, wait for jobs, end it."""
+
+import os
+import shlex
+import subprocess
+import time
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+LAB = TOP / "tests/lab/lab"
+EXAMPLES = TOP / "docs/examples"
+CASES = Path(__file__).resolve().parent / "conf"
+RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
+
+# Longest that anything in a healthy cluster takes; a wait that runs into it is a failure.
+PATIENCE = 40
+
+
+class Cluster:
+    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None):
+        self.name, self.release = name, release
+        command = [LAB, "up", name, "--release", release, "--cgroup", cgroup]
+        for folder in conf:
+            command += ["--conf", folder]
+        if plugins:
+            command += ["--plugins", plugins]
+        subprocess.run([LAB, "down", name], check=True)
+        subprocess.run(command, check=True, timeout=120)
+
+    def down(self):
+        subprocess.run([LAB, "down", self.name], check=True)
+
+    def newer_than(self, release):
+        """Whether this cluster's release is RELEASE or newer."""
+        return [int(part) for part in self.release.split(".")] >= [int(part) for part in release.split(".")]
+
+    def run(self, command, user="root", timeout=PATIENCE, stdin=None):
+        """COMMAND (a list, or a text for bash) in the cluster; its result, whatever its status."""
+        if isinstance(command, str):
+            command = ["bash", "-c", command]
+        return subprocess.run(
+            [LAB, "exec", self.name, "--user", user, "--", *map(str, command)],
+            capture_output=True, text=True, errors="replace", timeout=timeout, input=stdin,
+        )
+
+    def ok(self, command, user="root", **options):
+        """The output of COMMAND, which must succeed."""
+        result = self.run(command, user, **options)
+        assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+        return result.stdout.strip()
+
+    def sbatch(self, *options, script="sleep 60", user="alice"):
+        """The number of a batch job that must be accepted; its output is in /lab/out/NUMBER."""
+        output = ["-o", "/lab/out/%j", "-e", "/lab/out/%j"]
+        return self.ok(["sbatch", "--parsable", *output, *options, "--wrap", script], user).split(";")[0]
+
+    def output(self, job):
+        return self.run(["cat", f"/lab/out/{job}"]).stdout
+
+    def state(self, job):
+        text = self.run(["scontrol", "-o", "show", "job", job]).stdout
+        fields = dict(field.split("=", 1) for field in shlex.split(text, posix=False) if "=" in field)
+        return fields.get("JobState", "GONE")
+
+    def wait_state(self, job, *states):
+        return self.wait(lambda: self.state(job) in states and self.state(job), f"job {job} to be {states}")
+
+    def finished(self, job):
+        """The state a job ended in, once its epilog is over too."""
+        ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+        return self.wait_state(job, *ends)
+
+    def wait(self, condition, what):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            found = condition()
+            if found:
+                return found
+            time.sleep(0.1)
+        raise AssertionError(f"waited {PATIENCE} s for {what}")
+
+    def cancel_all(self):
+        """Ends every job and waits until none is left, epilogs included."""
+        self.run("squeue -h -o %A | xargs -r scancel")
+        self.wait(lambda: not self.ok(["squeue", "-h"]), "an empty queue")
+
+    def node_state(self):
+        return self.ok(["sinfo", "-h", "-N", "-o", "%T %E"])
+
+    def log(self, daemon):
+        return subprocess.run([LAB, "logs", self.name, daemon], capture_output=True, text=True, errors="replace",
+                              check=True).stdout
+
+    def ledger(self):
+        """{job: GPU index} as `gpushare status` shows it."""
+        lines = self.ok(["gpushare", "status"]).splitlines()
+        rows = [line.split() for line in lines[1:] if not line.startswith("not an entry")]
+        return {row[0]: int(row[2]) for row in rows}

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What Slurm does with a broken configuration, a build for another Slurm, and a build that panics."""
+
+import struct
+import subprocess
+
+import pytest
+from lab import TOP
+
+CONF = "/etc/slurm/gpushare.conf"
+
+
+def restart(cluster):
+    return cluster.run("/lab/service restart slurmctld", timeout=60)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole_again(contributors):
+    """The clusters are this module's own; what a test broke is mended by its end."""
+    yield
+    assert contributors.run("/lab/service status slurmctld").returncode == 0
+
+
+BROKEN = {
+    "unknown-key": ("echo GouvernedQOS=auto > CONF", ["line 1: unknown key 'GouvernedQOS'", "GovernedQOS, ForeignTypes"]),
+    "wrong-value": ("printf '#\\nForeignTypes=no\\n' > CONF", ["line 2: ForeignTypes can't be 'no'", "deny or allow"]),
+    "no-equals-sign": ("echo GovernedQOS > CONF", ["line 1", "Key=Value"]),
+    "given-twice": ("printf 'ForeignTypes=deny\\nForeignTypes=allow\\n' > CONF", ["line 2", "twice", "line 1"]),
+    "a-folder": ("rm CONF; mkdir CONF", ["gpushare.conf: Is a directory"]),
+    "not-readable": ("chmod 000 CONF", ["gpushare.conf: Permission denied"]),
+    "link-to-nowhere": ("ln -sf /nowhere CONF", ["gpushare.conf: No such file"]),
+    "not-text": ("printf 'ForeignTypes=\\377\\n' > CONF", ["line 1", "UTF-8"]),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_configuration_is_refused_with_the_reason(contributors, case):
+    command, reasons = BROKEN[case]
+    contributors.ok(f"cp -a {CONF} /tmp/good.conf")
+    try:
+        contributors.ok(command.replace("CONF", CONF))
+        result = restart(contributors)
+        assert result.returncode != 0, "slurmctld came up with a broken gpushare.conf"
+        lines = [line for line in contributors.log("slurmctld").splitlines() if "error: job_submit/gpushare:" in line]
+        assert lines and CONF in lines[-1], lines
+        for reason in reasons:
+            assert reason in lines[-1], lines[-1]
+    finally:
+        contributors.ok(f"rm -rf {CONF}; cp -a /tmp/good.conf {CONF}")
+        assert restart(contributors).returncode == 0
+
+
+def test_no_configuration_means_the_defaults(contributors):
+    contributors.ok(f"mv {CONF} /tmp/good.conf")
+    try:
+        assert restart(contributors).returncode == 0
+        refused = contributors.run("sbatch --qos=qos_lafferty --gres=gpu:2 --wrap true", "alice")
+        assert "GS101" in refused.stderr, refused.stderr
+    finally:
+        contributors.ok(f"mv /tmp/good.conf {CONF}")
+        assert restart(contributors).returncode == 0
+
+
+def test_qos_named_in_the_configuration_are_governed(contributors):
+    contributors.ok(f"cp {CONF} /tmp/good.conf; printf 'GovernedQOS=norm*\\n' > {CONF}")
+    try:
+        assert restart(contributors).returncode == 0
+        refused = contributors.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice")
+        assert "GS101" in refused.stderr, refused.stderr
+        assert contributors.run("sbatch --qos=normal --gres=gpu:h100:1 --wrap true", "alice").returncode == 0
+        assert contributors.run("sbatch --qos=qos_lafferty --gres=gpu:1 --wrap true", "alice").returncode == 0
+    finally:
+        contributors.ok(f"mv /tmp/good.conf {CONF}")
+        assert restart(contributors).returncode == 0
+
+
+def version_place(plugin):
+    """Offset of plugin_version in the file, from its symbol and section."""
+    symbols = subprocess.run(["readelf", "-sW", plugin], capture_output=True, text=True, check=True).stdout
+    address = next(int(line.split()[1], 16) for line in symbols.splitlines() if line.endswith(" plugin_version"))
+    sections = subprocess.run(["readelf", "-SW", plugin], capture_output=True, text=True, check=True).stdout
+    for line in sections.splitlines():
+        fields = line.split("]", 1)[-1].split()
+        if len(fields) > 5 and fields[0].startswith("."):
+            start, offset, size = (int(field, 16) for field in fields[2:5])
+            if start and start <= address < start + size:
+                return address - start + offset
+    raise AssertionError("plugin_version is in no section")
+
+
+def with_version(plugin, change):
+    data = bytearray(plugin.read_bytes())
+    place = version_place(plugin)
+    version, = struct.unpack_from("<I", data, place)
+    struct.pack_into("<I", data, place, change(version))
+    return bytes(data)
+
+
+def install(cluster, name, data):
+    """Puts a file into Slurm's plugin directory by rename and gives a command that puts the old one back."""
+    folder = cluster.ok("dirname $(find /usr/lib -name spank_gpushare.so)")
+    subprocess.run(
+        [TOP / "tests/lab/lab", "exec", cluster.name, "--", "bash", "-c",
+         f"cp {folder}/{name} /tmp/{name}.good; cat > {folder}/.new && mv {folder}/.new {folder}/{name}"],
+        input=data, check=True,
+    )
+    return f"cp /tmp/{name}.good {folder}/.new; mv {folder}/.new {folder}/{name}"
+
+
+def test_a_job_submit_plugin_of_another_micro_release_is_refused(contributors):
+    built = TOP / "target/lab" / contributors.release / "job_submit_gpushare.so"
+    back = install(contributors, built.name, with_version(built, lambda version: version + 1))
+    try:
+        assert restart(contributors).returncode != 0
+        assert "Incompatible Slurm plugin" in contributors.log("slurmctld")
+    finally:
+        contributors.ok(back)
+        assert restart(contributors).returncode == 0
+
+
+def test_a_spank_plugin_of_another_release_is_refused(contributors):
+    built = TOP / "target/lab" / contributors.release / "spank_gpushare.so"
+    contributors.ok("echo required spank_gpushare.so > /etc/slurm/plugstack.conf")
+    try:
+        assert contributors.run("srun true", "alice").returncode == 0
+        micro = install(contributors, built.name, with_version(built, lambda version: version ^ 1))
+        assert contributors.run("srun true", "alice").returncode == 0, "another micro release is all right"
+        contributors.ok(micro)
+        back = install(contributors, built.name, with_version(built, lambda version: version + 0x100))
+        try:
+            refused = contributors.run("srun true", "alice")
+            assert refused.returncode != 0 and "ncompatible" in refused.stderr, refused.stderr
+        finally:
+            contributors.ok(back)
+        assert contributors.run("srun true", "alice").returncode == 0
+    finally:
+        contributors.ok("rm /etc/slurm/plugstack.conf")
+
+
+def test_a_panic_in_job_submit_is_a_refusal(panicking):
+    before = panicking.ok("cat /run/slurm/slurmctld.pid")
+    refused = panicking.run("sbatch -J panic --wrap true", "alice")
+    assert refused.returncode != 0 and "Unspecified error" in refused.stderr, refused.stderr
+    assert panicking.run("sbatch -J other --wrap true", "alice").returncode == 0
+    assert panicking.run("sbatch --qos=qos_titan --gres=gpu:1 --wrap true", "alice").stderr.count("GS101")
+    assert panicking.ok("cat /run/slurm/slurmctld.pid") == before
+    assert panicking.run(f"kill -0 {before}").returncode == 0
+    log = panicking.log("slurmctld")
+    assert "gpushare: internal error in job_submit: asked to by the job's name" in log
+    assert "job_submit/src/lib.rs" in log, "the place of the panic is logged"
+
+
+@pytest.mark.parametrize("hook", ["user_init", "task_post_fork", "task_init"])
+@pytest.mark.parametrize("kind", ["batch", "srun"])
+def test_a_panic_in_a_step_fails_the_job_and_not_the_node(panicking, hook, kind):
+    asked = f"--export=ALL,GPUSHARE_TEST_PANIC={hook}"
+    if kind == "batch":
+        job = panicking.sbatch("--gres=mps:40", asked, script="echo ran")
+        assert panicking.finished(job) == "FAILED"
+        output = panicking.output(job)
+    else:
+        result = panicking.run(["srun", "--gres=mps:40", asked, "echo", "ran"], "alice")
+        assert result.returncode != 0
+        output = result.stdout + result.stderr
+    assert "ran" not in output.split("\n"), output
+    assert "gpushare" in output, "the user is told who failed the job"
+    panicking.cancel_all()
+    assert panicking.node_state().split()[0] == "idle", panicking.node_state()
+    assert f"internal error in slurm_spank_{hook}" in panicking.log("slurmd") + output
+
+
+def test_a_panic_at_the_end_of_a_step_is_harmless(panicking):
+    result = panicking.run(["srun", "--gres=mps:40", "--export=ALL,GPUSHARE_TEST_PANIC=exit", "echo", "ran"], "alice")
+    assert result.returncode == 0 and "ran" in result.stdout, result.stderr
+    panicking.cancel_all()
+    assert panicking.node_state().split()[0] == "idle"

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""SURF's node as its document describes it: 4 GPUs, mps shares of one charged GPU, spread and fenced by gpushare."""
+
+import re
+from collections import Counter
+
+import pytest
+
+OPEN = "/lab/open-gpus"
+
+
+def opened(text):
+    """The sets of GPUs that the /lab/open-gpus lines of TEXT could open; a line that says more is a failure."""
+    lines = [line for line in text.splitlines() if "open=" in line]
+    found = []
+    for line in lines:
+        match = re.search(r"open=(\S+) denied=(\S+) other=-$", line)
+        assert match, line
+        found.append({int(number) for number in match.group(1).split(",") if number != "-"})
+    return found
+
+
+@pytest.fixture(autouse=True)
+def clean(request):
+    """Every test begins and ends with an empty, healthy node."""
+    cluster = next(request.getfixturevalue(name) for name in ("surf", "shuffled") if name in request.fixturenames)
+    cluster.cancel_all()
+    yield
+    cluster.cancel_all()
+    assert cluster.node_state().split()[0] == "idle", cluster.node_state()
+    assert cluster.ledger() == {}
+
+
+def test_eight_shares_go_two_on_each_gpu_and_each_opens_its_own_only(surf):
+    jobs = [
+        surf.sbatch("--gres=mps:40", script=f"{OPEN}; sleep 60", user=user)
+        for user in ("alice", "bob") * 4
+    ]
+    for job in jobs:
+        surf.wait_state(job, "RUNNING")
+        surf.wait(lambda: opened(surf.output(job)), f"output of job {job}")
+    ledger = surf.ledger()
+    assert sorted(ledger) == sorted(jobs)
+    assert Counter(ledger.values()) == {0: 2, 1: 2, 2: 2, 3: 2}
+    for job in jobs:
+        assert opened(surf.output(job)) == [{ledger[job]}]
+
+
+# The table of SURF's document: share, jobs at once. 5 jobs of mps:16 fill a GPU.
+@pytest.mark.parametrize("units, at_once", [(80, 4), (40, 8), (32, 10), (20, 16), (16, 20)])
+def test_the_documents_table(surf, units, at_once):
+    jobs = [surf.sbatch(f"--gres=mps:{units}") for _ in range(at_once + 1)]
+    for job in jobs[:-1]:
+        surf.wait_state(job, "RUNNING")
+    surf.wait(lambda: len(surf.ledger()) == at_once, f"{at_once} entries")
+    assert surf.state(jobs[-1]) == "PENDING"
+    spread = Counter(surf.ledger().values())
+    assert max(spread.values()) - min(spread.get(gpu, 0) for gpu in range(4)) <= 1, spread
+    if units == 40:
+        shares = [int(row.split()[4]) for row in surf.ok("gpushare status").splitlines()[1:]]
+        assert shares == [40] * 8, "the units asked for, not Slurm's rounded percentage"
+
+
+def test_every_kind_of_step_is_fenced(surf):
+    """Fill GPU 0 first, so that the share under test is not on the GPU that Slurm charged."""
+    first = surf.sbatch("--gres=mps:80")
+    surf.wait(lambda: surf.ledger().get(first) == 0, "the first job on GPU 0")
+    script = (
+        f"{OPEN}; srun {OPEN}; srun -n2 {OPEN}; srun --task-epilog={OPEN} true; srun -n1 {OPEN} & "
+        f"srun -n1 {OPEN} & wait; {OPEN}; touch /lab/out/$SLURM_JOB_ID.steps; sleep 60"
+    )
+    batch = surf.sbatch("--gres=mps:40", "-n2", script=script)
+    surf.wait(lambda: surf.run(f"test -e /lab/out/{batch}.steps").returncode == 0, "the steps")
+    gpu = surf.ledger()[batch]
+    assert gpu != 0
+    lines = opened(surf.output(batch))
+    # batch, srun, two tasks, task epilog, two steps at once, batch again
+    assert len(lines) == 8 and all(found == {gpu} for found in lines), surf.output(batch)
+
+    direct = surf.run(["srun", "--gres=mps:40", "bash", "-c", f"{OPEN}; echo gpu=$GPUSHARE_GPU"], "alice")
+    assert direct.returncode == 0, direct.stderr
+    number = int(re.search(r"gpu=(\d)", direct.stdout).group(1))
+    assert number != 0 and opened(direct.stdout) == [{number}]
+
+    inside = f"{OPEN}; srun {OPEN}; echo gpu=$GPUSHARE_GPU"
+    interactive = surf.run(["salloc", "--gres=mps:40", "bash", "-c", f"srun --interactive bash -c '{inside}'"], "alice")
+    number = int(re.search(r"gpu=(\d)", interactive.stdout).group(1))
+    found = opened(interactive.stdout)
+    assert len(found) == 2 and all(one == {number} for one in found) and number != 0, interactive.stdout
+
+
+def test_a_process_in_the_extern_step_is_fenced(surf):
+    """As pam_slurm_adopt leaves an ssh session: in the extern step's cgroup, as the job's user."""
+    first = surf.sbatch("--gres=mps:80")
+    surf.wait(lambda: surf.ledger().get(first) == 0, "the first job on GPU 0")
+    job = surf.sbatch("--gres=mps:40", script="sleep 60")
+    surf.wait(lambda: job in surf.ledger(), "the second job")
+    surf.wait_state(job, "RUNNING")
+    folder = surf.wait(
+        lambda: surf.run(f"find /sys/fs/cgroup/devices -type d -path '*/job_{job}/step_extern'").stdout.strip(),
+        "the extern step",
+    )
+    surf.wait(lambda: surf.run(f"ls -d {folder}/../step_batch").returncode == 0, "the batch step")
+    text = surf.ok(f"echo $$ > {folder}/cgroup.procs && exec setpriv --reuid=alice --clear-groups {OPEN}")
+    assert opened(text) == [{surf.ledger()[job]}]
+
+
+def test_jobs_without_a_share_open_nothing_and_other_gpus_stay_slurms(surf):
+    share = surf.sbatch("--gres=mps:40")
+    surf.wait(lambda: share in surf.ledger(), "the share")
+    none = surf.run(["srun", OPEN], "bob")
+    assert opened(none.stdout) == [set()]
+    whole = surf.run(["srun", "--gres=gpu:1", OPEN], "bob")
+    assert opened(whole.stdout) == [{1}], "the GPU that Slurm gave; 0 is charged to the share"
+    assert share in surf.ledger() and len(surf.ledger()) == 1
+
+
+def test_the_environment_names_the_gpu_that_the_job_has(surf):
+    first = surf.sbatch("--gres=mps:80")
+    surf.wait(lambda: first in surf.ledger(), "the first job")
+    text = surf.ok(["srun", "--gres=mps:20", "env"], "alice")
+    environment = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    gpu = int(environment["GPUSHARE_GPU"])
+    uuid = surf.ok(f"sed -n {gpu + 1}p <(grep -v ^# /lab/gpus) | cut -d' ' -f3")
+    assert gpu != 0 and uuid.startswith("GPU-")
+    expected = {
+        "CUDA_VISIBLE_DEVICES": uuid,
+        "NVIDIA_VISIBLE_DEVICES": uuid,
+        "SLURM_JOB_GPUS": str(gpu),
+        "SLURM_STEP_GPUS": str(gpu),
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25",
+        "GPUSHARE_UNITS": "20",
+        "GPUSHARE_CAPACITY": "80",
+    }
+    assert {name: environment.get(name) for name in expected} == expected
+
+
+def test_what_a_user_sends_does_not_count(surf):
+    """The share is Slurm's and the plugin's word, not the job's environment or its own job control variables."""
+    text = surf.ok(
+        "SPANK_GPUSHARE_SHARE=mps:1 GPUSHARE_SHARE=mps:1 GPUSHARE_GPU=9 CUDA_VISIBLE_DEVICES=0,1,2,3 "
+        f"srun --gres=mps:40 bash -c '{OPEN}; echo gpu=$GPUSHARE_GPU units=$GPUSHARE_UNITS'", "alice",
+    )
+    assert "units=40" in text and "gpu=9" not in text
+    assert len(opened(text)[0]) == 1
+
+
+def test_a_running_job_survives_a_restart_of_slurmd(surf):
+    job = surf.sbatch("--gres=mps:80", script=f"sleep 6; {OPEN}; srun {OPEN}; sleep 60")
+    surf.wait_state(job, "RUNNING")
+    surf.wait(lambda: job in surf.ledger(), "the share")
+    gpu = surf.ledger()[job]
+    surf.ok("/lab/service restart slurmd")
+    surf.wait(lambda: len(opened(surf.output(job))) == 2, "the job's output")
+    assert opened(surf.output(job)) == [{gpu}, {gpu}] and surf.ledger() == {job: gpu}
+
+
+def test_a_requeued_job_is_placed_anew_and_counted_once(surf):
+    job = surf.sbatch("--requeue", "--gres=mps:80", script=f"{OPEN}; sleep 60")
+    surf.wait(lambda: len(opened(surf.output(job))) == 1, "the first start")
+    surf.ok(["scontrol", "requeue", job])
+    surf.wait_state(job, "PENDING")
+    surf.ok(["scontrol", "update", f"JobId={job}", "StartTime=now"])  # Slurm would let it wait for two minutes
+    surf.wait(lambda: "restart=1" in surf.run("cat /run/gpushare/jobs/*").stdout, "the second start")
+    surf.wait(lambda: surf.state(job) == "RUNNING" and len(opened(surf.output(job))) == 1, "its output")
+    ledger = surf.ledger()
+    assert list(ledger) == [job] and opened(surf.output(job)) == [{ledger[job]}]
+
+
+def test_device_numbers_are_read_not_assumed(shuffled):
+    """nvidia0 has minor 2 here: fence and variables must follow the device nodes."""
+    jobs = [shuffled.sbatch("--gres=mps:80", script=f"{OPEN}; echo $CUDA_VISIBLE_DEVICES; sleep 60") for _ in range(4)]
+    for job in jobs:
+        shuffled.wait(lambda: "GPU-" in shuffled.output(job), f"output of job {job}")
+    ledger = shuffled.ledger()
+    assert sorted(ledger.values()) == [0, 1, 2, 3]
+    for job, gpu in ledger.items():
+        output = shuffled.output(job)
+        assert opened(output) == [{gpu}], output
+        assert f"GPU-{str(gpu + 1) * 8}" in output, "the UUID of that device's minor"
+
+
+# --- faults: the job fails by itself, the node stays ---------------------------------------------------------------
+
+
+def fails_alone(cluster, *reasons):
+    """An mps job fails with these words for its user, in batch and in srun, and the node is not drained."""
+    job = cluster.sbatch("--gres=mps:40", script="echo ran")
+    assert cluster.finished(job) == "FAILED"
+    srun = cluster.run(["srun", "--gres=mps:40", "echo", "ran"], "alice")
+    assert srun.returncode != 0
+    for text in (cluster.output(job), srun.stdout + srun.stderr):
+        assert "ran" not in text.splitlines(), text
+        assert "gpushare: this job can't have its share of a GPU here" in text, text
+        for reason in reasons:
+            assert reason in text, text
+    assert cluster.run(["srun", "echo", "fine"], "bob").stdout.strip() == "fine", "jobs without a share run on"
+    cluster.cancel_all()
+    assert cluster.node_state().split()[0] == "idle", cluster.node_state()
+
+
+def test_a_full_run_fails_the_job_and_not_the_node(surf):
+    surf.ok("mkdir -p /run/gpushare; mount -t tmpfs -o size=4k,mode=755 full /run/gpushare; mkdir -p /run/gpushare/garbage /run/gpushare/jobs")
+    try:
+        surf.ok("head -c 4096 /dev/zero > /run/gpushare/garbage/fill")
+        fails_alone(surf, "gpushare-prolog gave it no GPU on this node")
+    finally:
+        surf.ok("umount /run/gpushare")
+
+
+def test_a_read_only_run_fails_the_job_and_not_the_node(surf):
+    surf.ok("mkdir -p /run/gpushare; mount -t tmpfs -o ro,mode=755 readonly /run/gpushare")
+    try:
+        fails_alone(surf, "gpushare-prolog gave it no GPU on this node")
+    finally:
+        surf.ok("umount /run/gpushare")
+
+
+def test_no_prolog_fails_the_job_and_not_the_node(surf):
+    surf.ok("mv /usr/sbin/gpushare-prolog /tmp/; printf '#!/bin/sh\\n' > /usr/sbin/gpushare-prolog; chmod 755 /usr/sbin/gpushare-prolog")
+    try:
+        fails_alone(surf, "gpushare-prolog gave it no GPU on this node")
+    finally:
+        surf.ok("mv /tmp/gpushare-prolog /usr/sbin/")
+
+
+def test_a_broken_configuration_on_the_node_fails_the_job_and_not_the_node(surf):
+    surf.ok("cp /etc/slurm/gpushare.conf /tmp/good.conf; echo Placement=sideways >> /etc/slurm/gpushare.conf")
+    try:
+        fails_alone(surf, "Placement is given twice")
+    finally:
+        surf.ok("mv /tmp/good.conf /etc/slurm/gpushare.conf")
+
+
+def test_garbage_in_the_ledger_is_set_aside(surf):
+    surf.ok("mkdir -p /run/gpushare/jobs/7.0; echo garbage > /run/gpushare/jobs/8.0; ln -s /etc/passwd /run/gpushare/jobs/9.0")
+    text = surf.ok(["srun", "--gres=mps:40", OPEN], "alice")
+    assert len(opened(text)[0]) == 1
+    surf.wait(lambda: not surf.ok("ls /run/gpushare/jobs"), "the garbage and the job to be gone")
+    assert len(surf.ok("ls /run/gpushare/garbage").split()) >= 3
+
+
+def test_an_entry_that_turns_to_garbage_fails_its_job(surf):
+    job = surf.sbatch("--gres=mps:40", script="sleep 3; srun echo ran; sleep 60")
+    surf.wait(lambda: job in surf.ledger(), "the share")
+    surf.wait_state(job, "RUNNING")
+    surf.ok("for file in /run/gpushare/jobs/*; do echo garbage > $file; done")
+    surf.wait(lambda: "gpushare: this job can't have" in surf.output(job), "the step to fail")
+    assert "ran" not in surf.output(job).splitlines()
+
+
+@pytest.mark.parametrize("program", ["gpushare-prolog", "gpushare-epilog"])
+def test_run_by_hand_they_say_what_is_missing_and_end_with_0(surf, program):
+    result = surf.run([f"/usr/sbin/{program}"])
+    assert result.returncode == 0
+    assert result.stderr.splitlines() == [
+        f"{program}: SLURM_JOB_ID is not set; slurmd runs this as Prolog= or Epilog= and sets it"
+    ]
+
+
+def test_a_fence_that_is_not_what_the_ledger_says_fails_the_job(surf):
+    """Between the prolog and the step, somebody changes the entry's device number: task_init finds it out."""
+    job = surf.sbatch("--gres=mps:40", script="sleep 3; srun echo ran; sleep 60")
+    surf.wait(lambda: job in surf.ledger(), "the share")
+    surf.wait_state(job, "RUNNING")
+    gpu = surf.ledger()[job]
+    surf.ok(f"sed -i 's/^device=.*/device=195:{(gpu + 1) % 4}/' /run/gpushare/jobs/*")
+    surf.wait(lambda: "gpushare: this job can't have" in surf.output(job), "the step to fail")
+    assert "ran" not in surf.output(job).splitlines()
