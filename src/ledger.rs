@@ -174,7 +174,7 @@ impl Ledger {
 
     /// The entry of a job's latest start. A damaged one is an error here: its job has a share that nobody knows.
     pub fn find(&self, job_id: u32) -> Result<Option<Entry>, LedgerError> {
-        let Some(key) = self.keys_of(job_id)?.into_iter().max() else { return Ok(None) };
+        let Some(key) = self.keys(job_id)?.into_iter().max() else { return Ok(None) };
         let path = self.path_of(key);
         match read(&path) {
             Ok(entry) => Ok(Some(entry)),
@@ -185,8 +185,8 @@ impl Ledger {
         }
     }
 
-    /// Whether a job has an entry, read or not.
-    fn keys_of(&self, job_id: u32) -> Result<Vec<JobKey>, LedgerError> {
+    /// The starts of a job that have entries, damaged ones included.
+    pub fn keys(&self, job_id: u32) -> Result<Vec<JobKey>, LedgerError> {
         let jobs = self.jobs();
         let failed = |error| LedgerError::Read(jobs.clone(), error);
         match jobs.read_dir() {
@@ -200,18 +200,6 @@ impl Ledger {
                 }
                 Ok(keys)
             }
-        }
-    }
-
-    /// The starts of a job that have entries: one of them if `restart` is known, else all.
-    pub fn keys(&self, job_id: u32, restart: Option<u32>) -> Result<Vec<JobKey>, LedgerError> {
-        match restart {
-            Some(restart) => {
-                let key = JobKey { id: job_id, restart };
-                let there = self.path_of(key).symlink_metadata().is_ok();
-                Ok(if there { vec![key] } else { Vec::new() })
-            }
-            None => self.keys_of(job_id),
         }
     }
 }

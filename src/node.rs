@@ -89,9 +89,12 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
     Ok(Placed::Now { entry, overcommitted: choice.overcommitted, garbage })
 }
 
-/// Takes back the GPU of one start of a job, or of all where `restart` is not known. Gives the starts that had one.
+/// Takes back the GPU of this start of a job and of earlier ones, or of all where `restart` is not known. Gives the
+/// starts that had one. The epilog of a job that was requeued may name the start to come already (seen on 22.05), but
+/// that one begins here only after this epilog has ended.
 pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Vec<JobKey>, LedgerError> {
-    let keys = ledger.keys(job_id, restart)?;
+    let mut keys = ledger.keys(job_id)?;
+    keys.retain(|key| restart.is_none_or(|restart| key.restart <= restart));
     if keys.is_empty() {
         return Ok(keys);
     }
@@ -213,11 +216,22 @@ mod tests {
         let second = NodeJob { key: JobKey { id: 1, restart: 1 }, ..first.clone() };
         node.index(&first);
         node.index(&second);
-        assert!(release(&node.ledger, 1, Some(0)).unwrap().is_empty(), "the first start's entry is gone");
+        assert!(
+            release(&node.ledger, 1, Some(0)).unwrap().is_empty(),
+            "a late epilog leaves the second start"
+        );
         for id in 2..=4 {
             node.index(&job(id, 80));
         }
         assert!(matches!(node.place(&job(5, 1)), Err(PlaceError::Full { units: 1, capacity: 80 })));
+    }
+
+    #[test]
+    fn an_epilog_that_names_the_next_start_takes_the_last_one_back() {
+        let node = Place::new("");
+        node.index(&job(1, 80));
+        assert_eq!(release(&node.ledger, 1, Some(1)).unwrap(), [JobKey { id: 1, restart: 0 }]);
+        assert!(node.ledger.list().unwrap().entries.is_empty());
     }
 
     #[test]

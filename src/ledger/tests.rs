@@ -36,8 +36,9 @@ fn what_is_recorded_is_found_until_it_is_removed() {
     locked.record(&entry(70, 0)).unwrap();
     assert_eq!(ledger.find(7).unwrap(), Some(entry(7, 1)), "the latest start counts");
     assert_eq!(locked.list().unwrap().entries, [entry(7, 0), entry(7, 1), entry(70, 0)]);
-    assert_eq!(ledger.keys(7, Some(1)).unwrap(), [JobKey { id: 7, restart: 1 }]);
-    assert_eq!(ledger.keys(7, None).unwrap().len(), 2);
+    let mut keys = ledger.keys(7).unwrap();
+    keys.sort();
+    assert_eq!(keys, [JobKey { id: 7, restart: 0 }, JobKey { id: 7, restart: 1 }]);
     assert!(locked.remove(JobKey { id: 7, restart: 1 }).unwrap());
     assert!(!locked.remove(JobKey { id: 7, restart: 1 }).unwrap(), "removing twice is no error");
     assert_eq!(ledger.find(7).unwrap(), Some(entry(7, 0)));

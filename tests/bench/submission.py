@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Submissions with no plugin, with gpushare and with job_submit/lua, side by side. Touches its own four boxes only.
 
-Each round gives every box another role and starts its slurmctld anew: two daemons of one kind differ by a percent or two
-for as long as they run (where their memory lies, which core they like), and that must not be taken for a plugin's cost.
-A fourth role, no plugin once more, shows how much of such a difference is left.
+Each round gives every box another role and starts its slurmctld anew: two daemons of one kind may differ for as long as
+they run (where their memory lies, which core they like), and that must not be taken for a plugin's cost. A fourth role,
+no plugin once more, shows how much of such a difference is left.
 """
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 from boxes import HERE, TOP, Box, compiled
-from stats import block, row
+from stats import row, take_turns
 
 PLUGIN = {"none": None, "none again": None, "gpushare": "gpushare", "lua": "lua"}
 ROLES = list(PLUGIN)
-# Submissions of a visit; sbatch takes about ten times as long as the library.
-VISIT = {"library": 10, "sbatch": 2}
+# Submissions of a visit; sbatch takes several times as long as the library.
+VISIT = {"library": 20, "sbatch": 4}
 
 
 def assume(box, role):
@@ -32,35 +32,28 @@ def assume(box, role):
 
 
 def play(boxes, clients, turn, blocks):
-    """One round: for each way of submitting, its blocks."""
+    """One round of each way of submitting."""
     cast = {role: (at + turn) % len(boxes) for at, role in enumerate(ROLES)}
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda role: assume(boxes[cast[role]], role), ROLES))
-    visits = {way: lambda role, way=way, n=n: clients[cast[role]].ask(f"{way} {n}") for way, n in VISIT.items()}
-    found = {way: [] for way in VISIT}
-    for number in range(blocks + 1):
-        for way, visit in visits.items():
-            times = block(ROLES, visit)
-            if number > 0:  # the first warms up
-                found[way].append(times)
-    return found
+    return {
+        way: take_turns(ROLES, lambda role, way=way: clients[cast[role]].ask(f"{way} {VISIT[way]}"), blocks)
+        for way in VISIT
+    }
 
 
 def measure(release, folder, rounds, blocks):
-    """Rows of the table."""
-    found = {way: [] for way in VISIT}
+    """Slurm's version, and rows of the table."""
     conf = TOP / "docs/examples/contributors", HERE / "conf"
     with contextlib.ExitStack() as stack:
         boxes = [stack.enter_context(Box(f"submit{number}", release, *conf)) for number, _ in enumerate(ROLES)]
         program = compiled("submit.c", release, folder, "-lslurm")
         clients = [box.client(program, user="alice") for box in boxes]
-        for turn in range(rounds):
-            for way, times in play(boxes, clients, turn, blocks).items():
-                found[way].append(times)
-        version = boxes[0].run("sinfo", "--version").stdout.strip().capitalize()
+        found = [play(boxes, clients, turn, blocks) for turn in range(rounds)]
+        version = boxes[0].run("sinfo", "--version").stdout.split()[-1]
     title = {"library": "submission by libslurm", "sbatch": "sbatch"}
     return version, [
-        row(f"{title[way]}: {role} / none", found[way], role, "none", 2 * count)
-        for way, count in VISIT.items()
+        row(f"{title[way]}: {role} / none", [times[way] for times in found], role, "none")
+        for way in VISIT
         for role in ROLES[1:]
     ]

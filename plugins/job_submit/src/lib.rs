@@ -4,7 +4,7 @@
 //! Read → judge → apply: [`submit`] is the whole of it. The rules are in `gpushare::policy`.
 #![forbid(unsafe_code)]
 
-use std::sync::OnceLock;
+use std::sync::{PoisonError, RwLock};
 
 use gpushare::config::{self, Config};
 use gpushare::message;
@@ -23,7 +23,8 @@ export_job_submit! {
 /// The name under which prolog and epilog get the share; Slurm adds `SPANK_`.
 const SHARE: &str = "GPUSHARE_SHARE";
 
-static POLICY: OnceLock<Policy> = OnceLock::new();
+/// `None` until `init`, and then submissions are refused: better no job than one that nobody judged.
+static POLICY: RwLock<Option<Policy>> = RwLock::new(None);
 
 /// Reads gpushare.conf beside slurm.conf. Without one the defaults hold; with a broken one slurmctld must not start,
 /// because nobody could tell which jobs slip through.
@@ -38,7 +39,9 @@ fn load() -> bool {
             let state = if found.is_some() { "read" } else { "not there, the defaults hold" };
             let policy = found.unwrap_or_default().policy;
             log::info(format!("job_submit/gpushare: {} {state}: {policy:?}", path.display()));
-            POLICY.set(policy).is_ok() || POLICY.get().is_some()
+            // 22.05 loads the plugin anew in the same process when JobSubmitPlugins changes: the new policy holds.
+            *POLICY.write().unwrap_or_else(PoisonError::into_inner) = Some(policy);
+            true
         }
         Err(error) => {
             log::error(format!("job_submit/gpushare: {error}"));
@@ -51,7 +54,8 @@ fn load() -> bool {
 fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
-    let Some(policy) = POLICY.get() else { return Answer::Failure };
+    let policy = POLICY.read().unwrap_or_else(PoisonError::into_inner);
+    let Some(policy) = policy.as_ref() else { return Answer::Failure };
     let cache = Cache::default();
     let request = submission.request();
     let user_id = request.user_id;

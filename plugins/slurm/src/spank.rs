@@ -83,6 +83,16 @@ impl Step {
         unsafe { text::bytes(buffer.as_ptr()) }.map(<[u8]>::to_vec)
     }
 
+    /// Whether a variable is set in the step's environment, however long it is.
+    #[must_use]
+    pub fn has_variable(self, name: &str) -> bool {
+        let name = c_string(name);
+        let mut buffer: [c_char; 1] = [0; 1];
+        // SAFETY: writes at the most one byte, or answers an error (src/common/spank.c).
+        let code = unsafe { slurm_sys::spank_getenv(self.handle, name.as_ptr(), buffer.as_mut_ptr(), 1) };
+        code == slurm_sys::SPANK_SUCCESS || code == slurm_sys::ESPANK_NOSPACE
+    }
+
     /// Sets a variable of the step's environment; `false` where Slurm refuses.
     #[doc(alias = "spank_setenv")]
     pub fn set_variable(self, name: &str, value: &str) -> bool {

@@ -5,13 +5,14 @@
 //!
 //! | hook | process, user | here |
 //! |---|---|---|
+//! | `init` | slurmstepd, root | read gpushare.conf, which the job's user may not |
 //! | `user_init` | slurmstepd, effective user is the job's | read what the job has ([`step`]), set the environment |
 //! | `task_post_fork` | slurmstepd, root; the task waits | after the last task: put the fence up, note the outcome |
 //! | `task_init` | the task, as the job's user, before its program | read the outcome, check every GPU, set the environment |
 //! | `exit` | slurmstepd, root | open the GPU again for the job's other steps |
 //!
-//! The extern step has no tasks: only `task_post_fork` and `exit` run there. A failure never leaves `user_init` or
-//! `task_post_fork` as a return code, because for a batch job slurmd would drain the node; it is noted and `task_init`
+//! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. A failure never leaves a hook before
+//! `task_init` as a return code, because for a batch job slurmd would drain the node; it is noted and `task_init`
 //! fails the task with one line to the user.
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ use step::{Share, State};
 
 export_spank! {
     name = "gpushare",
+    slurm_spank_init = init, on panic = Success;
     slurm_spank_user_init = user_init, on panic = Success;
     slurm_spank_task_post_fork = task_post_fork, on panic = Success;
     slurm_spank_task_init = task_init, on panic = Failure;
@@ -45,10 +47,16 @@ fn with_state<T>(work: impl FnOnce(&mut State) -> T) -> T {
     work(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn user_init(step: Step, arguments: &[Vec<u8>]) -> Answer {
+fn init(step: Step, arguments: &[Vec<u8>]) -> Answer {
+    panic_if_asked(step, "init");
+    with_state(|state| *state = State::configured(arguments));
+    Answer::Success
+}
+
+fn user_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "user_init");
     with_state(|state| {
-        *state = State::read(step, arguments);
+        state.read(step);
         if let State::Share(share) = state {
             set_environment(step, share);
         }
@@ -56,11 +64,11 @@ fn user_init(step: Step, arguments: &[Vec<u8>]) -> Answer {
     Answer::Success
 }
 
-fn task_post_fork(step: Step, arguments: &[Vec<u8>]) -> Answer {
+fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "task_post_fork");
     with_state(|state| {
         if step.kind() == Kind::Extern {
-            *state = State::read(step, arguments);
+            state.read(step);
         }
         let State::Share(share) = state else { return };
         share.forked += 1;
@@ -91,7 +99,9 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "task_init");
     let outcome = with_state(|state| match state {
         State::NoShare => Ok(()),
-        State::Unknown => Err("an earlier hook failed; see the node's slurmd log".to_owned()),
+        State::Unknown | State::Configured(_) => {
+            Err("an earlier hook failed; see the node's slurmd log".to_owned())
+        }
         State::Failed(reason) => Err(reason.clone()),
         State::Share(share) => {
             set_environment(step, share);
@@ -145,7 +155,7 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
 fn set_environment(step: Step, share: &Share) {
     let mut variables = environment::variables(&share.entry);
     // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
-    if step.variable(STEP_GPUS).is_some() {
+    if step.has_variable(STEP_GPUS) {
         variables.push((STEP_GPUS, share.entry.gpu.index.to_string()));
     }
     for (name, value) in variables {

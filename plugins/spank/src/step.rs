@@ -1,5 +1,4 @@
-//! What a step is to us: one of a job with a share, of another job, or one that can't be told. Read once, as root or
-//! with the job's user as effective user; the files are readable by both.
+//! What a step is to us: one of a job with a share, of another job, or one that can't be told.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,6 +21,8 @@ const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 pub enum State {
     /// Nothing: no hook has read it yet, or the one that should have did not get through.
     Unknown,
+    /// The node's rules, or why there are none; not yet what the job has.
+    Configured(Result<NodeConfig, String>),
     /// A job without a share, or a node without a placement: Slurm's own fence holds, ours has no say.
     NoShare,
     /// A share that can't be given; why.
@@ -45,23 +46,31 @@ pub struct Share {
 }
 
 impl State {
-    /// Looks the job up in the ledger. A job that Slurm gave a share, but the prolog no GPU, fails by itself.
-    pub fn read(step: Step, arguments: &[Vec<u8>]) -> State {
-        let config = match node_config(arguments) {
-            Ok(config) => config,
-            Err(reason) => return without_entry(step, reason),
+    /// Reads the node's rules; as root, since the file need not be readable by users.
+    pub fn configured(arguments: &[Vec<u8>]) -> State {
+        State::Configured(node_config(arguments))
+    }
+
+    /// Looks the job up in the ledger, which everybody may read. A job that Slurm gave a share, but the prolog no GPU,
+    /// fails by itself. Without the node's rules the state stays as it is, and the job fails.
+    pub fn read(&mut self, step: Step) {
+        let State::Configured(config) = self else { return };
+        *self = match config {
+            Ok(config) => of_job(config, step),
+            Err(reason) => without_entry(step, std::mem::take(reason)),
         };
-        if config.placement == Placement::Off {
-            return State::NoShare;
-        }
-        let Some(job_id) = step.job_id() else {
-            return State::Failed("the step has no job number".to_owned());
-        };
-        match Ledger::at(RUN_DIR).find(job_id) {
-            Ok(Some(entry)) => share(&config, entry).unwrap_or_else(State::Failed),
-            Ok(None) => without_entry(step, "gpushare-prolog gave it no GPU on this node".to_owned()),
-            Err(error) => State::Failed(error.to_string()),
-        }
+    }
+}
+
+fn of_job(config: &NodeConfig, step: Step) -> State {
+    if config.placement == Placement::Off {
+        return State::NoShare;
+    }
+    let Some(job_id) = step.job_id() else { return State::Failed("the step has no job number".to_owned()) };
+    match Ledger::at(RUN_DIR).find(job_id) {
+        Ok(Some(entry)) => share(config, entry).unwrap_or_else(State::Failed),
+        Ok(None) => without_entry(step, "gpushare-prolog gave it no GPU on this node".to_owned()),
+        Err(error) => State::Failed(error.to_string()),
     }
 }
 
@@ -75,14 +84,15 @@ fn share(config: &NodeConfig, entry: Entry) -> Result<State, String> {
 
 /// No entry is right for a job without a share, and a reason to fail for one with a share.
 fn without_entry(step: Step, reason: String) -> State {
-    if step.kind() == Kind::Tasks && step.variable(PERCENTAGE).is_some() {
+    if step.kind() == Kind::Tasks && step.has_variable(PERCENTAGE) {
         return State::Failed(reason);
     }
     log::debug(format!("spank/gpushare: job {:?} has no share here: {reason}", step.job_id()));
     State::NoShare
 }
 
-/// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on.
+/// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on. slurmstepd of 22.05 knows
+/// that path itself, later ones have it in the environment that slurmd gave them.
 fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     let mut named = None;
     for argument in arguments {
@@ -94,13 +104,10 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
             }
         }
     }
-    let path = match (named, std::env::var_os("SLURM_CONF").map(PathBuf::from).or_else(daemon::slurm_conf)) {
-        (Some(path), _) => path,
-        (None, Some(slurm_conf)) => config::beside(&slurm_conf),
-        (None, None) => {
-            return Err("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH".to_owned());
-        }
-    };
+    let slurm_conf = || std::env::var_os("SLURM_CONF").map(PathBuf::from).or_else(daemon::slurm_conf);
+    let path = named
+        .or_else(|| slurm_conf().map(|path| config::beside(&path)))
+        .ok_or("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH")?;
     Ok(Config::load(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
 }
 

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The two .so files as Slurm's loader sees them: exported names, plugin_type, plugin_version, what they need."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+
+EXPORTS = {
+    "job_submit_gpushare.so": {"plugin_name", "plugin_type", "plugin_version", "init", "job_submit", "job_modify"},
+    "spank_gpushare.so": {
+        "plugin_name", "plugin_type", "plugin_version", "slurm_spank_init", "slurm_spank_user_init", "slurm_spank_task_post_fork",
+        "slurm_spank_task_init", "slurm_spank_exit",
+    },
+}
+TYPES = {"job_submit_gpushare.so": b"job_submit/gpushare", "spank_gpushare.so": b"spank"}
+plugins = pytest.mark.parametrize("plugin", EXPORTS)
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def symbols(path, *options):
+    return {line.split()[-1].split("@")[0] for line in run("nm", "-D", *options, path).splitlines()}
+
+
+def data(path, symbol):
+    """The bytes of a data symbol."""
+    for line in run("readelf", "-sW", "--dyn-syms", path).splitlines():
+        fields = line.split()
+        if fields and fields[-1] == symbol:
+            address, size = int(fields[1], 16), int(fields[2])
+    for line in run("readelf", "-SW", path).splitlines():
+        fields = line.split("]", 1)[-1].split()
+        if len(fields) > 5 and fields[0].startswith("."):
+            start, offset, length = (int(field, 16) for field in fields[2:5])
+            if start and start <= address < start + length:
+                place = address - start + offset
+                return path.read_bytes()[place:place + size]
+    raise AssertionError(f"{symbol} is in no section of {path}")
+
+
+@plugins
+def test_exactly_what_slurm_looks_up_is_exported(built, plugin):
+    assert symbols(built.folder / plugin, "--defined-only") == EXPORTS[plugin]
+
+
+@plugins
+def test_the_type_is_slurms_and_ends_in_nul(built, plugin):
+    assert data(built.folder / plugin, "plugin_type") == TYPES[plugin] + b"\0"
+
+
+@plugins
+def test_the_version_is_that_of_the_headers(built, plugin):
+    header = (built.root / "usr/include/slurm/slurm_version.h").read_text()
+    version = int(re.search(r"#define SLURM_VERSION_NUMBER (0x[0-9a-f]+)", header).group(1), 16)
+    assert int.from_bytes(data(built.folder / plugin, "plugin_version"), "little") == version
+    assert f"{version >> 16}.{version >> 8 & 255:02}" == built.release, "the root is of that release"
+
+
+def missing(built, plugin, *providers):
+    """Names that the plugin needs and neither the loading process nor the C library has."""
+    libraries = run("readelf", "-dW", built.folder / plugin)
+    needed = set(re.findall(r"NEEDED.*\[(.*)\]", libraries))
+    assert needed <= {"libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}, needed
+    wanted = {line.split()[-1] for line in run("nm", "-D", "--undefined-only", built.folder / plugin).splitlines()
+              if "@" not in line and " w " not in line}
+    offered = set()
+    for provider in providers:
+        for path in built.root.glob(provider):
+            offered |= symbols(path, "--defined-only")
+    return wanted - offered
+
+
+def test_slurmctld_has_all_that_the_job_submit_plugin_needs(built):
+    providers = ["usr/lib/*/slurm-wlm/libslurmfull.so", "usr/sbin/slurmctld-wlm"]
+    assert missing(built, "job_submit_gpushare.so", *providers) == set()
+
+
+def test_every_slurm_command_has_all_that_the_spank_plugin_needs(built):
+    """srun, sbatch and salloc load it too, and have libslurmfull only."""
+    assert missing(built, "spank_gpushare.so", "usr/lib/*/slurm-wlm/libslurmfull.so") == set()
+
+
+@plugins
+def test_they_are_small_and_bound_at_load(built, plugin):
+    """Bound at load: a Slurm that lacks a name refuses the plugin instead of dying at the first call."""
+    assert (built.folder / plugin).stat().st_size <= 1 << 20
+    assert "NOW" in run("readelf", "-dW", built.folder / plugin)
+
+
+def test_headers_that_are_not_there_are_one_message(tmp_path):
+    """The build stops with what was tried, the variable and the packages."""
+    result = subprocess.run(
+        ["cargo", "build", "--quiet", "--locked", "--release", "-p", "slurm-sys"], cwd=TOP,
+        capture_output=True, text=True, env={**os.environ, "SLURM_INCLUDE_DIR": str(tmp_path)},
+    )
+    assert result.returncode != 0
+    assert f"SLURM_INCLUDE_DIR is '{tmp_path}', but there is no slurm/slurm.h in it" in result.stderr
