@@ -126,7 +126,7 @@ impl Config {
             return Ok(None);
         }
         let unreadable = |error| LoadError::Read(path.to_owned(), error);
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(4096);
         let file = std::fs::File::open(path).map_err(unreadable)?;
         file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
         if bytes.len() as u64 > LONGEST {

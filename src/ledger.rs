@@ -15,9 +15,9 @@ mod entry;
 pub use entry::{Damage, Entry};
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -99,7 +99,6 @@ impl Ledger {
     /// Takes the lock, making the folders first; gives up after `wait`.
     pub fn lock(&self, wait: Duration) -> Result<Locked<'_>, LedgerError> {
         self.make_folder(&self.dir)?;
-        self.make_folder(&self.dir.join("garbage"))?;
         let path = self.dir.join("lock");
         let failed = |error| LedgerError::Lock(path.clone(), error);
         let file = OpenOptions::new()
@@ -122,18 +121,22 @@ impl Ledger {
             }
         }
         let locked = Locked { ledger: self, _lock: file };
-        if self.jobs().symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-            locked.set_aside("jobs", &self.jobs());
+        match self.make_folder(&self.jobs()) {
+            Err(LedgerError::Unsafe(path)) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
+                locked.set_aside("jobs", &path);
+                self.make_folder(&path)?;
+            }
+            result => result?,
         }
-        self.make_folder(&self.jobs())?;
         Ok(locked)
     }
 
     /// Makes a folder that only its owner can change, or checks that it is one.
     fn make_folder(&self, path: &Path) -> Result<(), LedgerError> {
         let failed = |error| LedgerError::Folder(path.to_owned(), error);
-        match DirBuilder::new().mode(0o755).create(path) {
-            Ok(()) => {}
+        match fs::create_dir(path) {
+            // Whatever the umask: users' steps and `gpushare status` read the ledger.
+            Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(failed(error)),
         }
@@ -246,9 +249,9 @@ impl Locked<'_> {
     fn set_aside(&self, name: &str, path: &Path) {
         let garbage = self.ledger.dir.join("garbage");
         let free = (0..100).map(|number| garbage.join(format!("{name}.{number}"))).find(|to| !to.exists());
-        if let Some(to) = free {
-            let _ = fs::rename(path, to);
-        } else {
+        let moved =
+            self.ledger.make_folder(&garbage).is_ok() && free.is_some_and(|to| fs::rename(path, to).is_ok());
+        if !moved {
             let _ = fs::remove_file(path);
         }
     }
@@ -267,7 +270,7 @@ fn read(path: &Path) -> Result<Entry, Damage> {
     if !file.metadata().map_err(Damage::from_io)?.is_file() {
         return Err(Damage::NoFile);
     }
-    let mut text = String::new();
+    let mut text = String::with_capacity(512);
     file.take(LONGEST).read_to_string(&mut text).map_err(Damage::from_io)?;
     let entry: Entry = text.parse()?;
     let named = path.file_name().and_then(|name| name.to_str()).and_then(entry::key_of);
@@ -280,7 +283,8 @@ fn write_synced(path: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o644))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

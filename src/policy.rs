@@ -133,24 +133,23 @@ pub enum Rule {
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &Policy, accounting: &'a A) -> Verdict<'a> {
     let judgement = Judgement { request, policy, accounting };
     let share_units = request.share(SHARE).map(|share| share.count);
-    let accepted = Acceptance { pin_qos: None, share_units };
-    match request.qos {
-        Some(text) if text.contains(&b',') => match judgement.faulty_list(text) {
-            Some(refusal) => Verdict::Refuse(Box::new(refusal)),
-            None => Verdict::Accept(accepted),
-        },
-        _ if !request.may_use_gpus() => Verdict::Accept(accepted),
-        Some(name) => match accounting.qos_named(name).and_then(|qos| judgement.broken_rule(qos)) {
-            Some(refusal) => Verdict::Refuse(Box::new(refusal)),
-            None => Verdict::Accept(accepted),
-        },
-        None => match accounting.default_qos(request) {
-            Some(qos) => match judgement.broken_rule(qos) {
-                Some(refusal) => Verdict::Refuse(Box::new(refusal)),
-                None => Verdict::Accept(Acceptance { pin_qos: Some(accounting.name(qos)), ..accepted }),
-            },
-            None => Verdict::Accept(accepted),
-        },
+    let list = request.qos.filter(|text| text.contains(&b','));
+    let (qos, is_default) = match request.qos {
+        _ if list.is_some() || !request.may_use_gpus() => (None, false),
+        Some(name) => (accounting.qos_named(name), false),
+        None => (accounting.default_qos(request), true),
+    };
+    let fault = match list {
+        Some(list) => judgement.faulty_list(list),
+        None => qos.and_then(|qos| judgement.broken_rule(qos)),
+    };
+    match fault {
+        Some(refusal) => Verdict::Refuse(Box::new(refusal)),
+        // Without a QOS that exists there is nothing to judge: slurmctld refuses the job, or it has no limits to pass.
+        None => {
+            let pin_qos = qos.filter(|_| is_default).map(|qos| accounting.name(qos));
+            Verdict::Accept(Acceptance { pin_qos, share_units })
+        }
     }
 }
 

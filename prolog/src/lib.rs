@@ -18,7 +18,7 @@ pub fn info(program: &str, line: &str) {
 
 fn report(severity: Severity, program: &str, line: &str) {
     // Neither may be there: no syslog in a small container, a closed stderr. There is no third place to say so.
-    let _ = writeln!(std::io::stderr(), "{program}: {line}");
+    let _ = std::io::stderr().write_all(format!("{program}: {line}\n").as_bytes());
     let formatter = Formatter3164 {
         facility: Facility::LOG_DAEMON,
         hostname: None,

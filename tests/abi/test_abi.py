@@ -4,11 +4,10 @@
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-
-TOP = Path(__file__).resolve().parents[2]
+from elf import data, run, symbols
+from lab import TOP
 
 EXPORTS = {
     "job_submit_gpushare.so": {"plugin_name", "plugin_type", "plugin_version", "init", "job_submit", "job_modify"},
@@ -19,30 +18,6 @@ EXPORTS = {
 }
 TYPES = {"job_submit_gpushare.so": b"job_submit/gpushare", "spank_gpushare.so": b"spank"}
 plugins = pytest.mark.parametrize("plugin", EXPORTS)
-
-
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def symbols(path, *options):
-    return {line.split()[-1].split("@")[0] for line in run("nm", "-D", *options, path).splitlines()}
-
-
-def data(path, symbol):
-    """The bytes of a data symbol."""
-    for line in run("readelf", "-sW", "--dyn-syms", path).splitlines():
-        fields = line.split()
-        if fields and fields[-1] == symbol:
-            address, size = int(fields[1], 16), int(fields[2])
-    for line in run("readelf", "-SW", path).splitlines():
-        fields = line.split("]", 1)[-1].split()
-        if len(fields) > 5 and fields[0].startswith("."):
-            start, offset, length = (int(field, 16) for field in fields[2:5])
-            if start and start <= address < start + length:
-                place = address - start + offset
-                return path.read_bytes()[place:place + size]
-    raise AssertionError(f"{symbol} is in no section of {path}")
 
 
 @plugins

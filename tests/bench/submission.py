@@ -2,8 +2,8 @@
 """Submissions with no plugin, with gpushare and with job_submit/lua, side by side. Touches its own four boxes only.
 
 Each round gives every box another role and starts its slurmctld anew: two daemons of one kind may differ for as long as
-they run (where their memory lies, which core they like), and that must not be taken for a plugin's cost. A fourth role,
-no plugin once more, shows how much of such a difference is left.
+they run (where their memory lies, for one), and that must not be taken for a plugin's cost. A fourth role, no plugin
+once more, shows how much of such a difference is left.
 """
 
 import contextlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Clusters for the tests, one of each kind and release for a module, ended with it."""
 
-import os
-
 import pytest
 from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster
 
@@ -14,7 +12,8 @@ def clusters(kind, **options):
     def fixture(request):
         release = request.param
         settings = {key: value(release) if callable(value) else value for key, value in options.items()}
-        name = f"test-{kind}-{release.replace('.', '')}-{os.getpid()}"
+        # A fixed name: a box that a killed run left behind is ended first, and its logs are replaced.
+        name = f"test-{kind}-{release.replace('.', '')}"
         cluster = Cluster(name, release, **settings)
         yield cluster
         cluster.down()

@@ -4,6 +4,7 @@
 import struct
 import subprocess
 
+import elf
 import pytest
 from lab import TOP
 
@@ -14,10 +15,20 @@ def restart(cluster):
     return cluster.run("/lab/service restart slurmctld", timeout=60)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def whole_again(contributors):
-    """The clusters are this module's own; what a test broke is mended by its end."""
-    yield
+@pytest.fixture
+def broken(contributors):
+    """A cluster whose gpushare.conf may be broken: mended at the end, but slurmctld is not started again."""
+    contributors.ok(f"cp -a {CONF} /tmp/good.conf")
+    yield contributors
+    contributors.ok(f"rm -rf {CONF}; cp -a /tmp/good.conf {CONF}")
+
+
+@pytest.fixture
+def whole(contributors):
+    """A cluster whose slurmctld runs, at the beginning and at the end."""
+    if contributors.run("/lab/service status slurmctld").returncode != 0:
+        assert restart(contributors).returncode == 0
+    yield contributors
     assert contributors.run("/lab/service status slurmctld").returncode == 0
 
 
@@ -34,65 +45,48 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_configuration_is_refused_with_the_reason(contributors, case):
+def test_a_broken_configuration_is_refused_with_the_reason(broken, case):
     command, reasons = BROKEN[case]
-    contributors.ok(f"cp -a {CONF} /tmp/good.conf")
-    try:
-        contributors.ok(command.replace("CONF", CONF))
-        result = restart(contributors)
-        assert result.returncode != 0, "slurmctld came up with a broken gpushare.conf"
-        lines = [line for line in contributors.log("slurmctld").splitlines() if "error: job_submit/gpushare:" in line]
-        assert lines and CONF in lines[-1], lines
-        for reason in reasons:
-            assert reason in lines[-1], lines[-1]
-    finally:
-        contributors.ok(f"rm -rf {CONF}; cp -a /tmp/good.conf {CONF}")
-        assert restart(contributors).returncode == 0
+    before = len(broken.log("slurmctld").splitlines())
+    broken.ok(command.replace("CONF", CONF))
+    assert restart(broken).returncode != 0, "slurmctld came up with a broken gpushare.conf"
+    lines = broken.log("slurmctld").splitlines()[before:]
+    lines = [line for line in lines if "error: job_submit/gpushare:" in line]
+    assert len(lines) == 1 and CONF in lines[0], lines
+    for reason in reasons:
+        assert reason in lines[0], lines[0]
 
 
-def test_no_configuration_means_the_defaults(contributors):
-    contributors.ok(f"mv {CONF} /tmp/good.conf")
+def test_no_configuration_means_the_defaults(whole):
+    whole.ok(f"mv {CONF} /tmp/good.conf")
     try:
-        assert restart(contributors).returncode == 0
-        refused = contributors.run("sbatch --qos=qos_lafferty --gres=gpu:2 --wrap true", "alice")
+        assert restart(whole).returncode == 0
+        refused = whole.run("sbatch --qos=qos_lafferty --gres=gpu:2 --wrap true", "alice")
         assert "GS101" in refused.stderr, refused.stderr
     finally:
-        contributors.ok(f"mv /tmp/good.conf {CONF}")
-        assert restart(contributors).returncode == 0
+        whole.ok(f"mv /tmp/good.conf {CONF}")
+        assert restart(whole).returncode == 0
 
 
-def test_qos_named_in_the_configuration_are_governed(contributors):
-    contributors.ok(f"cp {CONF} /tmp/good.conf; printf 'GovernedQOS=norm*\\n' > {CONF}")
+def test_qos_named_in_the_configuration_are_governed(whole):
+    whole.ok(f"cp {CONF} /tmp/good.conf; printf 'GovernedQOS=norm*\\n' > {CONF}")
     try:
-        assert restart(contributors).returncode == 0
-        refused = contributors.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice")
+        assert restart(whole).returncode == 0
+        refused = whole.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice")
         assert "GS101" in refused.stderr, refused.stderr
-        assert contributors.run("sbatch --qos=normal --gres=gpu:h100:1 --wrap true", "alice").returncode == 0
-        assert contributors.run("sbatch --qos=qos_lafferty --gres=gpu:1 --wrap true", "alice").returncode == 0
+        assert whole.run("sbatch --qos=normal --gres=gpu:h100:1 --wrap true", "alice").returncode == 0
+        assert whole.run("sbatch --qos=qos_lafferty --gres=gpu:1 --wrap true", "alice").returncode == 0
     finally:
-        contributors.ok(f"mv /tmp/good.conf {CONF}")
-        assert restart(contributors).returncode == 0
-
-
-def version_place(plugin):
-    """Offset of plugin_version in the file, from its symbol and section."""
-    symbols = subprocess.run(["readelf", "-sW", plugin], capture_output=True, text=True, check=True).stdout
-    address = next(int(line.split()[1], 16) for line in symbols.splitlines() if line.endswith(" plugin_version"))
-    sections = subprocess.run(["readelf", "-SW", plugin], capture_output=True, text=True, check=True).stdout
-    for line in sections.splitlines():
-        fields = line.split("]", 1)[-1].split()
-        if len(fields) > 5 and fields[0].startswith("."):
-            start, offset, size = (int(field, 16) for field in fields[2:5])
-            if start and start <= address < start + size:
-                return address - start + offset
-    raise AssertionError("plugin_version is in no section")
+        whole.ok(f"mv /tmp/good.conf {CONF}")
+        assert restart(whole).returncode == 0
 
 
 def with_version(plugin, change):
+    """The plugin's bytes, built for another Slurm."""
     data = bytearray(plugin.read_bytes())
-    place = version_place(plugin)
-    version, = struct.unpack_from("<I", data, place)
-    struct.pack_into("<I", data, place, change(version))
+    offset, _ = elf.place(plugin, "plugin_version")
+    version, = struct.unpack_from("<I", data, offset)
+    struct.pack_into("<I", data, offset, change(version))
     return bytes(data)
 
 
@@ -107,34 +101,34 @@ def install(cluster, name, data):
     return f"cp /tmp/{name}.good {folder}/.new; mv {folder}/.new {folder}/{name}"
 
 
-def test_a_job_submit_plugin_of_another_micro_release_is_refused(contributors):
-    built = TOP / "target/lab" / contributors.release / "job_submit_gpushare.so"
-    back = install(contributors, built.name, with_version(built, lambda version: version + 1))
+def test_a_job_submit_plugin_of_another_micro_release_is_refused(whole):
+    built = TOP / "target/lab" / whole.release / "job_submit_gpushare.so"
+    back = install(whole, built.name, with_version(built, lambda version: version + 1))
     try:
-        assert restart(contributors).returncode != 0
-        assert "Incompatible Slurm plugin" in contributors.log("slurmctld")
+        assert restart(whole).returncode != 0
+        assert "Incompatible Slurm plugin" in whole.log("slurmctld")
     finally:
-        contributors.ok(back)
-        assert restart(contributors).returncode == 0
+        whole.ok(back)
+        assert restart(whole).returncode == 0
 
 
-def test_a_spank_plugin_of_another_release_is_refused(contributors):
-    built = TOP / "target/lab" / contributors.release / "spank_gpushare.so"
-    contributors.ok("echo required spank_gpushare.so > /etc/slurm/plugstack.conf")
+def test_a_spank_plugin_of_another_release_is_refused(whole):
+    built = TOP / "target/lab" / whole.release / "spank_gpushare.so"
+    whole.ok("echo required spank_gpushare.so > /etc/slurm/plugstack.conf")
     try:
-        assert contributors.run("srun true", "alice").returncode == 0
-        micro = install(contributors, built.name, with_version(built, lambda version: version ^ 1))
-        assert contributors.run("srun true", "alice").returncode == 0, "another micro release is all right"
-        contributors.ok(micro)
-        back = install(contributors, built.name, with_version(built, lambda version: version + 0x100))
+        assert whole.run("srun true", "alice").returncode == 0
+        micro = install(whole, built.name, with_version(built, lambda version: version ^ 1))
+        assert whole.run("srun true", "alice").returncode == 0, "another micro release is all right"
+        whole.ok(micro)
+        back = install(whole, built.name, with_version(built, lambda version: version + 0x100))
         try:
-            refused = contributors.run("srun true", "alice")
+            refused = whole.run("srun true", "alice")
             assert refused.returncode != 0 and "ncompatible" in refused.stderr, refused.stderr
         finally:
-            contributors.ok(back)
-        assert contributors.run("srun true", "alice").returncode == 0
+            whole.ok(back)
+        assert whole.run("srun true", "alice").returncode == 0
     finally:
-        contributors.ok("rm /etc/slurm/plugstack.conf")
+        whole.ok("rm /etc/slurm/plugstack.conf")
 
 
 def test_a_panic_in_job_submit_is_a_refusal(panicking):

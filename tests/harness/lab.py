@@ -10,7 +10,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 LAB = TOP / "tests/lab/lab"
 EXAMPLES = TOP / "docs/examples"
-CASES = Path(__file__).resolve().parent / "conf"
+CASES = TOP / "tests/live/conf"
 RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
 
 # Longest that anything in a healthy cluster takes; a wait that runs into it is a failure.
