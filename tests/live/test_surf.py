@@ -47,6 +47,12 @@ def test_eight_shares_go_two_on_each_gpu_and_each_opens_its_own_only(surf):
         assert opened(surf.output(job)) == [{ledger[job]}]
 
 
+def test_four_shares_go_one_on_each_gpu_though_two_would_fit(surf):
+    jobs = [surf.sbatch("--gres=mps:40") for _ in range(4)]
+    surf.wait(lambda: sorted(surf.ledger()) == sorted(jobs), "four entries")
+    assert sorted(surf.ledger().values()) == [0, 1, 2, 3]
+
+
 # The table of SURF's document: share, jobs at once. 5 jobs of mps:16 fill a GPU.
 @pytest.mark.parametrize("units, at_once", [(80, 4), (40, 8), (32, 10), (20, 16), (16, 20)])
 def test_the_documents_table(surf, units, at_once):
