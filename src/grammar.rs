@@ -17,7 +17,9 @@ pub enum Spelling {
 }
 
 impl Spelling {
-    const fn prefix(self) -> &'static [u8] {
+    /// What a token begins with.
+    #[must_use]
+    pub const fn prefix(self) -> &'static [u8] {
         match self {
             Spelling::Colon => b"gres:",
             Spelling::Slash => b"gres/",
@@ -47,9 +49,12 @@ pub struct Gres<'a> {
     pub count: u64,
 }
 
-/// The tokens of a `tres_per_*` string; empty ones are dropped, as Slurm drops them.
+/// The tokens of a `tres_per_*` string. Empty ones are dropped, and so is a prefix with nothing behind it (`--gres=`): Slurm
+/// reads no request from either.
 pub fn tokens(text: &[u8], spelling: Spelling) -> impl Iterator<Item = Token<'_>> {
-    text.split(|byte| *byte == b',').filter(|part| !part.is_empty()).map(move |part| token(part, spelling))
+    text.split(|byte| *byte == b',')
+        .filter(move |part| !part.is_empty() && *part != spelling.prefix())
+        .map(move |part| token(part, spelling))
 }
 
 fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
@@ -81,13 +86,14 @@ fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
         (None, None, None) => (None, 1),
         (Some(tail), None, None) => match number(tail) {
             Some(count) => (None, count),
+            // Slurm takes a count that doesn't fit into 64 bits as a type; nobody means one.
+            None if tail.iter().all(u8::is_ascii_digit) => return None,
             None => (Some(tail), 1),
         },
         (kind, Some(tail), None) => (kind, number(tail)?),
         (_, Some(_), Some(_)) => return None,
     };
-    // An all-digit "type" is a count that doesn't fit into 64 bits: Slurm takes it as a type, nobody means one.
-    if kind.is_some_and(|kind| !is_word(kind) || kind.iter().all(u8::is_ascii_digit)) {
+    if kind.is_some_and(|kind| !is_word(kind)) {
         return None;
     }
     Some(Gres { name, kind, count })
@@ -98,6 +104,11 @@ fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
 fn is_word(text: &[u8]) -> bool {
     text.first().is_some_and(u8::is_ascii_alphanumeric)
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-+".contains(byte))
+}
+
+/// A word, or `NAME@SERVER`.
+fn is_licence(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'@').all(is_word)
 }
 
 /// Digits and one of Slurm's suffixes: `k`/`kib` × 1024, `kb` × 1000, likewise m, g, t, p; any case
@@ -135,7 +146,7 @@ fn is_other_tres(part: &[u8]) -> bool {
     let end = part.iter().position(|byte| b":=".contains(byte)).unwrap_or(part.len());
     let Some((name, tail)) = part.split_at_checked(end) else { return false };
     let known = PLAIN.contains(&name)
-        || WITH_NAME.iter().any(|prefix| name.strip_prefix(*prefix).is_some_and(is_word));
+        || WITH_NAME.iter().any(|prefix| name.strip_prefix(*prefix).is_some_and(is_licence));
     // Slurm finds its prefix in the middle of a token too: `license/gres/gpu:2` would be two GPUs.
     let hides_gres = part.windows(4).any(|window| window.eq_ignore_ascii_case(b"gres"));
     let count_is_plain = tail.split_first().is_none_or(|(_, count)| number(count).is_some());
@@ -156,7 +167,7 @@ mod tests {
 
     #[test]
     fn plain_forms_are_read_as_slurm_reads_them() {
-        let table: [(&str, Option<&str>, u64); 16] = [
+        let table: [(&str, Option<&str>, u64); 17] = [
             ("gpu", None, 1),
             ("gpu:2", None, 2),
             ("gpu:a40", Some("a40"), 1),
@@ -165,6 +176,7 @@ mod tests {
             ("gpu:0", None, 0),
             ("gpu:1g", None, 1 << 30),
             ("gpu:1g:1", Some("1g"), 1),
+            ("gpu:3090:2", Some("3090"), 2),
             ("gpu:1g.5gb", Some("1g.5gb"), 1),
             ("gpu:1g.5gb:2", Some("1g.5gb"), 2),
             ("gpu:2k", None, 2048),
@@ -214,7 +226,6 @@ mod tests {
             "gpu:a40/b:1",
             "gpu:YML@XML:2",
             "gpu:a40:2;gres/gpu:2",
-            "",
             ":2",
             "/gpu:2",
             "gpu:a40:2 gres/gpu:1",
@@ -256,7 +267,16 @@ mod tests {
 
     #[test]
     fn other_tres_ask_for_no_gpu() {
-        for text in ["cpu=2", "cpu:2", "mem=4g", "license/matlab:1", "bb/cray=1", "none", "billing=3"] {
+        for text in [
+            "cpu=2",
+            "cpu:2",
+            "mem=4g",
+            "license/matlab:1",
+            "license/matlab@host:1",
+            "bb/cray=1",
+            "none",
+            "billing=3",
+        ] {
             assert_eq!(one(text, Slash), Token::Other, "{text}");
         }
     }
@@ -265,6 +285,8 @@ mod tests {
     fn empty_tokens_are_dropped() {
         assert_eq!(tokens(b",,gres/gpu:2,", Slash).count(), 1);
         assert_eq!(tokens(b"", Slash).count(), 0);
+        assert_eq!(tokens(b"gres/", Slash).count(), 0);
+        assert_eq!(tokens(b"gres:,gres:gpu:2", Colon).count(), 1);
     }
 
     proptest::proptest! {

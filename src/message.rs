@@ -5,11 +5,12 @@
 
 use std::fmt::Write;
 
-use crate::policy::{Refusal, Rule};
+use crate::policy::{Offer, Refusal, Rule};
+use crate::request::LONGEST;
 
 impl Rule {
     /// Every rule, in the order of the numbers.
-    pub const ALL: [Rule; 7] = [
+    pub const ALL: [Rule; 8] = [
         Rule::TypeMissing,
         Rule::TypeUnknown,
         Rule::TypeForeign,
@@ -17,6 +18,7 @@ impl Rule {
         Rule::NtasksPerGpuAlone,
         Rule::QosList,
         Rule::OptionInsideQos,
+        Rule::TooLong,
     ];
 
     /// The number that messages and `gpushare explain` use.
@@ -30,6 +32,7 @@ impl Rule {
             Rule::NtasksPerGpuAlone => "GS105",
             Rule::QosList => "GS106",
             Rule::OptionInsideQos => "GS107",
+            Rule::TooLong => "GS108",
         }
     }
 
@@ -66,6 +69,10 @@ impl Rule {
                 "A comma joined the next option to --qos, so Slurm took both as the name of a QOS. Options are \
                  separated by a blank, or put on #SBATCH lines of their own."
             }
+            Rule::TooLong => {
+                "A part of the request is longer than Slurm accepts (1024 characters for a list of resources or a \
+                 name). Ask for each kind of resource once."
+            }
         }
     }
 
@@ -94,7 +101,11 @@ pub fn refusal(refusal: &Refusal) -> String {
             format!("gpushare: QOS '{qos}' needs a GPU type that exists; '{asked}' names another")
         }
         Rule::TypeForeign => format!("gpushare: QOS '{qos}' has no GPUs of the type in '{asked}'"),
-        Rule::Unreadable => format!("gpushare: QOS '{qos}' needs plain GPU requests; '{asked}' is not one"),
+        Rule::Unreadable => {
+            format!(
+                "gpushare: QOS '{qos}' needs requests of the form NAME[:TYPE][:COUNT]; '{asked}' is not one"
+            )
+        }
         Rule::NtasksPerGpuAlone => {
             format!("gpushare: QOS '{qos}' needs a GPU type; --ntasks-per-gpu alone names none")
         }
@@ -102,9 +113,12 @@ pub fn refusal(refusal: &Refusal) -> String {
         Rule::OptionInsideQos => {
             format!("gpushare: '{asked}' is an option of its own, not part of the QOS's name")
         }
+        Rule::TooLong => {
+            format!("gpushare: more than {LONGEST} characters, which Slurm won't accept: '{asked}…'")
+        }
     };
-    if !refusal.limits.is_empty() {
-        let _ = write!(text, "\n  this QOS has: {}", limits(refusal));
+    if let Some(offer) = offer(refusal) {
+        let _ = write!(text, "\n  {offer}");
     }
     if let Some(command) = correction(refusal) {
         let _ = write!(text, "\n  try: {command}");
@@ -114,27 +128,44 @@ pub fn refusal(refusal: &Refusal) -> String {
     text
 }
 
-fn limits(refusal: &Refusal) -> String {
-    let one = |(kind, count): &(Vec<u8>, Option<u64>)| match count {
+fn offer(refusal: &Refusal) -> Option<String> {
+    let (whose, types): (_, Vec<String>) = match &refusal.offer {
+        Offer::OfQos(limits) => ("QOS", limits.iter().map(|(kind, count)| limit(kind, *count)).collect()),
+        Offer::OfCluster(types) => ("cluster", types.iter().map(|kind| quoted(kind)).collect()),
+    };
+    (!types.is_empty()).then(|| format!("this {whose} has: {}", types.join(", ")))
+}
+
+fn limit(kind: &[u8], count: Option<u64>) -> String {
+    match count {
         Some(count) => format!("{} ({count})", quoted(kind)),
         None => quoted(kind),
-    };
-    refusal.limits.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Options that would be accepted, where the QOS has a type to offer.
 fn correction(refusal: &Refusal) -> Option<String> {
     let qos = quoted(&refusal.qos);
-    if refusal.rule == Rule::OptionInsideQos {
+    match refusal.rule {
         // As it was meant: the same two options, with a blank between them.
-        return (!qos.is_empty()).then(|| format!("--qos={qos} {}", quoted(&refusal.asked)));
+        Rule::OptionInsideQos => {
+            return (!qos.is_empty()).then(|| format!("--qos={qos} {}", quoted(&refusal.asked)));
+        }
+        // The rest of the command is not at fault.
+        Rule::QosList => return Some(format!("--qos={qos}")),
+        _ => {}
     }
-    let offered = |(kind, count): &(Vec<u8>, Option<u64>)| (quoted(kind), count.unwrap_or(u64::MAX));
-    let types = || refusal.limits.iter().map(offered).filter(|(_, count)| *count > 0);
+    let offered: Vec<(String, u64)> = match &refusal.offer {
+        Offer::OfQos(limits) => {
+            limits.iter().map(|(kind, count)| (quoted(kind), count.unwrap_or(u64::MAX))).collect()
+        }
+        Offer::OfCluster(types) => types.iter().map(|kind| (quoted(kind), u64::MAX)).collect(),
+    };
+    let types = || offered.iter().filter(|(_, count)| *count > 0);
     let (kind, most) = types()
         .find(|(_, count)| *count >= refusal.count)
         .or_else(|| types().max_by_key(|(_, count)| *count))?;
-    let count = refusal.count.clamp(1, most);
+    let count = refusal.count.clamp(1, *most);
     let option = refusal.field.gpu_option();
     let tasks = match refusal.ntasks_per_gpu {
         0 => String::new(),
@@ -161,7 +192,7 @@ mod tests {
             field: Field::Node,
             count: 2,
             ntasks_per_gpu: 0,
-            limits: vec![(b"a40".to_vec(), Some(4))],
+            offer: Offer::OfQos(vec![(b"a40".to_vec(), Some(4))]),
         }
     }
 
@@ -181,9 +212,26 @@ mod tests {
         let limits =
             vec![(b"p100".to_vec(), Some(0)), (b"a40".to_vec(), Some(4)), (b"h100".to_vec(), Some(8))];
         for (count, expected) in [(1, "a40:1"), (4, "a40:4"), (5, "h100:5"), (9, "h100:8")] {
-            let refused = Refusal { count, limits: limits.clone(), ..untyped() };
+            let refused = Refusal { count, offer: Offer::OfQos(limits.clone()), ..untyped() };
             assert_eq!(correction(&refused), Some(format!("--qos=qos_lafferty --gres=gpu:{expected}")));
         }
+    }
+
+    #[test]
+    fn a_qos_without_limits_offers_the_clusters_types() {
+        let refused =
+            Refusal { offer: Offer::OfCluster(vec![b"a40".to_vec(), b"h100".to_vec()]), ..untyped() };
+        let text = refusal(&refused);
+        assert!(
+            text.contains("this cluster has: a40, h100\n  try: --qos=qos_lafferty --gres=gpu:a40:2"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_list_is_corrected_to_the_qos_alone() {
+        let refused = Refusal { rule: Rule::QosList, ..untyped() };
+        assert_eq!(correction(&refused).as_deref(), Some("--qos=qos_lafferty"));
     }
 
     #[test]

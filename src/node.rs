@@ -69,15 +69,21 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
     let Placement::Override { units_per_gpu: capacity } = node.config.placement else {
         return Ok(Placed::NotOurs);
     };
-    let Some(share) = job.share else { return Ok(Placed::NotOurs) };
+    let Some(share) = job.share else {
+        // Its number may be that of an old job whose epilog never came through.
+        release(node.ledger, job.key.id, None)?;
+        return Ok(Placed::NotOurs);
+    };
     let gpus = device::inventory(&node.config.gpu_files, node.dev, node.proc_nvidia)?;
     let units = share.units(u64::from(capacity) * gpus.len() as u64);
 
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     let Listing { mut entries, garbage } = ledger.list()?;
-    if let Some(entry) = entries.iter().find(|entry| entry.key == job.key) {
+    let same = |entry: &&Entry| entry.key == job.key && entry.user_id == job.user_id && entry.units == units;
+    if let Some(entry) = entries.iter().find(same) {
         return Ok(Placed::Before(entry.clone()));
     }
+    // Earlier starts of the job, or an old job of the same number.
     for earlier in entries.extract_if(.., |entry| entry.key.id == job.key.id) {
         ledger.remove(earlier.key)?;
     }
@@ -224,6 +230,19 @@ mod tests {
             node.index(&job(id, 80));
         }
         assert!(matches!(node.place(&job(5, 1)), Err(PlaceError::Full { units: 1, capacity: 80 })));
+    }
+
+    #[test]
+    fn an_entry_of_an_old_job_with_the_same_number_is_not_taken_over() {
+        let node = Place::new("");
+        let old = NodeJob { user_id: 2002, ..job(1, 20) };
+        node.index(&job(9, 80));
+        assert_eq!(node.index(&old), 1);
+        assert!(matches!(node.place(&job(1, 80)), Ok(Placed::Now { .. })));
+        assert_eq!(node.ledger.find(1).unwrap().map(|entry| (entry.user_id, entry.units)), Some((2001, 80)));
+        let without = NodeJob { share: None, ..job(1, 80) };
+        assert!(matches!(node.place(&without), Ok(Placed::NotOurs)));
+        assert_eq!(node.ledger.find(1).unwrap(), None);
     }
 
     #[test]

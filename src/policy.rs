@@ -54,10 +54,10 @@ pub trait Accounting {
     fn default_qos(&self, request: &Request) -> Option<Self::Qos>;
     /// The QOS's own name.
     fn name(&self, qos: Self::Qos) -> &[u8];
-    /// The limits of a QOS on types of `gres`, in any order.
+    /// The limits of a QOS on types of `gres`, in any order; of several on one type, the lowest.
     fn typed_limits<'s>(&'s self, qos: Self::Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>>;
-    /// Whether `gres/NAME:TYPE` is a TRES of this cluster, letter by letter: Slurm matches nodes with case.
-    fn has_tres(&self, gres: &[u8], kind: &[u8]) -> bool;
+    /// The types of `gres` that are TRES of this cluster, in Slurm's spelling: it matches nodes letter by letter.
+    fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]>;
 }
 
 /// A limit of a QOS on one type of a GRES.
@@ -103,8 +103,17 @@ pub struct Refusal {
     pub count: u64,
     /// `--ntasks-per-gpu`; 0 where not given.
     pub ntasks_per_gpu: u16,
-    /// What the QOS has.
-    pub limits: Vec<(Vec<u8>, Option<u64>)>,
+    /// What the QOS has; where it has no limits, the types of the cluster.
+    pub offer: Offer,
+}
+
+/// The types that a message can offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Types that the QOS has limits on, and how many at once; `None` where only minutes are limited.
+    OfQos(Vec<(Vec<u8>, Option<u64>)>),
+    /// All types that the cluster has.
+    OfCluster(Vec<Vec<u8>>),
 }
 
 /// How much of a user's text a refusal keeps.
@@ -127,26 +136,29 @@ pub enum Rule {
     QosList,
     /// GS107
     OptionInsideQos,
+    /// GS108
+    TooLong,
 }
 
 /// Judges a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &Policy, accounting: &'a A) -> Verdict<'a> {
     let judgement = Judgement { request, policy, accounting };
-    let share_units = request.share(SHARE).map(|share| share.count);
     let list = request.qos.filter(|text| text.contains(&b','));
     let (qos, is_default) = match request.qos {
-        _ if list.is_some() || !request.may_use_gpus() => (None, false),
+        _ if request.overlong().is_some() || list.is_some() || !request.may_use_gpus() => (None, false),
         Some(name) => (accounting.qos_named(name), false),
         None => (accounting.default_qos(request), true),
     };
-    let fault = match list {
-        Some(list) => judgement.faulty_list(list),
-        None => qos.and_then(|qos| judgement.broken_rule(qos)),
+    let fault = match (request.overlong(), list) {
+        (Some(text), _) => Some(judgement.refusal(Rule::TooLong, None, text)),
+        (None, Some(list)) => judgement.faulty_list(list),
+        (None, None) => qos.and_then(|qos| judgement.broken_rule(qos)),
     };
     match fault {
         Some(refusal) => Verdict::Refuse(Box::new(refusal)),
         // Without a QOS that exists there is nothing to judge: slurmctld refuses the job, or it has no limits to pass.
         None => {
+            let share_units = request.share(SHARE).map(|share| share.count);
             let pin_qos = qos.filter(|_| is_default).map(|qos| accounting.name(qos));
             Verdict::Accept(Acceptance { pin_qos, share_units })
         }
@@ -193,6 +205,7 @@ impl<A: Accounting> Judgement<'_, A> {
         for (field, token) in self.request.tokens() {
             match token {
                 Token::Unrecognised(text) => {
+                    let text = text.strip_prefix(self.request.spelling.prefix()).unwrap_or(text);
                     return Some(Refusal { field, ..self.refusal(Rule::Unreadable, Some(qos), text) });
                 }
                 Token::Gres(gres) if gres.name == GPU && gres.count > 0 => {
@@ -207,13 +220,16 @@ impl<A: Accounting> Judgement<'_, A> {
         }
         (self.request.ntasks_per_tres() > 0 && !typed).then(|| {
             let refusal = self.refusal(Rule::NtasksPerGpuAlone, Some(qos), b"");
-            Refusal { field: Field::Job, ..refusal }
+            // As many GPUs as Slurm would have invented.
+            let tasks_each = u32::from(self.request.ntasks_per_tres());
+            let gpus = self.request.num_tasks.unwrap_or(1).div_ceil(tasks_each).max(1);
+            Refusal { field: Field::Job, count: u64::from(gpus), ..refusal }
         })
     }
 
     fn type_fault(&self, qos: A::Qos, kind: Option<&[u8]>) -> Option<Rule> {
         let Some(kind) = kind else { return Some(Rule::TypeMissing) };
-        if !self.accounting.has_tres(GPU, kind) {
+        if !self.accounting.types(GPU).any(|known| known == kind) {
             return Some(Rule::TypeUnknown);
         }
         let mut limits = self.accounting.typed_limits(qos, GPU).peekable();
@@ -223,7 +239,6 @@ impl<A: Accounting> Judgement<'_, A> {
     }
 
     fn refusal(&self, rule: Rule, qos: Option<A::Qos>, asked: &[u8]) -> Refusal {
-        let limits = qos.into_iter().flat_map(|qos| self.accounting.typed_limits(qos, GPU));
         Refusal {
             rule,
             qos: qos.map(|qos| shortened(self.accounting.name(qos))).unwrap_or_default(),
@@ -231,8 +246,17 @@ impl<A: Accounting> Judgement<'_, A> {
             field: Field::Node,
             count: 1,
             ntasks_per_gpu: self.request.ntasks_per_tres(),
-            limits: limits.map(|limit| (shortened(limit.kind), limit.count)).collect(),
+            offer: self.offer(qos),
         }
+    }
+
+    fn offer(&self, qos: Option<A::Qos>) -> Offer {
+        let limits = qos.into_iter().flat_map(|qos| self.accounting.typed_limits(qos, GPU));
+        let limits: Vec<_> = limits.map(|limit| (shortened(limit.kind), limit.count)).collect();
+        if limits.is_empty() && qos.is_some() {
+            return Offer::OfCluster(self.accounting.types(GPU).map(shortened).collect());
+        }
+        Offer::OfQos(limits)
     }
 }
 

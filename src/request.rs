@@ -28,7 +28,13 @@ pub struct Request<'a> {
     pub tres_per_task: Option<&'a [u8]>,
     /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type.
     pub ntasks_per_tres: Option<u16>,
+    /// `--ntasks`; `None` where not given.
+    pub num_tasks: Option<u32>,
 }
+
+/// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c); it looks
+/// only after its plugins.
+pub const LONGEST: usize = 1024;
 
 /// Which of the four strings a token stood in; decides the option that a corrected command names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,12 +77,18 @@ impl<'a> Request<'a> {
             tres_per_socket: None,
             tres_per_task: None,
             ntasks_per_tres: None,
+            num_tasks: None,
         }
     }
 
-    /// Every token of the four strings that can ask for a GRES, and where it stood.
-    pub fn tokens(&self) -> impl Iterator<Item = (Field, Token<'a>)> {
-        let spelling = self.spelling;
+    /// A string that is longer than Slurm will accept, if there is one.
+    #[must_use]
+    pub fn overlong(&self) -> Option<&'a [u8]> {
+        let (tres, names) = (self.tres().map(|(_, text)| text), [self.qos, self.account, self.partition]);
+        tres.chain(names).flatten().find(|text| text.len() > LONGEST)
+    }
+
+    fn tres(&self) -> impl Iterator<Item = (Field, Option<&'a [u8]>)> {
         [
             (Field::Node, self.tres_per_node),
             (Field::Job, self.tres_per_job),
@@ -84,8 +96,14 @@ impl<'a> Request<'a> {
             (Field::Socket, self.tres_per_socket),
         ]
         .into_iter()
-        .filter_map(|(field, text)| text.map(|text| (field, text)))
-        .flat_map(move |(field, text)| grammar::tokens(text, spelling).map(move |token| (field, token)))
+    }
+
+    /// Every token of the four strings that can ask for a GRES, and where it stood.
+    pub fn tokens(&self) -> impl Iterator<Item = (Field, Token<'a>)> {
+        let spelling = self.spelling;
+        self.tres()
+            .filter_map(|(field, text)| text.map(|text| (field, text)))
+            .flat_map(move |(field, text)| grammar::tokens(text, spelling).map(move |token| (field, token)))
     }
 
     /// Whether anything in the request can lead to a GPU; a job that has nothing needs no look at its QOS.

@@ -13,14 +13,14 @@ use gpushare_prolog::{error, info, variable};
 const NAME: &str = "gpushare-epilog";
 
 fn main() {
-    match release() {
+    gpushare_prolog::run(NAME, || match release() {
         Ok(released) => {
             for key in released {
                 info(NAME, &format!("job {}: share taken back", key.id));
             }
         }
         Err(reason) => error(NAME, &reason),
-    }
+    });
 }
 
 fn release() -> Result<Vec<JobKey>, String> {

@@ -17,10 +17,10 @@ use gpushare_prolog::{error, info, slurm_conf, variable};
 const NAME: &str = "gpushare-prolog";
 
 fn main() {
-    match place() {
+    gpushare_prolog::run(NAME, || match place() {
         Ok(placed) => report(placed),
         Err(reason) => error(NAME, &reason),
-    }
+    });
 }
 
 fn place() -> Result<Placed, String> {

@@ -18,7 +18,7 @@ const FUNCTIONS: [&str; 9] = [
 const VARIABLES: [&str; 11] = [
     "SLURM_VERSION_NUMBER",
     "SLURM_SUCCESS|ESPANK_SUCCESS",
-    "NO_VAL16|INFINITE64",
+    "NO_VAL(16)?|INFINITE64",
     "SLURM_EXTERN_CONT",
     "slurm_conf",
     "assoc_mgr_tres_name_array",

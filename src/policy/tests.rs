@@ -31,8 +31,8 @@ impl Accounting for Table {
     fn typed_limits<'s>(&'s self, qos: usize, _gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
         QOSES[qos].1.iter().map(|(kind, count)| TypedLimit { kind: kind.as_bytes(), count: *count })
     }
-    fn has_tres(&self, gres: &[u8], kind: &[u8]) -> bool {
-        gres == b"gpu" && [b"a40".as_slice(), b"h100"].contains(&kind)
+    fn types<'s>(&'s self, _gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+        [b"a40".as_slice(), b"h100"].into_iter()
     }
 }
 
@@ -157,6 +157,46 @@ fn a_share_is_passed_on() {
     let request = node("normal", "gres/mps:40");
     let Verdict::Accept(accepted) = judge(&request, &AUTO, &Table) else { panic!("refused") };
     assert_eq!(accepted.share_units, Some(40));
+}
+
+#[test]
+fn what_is_longer_than_slurm_accepts_is_refused_without_a_look() {
+    struct NoLook;
+    impl Accounting for NoLook {
+        type Qos = ();
+        fn qos_named(&self, _: &[u8]) -> Option<()> {
+            panic!("looked up a QOS")
+        }
+        fn default_qos(&self, _: &Request) -> Option<()> {
+            panic!("looked up the default QOS")
+        }
+        fn name(&self, (): ()) -> &[u8] {
+            b""
+        }
+        fn typed_limits<'s>(&'s self, (): (), _: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
+            std::iter::empty()
+        }
+        fn types<'s>(&'s self, _: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+            std::iter::empty()
+        }
+    }
+    let long = "gres/gpu:a40:1,".repeat(100_000);
+    let list = "a,".repeat(100_000);
+    for request in [node("qos_lafferty", &long), node(&list, "gres/gpu:a40:1"), node(&long, "")] {
+        let Verdict::Refuse(refusal) = judge(&request, &AUTO, &NoLook) else { panic!("accepted") };
+        assert_eq!((refusal.rule, refusal.asked.len()), (Rule::TooLong, QUOTED));
+    }
+    assert_eq!(rule(&node("qos_lafferty", &"gres/gpu:a40:1,".repeat(68)), &AUTO), None, "1020 bytes pass");
+}
+
+#[test]
+fn ntasks_per_gpu_is_advised_as_many_gpus_as_slurm_would_invent() {
+    let empty = Request { qos: Some(b"qos_lafferty"), ..Request::new(Spelling::Slash) };
+    for (tasks, each, expected) in [(Some(4), 1, 4), (Some(5), 2, 3), (None, 2, 1), (Some(0), 1, 1)] {
+        let request = Request { num_tasks: tasks, ntasks_per_tres: Some(each), ..empty };
+        let Verdict::Refuse(refusal) = judge(&request, &AUTO, &Table) else { panic!("accepted") };
+        assert_eq!(refusal.count, expected, "{tasks:?} tasks, {each} each");
+    }
 }
 
 #[test]

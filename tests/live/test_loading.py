@@ -74,7 +74,7 @@ def test_qos_named_in_the_configuration_are_governed(whole):
         assert restart(whole).returncode == 0
         refused = whole.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice")
         assert "GS101" in refused.stderr, refused.stderr
-        assert whole.run("sbatch --qos=normal --gres=gpu:h100:1 --wrap true", "alice").returncode == 0
+        assert whole.run("sbatch --qos=normal --gres=gpu:3090:1 --wrap true", "alice").returncode == 0
         assert whole.run("sbatch --qos=qos_lafferty --gres=gpu:1 --wrap true", "alice").returncode == 0
     finally:
         whole.ok(f"mv /tmp/good.conf {CONF}")

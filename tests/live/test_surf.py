@@ -5,7 +5,9 @@ import re
 import time
 from collections import Counter
 
+import client
 import pytest
+from lab import TOP
 
 OPEN = "/lab/open-gpus"
 
@@ -142,14 +144,38 @@ def test_the_environment_names_the_gpu_that_the_job_has(surf):
     assert {name: environment.get(name) for name in expected} == expected
 
 
-def test_what_a_user_sends_does_not_count(surf):
-    """The share is Slurm's and the plugin's word, not the job's environment or its own job control variables."""
+def test_what_a_user_sets_in_the_environment_does_not_count(surf):
     text = surf.ok(
         "SPANK_GPUSHARE_SHARE=mps:1 GPUSHARE_SHARE=mps:1 GPUSHARE_GPU=9 CUDA_VISIBLE_DEVICES=0,1,2,3 "
         f"srun --gres=mps:40 bash -c '{OPEN}; echo gpu=$GPUSHARE_GPU units=$GPUSHARE_UNITS'", "alice",
     )
     assert "units=40" in text and "gpu=9" not in text
     assert len(opened(text)[0]) == 1
+    none = surf.run(f"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25 srun {OPEN}", "alice")
+    assert opened(none.stdout) == [set()], none.stderr
+
+
+def test_what_a_user_sends_as_job_control_does_not_count(surf, tmp_path):
+    """Under either spelling the user's note of a smaller share is replaced by ours, and other entries stay."""
+    program = client.compiled(TOP / "tests/live/tools/submit-raw.c", surf.release, tmp_path / "submit-raw")
+    client.install(surf, program, "/lab/out/submit-raw")
+    mps = "gres/mps:40" if surf.newer_than("23.11") else "gres:mps:40"
+    for sent in ("GPUSHARE_SHARE=mps:39", "SPANK_GPUSHARE_SHARE=mps:39", "A=b GPUSHARE_SHARE=mps:39 SPANK_C=d"):
+        job = surf.ok(f"/lab/out/submit-raw normal {mps} {sent}", "alice")
+        surf.wait(lambda: job in surf.ledger(), "the share")
+        units = {row.split()[0]: row.split()[4] for row in surf.ok("gpushare status").splitlines()[1:]}
+        assert units[job] == "40", sent
+
+
+def test_a_step_that_dies_at_its_start_leaves_the_others_their_gpu(surf):
+    """Slurm shuts the GPU for the whole job when a step starts; a step that never gets a fence must open it again."""
+    first = surf.sbatch("--gres=mps:80")
+    surf.wait(lambda: surf.ledger().get(first) == 0, "the first job on GPU 0")
+    script = f"{OPEN}; srun -o /nonexistent/x true; sleep 1; {OPEN}; touch /lab/out/$SLURM_JOB_ID.steps; sleep 60"
+    job = surf.sbatch("--gres=mps:40", script=script)
+    surf.wait(lambda: surf.run(f"test -e /lab/out/{job}.steps").returncode == 0, "the step")
+    gpu = surf.ledger()[job]
+    assert gpu != 0 and opened(surf.output(job)) == [{gpu}, {gpu}], surf.output(job)
 
 
 def test_a_running_job_survives_a_restart_of_slurmd(surf):
@@ -231,6 +257,60 @@ def test_no_prolog_fails_the_job_and_not_the_node(surf):
         fails_alone(surf, "gpushare-prolog gave it no GPU on this node")
     finally:
         surf.ok("mv /tmp/gpushare-prolog /usr/sbin/")
+
+
+def test_a_ledger_that_can_not_be_read_fails_jobs_with_a_share_only(surf):
+    surf.ok("mkdir -p /run/gpushare; chmod 700 /run/gpushare")
+    try:
+        fails_alone(surf, "reading /run/gpushare/jobs")
+    finally:
+        surf.ok("chmod 755 /run/gpushare")
+
+
+def test_a_file_in_place_of_the_ledger_is_set_aside(surf):
+    surf.ok("mkdir -p /run/gpushare; rm -rf /run/gpushare/jobs; echo x > /run/gpushare/jobs")
+    assert surf.run(["srun", "echo", "fine"], "bob").stdout.strip() == "fine"
+    text = surf.ok(["srun", "--gres=mps:40", OPEN], "alice")
+    assert len(opened(text)[0]) == 1
+
+
+def test_the_ledger_can_be_read_whatever_the_umask(surf):
+    surf.ok("rm -rf /run/gpushare")
+    surf.ok(
+        "umask 077; SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 gpushare-prolog"
+    )
+    modes = surf.ok("stat -c %a /run/gpushare /run/gpushare/jobs /run/gpushare/jobs/999999.0").split()
+    assert modes == ["755", "755", "644"]
+    surf.ok("SLURM_JOB_ID=999999 gpushare-epilog")
+
+
+def test_entries_of_old_jobs_with_the_same_number_open_nothing(surf):
+    surf.ok(["srun", "--gres=mps:40", "true"], "alice")
+    surf.wait(lambda: surf.ledger() == {}, "the epilog")
+    last = int(surf.ok("srun printenv SLURM_JOB_ID", "alice"))
+    entry = (
+        "gpushare-ledger 1\njob=%d\nrestart=0\nuser=%d\nunits=1\ncapacity=80\ngpu=3\ndevice=195:3\nuuid=\n"
+        "since=1\npath=/dev/nvidia3\nend\n"
+    )
+    for number, user in ((last + 1, 2001), (last + 2, 2002), (last + 3, 2001)):
+        surf.ok(f"cat > /run/gpushare/jobs/{number}.0", stdin=entry % (number, user))
+    assert opened(surf.run(["srun", OPEN], "alice").stdout) == [set()], "no share, the same user"
+    shown = surf.ok(["srun", "--gres=mps:80", "bash", "-c", f"{OPEN}; echo units=$GPUSHARE_UNITS"], "alice")
+    assert "units=80" in shown, "a share, another user"
+    shown = surf.ok(["srun", "--gres=mps:80", "bash", "-c", f"{OPEN}; echo units=$GPUSHARE_UNITS"], "alice")
+    assert "units=80" in shown, "a share, the same user, other units"
+
+
+def test_a_syslog_that_does_not_listen_stops_nothing(surf):
+    surf.ok(
+        "perl -MSocket -e 'socket(S, PF_UNIX, SOCK_DGRAM, 0); bind(S, pack_sockaddr_un(\"/dev/log\")) or die; "
+        "open(P, \">/lab/out/perl.pid\"); print P $$; close P; sleep 120' >/dev/null 2>&1 &"
+    )
+    surf.wait(lambda: surf.run("test -s /lab/out/perl.pid").returncode == 0, "the deaf syslog")
+    try:
+        surf.ok("for i in $(seq 60); do timeout 10 gpushare-prolog 2>/dev/null || exit 1; done")
+    finally:
+        surf.ok("kill $(cat /lab/out/perl.pid); rm /dev/log")
 
 
 def test_a_broken_configuration_on_the_node_fails_the_job_and_not_the_node(surf):

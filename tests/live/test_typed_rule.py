@@ -3,7 +3,9 @@
 
 import re
 
+import client
 import pytest
+from lab import TOP
 
 QOS = "--qos=qos_lafferty"
 
@@ -90,20 +92,42 @@ def test_the_name_of_the_qos_is_compared_as_slurm_does(contributors):
     [
         ("GS102", ["--gres=gpu:mAA0zxtUzzzz:1"]),  # hashes like a40, so Slurm schedules it there, uncounted
         ("GS102", ["--gres=gpu:A40:1"]),
-        ("GS103", ["--gres=gpu:h100:1"]),
+        ("GS103", ["--gres=gpu:3090:1"]),
+        ("GS104", ["--gres=gpu:a40:1:1"]),
         ("GS105", ["-n2", "--ntasks-per-gpu=1"]),
     ],
-    ids=["hash-look-alike", "capitals", "foreign-type", "ntasks-per-gpu"],
+    ids=["hash-look-alike", "capitals", "foreign-type", "unreadable", "ntasks-per-gpu"],
 )
 def test_other_ways_round_are_refused(contributors, number, options):
     refused = submit(contributors, "sbatch", [QOS, *options])
+    if number == "GS104" and not contributors.newer_than("23.11"):
+        assert refused.returncode != 0, "the sbatch of old releases refuses it itself"
+        return
     assert refused.returncode != 0 and number in refused.stderr, refused.stderr
+    advice = re.search(r"try: (.*)", refused.stderr).group(1).split()
+    others = [word for word in options if word.startswith("-n")]
+    assert submit(contributors, "sbatch", [*advice, *others]).returncode == 0, advice
+
+
+def test_a_type_may_be_a_number(contributors):
+    refused = submit(contributors, "sbatch", ["--qos=qos_numbers", "--gres=gpu:1"])
+    assert "try: --qos=qos_numbers --gres=gpu:3090:1" in refused.stderr, refused.stderr
+    for option in ("--gres=gpu:3090:1", "--gpus=3090:1"):
+        accepted = submit(contributors, "sbatch", ["--qos=qos_numbers", option])
+        assert accepted.returncode == 0, accepted.stderr
+
+
+def test_ntasks_per_gpu_is_advised_with_all_the_gpus_it_would_take(contributors):
+    refused = submit(contributors, "sbatch", [QOS, "-n4", "--ntasks-per-gpu=2"])
+    assert "try: --qos=qos_lafferty --gpus=a40:2 --ntasks-per-gpu=2" in refused.stderr, refused.stderr
 
 
 def test_a_list_with_a_governed_qos_is_refused(contributors):
     refused = submit(contributors, "sbatch", ["--qos=normal,qos_lafferty", "--gres=gpu:a40:1"])
     assert refused.returncode != 0 and "GS106" in refused.stderr, refused.stderr
     assert "Invalid qos specification" in refused.stderr
+    advice = re.search(r"try: (.*)", refused.stderr).group(1).split()
+    assert submit(contributors, "sbatch", [*advice, "--gres=gpu:a40:1"]).returncode == 0, advice
 
 
 def test_the_comma_form_is_taken_apart(contributors):
@@ -142,3 +166,22 @@ def test_every_refusal_is_one_line_in_the_log(contributors):
 
 def test_messages_are_explained(contributors):
     assert "--gres=gpu:TYPE:COUNT" in contributors.ok(["gpushare", "explain", "GS101"], "alice")
+
+
+def test_an_empty_request_is_slurms_to_judge(contributors):
+    result = submit(contributors, "sbatch", [QOS, "--gres="])
+    assert "gpushare" not in result.stderr, result.stderr
+    if contributors.newer_than("23.11"):
+        assert result.returncode == 0, result.stderr
+
+
+def test_what_is_too_long_for_slurm_is_refused_at_once(contributors, tmp_path):
+    """A program of the user's own sends a megabyte; nothing is looked up for it while slurmctld holds its locks."""
+    program = client.compiled(TOP / "tests/live/tools/submit-raw.c", contributors.release, tmp_path / "submit-raw")
+    client.install(contributors, program, "/lab/out/submit-raw")
+    prefix = "gres/" if contributors.newer_than("23.11") else "gres:"
+    contributors.ok(f"yes {prefix}gpu:a40:1 | head -60000 | paste -sd, > /lab/out/long")
+    refused = contributors.run("/lab/out/submit-raw qos_lafferty @/lab/out/long", "alice")
+    assert refused.returncode != 0 and "GS108" in refused.stderr, refused.stderr
+    assert len(refused.stderr) < 1000
+    assert contributors.run("/lab/service status slurmctld").returncode == 0

@@ -130,7 +130,7 @@ macro_rules! export_spank {
             use std::ffi::{c_char, c_int};
             use super::*;
             use $crate::private::spank_t;
-            use $crate::spank::{Answer, Step, arguments};
+            use $crate::spank::{Answer, arguments, with_step};
 
             $(
                 /// # Safety
@@ -138,13 +138,11 @@ macro_rules! export_spank {
                 #[unsafe(no_mangle)]
                 pub unsafe extern "C" fn $hook(handle: spank_t, count: c_int, list: *mut *mut c_char) -> c_int {
                     $crate::guard::run(stringify!($hook), Answer::$answer.code(), || {
-                        // SAFETY: the handle that this hook was called with.
-                        let Some(step) = (unsafe { Step::new(handle) }) else {
-                            return Answer::Success.code();
-                        };
                         // SAFETY: the arguments that this hook was called with.
                         let arguments = unsafe { arguments(count, list) };
-                        $function(step, &arguments).code()
+                        // SAFETY: the handle that this hook was called with.
+                        let answer = unsafe { with_step(handle, |step| $function(step, &arguments)) };
+                        answer.unwrap_or(Answer::Success).code()
                     })
                 }
             )+

@@ -1,6 +1,7 @@
 //! The handle of a SPANK hook: which step this is, and its environment.
 
 use std::ffi::{c_char, c_int};
+use std::marker::PhantomData;
 
 use slurm_sys::spank_t;
 
@@ -11,8 +12,9 @@ const LONGEST: usize = 1024;
 
 /// A step inside slurmstepd, for the time of a hook.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub struct Step<'hook> {
     handle: spank_t,
+    _hook: PhantomData<&'hook ()>,
 }
 
 /// Which kind of step.
@@ -24,22 +26,22 @@ pub enum Kind {
     Tasks,
 }
 
-impl Step {
-    /// The step of a hook; `None` outside of slurmstepd (srun and sbatch load the plugin too).
-    ///
-    /// # Safety
-    /// `handle` is what Slurm passed to the hook that is running.
-    #[must_use]
-    #[doc(alias = "spank_remote")]
-    pub unsafe fn new(handle: spank_t) -> Option<Self> {
-        // SAFETY: checks the handle itself and answers -1 for a wrong one (src/common/spank.c).
-        (unsafe { slurm_sys::spank_remote(handle) } == 1).then_some(Step { handle })
-    }
+/// Runs `body` with the step of a hook; `None`, and not run, outside of slurmstepd (srun and sbatch load the plugin too).
+///
+/// # Safety
+/// `handle` is what Slurm passed to the hook that is running.
+#[doc(alias = "spank_remote")]
+pub unsafe fn with_step<T>(handle: spank_t, body: impl for<'hook> FnOnce(Step<'hook>) -> T) -> Option<T> {
+    // SAFETY: checks the handle itself and answers -1 for a wrong one (src/common/spank.c).
+    let in_slurmstepd = unsafe { slurm_sys::spank_remote(handle) } == 1;
+    in_slurmstepd.then(|| body(Step { handle, _hook: PhantomData }))
+}
 
+impl Step<'_> {
     #[doc(alias = "spank_get_item")]
     fn number(self, item: slurm_sys::spank_item_t) -> Option<u32> {
         let mut value: u32 = 0;
-        // SAFETY: the items asked for below are all documented to take a `uint32_t *` (spank.h).
+        // SAFETY: the items asked for below all take a `uint32_t *`, or a `uid_t *`, which is the same (spank.h).
         let code = unsafe { slurm_sys::spank_get_item(self.handle, item, &raw mut value) };
         (code == slurm_sys::SPANK_SUCCESS).then_some(value)
     }
@@ -48,6 +50,12 @@ impl Step {
     #[must_use]
     pub fn job_id(self) -> Option<u32> {
         self.number(slurm_sys::S_JOB_ID)
+    }
+
+    /// The job's user.
+    #[must_use]
+    pub fn user_id(self) -> Option<u32> {
+        self.number(slurm_sys::S_JOB_UID)
     }
 
     /// Tasks of this step on this node.

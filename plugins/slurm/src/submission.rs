@@ -62,6 +62,7 @@ impl<'a> Submission<'a> {
     pub fn request(&self) -> Request<'_> {
         let job = &*self.description;
         let ntasks_per_tres = Some(job.ntasks_per_tres).filter(|count| *count != slurm_sys::UNSET_U16);
+        let num_tasks = Some(job.num_tasks).filter(|count| *count != slurm_sys::UNSET_U32);
         Request {
             spelling: SPELLING,
             user_id: job.user_id,
@@ -73,6 +74,7 @@ impl<'a> Submission<'a> {
             tres_per_socket: self.field(job.tres_per_socket),
             tres_per_task: self.field(job.tres_per_task),
             ntasks_per_tres,
+            num_tasks,
         }
     }
 

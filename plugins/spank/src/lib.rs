@@ -88,11 +88,9 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     Answer::Success
 }
 
-fn put_up(share: &mut Share) -> Result<(), String> {
-    let cgroup = step::v1_cgroup()?;
-    let result = v1::put_up(&cgroup, &share.fence).map_err(|error| error.to_string());
-    share.cgroup = Some(cgroup);
-    result
+fn put_up(share: &Share) -> Result<(), String> {
+    let cgroup = share.cgroup.as_ref().map_err(Clone::clone)?;
+    v1::put_up(cgroup, &share.fence).map_err(|error| error.to_string())
 }
 
 fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
@@ -143,7 +141,7 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "exit");
     with_state(|state| {
         if let State::Share(share) = state
-            && let Some(cgroup) = &share.cgroup
+            && let Ok(cgroup) = &share.cgroup
             && let Err(error) = v1::open(cgroup, share.fence.open.number)
         {
             log::error(format!("spank/gpushare: job {}: {error}", share.entry.key.id));

@@ -41,8 +41,8 @@ pub struct Share {
     pub page: VerdictPage,
     /// Tasks forked so far.
     pub forked: u32,
-    /// The step's cgroup, once it is known.
-    pub cgroup: Option<PathBuf>,
+    /// The step's cgroup. slurmstepd leaves it before the `exit` hook, so it is looked up early.
+    pub cgroup: Result<PathBuf, String>,
 }
 
 impl State {
@@ -68,9 +68,12 @@ fn of_job(config: &NodeConfig, step: Step) -> State {
     }
     let Some(job_id) = step.job_id() else { return State::Failed("the step has no job number".to_owned()) };
     match Ledger::at(RUN_DIR).find(job_id) {
-        Ok(Some(entry)) => share(config, entry).unwrap_or_else(State::Failed),
-        Ok(None) => without_entry(step, "gpushare-prolog gave it no GPU on this node".to_owned()),
-        Err(error) => State::Failed(error.to_string()),
+        // An entry of somebody else's is of an old job with the same number.
+        Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => {
+            share(config, entry).unwrap_or_else(State::Failed)
+        }
+        Ok(_) => without_entry(step, "gpushare-prolog gave it no GPU on this node".to_owned()),
+        Err(error) => without_entry(step, error.to_string()),
     }
 }
 
@@ -79,7 +82,7 @@ fn share(config: &NodeConfig, entry: Entry) -> Result<State, String> {
         .map_err(|error| error.to_string())?;
     let fence = Fence::around(&entry.gpu, &gpus);
     let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
-    Ok(State::Share(Box::new(Share { entry, fence, page, forked: 0, cgroup: None })))
+    Ok(State::Share(Box::new(Share { entry, fence, page, forked: 0, cgroup: v1_cgroup() })))
 }
 
 /// No entry is right for a job without a share, and a reason to fail for one with a share.
@@ -111,8 +114,8 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     Ok(Config::load(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
 }
 
-/// The step's cgroup, which slurmstepd has joined by now.
-pub fn v1_cgroup() -> Result<PathBuf, String> {
+/// The step's cgroup, which slurmstepd has joined by the time of `user_init`, in the extern step `task_post_fork`.
+fn v1_cgroup() -> Result<PathBuf, String> {
     let text = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
     match step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?) {
         Ok(StepCgroup::V1(path)) => Ok(path),
