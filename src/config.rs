@@ -2,7 +2,7 @@
 //!
 //! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and paths
 //! as they are. An unknown key, a value that isn't allowed or a key given twice is an error that names the line, the key
-//! and what is allowed; half a policy is never used. Which file to read is the caller's question ([`beside`]).
+//! and what is allowed; half a policy is never used. Which file to read is the caller's question ([`find`]).
 
 use std::fmt;
 use std::io::{self, Read};
@@ -111,10 +111,15 @@ pub enum LoadError {
     Content(PathBuf, ConfigError),
 }
 
-/// The configuration's path beside the running slurm.conf.
+/// Where the configuration is if it isn't beside slurm.conf: a configless slurmd keeps a slurm.conf of its own making in
+/// a folder of its own, and brings no other files.
+pub const FALLBACK: &str = "/etc/slurm/gpushare.conf";
+
+/// The configuration's path: beside the running slurm.conf if something of that name is there, else `fallback`.
 #[must_use]
-pub fn beside(slurm_conf: &Path) -> PathBuf {
-    slurm_conf.with_file_name("gpushare.conf")
+pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
+    let beside = slurm_conf.with_file_name("gpushare.conf");
+    if beside.symlink_metadata().is_ok() { beside } else { fallback.to_owned() }
 }
 
 impl Config {
@@ -357,6 +362,15 @@ mod tests {
             let expected = expected.replace("Gouvernedqos", "GouvernedQOS");
             assert_eq!(Config::parse(text).unwrap_err().to_string(), expected);
         }
+    }
+
+    #[test]
+    fn the_file_beside_slurm_conf_comes_before_the_fallback() {
+        let dir = tempfile::tempdir().unwrap();
+        let (slurm_conf, fallback) = (dir.path().join("slurm.conf"), Path::new("/other/gpushare.conf"));
+        assert_eq!(find(&slurm_conf, fallback), fallback);
+        std::os::unix::fs::symlink("nowhere", dir.path().join("gpushare.conf")).unwrap();
+        assert_eq!(find(&slurm_conf, fallback), dir.path().join("gpushare.conf"), "broken, but meant");
     }
 
     #[test]

@@ -26,8 +26,9 @@ fn main() {
 fn place() -> Result<Placed, String> {
     let job = NodeJob::read(variable).map_err(|error| error.to_string())?;
     let because = |error: &dyn std::error::Error| format!("job {}: {error}", job.key.id);
-    let config =
-        Config::load(&config::beside(&slurm_conf())).map_err(|error| because(&error))?.unwrap_or_default();
+    let config = Config::load(&config::find(&slurm_conf(), Path::new(config::FALLBACK)))
+        .map_err(|error| because(&error))?
+        .unwrap_or_default();
     let ledger = Ledger::at(RUN_DIR);
     let node = Node {
         config: &config.node,

@@ -3,12 +3,15 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TOP = HERE.parents[1]
-LAB = TOP / "tests/lab/lab"
+sys.path.insert(0, str(HERE.parent / "harness"))
+
+from client import compiled
+from lab import LAB, TOP
 
 
 class Box:
@@ -75,17 +78,6 @@ class Client:
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
-
-
-def compiled(source, release, folder, *flags):
-    """SOURCE of this folder as a program for a box of RELEASE, with that release's headers."""
-    include = Path(subprocess.check_output([LAB, "include", release], text=True).strip())
-    library = next(include.parent.glob("lib/*/libslurm.so"))
-    program = Path(folder) / f"bench-{source.removesuffix('.c')}"
-    # The root's libraries may want a newer libc than this machine's; they meet it in the box.
-    command = ["gcc", "-O2", "-Wall", "-Wextra", "-o", program, HERE / source, f"-I{include}", f"-L{library.parent}"]
-    subprocess.run([*command, *flags, "-Wl,--allow-shlib-undefined"], check=True)
-    return program
 
 
 def workshop():

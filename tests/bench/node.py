@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """gpushare-prolog and gpushare-epilog against two runs of /bin/true, on SURF's node. Touches its own box only."""
 
-from boxes import TOP, Box, compiled
+from pathlib import Path
+
+from boxes import HERE, TOP, Box, compiled
 from stats import row, take_turns
 
 # How a side is asked for.
@@ -12,7 +14,7 @@ def measure(release, folder, rounds, blocks):
     """Rows of the table, and the prolog's peak memory against /bin/true's."""
     memory = {side: 0 for side in SIDES}
     with Box("node", release, TOP / "docs/examples/surf") as box:
-        launcher = box.client(compiled("launch.c", release, folder, "-static"))
+        launcher = box.client(compiled(HERE / "launch.c", release, Path(folder) / "launch", "-static"))
 
         def visit(side):
             nanoseconds, peak = launcher.ask(SIDES[side])

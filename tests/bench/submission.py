@@ -8,6 +8,7 @@ once more, shows how much of such a difference is left.
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from boxes import HERE, TOP, Box, compiled
 from stats import row, take_turns
@@ -47,7 +48,7 @@ def measure(release, folder, rounds, blocks):
     conf = TOP / "docs/examples/contributors", HERE / "conf"
     with contextlib.ExitStack() as stack:
         boxes = [stack.enter_context(Box(f"submit{number}", release, *conf)) for number, _ in enumerate(ROLES)]
-        program = compiled("submit.c", release, folder, "-lslurm")
+        program = compiled(HERE / "submit.c", release, Path(folder) / "submit", "-lslurm")
         clients = [box.client(program, user="alice") for box in boxes]
         found = [play(boxes, clients, turn, blocks) for turn in range(rounds)]
         version = boxes[0].run("sinfo", "--version").stdout.split()[-1]

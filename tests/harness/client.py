@@ -7,13 +7,13 @@ from pathlib import Path
 from lab import LAB
 
 
-def compiled(source, release, program):
-    """Compiles SOURCE against the headers and library of RELEASE's root; gives PROGRAM."""
+def compiled(source, release, program, *flags):
+    """Compiles SOURCE against the headers of RELEASE's root, with FLAGS such as -lslurm; gives PROGRAM."""
     include = Path(subprocess.check_output([LAB, "include", release], text=True).strip())
     library = next(include.parent.glob("lib/*/libslurm.so"))
     # The root's libraries may want a newer libc than this machine's; they meet it in the cluster.
-    command = ["gcc", "-O2", "-Wall", "-Wextra", "-o", program, source, f"-I{include}", f"-L{library.parent}", "-lslurm"]
-    subprocess.run([*command, "-Wl,--allow-shlib-undefined"], check=True)
+    command = ["gcc", "-O2", "-Wall", "-Wextra", "-o", program, source, f"-I{include}", f"-L{library.parent}"]
+    subprocess.run([*command, *flags, "-Wl,--allow-shlib-undefined"], check=True)
     return program
 
 

@@ -157,7 +157,7 @@ def test_what_a_user_sets_in_the_environment_does_not_count(surf):
 
 def test_what_a_user_sends_as_job_control_does_not_count(surf, tmp_path):
     """Under either spelling the user's note of a smaller share is replaced by ours, and other entries stay."""
-    program = client.compiled(TOP / "tests/live/tools/submit-raw.c", surf.release, tmp_path / "submit-raw")
+    program = client.compiled(TOP / "tests/live/tools/submit-raw.c", surf.release, tmp_path / "submit-raw", "-lslurm")
     client.install(surf, program, "/lab/out/submit-raw")
     mps = "gres/mps:40" if surf.newer_than("23.11") else "gres:mps:40"
     for sent in ("GPUSHARE_SHARE=mps:39", "SPANK_GPUSHARE_SHARE=mps:39", "A=b GPUSHARE_SHARE=mps:39 SPANK_C=d"):

@@ -4,6 +4,7 @@
 //! Read → judge → apply: [`submit`] is the whole of it. The rules are in `gpushare::policy`.
 #![forbid(unsafe_code)]
 
+use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
 use gpushare::config::{self, Config};
@@ -33,7 +34,7 @@ fn load() -> bool {
         log::error("job_submit/gpushare: slurmctld has no path of slurm.conf");
         return false;
     };
-    let path = config::beside(&slurm_conf);
+    let path = config::find(&slurm_conf, Path::new(config::FALLBACK));
     match Config::load(&path) {
         Ok(found) => {
             let state = if found.is_some() { "read" } else { "not there, the defaults hold" };

@@ -94,7 +94,7 @@ fn without_entry(step: Step, reason: String) -> State {
     State::NoShare
 }
 
-/// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on. slurmstepd of 22.05 knows
+/// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on or in /etc/slurm. slurmstepd of 22.05 knows
 /// that path itself, later ones have it in the environment that slurmd gave them.
 fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     let mut named = None;
@@ -109,7 +109,7 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     }
     let slurm_conf = || std::env::var_os("SLURM_CONF").map(PathBuf::from).or_else(daemon::slurm_conf);
     let path = named
-        .or_else(|| slurm_conf().map(|path| config::beside(&path)))
+        .or_else(|| slurm_conf().map(|path| config::find(&path, Path::new(config::FALLBACK))))
         .ok_or("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH")?;
     Ok(Config::load(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
 }
