@@ -74,7 +74,12 @@ impl fmt::Display for Fault {
             Fault::Closed(path) => write!(out, "{} is the job's GPU and can't be opened", path.display()),
             Fault::Open(path) => write!(out, "{} is not the job's GPU and can be opened", path.display()),
             Fault::Unclear(path, errno) => {
-                write!(out, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
+                let error = std::io::Error::from_raw_os_error(*errno);
+                write!(
+                    out,
+                    "{}: {error}; only a device node that its mode lets users open can be checked",
+                    path.display()
+                )
             }
         }
     }

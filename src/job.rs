@@ -94,11 +94,19 @@ impl Share {
     /// Slurm's percentage confirms it, else the count that the percentage stands for, to the nearest unit.
     #[must_use]
     pub fn units(self, total: u64) -> u32 {
-        let percent = u64::from(self.percent);
-        let confirmed =
-            |units: &u32| (u64::from(*units) * 100).checked_div(total).unwrap_or(0).max(1) == percent;
-        let estimate = (percent * total + 50) / 100;
-        self.noted.filter(confirmed).unwrap_or_else(|| u32::try_from(estimate.max(1)).unwrap_or(u32::MAX))
+        let estimate = (u64::from(self.percent) * total + 50) / 100;
+        let confirmed = self.noted.filter(|units| self.confirms(*units, total));
+        confirmed.unwrap_or_else(|| u32::try_from(estimate.max(1)).unwrap_or(u32::MAX))
+    }
+
+    /// A note that Slurm's percentage contradicts: `total`, and so `UnitsPerGpu`, is not what Slurm counts with.
+    #[must_use]
+    pub fn contradicted_note(self, total: u64) -> Option<u32> {
+        self.noted.filter(|units| !self.confirms(*units, total))
+    }
+
+    fn confirms(self, units: u32, total: u64) -> bool {
+        (u64::from(units) * 100).checked_div(total).unwrap_or(0).max(1) == u64::from(self.percent)
     }
 }
 
@@ -174,7 +182,13 @@ mod tests {
             (1, Some(1), 1),
             (100, None, 320),
         ] {
-            assert_eq!(Share { percent, noted }.units(320), expected, "{percent} {noted:?}");
+            let share = Share { percent, noted };
+            assert_eq!(share.units(320), expected, "{percent} {noted:?}");
+            assert_eq!(
+                share.contradicted_note(320),
+                noted.filter(|noted| *noted != expected),
+                "{percent} {noted:?}"
+            );
         }
         assert_eq!(Share { percent: 50, noted: None }.units(0), 1);
     }

@@ -43,6 +43,8 @@ pub enum Placed {
         entry: Entry,
         /// It is more than the GPU holds.
         overcommitted: bool,
+        /// Units noted at submission that Slurm's own count contradicts.
+        contradicted: Option<u32>,
         /// What was found in the ledger and set aside.
         garbage: Vec<Garbage>,
     },
@@ -75,7 +77,8 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
         return Ok(Placed::NotOurs);
     };
     let gpus = device::inventory(&node.config.gpu_files, node.dev, node.proc_nvidia)?;
-    let units = share.units(u64::from(capacity) * gpus.len() as u64);
+    let total = u64::from(capacity) * gpus.len() as u64;
+    let units = share.units(total);
 
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     let Listing { mut entries, garbage } = ledger.list()?;
@@ -92,7 +95,8 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
     let gpu = gpus.into_iter().find(|gpu| gpu.index == choice.index).ok_or(DeviceError::None)?;
     let entry = Entry { key: job.key, user_id: job.user_id, units, capacity, gpu, since: now };
     ledger.record(&entry)?;
-    Ok(Placed::Now { entry, overcommitted: choice.overcommitted, garbage })
+    let contradicted = share.contradicted_note(total);
+    Ok(Placed::Now { entry, overcommitted: choice.overcommitted, contradicted, garbage })
 }
 
 /// Takes back the GPU of this start of a job and of earlier ones, or of all where `restart` is not known. Gives the

@@ -24,7 +24,10 @@ fn main() {
 }
 
 fn place() -> Result<Placed, String> {
-    let job = NodeJob::read(variable).map_err(|error| error.to_string())?;
+    let job = NodeJob::read(variable).map_err(|error| match variable("SLURM_JOB_ID") {
+        Some(id) => format!("job {}: {error}", id.escape_debug()),
+        None => error.to_string(),
+    })?;
     let because = |error: &dyn std::error::Error| format!("job {}: {error}", job.key.id);
     let config = Config::load(&config::find(&slurm_conf(), Path::new(config::FALLBACK)))
         .map_err(|error| because(&error))?
@@ -41,13 +44,18 @@ fn place() -> Result<Placed, String> {
 }
 
 fn report(placed: Placed) {
-    let Placed::Now { entry, overcommitted, garbage } = placed else { return };
+    let Placed::Now { entry, overcommitted, contradicted, garbage } = placed else { return };
     for file in garbage {
         error(NAME, &format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage));
     }
     let (id, units, capacity) = (entry.key.id, entry.units, entry.capacity);
     let (gpu, path) = (entry.gpu.index, entry.gpu.path.display());
     info(NAME, &format!("job {id}: {units} of {capacity} units on GPU {gpu} ({path})"));
+    if let Some(noted) = contradicted {
+        let problem =
+            "Slurm counts otherwise: UnitsPerGpu times the GPUs must be what Slurm hands out on the node";
+        error(NAME, &format!("job {id}: asked for {noted} units, taken as {units}; {problem}"));
+    }
     if overcommitted {
         error(
             NAME,

@@ -301,6 +301,19 @@ def test_entries_of_old_jobs_with_the_same_number_open_nothing(surf):
     assert "units=80" in shown, "a share, the same user, other units"
 
 
+def test_a_wrong_unit_count_is_told(surf):
+    """mps:40 is 12 % of 320; with 320 units a GPU it would be 3 %."""
+    surf.ok("sed -i.good s/=80/=320/ /etc/slurm/gpushare.conf")
+    try:
+        result = surf.run(
+            "SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 "
+            "SPANK_GPUSHARE_SHARE=mps:40 SLURM_CONF=/etc/slurm/slurm.conf gpushare-prolog"
+        )
+        assert "job 999999: asked for 40 units, taken as 154; Slurm counts otherwise: UnitsPerGpu" in result.stderr
+    finally:
+        surf.ok("mv /etc/slurm/gpushare.conf.good /etc/slurm/gpushare.conf; SLURM_JOB_ID=999999 gpushare-epilog")
+
+
 def test_a_syslog_that_does_not_listen_stops_nothing(surf):
     surf.ok(
         "perl -MSocket -e 'socket(S, PF_UNIX, SOCK_DGRAM, 0); bind(S, pack_sockaddr_un(\"/dev/log\")) or die; "
