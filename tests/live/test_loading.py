@@ -57,6 +57,18 @@ def test_a_broken_configuration_is_refused_with_the_reason(broken, case):
         assert reason in lines[0], lines[0]
 
 
+def test_not_being_the_last_plugin_is_an_error_in_the_log(whole):
+    line = "gpushare must be last, or a later plugin can change a request that was judged"
+    assert line not in whole.log("slurmctld")
+    whole.ok("sed -i.good s/JobSubmitPlugins=gpushare/JobSubmitPlugins=gpushare,logging/ /etc/slurm/extra.conf")
+    try:
+        assert restart(whole).returncode == 0
+        assert f"error: job_submit/gpushare: JobSubmitPlugins=gpushare,logging: {line}" in whole.log("slurmctld")
+    finally:
+        whole.ok("mv /etc/slurm/extra.conf.good /etc/slurm/extra.conf")
+        assert restart(whole).returncode == 0
+
+
 def test_no_configuration_means_the_defaults(whole):
     whole.ok(f"mv {CONF} /tmp/good.conf")
     try:

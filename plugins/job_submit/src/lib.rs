@@ -30,6 +30,15 @@ static POLICY: RwLock<Option<Policy>> = RwLock::new(None);
 /// Reads gpushare.conf beside slurm.conf. Without one the defaults hold; with a broken one slurmctld must not start,
 /// because nobody could tell which jobs slip through.
 fn load() -> bool {
+    let plugins = daemon::job_submit_plugins();
+    let last = plugins.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii).find(|name| !name.is_empty());
+    if last.is_some_and(|name| name.strip_prefix(b"job_submit/").unwrap_or(name) != b"gpushare") {
+        let plugins = plugins.escape_ascii();
+        log::error(format!(
+            "job_submit/gpushare: JobSubmitPlugins={plugins}: gpushare must be last, or a later plugin can change a \
+             request that was judged"
+        ));
+    }
     let Some(slurm_conf) = daemon::slurm_conf() else {
         log::error("job_submit/gpushare: slurmctld has no path of slurm.conf");
         return false;

@@ -15,10 +15,20 @@ pub const SPELLING: Spelling = if cfg!(slurm_23_11) { Spelling::Slash } else { S
 #[must_use]
 pub fn slurm_conf() -> Option<PathBuf> {
     let configuration = &raw const slurm_sys::slurm_conf;
-    // SAFETY: the daemon's own global, filled before it loads plugins (src/common/read_config.c). On 22.05 a
-    // reconfiguration may replace the string, but job_submit's init() runs inside that same reconfiguration.
+    // SAFETY: the daemon's own global, filled before it loads plugins (src/common/read_config.c).
     let path = unsafe { (*configuration).slurm_conf };
-    // SAFETY: null or a C string that the configuration owns; copied before anyone can change it.
+    // SAFETY: null or a C string that the configuration owns; copied before anyone can change it. On 22.05 a
+    // reconfiguration may replace it, but job_submit's init() runs inside that same reconfiguration.
     let bytes = unsafe { text::bytes(path) }?;
     (!bytes.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(bytes)))
+}
+
+/// `JobSubmitPlugins` of slurm.conf, as it stands there.
+#[must_use]
+pub fn job_submit_plugins() -> Vec<u8> {
+    let configuration = &raw const slurm_sys::slurm_conf;
+    // SAFETY: as in `slurm_conf`.
+    let list = unsafe { (*configuration).job_submit_plugins };
+    // SAFETY: as in `slurm_conf`.
+    unsafe { text::bytes(list) }.unwrap_or_default().to_vec()
 }
