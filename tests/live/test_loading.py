@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What Slurm does with a broken configuration, a build for another Slurm, and a build that panics."""
 
+import contextlib
 import struct
 import subprocess
 
@@ -57,40 +58,39 @@ def test_a_broken_configuration_is_refused_with_the_reason(broken, case):
         assert reason in lines[0], lines[0]
 
 
+@contextlib.contextmanager
+def changed(cluster, command, back):
+    """slurmctld, started anew after COMMAND; at the end of the `with` again, after BACK."""
+    cluster.ok(command)
+    try:
+        assert restart(cluster).returncode == 0
+        yield
+    finally:
+        cluster.ok(back)
+        assert restart(cluster).returncode == 0
+
+
 def test_not_being_the_last_plugin_is_an_error_in_the_log(whole):
     line = "gpushare must be last, or a later plugin can change a request that was judged"
     assert line not in whole.log("slurmctld")
-    whole.ok("sed -i.good s/JobSubmitPlugins=gpushare/JobSubmitPlugins=gpushare,logging/ /etc/slurm/extra.conf")
-    try:
-        assert restart(whole).returncode == 0
+    edit = "sed -i.good s/JobSubmitPlugins=gpushare/JobSubmitPlugins=gpushare,logging/ /etc/slurm/extra.conf"
+    with changed(whole, edit, "mv /etc/slurm/extra.conf.good /etc/slurm/extra.conf"):
         assert f"error: job_submit/gpushare: JobSubmitPlugins=gpushare,logging: {line}" in whole.log("slurmctld")
-    finally:
-        whole.ok("mv /etc/slurm/extra.conf.good /etc/slurm/extra.conf")
-        assert restart(whole).returncode == 0
 
 
 def test_no_configuration_means_the_defaults(whole):
-    whole.ok(f"mv {CONF} /tmp/good.conf")
-    try:
-        assert restart(whole).returncode == 0
+    with changed(whole, f"mv {CONF} /tmp/good.conf", f"mv /tmp/good.conf {CONF}"):
         refused = whole.run("sbatch --qos=qos_lafferty --gres=gpu:2 --wrap true", "alice")
         assert "GS101" in refused.stderr, refused.stderr
-    finally:
-        whole.ok(f"mv /tmp/good.conf {CONF}")
-        assert restart(whole).returncode == 0
 
 
 def test_qos_named_in_the_configuration_are_governed(whole):
-    whole.ok(f"cp {CONF} /tmp/good.conf; printf 'GovernedQOS=norm*\\n' > {CONF}")
-    try:
-        assert restart(whole).returncode == 0
+    edit = f"cp {CONF} /tmp/good.conf; printf 'GovernedQOS=norm*\\n' > {CONF}"
+    with changed(whole, edit, f"mv /tmp/good.conf {CONF}"):
         refused = whole.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice")
         assert "GS101" in refused.stderr, refused.stderr
         assert whole.run("sbatch --qos=normal --gres=gpu:3090:1 --wrap true", "alice").returncode == 0
         assert whole.run("sbatch --qos=qos_lafferty --gres=gpu:1 --wrap true", "alice").returncode == 0
-    finally:
-        whole.ok(f"mv /tmp/good.conf {CONF}")
-        assert restart(whole).returncode == 0
 
 
 def with_version(plugin, change):

@@ -27,7 +27,7 @@ const SHARE: &str = "GPUSHARE_SHARE";
 /// `None` until `init`, and then submissions are refused: better no job than one that nobody judged.
 static POLICY: RwLock<Option<Policy>> = RwLock::new(None);
 
-/// Reads gpushare.conf beside slurm.conf. Without one the defaults hold; with a broken one slurmctld must not start,
+/// Reads gpushare.conf, beside slurm.conf or in /etc/slurm. Without one the defaults hold; with a broken one slurmctld must not start,
 /// because nobody could tell which jobs slip through.
 fn load() -> bool {
     let plugins = daemon::job_submit_plugins();

@@ -94,8 +94,8 @@ fn without_entry(step: Step, reason: String) -> State {
     State::NoShare
 }
 
-/// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on or in /etc/slurm. slurmstepd of 22.05 knows
-/// that path itself, later ones have it in the environment that slurmd gave them.
+/// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on or in /etc/slurm. Of
+/// slurm.conf, slurmstepd of 22.05 knows the path itself; later ones have it in the environment that slurmd gave them.
 fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     let mut named = None;
     for argument in arguments {
