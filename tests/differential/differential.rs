@@ -29,7 +29,7 @@ use std::process::ExitCode;
 /// Strings that one run of the reader gets.
 const BATCH: usize = 50_000;
 /// Disagreements that are made small and shown, once where they then are the same.
-const SHOWN: usize = 20;
+const SHOWN: usize = 10;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
