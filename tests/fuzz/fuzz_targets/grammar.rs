@@ -23,5 +23,8 @@ fuzz_target!(|data: &[u8]| {
 fn check_print(gres: Gres, spelling: Spelling) {
     let printed = [spelling.prefix(), gres.to_string().as_bytes()].concat();
     assert!(tokens(&printed, spelling).eq([Token::Gres(gres)]), "{gres} is read otherwise");
-    assert!(!gres.name.is_empty() && gres.kind.is_none_or(|kind| !kind.is_empty()), "{gres} has an empty part");
+    assert!(
+        !gres.name.is_empty() && gres.kind.is_none_or(|kind| !kind.is_empty()),
+        "{gres} has an empty part"
+    );
 }

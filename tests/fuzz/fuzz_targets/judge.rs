@@ -37,7 +37,8 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn check(request: &Request) {
-    let strings = [request.tres_per_node, request.tres_per_job, request.tres_per_task, request.tres_per_socket];
+    let strings =
+        [request.tres_per_node, request.tres_per_job, request.tres_per_task, request.tres_per_socket];
     assert!(strings.iter().flatten().all(|text| text.len() <= LONGEST), "too long");
     let mut gpus = 0;
     for (_, token) in request.tokens() {
