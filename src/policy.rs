@@ -7,7 +7,7 @@
 //! It decides only; the caller reads the request, answers questions about the accounting database through
 //! [`Accounting`], and applies the verdict. Nothing is allocated unless the verdict is a refusal.
 
-use crate::grammar::Token;
+use crate::grammar::{Gres, Token};
 use crate::request::{Field, Request};
 
 /// The GRES whose types are policed.
@@ -210,7 +210,7 @@ impl<A: Accounting> Judgement<'_, A> {
                 }
                 Token::Gres(gres) if gres.name == GPU && gres.count > 0 => {
                     if let Some(rule) = self.type_fault(qos, gres.kind) {
-                        let refusal = self.refusal(rule, Some(qos), gres.to_string().as_bytes());
+                        let refusal = self.refusal(rule, Some(qos), &plain(gres));
                         return Some(Refusal { field, count: gres.count, ..refusal });
                     }
                     typed = true;
@@ -262,6 +262,17 @@ impl<A: Accounting> Judgement<'_, A> {
 
 fn shortened(text: &[u8]) -> Vec<u8> {
     text.iter().copied().take(QUOTED).collect()
+}
+
+/// The token as a user would type it after `--gres=`.
+fn plain(gres: Gres) -> Vec<u8> {
+    let mut text = gres.name.to_vec();
+    if let Some(kind) = gres.kind {
+        text.push(b':');
+        text.extend_from_slice(kind);
+    }
+    text.extend_from_slice(format!(":{}", gres.count).as_bytes());
+    text
 }
 
 /// Glob with `*` only, without case. Linear in pattern and name: a `*` is only ever retried from the last one.
