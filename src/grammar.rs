@@ -8,8 +8,6 @@
 //! It doesn't know which types exist; that is [`crate::policy`]'s question. That it agrees with Slurm is tested against
 //! Slurm's own parser, by `tests/differential`.
 
-use std::fmt;
-
 /// Which prefix this Slurm reads. The other one is no token to it, so it must not count as a typed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
@@ -50,17 +48,6 @@ pub struct Gres<'a> {
     pub kind: Option<&'a [u8]>,
     /// Units asked for, suffix (`k`, `kb`, …) applied.
     pub count: u64,
-}
-
-/// As a user would type it after `--gres=`, with the count, so that it can be read in one way only.
-impl fmt::Display for Gres<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        write!(out, "{}", self.name.escape_ascii())?;
-        if let Some(kind) = self.kind {
-            write!(out, ":{}", kind.escape_ascii())?;
-        }
-        write!(out, ":{}", self.count)
-    }
 }
 
 /// The tokens of a `tres_per_*` string. Empty ones are dropped, and so is a prefix with nothing behind it (`--gres=`): Slurm

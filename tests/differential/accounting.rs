@@ -1,6 +1,6 @@
-//! A small accounting database: one governed QOS, with a limit on every type of GPU that the cluster has.
+//! A small accounting database: one governed QOS, with a limit on every type of GPU that the cluster has, and no others.
 
-use gpushare::policy::{Accounting, TypedLimit};
+use gpushare::policy::{Accounting, DefaultQos, Owner, TypedLimit};
 use gpushare::request::Request;
 
 /// Types of GPUs: some real ones, and names that a reader of counts may stumble over.
@@ -20,19 +20,31 @@ impl Accounting for Database {
         name.eq_ignore_ascii_case(GOVERNED).then_some(())
     }
 
-    fn default_qos(&self, _request: &Request) -> Option<()> {
-        Some(())
+    fn default_qos(&self, _request: &Request) -> DefaultQos<()> {
+        DefaultQos::One(())
     }
 
     fn name(&self, (): ()) -> &[u8] {
         GOVERNED
     }
 
-    fn typed_limits<'s>(&'s self, (): (), _gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        TYPES.into_iter().map(|kind| TypedLimit { kind, count: Some(8) })
+    fn typed_limits<'s>(&'s self, (): (), gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
+        self.types(gres).map(|kind| TypedLimit { kind, count: Some(8) })
     }
 
-    fn types<'s>(&'s self, _gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-        TYPES.into_iter()
+    fn limits_all(&self, (): (), _gres: &[u8]) -> bool {
+        false
+    }
+
+    fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+        TYPES.into_iter().filter(move |_| gres == b"gpu")
+    }
+
+    fn owner(&self, _request: &Request) -> Option<Owner<'_>> {
+        None
+    }
+
+    fn default_partition(&self) -> Option<&[u8]> {
+        None
     }
 }

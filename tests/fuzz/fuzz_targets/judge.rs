@@ -45,7 +45,7 @@ fn check(request: &Request) {
         match token {
             Token::Unrecognised(part) => panic!("\"{}\" was accepted", part.escape_ascii()),
             Token::Gres(gres) if gres.name == b"gpu" && gres.count > 0 => {
-                assert!(gres.kind.is_some_and(|kind| TYPES.contains(&kind)), "{gres} was accepted");
+                assert!(gres.kind.is_some_and(|kind| TYPES.contains(&kind)), "{gres:?} was accepted");
                 gpus += 1;
             }
             Token::Gres(_) | Token::Other => {}
