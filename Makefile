@@ -2,7 +2,7 @@
 #
 # make              build for the Slurm headers found (SLURM_INCLUDE_DIR, pkg-config, /usr/include)
 # make demo         the main job on a real Slurm, in a small root of its own
-# make test         everything; make test-unit, test-lint, test-abi, test-live: parts of it
+# make test         everything; make test-unit, test-lint, test-abi, test-host, test-live: parts of it
 # make bench        figures, as ratios in one run (docs/performance.md)
 # make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 CONF=docs/examples/surf
 # make clean        what was built; make distclean: the cached roots too
@@ -14,7 +14,7 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all setup demo test test-unit test-lint test-abi test-live bench lab-up lab-shell lab-down clean distclean
+.PHONY: all setup demo test test-unit test-lint test-abi test-host test-live bench lab-up lab-shell lab-down clean distclean
 
 all:
 	cargo build --locked --release
@@ -38,6 +38,9 @@ test-lint: setup
 
 test-abi: setup
 	@tests/run --only abi $(RELEASES)
+
+test-host: setup
+	@tests/run --only host $(RELEASES)
 
 test-live: setup
 	@tests/run --only live $(RELEASES)

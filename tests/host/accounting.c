@@ -4,6 +4,7 @@
 // messages go through, so lists, hash tables, limit arrays and locks are Slurm's own. Nothing is replaced.
 #include "host.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 11, 0)
@@ -45,6 +46,12 @@ static void add_tres(uint32_t id, const char *type, const char *name) {
     tres->type = slurm_xstrdup(type);
     tres->name = name ? slurm_xstrdup(name) : NULL;
     push(assoc_mgr_update_tres, SLURMDB_ADD_TRES, tres);
+}
+
+void add_gpu_type(uint32_t id) {
+    char name[32];
+    snprintf(name, sizeof name, "gpu:type%u", id);
+    add_tres(id, "gres", name);
 }
 
 static slurmdb_qos_rec_t *new_qos(uint32_t id, const char *name, const char *grp_tres, uint32_t initial) {

@@ -36,6 +36,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void give_up(const char *format,
 
 // accounting.c: Slurm's own cache of the accounting database, filled as slurmdbd fills it
 void fill_accounting(void);
+void add_gpu_type(uint32_t id);
 void add_qos(uint32_t id, const char *name, const char *grp_tres);
 void modify_qos(uint32_t id, const char *grp_tres);
 void remove_qos(uint32_t id);

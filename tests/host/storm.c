@@ -23,6 +23,7 @@ static plugin_t plugin;
 static const char *configuration;
 static bool judged;       // updates are
 static unsigned calls;    // of each thread, in this phase
+static bool warming_up;   // this is the first tenth
 static atomic_bool over;  // the submissions are
 static atomic_ulong wrong, submissions, updates_done, edits, pushes;
 
@@ -62,14 +63,16 @@ static void *edit_many(void *unused) {
     return unused;
 }
 
-// slurmdbd's messages: the governed QOS gets another limit, another one comes and goes with all its memory.
+// slurmdbd's messages: the governed QOS gets another limit, another one comes and goes with all its memory, and as long
+// as memory is not weighed, new TRES make Slurm allocate its tables anew.
 static void *push_many(void *unused) {
     for (unsigned i = 0; !over; i++) {
+        if (warming_up && i % 4 == 0 && i < 400) add_gpu_type(2000 + i);
         modify_qos(QOS_LAFFERTY, i % 2 ? "1002=4" : "1002=8");
         add_qos(QOS_COMING, "coming", "1002=2");
-        usleep(200);
+        usleep(20);
         remove_qos(QOS_COMING);
-        usleep(200);
+        usleep(20);
         atomic_fetch_add(&pushes, 1);
     }
     return unused;
@@ -121,7 +124,9 @@ int main(int count, char **words) {
     plugin = load_plugin(words[2], "job_submit/gpushare");
 
     printf("%u threads, %u submissions each\n", threads, each); // stdout gets its buffer before memory is weighed
+    warming_up = true;
     run_phase(threads, each / 10 + 1);
+    warming_up = false;
     size_t resident = resident_kib(), used = bytes_in_use();
     run_phase(threads, each - each / 10);
     long grown = (long)(bytes_in_use() - used), grown_kib = (long)(resident_kib() - resident);
