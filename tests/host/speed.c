@@ -81,20 +81,21 @@ static void print(figures_t figures[STEPS][CASES], unsigned calls) {
     printf("Slurm %d.%02d.%d, %u calls a line. Ratios are to the line of 10 QOSes; nanoseconds are of this run alone.\n",
            SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER), SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER),
            SLURM_VERSION_MICRO(SLURM_VERSION_NUMBER), calls);
-    printf("%-22s %6s | %7s %7s | %9s %9s %9s %9s %6s | %7s\n", "", "QOSes", "ours", "p99", "ours ns", "p99 ns", "Slurm ns",
-           "whole ns", "calls", "lua/our");
+    printf("%-22s %6s | %6s %6s | %8s %8s %9s %6s | %8s %9s\n", "", "QOSes", "ours", "p99", "ours ns", "p99 ns",
+           "Slurm ns", "calls", "lua/ours", "lua/whole");
     for (unsigned c = 0; c < CASES; c++) {
         for (unsigned s = 0; s < STEPS; s++) {
             figures_t f = figures[s][c], base = figures[0][c];
-            printf("%-22s %6u | %7.2f %7.2f | %9ld %9ld %9ld %9ld %6ld | ", cases[c].title, qos_counts[s],
+            printf("%-22s %6u | %6.2f %6.2f | %8ld %8ld %9ld %6ld | ", cases[c].title, qos_counts[s],
                    (double)f.ours / (double)base.ours, (double)f.ours_p99 / (double)base.ours_p99, (long)f.ours,
-                   (long)f.ours_p99, (long)f.slurms, (long)f.whole, (long)f.calls);
-            if (f.lua) printf("%7.1f\n", (double)f.lua / (double)f.whole);
-            else puts("      -");
+                   (long)f.ours_p99, (long)f.slurms, (long)f.calls);
+            if (f.lua) printf("%8.1f %9.1f\n", (double)f.lua / (double)f.ours, (double)f.lua / (double)f.whole);
+            else printf("%8s %9s\n", "-", "-");
         }
     }
-    printf("ours: the call without Slurm's look-ups; calls: of Slurm's look-ups, locks included (one wrapper: %ld ns, taken\n"
-           "out); lua/our: job_submit/lua's whole call to gpushare's, look-ups and locks of both included\n", (long)overhead.wrapper);
+    printf("ours: the call without Slurm's look-ups, locks included; calls: how many of them (%ld ns each for noting them,\n"
+           "taken out); lua: job_submit/lua's whole call, to ours and to gpushare's whole call\n",
+           (long)overhead.wrapper);
 }
 
 static void grow_to(unsigned count) {
