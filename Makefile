@@ -48,6 +48,7 @@ test-live: setup
 bench: setup
 	@tests/build $(RELEASE)
 	@tests/bench/run --release $(RELEASE)
+	@tests/host/speed $(RELEASE)
 
 lab-up: setup
 	@tests/build $(RELEASE)
