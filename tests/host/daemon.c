@@ -49,8 +49,6 @@ static char *copy(const char *text) {
 
 // As slurmctld makes it of a job (src/slurmctld/job_mgr.c): in Slurm's memory, `environment` one block with the first
 // entry at its start, so whoever frees it must free that block and clear env_size before slurm_free_job_desc_msg().
-// Under a name of its own in C, since each file that declares the original knows another type of job.
-job_desc_msg_t *copy_job(fake_job_t *job) __asm__("copy_job_record_to_job_desc");
 job_desc_msg_t *copy_job(fake_job_t *job) {
     job_desc_msg_t *copied = slurm_xcalloc(1, sizeof *copied, true, false, __FILE__, __LINE__, __func__);
     slurm_init_job_desc_msg(copied);

@@ -32,6 +32,8 @@ typedef struct { // what the plugins know as job_record_t *, without looking int
     const char *qos, *tres_per_node, *tres_per_job, *partition, *account;
 } fake_job_t;
 void start_daemon(const char *slurm_conf_path);
+// Has a name of its own in C, since each file that declares the original knows another type of job.
+job_desc_msg_t *copy_job(fake_job_t *job) __asm__("copy_job_record_to_job_desc");
 __attribute__((noreturn, format(printf, 1, 2))) void give_up(const char *format, ...);
 
 // accounting.c: Slurm's own cache of the accounting database, filled as slurmdbd fills it
@@ -81,9 +83,13 @@ bool submit_and_check(const plugin_t *plugin, const request_t *request, bool ear
 
 // updates.c
 extern const unsigned update_count;
+void copy_and_free(void); // a job as slurmctld copies it, freed as slurmctld frees it
 bool update_and_check(const plugin_t *plugin, unsigned number, bool judged);
 
 // edits.c: what happens to gpushare.conf while jobs are submitted
 void edit_configuration(const char *path, unsigned number);
+
+// clock.c
+void advance_clock(unsigned milliseconds);
 
 #endif

@@ -52,12 +52,16 @@ static void *update_many(void *unused) {
     return unused;
 }
 
-// Mostly bursts; now and then long enough unchanged to be adopted.
+// Mostly bursts; now and then unchanged for long enough, by the plugin's clock, to be adopted.
 static void *edit_many(void *unused) {
     for (unsigned i = 0; !over; i++) {
         edit_configuration(configuration, i);
         atomic_fetch_add(&edits, 1);
-        for (unsigned rest = i % 16 == 15 ? 250 : i % 4 + 1; rest > 0 && !over; rest--) usleep(10000);
+        if (i % 8 < 7) usleep(1000 * (i % 4 + 1));
+        for (unsigned rest = 0; i % 8 == 7 && rest < 15 && !over; rest++) {
+            advance_clock(300);
+            usleep(3000);
+        }
     }
     edit_configuration(configuration, 0);
     return unused;
@@ -121,6 +125,7 @@ int main(int count, char **words) {
     configuration = path;
     edit_configuration(configuration, 0);
     start_daemon(words[1]);
+    copy_and_free();
     plugin = load_plugin(words[2], "job_submit/gpushare");
 
     printf("%u threads, %u submissions each\n", threads, each); // stdout gets its buffer before memory is weighed

@@ -25,6 +25,15 @@ static const update_t updates[] = {
 };
 const unsigned update_count = sizeof updates / sizeof *updates;
 
+void copy_and_free(void) { // src/slurmctld/fed_mgr.c
+    fake_job_t job = updates[0].job;
+    job_desc_msg_t *copied = copy_job(&job);
+    slurm_xfree((void **)&copied->environment[0]);
+    slurm_xfree((void **)&copied->environment);
+    copied->env_size = 0;
+    slurm_free_job_desc_msg(copied);
+}
+
 bool update_and_check(const plugin_t *plugin, unsigned number, bool judged) {
     const update_t *update = &updates[number % update_count];
     fake_job_t job = update->job;
