@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 // What the C library may keep for itself more at the end, its arenas being as full as the threads happened to fill them.
-#define RESIDENT_KIB 16384
+#define RESIDENT_KIB 65536
+#define STACK (1U << 20) // what slurmctld's threads have, up to 24.11
 
 static plugin_t plugin;
 static const char *configuration;
@@ -83,7 +84,11 @@ static void *push_many(void *unused) {
 }
 
 static void start(pthread_t *thread, void *(*run)(void *), uintptr_t argument) {
-    if (pthread_create(thread, NULL, run, (void *)argument) != 0) give_up("no more threads");
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK);
+    if (pthread_create(thread, &attributes, run, (void *)argument) != 0) give_up("no more threads");
+    pthread_attr_destroy(&attributes);
 }
 
 static void run_phase(unsigned threads, unsigned calls_each) {
