@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Time inside job_submit() of a real slurmctld, gpushare's and job_submit/lua's, for the same submissions. Touches its own box."""
+"""Time inside job_submit() of a real slurmctld, gpushare's and job_submit/lua's, for the same submissions.
+
+Touches its own box only.
+"""
 
 from pathlib import Path
 from statistics import median

@@ -53,5 +53,6 @@ in_release() {
     loader=$(readelf -lW "$program" | sed -n 's/.*interpreter: \(.*\)].*/\1/p')
     # Lines of refusals are many and expected.
     { "${wrapper[@]}" "$root$loader" --library-path "$libraries:$libraries/slurm-wlm" "$program" "$conf" "$plugin" "$@" \
-        2>&3 3>&-; } 3> >(grep -av ': refused GS' >"$log")
+        2>&1 >&3 | grep -av ': refused GS' >"$log"; } 3>&1
+    return "${PIPESTATUS[0]}"
 }

@@ -56,7 +56,8 @@ void assoc_mgr_unlock(assoc_mgr_lock_t *locks) {
     leave();
 }
 
-int assoc_mgr_fill_in_assoc(void *db, slurmdb_assoc_rec_t *wanted, int enforce, slurmdb_assoc_rec_t **found, bool locked) {
+int assoc_mgr_fill_in_assoc(void *db, slurmdb_assoc_rec_t *wanted, int enforce, slurmdb_assoc_rec_t **found,
+                            bool locked) {
     enter();
     int code = slurms.fill_in_assoc(db, wanted, enforce, found, locked);
     leave();

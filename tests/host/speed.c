@@ -22,7 +22,8 @@ static const timed_t cases[] = {
     {"CPU only", {.name = "CPU only", .user = ALICE, .qos = "qos_tail"}, true},
     {"typed, governed QOS", {.name = "typed", .user = ALICE, .qos = "qos_tail", .node = GRES "gpu:a40:2"}, true},
     {"typed, default QOS", {.name = "default", .user = BOB, .node = GRES "gpu:a40:2"}, false},
-    {"untyped, refused", {.name = "untyped", .user = ALICE, .qos = "qos_tail", .node = GRES "gpu:2", .rule = "GS101"}, true},
+    {"untyped, refused",
+     {.name = "untyped", .user = ALICE, .qos = "qos_tail", .node = GRES "gpu:2", .rule = "GS101"}, true},
 };
 #define CASES (sizeof cases / sizeof *cases)
 static const unsigned qos_counts[] = {10, 100, 2000, 10000};
@@ -93,8 +94,8 @@ static void print(figures_t figures[STEPS][CASES], unsigned calls) {
             else printf("%8s %9s\n", "-", "-");
         }
     }
-    printf("ours: the call without Slurm's look-ups, locks included; calls: how many of them (%ld ns each for noting them,\n"
-           "taken out); lua: job_submit/lua's whole call, to ours and to gpushare's whole call\n",
+    printf("ours: the call without Slurm's look-ups, locks included; calls: how many of them (%ld ns each for noting\n"
+           "them, taken out); lua: job_submit/lua's whole call, to ours and to gpushare's whole call\n",
            (long)overhead.wrapper);
 }
 
