@@ -57,12 +57,25 @@ pub fn tokens(text: &[u8], spelling: Spelling) -> impl Iterator<Item = Token<'_>
         .map(move |part| token(part, spelling))
 }
 
-fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
+/// One part between commas, not empty.
+pub(crate) fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
     let recognised = match part.strip_prefix(spelling.prefix()) {
         Some(rest) => gres(rest, spelling).map(Token::Gres),
         None => is_other_tres(part).then_some(Token::Other),
     };
     recognised.unwrap_or(Token::Unrecognised(part))
+}
+
+/// The request as a user would type it after `--gres=`, count included.
+#[must_use]
+pub fn plain(gres: Gres) -> Vec<u8> {
+    let mut text = gres.name.to_vec();
+    if let Some(kind) = gres.kind {
+        text.push(b':');
+        text.extend_from_slice(kind);
+    }
+    text.extend_from_slice(format!(":{}", gres.count).as_bytes());
+    text
 }
 
 /// NAME, NAME:COUNT, NAME:TYPE, NAME:TYPE:COUNT, and from 23.11 also `=` before the count.

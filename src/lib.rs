@@ -20,6 +20,7 @@ pub mod job;
 pub mod ledger;
 pub mod message;
 pub mod node;
+pub mod pattern;
 pub mod placement;
 pub mod policy;
 pub mod request;

@@ -12,7 +12,7 @@ pub struct Request<'a> {
     pub spelling: Spelling,
     /// The user the job is for, also when root or another cluster submits it.
     pub user_id: u32,
-    /// `--qos`; `None` where the default QOS will be taken.
+    /// `--qos`; `None` where the default QOS will be taken. In an update `None` leaves a field as it is.
     pub qos: Option<&'a [u8]>,
     /// `--account`; `None` where the user's default will be taken.
     pub account: Option<&'a [u8]>,
@@ -30,6 +30,25 @@ pub struct Request<'a> {
     pub ntasks_per_tres: Option<u16>,
     /// `--ntasks`; `None` where not given.
     pub num_tasks: Option<u32>,
+    /// `--reservation`, perhaps a list.
+    pub reservation: Option<&'a [u8]>,
+    /// `--exclusive`: the whole node, and so all its GPUs.
+    pub exclusive: bool,
+    /// What only batch jobs have; `None` for an interactive one.
+    pub batch: Option<Batch<'a>>,
+}
+
+/// What a batch job says of its own repetition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch<'a> {
+    /// `--requeue` or `--no-requeue`; `None` where neither is given.
+    pub requeue: Option<bool>,
+    /// `--open-mode` is given.
+    pub open_mode: bool,
+    /// `--array`
+    pub array: Option<&'a [u8]>,
+    /// `--time` in minutes; `None` where not given.
+    pub time_limit: Option<u32>,
 }
 
 /// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c); it looks
@@ -60,6 +79,17 @@ impl Field {
             Field::Task => "--gpus-per-task=",
         }
     }
+
+    /// What `scontrol update` calls it (scontrol(1)).
+    #[must_use]
+    pub const fn update_key(self) -> &'static str {
+        match self {
+            Field::Job => "TresPerJob",
+            Field::Node => "TresPerNode",
+            Field::Socket => "TresPerSocket",
+            Field::Task => "TresPerTask",
+        }
+    }
 }
 
 impl<'a> Request<'a> {
@@ -78,17 +108,22 @@ impl<'a> Request<'a> {
             tres_per_task: None,
             ntasks_per_tres: None,
             num_tasks: None,
+            reservation: None,
+            exclusive: false,
+            batch: None,
         }
     }
 
     /// A string that is longer than Slurm will accept, if there is one.
     #[must_use]
     pub fn overlong(&self) -> Option<&'a [u8]> {
-        let (tres, names) = (self.tres().map(|(_, text)| text), [self.qos, self.account, self.partition]);
+        let names = [self.qos, self.account, self.partition, self.reservation];
+        let tres = self.tres().map(|(_, text)| text);
         tres.chain(names).flatten().find(|text| text.len() > LONGEST)
     }
 
-    fn tres(&self) -> impl Iterator<Item = (Field, Option<&'a [u8]>)> {
+    /// The four strings that can ask for a GRES.
+    pub fn tres(&self) -> impl Iterator<Item = (Field, Option<&'a [u8]>)> {
         [
             (Field::Node, self.tres_per_node),
             (Field::Job, self.tres_per_job),
@@ -104,6 +139,58 @@ impl<'a> Request<'a> {
         self.tres()
             .filter_map(|(field, text)| text.map(|text| (field, text)))
             .flat_map(move |(field, text)| grammar::tokens(text, spelling).map(move |token| (field, token)))
+    }
+
+    /// The job after an update of it: what the update says, and the rest as it was.
+    #[must_use]
+    pub fn over<'b>(&'b self, existing: &Request<'b>) -> Request<'b> {
+        Request {
+            spelling: self.spelling,
+            user_id: existing.user_id,
+            qos: self.qos.or(existing.qos),
+            account: self.account.or(existing.account),
+            partition: self.partition.or(existing.partition),
+            tres_per_job: self.tres_per_job.or(existing.tres_per_job),
+            tres_per_node: self.tres_per_node.or(existing.tres_per_node),
+            tres_per_socket: self.tres_per_socket.or(existing.tres_per_socket),
+            tres_per_task: self.tres_per_task.or(existing.tres_per_task),
+            ntasks_per_tres: self.ntasks_per_tres.or(existing.ntasks_per_tres),
+            num_tasks: self.num_tasks.or(existing.num_tasks),
+            reservation: self.reservation.or(existing.reservation),
+            exclusive: self.exclusive || existing.exclusive,
+            batch: existing.batch,
+        }
+    }
+
+    /// Whether Slurm will take the partition from the job's reservation: which one that is can't be seen from here.
+    #[must_use]
+    pub fn partition_is_the_reservations(&self) -> bool {
+        let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
+        !named(self.partition) && named(self.reservation)
+    }
+
+    /// Whether an update touches anything that a rule looks at: holding, releasing or giving another priority does not.
+    #[must_use]
+    pub fn touches_rules(&self) -> bool {
+        let names = [self.qos, self.account, self.partition, self.reservation];
+        let tres = self.tres().map(|(_, text)| text);
+        tres.chain(names).any(|text| text.is_some()) || self.ntasks_per_tres.is_some() || self.exclusive
+    }
+
+    /// The same request with another text in one field.
+    #[must_use]
+    pub fn with<'b>(&self, field: Field, text: &'b [u8]) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        let mut changed: Request<'b> = *self;
+        *match field {
+            Field::Job => &mut changed.tres_per_job,
+            Field::Node => &mut changed.tres_per_node,
+            Field::Socket => &mut changed.tres_per_socket,
+            Field::Task => &mut changed.tres_per_task,
+        } = Some(text);
+        changed
     }
 
     /// Whether anything in the request can lead to a GPU; a job that has nothing needs no look at its QOS.

@@ -1,14 +1,23 @@
 //! The rules as tables: one line a case.
 
 use super::*;
-use crate::grammar::Spelling;
+use crate::grammar::{Spelling, Token};
+use crate::pattern::Patterns;
+use crate::request::Batch;
 
-/// QOSes with their limits, and the types the cluster knows; `lafferty` is the default of every user.
+fn patterns(text: &str) -> Patterns {
+    Patterns::parse(text).unwrap()
+}
+
+/// QOSes with their limits (`a40`: on gres/gpu:a40, `mps:`: on all of gres/mps), and the types the cluster knows;
+/// `qos_lafferty` is the default of every user but root.
 struct Table;
 
 type Limits = &'static [(&'static str, Option<u64>)];
 
-const QOSES: [(&str, Limits); 6] = [
+const QOSES: [(&str, Limits); 8] = [
+    ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
+    ("qos_shards", &[("a40", Some(4)), ("shard:a40", Some(8))]),
     ("qos_lafferty", &[("a40", Some(4))]),
     ("qos_two", &[("a40", Some(4)), ("h100", Some(2))]),
     ("qos_none_of_h100", &[("a40", Some(4)), ("h100", Some(0))]),
@@ -22,21 +31,43 @@ impl Accounting for Table {
     fn qos_named(&self, name: &[u8]) -> Option<usize> {
         QOSES.iter().position(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
     }
-    fn default_qos(&self, request: &Request) -> Option<usize> {
-        self.qos_named(if request.user_id == 0 { b"normal" } else { b"qos_lafferty" })
+    fn default_qos(&self, request: &Request) -> DefaultQos<usize> {
+        let named = |name: &[u8]| self.qos_named(name);
+        if request.reservation.is_some() && request.partition.is_none() {
+            return DefaultQos::OneOf(
+                [named(b"normal"), named(b"qos_lafferty")].into_iter().flatten().collect(),
+            );
+        }
+        let name: &[u8] = if request.user_id == 0 { b"normal" } else { b"qos_lafferty" };
+        named(name).map_or(DefaultQos::None, DefaultQos::One)
     }
     fn name(&self, qos: usize) -> &[u8] {
         QOSES[qos].0.as_bytes()
     }
-    fn typed_limits<'s>(&'s self, qos: usize, _gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        QOSES[qos].1.iter().map(|(kind, count)| TypedLimit { kind: kind.as_bytes(), count: *count })
+    fn typed_limits<'s>(&'s self, qos: usize, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
+        let limits = QOSES[qos].1.iter().filter_map(move |(name, count)| {
+            let (name, kind) = name.split_once(':').unwrap_or(("gpu", name));
+            (name.as_bytes() == gres && !kind.is_empty()).then_some((kind, *count))
+        });
+        limits.map(|(kind, count)| TypedLimit { kind: kind.as_bytes(), count })
+    }
+    fn limits_all(&self, qos: usize, gres: &[u8]) -> bool {
+        QOSES[qos]
+            .1
+            .iter()
+            .any(|(name, _)| name.strip_suffix(':').is_some_and(|name| name.as_bytes() == gres))
     }
     fn types<'s>(&'s self, _gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         [b"a40".as_slice(), b"h100"].into_iter()
     }
+    fn owner(&self, request: &Request) -> Option<Owner<'_>> {
+        let user: &[u8] = if request.user_id == 0 { b"root" } else { b"alice" };
+        Some(Owner { user, account: if request.account.is_some() { b"staff" } else { b"course" } })
+    }
+    fn default_partition(&self) -> Option<&[u8]> {
+        Some(b"main")
+    }
 }
-
-const AUTO: Policy = Policy { governed: Governed::Auto, foreign_types: ForeignTypes::Deny };
 
 fn rule(request: &Request, policy: &Policy) -> Option<Rule> {
     match judge(request, policy, &Table) {
@@ -78,7 +109,7 @@ fn under_a_governed_qos_only_its_own_types_pass() {
         ("normal", "gres/gpu:2", None),
         ("no_such_qos", "gres/gpu:2", None),
     ] {
-        assert_eq!(rule(&node(qos, text), &AUTO), expected, "{qos} {text}");
+        assert_eq!(rule(&node(qos, text), &Policy::default()), expected, "{qos} {text}");
     }
 }
 
@@ -92,7 +123,7 @@ fn every_field_is_judged() {
         Request { tres_per_socket: text, ..empty },
         Request { tres_per_task: text, ..empty },
     ] {
-        assert_eq!(rule(&request, &AUTO), Some(Rule::TypeMissing), "{request:?}");
+        assert_eq!(rule(&request, &Policy::default()), Some(Rule::TypeMissing), "{request:?}");
     }
 }
 
@@ -100,11 +131,11 @@ fn every_field_is_judged() {
 fn ntasks_per_gpu_counts_as_untyped_unless_a_type_is_named() {
     let alone =
         Request { qos: Some(b"qos_lafferty"), ntasks_per_tres: Some(2), ..Request::new(Spelling::Slash) };
-    assert_eq!(rule(&alone, &AUTO), Some(Rule::NtasksPerGpuAlone));
+    assert_eq!(rule(&alone, &Policy::default()), Some(Rule::NtasksPerGpuAlone));
     let typed = Request { tres_per_job: Some(b"gres/gpu:a40:1"), ..alone };
-    assert_eq!(rule(&typed, &AUTO), None);
+    assert_eq!(rule(&typed, &Policy::default()), None);
     let typed_zero = Request { tres_per_job: Some(b"gres/gpu:a40:0"), ..alone };
-    assert_eq!(rule(&typed_zero, &AUTO), Some(Rule::NtasksPerGpuAlone));
+    assert_eq!(rule(&typed_zero, &Policy::default()), Some(Rule::NtasksPerGpuAlone));
 }
 
 #[test]
@@ -112,12 +143,12 @@ fn the_default_qos_is_judged_and_pinned() {
     let mut request = node("", "gres/gpu:2");
     request.qos = None;
     request.user_id = 2001;
-    assert_eq!(rule(&request, &AUTO), Some(Rule::TypeMissing));
+    assert_eq!(rule(&request, &Policy::default()), Some(Rule::TypeMissing));
     request.tres_per_node = Some(b"gres/gpu:a40:2");
-    let expected = Acceptance { pin_qos: Some(b"qos_lafferty"), share_units: None };
-    assert_eq!(judge(&request, &AUTO, &Table), Verdict::Accept(expected));
+    let expected = Acceptance { pin_qos: Some(b"qos_lafferty"), ..Acceptance::default() };
+    assert_eq!(judge(&request, &Policy::default(), &Table), Verdict::Accept(expected));
     request.tres_per_node = None;
-    assert_eq!(judge(&request, &AUTO, &Table), Verdict::Accept(Acceptance::default()));
+    assert_eq!(judge(&request, &Policy::default(), &Table), Verdict::Accept(Acceptance::default()));
 }
 
 #[test]
@@ -129,13 +160,13 @@ fn a_list_with_a_governed_qos_is_refused_even_when_typed() {
         ("qos_lafferty,--gres=gpu:a40:2", Some(Rule::OptionInsideQos)),
         ("normal,--gres=gpu:2", Some(Rule::OptionInsideQos)),
     ] {
-        assert_eq!(rule(&node(qos, "gres/gpu:a40:1"), &AUTO), expected, "{qos}");
+        assert_eq!(rule(&node(qos, "gres/gpu:a40:1"), &Policy::default()), expected, "{qos}");
     }
 }
 
 #[test]
 fn names_govern_what_they_match_and_nothing_else() {
-    let by_name = Policy { governed: Governed::Names(vec!["listed*".to_owned()]), ..Policy::default() };
+    let by_name = Policy { governed: Governed::Names(patterns("listed*")), ..Policy::default() };
     assert_eq!(rule(&node("listed_by_name", "gres/gpu:2"), &by_name), Some(Rule::TypeMissing));
     assert_eq!(
         rule(&node("listed_by_name", "gres/gpu:h100:2"), &by_name),
@@ -155,7 +186,7 @@ fn foreign_types_pass_where_the_site_allows_them() {
 #[test]
 fn a_share_is_passed_on() {
     let request = node("normal", "gres/mps:40");
-    let Verdict::Accept(accepted) = judge(&request, &AUTO, &Table) else { panic!("refused") };
+    let Verdict::Accept(accepted) = judge(&request, &Policy::default(), &Table) else { panic!("refused") };
     assert_eq!(accepted.share_units, Some(40));
 }
 
@@ -167,8 +198,17 @@ fn what_is_longer_than_slurm_accepts_is_refused_without_a_look() {
         fn qos_named(&self, _: &[u8]) -> Option<()> {
             panic!("looked up a QOS")
         }
-        fn default_qos(&self, _: &Request) -> Option<()> {
+        fn default_qos(&self, _: &Request) -> DefaultQos<()> {
             panic!("looked up the default QOS")
+        }
+        fn limits_all(&self, (): (), _: &[u8]) -> bool {
+            false
+        }
+        fn owner(&self, _: &Request) -> Option<Owner<'_>> {
+            panic!("looked up the owner")
+        }
+        fn default_partition(&self) -> Option<&[u8]> {
+            None
         }
         fn name(&self, (): ()) -> &[u8] {
             b""
@@ -183,10 +223,16 @@ fn what_is_longer_than_slurm_accepts_is_refused_without_a_look() {
     let long = "gres/gpu:a40:1,".repeat(100_000);
     let list = "a,".repeat(100_000);
     for request in [node("qos_lafferty", &long), node(&list, "gres/gpu:a40:1"), node(&long, "")] {
-        let Verdict::Refuse(refusal) = judge(&request, &AUTO, &NoLook) else { panic!("accepted") };
+        let Verdict::Refuse(refusal) = judge(&request, &Policy::default(), &NoLook) else {
+            panic!("accepted")
+        };
         assert_eq!((refusal.rule, refusal.asked.len()), (Rule::TooLong, QUOTED));
     }
-    assert_eq!(rule(&node("qos_lafferty", &"gres/gpu:a40:1,".repeat(68)), &AUTO), None, "1020 bytes pass");
+    assert_eq!(
+        rule(&node("qos_lafferty", &"gres/gpu:a40:1,".repeat(68)), &Policy::default()),
+        None,
+        "1020 bytes pass"
+    );
 }
 
 #[test]
@@ -194,27 +240,44 @@ fn ntasks_per_gpu_is_advised_as_many_gpus_as_slurm_would_invent() {
     let empty = Request { qos: Some(b"qos_lafferty"), ..Request::new(Spelling::Slash) };
     for (tasks, each, expected) in [(Some(4), 1, 4), (Some(5), 2, 3), (None, 2, 1), (Some(0), 1, 1)] {
         let request = Request { num_tasks: tasks, ntasks_per_tres: Some(each), ..empty };
-        let Verdict::Refuse(refusal) = judge(&request, &AUTO, &Table) else { panic!("accepted") };
+        let Verdict::Refuse(refusal) = judge(&request, &Policy::default(), &Table) else {
+            panic!("accepted")
+        };
         assert_eq!(refusal.count, expected, "{tasks:?} tasks, {each} each");
     }
 }
 
 #[test]
-fn patterns_match_as_globs_do() {
-    for (pattern, name, expected) in [
-        ("qos_*", "qos_lafferty", true),
-        ("QOS_*", "qos_lafferty", true),
-        ("*", "", true),
-        ("", "", true),
-        ("", "a", false),
-        ("*_gpu", "savio_gpu", true),
-        ("*_gpu", "savio_gpu2", false),
-        ("a*b*c", "aXbYbZc", true),
-        ("a*b*c", "aXbYbZ", false),
+fn shares_are_counted_or_refused_under_a_governed_qos() {
+    for (qos, text, expected) in [
+        ("qos_lafferty", "gres/mps:40", Some(Rule::ShareUncounted)),
+        ("qos_lafferty", "gres/shard:a40:2", Some(Rule::ShareUncounted)),
+        ("qos_lafferty", "gres/mps:0", None),
+        ("qos_counted", "gres/mps:40", None),
+        ("qos_counted", "gres/mps:a40:40", None),
+        ("qos_counted", "gres/mps:p100:40", Some(Rule::TypeUnknown)),
+        ("qos_shards", "gres/shard:2", Some(Rule::TypeMissing)),
+        ("qos_shards", "gres/shard:a40:2", None),
+        ("qos_shards", "gres/shard:h100:2", Some(Rule::TypeForeign)),
+        ("normal", "gres/mps:40", None),
     ] {
-        assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+        assert_eq!(rule(&node(qos, text), &Policy::default()), expected, "{qos} {text}");
     }
+    let gpu_only = Policy { gres: GovernedGres(vec!["gpu".to_owned()]), ..Policy::default() };
+    assert_eq!(rule(&node("qos_lafferty", "gres/mps:40"), &gpu_only), None);
 }
+
+#[test]
+fn a_default_qos_that_depends_on_the_reservation_is_judged_in_every_form_and_not_pinned() {
+    let request = Request { qos: None, reservation: Some(b"r"), ..node("", "gres/gpu:1") };
+    assert_eq!(rule(&request, &Policy::default()), Some(Rule::TypeMissing));
+    let typed = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..request };
+    assert_eq!(judge(&typed, &Policy::default(), &Table), Verdict::Accept(Acceptance::default()));
+}
+
+mod modes;
+mod site;
+mod updates;
 
 proptest::proptest! {
     #[test]
@@ -222,10 +285,13 @@ proptest::proptest! {
         text in "(gres[:/]?|,|gpu|:|=|a40|h100|[0-9]|k| ){0,12}",
     ) {
         let request = node("qos_lafferty", &text);
-        if rule(&request, &AUTO).is_none() {
+        if rule(&request, &Policy::default()).is_none() {
             for (_, token) in request.tokens() {
                 let harmless = match token {
-                    Token::Gres(gres) => gres.name != b"gpu" || gres.count == 0 || gres.kind == Some(b"a40"),
+                    Token::Gres(gres) => {
+                        let policed = GovernedGres::default().has(gres.name);
+                        !policed || gres.count == 0 || (gres.name == b"gpu" && gres.kind == Some(b"a40"))
+                    }
                     Token::Other => true,
                     Token::Unrecognised(_) => false,
                 };

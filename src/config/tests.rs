@@ -1,0 +1,143 @@
+//! gpushare.conf, good and bad.
+
+use super::*;
+use crate::pattern::Patterns;
+use crate::policy::{ForeignTypes, Governed, GovernedGres, Mode, QosRecord, ShareRules, Throttle};
+
+#[test]
+fn no_lines_are_the_defaults() {
+    assert_eq!(Config::parse("\n# nothing\n"), Ok(Config::default()));
+    assert_eq!(Config::default().policy.governed, Governed::Auto);
+}
+
+#[test]
+fn every_key_is_taken() {
+    let text = "governedqos = qos_*, hpc # both\nForeignTypes=ALLOW\nPlacement=override\nUnitsPerGpu=80\n\
+                GpuFile=/dev/nvidia[0-1]\nOvercommit=refuse\n";
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.policy.governed, Governed::Names(names("qos_*,hpc")));
+    assert_eq!(config.policy.foreign_types, ForeignTypes::Allow);
+    assert_eq!(config.node.placement, Placement::Override { units_per_gpu: 80 });
+    assert_eq!(config.node.overcommit, Overcommit::Refuse);
+    assert_eq!(config.node.gpu_files, GpuFiles::parse("/dev/nvidia0,/dev/nvidia1").unwrap());
+}
+
+fn names(text: &str) -> Patterns {
+    Patterns::parse(text).unwrap()
+}
+
+#[test]
+fn every_rule_of_submission_is_taken() {
+    let text = "GovernedPartitions=priority*\nGovernedGRES=GPU,shard\nMode=warn\nExemptUsers=root,2001\n\
+                ExemptAccounts=staff\nExemptPartitions=debug\nExemptReservations=maint*\n\
+                ShareReservations=jhl_homework_gpu,jupyterhub_course_\nShareSizes=16,20, 40\nShareOnlyPartitions=course\n";
+    let policy = Config::parse(text).unwrap().policy;
+    assert_eq!((policy.partitions, policy.mode), (names("priority*"), Mode::Warn));
+    assert_eq!(policy.gres, GovernedGres(vec!["gpu".into(), "shard".into()]));
+    assert_eq!((policy.exempt.users, policy.exempt.accounts), (names("root,2001"), names("staff")));
+    assert_eq!((policy.exempt.partitions, policy.exempt.reservations), (names("debug"), names("maint*")));
+    let reservations = names("jhl_homework_gpu,jupyterhub_course_");
+    let shares = ShareRules { reservations, sizes: vec![16, 20, 40], only_partitions: names("course") };
+    assert_eq!(policy.shares, shares);
+}
+
+#[test]
+fn a_record_is_taken_with_every_setting() {
+    let text = "QOS=savio_lowprio,free* Requeue=yes OpenMode=append ArrayTasks=8 ArrayTasksOver=2:00:00\n\
+                qos=qos_x mode=default defaulttype=a40\n";
+    let records = Config::parse(text).unwrap().policy.records;
+    let free = QosRecord {
+        names: names("savio_lowprio,free*"),
+        requeue: Some(true),
+        append: Some(true),
+        throttle: Some(Throttle { tasks: 8, over_minutes: 120 }),
+        ..QosRecord::default()
+    };
+    let typed = QosRecord {
+        names: names("qos_x"),
+        mode: Some(Mode::Default),
+        default_type: Some("a40".into()),
+        ..QosRecord::default()
+    };
+    assert_eq!(records, [free, typed]);
+}
+
+#[test]
+fn errors_name_line_key_and_what_is_allowed() {
+    for (text, expected) in [
+        ("GovernedQOS", "line 1: 'GovernedQOS' is not of the form Key=Value"),
+        (
+            "\nGouvernedQOS=x",
+            "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
+             ForeignTypes, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
+             ShareReservations, ShareSizes, ShareOnlyPartitions, Placement, UnitsPerGpu, GpuFile, Overcommit, QOS",
+        ),
+        ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
+        ("UnitsPerGpu=0", "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000"),
+        (
+            "UnitsPerGpu=1e3",
+            "line 1: UnitsPerGpu can't be '1e3'; allowed is a whole number from 1 to 1000000",
+        ),
+        (
+            "ShareSizes=40,0",
+            "line 1: ShareSizes can't be '40,0'; allowed is whole numbers from 1 to 1000000 separated by commas",
+        ),
+        (
+            "GovernedGRES=gpu,cpu",
+            "line 1: GovernedGRES can't be 'gpu,cpu'; allowed is gpu, mps and shard, separated by commas, or some of them",
+        ),
+        ("Mode=off", "line 1: Mode can't be 'off'; allowed is enforce, warn, audit or default"),
+        ("QOS=a Mode", "line 1: 'Mode' is not of the form Key=Value"),
+        (
+            "\nQOS=a Moode=warn",
+            "line 2: unknown key 'Moode'; the keys are QOS, Mode, DefaultType, Requeue, OpenMode, ArrayTasks, \
+             ArrayTasksOver",
+        ),
+        ("QOS=a Mode=warn mode=warn", "line 1: Mode is given twice"),
+        ("QOS=a DefaultType=a/b", "line 1: DefaultType can't be 'a/b'; allowed is the name of a GPU type"),
+        ("QOS=a ArrayTasksOver=2:00:00", "line 1: ArrayTasksOver needs ArrayTasks"),
+        ("Overcommit=allow\n\nOvercommit=allow", "line 3: Overcommit is given twice, first in line 1"),
+        ("Placement=override", "Placement=override needs UnitsPerGpu"),
+        (
+            "GovernedQOS=a,,b",
+            "line 1: GovernedQOS can't be 'a,,b'; allowed is auto, or names of QOSes separated by commas, in \
+             which * stands for any characters",
+        ),
+    ] {
+        let expected = expected.replace("Gouvernedqos", "GouvernedQOS");
+        assert_eq!(Config::parse(text).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn the_file_beside_slurm_conf_comes_before_the_fallback() {
+    let dir = tempfile::tempdir().unwrap();
+    let (slurm_conf, fallback) = (dir.path().join("slurm.conf"), Path::new("/other/gpushare.conf"));
+    assert_eq!(find(&slurm_conf, fallback), fallback);
+    std::os::unix::fs::symlink("nowhere", dir.path().join("gpushare.conf")).unwrap();
+    assert_eq!(find(&slurm_conf, fallback), dir.path().join("gpushare.conf"), "broken, but meant");
+}
+
+#[test]
+fn a_missing_file_is_none_and_everything_else_that_fails_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("gpushare.conf");
+    assert!(Config::load(&path).unwrap().is_none());
+    std::os::unix::fs::symlink("nowhere", &path).unwrap();
+    assert!(matches!(Config::load(&path), Err(LoadError::Read(..))));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, b"# fine\nPlacement=\xff\n").unwrap();
+    assert!(Config::load(&path).unwrap_err().to_string().ends_with("line 2: bytes that are not UTF-8"));
+    std::fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
+    assert!(matches!(Config::load(&path), Err(LoadError::TooLong(_))));
+    assert!(matches!(Config::load(dir.path()), Err(LoadError::Read(..))));
+    std::fs::write(&path, b"").unwrap();
+    assert!(Config::load(&path).unwrap_err().to_string().contains("the file is empty"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_gives_an_answer(text in "\\PC{0,200}") {
+        let _ = Config::parse(&text);
+    }
+}

@@ -1,0 +1,173 @@
+//! The numbers, and the longer text behind each: what `gpushare explain GS101` and docs/messages.md say.
+
+use crate::policy::{Change, Rule};
+
+/// One numbered message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Such as `GS101`.
+    pub number: &'static str,
+    /// What happened, in a few words.
+    pub title: &'static str,
+    /// What the rule is for and what to do.
+    pub text: &'static str,
+}
+
+/// Every message, in the order of the numbers.
+pub const PAGES: [Page; 17] = [
+    Page {
+        number: "GS101",
+        title: "a GPU type is missing",
+        text: "The QOS guarantees its group GPUs of certain types. Slurm counts a request against such a guarantee only \
+               when the request names the type, so under this QOS every GPU option must name one: \
+               --gres=gpu:TYPE:COUNT, --gpus=TYPE:COUNT, --gpus-per-node=TYPE:COUNT, --gpus-per-task=TYPE:COUNT or \
+               --gpus-per-socket=TYPE:COUNT.",
+    },
+    Page {
+        number: "GS102",
+        title: "the GPU type does not exist",
+        text: "The type named is not one that Slurm counts on this cluster (AccountingStorageTRES has no gres/gpu:TYPE \
+               of that name). Types are written exactly as in the message, capitals included.",
+    },
+    Page {
+        number: "GS103",
+        title: "the QOS has no GPUs of that type",
+        text: "The type exists, but the QOS has no GPUs of it. Choose a type that the QOS has, or another QOS. An \
+               administrator can allow any type with ForeignTypes=allow in gpushare.conf.",
+    },
+    Page {
+        number: "GS104",
+        title: "the request can't be read",
+        text: "Part of the request is not in the plain form NAME[:TYPE][:COUNT], so it can't be told whether it asks for \
+               GPUs and of which type. Write it in that form.",
+    },
+    Page {
+        number: "GS105",
+        title: "--ntasks-per-gpu without GPUs",
+        text: "--ntasks-per-gpu without a GPU option makes Slurm add GPUs of no particular type. Say which GPUs as well, \
+               for example --gpus=TYPE:COUNT.",
+    },
+    Page {
+        number: "GS106",
+        title: "a QOS that guarantees GPUs in a list",
+        text: "A list of QOSes lets Slurm choose one later. A QOS that guarantees GPUs must be the only one named.",
+    },
+    Page {
+        number: "GS107",
+        title: "an option inside --qos",
+        text: "A comma joined the next option to --qos, so Slurm took both as the name of a QOS. Options are separated \
+               by a blank, or put on #SBATCH lines of their own.",
+    },
+    Page {
+        number: "GS108",
+        title: "longer than Slurm accepts",
+        text: "A part of the request is longer than Slurm accepts (1024 characters for a list of resources or a name). \
+               Ask for each kind of resource once.",
+    },
+    Page {
+        number: "GS109",
+        title: "shares that the QOS doesn't count",
+        text: "Slurm does not count shares of GPUs (gres/mps, gres/shard) as GPUs, and this QOS has no limit on them: they \
+               would come on top of what it guarantees. Ask for whole GPUs under this QOS, or for shares under another. \
+               An administrator can give the QOS a limit, such as GrpTRES=gres/mps=200, or take the name out of \
+               GovernedGRES in gpushare.conf.",
+    },
+    Page {
+        number: "GS110",
+        title: "a job comes into the QOS without naming its GPUs",
+        text: "A pending job is brought under a QOS (or partition) that guarantees GPUs only by a command that names its \
+               GPUs and their type again, because Slurm does not show all that it keeps of the old request. A job \
+               without GPUs can't be brought in: cancel it and submit it there.",
+    },
+    Page {
+        number: "GS121",
+        title: "shares are for certain reservations",
+        text: "On this cluster shares of GPUs (gres/mps, gres/shard) are kept for reservations, such as those of courses. \
+               Name the reservation that you were given with --reservation; `scontrol show reservation` lists them. The \
+               list is ShareReservations in gpushare.conf.",
+    },
+    Page {
+        number: "GS122",
+        title: "no share of that size",
+        text: "Shares are given in certain sizes, so that they fill a GPU without a rest. The sizes are ShareSizes in \
+               gpushare.conf.",
+    },
+    Page {
+        number: "GS123",
+        title: "no whole GPUs in this partition",
+        text: "The partition is for shares of GPUs only (ShareOnlyPartitions in gpushare.conf): neither whole GPUs nor \
+               whole nodes. Ask for a share, or for another partition. A job that names a reservation must name its \
+               partition too, since the reservation may lie in such a partition.",
+    },
+    Page {
+        number: "GS151",
+        title: "a GPU type was added",
+        text: "The request named no GPU type. The QOS has one type that is meant then (Mode=default in gpushare.conf), and \
+               the request was accepted with that type, as the message says.",
+    },
+    Page {
+        number: "GS152",
+        title: "the job will be requeued",
+        text: "Jobs of this QOS may be preempted. The job will then be put back into the queue and start again, as with \
+               --requeue. Say --no-requeue if it must not.",
+    },
+    Page {
+        number: "GS153",
+        title: "output is appended",
+        text: "Jobs of this QOS may be preempted and start again. Output is then added to the same files, as with \
+               --open-mode=append, instead of starting them anew. Say --open-mode=truncate if it must be overwritten.",
+    },
+    Page {
+        number: "GS154",
+        title: "fewer tasks of the array at once",
+        text: "Long tasks of an array hold what other users of this free QOS wait for, so only some of them run at once \
+               (the number after % in --array). Tasks with a shorter time limit are not held back: say so with --time.",
+    },
+];
+
+/// The page of a number such as `GS101`; case does not count.
+#[must_use]
+pub fn page(number: &str) -> Option<&'static Page> {
+    PAGES.iter().find(|page| page.number.eq_ignore_ascii_case(number))
+}
+
+impl Rule {
+    /// The number that messages and `gpushare explain` use.
+    #[must_use]
+    pub const fn number(self) -> &'static str {
+        match self {
+            Rule::TypeMissing => "GS101",
+            Rule::TypeUnknown => "GS102",
+            Rule::TypeForeign => "GS103",
+            Rule::Unreadable => "GS104",
+            Rule::NtasksPerGpuAlone => "GS105",
+            Rule::QosList => "GS106",
+            Rule::OptionInsideQos => "GS107",
+            Rule::TooLong => "GS108",
+            Rule::ShareUncounted => "GS109",
+            Rule::NotRestated => "GS110",
+            Rule::ShareReservation => "GS121",
+            Rule::ShareSize => "GS122",
+            Rule::WholeGpu => "GS123",
+        }
+    }
+
+    /// Whether the QOS rather than the GPU request is at fault; decides which of Slurm's errors goes with the message.
+    #[must_use]
+    pub const fn is_about_qos(self) -> bool {
+        matches!(self, Rule::QosList | Rule::OptionInsideQos)
+    }
+}
+
+impl Change {
+    /// The number that messages and `gpushare explain` use.
+    #[must_use]
+    pub const fn number(&self) -> &'static str {
+        match self {
+            Change::Type { .. } => "GS151",
+            Change::Requeue { .. } => "GS152",
+            Change::Append { .. } => "GS153",
+            Change::Throttle { .. } => "GS154",
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Names as an administrator writes them in gpushare.conf: `*` stands for any characters.
+
+/// Whether capitals count: QOSes, accounts and users compare without case in Slurm, partitions and reservations with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// `A` is `a`.
+    Ignored,
+    /// `A` is not `a`.
+    Counts,
+}
+
+/// A list of patterns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patterns(Vec<String>);
+
+impl Patterns {
+    /// Patterns separated by commas; `None` where one is empty or has a blank, an `=` or a control character in it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Patterns> {
+        let list: Vec<String> = text.split(',').map(|pattern| pattern.trim().to_owned()).collect();
+        let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '=';
+        list.iter().all(|pattern| !pattern.is_empty() && !pattern.contains(wrong)).then_some(Patterns(list))
+    }
+
+    /// Nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them stands for the whole of `name`.
+    #[must_use]
+    pub fn match_name(&self, name: &[u8], case: Case) -> bool {
+        self.0.iter().any(|pattern| matches(pattern.as_bytes(), name, case))
+    }
+
+    /// Whether one of them occurs in `name`, as in a search.
+    #[must_use]
+    pub fn occur_in(&self, name: &[u8], case: Case) -> bool {
+        let found = |pattern: &String| {
+            // Greedy only at the end: a `*` in front would be retried for ever longer beginnings.
+            (0..=name.len()).any(|start| {
+                let rest = name.get(start..).unwrap_or_default();
+                starts_with(pattern.as_bytes(), rest, case)
+            })
+        };
+        self.0.iter().any(found)
+    }
+
+    /// As written.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+fn equal(a: u8, b: u8, case: Case) -> bool {
+    match case {
+        Case::Ignored => a.eq_ignore_ascii_case(&b),
+        Case::Counts => a == b,
+    }
+}
+
+fn matches(pattern: &[u8], name: &[u8], case: Case) -> bool {
+    glob(pattern, name, case, false)
+}
+
+fn starts_with(pattern: &[u8], name: &[u8], case: Case) -> bool {
+    glob(pattern, name, case, true)
+}
+
+/// Linear in pattern and name: a `*` is only ever retried from the last one. With `open_end` the pattern may stop early.
+fn glob(pattern: &[u8], name: &[u8], case: Case, open_end: bool) -> bool {
+    let (mut at, mut pos) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        match (pattern.get(at), name.get(pos)) {
+            (Some(b'*'), _) => {
+                retry = Some((at, pos));
+                at += 1;
+            }
+            (Some(wanted), Some(found)) if equal(*wanted, *found, case) => {
+                at += 1;
+                pos += 1;
+            }
+            (None, None) => return true,
+            (None, Some(_)) if open_end => return true,
+            _ => match retry {
+                Some((star, from)) if from < name.len() => {
+                    retry = Some((star, from + 1));
+                    at = star + 1;
+                    pos = from + 1;
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_globs_do() {
+        for (pattern, name, expected) in [
+            ("qos_*", "qos_lafferty", true),
+            ("QOS_*", "qos_lafferty", true),
+            ("*", "", true),
+            ("a", "", false),
+            ("*_gpu", "savio_gpu", true),
+            ("*_gpu", "savio_gpu2", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("lafferty", "qos_lafferty", false),
+        ] {
+            let patterns = Patterns::parse(pattern).unwrap();
+            assert_eq!(patterns.match_name(name.as_bytes(), Case::Ignored), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn case_counts_where_it_does_in_slurm() {
+        let patterns = Patterns::parse("Course").unwrap();
+        assert!(patterns.match_name(b"course", Case::Ignored));
+        assert!(!patterns.match_name(b"course", Case::Counts));
+    }
+
+    #[test]
+    fn a_pattern_is_found_inside_a_name() {
+        let patterns = Patterns::parse("jhl_homework_gpu,jupyterhub_course_,a*c").unwrap();
+        for (name, expected) in [
+            ("jhl_homework_gpu", true),
+            ("x_jhl_homework_gpu_2", true),
+            ("jupyterhub_course_jobset_2022", true),
+            ("jupyterhub_cours", false),
+            ("JHL_homework_gpu", false),
+            ("xabcx", true),
+            ("xab", false),
+            ("", false),
+        ] {
+            assert_eq!(patterns.occur_in(name.as_bytes(), Case::Counts), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_a_hole_is_none() {
+        for text in ["", "a,,b", "a b", "a,", "a=b", "a\u{7}"] {
+            assert_eq!(Patterns::parse(text), None, "{text:?}");
+        }
+        assert!(
+            Patterns::parse(" a , b* ").is_some_and(|patterns| patterns.match_name(b"bcd", Case::Counts))
+        );
+    }
+}

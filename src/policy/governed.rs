@@ -1,0 +1,194 @@
+//! The rule of types: what may not be asked for under a governed QOS or partition.
+
+use super::{
+    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Refusal, Rule, SHARES, TypedLimit,
+    shortened,
+};
+use crate::grammar::{self, Gres, Token};
+use crate::pattern::Case;
+use crate::request::{Field, Request};
+
+/// What makes the rule apply.
+#[derive(Clone, Copy)]
+pub(super) enum Under<'n, Qos> {
+    Qos(Qos),
+    /// By name; empty where Slurm will take the partition from the reservation.
+    Partition(&'n [u8]),
+}
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    pub(super) fn governs(&self, qos: A::Qos) -> bool {
+        let typed = |gres| self.accounting.typed_limits(qos, gres).next().is_some();
+        match &self.policy.governed {
+            Governed::Auto => typed(GPU) || SHARES.into_iter().any(typed),
+            Governed::Names(patterns) => patterns.match_name(self.accounting.name(qos), Case::Ignored),
+        }
+    }
+
+    /// The first partition that the job may land in and that is governed.
+    pub(super) fn governed_partition(&self) -> Option<&[u8]> {
+        self.matching_partition(&self.policy.partitions)
+    }
+
+    /// A QOS with a comma is Slurm's list of QOSes (24.11 and newer), or two options run together. Slurm tries a list's
+    /// QOSes by priority later on, so no governed QOS may be in one.
+    pub(super) fn faulty_list(&self, text: &[u8]) -> Option<Refusal> {
+        let members = || text.split(|byte| *byte == b',').filter(|member| !member.is_empty());
+        if let Some(option) = members().find(|member| member.starts_with(b"-")) {
+            let name = members().next().filter(|name| !name.starts_with(b"-")).unwrap_or_default();
+            return Some(self.option_inside(name, option));
+        }
+        let governed =
+            members().filter_map(|name| self.accounting.qos_named(name)).find(|qos| self.governs(*qos))?;
+        let ground = Ground::Qos(shortened(self.accounting.name(governed)));
+        Some(Refusal { asked: shortened(text), ..self.refusal(Rule::QosList, ground) })
+    }
+
+    /// `--qos=NAME,--gres=gpu:2`: where the option by itself would be refused too, its correction is that one's.
+    fn option_inside(&self, name: &[u8], option: &[u8]) -> Refusal {
+        let ground = Ground::Qos(shortened(name));
+        let refusal =
+            Refusal { asked: shortened(option), ..self.refusal(Rule::OptionInsideQos, ground.clone()) };
+        let prefix = self.request.spelling.prefix();
+        let options = [
+            (Field::Node, b"--gres=".as_slice(), b"".as_slice()),
+            (Field::Node, b"--gpus-per-node=", b"gpu:"),
+            (Field::Job, b"--gpus=", b"gpu:"),
+            (Field::Task, b"--gpus-per-task=", b"gpu:"),
+            (Field::Socket, b"--gpus-per-socket=", b"gpu:"),
+        ];
+        let meant = options.into_iter().find_map(|(field, start, gpu)| {
+            option.strip_prefix(start).map(|value| (field, [prefix, gpu, value].concat()))
+        });
+        let (Some((field, text)), Some(qos)) = (meant, self.accounting.qos_named(name)) else {
+            return refusal;
+        };
+        let alone = self.request.with(field, &text);
+        match self.governs(qos).then(|| self.broken_rule(&alone, Under::Qos(qos))).flatten() {
+            Some(fault) => Refusal { rule: Rule::OptionInsideQos, ground, asked: refusal.asked, ..fault },
+            None => refusal,
+        }
+    }
+
+    /// The first thing in the request that the rule of types doesn't allow.
+    pub(super) fn broken_rule(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
+        let mut typed = false;
+        for (field, token) in request.tokens() {
+            match token {
+                Token::Unrecognised(text) => {
+                    let text = text.strip_prefix(request.spelling.prefix()).unwrap_or(text);
+                    let refusal = self.type_refusal(Rule::Unreadable, under, GPU, None);
+                    return Some(Refusal { field, asked: shortened(text), ..refusal });
+                }
+                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                    if let Some(rule) = self.type_fault(under, gres) {
+                        let refusal = self.type_refusal(rule, under, gres.name, gres.kind);
+                        return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
+                    }
+                    typed |= gres.name == GPU;
+                }
+                Token::Gres(_) | Token::Other => {}
+            }
+        }
+        if request.ntasks_per_tres() > 0 && !typed && self.policy.gres.has(GPU) {
+            return Some(self.tasks_alone(request, under));
+        }
+        self.not_restated(under)
+    }
+
+    /// `--ntasks-per-gpu` with no GPU makes slurmctld invent some, of no type.
+    fn tasks_alone(&self, request: &Request, under: Under<A::Qos>) -> Refusal {
+        let refusal = self.type_refusal(Rule::NtasksPerGpuAlone, under, GPU, None);
+        // As many GPUs as Slurm would have invented.
+        let gpus = request.num_tasks.unwrap_or(1).div_ceil(u32::from(request.ntasks_per_tres())).max(1);
+        Refusal { field: Field::Job, count: u64::from(gpus), ..refusal }
+    }
+
+    /// An update that brings a job under the rule must name its GPUs itself.
+    fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
+        let (update, existing) = self.update?;
+        let enters = match under {
+            Under::Qos(qos) => {
+                let was = existing.qos.unwrap_or_default();
+                update.request.qos.is_some() && !was.eq_ignore_ascii_case(self.accounting.name(qos))
+            }
+            Under::Partition(_) => {
+                let (new, old) = (&update.request, existing);
+                new.partition.is_some_and(|name| Some(name) != old.partition) || new.qos.is_some()
+            }
+        };
+        let named = |request: &Request| {
+            request.tokens().find_map(|(field, token)| match token {
+                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                    Some((field, shortened(gres.name), gres.kind.map(shortened), gres.count))
+                }
+                _ => None,
+            })
+        };
+        if !enters || named(&update.request).is_some() {
+            return None;
+        }
+        let Some((field, name, kind, count)) = named(existing) else {
+            return Some(self.type_refusal(Rule::NotRestated, under, GPU, None));
+        };
+        let refusal = self.type_refusal(Rule::NotRestated, under, &name, kind.as_deref());
+        Some(Refusal { field, count, ..refusal })
+    }
+
+    fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
+        let known = |kind: &[u8]| self.accounting.types(gres.name).any(|known| known == kind);
+        let Under::Qos(qos) = under else {
+            return match gres.kind {
+                None => Some(Rule::TypeMissing),
+                Some(kind) => (!known(kind)).then_some(Rule::TypeUnknown),
+            };
+        };
+        // A limit on all shares of that name counts every one of them, typed or not.
+        if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
+            return gres.kind.filter(|kind| !known(kind)).map(|_| Rule::TypeUnknown);
+        }
+        let deny = self.policy.foreign_types == ForeignTypes::Deny;
+        let mut limits = self.accounting.typed_limits(qos, gres.name).peekable();
+        let restricted = limits.peek().is_some();
+        // Shares that no limit of the QOS counts: slices of GPUs beside the GPUs that it guarantees.
+        if gres.name != GPU && !restricted {
+            return deny.then_some(Rule::ShareUncounted);
+        }
+        let Some(kind) = gres.kind else { return Some(Rule::TypeMissing) };
+        if !known(kind) {
+            return Some(Rule::TypeUnknown);
+        }
+        let has = |limit: TypedLimit| limit.kind.eq_ignore_ascii_case(kind) && limit.count != Some(0);
+        (restricted && deny && !limits.any(has)).then_some(Rule::TypeForeign)
+    }
+
+    /// A refusal with the types that could be named instead, `kind` first where it is one of them.
+    fn type_refusal(&self, rule: Rule, under: Under<A::Qos>, gres: &[u8], kind: Option<&[u8]>) -> Refusal {
+        let ground = match under {
+            Under::Qos(qos) => Ground::Qos(shortened(self.accounting.name(qos))),
+            Under::Partition(name) => Ground::Partition(shortened(name)),
+        };
+        // A share that isn't counted is answered with the QOS's whole GPUs.
+        let offered = if rule == Rule::ShareUncounted { GPU } else { gres };
+        let limits = match under {
+            Under::Qos(qos) => Some(self.accounting.typed_limits(qos, offered)),
+            Under::Partition(_) => None,
+        };
+        let limits = limits.into_iter().flatten();
+        let mut limits: Vec<_> = limits.map(|limit| (shortened(limit.kind), limit.count)).collect();
+        limits.sort_by_key(|(name, _)| Some(name.as_slice()) != kind);
+        let offer = if limits.is_empty() {
+            let mut types: Vec<_> = self.accounting.types(offered).map(shortened).collect();
+            types.sort_by_key(|name| Some(name.as_slice()) != kind);
+            Offer::OfCluster(types)
+        } else {
+            Offer::OfQos(limits)
+        };
+        Refusal { gres: shortened(offered), offer, ..self.refusal(rule, ground) }
+    }
+}
+
+/// The token as a user would type it after `--gres=`.
+pub(super) fn plain(gres: Gres) -> Vec<u8> {
+    shortened(&grammar::plain(gres))
+}

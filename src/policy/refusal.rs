@@ -1,0 +1,164 @@
+//! Why a request is refused, or was changed: data for the message and the log, in no language yet.
+
+use crate::grammar::Spelling;
+use crate::request::Field;
+
+/// How much of a user's text a refusal keeps.
+pub const QUOTED: usize = 120;
+
+/// Why a request is refused, and what the message needs to help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The rule that was broken.
+    pub rule: Rule,
+    /// Whose rule it is.
+    pub ground: Ground,
+    /// The token at fault, without Slurm's prefix; at most [`QUOTED`] bytes.
+    pub asked: Vec<u8>,
+    /// Where the token stood.
+    pub field: Field,
+    /// The GRES at fault, such as `gpu`.
+    pub gres: Vec<u8>,
+    /// Units asked for by the token.
+    pub count: u64,
+    /// `--ntasks-per-gpu`; 0 where not given.
+    pub ntasks_per_gpu: u16,
+    /// What could be asked for instead.
+    pub offer: Offer,
+    /// What the user did.
+    pub command: Command,
+}
+
+/// What made the rule apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// The QOS as Slurm names it, or as it was asked for where it doesn't exist.
+    Qos(Vec<u8>),
+    /// The partition; empty where Slurm will choose it by the reservation.
+    Partition(Vec<u8>),
+    /// A rule of the site, for every job.
+    Site,
+}
+
+/// What a message can offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Types that the QOS has limits for, and how many at once; `None` where only minutes are limited.
+    OfQos(Vec<(Vec<u8>, Option<u64>)>),
+    /// All types that the cluster has.
+    OfCluster(Vec<Vec<u8>>),
+    /// Parts of the names of reservations.
+    Reservations(Vec<String>),
+    /// Sizes of a share.
+    Sizes(Vec<u64>),
+    /// Nothing.
+    Nothing,
+}
+
+/// How the request came, which decides how a corrected command looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// sbatch, salloc, srun.
+    Submit,
+    /// `scontrol update`.
+    Update {
+        /// The job as the user named it.
+        job: Vec<u8>,
+        /// How this Slurm spells a GRES.
+        spelling: Spelling,
+    },
+}
+
+/// The rules, each with its number in messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// GS101
+    TypeMissing,
+    /// GS102
+    TypeUnknown,
+    /// GS103
+    TypeForeign,
+    /// GS104
+    Unreadable,
+    /// GS105
+    NtasksPerGpuAlone,
+    /// GS106
+    QosList,
+    /// GS107
+    OptionInsideQos,
+    /// GS108
+    TooLong,
+    /// GS109
+    ShareUncounted,
+    /// GS110
+    NotRestated,
+    /// GS121
+    ShareReservation,
+    /// GS122
+    ShareSize,
+    /// GS123
+    WholeGpu,
+}
+
+/// What was changed in an accepted request, for the user's good and to the user's knowledge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// GS151: a type was added.
+    Type {
+        /// The QOS whose type it is.
+        qos: Vec<u8>,
+        /// The new strings.
+        fields: Vec<(Field, Vec<u8>)>,
+        /// The first token as it was, without Slurm's prefix.
+        asked: Vec<u8>,
+        /// The same with its type.
+        given: Vec<u8>,
+    },
+    /// GS152: requeue.
+    Requeue {
+        /// The QOS that says so.
+        qos: Vec<u8>,
+    },
+    /// GS153: output is appended.
+    Append {
+        /// The QOS that says so.
+        qos: Vec<u8>,
+    },
+    /// GS154: fewer tasks of an array at once.
+    Throttle {
+        /// The QOS that says so.
+        qos: Vec<u8>,
+        /// The new `--array`.
+        array: Vec<u8>,
+        /// Tasks at once.
+        tasks: u32,
+        /// For jobs longer than this.
+        over_minutes: u32,
+    },
+}
+
+/// Something to say about an accepted request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// It breaks a rule and passes all the same.
+    Passed(Refusal, Because),
+    /// It was changed.
+    Changed(Change),
+}
+
+/// Why something passes that breaks a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// `Mode=warn`
+    Warn,
+    /// `Mode=audit`
+    Audit,
+    /// `ExemptUsers`
+    User,
+    /// `ExemptAccounts`
+    Account,
+    /// `ExemptPartitions`
+    Partition,
+    /// `ExemptReservations`
+    Reservation,
+}

@@ -1,0 +1,129 @@
+//! What becomes of a fault: exemptions, modes, and the type that `Mode=default` fills in.
+
+use super::governed::{Under, plain};
+use super::{
+    Accounting, Because, Change, Command, GPU, Ground, Judgement, Mode, Outcome, Owner, Refusal, Remark,
+    Rule, shortened,
+};
+use crate::grammar::{self, Gres, Token};
+use crate::pattern::{Case, Patterns};
+use crate::request::{Field, Request};
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    /// Refuses, or remembers why not.
+    pub(super) fn settle(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Outcome<()> {
+        let Some(fault) = fault else { return Ok(()) };
+        // Slurm itself would refuse these, in fewer words.
+        if matches!(fault.rule, Rule::TooLong | Rule::OptionInsideQos) {
+            return Err(Box::new(fault));
+        }
+        if let Some(because) = self.exemption() {
+            remarks.push(Remark::Passed(fault, because));
+            return Ok(());
+        }
+        let mode = match &fault.ground {
+            Ground::Qos(name) => self.policy.mode(name),
+            Ground::Partition(_) | Ground::Site => self.policy.mode(self.request.qos.unwrap_or_default()),
+        };
+        remarks.push(match mode {
+            Mode::Enforce => return Err(Box::new(fault)),
+            Mode::Warn => Remark::Passed(fault, Because::Warn),
+            Mode::Audit => Remark::Passed(fault, Because::Audit),
+            Mode::Default => Remark::Changed(self.with_type(&fault).ok_or_else(|| Box::new(fault))?),
+        });
+        Ok(())
+    }
+
+    /// A job names several partitions or reservations as a list, and is exempt only where all of them are.
+    fn exemption(&self) -> Option<Because> {
+        let exempt = &self.policy.exempt;
+        let all = |patterns: &Patterns, list: Option<&[u8]>| {
+            let mut names = list.unwrap_or_default().split(|byte| *byte == b',').peekable();
+            let any = names.peek().is_some_and(|name| !name.is_empty());
+            any && names.all(|name| patterns.match_name(name, Case::Counts))
+        };
+        if all(&exempt.partitions, self.partitions()) {
+            return Some(Because::Partition);
+        }
+        if all(&exempt.reservations, self.request.reservation) {
+            return Some(Because::Reservation);
+        }
+        if exempt.users.is_empty() && exempt.accounts.is_empty() {
+            return None;
+        }
+        let number = self.request.user_id.to_string();
+        let owner = self.accounting.owner(&self.request);
+        let Owner { user, account } = owner.unwrap_or(Owner { user: b"", account: b"" });
+        let is_exempt =
+            |patterns: &Patterns, name: &[u8]| !name.is_empty() && patterns.match_name(name, Case::Ignored);
+        if is_exempt(&exempt.users, user) || exempt.users.iter().any(|pattern| pattern == number) {
+            return Some(Because::User);
+        }
+        is_exempt(&exempt.accounts, account).then_some(Because::Account)
+    }
+
+    /// The partitions that the job names or will get; none where its reservation decides.
+    fn partitions(&self) -> Option<&[u8]> {
+        match self.request.partition.filter(|list| !list.is_empty()) {
+            Some(list) => Some(list),
+            None if self.request.partition_is_the_reservations() => None,
+            None => self.accounting.default_partition(),
+        }
+    }
+
+    /// The request with the QOS's type where it names none; `None` where that would not make it right.
+    fn with_type(&self, fault: &Refusal) -> Option<Change> {
+        let Ground::Qos(name) = &fault.ground else { return None };
+        let qos = self.accounting.qos_named(name)?;
+        let kind = self.type_to_fill_in(qos, name)?;
+        let written = self.update.map_or(&self.request, |(update, _)| &update.request);
+        let fields = match fault.rule {
+            Rule::TypeMissing if fault.gres == GPU => filled(written, &kind),
+            Rule::NtasksPerGpuAlone if fault.command == Command::Submit => {
+                vec![(Field::Job, self.invented(fault, &kind)?)]
+            }
+            _ => return None,
+        };
+        let given = plain(Gres { name: GPU, kind: Some(&kind), count: fault.count });
+        let changed = fields.iter().fold(self.request, |request, (field, text)| request.with(*field, text));
+        if self.broken_rule(&changed, Under::Qos(qos)).is_some() {
+            return None;
+        }
+        Some(Change::Type { qos: name.clone(), asked: fault.asked.clone(), given, fields })
+    }
+
+    fn type_to_fill_in(&self, qos: A::Qos, name: &[u8]) -> Option<Vec<u8>> {
+        if let Some(named) = self.policy.of_qos(name, |record| record.default_type.clone()) {
+            return Some(named.into_bytes());
+        }
+        let mut kinds = self.accounting.typed_limits(qos, GPU).filter(|limit| limit.count != Some(0));
+        let only = kinds.next().map(|limit| shortened(limit.kind));
+        only.filter(|_| kinds.next().is_none())
+    }
+
+    /// As many GPUs as Slurm would have invented for `--ntasks-per-gpu`, where the tasks come out even.
+    fn invented(&self, fault: &Refusal, kind: &[u8]) -> Option<Vec<u8>> {
+        let tasks = u64::from(self.request.num_tasks?);
+        let even = fault.count.checked_mul(u64::from(fault.ntasks_per_gpu)) == Some(tasks);
+        let prefix = self.request.spelling.prefix();
+        let token = grammar::plain(Gres { name: GPU, kind: Some(kind), count: fault.count });
+        (even && self.request.tres_per_job.is_none()).then(|| [prefix, &token].concat())
+    }
+}
+
+/// Every field with an untyped GPU token in it, typed.
+fn filled(request: &Request, kind: &[u8]) -> Vec<(Field, Vec<u8>)> {
+    let prefix = request.spelling.prefix();
+    let fill = |part: &[u8]| match grammar::token(part, request.spelling) {
+        Token::Gres(gres) if gres.name == GPU && gres.kind.is_none() && gres.count > 0 => {
+            [prefix, &grammar::plain(Gres { kind: Some(kind), ..gres })].concat()
+        }
+        _ => part.to_vec(),
+    };
+    let fields = request.tres().filter_map(|(field, text)| text.map(|text| (field, text)));
+    let typed = fields.map(|(field, text)| {
+        let parts: Vec<_> = text.split(|byte| *byte == b',').map(fill).collect();
+        (field, text, parts.join(&b','))
+    });
+    typed.filter(|(_, before, after)| before != after).map(|(field, _, after)| (field, after)).collect()
+}

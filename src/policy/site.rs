@@ -1,0 +1,190 @@
+//! The site's rules on shares, and what a free QOS sets for its users (requeue, appended output, throttled arrays).
+
+use super::governed::plain;
+use super::{
+    Accounting, Change, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule, SHARES, shortened,
+};
+use crate::grammar::{Gres, Token};
+use crate::pattern::{Case, Patterns};
+use crate::request::Batch;
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    /// The first thing that the site's rules on shares don't allow.
+    pub(super) fn site_fault(&self) -> Option<Refusal> {
+        let rules = &self.policy.shares;
+        let no_whole = self.shares_only_here();
+        if rules.reservations.is_empty() && rules.sizes.is_empty() && no_whole.is_none() {
+            return None;
+        }
+        let mut gpus = false;
+        for (field, token) in self.request.tokens() {
+            let fault = match token {
+                Token::Gres(gres) if gres.count == 0 => None,
+                Token::Gres(gres) if SHARES.contains(&gres.name) => self.share_fault(gres),
+                Token::Gres(gres) if gres.name == GPU => {
+                    gpus = true;
+                    no_whole.map(|partition| self.whole_gpu(partition, gres.count, &plain(gres)))
+                }
+                Token::Unrecognised(text) => self.hidden(text, no_whole),
+                Token::Gres(_) | Token::Other => None,
+            };
+            if let Some(fault) = fault {
+                return Some(Refusal { field, ..fault });
+            }
+        }
+        let partition = no_whole.filter(|_| !gpus)?;
+        let asked: &[u8] = match (self.request.ntasks_per_tres() > 0, self.request.exclusive) {
+            (true, _) => b"--ntasks-per-gpu",
+            (_, true) => b"--exclusive",
+            _ => return None,
+        };
+        Some(self.whole_gpu(partition, 1, asked))
+    }
+
+    fn share_fault(&self, gres: Gres) -> Option<Refusal> {
+        let rules = &self.policy.shares;
+        let refusal = |rule, offer| {
+            let refusal = self.refusal(rule, Ground::Site);
+            Refusal { gres: shortened(gres.name), count: gres.count, asked: plain(gres), offer, ..refusal }
+        };
+        if !rules.reservations.is_empty() && !self.in_share_reservation() {
+            let names = rules.reservations.iter().map(str::to_owned).collect();
+            return Some(refusal(Rule::ShareReservation, Offer::Reservations(names)));
+        }
+        let allowed = rules.sizes.is_empty() || rules.sizes.contains(&gres.count);
+        (!allowed).then(|| refusal(Rule::ShareSize, Offer::Sizes(rules.sizes.clone())))
+    }
+
+    fn in_share_reservation(&self) -> bool {
+        let list = self.request.reservation.unwrap_or_default();
+        let fits = |name: &[u8]| self.policy.shares.reservations.occur_in(name, Case::Counts);
+        list.split(|byte| *byte == b',').all(|name| !name.is_empty() && fits(name))
+    }
+
+    /// Slurm finds its names inside tokens that are no plain request; so does this.
+    fn hidden(&self, text: &[u8], no_whole: Option<&[u8]>) -> Option<Refusal> {
+        let rules = &self.policy.shares;
+        let has = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
+        let on_shares = !rules.reservations.is_empty() || !rules.sizes.is_empty();
+        let share = on_shares && SHARES.into_iter().any(has);
+        let whole = no_whole.is_some() && has(GPU);
+        let text = text.strip_prefix(self.request.spelling.prefix()).unwrap_or(text);
+        (share || whole)
+            .then(|| Refusal { asked: shortened(text), ..self.refusal(Rule::Unreadable, Ground::Site) })
+    }
+
+    fn whole_gpu(&self, partition: &[u8], count: u64, asked: &[u8]) -> Refusal {
+        let ground = Ground::Partition(shortened(partition));
+        let offer = Offer::Sizes(self.policy.shares.sizes.clone());
+        Refusal { count, asked: shortened(asked), offer, ..self.refusal(Rule::WholeGpu, ground) }
+    }
+
+    /// The first partition of the job that is for shares only; empty where its reservation will decide.
+    fn shares_only_here(&self) -> Option<&[u8]> {
+        self.matching_partition(&self.policy.shares.only_partitions)
+    }
+
+    /// The first partition that the job may land in and that one of the patterns names. Which one Slurm will take from a
+    /// reservation is not known here: an empty name then stands for it.
+    pub(super) fn matching_partition(&self, patterns: &Patterns) -> Option<&[u8]> {
+        let listed = |name: &&[u8]| patterns.match_name(name, Case::Counts);
+        if patterns.is_empty() {
+            return None;
+        }
+        match self.request.partition.filter(|list| !list.is_empty()) {
+            Some(list) => list.split(|byte| *byte == b',').find(listed),
+            None if self.request.partition_is_the_reservations() => Some(b""),
+            None => self.accounting.default_partition().filter(listed),
+        }
+    }
+
+    /// Whether some QOS sets something for batch jobs.
+    pub(super) fn may_be_favoured(&self) -> bool {
+        let sets = |record: &QosRecord| {
+            record.requeue.is_some() || record.append.is_some() || record.throttle.is_some()
+        };
+        self.request.batch.is_some() && self.policy.records.iter().any(sets)
+    }
+
+    /// What the QOS sets for a batch job that doesn't say otherwise itself.
+    pub(super) fn favours(&self, qos: &[u8], remarks: &mut Vec<Remark>) {
+        let Some(batch) = self.request.batch.filter(|_| self.may_be_favoured()) else { return };
+        let policy = self.policy;
+        let name = || shortened(qos);
+        if batch.requeue.is_none() && policy.of_qos(qos, |record| record.requeue) == Some(true) {
+            remarks.push(Remark::Changed(Change::Requeue { qos: name() }));
+        }
+        if !batch.open_mode && policy.of_qos(qos, |record| record.append) == Some(true) {
+            remarks.push(Remark::Changed(Change::Append { qos: name() }));
+        }
+        if let Some(throttle) = policy.of_qos(qos, |record| record.throttle)
+            && let Some(array) = throttled(&batch, throttle.tasks, throttle.over_minutes)
+        {
+            let (tasks, over_minutes) = (throttle.tasks, throttle.over_minutes);
+            remarks.push(Remark::Changed(Change::Throttle { qos: name(), array, tasks, over_minutes }));
+        }
+    }
+}
+
+/// The array with at most `tasks` at once; `None` where it is short, small or throttled already.
+fn throttled(batch: &Batch, tasks: u32, over_minutes: u32) -> Option<Vec<u8>> {
+    let array = batch.array.filter(|array| !array.is_empty())?;
+    if batch.time_limit.is_some_and(|minutes| minutes <= over_minutes) {
+        return None;
+    }
+    let mut halves = array.splitn(2, |byte| *byte == b'%');
+    let indices = halves.next()?;
+    // What is no number is Slurm's to refuse; 0 is "all at once".
+    let own =
+        halves.next().map(|text| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok()));
+    let few = match own {
+        Some(None) => true,
+        Some(Some(own)) => own != 0 && own <= tasks,
+        None => false,
+    };
+    if few || size(indices)? <= u64::from(tasks) {
+        return None;
+    }
+    Some([indices, format!("%{tasks}").as_bytes()].concat())
+}
+
+/// How many tasks `0-15:4,20` are; `None` where Slurm wouldn't read it.
+fn size(indices: &[u8]) -> Option<u64> {
+    let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
+    std::str::from_utf8(indices).ok()?.split(',').try_fold(0_u64, |sum, part| {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let steps = number(last)?.checked_sub(number(first)?)?.checked_div(number(step)?)?;
+        sum.checked_add(steps + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_arrays_are_throttled() {
+        for (array, minutes, expected) in [
+            ("0-127", Some(121), Some("0-127%8")),
+            ("0-127", None, Some("0-127%8")),
+            ("0-127", Some(120), None),
+            ("0-127%16", None, Some("0-127%8")),
+            ("0-127%0", None, Some("0-127%8")),
+            ("0-127%4", None, None),
+            ("0-127%x", None, None),
+            ("0-7", None, None),
+            ("1,3,5", None, None),
+            ("0-100:10", None, Some("0-100:10%8")),
+            ("0-70:10", None, None),
+            ("9-1", None, None),
+            ("0-127:0", None, None),
+            ("junk", None, None),
+            ("", None, None),
+        ] {
+            let batch = Batch { array: Some(array.as_bytes()), time_limit: minutes, ..Batch::default() };
+            let found = throttled(&batch, 8, 120).map(|text| String::from_utf8(text).unwrap());
+            assert_eq!(found.as_deref(), expected, "{array} {minutes:?}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Modes and exemptions: what passes although it breaks a rule.
+
+use super::*;
+
+pub(super) fn with_record(names: &str, record: QosRecord) -> Policy {
+    Policy { records: vec![QosRecord { names: patterns(names), ..record }], ..Policy::default() }
+}
+
+pub(super) fn remarks(verdict: Verdict) -> Vec<Remark> {
+    match verdict {
+        Verdict::Accept(accepted) => accepted.remarks,
+        Verdict::Refuse(refusal) => panic!("refused: {refusal:?}"),
+    }
+}
+
+#[test]
+fn modes_let_pass_what_they_should_and_only_under_their_qos() {
+    for (mode, because) in [(Mode::Warn, Because::Warn), (Mode::Audit, Because::Audit)] {
+        let policy = with_record("QOS_laff*", QosRecord { mode: Some(mode), ..QosRecord::default() });
+        let passed = remarks(judge(&node("qos_lafferty", "gres/gpu:2"), &policy, &Table));
+        assert!(
+            matches!(&passed[..], [Remark::Passed(fault, why)] if fault.rule == Rule::TypeMissing && *why == because)
+        );
+        assert_eq!(rule(&node("qos_two", "gres/gpu:2"), &policy), Some(Rule::TypeMissing));
+        assert_eq!(
+            rule(&node("qos_lafferty,--gres=gpu:2", ""), &policy),
+            Some(Rule::OptionInsideQos),
+            "Slurm's error"
+        );
+        assert_eq!(remarks(judge(&node("qos_lafferty", "gres/gpu:a40:2"), &policy, &Table)), []);
+    }
+}
+
+#[test]
+fn the_default_type_is_filled_in_where_it_makes_the_request_right() {
+    let policy = |kind: Option<&str>| {
+        let record = QosRecord {
+            mode: Some(Mode::Default),
+            default_type: kind.map(str::to_owned),
+            ..QosRecord::default()
+        };
+        with_record("*", record)
+    };
+    for (qos, kind, text, expected) in [
+        ("qos_lafferty", None, "gres/gpu:2", Some("gres/gpu:a40:2")),
+        ("qos_lafferty", None, "cpu=2,gres/gpu,gres/nic:1", Some("cpu=2,gres/gpu:a40:1,gres/nic:1")),
+        ("qos_lafferty", None, "gres/gpu:2,gresgpu", None),
+        ("qos_lafferty", Some("h100"), "gres/gpu:2", None),
+        ("qos_lafferty", Some("nonsense"), "gres/gpu:2", None),
+        ("qos_two", None, "gres/gpu:2", None),
+        ("qos_two", Some("h100"), "gres/gpu:2", Some("gres/gpu:h100:2")),
+        ("qos_none_of_h100", None, "gres/gpu:2", Some("gres/gpu:a40:2")),
+        ("qos_lafferty", None, "gres/gpu:h100:2", None),
+        ("qos_shards", None, "gres/shard:2", None),
+    ] {
+        let verdict = judge(&node(qos, text), &policy(kind), &Table);
+        let filled = match verdict {
+            Verdict::Accept(accepted) => match &accepted.remarks[..] {
+                [Remark::Changed(Change::Type { fields, .. })] => {
+                    assert_eq!(fields.len(), 1);
+                    Some(String::from_utf8(fields[0].1.clone()).unwrap())
+                }
+                other => panic!("{other:?}"),
+            },
+            Verdict::Refuse(_) => None,
+        };
+        assert_eq!(filled.as_deref(), expected, "{qos} {text}");
+    }
+    let tasks = Request { num_tasks: Some(4), ntasks_per_tres: Some(2), ..node("qos_lafferty", "") };
+    let added = remarks(judge(&tasks, &policy(None), &Table));
+    assert!(
+        matches!(&added[..], [Remark::Changed(Change::Type { fields, .. })]
+            if fields[..] == [(crate::request::Field::Job, b"gres/gpu:a40:2".to_vec())]),
+        "{added:?}"
+    );
+    let uneven = Request { num_tasks: Some(5), ..tasks };
+    assert_eq!(rule(&uneven, &policy(None)), Some(Rule::NtasksPerGpuAlone));
+}
+
+#[test]
+fn exemptions_are_for_all_that_a_job_names() {
+    let request = |partition: &'static str, reservation: &'static str, uid| Request {
+        partition: Some(partition.as_bytes()).filter(|text| !text.is_empty()),
+        reservation: Some(reservation.as_bytes()).filter(|text| !text.is_empty()),
+        user_id: uid,
+        ..node("qos_lafferty", "gres/gpu:2")
+    };
+    let exempt = Exempt {
+        users: patterns("root,2002"),
+        partitions: patterns("debug,main"),
+        reservations: patterns("maint*"),
+        accounts: patterns("Staff"),
+    };
+    let policy = Policy { exempt, ..Policy::default() };
+    for (partition, reservation, uid, expected) in [
+        ("other", "", 2001, None),
+        ("other", "", 0, Some(Because::User)),
+        ("other", "", 2002, Some(Because::User)),
+        ("debug", "", 2001, Some(Because::Partition)),
+        ("DEBUG", "", 2001, None),
+        ("debug,other", "", 2001, None),
+        ("", "", 2001, Some(Because::Partition)),
+        ("", "r", 2001, None),
+        ("other", "maintenance", 2001, Some(Because::Reservation)),
+        ("other", "maintenance,r", 2001, None),
+    ] {
+        let found = match judge(&request(partition, reservation, uid), &policy, &Table) {
+            Verdict::Refuse(_) => None,
+            Verdict::Accept(accepted) => match &accepted.remarks[..] {
+                [Remark::Passed(_, because)] => Some(*because),
+                other => panic!("{other:?}"),
+            },
+        };
+        assert_eq!(found, expected, "{partition} {reservation} {uid}");
+    }
+    let of_staff = Request { account: Some(b"staff"), ..request("other", "", 2001) };
+    let passed = remarks(judge(&of_staff, &policy, &Table));
+    assert!(matches!(&passed[..], [Remark::Passed(_, Because::Account)]));
+}

@@ -1,0 +1,96 @@
+//! Rules on shares, and what a free QOS sets.
+
+use super::modes::{remarks, with_record};
+use super::*;
+
+#[test]
+fn shares_are_for_certain_reservations_and_sizes() {
+    let shares = ShareRules {
+        reservations: patterns("jhl_homework_gpu,jupyterhub_course_"),
+        sizes: vec![20, 40],
+        only_partitions: patterns("course"),
+    };
+    let policy = Policy { shares, ..Policy::default() };
+    for (partition, reservation, text, expected) in [
+        ("p", "", "gres/mps:40", Some(Rule::ShareReservation)),
+        ("p", "other", "gres/mps:40", Some(Rule::ShareReservation)),
+        ("p", "jupyterhub_course_x,other", "gres/mps:40", Some(Rule::ShareReservation)),
+        ("p", "jupyterhub_course_x", "gres/mps:40", None),
+        ("p", "jhl_homework_gpu", "gres/shard:20", None),
+        ("p", "jhl_homework_gpu", "gres/mps:30", Some(Rule::ShareSize)),
+        ("p", "", "gresmps:40", Some(Rule::Unreadable)),
+        ("p", "", "gres/gpu:1", None),
+        ("p", "", "gresgpu:1", None),
+        ("course", "", "gres/gpu:1", Some(Rule::WholeGpu)),
+        ("p,course", "", "gres/gpu:1", Some(Rule::WholeGpu)),
+        ("course", "", "gresgpu:1", Some(Rule::Unreadable)),
+        ("course", "", "cpu=1", None),
+        ("course", "jhl_homework_gpu", "gres/mps:40", None),
+        ("", "x", "gres/gpu:1", Some(Rule::WholeGpu)),
+        ("", "", "gres/gpu:1", None),
+    ] {
+        let request = Request {
+            partition: Some(partition.as_bytes()).filter(|text| !text.is_empty()),
+            reservation: Some(reservation.as_bytes()).filter(|text| !text.is_empty()),
+            ..node("normal", text)
+        };
+        assert_eq!(rule(&request, &policy), expected, "{partition} {reservation} {text}");
+    }
+    let whole = Request { partition: Some(b"course"), ..node("normal", "") };
+    assert_eq!(rule(&Request { exclusive: true, ..whole }, &policy), Some(Rule::WholeGpu));
+    assert_eq!(rule(&Request { ntasks_per_tres: Some(1), ..whole }, &policy), Some(Rule::WholeGpu));
+    assert_eq!(rule(&whole, &policy), None);
+}
+
+#[test]
+fn governed_partitions_need_types_too() {
+    let policy = Policy { partitions: patterns("priority"), ..Policy::default() };
+    for (partition, reservation, text, expected) in [
+        ("priority", "", "gres/gpu:1", Some(Rule::TypeMissing)),
+        ("p,priority", "", "gres/gpu:1", Some(Rule::TypeMissing)),
+        ("priority", "", "gres/gpu:h100:1", None),
+        ("priority", "", "gres/gpu:p100:1", Some(Rule::TypeUnknown)),
+        ("priority", "", "gres/mps:1", Some(Rule::TypeMissing)),
+        ("p", "", "gres/gpu:1", None),
+        ("", "", "gres/gpu:1", None),
+        ("", "r", "gres/gpu:1", Some(Rule::TypeMissing)),
+    ] {
+        let request = Request {
+            partition: Some(partition.as_bytes()).filter(|text| !text.is_empty()),
+            reservation: Some(reservation.as_bytes()).filter(|text| !text.is_empty()),
+            ..node("normal", text)
+        };
+        assert_eq!(rule(&request, &policy), expected, "{partition} {reservation} {text}");
+    }
+}
+
+#[test]
+fn a_free_qos_sets_what_the_user_leaves_open() {
+    let record = QosRecord {
+        requeue: Some(true),
+        append: Some(true),
+        throttle: Some(Throttle { tasks: 8, over_minutes: 120 }),
+        ..QosRecord::default()
+    };
+    let policy = with_record("savio_lowprio,normal", record);
+    let numbers = |request: &Request| {
+        let found = remarks(judge(request, &policy, &Table));
+        let number = |remark: &Remark| match remark {
+            Remark::Changed(change) => change.number(),
+            Remark::Passed(..) => panic!("{remark:?}"),
+        };
+        found.iter().map(number).collect::<Vec<_>>()
+    };
+    let job = |qos: Option<&'static str>, batch| Request {
+        qos: qos.map(str::as_bytes),
+        batch,
+        ..Request::new(Spelling::Slash)
+    };
+    let array = Batch { array: Some(b"0-99"), ..Batch::default() };
+    assert_eq!(numbers(&job(Some("Savio_lowprio"), Some(array))), ["GS152", "GS153", "GS154"]);
+    assert_eq!(numbers(&job(None, Some(array))), ["GS152", "GS153", "GS154"], "root's default QOS");
+    assert!(numbers(&job(Some("Savio_lowprio"), None)).is_empty(), "interactive");
+    assert!(numbers(&job(Some("other"), Some(array))).is_empty());
+    let said = Batch { requeue: Some(false), open_mode: true, time_limit: Some(60), ..array };
+    assert!(numbers(&job(Some("savio_lowprio"), Some(said))).is_empty());
+}
