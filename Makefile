@@ -2,7 +2,7 @@
 #
 # make              build for the Slurm headers found (SLURM_INCLUDE_DIR, pkg-config, /usr/include)
 # make demo         the main job on a real Slurm, in a small root of its own
-# make test         everything; make test-unit, test-lint, test-abi, test-live, test-differential, test-fuzz: parts of it
+# make test         everything; make test-unit, test-lint, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
 # make test-long    what is random in it, with far more tries and a new seed
 # make bench        figures, as ratios in one run (docs/performance.md)
 # make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 CONF=docs/examples/surf
@@ -15,7 +15,8 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all setup demo test test-unit test-lint test-abi test-live test-differential test-fuzz test-long bench lab-up lab-shell lab-down clean distclean
+.PHONY: all setup demo test test-unit test-lint test-abi test-host test-live test-differential test-fuzz test-long bench \
+	lab-up lab-shell lab-down clean distclean
 
 all:
 	cargo build --locked --release
@@ -40,6 +41,9 @@ test-lint: setup
 test-abi: setup
 	@tests/run --only abi $(RELEASES)
 
+test-host: setup
+	@tests/run --only host $(RELEASES)
+
 test-live: setup
 	@tests/run --only live $(RELEASES)
 
@@ -55,6 +59,7 @@ test-long: setup
 bench: setup
 	@tests/build $(RELEASE)
 	@tests/bench/run --release $(RELEASE)
+	@tests/host/speed $(RELEASE)
 
 lab-up: setup
 	@tests/build $(RELEASE)

@@ -48,11 +48,16 @@ class Box:
         """Replaces a file by renaming: somebody may be reading it."""
         self.run("sh", "-c", 'cat >"$0.new" && mv "$0.new" "$0"', path, input=text).check_returncode()
 
-    def client(self, program, user="root"):
-        """Starts PROGRAM (a file of this machine) in the box, ready to be asked."""
-        path = f"/usr/local/bin/{program.name}"
+    def install(self, program, folder):
+        """Puts PROGRAM (a file of this machine) into FOLDER of the box; its path there."""
+        path = f"{folder}/{program.name}"
         with open(program, "rb") as file:
             subprocess.run(self.inside("install", "-m", "755", "/dev/stdin", path), stdin=file, check=True, timeout=60)
+        return path
+
+    def client(self, program, user="root"):
+        """Starts PROGRAM (a file of this machine) in the box, ready to be asked."""
+        path = self.install(program, "/usr/local/bin")
         self.clients.append(Client(self.inside(path, user=user)))
         return self.clients[-1]
 

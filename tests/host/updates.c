@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//
+// Updates of jobs that exist, as `scontrol update` sends them.
+#include "host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    fake_job_t job;            // as it is
+    const char *qos, *node;    // what the update says
+    bool refused;              // by a plugin that judges updates
+} update_t;
+
+static const update_t updates[] = {
+    {"time limit", {ALICE, "qos_lafferty", GRES "gpu:a40:1", NULL, "p", "acct"}, NULL, NULL, false},
+    {"into the QOS, untyped before", {ALICE, "free", GRES "gpu:2", NULL, "p", "acct"}, "qos_lafferty", NULL, true},
+    {"into the QOS, restated", {ALICE, "free", GRES "gpu:2", NULL, "p", "acct"}, "qos_lafferty", GRES "gpu:a40:2", false},
+    {"untyped in the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, NULL, GRES "gpu:2", true},
+    {"typed in the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, NULL, GRES "gpu:a40:1", false},
+    {"look-alike in the QOS", {BOB, "qos_lafferty", NULL, NULL, "p", "acct"}, NULL, GRES "gpu:mAA0zxtUzzzz:1", true},
+    {"out of the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, "free", NULL, false},
+    {"elsewhere", {ALICE, "free", NULL, GRES "gpu:1", "p", "acct"}, NULL, GRES "gpu:3", false},
+};
+const unsigned update_count = sizeof updates / sizeof *updates;
+
+void copy_and_free(void) { // src/slurmctld/fed_mgr.c
+    fake_job_t job = updates[0].job;
+    job_desc_msg_t *copied = copy_job(&job);
+    slurm_xfree((void **)&copied->environment[0]);
+    slurm_xfree((void **)&copied->environment);
+    copied->env_size = 0;
+    slurm_free_job_desc_msg(copied);
+}
+
+bool update_and_check(const plugin_t *plugin, unsigned number, bool judged) {
+    const update_t *update = &updates[number % update_count];
+    fake_job_t job = update->job;
+    job_desc_msg_t *change = slurm_xcalloc(1, sizeof *change, true, false, __FILE__, __LINE__, __func__);
+    slurm_init_job_desc_msg(change);
+    change->user_id = job.user_id; // slurmctld writes it before it asks the plugins
+    change->time_limit = 10;
+    change->qos = update->qos ? slurm_xstrdup(update->qos) : NULL;
+    change->tres_per_node = update->node ? slurm_xstrdup(update->node) : NULL;
+    char *message = NULL;
+#if SINCE_23_02
+    int code = plugin->modify(change, &job, job.user_id, &message);
+    bool silent = code != SLURM_SUCCESS && !message;
+#else
+    int code = plugin->modify(change, &job, job.user_id);
+    bool silent = false;
+#endif
+    bool right = !silent && (code != SLURM_SUCCESS) == (judged && update->refused);
+    if (!right) printf("WRONG: update '%s': code %d, %.300s\n", update->name, code, message ? message : "no message");
+    slurm_xfree((void **)&message);
+    slurm_free_job_desc_msg(change);
+    return right;
+}
