@@ -187,14 +187,12 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
                 self.favours(name, &mut accepted.remarks);
                 Ok(())
             }
-            DefaultQos::OneOf(candidates) => candidates
-                .into_iter()
-                .try_for_each(|qos| self.judge_grounds(Some(qos), &mut accepted.remarks)),
+            DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted.remarks),
         }
     }
 
     fn update(&self) -> Outcome<Acceptance<'a>> {
-        let Some((update, existing)) = self.update else { return Ok(Acceptance::default()) };
+        let Some((update, _)) = self.update else { return Ok(Acceptance::default()) };
         self.not_too_long(&update.request)?;
         let mut accepted = Acceptance::default();
         match (update.request.qos, self.request.qos) {
@@ -211,15 +209,18 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
                     accepted.pin_qos =
                         Some(self.accounting.name(qos)).filter(|_| update.request.qos.is_some());
                 }
-                DefaultQos::OneOf(candidates) => candidates
-                    .into_iter()
-                    .try_for_each(|qos| self.judge_grounds(Some(qos), &mut accepted.remarks))?,
+                DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted.remarks)?,
                 DefaultQos::None => self.judge_grounds(None, &mut accepted.remarks)?,
             },
         }
-        let _ = existing;
         self.settle(self.site_fault(), &mut accepted.remarks)?;
         Ok(accepted)
+    }
+
+    /// Whichever QOS it will be, the request must be right under it. Governed ones first, for the message.
+    fn judge_all(&self, mut candidates: Vec<A::Qos>, remarks: &mut Vec<Remark>) -> Outcome<()> {
+        candidates.sort_by_key(|qos| !self.governs(*qos));
+        candidates.into_iter().try_for_each(|qos| self.judge_grounds(Some(qos), remarks))
     }
 
     /// The rule of types, under the QOS or else under the partition.
