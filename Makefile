@@ -2,7 +2,8 @@
 #
 # make              build for the Slurm headers found (SLURM_INCLUDE_DIR, pkg-config, /usr/include)
 # make demo         the main job on a real Slurm, in a small root of its own
-# make test         everything; make test-unit, test-lint, test-abi, test-live: parts of it
+# make test         everything; make test-unit, test-lint, test-abi, test-live, test-differential, test-fuzz: parts of it
+# make test-long    what is random in it, with far more tries and a new seed
 # make bench        figures, as ratios in one run (docs/performance.md)
 # make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 CONF=docs/examples/surf
 # make clean        what was built; make distclean: the cached roots too
@@ -14,7 +15,7 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all setup demo test test-unit test-lint test-abi test-live bench lab-up lab-shell lab-down clean distclean
+.PHONY: all setup demo test test-unit test-lint test-abi test-live test-differential test-fuzz test-long bench lab-up lab-shell lab-down clean distclean
 
 all:
 	cargo build --locked --release
@@ -41,6 +42,15 @@ test-abi: setup
 
 test-live: setup
 	@tests/run --only live $(RELEASES)
+
+test-differential: setup
+	@tests/run --only differential $(RELEASES)
+
+test-fuzz: setup
+	@tests/run --only fuzz $(RELEASES)
+
+test-long: setup
+	@tests/run --only long $(RELEASES)
 
 bench: setup
 	@tests/build $(RELEASE)

@@ -38,11 +38,19 @@ int assoc_mgr_fill_in_qos(void *db_conn, slurmdb_qos_rec_t *qos, int enforce, sl
 			  bool locked);
 void assoc_mgr_get_default_qos_info(slurmdb_assoc_rec_t *assoc_ptr, slurmdb_qos_rec_t *qos);
 
+/* src/common/assoc_mgr.h: every association of this cluster (slurmdb_assoc_rec_t); read under the assoc lock */
+extern struct xlist *assoc_mgr_assoc_list;
+
 /* src/common/assoc_mgr.h: names ("gres/gpu:a40") in the order of the *_ctld limit arrays; read under the tres lock */
 extern char **assoc_mgr_tres_name_array;
 extern uint32_t g_tres_count;
 
+/* src/common/slurm_protocol_defs.h: frees a job description and all that it owns */
+void slurm_free_job_desc_msg(job_desc_msg_t *msg);
+
 /* src/slurmctld/slurmctld.h: exported by slurmctld only, so a SPANK plugin must not use them */
+struct job_record; /* opaque: its layout changes between micro releases */
+job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *job_ptr);
 extern void *acct_db_conn;
 extern uint16_t accounting_enforce;
 extern char *default_part_name;

@@ -5,7 +5,8 @@
 //! So there is no searching for bad tokens here: a token is a GRES of the plain form, or a TRES that can never be a
 //! GPU, or [`Token::Unrecognised`], which a governed QOS refuses.
 //!
-//! It doesn't know which types exist; that is [`crate::policy`]'s question.
+//! It doesn't know which types exist; that is [`crate::policy`]'s question. That it agrees with Slurm is tested against
+//! Slurm's own parser, by `tests/differential`.
 
 /// Which prefix this Slurm reads. The other one is no token to it, so it must not count as a typed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
         None => (rest, None),
     };
     let mut parts = rest.split(|byte| *byte == b':');
-    let name = parts.next().filter(|name| is_word(name))?;
+    let name = parts.next().filter(|name| is_word(name) && !resembles_number(name))?;
     let (second, third) = (parts.next(), parts.next());
     if parts.next().is_some() {
         return None;
@@ -99,8 +100,7 @@ fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
         (None, None, None) => (None, 1),
         (Some(tail), None, None) => match number(tail) {
             Some(count) => (None, count),
-            // Slurm takes a count that doesn't fit into 64 bits as a type; nobody means one.
-            None if tail.iter().all(u8::is_ascii_digit) => return None,
+            None if resembles_number(tail) => return None,
             None => (Some(tail), 1),
         },
         (kind, Some(tail), None) => (kind, number(tail)?),
@@ -125,7 +125,7 @@ fn is_licence(text: &[u8]) -> bool {
 }
 
 /// Digits and one of Slurm's suffixes: `k`/`kib` × 1024, `kb` × 1000, likewise m, g, t, p; any case
-/// (`suffix_mult` in src/common/xstring.c). `None` also where the result doesn't fit: Slurm then reads a type.
+/// (`suffix_mult` in src/common/xstring.c). `None` also where the result doesn't fit into 64 bits.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, suffix) = text.split_at_checked(digits)?;
@@ -137,6 +137,13 @@ fn number(text: &[u8]) -> Option<u64> {
     })?;
     let factor = multiplier(suffix)?;
     value.checked_mul(factor).filter(|value| *value != u64::MAX)
+}
+
+/// Digits and a suffix, either may be missing. Where [`number`] takes it for none, Slurm may see a type (a count that
+/// doesn't fit into 64 bits), the count 0 (a suffix alone, up to 23.02) or a product that wrapped around (`20000000p`).
+fn resembles_number(text: &[u8]) -> bool {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    text.get(digits..).and_then(multiplier).is_some()
 }
 
 fn multiplier(suffix: &[u8]) -> Option<u64> {
@@ -227,6 +234,12 @@ mod tests {
             "gpu:a40:2:3",
             "gpu:a40:b:2",
             "gpu:a40:k",
+            "gpu:k",
+            "gpu:GiB",
+            "gpu:16777216t",
+            "gpu:20000000p",
+            "2",
+            "2:1",
             "gpu:+2",
             "gpu:-1",
             "gpu:-2",

@@ -63,7 +63,6 @@ fn fault(refusal: &Refusal) -> String {
         Rule::NotRestated => {
             format!("{whose} takes a job in only with its GPUs named again in the same command")
         }
-        Rule::TypesCleared => format!("{whose} needs a GPU type; the update leaves none"),
         Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),
         Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
         Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {

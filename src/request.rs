@@ -162,6 +162,13 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Whether Slurm will take the partition from the job's reservation: which one that is can't be seen from here.
+    #[must_use]
+    pub fn partition_is_the_reservations(&self) -> bool {
+        let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
+        !named(self.partition) && named(self.reservation)
+    }
+
     /// Whether an update touches anything that a rule looks at: holding, releasing or giving another priority does not.
     #[must_use]
     pub fn touches_rules(&self) -> bool {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 const TYPES: [&str; 6] =
     ["job_desc_msg_t", "slurm_conf_t", "slurm_err_t", "slurmdb_assoc_rec_t", "slurmdb_qos_rec_t", "spank_t"];
-const FUNCTIONS: [&str; 9] = [
+const FUNCTIONS: [&str; 12] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",
     "spank_remote",
@@ -14,18 +14,23 @@ const FUNCTIONS: [&str; 9] = [
     "assoc_mgr_(lock|unlock)",
     "assoc_mgr_fill_in_(assoc|qos)",
     "assoc_mgr_get_default_qos_info",
+    "slurm_list_(iterator_create|next|iterator_destroy)",
+    "slurm_free_job_desc_msg",
+    "copy_job_record_to_job_desc",
 ];
-const VARIABLES: [&str; 11] = [
+const VARIABLES: [&str; 13] = [
     "SLURM_VERSION_NUMBER",
     "SLURM_SUCCESS|ESPANK_SUCCESS",
     "NO_VAL(16)?|INFINITE64",
     "SLURM_EXTERN_CONT",
     "slurm_conf",
+    "assoc_mgr_assoc_list",
     "assoc_mgr_tres_name_array",
     "g_tres_count",
     "acct_db_conn",
     "accounting_enforce",
     "default_part_name",
+    "OPEN_MODE_APPEND|JOB_SHARED_NONE",
     "S_.*",
 ];
 

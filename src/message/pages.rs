@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// Every message, in the order of the numbers.
-pub const PAGES: [Page; 18] = [
+pub const PAGES: [Page; 17] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
@@ -78,13 +78,6 @@ pub const PAGES: [Page; 18] = [
         text: "A pending job is brought under a QOS (or partition) that guarantees GPUs only by a command that names its \
                GPUs and their type again, because Slurm does not show all that it keeps of the old request. A job \
                without GPUs can't be brought in: cancel it and submit it there.",
-    },
-    Page {
-        number: "GS111",
-        title: "the update takes the GPU types away",
-        text: "The job named its GPUs by type and the update leaves none named, while tasks per GPU, which an update does \
-               not show, could make Slurm add GPUs of no type. Name at least one GPU with its type, or cancel the job \
-               and submit it without GPUs.",
     },
     Page {
         number: "GS121",
@@ -153,7 +146,6 @@ impl Rule {
             Rule::TooLong => "GS108",
             Rule::ShareUncounted => "GS109",
             Rule::NotRestated => "GS110",
-            Rule::TypesCleared => "GS111",
             Rule::ShareReservation => "GS121",
             Rule::ShareSize => "GS122",
             Rule::WholeGpu => "GS123",

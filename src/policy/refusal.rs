@@ -92,8 +92,6 @@ pub enum Rule {
     ShareUncounted,
     /// GS110
     NotRestated,
-    /// GS111
-    TypesCleared,
     /// GS121
     ShareReservation,
     /// GS122

@@ -66,7 +66,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn partitions(&self) -> Option<&[u8]> {
         match self.request.partition.filter(|list| !list.is_empty()) {
             Some(list) => Some(list),
-            None if self.request.reservation.is_some_and(|name| !name.is_empty()) => None,
+            None if self.request.partition_is_the_reservations() => None,
             None => self.accounting.default_partition(),
         }
     }

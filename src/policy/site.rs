@@ -93,7 +93,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
         match self.request.partition.filter(|list| !list.is_empty()) {
             Some(list) => list.split(|byte| *byte == b',').find(listed),
-            None if self.request.reservation.is_some_and(|name| !name.is_empty()) => Some(b""),
+            None if self.request.partition_is_the_reservations() => Some(b""),
             None => self.accounting.default_partition().filter(listed),
         }
     }

@@ -78,7 +78,7 @@ impl Database {
         let account = request.account.unwrap_or(&self.default_account);
         let partition = match request.partition.filter(|list| !list.is_empty()) {
             Some(list) => list.split(|byte| *byte == b',').find(|name| !name.is_empty()),
-            None if reserved(request) => None,
+            None if request.partition_is_the_reservations() => None,
             None => self.default_partition(),
         };
         let of = |partition: &[u8]| {
@@ -137,7 +137,7 @@ impl<'c> Accounting for &'c Database {
     }
 
     fn default_qos(&self, request: &Request) -> DefaultQos<&'c Qos> {
-        if !reserved(request) {
+        if !request.partition_is_the_reservations() {
             let qos = self.association(request).and_then(|one| self.default_of(one));
             return qos.map_or(DefaultQos::None, DefaultQos::One);
         }
@@ -176,12 +176,6 @@ impl<'c> Accounting for &'c Database {
     fn default_partition(&self) -> Option<&[u8]> {
         Some(self.default_partition.as_slice()).filter(|name| !name.is_empty())
     }
-}
-
-/// Whether Slurm will take the partition from the job's reservation.
-fn reserved(request: &Request) -> bool {
-    let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
-    !named(request.partition) && named(request.reservation)
 }
 
 /// `gres/gpu:a40` → `a40`, for the GRES named.

@@ -1,34 +1,32 @@
 //! job_submit_gpushare.so, loaded by slurmctld (`JobSubmitPlugins=gpushare`): refuses GPU requests that would slip under
 //! a QOS's typed limits, and tells the user the command that works.
 //!
-//! Read → judge → apply: [`submit`] is the whole of it. The rules are in `gpushare::policy`.
+//! Read → judge → apply: [`submit`] and [`modify`] are the whole of it. The rules are in `gpushare::policy`, the file
+//! that they come from is watched by [`live`].
 #![forbid(unsafe_code)]
 
-use std::path::Path;
-use std::sync::{PoisonError, RwLock};
-
-use gpushare::config::{self, Config};
 use gpushare::message;
-use gpushare::policy::{self, Acceptance, Policy, Refusal, Verdict};
+use gpushare::policy::{self, Acceptance, Because, Change, Refusal, Remark, Update, Verdict};
 use gpushare_slurm::accounting::Cache;
-use gpushare_slurm::submission::{Answer, Submission};
+use gpushare_slurm::submission::{Answer, Existing, Submission};
 use gpushare_slurm::{daemon, export_job_submit, log};
+
+mod live;
 
 export_job_submit! {
     name = "gpushare job submit plugin",
     type = "job_submit/gpushare",
     init = load,
     submit = submit,
+    modify = modify,
 }
 
 /// The name under which prolog and epilog get the share; Slurm adds `SPANK_`.
 const SHARE: &str = "GPUSHARE_SHARE";
 
-/// `None` until `init`, and then submissions are refused: better no job than one that nobody judged.
-static POLICY: RwLock<Option<Policy>> = RwLock::new(None);
+static LIVE: live::Live = live::Live::new();
 
-/// Reads gpushare.conf, beside slurm.conf or in /etc/slurm. Without one the defaults hold; with a broken one slurmctld must not start,
-/// because nobody could tell which jobs slip through.
+/// 22.05 and 23.02 load the plugin anew in the same process when JobSubmitPlugins changes: what is in the file then holds.
 fn load() -> bool {
     let plugins = daemon::job_submit_plugins();
     let last = plugins.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii).find(|name| !name.is_empty());
@@ -43,16 +41,8 @@ fn load() -> bool {
         log::error("job_submit/gpushare: slurmctld has no path of slurm.conf");
         return false;
     };
-    let path = config::find(&slurm_conf, Path::new(config::FALLBACK));
-    match Config::load(&path) {
-        Ok(found) => {
-            let state = if found.is_some() { "read" } else { "not there, the defaults hold" };
-            let policy = found.unwrap_or_default().policy;
-            log::info(format!("job_submit/gpushare: {} {state}: {policy:?}", path.display()));
-            // 22.05 loads the plugin anew in the same process when JobSubmitPlugins changes: the new policy holds.
-            *POLICY.write().unwrap_or_else(PoisonError::into_inner) = Some(policy);
-            true
-        }
+    match LIVE.start(&slurm_conf) {
+        Ok(()) => true,
         Err(error) => {
             log::error(format!("job_submit/gpushare: {error}"));
             false
@@ -64,36 +54,113 @@ fn load() -> bool {
 fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
-    let policy = POLICY.read().unwrap_or_else(PoisonError::into_inner);
-    let Some(policy) = policy.as_ref() else { return Answer::Failure };
+    let Some(policy) = LIVE.policy() else { return Answer::Failure };
     let cache = Cache::default();
     let request = submission.request();
     let user_id = request.user_id;
-    match policy::judge(&request, policy, &&cache) {
-        Verdict::Accept(accepted) => accept(submission, accepted),
+    match policy::judge(&request, &policy, &&cache) {
+        Verdict::Accept(Acceptance { pin_qos, share_units, remarks }) => {
+            if let Some(qos) = pin_qos {
+                submission.set_qos(qos);
+            }
+            // Slurm's locks are not held while anything is written.
+            drop(cache);
+            note_share(submission, share_units);
+            remarks.iter().for_each(|remark| apply(submission, user_id, remark));
+            Answer::Accept
+        }
         Verdict::Refuse(refusal) => {
-            // Slurm's locks are not held while a message is written.
             drop(cache);
             refuse(submission, user_id, &refusal)
         }
     }
 }
 
-fn accept(submission: &mut Submission, accepted: Acceptance) -> Answer {
-    if let Some(qos) = accepted.pin_qos {
-        submission.set_qos(qos);
+/// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing.
+fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, _submitter: u32) -> Answer {
+    if !update.request().touches_rules() {
+        return Answer::Accept;
     }
-    let note = accepted.share_units.map(|units| format!("mps:{units}"));
-    submission.set_job_control_variable(SHARE, note.as_deref());
-    Answer::Accept
+    let (Some(policy), Some(existing)) = (LIVE.policy(), existing()) else { return Answer::Failure };
+    let cache = Cache::default();
+    let job = existing.request();
+    let changes = Update { job: update.job_id().unwrap_or_default(), request: update.request() };
+    match policy::judge_update(&changes, &job, &policy, &&cache) {
+        Verdict::Accept(Acceptance { pin_qos, remarks, .. }) => {
+            if let Some(qos) = pin_qos {
+                update.set_qos(qos);
+            }
+            drop(cache);
+            remarks.iter().for_each(|remark| apply(update, job.user_id, remark));
+            Answer::Accept
+        }
+        Verdict::Refuse(refusal) => {
+            drop(cache);
+            refuse(update, job.user_id, &refusal)
+        }
+    }
 }
 
-fn refuse(submission: &mut Submission, user_id: u32, refusal: &Refusal) -> Answer {
-    let number = refusal.rule.number();
-    let (qos, asked) = (refusal.qos.escape_ascii(), refusal.asked.escape_ascii());
-    log::info(format!("job_submit/gpushare: refused {number} uid={user_id} qos='{qos}' asked='{asked}'"));
-    submission.say(&message::refusal(refusal));
+/// For the node: it is told the size by nobody else. An entry of the user's own is dropped in any case.
+fn note_share(submission: &mut Submission, units: Option<u64>) {
+    let Some(units) = units else { return submission.set_job_control_variable(SHARE, None) };
+    let mut text = [0_u8; 32];
+    let note = {
+        use std::io::Write;
+        let mut rest = text.as_mut_slice();
+        let _ = write!(rest, "mps:{units}");
+        let unused = rest.len();
+        text.get(..text.len() - unused).and_then(|note| std::str::from_utf8(note).ok())
+    };
+    submission.set_job_control_variable(SHARE, note);
+}
+
+fn refuse(job: &mut Submission, user_id: u32, refusal: &Refusal) -> Answer {
+    log::info(line("refused", user_id, refusal));
+    job.say(&message::refusal(refusal));
     if refusal.rule.is_about_qos() { Answer::InvalidQos } else { Answer::InvalidGres }
+}
+
+fn apply(job: &mut Submission, user_id: u32, remark: &Remark) {
+    match remark {
+        Remark::Passed(refusal, because) => {
+            let why = match because {
+                Because::Warn => "accepted (warn)",
+                Because::Audit => "accepted (audit)",
+                Because::User => "accepted (exempt user)",
+                Because::Account => "accepted (exempt account)",
+                Because::Partition => "accepted (exempt partition)",
+                Because::Reservation => "accepted (exempt reservation)",
+            };
+            log::info(line(why, user_id, refusal));
+        }
+        Remark::Changed(change) => {
+            match change {
+                Change::Type { fields, .. } => {
+                    fields.iter().for_each(|(field, text)| job.set_tres(*field, text));
+                }
+                Change::Requeue { .. } => job.set_requeue(),
+                Change::Append { .. } => job.set_append(),
+                Change::Throttle { array, .. } => job.set_array(array),
+            }
+            log::info(format!("job_submit/gpushare: changed {} uid={user_id}", change.number()));
+        }
+    }
+    if let Some(text) = message::remark(remark) {
+        job.say(&text);
+    }
+}
+
+/// One line of the log about one verdict.
+fn line(verdict: &str, user_id: u32, refusal: &Refusal) -> String {
+    use gpushare::policy::Ground;
+    let (number, asked) = (refusal.rule.number(), refusal.asked.escape_ascii());
+    let ground = match &refusal.ground {
+        Ground::Qos(name) => format!(" qos='{}'", name.escape_ascii()),
+        Ground::Partition(name) => format!(" partition='{}'", name.escape_ascii()),
+        Ground::Site => String::new(),
+    };
+    format!("job_submit/gpushare: {verdict} {number} uid={user_id}{ground} asked='{asked}'")
 }
 
 #[cfg(feature = "panic-for-test")]

@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 
-use gpushare::policy::{Accounting, TypedLimit};
+use gpushare::policy::{Accounting, DefaultQos, Owner, TypedLimit};
 use gpushare::request::Request;
 use slurm_sys::{assoc_mgr_lock_t, slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
@@ -90,13 +90,22 @@ impl Locks {
 
     #[doc(alias = "assoc_mgr_fill_in_assoc")]
     fn association(&self, request: &Request) -> Option<&slurmdb_assoc_rec_t> {
-        let account = request.account.map(text::c_string);
-        let partition = first_partition(request).map(text::c_string);
+        text::with_c_string(request.account.unwrap_or_default(), |account| {
+            text::with_c_string(first_partition(request).unwrap_or_default(), |partition| {
+                self.association_of(request.user_id, account, partition)
+            })
+        })
+    }
+
+    /// An empty name is none.
+    fn association_of(&self, user_id: u32, account: &CStr, partition: &CStr) -> Option<&slurmdb_assoc_rec_t> {
+        let named =
+            |name: &CStr| if name.is_empty() { std::ptr::null_mut() } else { name.as_ptr().cast_mut() };
         // SAFETY: a C structure of numbers and pointers, for which all zero is "nothing set".
         let mut wanted: slurmdb_assoc_rec_t = unsafe { std::mem::zeroed() };
-        wanted.uid = request.user_id;
-        wanted.acct = account.as_ref().map_or(std::ptr::null_mut(), |name| name.as_ptr().cast_mut());
-        wanted.partition = partition.as_ref().map_or(std::ptr::null_mut(), |name| name.as_ptr().cast_mut());
+        wanted.uid = user_id;
+        wanted.acct = named(account);
+        wanted.partition = named(partition);
         let mut found: *mut slurmdb_assoc_rec_t = std::ptr::null_mut();
         let (connection, enforce) = database();
         // SAFETY: the record's strings live to the end of this function and are only read; the locks are held.
@@ -108,6 +117,52 @@ impl Locks {
         }
         // SAFETY: null or a record of the cache, which stays as it is while the locks are held.
         unsafe { found.as_ref() }
+    }
+
+    /// The default QOSes of every association that the user has for the account, each once.
+    #[doc(alias = "assoc_mgr_assoc_list")]
+    fn possible_defaults(&self, request: &Request) -> Vec<Qos<'_>> {
+        let of_user = self.association(request);
+        // SAFETY: null or a C string of the record, under the locks.
+        let own = of_user.and_then(|record| unsafe { text::bytes(record.acct) });
+        let account = request.account.or(own);
+        let mut found: Vec<Qos> = Vec::new();
+        let mut add = |record: &slurmdb_assoc_rec_t| {
+            let qos = self.default_qos(record);
+            let new = |qos: &Qos| found.iter().all(|known| known.0.id != qos.0.id);
+            found.extend(qos.filter(new));
+        };
+        of_user.into_iter().for_each(&mut add);
+        self.each_association(|record| {
+            // SAFETY: null or a C string of the record, under the locks.
+            let name = unsafe { text::bytes(record.acct) }.unwrap_or_default();
+            if record.uid == request.user_id
+                && account.is_none_or(|account| account.eq_ignore_ascii_case(name))
+            {
+                add(record);
+            }
+        });
+        found
+    }
+
+    fn each_association(&self, mut look: impl FnMut(&slurmdb_assoc_rec_t)) {
+        // SAFETY: slurmctld's own variable, set at its start and kept under the assoc lock, which `self` is.
+        let list = unsafe { slurm_sys::assoc_mgr_assoc_list };
+        if list.is_null() {
+            return;
+        }
+        // SAFETY: a list; an iterator takes the list's own lock for each step (src/common/list.c).
+        let steps = unsafe { slurm_sys::slurm_list_iterator_create(list) };
+        loop {
+            // SAFETY: the iterator of above.
+            let record = unsafe { slurm_sys::slurm_list_next(steps) };
+            let record: *const slurmdb_assoc_rec_t = record.cast();
+            // SAFETY: null at the end, or an association of the list, which stays under the assoc lock.
+            let Some(record) = (unsafe { record.as_ref() }) else { break };
+            look(record);
+        }
+        // SAFETY: made above, not used afterwards.
+        unsafe { slurm_sys::slurm_list_iterator_destroy(steps) }
     }
 
     /// The names of all TRES, `gres/gpu:a40` among them, by position in the limit arrays.
@@ -148,12 +203,25 @@ impl<'c> Accounting for &'c Cache {
     type Qos = Qos<'c>;
 
     fn qos_named(&self, name: &[u8]) -> Option<Qos<'c>> {
-        self.locks().qos_named(&text::c_string(name))
+        let locks = self.locks();
+        text::with_c_string(name, |name| locks.qos_named(name))
     }
 
-    fn default_qos(&self, request: &Request) -> Option<Qos<'c>> {
+    fn default_qos(&self, request: &Request) -> DefaultQos<Qos<'c>> {
         let locks = self.locks();
-        locks.default_qos(locks.association(request)?)
+        if request.partition_is_the_reservations() {
+            let mut found = locks.possible_defaults(request);
+            return match (found.pop(), found.is_empty()) {
+                (None, _) => DefaultQos::None,
+                (Some(only), true) => DefaultQos::One(only),
+                (Some(last), false) => {
+                    found.push(last);
+                    DefaultQos::OneOf(found)
+                }
+            };
+        }
+        let association = locks.association(request);
+        association.and_then(|record| locks.default_qos(record)).map_or(DefaultQos::None, DefaultQos::One)
     }
 
     fn name(&self, qos: Qos<'c>) -> &[u8] {
@@ -162,41 +230,76 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn typed_limits<'s>(&'s self, qos: Qos<'c>, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        let record = qos.0;
         self.locks().tres_names().filter_map(move |(position, name)| {
             let kind = type_of(name, gres)?;
-            // SAFETY: position is one of the TRES table, whose length every limit array has (slurmdb_qos_rec_t).
-            let limit = |array: *const u64| unsafe { limit_at(array, position) };
-            let counts = [
-                record.grp_tres_ctld,
-                record.max_tres_pj_ctld,
-                record.max_tres_pu_ctld,
-                record.max_tres_pa_ctld,
-                record.max_tres_pn_ctld,
-            ];
-            let minutes = [
-                record.grp_tres_mins_ctld,
-                record.grp_tres_run_mins_ctld,
-                record.max_tres_mins_pj_ctld,
-                record.max_tres_run_mins_pa_ctld,
-                record.max_tres_run_mins_pu_ctld,
-            ];
-            let count = counts.into_iter().filter_map(|array| limit(array)).min();
-            let limited = count.is_some() || minutes.into_iter().any(|array| limit(array).is_some());
-            limited.then_some(TypedLimit { kind, count })
+            // SAFETY: the position is one of the TRES table, under the locks.
+            unsafe { limit(qos.0, position) }.map(|count| TypedLimit { kind, count })
+        })
+    }
+
+    fn limits_all(&self, qos: Qos<'c>, gres: &[u8]) -> bool {
+        let mut names = self.locks().tres_names();
+        names.find(|(_, name)| name.strip_prefix(b"gres/") == Some(gres)).is_some_and(|(position, _)| {
+            // SAFETY: the position is one of the TRES table, under the locks.
+            unsafe { limit(qos.0, position) }.is_some()
         })
     }
 
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         self.locks().tres_names().filter_map(move |(_, name)| type_of(name, gres))
     }
+
+    fn owner(&self, request: &Request) -> Option<Owner<'_>> {
+        let record = self.locks().association(request)?;
+        // SAFETY: null or a C string of the record, under the locks.
+        let user = unsafe { text::bytes(record.user) }.unwrap_or_default();
+        // SAFETY: the same.
+        let account = unsafe { text::bytes(record.acct) }.unwrap_or_default();
+        Some(Owner { user, account })
+    }
+
+    fn default_partition(&self) -> Option<&[u8]> {
+        default_partition()
+    }
+}
+
+/// The lowest of a QOS's limits on one TRES; `Some(None)` where only minutes are limited, `None` where nothing is.
+///
+/// # Safety
+/// `position` is one of the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's locks.
+unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<Option<u64>> {
+    // SAFETY: the caller's promise.
+    let at = |array: *const u64| unsafe { limit_at(array, position) };
+    let counts = [
+        record.grp_tres_ctld,
+        record.max_tres_pj_ctld,
+        record.max_tres_pu_ctld,
+        record.max_tres_pa_ctld,
+        record.max_tres_pn_ctld,
+    ];
+    let minutes = [
+        record.grp_tres_mins_ctld,
+        record.grp_tres_run_mins_ctld,
+        record.max_tres_mins_pj_ctld,
+        record.max_tres_run_mins_pa_ctld,
+        record.max_tres_run_mins_pu_ctld,
+    ];
+    let count = counts.into_iter().filter_map(|array| at(array)).min();
+    (count.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some(count)
 }
 
 /// The partition whose association counts: the first of the list, or the default one.
 fn first_partition<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
-    if let Some(list) = request.partition {
+    if request.partition_is_the_reservations() {
+        return None;
+    }
+    if let Some(list) = request.partition.filter(|list| !list.is_empty()) {
         return list.split(|byte| *byte == b',').find(|name| !name.is_empty());
     }
+    default_partition()
+}
+
+fn default_partition<'a>() -> Option<&'a [u8]> {
     // SAFETY: slurmctld's own variable, under its partition lock, which callers of job_submit hold.
     let default = unsafe { slurm_sys::default_part_name };
     // SAFETY: null or a C string, under the same lock.

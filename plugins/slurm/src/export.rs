@@ -1,6 +1,13 @@
 //! The symbols that Slurm looks up in a plugin. Written once here, so that the plugins have no unsafe code and every
 //! exported function has its guard and its fallback on one line.
 
+use std::ffi::{c_char, c_int};
+
+use slurm_sys::{job_desc_msg_t, job_record};
+
+use crate::guard;
+use crate::submission::{Answer, Existing, Submission};
+
 /// The three data symbols without which no plugin is loaded (src/common/plugin.c). The version is that of the headers.
 #[doc(hidden)]
 #[macro_export]
@@ -32,9 +39,13 @@ macro_rules! export_identity {
 ///
 /// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which it takes as fatal.
 /// `submit = f` takes `fn(&mut Submission, u32) -> Answer`: the description and the submitting user.
+/// `modify = f` takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> Answer`: what is changed, how to get a
+/// copy of the job as it is, and the user who changes it.
 #[macro_export]
 macro_rules! export_job_submit {
-    (name = $name:literal, type = $type:literal, init = $init:path, submit = $submit:path $(,)?) => {
+    (
+        name = $name:literal, type = $type:literal, init = $init:path, submit = $submit:path, modify = $modify:path $(,)?
+    ) => {
         $crate::export_identity!($name, $type);
 
         #[allow(missing_docs, reason = "Slurm looks the names up")]
@@ -70,30 +81,39 @@ macro_rules! export_job_submit {
             }
         }
 
-        $crate::export_job_modify!();
+        $crate::export_job_modify!($modify);
     };
 }
 
-/// For every update of a job, under slurmctld's write locks. Updates are not judged yet: accepted as they are.
-/// From 23.02 there is a fourth argument, a place for a message; 22.05 has none to write to.
+/// For every update of a job, under slurmctld's write locks, so one at a time; once for each record of an array or het job.
+/// From 23.02 there is a fourth argument, a place for a message; up to 22.05 there is none to write to, and what lies in
+/// its register is not looked at. A failure of ours is a refusal.
 #[cfg(slurm_23_02)]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_job_modify {
-    () => {
+    ($modify:path) => {
         #[allow(missing_docs, reason = "Slurm looks the name up")]
         mod modify {
-            use std::ffi::{c_char, c_int, c_void};
-            use $crate::private::job_desc_msg_t;
+            use super::*;
+            use std::ffi::{c_char, c_int};
+            use $crate::private::{job_desc_msg_t, job_record, run_modify};
 
+            /// # Safety
+            /// Called by slurmctld, with an update, the job's record and the place of a message.
             #[unsafe(no_mangle)]
-            pub extern "C" fn job_modify(
-                _: *mut job_desc_msg_t,
-                _: *mut c_void,
-                _: u32,
-                _: *mut *mut c_char,
+            pub unsafe extern "C" fn job_modify(
+                changes: *mut job_desc_msg_t,
+                record: *mut job_record,
+                submitter: u32,
+                message: *mut *mut c_char,
             ) -> c_int {
-                $crate::submission::Answer::Accept.code()
+                // SAFETY: slurmctld's arguments, for the time of this call.
+                unsafe {
+                    run_modify(changes, record, message, |update, existing| {
+                        $modify(update, existing, submitter)
+                    })
+                }
             }
         }
     };
@@ -104,18 +124,51 @@ macro_rules! export_job_modify {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_job_modify {
-    () => {
+    ($modify:path) => {
         #[allow(missing_docs, reason = "Slurm looks the name up")]
         mod modify {
-            use std::ffi::{c_int, c_void};
-            use $crate::private::job_desc_msg_t;
+            use super::*;
+            use std::ffi::c_int;
+            use $crate::private::{job_desc_msg_t, job_record, run_modify};
 
+            /// # Safety
+            /// Called by slurmctld, with an update and the job's record.
             #[unsafe(no_mangle)]
-            pub extern "C" fn job_modify(_: *mut job_desc_msg_t, _: *mut c_void, _: u32) -> c_int {
-                $crate::submission::Answer::Accept.code()
+            pub unsafe extern "C" fn job_modify(
+                changes: *mut job_desc_msg_t,
+                record: *mut job_record,
+                submitter: u32,
+            ) -> c_int {
+                let none = std::ptr::null_mut();
+                // SAFETY: slurmctld's arguments, for the time of this call.
+                unsafe {
+                    run_modify(changes, record, none, |update, existing| $modify(update, existing, submitter))
+                }
             }
         }
     };
+}
+
+/// The body of both forms of job_modify.
+///
+/// # Safety
+/// As slurmctld calls job_modify(); `message` may be null.
+#[doc(hidden)]
+pub unsafe fn run_modify(
+    changes: *mut job_desc_msg_t,
+    record: *mut job_record,
+    message: *mut *mut c_char,
+    modify: impl FnOnce(&mut Submission, &dyn Fn() -> Option<Existing>) -> Answer,
+) -> c_int {
+    guard::run("job_modify", Answer::Failure.code(), || {
+        // SAFETY: the caller's promise.
+        let Some(mut update) = (unsafe { Submission::new(changes, message) }) else {
+            return Answer::Failure.code();
+        };
+        // SAFETY: the caller's promise; the closure doesn't outlive this call.
+        let existing = || unsafe { Existing::copy_of(record) };
+        modify(&mut update, &existing).code()
+    })
 }
 
 /// Exports a SPANK plugin: each `hook = function, on panic = answer` becomes a symbol. A function takes the step and

@@ -2,7 +2,8 @@
 //! unsafe code; what C needs is here, each piece with its contract.
 //!
 //! - [`export_job_submit!`] and [`export_spank!`]: the symbols that Slurm looks up, each behind [`guard`].
-//! - [`submission`]: a job description, read into a plain [`gpushare::request::Request`] and written back.
+//! - [`submission`]: a job description, read into a plain [`gpushare::request::Request`] and written back; the job that
+//!   an update is for.
 //! - [`accounting`]: the daemon's cache of the accounting database, under its locks.
 //! - [`spank`]: the handle of a SPANK hook. [`verdict_page`]: memory that a step shares with its tasks.
 //! - [`log`]: one line to the daemon's log. [`text`]: C's strings.
@@ -23,5 +24,6 @@ pub mod verdict_page;
 /// For the export macros only.
 #[doc(hidden)]
 pub mod private {
-    pub use slurm_sys::{SLURM_VERSION_NUMBER, job_desc_msg_t, spank_t};
+    pub use crate::export::run_modify;
+    pub use slurm_sys::{SLURM_VERSION_NUMBER, job_desc_msg_t, job_record, spank_t};
 }

@@ -1,18 +1,20 @@
 //! A job description on its way through slurmctld: read once into a plain request, written back in few places.
 
 use std::ffi::{c_char, c_int};
+use std::ptr::NonNull;
 
-use gpushare::request::Request;
+use gpushare::request::{Batch, Field, Request};
 use slurm_sys::job_desc_msg_t;
 
 use crate::daemon::SPELLING;
 use crate::text;
 
-/// The submission that a job_submit hook was called for.
+/// A job description that a hook was called for: a submission, or the changes of an update.
 #[derive(Debug)]
 pub struct Submission<'a> {
     description: &'a mut job_desc_msg_t,
-    message: &'a mut *mut c_char,
+    /// Where a message goes; `None` for updates up to 22.05, which can carry none.
+    message: Option<&'a mut *mut c_char>,
 }
 
 /// What slurmctld answers to the client.
@@ -44,50 +46,37 @@ impl Answer {
 }
 
 impl<'a> Submission<'a> {
-    /// The submission behind the arguments of job_submit(); `None` if either pointer is null.
+    /// The description behind the arguments of job_submit() or job_modify(); `None` if there is none.
     ///
     /// # Safety
     /// Null, or as slurmctld passes them: a job description and the place of a message, for the time of the call, with
-    /// strings that are C strings in Slurm's memory (src/slurmctld/job_mgr.c, `validate_job_create_req`).
+    /// strings that are C strings in Slurm's memory (src/slurmctld/job_mgr.c, `validate_job_create_req`, `_update_job`).
     pub unsafe fn new(description: *mut job_desc_msg_t, message: *mut *mut c_char) -> Option<Self> {
         // SAFETY: null or valid and ours alone for the time of the call.
         let description = unsafe { description.as_mut() }?;
         // SAFETY: the same.
-        let message = unsafe { message.as_mut() }?;
+        let message = unsafe { message.as_mut() };
         Some(Submission { description, message })
     }
 
     /// What is asked for, borrowed from the description.
     #[must_use]
     pub fn request(&self) -> Request<'_> {
-        let job = &*self.description;
-        let ntasks_per_tres = Some(job.ntasks_per_tres).filter(|count| *count != slurm_sys::UNSET_U16);
-        let num_tasks = Some(job.num_tasks).filter(|count| *count != slurm_sys::UNSET_U32);
-        Request {
-            spelling: SPELLING,
-            user_id: job.user_id,
-            qos: self.field(job.qos),
-            account: self.field(job.account),
-            partition: self.field(job.partition),
-            tres_per_job: self.field(job.tres_per_job),
-            tres_per_node: self.field(job.tres_per_node),
-            tres_per_socket: self.field(job.tres_per_socket),
-            tres_per_task: self.field(job.tres_per_task),
-            ntasks_per_tres,
-            num_tasks,
-        }
-    }
-
-    #[allow(clippy::unused_self, reason = "ties the bytes to the borrow of the description")]
-    fn field(&self, string: *const c_char) -> Option<&[u8]> {
-        // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
-        unsafe { text::bytes(string) }
+        request_of(self.description)
     }
 
     /// The job's name, for the log and the tests.
     #[must_use]
     pub fn name(&self) -> Option<&[u8]> {
-        self.field(self.description.name)
+        // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
+        unsafe { text::bytes(self.description.name) }
+    }
+
+    /// The job of an update as its user named it, such as `12_3`; for the message.
+    #[must_use]
+    pub fn job_id(&self) -> Option<&[u8]> {
+        // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
+        unsafe { text::bytes(self.description.job_id_str) }
     }
 
     /// Writes the QOS into the job.
@@ -96,10 +85,39 @@ impl<'a> Submission<'a> {
         unsafe { text::replace(&mut self.description.qos, name) }
     }
 
+    /// Writes one of the four GRES requests into the job.
+    pub fn set_tres(&mut self, field: Field, value: &[u8]) {
+        let place = match field {
+            Field::Job => &mut self.description.tres_per_job,
+            Field::Node => &mut self.description.tres_per_node,
+            Field::Socket => &mut self.description.tres_per_socket,
+            Field::Task => &mut self.description.tres_per_task,
+        };
+        // SAFETY: a string field of the description: null or in Slurm's memory.
+        unsafe { text::replace(place, value) }
+    }
+
+    /// Writes the array's indices and throttle into the job.
+    pub fn set_array(&mut self, value: &[u8]) {
+        // SAFETY: a string field of the description: null or in Slurm's memory.
+        unsafe { text::replace(&mut self.description.array_inx, value) }
+    }
+
+    /// The job starts again after it was preempted or lost its node, as with `--requeue`.
+    pub fn set_requeue(&mut self) {
+        self.description.requeue = 1;
+    }
+
+    /// A job that starts again adds to its output, as with `--open-mode=append`.
+    pub fn set_append(&mut self) {
+        self.description.open_mode = u8::try_from(slurm_sys::OPEN_MODE_APPEND).unwrap_or(0);
+    }
+
     /// Says something to the user, after what an earlier plugin said.
     pub fn say(&mut self, message: &str) {
+        let Some(place) = self.message.as_deref_mut() else { return };
         // SAFETY: null or a C string of an earlier plugin.
-        let earlier = unsafe { text::bytes(*self.message) }.map(<[u8]>::to_vec);
+        let earlier = unsafe { text::bytes(*place) }.map(<[u8]>::to_vec);
         let all = match earlier {
             Some(mut text) => {
                 text.push(b'\n');
@@ -109,7 +127,7 @@ impl<'a> Submission<'a> {
             None => message.as_bytes().to_vec(),
         };
         // SAFETY: null or in Slurm's memory, since slurmctld frees it with xfree().
-        unsafe { text::replace(self.message, all) }
+        unsafe { text::replace(place, all) }
     }
 
     /// Sets a variable that prolog and epilog will see as `SPANK_NAME`, in place of any that the user sent.
@@ -118,7 +136,8 @@ impl<'a> Submission<'a> {
             return;
         }
         let kept = self.drop_job_control_variable(name);
-        let added = value.and_then(|value| text::in_slurm_memory(format!("{name}={value}")));
+        let added =
+            value.and_then(|value| text::joined_in_slurm_memory(&[name.as_bytes(), b"=", value.as_bytes()]));
         self.store_job_control(&kept, added.map(std::ptr::NonNull::as_ptr));
     }
 
@@ -170,5 +189,88 @@ impl<'a> Submission<'a> {
         unsafe { slurm_sys::slurm_xfree(field.cast()) };
         self.description.spank_job_env = array;
         self.description.spank_job_env_size = u32::try_from(count).unwrap_or(0);
+    }
+}
+
+/// Reads what the rules look at, and nothing else.
+fn request_of(job: &job_desc_msg_t) -> Request<'_> {
+    // SAFETY: string fields of a job description: null or C strings, unchanged while it is borrowed.
+    let field = |string: *const c_char| unsafe { text::bytes(string) };
+    let number = |number: u32| Some(number).filter(|number| *number != slurm_sys::UNSET_U32);
+    let small = |number: u16| Some(number).filter(|number| *number != slurm_sys::UNSET_U16);
+    let batch = Batch {
+        requeue: small(job.requeue).map(|requeue| requeue != 0),
+        open_mode: job.open_mode != 0,
+        array: field(job.array_inx),
+        time_limit: number(job.time_limit),
+    };
+    Request {
+        spelling: SPELLING,
+        user_id: job.user_id,
+        qos: field(job.qos),
+        account: field(job.account),
+        partition: field(job.partition),
+        reservation: field(job.reservation),
+        tres_per_job: field(job.tres_per_job),
+        tres_per_node: field(job.tres_per_node),
+        tres_per_socket: field(job.tres_per_socket),
+        tres_per_task: field(job.tres_per_task),
+        ntasks_per_tres: small(job.ntasks_per_tres),
+        num_tasks: number(job.num_tasks),
+        exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
+        batch: (!job.script.is_null()).then_some(batch),
+    }
+}
+
+/// A copy of a job that slurmctld has, as the public description that an update of it is.
+#[derive(Debug)]
+pub struct Existing(NonNull<job_desc_msg_t>);
+
+impl Existing {
+    /// The job behind the second argument of job_modify(); `None` if there is none or no memory.
+    ///
+    /// slurmctld reads the job's script and environment from its state directory for this, and logs an error for an
+    /// interactive job, which has none: so only for updates that need it. The tasks per GPU and a list of QOSes are not
+    /// in the copy.
+    ///
+    /// # Safety
+    /// Null, or the job record that slurmctld called job_modify() with, under its job write lock.
+    #[doc(alias = "copy_job_record_to_job_desc")]
+    #[must_use]
+    pub unsafe fn copy_of(record: *mut slurm_sys::job_record) -> Option<Existing> {
+        if record.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's promise; a pending job has the details that the copy reads (src/slurmctld/job_mgr.c).
+        NonNull::new(unsafe { slurm_sys::copy_job_record_to_job_desc(record) }).map(Existing)
+    }
+
+    /// The job as it is.
+    #[must_use]
+    pub fn request(&self) -> Request<'_> {
+        // SAFETY: made by `copy_of`, ours alone until it is dropped.
+        request_of(unsafe { self.0.as_ref() })
+    }
+}
+
+impl Drop for Existing {
+    /// All strings of the environment are one block, which begins at the first: slurm_free_job_desc_msg() would free each.
+    /// So slurmctld itself takes it apart in this order (src/slurmctld/fed_mgr.c).
+    #[doc(alias = "slurm_free_job_desc_msg")]
+    fn drop(&mut self) {
+        // SAFETY: made by `copy_of`, ours alone.
+        let job = unsafe { self.0.as_mut() };
+        if !job.environment.is_null() {
+            // SAFETY: an array with at least its closing null.
+            let first = unsafe { &mut *job.environment };
+            // SAFETY: null, or the block in Slurm's memory.
+            unsafe { text::free(first) };
+            let array: *mut *mut *mut c_char = &raw mut job.environment;
+            // SAFETY: the array in Slurm's memory.
+            unsafe { slurm_sys::slurm_xfree(array.cast()) };
+        }
+        job.env_size = 0;
+        // SAFETY: in Slurm's memory, not used afterwards.
+        unsafe { slurm_sys::slurm_free_job_desc_msg(self.0.as_ptr()) }
     }
 }

@@ -23,13 +23,44 @@ pub fn c_string(text: impl AsRef<[u8]>) -> CString {
     CString::new(kept).unwrap_or_default()
 }
 
+/// Gives `use_it` the text as a C string, which is on the stack where it fits: names of QOSes and accounts do.
+pub fn with_c_string<T>(text: &[u8], use_it: impl FnOnce(&CStr) -> T) -> T {
+    let mut buffer = [0_u8; ON_STACK];
+    let room = buffer.get_mut(..text.len()).filter(|room| room.len() < ON_STACK);
+    if let Some(room) = room {
+        room.copy_from_slice(text);
+        if let Ok(string) = CStr::from_bytes_until_nul(&buffer) {
+            return use_it(string);
+        }
+    }
+    use_it(&c_string(text))
+}
+
+const ON_STACK: usize = 256;
+
 /// A copy in Slurm's own memory: Slurm frees it with its own xfree(). `None` only when there is no memory.
 #[must_use]
 #[doc(alias = "slurm_xstrdup")]
 pub fn in_slurm_memory(text: impl AsRef<[u8]>) -> Option<NonNull<c_char>> {
-    let text = c_string(text);
-    // SAFETY: xstrdup() reads a C string up to its NUL and returns a copy (src/common/xstring.c).
-    NonNull::new(unsafe { slurm_sys::slurm_xstrdup(text.as_ptr()) })
+    with_c_string(text.as_ref(), |text| {
+        // SAFETY: xstrdup() reads a C string up to its NUL and returns a copy (src/common/xstring.c).
+        NonNull::new(unsafe { slurm_sys::slurm_xstrdup(text.as_ptr()) })
+    })
+}
+
+/// The parts as one string in Slurm's own memory, without a stop in ours where they are short.
+#[must_use]
+pub fn joined_in_slurm_memory(parts: &[&[u8]]) -> Option<NonNull<c_char>> {
+    let mut buffer = [0_u8; ON_STACK];
+    let mut length = 0;
+    for part in parts {
+        let Some(room) = buffer.get_mut(length..length + part.len()) else {
+            return in_slurm_memory(parts.concat());
+        };
+        room.copy_from_slice(part);
+        length += part.len();
+    }
+    in_slurm_memory(buffer.get(..length).unwrap_or_default())
 }
 
 /// Frees what Slurm's allocator made and sets the pointer to null; null is left as it is.
@@ -53,5 +84,19 @@ pub unsafe fn replace(field: &mut *mut c_char, text: impl AsRef<[u8]>) {
         // SAFETY: the caller's promise for this field.
         unsafe { free(field) };
         *field = copy.as_ptr();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_long_texts_reach_c_whole() {
+        for length in [0, 1, ON_STACK - 1, ON_STACK, ON_STACK + 1, 5000] {
+            let text = vec![b'x'; length];
+            with_c_string(&text, |string| assert_eq!(string.to_bytes(), text));
+        }
+        with_c_string(b"a\0b", |string| assert_eq!(string.to_bytes(), b"a", "C sees no more"));
     }
 }

@@ -12,6 +12,7 @@ packages=(
     slurmctld slurmd slurmdbd slurm-client munge
     libslurm-dev               # the headers that plugins are compiled with
     slurm-wlm-basic-plugins    # every plugin, job_submit_lua.so too (it depends on liblua5.1-0)
+    slurmrestd                 # another way to submit
     mount                      # for tests of a full or read-only /run
     mariadb-server-core        # the server alone: mariadb-server would add 370 MB
     systemd-standalone-sysusers # satisfies Slurm's packages without systemd

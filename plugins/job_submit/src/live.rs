@@ -1,0 +1,150 @@
+//! gpushare.conf as it is now: looked at again once a second at most, swapped whole, and the last good one kept.
+//!
+//! A submission pays one stat(2) a second at the most and never waits for another: the one whose turn it is looks, the
+//! others go on with what there is. An edit counts when it has been left alone for a second, so that a file that is
+//! still being written is not taken for a policy; a broken one, or one that went away, is an error in the log, once.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, TryLockError};
+use std::time::{Duration, Instant, SystemTime};
+
+use gpushare::config::{self, Config, LoadError};
+use gpushare::policy::Policy;
+use gpushare_slurm::log;
+
+/// Between two looks at the file, and how long an edit must have been left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The policy in force and the file that it came from.
+pub struct Live {
+    /// `None` until the first [`start`](Live::start), and then submissions are refused.
+    policy: RwLock<Option<Arc<Policy>>>,
+    /// When the file is to be looked at again, in milliseconds of [`now`].
+    due: AtomicU64,
+    file: Mutex<Option<File>>,
+}
+
+struct File {
+    slurm_conf: PathBuf,
+    /// What was last read, or found broken.
+    judged: Option<Stamp>,
+    /// A change that is not judged yet, because it is too young.
+    young: Option<Stamp>,
+}
+
+/// What tells one state of the file from another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Stamp {
+    path: PathBuf,
+    /// Device, inode, size, seconds and nanoseconds of the last change; `None` where there is no file.
+    file: Option<(u64, u64, u64, i64, i64)>,
+}
+
+impl Live {
+    pub const fn new() -> Live {
+        Live { policy: RwLock::new(None), due: AtomicU64::new(0), file: Mutex::new(None) }
+    }
+
+    /// Reads the file that belongs to a slurm.conf. Without one the defaults hold; a broken one is an error here, since
+    /// there is no last good one, and nobody could tell which jobs slip through.
+    pub fn start(&self, slurm_conf: &Path) -> Result<(), LoadError> {
+        let stamp = Stamp::of(slurm_conf);
+        let found = Config::load(&stamp.path)?;
+        let state = if found.is_some() { "read" } else { "not there, the defaults hold" };
+        log::info(format!("job_submit/gpushare: {} {state}", stamp.path.display()));
+        self.adopt(found.unwrap_or_default().policy);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        *file = Some(File { slurm_conf: slurm_conf.to_owned(), judged: Some(stamp), young: None });
+        self.due.store(now().saturating_add(millis(PAUSE)), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        let now = now();
+        let due = self.due.load(Ordering::Relaxed);
+        let next = now.saturating_add(millis(PAUSE));
+        if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.look();
+        }
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn adopt(&self, policy: Policy) {
+        log::debug(format!("job_submit/gpushare: {policy:?}"));
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
+    }
+
+    fn look(&self) {
+        let mut file = match self.file.try_lock() {
+            Ok(file) => file,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let Some(file) = file.as_mut() else { return };
+        let stamp = Stamp::of(&file.slurm_conf);
+        if file.judged.as_ref() == Some(&stamp) {
+            file.young = None;
+            return;
+        }
+        if !stamp.is_old() && file.young.as_ref() != Some(&stamp) {
+            file.young = Some(stamp);
+            return;
+        }
+        let found = Config::load(&stamp.path);
+        if Stamp::of(&file.slurm_conf) != stamp {
+            return; // changed while it was read
+        }
+        let path = stamp.path.display();
+        match found {
+            Ok(Some(config)) => {
+                self.adopt(config.policy);
+                log::info(format!("job_submit/gpushare: {path} read again"));
+            }
+            Ok(None) => {
+                log::error(format!("job_submit/gpushare: {path} is gone; its last rules stay in force"))
+            }
+            Err(error) => {
+                log::error(format!("job_submit/gpushare: {error}; the last good rules stay in force"))
+            }
+        }
+        file.judged = Some(stamp);
+        file.young = None;
+    }
+}
+
+impl Stamp {
+    fn of(slurm_conf: &Path) -> Stamp {
+        let path = config::find(slurm_conf, Path::new(config::FALLBACK));
+        let file = match path.metadata() {
+            Ok(data) => Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec())),
+            // What can't be looked at is something else than a file that isn't there.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Some((0, 0, 0, 0, 0)),
+            Err(_) => None,
+        };
+        Stamp { path, file }
+    }
+
+    /// Left alone for long enough, by the machine's own clock: ctime can't be set by hand.
+    fn is_old(&self) -> bool {
+        let Some((_, _, _, seconds, nanoseconds)) = self.file else { return false };
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else {
+            return false;
+        };
+        let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds));
+        changed.is_some_and(|changed| changed.elapsed().is_ok_and(|age| age >= PAUSE))
+    }
+}
+
+/// Milliseconds since the first call.
+fn now() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    millis(START.elapsed())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,50 @@
+//! A small accounting database: one governed QOS, with a limit on every type of GPU that the cluster has, and no others.
+
+use gpushare::policy::{Accounting, DefaultQos, Owner, TypedLimit};
+use gpushare::request::Request;
+
+/// Types of GPUs: some real ones, and names that a reader of counts may stumble over.
+pub const TYPES: [&[u8]; 9] =
+    [b"a40", b"h100", b"1g.5gb", b"3090", b"k", b"2k", b"0x2", b"1e2", b"20000000p"];
+
+/// The QOS.
+pub const GOVERNED: &[u8] = b"governed";
+
+/// The database; the QOS is the default of every user too.
+pub struct Database;
+
+impl Accounting for Database {
+    type Qos = ();
+
+    fn qos_named(&self, name: &[u8]) -> Option<()> {
+        name.eq_ignore_ascii_case(GOVERNED).then_some(())
+    }
+
+    fn default_qos(&self, _request: &Request) -> DefaultQos<()> {
+        DefaultQos::One(())
+    }
+
+    fn name(&self, (): ()) -> &[u8] {
+        GOVERNED
+    }
+
+    fn typed_limits<'s>(&'s self, (): (), gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
+        self.types(gres).map(|kind| TypedLimit { kind, count: Some(8) })
+    }
+
+    fn limits_all(&self, (): (), _gres: &[u8]) -> bool {
+        false
+    }
+
+    fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+        TYPES.into_iter().filter(move |_| gres == b"gpu")
+    }
+
+    fn owner(&self, _request: &Request) -> Option<Owner<'_>> {
+        None
+    }
+
+    fn default_partition(&self) -> Option<&[u8]> {
+        None
+    }
+}

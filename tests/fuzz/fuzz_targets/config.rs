@@ -1,0 +1,18 @@
+//! Any text as gpushare.conf: no panic, a message that fits into one line of a log and names a line that is there, and
+//! no meaning in comments and blank lines.
+#![no_main]
+
+use gpushare::config::Config;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let read = Config::parse(text);
+    if let Err(error) = &read {
+        let lines = text.lines().count();
+        assert!(error.line.is_none_or(|line| (1..=lines).contains(&line)), "{error}: of {lines} lines");
+        let message = error.to_string();
+        assert!(!message.is_empty() && !message.contains(char::is_control), "{message:?}");
+    }
+    let padded: String = text.lines().map(|line| format!("  {line} # = Placement=off\n")).collect();
+    assert_eq!(Config::parse(&padded), read, "comments and blanks");
+});

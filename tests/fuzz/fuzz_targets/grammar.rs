@@ -1,0 +1,28 @@
+//! Any bytes as a `tres_per_*` string: no panic, and what was recognised reads the same when it is printed.
+//!
+//! Input: a byte for the spelling, then the string.
+#![no_main]
+
+use gpushare::grammar::{Gres, Spelling, Token, plain, tokens};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((first, text)) = data.split_first() else { return };
+    let spelling = if first % 2 == 0 { Spelling::Colon } else { Spelling::Slash };
+    for token in tokens(text, spelling) {
+        match token {
+            Token::Gres(gres) => check_print(gres, spelling),
+            Token::Other => {}
+            Token::Unrecognised(part) => {
+                assert!(!part.is_empty() && !part.contains(&b','), "a part of the string");
+            }
+        }
+    }
+});
+
+fn check_print(gres: Gres, spelling: Spelling) {
+    let printed = [spelling.prefix(), &plain(gres)].concat();
+    let shown = printed.escape_ascii();
+    assert!(tokens(&printed, spelling).eq([Token::Gres(gres)]), "{shown} is read otherwise");
+    assert!(!gres.name.is_empty() && gres.kind.is_none_or(|kind| !kind.is_empty()), "{shown}: an empty part");
+}
