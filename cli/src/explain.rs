@@ -39,8 +39,9 @@ const LONGEST_SCRIPT: u64 = 64 << 20;
 /// The command line of `gpushare explain`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own), \
-                        1 gpushare would refuse it, 2 it could not be judged. SBATCH_… variables count as for sbatch."
+    after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
+                        1 gpushare would refuse it, 2 it could not be judged.\n\
+                        SBATCH_... variables count as they do for sbatch."
 )]
 pub struct Arguments {
     /// The user whose job it would be [default: you]
@@ -49,8 +50,8 @@ pub struct Arguments {
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
-    /// A message's number such as GS101, a batch script, or after -- options of sbatch and a script; nothing: all messages
-    #[arg(value_name = "NUMBER | SCRIPT | -- OPTIONS", trailing_var_arg = true)]
+    /// A message's number, a batch script, or -- and sbatch's options [default: all messages]
+    #[arg(value_name = "GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true)]
     words: Vec<OsString>,
 }
 

@@ -23,11 +23,13 @@ UNKNOWN = "not judged"
 class Case:
     verdict: str
     words: str = ""
-    # #SBATCH lines; what is to follow the script's name stands behind " -- " in words
+    # #SBATCH lines and commands; behind " -- " in words stand the script's own arguments, which are no options
     script: str = None
     env: dict = field(default_factory=dict)
     # The verdict before 23.11, where it differs.
     old: str = None
+    # explain sees that Slurm won't have it
+    slurms: bool = False
 
     def expected(self, cluster):
         return self.verdict if self.old is None or cluster.newer_than("23.11") else self.old
@@ -61,13 +63,13 @@ RULES = {
     "comma-form": Case("GS107", "--qos=qos_lafferty,--gres=gpu:2"),
     "too-long": Case("GS108", f"{QOS} --gres={','.join(['gpu:a40:1'] * 200)}"),
     "other-qos": Case(ACCEPTED, "--qos=normal --gpus=2"),
-    "no-such-qos": Case(SLURM, "--qos=nobodys --gpus=2"),
+    "no-such-qos": Case(SLURM, "--qos=nobodys --gpus=2", slurms=True),
     "default-qos": Case(ACCEPTED, "--gres=gpu:2"),
     "default-qos-of-an-account": Case("GS101", "-A group --gres=gpu:2"),
     "default-qos-is-the-only-one": Case("GS101", "--account=LONE --gres=gpu:2"),
     "default-qos-without-partition": Case(ACCEPTED, "-A parted --gres=gpu:2"),
     "default-qos-of-a-partition": Case("GS101", "-A parted -p q --gres=gpu:2"),
-    "no-association": Case(SLURM, "-A nobodys --gres=gpu:2"),
+    "no-association": Case(SLURM, "-A nobodys --gres=gpu:2", slurms=True),
     "a-number-is-a-type": Case("GS101", "--qos=qos_numbers --gres=gpu:1"),
     "abbreviated": Case("GS101", f"{QOS} --gpus-per-n=2"),
     "the-last-wins": Case(ACCEPTED, f"{QOS} --gres=gpu:2 --gres=gpu:a40:2"),
@@ -76,7 +78,8 @@ RULES = {
     "script": Case("GS101", script=f"#SBATCH {QOS}  # whose\n#SBATCH --gres=gpu:2"),
     "script-typed": Case(ACCEPTED, script=f"# a comment\n\n#SBATCH {QOS} \"--gres=gpu:a40:2\"\n#SBATCH --comment='a b'"),
     "script-after-a-command": Case(ACCEPTED, script=f"#SBATCH --gres=gpu:2\ncd /\n#SBATCH {QOS}"),
-    "line-over-script": Case("GS101", f"{QOS} -- --gres=gpu:a40:2", script="#SBATCH --gres=gpu:2"),
+    "line-over-script": Case(ACCEPTED, "--gres=gpu:a40:2", script=f"#SBATCH {QOS} --gres=gpu:2"),
+    "arguments-are-no-options": Case("GS101", f"{QOS} -- --gres=gpu:a40:2", script="#SBATCH --gres=gpu:2"),
     "environment-over-script": Case("GS101", script=f"#SBATCH {QOS} --gres=gpu:a40:2", env={"SBATCH_GRES": "gpu:2"}),
     "exclusive": Case(ACCEPTED, f"{QOS} --exclusive"),
     "unknown-option": Case(UNKNOWN, f"{QOS} --no-such-option=2 --gres=gpu:2"),
@@ -127,7 +130,7 @@ def said_by_sbatch(result):
 
 
 def said_by_explain(result):
-    return [line for line in result.stdout.splitlines() if not line.startswith("accepted: ")]
+    return [line for line in result.stdout.splitlines() if not line.startswith(("accepted: ", "left to Slurm: "))]
 
 
 def compare(cluster, case):
@@ -143,7 +146,8 @@ def compare(cluster, case):
         return
     assert said_by_explain(explain) == said_by_sbatch(sbatch), both
     if expected in (ACCEPTED, SLURM):
-        assert explain.returncode == 0 and explain.stdout.startswith("accepted: "), both
+        start = "left to Slurm: " if case.slurms else "accepted: "
+        assert explain.returncode == 0 and explain.stdout.startswith(start), both
         assert (sbatch.returncode == 0) == (expected == ACCEPTED), both
         assert "GS" not in "".join(said_by_sbatch(sbatch)) or expected == ACCEPTED, both
     else:
@@ -185,7 +189,7 @@ def test_every_option_of_sbatch_is_known(explained):
 
 def test_another_users_job_is_judged_for_that_user(explained):
     result = explained.run(["gpushare", "explain", "--user", "bob", "--", "-A", "group", "--gres=gpu:2"], "alice")
-    assert result.returncode == 0 and "'bob' has no default QOS" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 0 and "user 'bob' has no default QOS in account 'group'" in result.stdout, result.stdout + result.stderr
     assert explained.run(["gpushare", "explain", "--user", "nobodys", "--", "-n1"]).returncode == 2
 
 

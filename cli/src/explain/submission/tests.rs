@@ -104,6 +104,8 @@ fn the_rest_of_a_request_is_read() {
     assert_eq!((request.exclusive, request.user_id), (true, 2001));
     let expected = Batch { requeue: Some(true), open_mode: true, array: Some(b"0-9"), time_limit: Some(120) };
     assert_eq!(request.batch, Some(expected));
+    let request = submission("--exclusive --oversubscribe", NEW).unwrap();
+    assert!(!request.request(NEW.spelling(), 2001).exclusive);
     let request = submission("--no-requeue --exclusive=user", NEW).unwrap();
     let request = request.request(NEW.spelling(), 2001);
     assert_eq!((request.exclusive, request.batch.unwrap().requeue), (false, Some(false)));
