@@ -1,43 +1,185 @@
-//! `gpushare explain`: the longer text behind the number of a message.
+//! `gpushare explain`: what a message means, and what would become of an sbatch command or script.
+//!
+//! Read → judge → print. The command is read as sbatch reads it, the accounting data by way of sacctmgr, and judged by the
+//! code that slurmctld's plugin uses; nothing is submitted. What Slurm itself would refuse is not looked for.
 
-use gpushare::message::pages::{PAGES, Page, page};
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
-pub fn run(number: Option<&str>) -> Result<String, String> {
-    match number {
-        None => Ok(PAGES.iter().map(paragraph).collect::<Vec<_>>().join("\n")),
-        Some(number) => page(number).map(paragraph).ok_or_else(|| {
-            let numbers = PAGES.map(|page| page.number).join(", ");
-            format!("there is no message '{}'; the messages are {numbers}", number.escape_debug())
-        }),
+use clap::Args;
+use gpushare::config::{self, Config};
+use gpushare::message;
+use gpushare::policy::{self, Policy, Verdict};
+
+mod accounting;
+mod messages;
+mod options;
+mod program;
+mod release;
+mod script;
+mod submission;
+mod table;
+mod time;
+mod wording;
+
+use accounting::Database;
+use options::Source;
+use program::ask;
+use release::Release;
+use submission::Submission;
+
+/// Said of jobs that are several requests in one.
+const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each by itself";
+
+/// No script that sbatch would be given is longer.
+const LONGEST_SCRIPT: u64 = 64 << 20;
+
+/// The command line of `gpushare explain`.
+#[derive(Args)]
+#[command(
+    after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
+                        1 gpushare would refuse it, 2 it could not be judged.\n\
+                        SBATCH_... variables count as they do for sbatch."
+)]
+pub struct Arguments {
+    /// The user whose job it would be [default: you]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
+    #[arg(long, value_name = "PATH")]
+    conf: Option<PathBuf>,
+    /// A message's number, a batch script, or -- and sbatch's options [default: all messages]
+    #[arg(value_name = "GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true)]
+    words: Vec<OsString>,
+}
+
+/// What is said, and whether a request is refused.
+pub struct Answer {
+    /// For standard output.
+    pub text: String,
+    /// The request would be refused.
+    pub refused: bool,
+}
+
+/// An error is one line: why nothing could be said.
+pub fn run(arguments: Arguments) -> Result<Answer, String> {
+    let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
+    match words.as_slice() {
+        [] => messages::text(None).map(accepted),
+        [number] if messages::is_number(number) => {
+            messages::text(std::str::from_utf8(number).ok()).map(accepted)
+        }
+        words => judge(words, arguments.user.as_deref(), arguments.conf.as_deref()),
     }
 }
 
-fn paragraph(page: &Page) -> String {
-    let mut text = format!("{}: {}\n", page.number, page.title);
-    let mut line = String::new();
-    for word in page.text.split_whitespace() {
-        if line.len() + word.len() > 76 {
-            text.push_str(&line);
-            text.push('\n');
-            line.clear();
-        }
-        line.push_str(if line.is_empty() { "  " } else { " " });
-        line.push_str(word);
-    }
-    text + &line + "\n"
+fn accepted(text: String) -> Answer {
+    Answer { text, refused: false }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_message_is_explained_and_others_are_refused() {
-        for page in PAGES {
-            let text = run(Some(page.number)).unwrap();
-            assert!(text.starts_with(page.number) && text.lines().all(|line| line.len() <= 80), "{text}");
-        }
-        assert!(run(Some("GS999")).unwrap_err().contains("GS101"));
-        assert!(PAGES.iter().all(|page| run(None).unwrap().contains(page.number)));
+fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, String> {
+    let release = Release::parse(&ask("sbatch", &["--version"])?)?;
+    let job = read_job(words, release)?;
+    let policy = read_policy(conf)?;
+    let cluster = cluster()?;
+    if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {
+        return Err(format!("--clusters names another cluster than this one, '{cluster}'"));
     }
+    let (user, user_id) = identity(user)?;
+    let database = Database::read(&user, &cluster)?;
+    let request = job.request(release.spelling(), user_id);
+    Ok(match policy::judge(&request, &policy, &&database) {
+        Verdict::Accept(acceptance) => accepted(wording::accepted(&request, &policy, &database, &acceptance)),
+        Verdict::Refuse(refusal) => Answer { text: message::refusal(&refusal) + "\n", refused: true },
+    })
+}
+
+/// `#SBATCH` lines, then the environment, then the command line.
+fn read_job(words: &[Vec<u8>], release: Release) -> Result<Submission, String> {
+    let (line, rest) = options::split(words, release, Source::Line)?;
+    if words.iter().any(|word| word == b":") {
+        return Err(HETEROGENEOUS.to_owned());
+    }
+    let wrapped = line.iter().any(|given| given.name == "wrap");
+    let text = match rest.first() {
+        Some(_) if wrapped => return Err("sbatch takes either --wrap or a script".to_owned()),
+        Some(name) => Some((name.escape_ascii().to_string(), read_script(name)?)),
+        None => None,
+    };
+    let mut options = Vec::new();
+    if let Some((name, text)) = &text {
+        let words = script::words(text, release).map_err(|reason| format!("{name}: {reason}"))?;
+        let (given, rest) =
+            options::split(&words, release, Source::Script).map_err(|reason| format!("{name}: {reason}"))?;
+        if let Some(word) = rest.first() {
+            return Err(format!("{name}: '{}' on an #SBATCH line is no option", word.escape_ascii()));
+        }
+        options.extend(given);
+    }
+    let variable = |name: &str| std::env::var_os(name).map(OsString::into_vec);
+    options.extend(options::from_environment(release, variable));
+    options.extend(line);
+    let job = Submission::new(&options, release)?;
+    match text.and_then(|(name, text)| Some((name, script::speaks_another_language(&text)?))) {
+        Some((name, word)) if !job.ignore_pbs => Err(format!(
+            "{name}: sbatch reads its {word} lines too, which can't be judged; write #SBATCH or add --ignore-pbs"
+        )),
+        _ => Ok(job),
+    }
+}
+
+/// Beside the caller, or in PATH, as sbatch looks for it.
+fn read_script(name: &[u8]) -> Result<Vec<u8>, String> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(name));
+    let anywhere = || {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let bare = !name.contains(&b'/');
+        std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| bare && path.is_file())
+    };
+    let path = if path.exists() { path.to_owned() } else { anywhere().unwrap_or_else(|| path.to_owned()) };
+    let unreadable = |error| format!("{}: {error}", path.display());
+    let mut text = Vec::new();
+    let file = std::fs::File::open(&path).map_err(unreadable)?;
+    file.take(LONGEST_SCRIPT + 1).read_to_end(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > LONGEST_SCRIPT {
+        return Err(format!("{}: longer than {LONGEST_SCRIPT} bytes", path.display()));
+    }
+    Ok(text)
+}
+
+/// As the plugin finds it; without a file the defaults hold.
+fn read_policy(conf: Option<&Path>) -> Result<Policy, String> {
+    if let Some(path) = conf {
+        let found = Config::load(path).map_err(|error| error.to_string())?;
+        return found
+            .map(|config| config.policy)
+            .ok_or_else(|| format!("{}: there is no such file", path.display()));
+    }
+    let slurm_conf = std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
+    let path = config::find(Path::new(&slurm_conf), Path::new(config::FALLBACK));
+    Config::load(&path).map(|found| found.unwrap_or_default().policy).map_err(|error| error.to_string())
+}
+
+/// The name of the cluster whose slurmctld would get the job.
+fn cluster() -> Result<String, String> {
+    let text = ask("scontrol", &["show", "config"])?;
+    let text = String::from_utf8_lossy(&text);
+    let value = |line: &str| {
+        line.strip_prefix("ClusterName")?.trim_start().strip_prefix('=').map(str::trim).map(str::to_owned)
+    };
+    text.lines().find_map(value).ok_or_else(|| "'scontrol show config' names no ClusterName".to_owned())
+}
+
+/// Name and number.
+fn identity(user: Option<&str>) -> Result<(String, u32), String> {
+    let id = |option: &str| match user {
+        Some(name) => ask("id", &[option, "--", name]),
+        None => ask("id", &[option]),
+    };
+    let word = |text: Vec<u8>| String::from_utf8_lossy(&text).trim().to_owned();
+    let number = word(id("-u")?);
+    let user_id = number.parse().map_err(|_| format!("'id -u' says '{}'", number.escape_debug()))?;
+    Ok((word(id("-un")?), user_id))
 }

@@ -18,28 +18,31 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Explain a message by its number, such as GS101
-    Explain {
-        /// The number; without one, all are listed
-        number: Option<String>,
-    },
+    /// Explain a message by its number, or judge an sbatch command line or script without submitting it
+    Explain(explain::Arguments),
     /// Show this node's shares: job, user, units, GPU
     Status,
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Explain { number } => explain::run(number.as_deref()),
-        Command::Status => status::run(),
-    };
-    match result.and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "gpushare: {reason}");
-            ExitCode::FAILURE
+    match Arguments::parse().command {
+        Command::Explain(arguments) => {
+            // 1 is a verdict here.
+            let said =
+                explain::run(arguments).and_then(|answer| print(&answer.text).map(|()| answer.refused));
+            finish(said.map(|refused| ExitCode::from(u8::from(refused))), 2)
         }
+        Command::Status => finish(status::run().and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1),
     }
+}
+
+/// The exit status; an error is said first.
+fn finish(result: Result<ExitCode, String>, failure: u8) -> ExitCode {
+    result.unwrap_or_else(|reason| {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "gpushare: {reason}");
+        ExitCode::from(failure)
+    })
 }
 
 /// A reader that has seen enough, such as head(1), is no error.

@@ -1,8 +1,8 @@
 //! The rule of types: what may not be asked for under a governed QOS or partition.
 
 use super::{
-    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Refusal, Rule, SHARES, TypedLimit,
-    shortened,
+    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Refusal, Rule, SHARES,
+    TypedLimit, shortened,
 };
 use crate::grammar::{self, Gres, Token};
 use crate::pattern::Case;
@@ -16,13 +16,20 @@ pub(super) enum Under<'n, Qos> {
     Partition(&'n [u8]),
 }
 
+impl Policy {
+    /// Whether GPUs must be typed under a QOS.
+    pub fn governs<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> bool {
+        let typed = |gres| accounting.typed_limits(qos, gres).next().is_some();
+        match &self.governed {
+            Governed::Auto => typed(GPU) || SHARES.into_iter().any(typed),
+            Governed::Names(patterns) => patterns.match_name(accounting.name(qos), Case::Ignored),
+        }
+    }
+}
+
 impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn governs(&self, qos: A::Qos) -> bool {
-        let typed = |gres| self.accounting.typed_limits(qos, gres).next().is_some();
-        match &self.policy.governed {
-            Governed::Auto => typed(GPU) || SHARES.into_iter().any(typed),
-            Governed::Names(patterns) => patterns.match_name(self.accounting.name(qos), Case::Ignored),
-        }
+        self.policy.governs(self.accounting, qos)
     }
 
     /// The first partition that the job may land in and that is governed.

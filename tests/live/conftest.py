@@ -26,6 +26,10 @@ def clusters(kind, **options):
 plain = clusters("plain")
 # The contributors' QOSes, with a second type of GPU on a second node.
 contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES / "two-types"])
+# What `gpushare explain` is compared on: the contributors' cluster with more accounts, and one with a site's settings.
+EXPLAINED = [EXAMPLES / "contributors", CASES / "two-types", CASES / "explain"]
+explained = clusters("explain", conf=EXPLAINED)
+explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-site"])
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 # SURF's node: 4 GPUs, 1280 mps units.

@@ -1,0 +1,267 @@
+//! The accounting data as sacctmgr prints it, for the policy's questions: what slurmctld has in memory, the plugin's
+//! `plugins/slurm/src/accounting.rs` answers from there.
+//!
+//! Default QOSes are printed with what they inherit, so accounts need not be looked at. Which partition a reservation has
+//! is not asked.
+
+use gpushare::policy::{Accounting, DefaultQos, Owner, TypedLimit};
+use gpushare::request::Request;
+
+use super::program::ask;
+
+/// Fields of a QOS: its name, limits on numbers, limits on minutes. `MaxTRES` is the one per job; 22.05 knows it by no
+/// other short name.
+const LIMITS: &str = "name,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,\
+                      GrpTRESMins,GrpTRESRunMins,MaxTRESMins,MaxTRESRunMinsPA,MaxTRESRunMinsPU";
+/// How many of them are limits on numbers.
+const COUNTS: usize = 5;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Database {
+    user: Vec<u8>,
+    /// `gres/gpu:a40`, in Slurm's order.
+    tres: Vec<Vec<u8>>,
+    qoses: Vec<Qos>,
+    associations: Vec<Association>,
+    default_account: Vec<u8>,
+    root_default: Vec<u8>,
+    default_partition: Vec<u8>,
+}
+
+/// A QOS and its limits.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Qos {
+    name: Vec<u8>,
+    counts: Vec<(Vec<u8>, u64)>,
+    minutes: Vec<(Vec<u8>, u64)>,
+}
+
+/// A user's association.
+#[derive(Debug, PartialEq, Eq)]
+struct Association {
+    account: Vec<u8>,
+    partition: Vec<u8>,
+    qoses: Vec<Vec<u8>>,
+    default_qos: Vec<u8>,
+}
+
+impl Database {
+    /// Asks this machine's sacctmgr and scontrol.
+    pub fn read(user: &str, cluster: &str) -> Result<Database, String> {
+        let table = |what: &[&str]| ask("sacctmgr", &[&["-nP", "show"], what].concat());
+        let at = format!("cluster={cluster}");
+        let of = format!("user={user}");
+        let fields = "format=account,user,partition,qos,defaultqos";
+        Ok(Database {
+            user: user.as_bytes().to_vec(),
+            tres: tres(&table(&["tres", "format=type,name,id"])?),
+            qoses: qoses(&table(&["qos", &format!("format={LIMITS}")])?),
+            associations: associations(&table(&["assoc", "where", &at, &of, fields])?, user),
+            default_account: default_account(
+                &table(&["user", "where", &at, &of, "format=user,defaultaccount"])?,
+                user,
+            ),
+            root_default: root_default(&table(&["assoc", "where", &at, "account=root", "user=", fields])?),
+            default_partition: default_partition(&ask("scontrol", &["-o", "show", "partition"])?),
+        })
+    }
+
+    /// Whose job it is.
+    #[must_use]
+    pub fn user(&self) -> &[u8] {
+        &self.user
+    }
+
+    /// The association that Slurm takes: the one for the first partition, else the one for all.
+    fn association(&self, request: &Request) -> Option<&Association> {
+        let account = request.account.unwrap_or(&self.default_account);
+        let partition = match request.partition.filter(|list| !list.is_empty()) {
+            Some(list) => list.split(|byte| *byte == b',').find(|name| !name.is_empty()),
+            None if request.partition_is_the_reservations() => None,
+            None => self.default_partition(),
+        };
+        let of = |partition: &[u8]| {
+            self.associations.iter().find(|one| {
+                one.account.eq_ignore_ascii_case(account) && one.partition.eq_ignore_ascii_case(partition)
+            })
+        };
+        partition.and_then(of).or_else(|| of(b""))
+    }
+
+    /// Slurm's rule: the association's default if it may be used, else the only QOS that may, else root's, else "normal".
+    fn default_of(&self, association: &Association) -> Option<&Qos> {
+        let may = |name: &[u8]| association.qoses.iter().any(|qos| qos.eq_ignore_ascii_case(name));
+        let own = Some(association.default_qos.as_slice()).filter(|name| !name.is_empty() && may(name));
+        let only = match association.qoses.as_slice() {
+            [only] => Some(only.as_slice()),
+            _ => None,
+        };
+        let root = Some(self.root_default.as_slice()).filter(|name| !name.is_empty());
+        self.find(own.or(only).or(root).unwrap_or(b"normal"))
+    }
+
+    fn find(&self, name: &[u8]) -> Option<&Qos> {
+        self.qoses.iter().find(|qos| qos.name.eq_ignore_ascii_case(name))
+    }
+
+    fn possible_defaults(&self, request: &Request) -> Vec<&Qos> {
+        let account = request.account.unwrap_or(&self.default_account);
+        let all = self.associations.iter().filter(|one| one.account.eq_ignore_ascii_case(account));
+        let mut found: Vec<&Qos> = Vec::new();
+        for qos in self.association(request).into_iter().chain(all).filter_map(|one| self.default_of(one)) {
+            if !found.contains(&qos) {
+                found.push(qos);
+            }
+        }
+        found
+    }
+}
+
+impl Qos {
+    /// The lowest limit on a TRES; `Some(None)` where only minutes are limited.
+    fn limit(&self, tres: &[u8]) -> Option<Option<u64>> {
+        let of = |limits: &[(Vec<u8>, u64)]| {
+            limits.iter().filter(|(name, _)| name == tres).map(|(_, count)| *count).min()
+        };
+        let count = of(&self.counts);
+        (count.is_some() || of(&self.minutes).is_some()).then_some(count)
+    }
+}
+
+impl<'c> Accounting for &'c Database {
+    type Qos = &'c Qos;
+
+    fn qos_named(&self, name: &[u8]) -> Option<&'c Qos> {
+        self.find(name)
+    }
+
+    fn default_qos(&self, request: &Request) -> DefaultQos<&'c Qos> {
+        if !request.partition_is_the_reservations() {
+            let qos = self.association(request).and_then(|one| self.default_of(one));
+            return qos.map_or(DefaultQos::None, DefaultQos::One);
+        }
+        let found = self.possible_defaults(request);
+        match found.as_slice() {
+            [] => DefaultQos::None,
+            [only] => DefaultQos::One(only),
+            _ => DefaultQos::OneOf(found),
+        }
+    }
+
+    fn name(&self, qos: &'c Qos) -> &[u8] {
+        &qos.name
+    }
+
+    fn typed_limits<'s>(&'s self, qos: &'c Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
+        self.tres.iter().filter_map(move |name| {
+            let kind = type_of(name, gres)?;
+            qos.limit(name).map(|count| TypedLimit { kind, count })
+        })
+    }
+
+    fn limits_all(&self, qos: &'c Qos, gres: &[u8]) -> bool {
+        qos.limit(&[b"gres/", gres].concat()).is_some()
+    }
+
+    fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+        self.tres.iter().filter_map(move |name| type_of(name, gres))
+    }
+
+    fn owner(&self, request: &Request) -> Option<Owner<'_>> {
+        let account = &self.association(request)?.account;
+        Some(Owner { user: &self.user, account })
+    }
+
+    fn default_partition(&self) -> Option<&[u8]> {
+        Some(self.default_partition.as_slice()).filter(|name| !name.is_empty())
+    }
+}
+
+/// `gres/gpu:a40` → `a40`, for the GRES named.
+fn type_of<'a>(tres: &'a [u8], gres: &[u8]) -> Option<&'a [u8]> {
+    tres.strip_prefix(b"gres/")?.strip_prefix(gres)?.strip_prefix(b":")
+}
+
+/// The columns of each line of `sacctmgr -nP`.
+fn rows(text: &[u8]) -> impl Iterator<Item = Vec<Vec<u8>>> + '_ {
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| line.split(|byte| *byte == b'|').map(<[u8]>::to_vec).collect())
+}
+
+/// Those of `format=type,name,id` as limits name them, in the order of their numbers, which is slurmctld's.
+fn tres(text: &[u8]) -> Vec<Vec<u8>> {
+    let named = rows(text).filter_map(|row| {
+        let [kind, name, id] = <[_; 3]>::try_from(row).ok()?;
+        let id: u32 = std::str::from_utf8(&id).ok()?.parse().ok()?;
+        Some((id, if name.is_empty() { kind } else { [kind, name].join(&b'/') }))
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named.into_iter().map(|(_, name)| name).collect()
+}
+
+fn qoses(text: &[u8]) -> Vec<Qos> {
+    let qos = |row: Vec<Vec<u8>>| {
+        let mut columns = row.into_iter();
+        let name = columns.next()?;
+        let mut limits: Vec<_> = columns.map(|column| limits(&column)).collect();
+        let minutes = limits.split_off(COUNTS.min(limits.len())).concat();
+        Some(Qos { name, counts: limits.concat(), minutes })
+    };
+    rows(text).filter_map(qos).collect()
+}
+
+/// `cpu=4,gres/gpu:a40=8,mem=10G`: only GRES are kept, whose numbers sacctmgr prints as they are.
+fn limits(text: &[u8]) -> Vec<(Vec<u8>, u64)> {
+    let limit = |part: &[u8]| {
+        let at = part.iter().rposition(|byte| *byte == b'=')?;
+        let (name, count) = (part.get(..at)?, part.get(at + 1..)?);
+        let count = std::str::from_utf8(count).ok()?.parse().ok()?;
+        name.starts_with(b"gres/").then(|| (name.to_vec(), count))
+    };
+    text.split(|byte| *byte == b',').filter_map(limit).collect()
+}
+
+fn associations(text: &[u8], user: &str) -> Vec<Association> {
+    let association = |row: Vec<Vec<u8>>| {
+        let [account, name, partition, qoses, default_qos] = <[_; 5]>::try_from(row).ok()?;
+        let qoses =
+            qoses.split(|byte| *byte == b',').filter(|qos| !qos.is_empty()).map(<[u8]>::to_vec).collect();
+        name.eq_ignore_ascii_case(user.as_bytes()).then_some(Association {
+            account,
+            partition,
+            qoses,
+            default_qos,
+        })
+    };
+    rows(text).filter_map(association).collect()
+}
+
+fn default_account(text: &[u8], user: &str) -> Vec<u8> {
+    let account = |row: Vec<Vec<u8>>| {
+        let [name, account] = <[_; 2]>::try_from(row).ok()?;
+        name.eq_ignore_ascii_case(user.as_bytes()).then_some(account)
+    };
+    rows(text).find_map(account).unwrap_or_default()
+}
+
+/// The default QOS of the account root itself.
+fn root_default(text: &[u8]) -> Vec<u8> {
+    associations(text, "")
+        .into_iter()
+        .find(|one| one.account == b"root")
+        .map(|one| one.default_qos)
+        .unwrap_or_default()
+}
+
+fn default_partition(text: &[u8]) -> Vec<u8> {
+    let lines = text.split(|byte| *byte == b'\n').map(|line| line.split(|byte| *byte == b' '));
+    let mut default = lines.filter(|words| words.clone().any(|word| word == b"Default=YES"));
+    let name =
+        default.next().and_then(|mut words| words.find_map(|word| word.strip_prefix(b"PartitionName=")));
+    name.unwrap_or_default().to_vec()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! The longer text behind the number of a message.
+
+use gpushare::message::pages::{PAGES, Page, page};
+
+/// All messages, or the one of that number.
+pub fn text(number: Option<&str>) -> Result<String, String> {
+    match number {
+        None => Ok(PAGES.iter().map(paragraph).collect::<Vec<_>>().join("\n")),
+        Some(number) => page(number).map(paragraph).ok_or_else(|| {
+            let numbers = PAGES.map(|page| page.number).join(", ");
+            format!("there is no message '{}'; the messages are {numbers}", number.escape_debug())
+        }),
+    }
+}
+
+/// Whether a word of the command line is a number rather than a script.
+pub fn is_number(word: &[u8]) -> bool {
+    let digits = word.get(..2).filter(|start| start.eq_ignore_ascii_case(b"GS")).and_then(|_| word.get(2..));
+    digits.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+}
+
+fn paragraph(page: &Page) -> String {
+    let mut text = format!("{}: {}\n", page.number, page.title);
+    let mut line = String::new();
+    for word in page.text.split_whitespace() {
+        if line.len() + word.len() > 76 {
+            text.push_str(&line);
+            text.push('\n');
+            line.clear();
+        }
+        line.push_str(if line.is_empty() { "  " } else { " " });
+        line.push_str(word);
+    }
+    text + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_no_script() {
+        for (word, expected) in [
+            ("GS101", true),
+            ("gs1", true),
+            ("GS", false),
+            ("GS1.sh", false),
+            ("./GS101", false),
+            ("", false),
+        ] {
+            assert_eq!(is_number(word.as_bytes()), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn every_message_is_explained_and_others_are_refused() {
+        for page in PAGES {
+            let text = text(Some(page.number)).unwrap();
+            assert!(text.starts_with(page.number) && text.lines().all(|line| line.len() <= 80), "{text}");
+        }
+        assert!(text(Some("GS999")).unwrap_err().contains("GS101"));
+        assert!(PAGES.iter().all(|page| text(None).unwrap().contains(page.number)));
+    }
+}

@@ -1,0 +1,232 @@
+//! Takes words apart into sbatch's options, as getopt_long(3) does for it: it stops at the first word that is no option.
+
+use super::release::Release;
+use super::table::{self, Arity, Spec};
+
+/// Who gave an option. A later one wins over an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// An `#SBATCH` line.
+    Script,
+    /// An `SBATCH_…` variable.
+    Environment,
+    /// The command line.
+    Line,
+}
+
+/// One option with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Without dashes, in full.
+    pub name: &'static str,
+    /// `None` where there is none.
+    pub value: Option<Vec<u8>>,
+    /// Where it stood.
+    pub source: Source,
+}
+
+/// The options at the start of the words, and the rest: a script and its arguments.
+pub fn split(
+    words: &[Vec<u8>],
+    release: Release,
+    source: Source,
+) -> Result<(Vec<Given>, &[Vec<u8>]), String> {
+    let mut options = Vec::new();
+    let mut rest = words;
+    while let Some((word, mut after)) = rest.split_first() {
+        if word == b"--" {
+            return Ok((options, after));
+        }
+        if let Some(text) = word.strip_prefix(b"--") {
+            let (spec, value) = long(text, &mut after, release)?;
+            options.push(Given { name: spec.name, value, source });
+        } else if let Some(letters) = word.strip_prefix(b"-").filter(|letters| !letters.is_empty()) {
+            short(letters, &mut after, release, source, &mut options)?;
+        } else {
+            break;
+        }
+        rest = after;
+    }
+    Ok((options, rest))
+}
+
+/// The options that are set in the environment.
+pub fn from_environment(release: Release, value: impl Fn(&str) -> Option<Vec<u8>>) -> Vec<Given> {
+    let set = table::VARIABLES
+        .iter()
+        .filter_map(|(variable, option)| value(variable).map(|value| (*option, value)));
+    set.filter(|(option, _)| table::options(release).any(|spec| spec.name == *option))
+        .map(|(name, value)| Given { name, value: Some(value), source: Source::Environment })
+        .collect()
+}
+
+fn long(
+    text: &[u8],
+    after: &mut &[Vec<u8>],
+    release: Release,
+) -> Result<(&'static Spec, Option<Vec<u8>>), String> {
+    let mut halves = text.splitn(2, |byte| *byte == b'=');
+    let name = halves.next().unwrap_or_default();
+    let spec = named(name, release)?;
+    let value = match (spec.arity, halves.next()) {
+        (Arity::Flag, Some(_)) => return Err(format!("sbatch's option --{} takes no value", spec.name)),
+        (Arity::Required, None) => Some(next(after).ok_or_else(|| no_value(&format!("--{}", spec.name)))?),
+        (_, value) => value.map(<[u8]>::to_vec),
+    };
+    Ok((spec, value))
+}
+
+/// The option of that name, or the only one that begins so.
+fn named(name: &[u8], release: Release) -> Result<&'static Spec, String> {
+    let known = table::options(release);
+    if let Some(exact) = known.clone().find(|spec| spec.name.as_bytes() == name) {
+        return Ok(exact);
+    }
+    let meant: Vec<_> = known.filter(|spec| spec.name.as_bytes().starts_with(name)).collect();
+    match meant.as_slice() {
+        [only] => Ok(only),
+        [] => Err(unknown(&format!("--{}", name.escape_ascii()), release)),
+        several => {
+            let names: Vec<_> = several.iter().map(|spec| format!("--{}", spec.name)).collect();
+            Err(format!("'--{}' may be {}; write it in full", name.escape_ascii(), names.join(" or ")))
+        }
+    }
+}
+
+/// `-n2`, `-n 2`, and letters without a value before it: `-vHn2`.
+fn short(
+    letters: &[u8],
+    after: &mut &[Vec<u8>],
+    release: Release,
+    source: Source,
+    options: &mut Vec<Given>,
+) -> Result<(), String> {
+    let mut letters = letters;
+    while let Some((letter, rest)) = letters.split_first() {
+        let option = || format!("-{}", letter.escape_ascii());
+        let spec = table::options(release).find(|spec| spec.short == Some(*letter));
+        let spec = spec.ok_or_else(|| unknown(&option(), release))?;
+        let same_word = Some(rest.to_vec()).filter(|value| !value.is_empty());
+        let value = match spec.arity {
+            Arity::Flag => None,
+            Arity::Optional => same_word,
+            Arity::Required => Some(same_word.or_else(|| next(after)).ok_or_else(|| no_value(&option()))?),
+        };
+        options.push(Given { name: spec.name, value, source });
+        if spec.arity != Arity::Flag {
+            break;
+        }
+        letters = rest;
+    }
+    Ok(())
+}
+
+fn next(after: &mut &[Vec<u8>]) -> Option<Vec<u8>> {
+    let (value, rest) = after.split_first()?;
+    *after = rest;
+    Some(value.clone())
+}
+
+fn no_value(option: &str) -> String {
+    format!("sbatch's option {option} needs a value")
+}
+
+fn unknown(option: &str, release: Release) -> String {
+    format!(
+        "'{option}' is no option of Slurm {release}'s sbatch that is known here; judge the command without it"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<Vec<u8>> {
+        line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    /// `name=value` for each option, then the rest.
+    fn shown(line: &str, release: Release) -> Result<String, String> {
+        let words = words(line);
+        let (options, rest) = split(&words, release, Source::Line)?;
+        let mut parts: Vec<_> = options
+            .iter()
+            .map(|given| match &given.value {
+                Some(value) => format!("{}={}", given.name, value.escape_ascii()),
+                None => given.name.to_owned(),
+            })
+            .collect();
+        parts.extend(rest.iter().map(|word| format!("[{}]", word.escape_ascii())));
+        Ok(parts.join(" "))
+    }
+
+    #[test]
+    fn words_are_taken_apart_as_getopt_does() {
+        for (line, expected) in [
+            ("--qos=q --gres=gpu:2 job.sh", "qos=q gres=gpu:2 [job.sh]"),
+            ("--qos q --gres gpu:2", "qos=q gres=gpu:2"),
+            ("-q q -pp -N 1", "qos=q partition=p nodes=1"),
+            ("-Hvn2 job.sh -q x", "hold verbose ntasks=2 [job.sh] [-q] [x]"),
+            ("-n -2", "ntasks=-2"),
+            ("--qos= x", "qos= [x]"),
+            ("--exclusive user", "exclusive [user]"),
+            ("--exclusive=user", "exclusive=user"),
+            ("-k2 -k job.sh", "no-kill=2 no-kill [job.sh]"),
+            ("--reserv=r --part=p --gpus-per-n=2", "reservation=r partition=p gpus-per-node=2"),
+            ("--gpus=2 --time 1:00", "gpus=2 time=1:00"),
+            ("-- --qos=q", "[--qos=q]"),
+            ("- --qos=q", "[-] [--qos=q]"),
+            ("--gres=a=b", "gres=a=b"),
+            ("--cluster=x", "cluster=x"),
+        ] {
+            assert_eq!(shown(line, Release(24, 11)).as_deref(), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_sbatch_would_not_take_is_said() {
+        for (line, part) in [
+            ("--no-such=1", "'--no-such' is no option of Slurm 24.11's sbatch"),
+            ("-Z", "'-Z' is no option"),
+            ("--gpus-per=1", "--gpus-per-node or --gpus-per-socket or --gpus-per-task"),
+            ("--hold=1", "--hold takes no value"),
+            ("--qos", "--qos needs a value"),
+            ("-q", "-q needs a value"),
+            ("-vq", "-q needs a value"),
+        ] {
+            let reason = shown(line, Release(24, 11)).unwrap_err();
+            assert!(reason.contains(part), "{line}: {reason}");
+        }
+    }
+
+    #[test]
+    fn a_release_has_its_own_options() {
+        assert!(shown("--tres-per-task=gres:gpu:1", Release(22, 5)).is_err());
+        assert!(shown("--tres-per-task=gres:gpu:1", Release(23, 2)).is_ok());
+        assert!(shown("--power=x", Release(24, 11)).is_err());
+        assert!(shown("--requeue=expedite", Release(25, 5)).is_err());
+        assert_eq!(shown("--requeue x", Release(25, 11)).as_deref(), Ok("requeue [x]"));
+        // The same beginning is one option in one release and two in another.
+        assert_eq!(shown("--extra x:y:z", Release(22, 5)).as_deref(), Ok("extra-node-info=x:y:z"));
+        assert_eq!(shown("--extra x", Release(23, 2)).as_deref(), Ok("extra=x"));
+    }
+
+    #[test]
+    fn the_environment_stands_for_options() {
+        let set = |name: &str| match name {
+            "SBATCH_QOS" | "SBATCH_TRES_PER_TASK" | "SLURM_QOS" => Some(b"x".to_vec()),
+            _ => None,
+        };
+        let names =
+            |release| from_environment(release, set).iter().map(|given| given.name).collect::<Vec<_>>();
+        assert_eq!(names(Release(24, 11)), ["qos", "tres-per-task"]);
+        assert_eq!(names(Release(22, 5)), ["qos"]);
+    }
+
+    #[test]
+    fn every_variable_stands_for_an_option() {
+        for (variable, option) in table::VARIABLES {
+            assert!(table::options(Release(26, 5)).any(|spec| spec.name == *option), "{variable}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Which Slurm the commands on this machine are: its options and its spelling of a GRES depend on it.
+
+use gpushare::grammar::Spelling;
+
+/// Year and month, such as 24.11; the micro release changes nothing that is looked at here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release(pub u16, pub u16);
+
+impl Release {
+    /// What `sbatch --version` prints: `slurm-wlm 24.11.5` on Debian, `slurm 24.11.5` elsewhere.
+    pub fn parse(text: &[u8]) -> Result<Release, String> {
+        let unknown =
+            || format!("sbatch --version says '{}', which is no release", text.trim_ascii().escape_ascii());
+        let text = std::str::from_utf8(text).map_err(|_| unknown())?;
+        let mut parts = text.split_whitespace().next_back().unwrap_or_default().split('.');
+        let mut part = || parts.next().and_then(|part| part.parse().ok());
+        let release = match (part(), part()) {
+            (Some(year), Some(month)) => Release(year, month),
+            _ => return Err(unknown()),
+        };
+        if release < Release(22, 5) {
+            return Err(format!("Slurm {release} is older than gpushare knows; 22.05 is the oldest"));
+        }
+        Ok(release)
+    }
+
+    /// How this release's clients write a GRES.
+    #[must_use]
+    pub fn spelling(self) -> Spelling {
+        if self >= Release(23, 11) { Spelling::Slash } else { Spelling::Colon }
+    }
+}
+
+impl std::fmt::Display for Release {
+    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(out, "{}.{:02}", self.0, self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read_as_sbatch_prints_them() {
+        for (text, expected) in [
+            ("slurm-wlm 22.05.8\n", Some(Release(22, 5))),
+            ("slurm-wlm 24.11.5\n", Some(Release(24, 11))),
+            ("slurm-wlm 26.05.5\n", Some(Release(26, 5))),
+            ("slurm 25.05.0-0rc1\n", Some(Release(25, 5))),
+            ("slurm 21.08.8\n", None),
+            ("slurm\n", None),
+            ("", None),
+            ("slurm x.y", None),
+        ] {
+            assert_eq!(Release::parse(text.as_bytes()).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_spelling_changed_with_23_11() {
+        assert_eq!(Release(23, 2).spelling(), Spelling::Colon);
+        assert_eq!(Release(23, 11).spelling(), Spelling::Slash);
+    }
+}

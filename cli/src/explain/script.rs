@@ -1,0 +1,174 @@
+//! The `#SBATCH` lines of a batch script, read as sbatch reads them.
+//!
+//! Lines count until the first one that is neither empty nor a comment. Quotes group, a backslash takes the next character
+//! as it is, and an unquoted `#` ends the line: sbatch's own rules, not the shell's.
+
+use super::release::Release;
+
+/// The words of all `#SBATCH` lines. An error says why sbatch would not take the script, or why it can't be judged.
+pub fn words(text: &[u8], release: Release) -> Result<Vec<Vec<u8>>, String> {
+    acceptable(text)?;
+    let mut words = Vec::new();
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        let rest = line.strip_prefix(b"#SBATCH").or_else(|| line.strip_prefix(b"#SLURM"));
+        match rest {
+            Some(rest) => words.extend(words_of_line(rest, number, release)?),
+            None if line.trim_ascii_start().first().is_some_and(|byte| *byte != b'#') => break,
+            None => {}
+        }
+    }
+    Ok(words)
+}
+
+/// sbatch also reads the lines of PBS and LSF, all over the script and into options of its own.
+pub fn speaks_another_language(text: &[u8]) -> Option<&'static str> {
+    let mut commands = 0;
+    for line in text.split(|byte| *byte == b'\n') {
+        let found = ["#PBS", "#BSUB"].into_iter().find(|word| line.starts_with(word.as_bytes()));
+        if found.is_some() {
+            return found;
+        }
+        commands += usize::from(line.first() != Some(&b'#'));
+        if commands > 100 {
+            break;
+        }
+    }
+    None
+}
+
+fn acceptable(text: &[u8]) -> Result<(), String> {
+    let reason = if text.trim_ascii().is_empty() {
+        "it is empty"
+    } else if !text.starts_with(b"#!") {
+        "its first line does not begin with #!"
+    } else if text.contains(&0) {
+        "it holds a NUL byte"
+    } else if text.windows(2).any(|pair| pair == b"\r\n") {
+        "its lines end as on Windows; dos2unix mends that"
+    } else {
+        return Ok(());
+    };
+    Err(format!("sbatch takes no such script: {reason}"))
+}
+
+fn words_of_line(line: &[u8], number: usize, release: Release) -> Result<Vec<Vec<u8>>, String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_ascii_start();
+    let first = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    if first.eq_ignore_ascii_case(b"hetjob") || first.eq_ignore_ascii_case(b"packjob") {
+        return Err(format!("line {number}: {}", super::HETEROGENEOUS));
+    }
+    while rest.first().is_some_and(|byte| *byte != b'#') {
+        if rest.starts_with(b":") {
+            return Err(format!("line {number}: {}", super::HETEROGENEOUS));
+        }
+        let (word, after) =
+            word(rest, release).ok_or_else(|| format!("line {number}: a quote is not closed"))?;
+        // sbatch takes no notice of the rest of a line after a word that is empty.
+        let Some(word) = word else { break };
+        words.push(word);
+        rest = after.trim_ascii_start();
+    }
+    Ok(words)
+}
+
+/// The first word and what follows it; `None` where a quote is left open.
+fn word(line: &[u8], release: Release) -> Option<(Option<Vec<u8>>, &[u8])> {
+    let mut word = None;
+    let mut quote = None;
+    let mut escaped = false;
+    let mut rest = line;
+    while let Some((byte, after)) = rest.split_first() {
+        if quote.is_none() && byte.is_ascii_whitespace() {
+            break;
+        }
+        match (*byte, quote) {
+            (byte, _) if escaped => {
+                escaped = false;
+                word.get_or_insert_with(Vec::new).push(byte);
+            }
+            (b'\\', _) if after.first() == Some(&b' ') && release >= Release(24, 5) => {
+                word.get_or_insert_with(Vec::new).push(b' ');
+                rest = after.get(1..).unwrap_or_default();
+                continue;
+            }
+            (b'\\', _) => escaped = true,
+            (byte, Some(open)) if byte == open => quote = None,
+            (byte @ (b'"' | b'\''), None) => quote = Some(byte),
+            (b'#', None) => break,
+            (byte, _) => word.get_or_insert_with(Vec::new).push(byte),
+        }
+        rest = after;
+    }
+    quote.is_none().then_some((word, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, release: Release) -> Result<String, String> {
+        let words = words(text.as_bytes(), release)?;
+        Ok(words.iter().map(|word| word.escape_ascii().to_string()).collect::<Vec<_>>().join("|"))
+    }
+
+    #[test]
+    fn a_line_is_split_as_sbatch_splits_it() {
+        for (line, expected) in [
+            ("--gres=gpu:2 -n 2", "--gres=gpu:2|-n|2"),
+            ("\t--qos=q   # a comment", "--qos=q"),
+            ("--qos=q#p", "--qos=q"),
+            ("--qos=q\\#p", "--qos=q#p"),
+            ("--comment='a b' -n2", "--comment=a b|-n2"),
+            ("--comment=\"a 'b' #c\" -n2", "--comment=a \\'b\\' #c|-n2"),
+            ("--comment=a\\\"b", "--comment=a\\\"b"),
+            ("--comment=\"a\\\"b\"", "--comment=a\\\"b"),
+            ("--comment=a\\ b -n2", "--comment=a b|-n2"),
+            ("--comment=\"\" -n2", "--comment=|-n2"),
+            ("\"\" -n2", ""),
+            ("", ""),
+        ] {
+            let text = format!("#!/bin/sh\n#SBATCH {line}\n");
+            assert_eq!(shown(&text, Release(24, 11)).as_deref(), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_blank_could_not_be_escaped_before_24_05() {
+        let text = "#!/bin/sh\n#SBATCH --comment=a\\ b\n";
+        assert_eq!(shown(text, Release(23, 11)).as_deref(), Ok("--comment=a|b"));
+        assert_eq!(shown(text, Release(24, 5)).as_deref(), Ok("--comment=a b"));
+    }
+
+    #[test]
+    fn lines_count_up_to_the_first_command() {
+        let text = "#!/bin/sh\n# comment\n#SBATCH -n1\n\n  # another\n ##SBATCH -n2\n#SBATCH -n3\ncd /\n#SBATCH -n4\n";
+        assert_eq!(shown(text, Release(24, 11)).as_deref(), Ok("-n1|-n3"));
+    }
+
+    #[test]
+    fn what_is_no_batch_script_is_said() {
+        for (text, part) in [
+            ("", "empty"),
+            (" \n", "empty"),
+            ("hostname\n", "#!"),
+            ("#!/bin/sh\n\0", "NUL"),
+            ("#!/bin/sh\r\n", "Windows"),
+            ("#!/bin/sh\n#SBATCH --comment='a\n", "line 2: a quote"),
+            ("#!/bin/sh\n#SBATCH hetjob\n", "heterogeneous"),
+            ("#!/bin/sh\n#SBATCH -n1 : -n2\n", "heterogeneous"),
+        ] {
+            let reason = shown(text, Release(24, 11)).unwrap_err();
+            assert!(reason.contains(part), "{text:?}: {reason}");
+        }
+    }
+
+    #[test]
+    fn lines_for_other_systems_are_seen() {
+        assert_eq!(speaks_another_language(b"#!/bin/sh\nhostname\n#PBS -q x\n"), Some("#PBS"));
+        assert_eq!(speaks_another_language(b"#!/bin/sh\n#BSUB -q x\n"), Some("#BSUB"));
+        assert_eq!(speaks_another_language(b"#!/bin/sh\n #PBS -q x\n"), None);
+        let late = [b"#!/bin/sh\n".to_vec(), b"x\n".repeat(101), b"#PBS -q x\n".to_vec()].concat();
+        assert_eq!(speaks_another_language(&late), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! What sbatch makes of its options: the strings that it sends, in the spelling of its release.
+//!
+//! As in Slurm's src/common/slurm_opt.c and proc_args.c. Options that can't change gpushare's verdict are read over.
+
+use gpushare::grammar::Spelling;
+use gpushare::request::{Batch, Request};
+
+use super::options::{Given, Source};
+use super::release::Release;
+use super::time;
+
+/// A batch job as sbatch sends it, as far as it is judged.
+#[derive(Debug, Default)]
+pub struct Submission {
+    qos: Option<Vec<u8>>,
+    account: Option<Vec<u8>>,
+    partition: Option<Vec<u8>>,
+    reservation: Option<Vec<u8>>,
+    array: Option<Vec<u8>>,
+    gres: Option<Vec<u8>>,
+    gpus: Option<Vec<u8>>,
+    gpus_per_node: Option<Vec<u8>>,
+    gpus_per_socket: Option<Vec<u8>>,
+    gpus_per_task: Option<Vec<u8>>,
+    tres_per_task: Option<Vec<u8>>,
+    tres_per_node: Option<Vec<u8>>,
+    ntasks_per_gpu: Option<u16>,
+    ntasks_per_tres: Option<u16>,
+    num_tasks: Option<u32>,
+    exclusive: bool,
+    requeue: Option<bool>,
+    open_mode: bool,
+    time_limit: Option<u32>,
+    /// `--clusters`
+    pub clusters: Option<Vec<u8>>,
+    /// `--wrap`: there is no script then.
+    pub wrap: bool,
+    /// `--ignore-pbs`
+    pub ignore_pbs: bool,
+}
+
+impl Submission {
+    /// Takes the options in order, later ones over earlier ones.
+    pub fn new(options: &[Given], release: Release) -> Result<Submission, String> {
+        let mut job = Submission::default();
+        for given in options {
+            job.take(given)?;
+        }
+        job.join_per_node(release);
+        job.gpus = spelled(job.gpus.take(), release);
+        job.gpus_per_socket = spelled(job.gpus_per_socket.take(), release);
+        job.join_per_task(release)?;
+        Ok(job)
+    }
+
+    /// The same for the policy.
+    #[must_use]
+    pub fn request(&self, spelling: Spelling, user_id: u32) -> Request<'_> {
+        Request {
+            spelling,
+            user_id,
+            qos: self.qos.as_deref(),
+            account: self.account.as_deref(),
+            partition: self.partition.as_deref(),
+            reservation: self.reservation.as_deref(),
+            tres_per_job: self.gpus.as_deref(),
+            tres_per_node: self.tres_per_node.as_deref(),
+            tres_per_socket: self.gpus_per_socket.as_deref(),
+            tres_per_task: self.tres_per_task.as_deref(),
+            ntasks_per_tres: self.ntasks_per_tres.or(self.ntasks_per_gpu),
+            num_tasks: self.num_tasks,
+            exclusive: self.exclusive,
+            batch: Some(Batch {
+                requeue: self.requeue,
+                open_mode: self.open_mode,
+                array: self.array.as_deref(),
+                time_limit: self.time_limit,
+            }),
+        }
+    }
+
+    fn take(&mut self, given: &Given) -> Result<(), String> {
+        let text = || given.value.clone();
+        let bad = || refused_value(given);
+        match given.name {
+            "qos" => self.qos = text(),
+            "account" => self.account = text(),
+            "partition" => self.partition = text(),
+            "reservation" => self.reservation = text(),
+            "array" => self.array = text(),
+            "gres" => self.gres = text(),
+            "gpus" => self.gpus = text(),
+            "gpus-per-node" => self.gpus_per_node = text(),
+            "gpus-per-socket" => self.gpus_per_socket = text(),
+            "gpus-per-task" => self.gpus_per_task = text(),
+            "tres-per-task" => self.tres_per_task = text(),
+            "clusters" => self.clusters = text(),
+            "wrap" => self.wrap = true,
+            "ignore-pbs" => self.ignore_pbs = true,
+            "ntasks" => self.num_tasks = Some(positive(given)?),
+            "ntasks-per-gpu" => self.ntasks_per_gpu = Some(positive(given)?.try_into().map_err(|_| bad())?),
+            "ntasks-per-tres" => self.ntasks_per_tres = Some(positive(given)?.try_into().map_err(|_| bad())?),
+            "requeue" => self.requeue = Some(true),
+            "no-requeue" => self.requeue = Some(false),
+            "open-mode" => self.open_mode = is_open_mode(given).then_some(true).ok_or_else(bad)?,
+            "exclusive" => self.exclusive = is_exclusive(given).ok_or_else(bad)?,
+            "oversubscribe" => self.exclusive = false,
+            "time" => self.time_limit = Some(text().as_deref().and_then(time::minutes).ok_or_else(bad)?),
+            "uid" => {
+                return Err(
+                    "--uid submits for another user; name that user with gpushare's --user".to_owned()
+                );
+            }
+            "help" | "usage" | "version" | "autocomplete" => {
+                return Err(format!("with --{} sbatch submits nothing", given.name));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `--gpus-per-node` first, then `--gres`, of which `none` means nothing.
+    fn join_per_node(&mut self, release: Release) {
+        let gres = self.gres.take().filter(|text| !text.eq_ignore_ascii_case(b"none"));
+        let parts = [spelled(self.gpus_per_node.take(), release), gres.map(|text| prefixed(&text, release))];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        self.tres_per_node = (!parts.is_empty()).then(|| parts.join(&b','));
+    }
+
+    /// `--tres-per-task` as it is, and `--gpus-per-task` in it.
+    fn join_per_task(&mut self, release: Release) -> Result<(), String> {
+        let gpus = self.gpus_per_task.take().filter(|text| !text.is_empty());
+        let own = self.tres_per_task.take();
+        let has_gres = |text: &Vec<u8>| text.windows(4).any(|window| window.eq_ignore_ascii_case(b"gres"));
+        if gpus.is_some() && own.as_ref().is_some_and(has_gres) {
+            // Which of the two counts depends on where each was given, and differs between releases.
+            return Err(
+                "--gpus-per-task and --tres-per-task both name GPUs; say it with one of them".to_owned()
+            );
+        }
+        let parts = if release >= Release(23, 11) {
+            [gpus.and_then(|text| counted(&text, release)), own.map(|text| slashed(&text))]
+        } else {
+            [own, spelled(gpus, release)]
+        };
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        self.tres_per_task = (!parts.is_empty()).then(|| parts.join(&b','));
+        Ok(())
+    }
+}
+
+/// The tokens of a `--gpus…` option.
+fn spelled(text: Option<Vec<u8>>, release: Release) -> Option<Vec<u8>> {
+    let start = [release.spelling().prefix(), b"gpu:"].concat();
+    let text = text?;
+    let tokens = text.split(|byte| *byte == b',').filter(|token| !token.is_empty());
+    let tokens: Vec<_> = tokens.map(|token| [&start, token].concat()).collect();
+    (!tokens.is_empty()).then(|| tokens.join(&b','))
+}
+
+/// `--gres`: each part gets the prefix that it may have already.
+fn prefixed(text: &[u8], release: Release) -> Vec<u8> {
+    let prefix = release.spelling().prefix();
+    let parts: Vec<_> = text.split(|byte| *byte == b',').map(|part| [prefix, part].concat()).collect();
+    replaced(&parts.join(&b','), &prefix.repeat(2), prefix)
+}
+
+fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        if let Some(after) = rest.strip_prefix(from) {
+            out.extend_from_slice(to);
+            rest = after;
+        } else {
+            out.push(*first);
+            rest = after;
+        }
+    }
+    out
+}
+
+/// `--gpus-per-task` from 23.11 on: `a40:2` becomes `gres/gpu:a40=2`. Up to 24.11 only the first type of a list is
+/// taken, and a type without a number asks for nothing in all of them.
+fn counted(text: &[u8], release: Release) -> Option<Vec<u8>> {
+    let mut made: Option<Vec<u8>> = None;
+    let mut rest = Some(text);
+    while let Some(part) = rest.filter(|part| !part.is_empty()) {
+        let equals = || part.iter().position(|byte| *byte == b'=' && release >= Release(24, 5));
+        let separator = part.iter().position(|byte| *byte == b':').or_else(equals);
+        let kind = separator.and_then(|at| part.get(..at));
+        let number = separator.map_or(Some(part), |at| part.get(at + 1..)).unwrap_or_default();
+        let name = match kind {
+            Some(kind) => [b"gres/gpu:", kind].concat(),
+            None => b"gres/gpu".to_vec(),
+        };
+        let count = leading_number(number);
+        // A type that is there already is not put in again.
+        let there = made.as_ref().is_some_and(|made| made.windows(name.len()).any(|window| window == name));
+        if count != 0 && !there {
+            let token = [&name, format!("={count}").as_bytes()].concat();
+            made = Some(made.map_or(token.clone(), |made| [token, made].join(&b',')));
+        }
+        let comma = part.iter().position(|byte| *byte == b',').filter(|_| kind.is_some());
+        rest = comma.and_then(|at| part.get(at + 1..)).filter(|_| release >= Release(25, 5));
+    }
+    made
+}
+
+/// As strtol(3) reads it: what follows the digits is dropped, and no digits are 0.
+fn leading_number(text: &[u8]) -> i64 {
+    let text = text.trim_ascii_start();
+    let (sign, digits) = match text.split_first() {
+        Some((b'-', digits)) => (-1, digits),
+        Some((b'+', digits)) => (1, digits),
+        _ => (1, text),
+    };
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let value =
+        digits.fold(0_i64, |value, digit| value.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    sign * value
+}
+
+/// `gres:` at the start of a part becomes `gres/`.
+fn slashed(text: &[u8]) -> Vec<u8> {
+    let part = |part: &[u8]| match part.strip_prefix(b"gres:") {
+        Some(rest) => [b"gres/", rest].concat(),
+        None => part.to_vec(),
+    };
+    text.split(|byte| *byte == b',').map(part).collect::<Vec<_>>().join(&b',')
+}
+
+fn positive(given: &Given) -> Result<u32, String> {
+    let text = given.value.as_deref().and_then(|value| std::str::from_utf8(value).ok());
+    let number = text.and_then(|text| text.trim_start().parse::<i32>().ok());
+    number
+        .and_then(|number| u32::try_from(number).ok())
+        .filter(|number| *number > 0)
+        .ok_or_else(|| refused_value(given))
+}
+
+fn is_open_mode(given: &Given) -> bool {
+    given.value.as_deref().and_then(<[u8]>::first).is_some_and(|letter| b"aAtT".contains(letter))
+}
+
+/// Whether the whole node is asked for; `None` where sbatch takes no such value.
+fn is_exclusive(given: &Given) -> Option<bool> {
+    let Some(value) = &given.value else { return Some(true) };
+    let is = |word: &&str| value.eq_ignore_ascii_case(word.as_bytes());
+    if ["exclusive", "allocation"].iter().any(is) {
+        return Some(true);
+    }
+    ["user", "mcs", "topo", "oversubscribe"].iter().any(is).then_some(false)
+}
+
+fn refused_value(given: &Given) -> String {
+    let value = given.value.as_deref().unwrap_or_default().escape_ascii();
+    let place = match given.source {
+        Source::Script => " in the script",
+        Source::Environment => " in the environment",
+        Source::Line => "",
+    };
+    format!("sbatch takes no '{value}' for --{}{place}", given.name)
+}
+
+#[cfg(test)]
+mod tests;

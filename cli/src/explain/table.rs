@@ -1,0 +1,215 @@
+//! What sbatch can be told from 22.05 to 26.05: its options, and the variables that stand for options.
+//!
+//! As sbatch(1) lists them and as `sbatch --OPTION=` of each release answers. Options that a site's SPANK plugins add are
+//! not here: whether the next word belongs to one can't be known.
+
+use super::release::Release;
+
+/// Whether an option takes a value, as getopt_long(3) tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arity {
+    /// No value.
+    Flag,
+    /// A value, but only in the same word.
+    Optional,
+    /// A value, in the same word or the next.
+    Required,
+}
+
+/// An option of sbatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Without its dashes.
+    pub name: &'static str,
+    /// Its letter.
+    pub short: Option<u8>,
+    /// Whether it takes a value.
+    pub arity: Arity,
+    since: Release,
+    until: Release,
+}
+
+/// The options of one release.
+pub fn options(release: Release) -> impl Iterator<Item = &'static Spec> + Clone {
+    SPECS.iter().filter(move |spec| spec.since <= release && release <= spec.until)
+}
+
+const fn spec(name: &'static str, arity: Arity) -> Spec {
+    Spec { name, short: None, arity, since: Release(0, 0), until: Release(u16::MAX, 0) }
+}
+
+const fn flag(name: &'static str) -> Spec {
+    spec(name, Arity::Flag)
+}
+
+const fn optional(name: &'static str) -> Spec {
+    spec(name, Arity::Optional)
+}
+
+const fn required(name: &'static str) -> Spec {
+    spec(name, Arity::Required)
+}
+
+impl Spec {
+    const fn short(self, letter: u8) -> Spec {
+        Spec { short: Some(letter), ..self }
+    }
+
+    const fn since(self, year: u16, month: u16) -> Spec {
+        Spec { since: Release(year, month), ..self }
+    }
+
+    const fn until(self, year: u16, month: u16) -> Spec {
+        Spec { until: Release(year, month), ..self }
+    }
+}
+
+const SPECS: &[Spec] = &[
+    required("account").short(b'A'),
+    required("acctg-freq"),
+    required("array").short(b'a'),
+    required("autocomplete").since(23, 2),
+    required("batch"),
+    required("bb"),
+    required("bbf"),
+    required("begin").short(b'b'),
+    required("chdir").short(b'D'),
+    required("cluster"),
+    required("cluster-constraint"),
+    required("clusters").short(b'M'),
+    required("comment"),
+    flag("consolidate-segments").since(25, 11),
+    required("constraint").short(b'C'),
+    required("container"),
+    required("container-id").since(23, 2),
+    required("container-type").since(26, 5),
+    required("context"),
+    flag("contiguous"),
+    required("core-spec").short(b'S'),
+    required("cores-per-socket"),
+    required("cpu-freq"),
+    required("cpus-per-gpu"),
+    required("cpus-per-task").short(b'c'),
+    required("deadline"),
+    required("delay-boot"),
+    required("dependency").short(b'd'),
+    required("distribution").short(b'm'),
+    required("error").short(b'e'),
+    required("exclude").short(b'x'),
+    optional("exclusive"),
+    required("export"),
+    required("export-file"),
+    flag("external").since(25, 5),
+    required("extra").since(23, 2),
+    required("extra-node-info").short(b'B'),
+    optional("get-user-env").until(24, 11),
+    flag("get-user-env").since(25, 5),
+    required("gid"),
+    required("gpu-bind"),
+    required("gpu-freq"),
+    required("gpus").short(b'G'),
+    required("gpus-per-node"),
+    required("gpus-per-socket"),
+    required("gpus-per-task"),
+    required("gres"),
+    required("gres-flags"),
+    flag("help").short(b'h'),
+    required("hint"),
+    flag("hold").short(b'H'),
+    flag("ignore-pbs"),
+    required("input").short(b'i'),
+    required("job-name").short(b'J'),
+    required("kill-on-invalid-dep"),
+    required("licenses").short(b'L'),
+    required("mail-type"),
+    required("mail-user"),
+    required("mcs-label"),
+    required("mem"),
+    required("mem-bind"),
+    required("mem-per-cpu"),
+    required("mem-per-gpu"),
+    required("mem-update").since(26, 5),
+    required("mincpus"),
+    required("network"),
+    optional("nice"),
+    optional("no-kill").short(b'k'),
+    flag("no-requeue"),
+    required("nodefile").short(b'F'),
+    required("nodelist").short(b'w'),
+    required("nodes").short(b'N'),
+    required("ntasks").short(b'n'),
+    required("ntasks-per-core"),
+    required("ntasks-per-gpu"),
+    required("ntasks-per-node"),
+    required("ntasks-per-socket"),
+    required("ntasks-per-tres"),
+    optional("oom-kill-step").since(24, 11),
+    required("open-mode"),
+    required("output").short(b'o'),
+    flag("overcommit").short(b'O'),
+    flag("oversubscribe").short(b's'),
+    flag("parsable"),
+    required("partition").short(b'p'),
+    required("power").until(23, 11),
+    required("prefer"),
+    required("priority"),
+    required("profile"),
+    optional("propagate"),
+    required("qos").short(b'q'),
+    flag("quiet").short(b'Q'),
+    flag("reboot"),
+    flag("requeue").until(25, 5),
+    optional("requeue").since(25, 11),
+    required("reservation"),
+    required("resources").since(25, 11),
+    optional("resv-ports").since(24, 5),
+    required("segment").since(24, 5),
+    required("signal"),
+    required("sockets-per-node"),
+    flag("spread-job"),
+    flag("spread-segments").since(25, 11),
+    flag("stepmgr").since(24, 5),
+    required("switches"),
+    required("tasks-per-node"),
+    flag("test-only"),
+    required("thread-spec"),
+    required("threads-per-core"),
+    required("time").short(b't'),
+    required("time-min"),
+    required("tmp"),
+    required("tres-bind").since(23, 11),
+    required("tres-per-task").since(23, 2),
+    required("uid"),
+    flag("usage"),
+    flag("use-min-nodes"),
+    flag("verbose").short(b'v'),
+    flag("version").short(b'V'),
+    flag("wait").short(b'W'),
+    required("wait-all-nodes"),
+    required("wckey"),
+    required("wrap"),
+];
+
+/// The variables that matter here and their options, in the order in which sbatch reads them: of `SBATCH_NO_REQUEUE` and
+/// `SBATCH_REQUEUE` the second wins.
+pub const VARIABLES: &[(&str, &str)] = &[
+    ("SBATCH_IGNORE_PBS", "ignore-pbs"),
+    ("SBATCH_ACCOUNT", "account"),
+    ("SBATCH_ARRAY_INX", "array"),
+    ("SBATCH_CLUSTERS", "clusters"),
+    ("SLURM_CLUSTERS", "clusters"),
+    ("SBATCH_EXCLUSIVE", "exclusive"),
+    ("SBATCH_GRES", "gres"),
+    ("SBATCH_GPUS", "gpus"),
+    ("SBATCH_GPUS_PER_NODE", "gpus-per-node"),
+    ("SBATCH_GPUS_PER_SOCKET", "gpus-per-socket"),
+    ("SBATCH_GPUS_PER_TASK", "gpus-per-task"),
+    ("SBATCH_NO_REQUEUE", "no-requeue"),
+    ("SBATCH_OPEN_MODE", "open-mode"),
+    ("SBATCH_PARTITION", "partition"),
+    ("SBATCH_QOS", "qos"),
+    ("SBATCH_REQUEUE", "requeue"),
+    ("SBATCH_RESERVATION", "reservation"),
+    ("SBATCH_TIMELIMIT", "time"),
+    ("SBATCH_TRES_PER_TASK", "tres-per-task"),
+];

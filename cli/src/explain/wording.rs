@@ -1,0 +1,74 @@
+//! What is said of a request that passes: why, and what its user would read.
+
+use gpushare::message;
+use gpushare::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark};
+use gpushare::request::Request;
+
+use super::accounting::Database;
+
+/// A line with the reason, then the text that sbatch would show.
+pub fn accepted(request: &Request, policy: &Policy, database: &Database, acceptance: &Acceptance) -> String {
+    let mut text = match reason(request, policy, database, acceptance) {
+        Ok(reason) => format!("accepted: {reason}\n"),
+        Err(reason) => format!("left to Slurm: {reason}\n"),
+    };
+    for said in acceptance.remarks.iter().filter_map(message::remark) {
+        text.push_str(&said);
+        text.push('\n');
+    }
+    text
+}
+
+/// Why gpushare accepts it; `Err` where Slurm will hardly do so.
+fn reason(
+    request: &Request,
+    policy: &Policy,
+    database: &Database,
+    acceptance: &Acceptance,
+) -> Result<String, String> {
+    if let Some((rule, why)) = acceptance.remarks.iter().find_map(let_pass) {
+        return Ok(format!("{rule} is let pass because of {why}"));
+    }
+    if !request.may_use_gpus() {
+        return Ok("asks for no GPUs".to_owned());
+    }
+    let typed =
+        acceptance.remarks.iter().any(|remark| matches!(remark, Remark::Changed(Change::Type { .. })));
+    let how = if typed { "would add the GPU type" } else { "allows what is asked for" };
+    let accounting = &database;
+    let under = |kind: &str, qos| {
+        let name = accounting.name(qos).escape_ascii();
+        let governed = policy.governs(accounting, qos);
+        if governed { format!("{kind} '{name}' {how}") } else { format!("{kind} '{name}' is not governed") }
+    };
+    match request.qos {
+        Some(list) if list.contains(&b',') => Ok(format!("no QOS in '{}' is governed", list.escape_ascii())),
+        Some(name) => {
+            let qos = accounting.qos_named(name).map(|qos| under("QOS", qos));
+            qos.ok_or_else(|| format!("there is no QOS '{}'", name.escape_ascii()))
+        }
+        None => match accounting.default_qos(request) {
+            DefaultQos::One(qos) => Ok(under("default QOS", qos)),
+            DefaultQos::OneOf(_) => Ok(format!("every default QOS that the reservation can lead to {how}")),
+            DefaultQos::None => {
+                let account = request.account.map(|name| format!(" in account '{}'", name.escape_ascii()));
+                let user = database.user().escape_ascii();
+                Err(format!("user '{user}' has no default QOS{}", account.unwrap_or_default()))
+            }
+        },
+    }
+}
+
+/// The number of a rule that is broken, and why that is let pass.
+fn let_pass(remark: &Remark) -> Option<(&'static str, &'static str)> {
+    let Remark::Passed(refusal, because) = remark else { return None };
+    let why = match because {
+        Because::Warn => "Mode=warn",
+        Because::Audit => "Mode=audit",
+        Because::User => "ExemptUsers",
+        Because::Account => "ExemptAccounts",
+        Because::Partition => "ExemptPartitions",
+        Because::Reservation => "ExemptReservations",
+    };
+    Some((refusal.rule.number(), why))
+}
