@@ -6,8 +6,9 @@
 #![forbid(unsafe_code)]
 
 use gpushare::message;
-use gpushare::policy::{self, Acceptance, Because, Change, Refusal, Remark, Update, Verdict};
-use gpushare_slurm::accounting::Cache;
+use gpushare::policy::{self, Acceptance, Because, Change, Policy, Refusal, Remark, Update, Verdict};
+use gpushare::request::Request;
+use gpushare_slurm::accounting::{Cache, Reach};
 use gpushare_slurm::submission::{Answer, Existing, Submission};
 use gpushare_slurm::{daemon, export_job_submit, log};
 
@@ -55,8 +56,8 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
     let Some(policy) = LIVE.policy() else { return Answer::Failure };
-    let cache = Cache::default();
     let request = submission.request();
+    let cache = Cache::new(reach(&request, &policy));
     let user_id = request.user_id;
     match policy::judge(&request, &policy, &&cache) {
         Verdict::Accept(Acceptance { pin_qos, share_units, remarks }) => {
@@ -82,7 +83,7 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, _sub
         return Answer::Accept;
     }
     let (Some(policy), Some(existing)) = (LIVE.policy(), existing()) else { return Answer::Failure };
-    let cache = Cache::default();
+    let cache = Cache::new(Reach::Associations);
     let job = existing.request();
     let changes = Update { job: update.job_id().unwrap_or_default(), request: update.request() };
     match policy::judge_update(&changes, &job, &policy, &&cache) {
@@ -99,6 +100,12 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, _sub
             refuse(update, job.user_id, &refusal)
         }
     }
+}
+
+/// A job that names its QOS needs no association, unless somebody is exempt by user or account.
+fn reach(request: &Request, policy: &Policy) -> Reach {
+    let by_owner = !policy.exempt.users.is_empty() || !policy.exempt.accounts.is_empty();
+    if by_owner || request.qos.is_none() { Reach::Associations } else { Reach::Qos }
 }
 
 /// For the node: it is told the size by nobody else. An entry of the user's own is dropped in any case.

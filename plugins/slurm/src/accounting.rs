@@ -18,14 +18,34 @@ const READ: c_int = 1;
 const NO: c_int = 0;
 
 /// The cache, as one decision sees it: a reference to it is the [`Accounting`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cache {
     locks: OnceCell<Locks>,
+    reach: Reach,
+}
+
+/// What a decision may ask for, and so what is locked. slurmctld's lock order doesn't let a lock be added later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// QOSes by name, limits, types; [`Accounting::default_qos`] and [`Accounting::owner`] then find nothing.
+    Qos,
+    /// Associations and users too.
+    Associations,
 }
 
 impl Cache {
+    /// Locks nothing yet.
+    #[must_use]
+    pub fn new(reach: Reach) -> Cache {
+        Cache { locks: OnceCell::new(), reach }
+    }
+
     fn locks(&self) -> &Locks {
-        self.locks.get_or_init(Locks::take)
+        self.locks.get_or_init(|| Locks::take(self.reach))
+    }
+
+    fn associations(&self) -> Option<&Locks> {
+        (self.reach == Reach::Associations).then(|| self.locks())
     }
 }
 
@@ -33,6 +53,8 @@ impl Cache {
 #[derive(Debug)]
 struct Locks {
     held: assoc_mgr_lock_t,
+    /// Where the GRES are in the table of TRES: a decision asks for them several times.
+    gres: OnceCell<Positions>,
     /// Must be let go by the thread that took them.
     _not_send: PhantomData<*const ()>,
 }
@@ -43,12 +65,20 @@ pub struct Qos<'c>(&'c slurmdb_qos_rec_t);
 
 impl Locks {
     #[doc(alias = "assoc_mgr_lock")]
-    fn take() -> Self {
-        let mut held =
-            assoc_mgr_lock_t { assoc: READ, file: NO, qos: READ, res: NO, tres: READ, user: READ, wckey: NO };
+    fn take(reach: Reach) -> Self {
+        let whose = if reach == Reach::Associations { READ } else { NO };
+        let mut held = assoc_mgr_lock_t {
+            assoc: whose,
+            file: NO,
+            qos: READ,
+            res: NO,
+            tres: READ,
+            user: whose,
+            wckey: NO,
+        };
         // SAFETY: seven levels, as assoc_mgr.h declares them; no such lock is held by this thread (module doc).
         unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
-        Locks { held, _not_send: PhantomData }
+        Locks { held, gres: OnceCell::new(), _not_send: PhantomData }
     }
 
     fn qos_named(&self, name: &CStr) -> Option<Qos<'_>> {
@@ -165,21 +195,61 @@ impl Locks {
         unsafe { slurm_sys::slurm_list_iterator_destroy(steps) }
     }
 
-    /// The names of all TRES, `gres/gpu:a40` among them, by position in the limit arrays.
-    fn tres_names(&self) -> impl Iterator<Item = (usize, &[u8])> {
+    /// The names of all GRES among the TRES, `gpu:a40` of `gres/gpu:a40`, by position in the limit arrays.
+    fn gres_names(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let positions = self.gres.get_or_init(|| self.find_gres());
+        let (known, rest) = (positions.known(), positions.rest..self.tres_count());
+        known.chain(rest).filter_map(|position| self.gres_name(position).map(|name| (position, name)))
+    }
+
+    fn find_gres(&self) -> Positions {
+        let mut found = Positions { first: [0; 16], count: 0, rest: 0 };
+        while found.rest < self.tres_count() {
+            if self.gres_name(found.rest).is_some() {
+                let Some(place) = found.first.get_mut(found.count) else { break };
+                *place = found.rest;
+                found.count += 1;
+            }
+            found.rest += 1;
+        }
+        found
+    }
+
+    #[allow(clippy::unused_self, reason = "the count is right only while the locks are held")]
+    fn tres_count(&self) -> usize {
         // SAFETY: slurmctld's own array and its length, kept together under the tres lock.
-        let names = unsafe { slurm_sys::assoc_mgr_tres_name_array };
+        let there = unsafe { !slurm_sys::assoc_mgr_tres_name_array.is_null() };
         // SAFETY: the same.
         let count = unsafe { slurm_sys::g_tres_count };
-        let count = if names.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
-        (0..count).filter_map(move |position| {
-            // SAFETY: position < count.
-            let place = unsafe { names.add(position) };
-            // SAFETY: inside the array.
-            let name: *const c_char = unsafe { *place };
-            // SAFETY: null or a C string that stays under the tres lock, which `self` is.
-            unsafe { text::bytes(name) }.map(|name| (position, name))
-        })
+        if there { usize::try_from(count).unwrap_or(0) } else { 0 }
+    }
+
+    fn gres_name(&self, position: usize) -> Option<&[u8]> {
+        if position >= self.tres_count() {
+            return None;
+        }
+        // SAFETY: slurmctld's own array, which is there if it has a length, under the tres lock.
+        let names = unsafe { slurm_sys::assoc_mgr_tres_name_array };
+        // SAFETY: position < count.
+        let place = unsafe { names.add(position) };
+        // SAFETY: inside the array.
+        let name: *const c_char = unsafe { *place };
+        // SAFETY: null or a C string that stays under the tres lock, which `self` is.
+        unsafe { text::bytes(name) }?.strip_prefix(b"gres/")
+    }
+}
+
+/// The positions of the first sixteen GRES; others, on a cluster that has more, lie from `rest` on.
+#[derive(Debug)]
+struct Positions {
+    first: [usize; 16],
+    count: usize,
+    rest: usize,
+}
+
+impl Positions {
+    fn known(&self) -> impl Iterator<Item = usize> {
+        self.first.iter().take(self.count).copied()
     }
 }
 
@@ -208,7 +278,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn default_qos(&self, request: &Request) -> DefaultQos<Qos<'c>> {
-        let locks = self.locks();
+        let Some(locks) = self.associations() else { return DefaultQos::None };
         if request.partition_is_the_reservations() {
             let mut found = locks.possible_defaults(request);
             return match (found.pop(), found.is_empty()) {
@@ -230,7 +300,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn typed_limits<'s>(&'s self, qos: Qos<'c>, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        self.locks().tres_names().filter_map(move |(position, name)| {
+        self.locks().gres_names().filter_map(move |(position, name)| {
             let kind = type_of(name, gres)?;
             // SAFETY: the position is one of the TRES table, under the locks.
             unsafe { limit(qos.0, position) }.map(|count| TypedLimit { kind, count })
@@ -238,19 +308,19 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn limits_all(&self, qos: Qos<'c>, gres: &[u8]) -> bool {
-        let mut names = self.locks().tres_names();
-        names.find(|(_, name)| name.strip_prefix(b"gres/") == Some(gres)).is_some_and(|(position, _)| {
+        let mut names = self.locks().gres_names();
+        names.find(|(_, name)| *name == gres).is_some_and(|(position, _)| {
             // SAFETY: the position is one of the TRES table, under the locks.
             unsafe { limit(qos.0, position) }.is_some()
         })
     }
 
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-        self.locks().tres_names().filter_map(move |(_, name)| type_of(name, gres))
+        self.locks().gres_names().filter_map(move |(_, name)| type_of(name, gres))
     }
 
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
-        let record = self.locks().association(request)?;
+        let record = self.associations()?.association(request)?;
         // SAFETY: null or a C string of the record, under the locks.
         let user = unsafe { text::bytes(record.user) }.unwrap_or_default();
         // SAFETY: the same.
@@ -306,9 +376,9 @@ fn default_partition<'a>() -> Option<&'a [u8]> {
     unsafe { text::bytes(default) }
 }
 
-/// `gres/gpu:a40` → `a40`, for the GRES named.
-fn type_of<'a>(tres: &'a [u8], gres: &[u8]) -> Option<&'a [u8]> {
-    tres.strip_prefix(b"gres/")?.strip_prefix(gres)?.strip_prefix(b":")
+/// `gpu:a40` → `a40`, for the GRES named.
+fn type_of<'a>(name: &'a [u8], gres: &[u8]) -> Option<&'a [u8]> {
+    name.strip_prefix(gres)?.strip_prefix(b":")
 }
 
 /// A limit, unless there is none.

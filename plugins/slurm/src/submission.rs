@@ -132,64 +132,79 @@ impl<'a> Submission<'a> {
 
     /// Sets a variable that prolog and epilog will see as `SPANK_NAME`, in place of any that the user sent.
     pub fn set_job_control_variable(&mut self, name: &str, value: Option<&str>) {
-        if value.is_none() && self.description.spank_job_env_size == 0 {
-            return;
+        self.drop_job_control_variable(name);
+        let Some(value) = value else { return };
+        if let Some(entry) = text::joined_in_slurm_memory(&[name.as_bytes(), b"=", value.as_bytes()]) {
+            self.append_job_control(entry);
         }
-        let kept = self.drop_job_control_variable(name);
-        let added =
-            value.and_then(|value| text::joined_in_slurm_memory(&[name.as_bytes(), b"=", value.as_bytes()]));
-        self.store_job_control(&kept, added.map(std::ptr::NonNull::as_ptr));
     }
 
-    /// Frees the entries `NAME=…` and `SPANK_NAME=…` and gives the others. slurmctld puts the prefix on later, where it
+    /// Frees the entries `NAME=…` and `SPANK_NAME=…` and moves the others up. slurmctld puts the prefix on later, where it
     /// is missing, so a user can send either.
-    fn drop_job_control_variable(&mut self, name: &str) -> Vec<*mut c_char> {
-        let mut kept = Vec::new();
+    fn drop_job_control_variable(&mut self, name: &str) {
+        let array = self.description.spank_job_env;
+        if array.is_null() {
+            return;
+        }
+        let mut kept = 0;
         for at in 0..self.description.spank_job_env_size {
-            let Ok(at) = usize::try_from(at) else { break };
-            if self.description.spank_job_env.is_null() {
-                break;
-            }
-            // SAFETY: slurmctld keeps `spank_job_env_size` entries there.
-            let place = unsafe { self.description.spank_job_env.add(at) };
+            // SAFETY: slurmctld keeps `spank_job_env_size` entries there; kept <= at.
+            let place = unsafe { array.add(index(at)) };
             // SAFETY: the same; the entry is a pointer in Slurm's memory.
             let mut entry = unsafe { *place };
             // SAFETY: an entry is null or a C string.
-            let Some(bytes) = (unsafe { text::bytes(entry) }) else { continue };
+            let bytes = unsafe { text::bytes(entry) }.unwrap_or_default();
             let plain = bytes.strip_prefix(b"SPANK_").unwrap_or(bytes);
-            let ours = plain.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
-            if ours {
-                // SAFETY: in Slurm's memory; the array that held it is replaced by the caller.
+            if plain.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'=')) {
+                // SAFETY: in Slurm's memory; its place in the array is written over or cut off below.
                 unsafe { text::free(&mut entry) };
-            } else {
-                kept.push(entry);
+                continue;
             }
+            // SAFETY: kept <= at, so inside the array.
+            let place = unsafe { array.add(index(kept)) };
+            // SAFETY: the same.
+            unsafe { place.write(entry) };
+            kept += 1;
         }
-        kept
+        if kept < self.description.spank_job_env_size {
+            // SAFETY: inside the array, where an entry was.
+            let place = unsafe { array.add(index(kept)) };
+            // SAFETY: the same; what was there has moved up or is freed.
+            unsafe { place.write(std::ptr::null_mut()) };
+        }
+        self.description.spank_job_env_size = kept;
     }
 
-    /// Makes a new array of the entries: xmalloc'd, with a null at the end that its size does not count.
-    fn store_job_control(&mut self, kept: &[*mut c_char], added: Option<*mut c_char>) {
-        let count = kept.len() + usize::from(added.is_some());
-        let (file, function) = (c"gpushare".as_ptr(), c"store_job_control".as_ptr());
-        // SAFETY: xcalloc() of count + 1 pointers, cleared; it does not return on lack of memory with try_only = false
+    /// Makes a new array with one entry more: xmalloc'd, with a null at the end that its size does not count.
+    fn append_job_control(&mut self, added: NonNull<c_char>) {
+        let old = self.description.spank_job_env;
+        let count = if old.is_null() { 0 } else { index(self.description.spank_job_env_size) };
+        let (file, function) = (c"gpushare".as_ptr(), c"append_job_control".as_ptr());
+        // SAFETY: xcalloc() of count + 2 pointers, cleared; it does not return on lack of memory with try_only = false
         // (src/common/xmalloc.c), as everywhere in slurmctld.
         let array = unsafe {
-            slurm_sys::slurm_xcalloc(count + 1, size_of::<*mut c_char>(), true, false, file, 0, function)
+            slurm_sys::slurm_xcalloc(count + 2, size_of::<*mut c_char>(), true, false, file, 0, function)
         };
         let array: *mut *mut c_char = array.cast();
-        for (at, entry) in kept.iter().copied().chain(added).enumerate() {
-            // SAFETY: at < count, inside the new array.
-            let place = unsafe { array.add(at) };
-            // SAFETY: inside the new array and aligned.
-            unsafe { place.write(entry) };
+        if count > 0 {
+            // SAFETY: the old array has `count` entries, the new one has more, and they are two.
+            unsafe { std::ptr::copy_nonoverlapping(old, array, count) };
         }
+        // SAFETY: inside the new array.
+        let place = unsafe { array.add(count) };
+        // SAFETY: inside the new array and aligned.
+        unsafe { place.write(added.as_ptr()) };
         let field: *mut *mut *mut c_char = &raw mut self.description.spank_job_env;
-        // SAFETY: null or the old array in Slurm's memory, whose entries were freed or moved.
+        // SAFETY: null or the old array in Slurm's memory, whose entries have moved.
         unsafe { slurm_sys::slurm_xfree(field.cast()) };
         self.description.spank_job_env = array;
-        self.description.spank_job_env_size = u32::try_from(count).unwrap_or(0);
+        self.description.spank_job_env_size = u32::try_from(count + 1).unwrap_or(0);
     }
+}
+
+/// A count of Slurm's as one of ours: every address fits.
+fn index(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(0)
 }
 
 /// Reads what the rules look at, and nothing else.
