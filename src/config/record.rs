@@ -84,6 +84,12 @@ struct Draft {
     over_minutes: Option<u32>,
 }
 
+/// Every key of a record.
+#[cfg(test)]
+pub(super) fn names() -> Vec<&'static str> {
+    KEYS.iter().map(|key| key.name).collect()
+}
+
 pub(super) fn parse(line: &str) -> Result<QosRecord, Problem> {
     let mut draft = Draft::default();
     let mut seen: Vec<&str> = Vec::new();

@@ -141,3 +141,15 @@ proptest::proptest! {
         let _ = Config::parse(&text);
     }
 }
+
+#[test]
+fn every_key_is_documented() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/gpushare.conf.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for key in keys::names().into_iter().chain(record::names()) {
+        assert!(
+            text.contains(&format!("`{key}`")) || text.contains(&format!("`{key}=")),
+            "{key} is not in {path}"
+        );
+    }
+}

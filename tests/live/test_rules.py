@@ -5,6 +5,7 @@ import contextlib
 import re
 
 import pytest
+from lab import EXAMPLES
 
 CONF = "/etc/slurm/gpushare.conf"
 QOS = "--qos=qos_lafferty"
@@ -50,8 +51,7 @@ def configured(cluster, text):
     """The running slurmctld with TEXT as its gpushare.conf, and with the old one again afterwards."""
     old = cluster.ok(["cat", CONF])
     try:
-        for content in (text,):
-            replace(cluster, content)
+        replace(cluster, text)
         yield
     finally:
         replace(cluster, old)
@@ -170,7 +170,7 @@ def test_partitions_for_shares_refuse_whole_gpus(site):
         assert site.run(f"scontrol update job={job} partition=course", "alice").returncode != 0
 
 
-FREE = "QOS=savio_lowprio Requeue=yes OpenMode=append ArrayTasks=8 ArrayTasksOver=2:00:00"
+FREE = (EXAMPLES / "free/gpushare.conf").read_text()
 
 
 def test_a_free_qos_sets_what_its_users_forget(site):
