@@ -2,7 +2,7 @@
 //
 // allocations: how often one submission allocates, and who does it. The program's own malloc() stands before libc's and
 // looks at who called it: the plugin, Slurm's library, or something else (libc on their behalf, which counts as the
-// plugin's). With --strict, an accepted submission must not allocate but through Slurm, in whose memory answers lie.
+// plugin's). An accepted submission must not allocate but through Slurm, in whose memory answers lie.
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -89,11 +89,11 @@ static void measure(const plugin_t *plugin, const request_t *request) {
 
 int main(int argc, char **words) {
     static const char *const limited[] = {"typed", "CPU only", "CPU only, governed", "default, typed", "ungoverned",
-                                           "default, ungoverned", "share"};
-    static const char *const others[] = {"share beside variables", "untouched variables", "forged share", "untyped",
-                                         "default, untyped", "list"};
-    bool strict = argc == 4 && strcmp(words[3], "--strict") == 0, wrong = false;
-    if (argc != 3 && !strict) give_up("usage: allocations SLURM.CONF PLUGIN [--strict]");
+                                           "default, ungoverned", "share", "share beside variables",
+                                           "untouched variables", "forged share"};
+    static const char *const others[] = {"untyped", "default, untyped", "list"};
+    bool wrong = false;
+    if (argc != 3) give_up("usage: allocations SLURM.CONF PLUGIN");
     start_daemon(words[1]);
     plugin_t plugin = load_plugin(words[2], "job_submit/gpushare");
     dl_iterate_phdr(note_range, NULL);
@@ -103,7 +103,7 @@ int main(int argc, char **words) {
         bool is_limited = i < sizeof limited / sizeof *limited;
         const char *name = is_limited ? limited[i] : others[i - sizeof limited / sizeof *limited];
         measure(&plugin, request_named(name));
-        bool bad = strict && is_limited && counts[PLUGIN] + counts[OTHER] > 0;
+        bool bad = is_limited && counts[PLUGIN] + counts[OTHER] > 0;
         printf("%-28s %8.2f %8.2f %8.2f   %s%s\n", name, (double)counts[PLUGIN] / CALLS, (double)counts[SLURM] / CALLS,
                (double)counts[OTHER] / CALLS, is_limited ? "" : "not limited", bad ? "  WRONG: must be 0" : "");
         wrong |= bad;

@@ -84,7 +84,7 @@ bool submit_and_check(const plugin_t *plugin, const request_t *request, bool ear
 // updates.c
 extern const unsigned update_count;
 void copy_and_free(void); // a job as slurmctld copies it, freed as slurmctld frees it
-bool update_and_check(const plugin_t *plugin, unsigned number, bool judged);
+bool update_and_check(const plugin_t *plugin, unsigned number);
 
 // edits.c: what happens to gpushare.conf while jobs are submitted
 void edit_configuration(const char *path, unsigned number);

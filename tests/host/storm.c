@@ -22,7 +22,6 @@
 
 static plugin_t plugin;
 static const char *configuration;
-static bool judged;       // updates are
 static unsigned calls;    // of each thread, in this phase
 static bool warming_up;   // this is the first tenth
 static atomic_bool over;  // the submissions are
@@ -47,7 +46,7 @@ static void *submit_many(void *argument) {
 
 static void *update_many(void *unused) {
     for (unsigned i = 0; !over && i < 4 * calls; i++) {
-        if (!update_and_check(&plugin, i, judged)) atomic_fetch_add(&wrong, 1);
+        if (!update_and_check(&plugin, i)) atomic_fetch_add(&wrong, 1);
         atomic_fetch_add(&updates_done, 1);
     }
     return unused;
@@ -119,13 +118,12 @@ static size_t bytes_in_use(void) {
 }
 
 int main(int count, char **words) {
-    if (count != 7)
-        give_up("usage: storm SLURM.CONF PLUGIN THREADS CALLS BYTES yes|no\n"
-                "BYTES: how much memory in use may grow (0: not looked at); yes: the plugin judges updates");
+    if (count != 6)
+        give_up("usage: storm SLURM.CONF PLUGIN THREADS CALLS BYTES\n"
+                "BYTES: how much memory in use may grow (0: not looked at)");
     unsigned threads = (unsigned)atoi(words[3]), each = (unsigned)atoi(words[4]);
     size_t allowed = strtoul(words[5], NULL, 10);
     char path[4096];
-    judged = strcmp(words[6], "yes") == 0;
     snprintf(path, sizeof path, "%.*s/gpushare.conf", (int)(strrchr(words[1], '/') - words[1]), words[1]);
     configuration = path;
     edit_configuration(configuration, 0);
