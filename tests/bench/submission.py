@@ -15,8 +15,8 @@ from stats import row, take_turns
 
 PLUGIN = {"none": None, "none again": None, "gpushare": "gpushare", "lua": "lua"}
 ROLES = list(PLUGIN)
-# Submissions of a visit; sbatch takes several times as long as the library.
-VISIT = {"library": 20, "sbatch": 4}
+# Submissions of a visit; sbatch takes several times as long as the library. In parallel it is so many by each of eight.
+VISIT = {"library": 20, "sbatch": 4, "parallel": 1}
 
 
 def assume(box, role):
@@ -52,7 +52,7 @@ def measure(release, folder, rounds, blocks):
         clients = [box.client(program, user="alice") for box in boxes]
         found = [play(boxes, clients, turn, blocks) for turn in range(rounds)]
         version = boxes[0].run("sinfo", "--version").stdout.split()[-1]
-    title = {"library": "submission by libslurm", "sbatch": "sbatch"}
+    title = {"library": "submission by libslurm", "sbatch": "sbatch", "parallel": "8 sbatch at once"}
     return version, [
         row(f"{title[way]}: {role} / none", [times[way] for times in found], role, "none")
         for way in VISIT
