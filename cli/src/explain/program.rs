@@ -61,9 +61,11 @@ mod tests {
 
     #[test]
     fn a_failure_is_one_line() {
-        assert_eq!(
-            ask("no-such-program-of-slurm", &[]).unwrap_err(),
-            "can't run 'no-such-program-of-slurm': No such file or directory (os error 2)"
+        let reason = ask("no-such-program-of-slurm", &[]).unwrap_err();
+        // Where PATH has a folder that nobody may enter, permission is what is missing.
+        assert!(
+            reason.starts_with("can't run 'no-such-program-of-slurm': ") && reason.lines().count() == 1,
+            "{reason}"
         );
         let reason = ask("sh", &["-c", "echo out; echo '  why' >&2; echo more >&2; exit 3"]).unwrap_err();
         assert!(reason.ends_with("failed (exit status: 3): why"), "{reason}");
