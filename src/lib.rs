@@ -24,3 +24,4 @@ pub mod pattern;
 pub mod placement;
 pub mod policy;
 pub mod request;
+pub mod time;

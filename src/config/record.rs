@@ -4,6 +4,7 @@ use super::Problem;
 use super::keys::{MODES, mode, word};
 use crate::pattern::Patterns;
 use crate::policy::{QosRecord, Throttle};
+use crate::time;
 
 /// What such a line begins with.
 pub(super) const KEY: &str = "QOS";
@@ -71,7 +72,7 @@ const KEYS: [Key; 7] = [
         name: "ArrayTasksOver",
         allowed: "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
         take: |draft, value| {
-            draft.over_minutes = Some(minutes(value)?);
+            draft.over_minutes = Some(time::minutes(value)?);
             Some(())
         },
     },
@@ -115,43 +116,4 @@ pub(super) fn parse(line: &str) -> Result<QosRecord, Problem> {
         (None, Some(_)) => return Err(Problem::Missing { key: "ArrayTasks", because: "ArrayTasksOver" }),
     };
     Ok(draft.record)
-}
-
-/// A time as in `--time` (sbatch(1)), in whole minutes.
-fn minutes(value: &str) -> Option<u32> {
-    let (days, rest) = match value.split_once('-') {
-        Some((days, rest)) => (Some(days.parse::<u32>().ok()?), rest),
-        None => (None, value),
-    };
-    let parts = rest.split(':').map(|part| part.parse::<u32>().ok()).collect::<Option<Vec<_>>>()?;
-    let (hours, minutes) = match (days, parts.as_slice()) {
-        (None, [minutes] | [minutes, _]) => (0, *minutes),
-        (None, [hours, minutes, _]) | (Some(_), [hours, minutes] | [hours, minutes, _]) => (*hours, *minutes),
-        (Some(_), [hours]) => (*hours, 0),
-        _ => return None,
-    };
-    days.unwrap_or(0).checked_mul(24)?.checked_add(hours)?.checked_mul(60)?.checked_add(minutes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_as_sbatch_reads_them() {
-        for (text, expected) in [
-            ("120", Some(120)),
-            ("120:30", Some(120)),
-            ("2:00:00", Some(120)),
-            ("1-12", Some(2160)),
-            ("1-12:30", Some(2190)),
-            ("1-00:00:00", Some(1440)),
-            ("", None),
-            ("-5", None),
-            ("1:2:3:4", None),
-            ("4000000000-0", None),
-        ] {
-            assert_eq!(minutes(text), expected, "{text}");
-        }
-    }
 }

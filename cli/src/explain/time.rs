@@ -1,5 +1,4 @@
-//! The time limit of sbatch(1): minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
-//! days-hours:minutes:seconds.
+//! The time limit of sbatch(1).
 
 /// slurm.h's INFINITE, which is what no limit is sent as.
 const NO_LIMIT: u32 = u32::MAX;
@@ -10,31 +9,10 @@ pub fn minutes(text: &[u8]) -> Option<u32> {
     if [b"-1".as_slice(), b"infinite", b"unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Some(NO_LIMIT);
     }
-    let text = std::str::from_utf8(text).ok()?;
-    let (days, rest) = match text.split_once('-') {
-        Some((days, rest)) => (Some(number(days)?), rest),
-        None => (None, text),
-    };
-    let parts: Vec<u64> = match rest {
-        "" if days.is_some() => Vec::new(),
-        rest => rest.split(':').map(number).collect::<Option<_>>()?,
-    };
-    let part = |at: usize| parts.get(at).copied().unwrap_or(0);
-    let (hours, minutes, seconds) = match (days, parts.len()) {
-        (Some(_), 0..=3) | (None, 3) => (part(0), part(1), part(2)),
-        (None, 1 | 2) => (0, part(0), part(1)),
-        _ => return None,
-    };
-    let seconds = days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds;
     // slurm.h's NO_VAL and INFINITE are the two greatest numbers.
-    let minutes = u32::try_from(seconds.div_ceil(60)).ok().filter(|minutes| *minutes < NO_LIMIT - 1)?;
+    let minutes =
+        gpushare::time::minutes(std::str::from_utf8(text).ok()?).filter(|minutes| *minutes < NO_LIMIT - 1)?;
     Some(if minutes == 0 { NO_LIMIT } else { minutes })
-}
-
-/// Small enough that no sum of them overflows.
-fn number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse::<u32>().ok().filter(|_| digits).map(u64::from)
 }
 
 #[cfg(test)]
