@@ -111,7 +111,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Refusal { field: Field::Job, count: u64::from(gpus), ..refusal }
     }
 
-    /// An update that brings a job under the rule must name its GPUs itself.
+    /// An update that brings a job under the rule, also out of an exemption, must name its GPUs itself.
     fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update?;
         let enters = match under {
@@ -132,7 +132,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 _ => None,
             })
         };
-        if !enters || named(&update.request).is_some() {
+        if !(enters || self.leaves_an_exemption()) || named(&update.request).is_some() {
             return None;
         }
         let Some((field, name, kind, count)) = named(existing) else {
