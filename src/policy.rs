@@ -157,6 +157,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         match self.request.qos {
             Some(list) if list.contains(&b',') => {
                 self.settle(self.faulty_list(list), &mut accepted.remarks)?;
+                self.judge_grounds(None, &mut accepted.remarks)?;
             }
             Some(name) => {
                 let needed = self.request.may_use_gpus();
@@ -198,6 +199,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         match (update.request.qos, self.request.qos) {
             (Some(list), _) if list.contains(&b',') => {
                 self.settle(self.faulty_list(list), &mut accepted.remarks)?;
+                self.judge_grounds(None, &mut accepted.remarks)?;
             }
             (_, Some(name)) => {
                 let qos = self.accounting.qos_named(name);

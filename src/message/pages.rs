@@ -76,7 +76,8 @@ pub const PAGES: [Page; 17] = [
         number: "GS110",
         title: "a job comes into the QOS without naming its GPUs",
         text: "A pending job is brought under a QOS (or partition) that guarantees GPUs only by a command that names its \
-               GPUs and their type again, because Slurm does not show all that it keeps of the old request. A job \
+               GPUs and their type again, because Slurm does not show all that it keeps of the old request. The same \
+               holds where a job leaves a partition, reservation or account that gpushare.conf exempts. A job \
                without GPUs can't be brought in: cancel it and submit it there.",
     },
     Page {

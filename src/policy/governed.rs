@@ -1,5 +1,7 @@
 //! The rule of types: what may not be asked for under a governed QOS or partition.
 
+use std::cmp::Ordering;
+
 use super::{
     Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Refusal, Rule, SHARES,
     TypedLimit, shortened,
@@ -111,7 +113,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Refusal { field: Field::Job, count: u64::from(gpus), ..refusal }
     }
 
-    /// An update that brings a job under the rule must name its GPUs itself.
+    /// An update that brings a job under the rule, also out of an exemption, must name its GPUs itself.
     fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update?;
         let enters = match under {
@@ -132,7 +134,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 _ => None,
             })
         };
-        if !enters || named(&update.request).is_some() {
+        if !(enters || self.leaves_an_exemption()) || named(&update.request).is_some() {
             return None;
         }
         let Some((field, name, kind, count)) = named(existing) else {
@@ -183,16 +185,21 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         let limits = limits.into_iter().flatten();
         let mut limits: Vec<_> = limits.map(|limit| (shortened(limit.kind), limit.count)).collect();
-        limits.sort_by_key(|(name, _)| Some(name.as_slice()) != kind);
+        // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.
+        limits.sort_by(|(a, _), (b, _)| first_then_by_name(a, b, kind));
         let offer = if limits.is_empty() {
             let mut types: Vec<_> = self.accounting.types(offered).map(shortened).collect();
-            types.sort_by_key(|name| Some(name.as_slice()) != kind);
+            types.sort_by(|a, b| first_then_by_name(a, b, kind));
             Offer::OfCluster(types)
         } else {
             Offer::OfQos(limits)
         };
         Refusal { gres: shortened(offered), offer, ..self.refusal(rule, ground) }
     }
+}
+
+fn first_then_by_name(a: &[u8], b: &[u8], first: Option<&[u8]>) -> Ordering {
+    (Some(a) != first, a).cmp(&(Some(b) != first, b))
 }
 
 /// The token as a user would type it after `--gres=`.

@@ -2,8 +2,8 @@
 
 use super::governed::{Under, plain};
 use super::{
-    Accounting, Because, Change, Command, GPU, Ground, Judgement, Mode, Outcome, Owner, Refusal, Remark,
-    Rule, shortened,
+    Accounting, Because, Change, Command, DefaultQos, GPU, Ground, Judgement, Mode, Outcome, Owner, Refusal,
+    Remark, Rule, shortened,
 };
 use crate::grammar::{self, Gres, Token};
 use crate::pattern::{Case, Patterns};
@@ -17,13 +17,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if matches!(fault.rule, Rule::TooLong | Rule::OptionInsideQos) {
             return Err(Box::new(fault));
         }
-        if let Some(because) = self.exemption() {
+        if let Some(because) = self.exemption(&self.request) {
             remarks.push(Remark::Passed(fault, because));
             return Ok(());
         }
         let mode = match &fault.ground {
             Ground::Qos(name) => self.policy.mode(name),
-            Ground::Partition(_) | Ground::Site => self.policy.mode(self.request.qos.unwrap_or_default()),
+            Ground::Partition(_) | Ground::Site => self.strictest_mode(),
         };
         remarks.push(match mode {
             Mode::Enforce => return Err(Box::new(fault)),
@@ -34,25 +34,48 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Ok(())
     }
 
+    /// The mode of the job's QOS, its default one where it names none; of several, the one that lets least pass.
+    fn strictest_mode(&self) -> Mode {
+        let mode = |name: &[u8]| self.policy.mode(name);
+        let of_qos = |qos: A::Qos| mode(self.accounting.name(qos));
+        let modes: Vec<Mode> = match self.request.qos {
+            Some(list) => list.split(|byte| *byte == b',').map(mode).collect(),
+            None => match self.accounting.default_qos(&self.request) {
+                DefaultQos::None => vec![mode(b"")],
+                DefaultQos::One(qos) => vec![of_qos(qos)],
+                DefaultQos::OneOf(candidates) => candidates.into_iter().map(of_qos).collect(),
+            },
+        };
+        let strictest =
+            [Mode::Enforce, Mode::Default, Mode::Warn].into_iter().find(|mode| modes.contains(mode));
+        strictest.unwrap_or(Mode::Audit)
+    }
+
+    /// Whether an update takes a job out of an exemption, under which it may have got what Slurm doesn't show.
+    pub(super) fn leaves_an_exemption(&self) -> bool {
+        let was = self.update.and_then(|(_, existing)| self.exemption(existing));
+        was.is_some() && self.exemption(&self.request).is_none()
+    }
+
     /// A job names several partitions or reservations as a list, and is exempt only where all of them are.
-    fn exemption(&self) -> Option<Because> {
+    fn exemption<'s>(&'s self, request: &Request<'s>) -> Option<Because> {
         let exempt = &self.policy.exempt;
         let all = |patterns: &Patterns, list: Option<&[u8]>| {
             let mut names = list.unwrap_or_default().split(|byte| *byte == b',').peekable();
             let any = names.peek().is_some_and(|name| !name.is_empty());
             any && names.all(|name| patterns.match_name(name, Case::Counts))
         };
-        if all(&exempt.partitions, self.partitions()) {
+        if all(&exempt.partitions, self.partitions(request)) {
             return Some(Because::Partition);
         }
-        if all(&exempt.reservations, self.request.reservation) {
+        if all(&exempt.reservations, request.reservation) {
             return Some(Because::Reservation);
         }
         if exempt.users.is_empty() && exempt.accounts.is_empty() {
             return None;
         }
-        let number = self.request.user_id.to_string();
-        let owner = self.accounting.owner(&self.request);
+        let number = request.user_id.to_string();
+        let owner = self.accounting.owner(request);
         let Owner { user, account } = owner.unwrap_or(Owner { user: b"", account: b"" });
         let is_exempt =
             |patterns: &Patterns, name: &[u8]| !name.is_empty() && patterns.match_name(name, Case::Ignored);
@@ -63,10 +86,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// The partitions that the job names or will get; none where its reservation decides.
-    fn partitions(&self) -> Option<&[u8]> {
-        match self.request.partition.filter(|list| !list.is_empty()) {
+    fn partitions<'s>(&'s self, request: &Request<'s>) -> Option<&'s [u8]> {
+        match request.partition.filter(|list| !list.is_empty()) {
             Some(list) => Some(list),
-            None if self.request.partition_is_the_reservations() => None,
+            None if request.partition_is_the_reservations() => None,
             None => self.accounting.default_partition(),
         }
     }

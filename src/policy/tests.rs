@@ -58,7 +58,7 @@ impl Accounting for Table {
             .any(|(name, _)| name.strip_suffix(':').is_some_and(|name| name.as_bytes() == gres))
     }
     fn types<'s>(&'s self, _gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-        [b"a40".as_slice(), b"h100"].into_iter()
+        [b"h100".as_slice(), b"a40"].into_iter()
     }
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
         let user: &[u8] = if request.user_id == 0 { b"root" } else { b"alice" };
@@ -298,5 +298,15 @@ proptest::proptest! {
                 proptest::prop_assert!(harmless, "{text}");
             }
         }
+    }
+}
+
+#[test]
+fn types_are_offered_by_name_whatever_the_order_of_the_database() {
+    let policy = Policy { partitions: patterns("owned"), ..Policy::default() };
+    for (text, expected) in [("gres/gpu:1", ["a40", "h100"]), ("gres/gpu:h1:1", ["a40", "h100"])] {
+        let request = Request { partition: Some(b"owned"), ..node("normal", text) };
+        let Verdict::Refuse(refusal) = judge(&request, &policy, &Table) else { panic!("{text} passed") };
+        assert_eq!(refusal.offer, Offer::OfCluster(expected.map(|kind| kind.as_bytes().to_vec()).to_vec()));
     }
 }

@@ -117,3 +117,37 @@ fn exemptions_are_for_all_that_a_job_names() {
     let passed = remarks(judge(&of_staff, &policy, &Table));
     assert!(matches!(&passed[..], [Remark::Passed(_, Because::Account)]));
 }
+
+#[test]
+fn the_mode_of_a_sites_rule_is_that_of_the_strictest_qos_of_the_job() {
+    let record =
+        |names: &str, mode| QosRecord { names: patterns(names), mode: Some(mode), ..QosRecord::default() };
+    let policy = |mode, records: &[QosRecord]| Policy {
+        mode,
+        records: records.to_vec(),
+        shares: ShareRules { sizes: vec![4], ..ShareRules::default() },
+        ..Policy::default()
+    };
+    let audited = policy(Mode::Audit, &[record("normal", Mode::Enforce)]);
+    let free = policy(Mode::Enforce, &[record("free*", Mode::Audit)]);
+    let open = |qos| Request { qos, ..node("", "gres/shard:3") };
+    let unnamed = Request { user_id: 0, ..open(None) };
+    let reserved = Request { reservation: Some(b"r"), ..unnamed };
+    for (request, policy, expected) in [
+        (open(Some(b"normal")), &audited, Some(Rule::ShareSize)),
+        (unnamed, &audited, Some(Rule::ShareSize)),
+        (open(Some(b"free")), &audited, None),
+        (open(Some(b"free")), &free, None),
+        (open(Some(b"free,normal")), &free, Some(Rule::ShareSize)),
+        (open(Some(b"normal,free")), &free, Some(Rule::ShareSize)),
+        (open(Some(b"free,free2")), &free, None),
+    ] {
+        assert_eq!(rule(&request, policy), expected, "{request:?} {policy:?}");
+    }
+    let gres = GovernedGres(vec!["gpu".to_owned()]);
+    assert_eq!(
+        rule(&reserved, &Policy { gres, ..audited }),
+        Some(Rule::ShareSize),
+        "one of its candidates is normal"
+    );
+}

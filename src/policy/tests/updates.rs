@@ -88,3 +88,44 @@ fn what_an_update_does_not_say_stays() {
     assert_eq!(update(left, &in_course, &policy), Some(Rule::ShareReservation));
     assert!(!Request::new(Spelling::Slash).touches_rules(), "a hold touches nothing");
 }
+
+#[test]
+fn a_job_leaves_an_exemption_only_with_its_gpus_named_again() {
+    let exempt = Exempt {
+        partitions: patterns("debug"),
+        reservations: patterns("maint"),
+        accounts: patterns("staff"),
+        ..Exempt::default()
+    };
+    let policy = Policy { exempt, ..Policy::default() };
+    // As Slurm shows a job of --ntasks-per-gpu, or one whose request was emptied.
+    let hidden =
+        Request { qos: Some(b"qos_lafferty"), partition: Some(b"main"), ..Request::new(Spelling::Slash) };
+    let none = Request::new(Spelling::Slash);
+    let typed = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..none };
+    let debug = Request { partition: Some(b"debug"), ..hidden };
+    let reserved = Request { reservation: Some(b"maint"), ..hidden };
+    for (change, existing, expected) in [
+        (Request { partition: Some(b"main"), ..none }, debug, Some(Rule::NotRestated)),
+        (Request { partition: Some(b"main,debug"), ..none }, debug, Some(Rule::NotRestated)),
+        (Request { partition: Some(b"main"), ..typed }, debug, None),
+        (Request { reservation: Some(b""), ..none }, reserved, Some(Rule::NotRestated)),
+        (Request { reservation: Some(b"maint"), ..none }, debug, None),
+        (Request { partition: Some(b"main"), qos: Some(b"normal"), ..none }, debug, None),
+        (Request { partition: Some(b"other"), ..none }, hidden, None),
+    ] {
+        assert_eq!(update(change, &existing, &policy), expected, "{change:?} of {existing:?}");
+    }
+}
+
+#[test]
+fn a_list_of_qoses_is_no_way_into_a_governed_partition() {
+    let policy = Policy { partitions: patterns("owned"), ..Policy::default() };
+    let list = Request { partition: Some(b"owned"), ..node("normal,free", "gres/gpu:2") };
+    assert_eq!(rule(&list, &policy), Some(Rule::TypeMissing));
+    assert_eq!(rule(&Request { tres_per_node: Some(b"gres/gpu:a40:2"), ..list }, &policy), None);
+    assert_eq!(rule(&Request { partition: Some(b"main"), ..list }, &policy), None);
+    let change = Request { tres_per_node: None, ..list };
+    assert_eq!(update(change, &node("normal", "gres/gpu:2"), &policy), Some(Rule::TypeMissing));
+    assert_eq!(update(change, &node("normal", "gres/gpu:a40:2"), &policy), Some(Rule::NotRestated));
+}
