@@ -38,6 +38,9 @@ int assoc_mgr_fill_in_qos(void *db_conn, slurmdb_qos_rec_t *qos, int enforce, sl
 			  bool locked);
 void assoc_mgr_get_default_qos_info(slurmdb_assoc_rec_t *assoc_ptr, slurmdb_qos_rec_t *qos);
 
+/* src/common/assoc_mgr.h: every QOS (slurmdb_qos_rec_t); read under the qos lock */
+extern struct xlist *assoc_mgr_qos_list;
+
 /* src/common/assoc_mgr.h: every association of this cluster (slurmdb_assoc_rec_t); read under the assoc lock */
 extern struct xlist *assoc_mgr_assoc_list;
 

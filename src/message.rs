@@ -60,6 +60,10 @@ fn fault(refusal: &Refusal) -> String {
         Rule::OptionInsideQos => format!("'{asked}' is an option of its own, not part of the QOS's name"),
         Rule::TooLong => format!("more than {LONGEST} characters, which Slurm won't accept: '{asked}…'"),
         Rule::ShareUncounted => format!("{whose} has no limit that counts the share '{asked}'"),
+        Rule::NotRestated if refusal.ground == Ground::Site => {
+            "a job leaves a reservation for shares only with its GPUs named again in the same command"
+                .to_owned()
+        }
         Rule::NotRestated => {
             format!("{whose} takes a job in only with its GPUs named again in the same command")
         }
@@ -125,9 +129,10 @@ fn correction(refusal: &Refusal) -> Option<String> {
         (Rule::WholeGpu, _) if refusal.ground == Ground::Partition(Vec::new()) => {
             (Some(("partition", "NAME".to_owned())), None)
         }
+        // An option that would have to go, or no size to name.
+        (Rule::WholeGpu, _) if refusal.asked.starts_with(b"--") => return None,
         (Rule::WholeGpu, Offer::Sizes(sizes)) => {
-            let size = sizes.iter().max().map_or_else(|| "UNITS".to_owned(), u64::to_string);
-            (place(refusal), Some((Field::Node, "mps".to_owned(), size)))
+            (place(refusal), Some((Field::Node, gres.clone(), sizes.iter().max()?.to_string())))
         }
         _ => {
             let (kind, count) = type_to_name(refusal)?;
@@ -146,20 +151,27 @@ fn place(refusal: &Refusal) -> Option<(&'static str, String)> {
     }
 }
 
-/// A type that is offered and has enough, or the most; and how many of it.
+/// A type that is offered and has enough, or the most; and how many of it. TYPE stands for one of the cluster's: which of
+/// them the job's nodes have is not known.
 fn type_to_name(refusal: &Refusal) -> Option<(String, u64)> {
     let offered: Vec<(String, u64)> = match &refusal.offer {
         Offer::OfQos(limits) => {
             limits.iter().map(|(kind, count)| (quoted(kind), count.unwrap_or(u64::MAX))).collect()
         }
-        Offer::OfCluster(types) => types.iter().map(|kind| (quoted(kind), u64::MAX)).collect(),
+        Offer::OfCluster(types) => match types.as_slice() {
+            [] => return None,
+            [only] => vec![(quoted(only), u64::MAX)],
+            _ => vec![("TYPE".to_owned(), u64::MAX)],
+        },
         _ => return None,
     };
     let types = || offered.iter().filter(|(_, count)| *count > 0);
     let (kind, most) = types()
         .find(|(_, count)| *count >= refusal.count)
         .or_else(|| types().max_by_key(|(_, count)| *count))?;
-    Some((kind.clone(), refusal.count.clamp(1, *most)))
+    // Fewer GPUs than the tasks need are no help.
+    let enough = refusal.count <= *most || refusal.ntasks_per_gpu == 0;
+    enough.then(|| (kind.clone(), refusal.count.clamp(1, *most)))
 }
 
 type Place = Option<(&'static str, String)>;
@@ -167,10 +179,15 @@ type Named = Option<(Field, String, String)>;
 
 fn spelled(refusal: &Refusal, place: Place, token: Named) -> String {
     let mut words = Vec::new();
+    let others = quoted(&refusal.others);
     match &refusal.command {
         Command::Submit => {
             words.extend(place.map(|(key, value)| format!("--{key}={value}")));
             words.extend(token.map(|(field, gres, rest)| match (gres.as_str(), field) {
+                (_, Field::Task) if !others.is_empty() => {
+                    format!("--tres-per-task={others},gres/{gres}:{rest}")
+                }
+                (_, Field::Node) if !others.is_empty() => format!("--gres={gres}:{rest},{}", bare(&others)),
                 ("gpu", _) => format!("{}{rest}", field.gpu_option()),
                 (_, Field::Task) => format!("--tres-per-task=gres/{gres}:{rest}"),
                 _ => format!("--gres={gres}:{rest}"),
@@ -183,12 +200,21 @@ fn spelled(refusal: &Refusal, place: Place, token: Named) -> String {
             words.push(format!("scontrol update job={}", quoted(job)));
             words.extend(place.map(|(key, value)| format!("{key}={value}")));
             let prefix = quoted(spelling.prefix());
+            let others = if others.is_empty() { others } else { format!(",{others}") };
             words.extend(
-                token.map(|(field, gres, rest)| format!("{}={prefix}{gres}:{rest}", field.update_key())),
+                token.map(|(field, gres, rest)| {
+                    format!("{}={prefix}{gres}:{rest}{others}", field.update_key())
+                }),
             );
         }
     }
     words.join(" ")
+}
+
+/// Tokens as after `--gres=`, without Slurm's prefix in either spelling.
+fn bare(tokens: &str) -> String {
+    let bare = |token: &str| token.trim_start_matches("gres:").trim_start_matches("gres/").to_owned();
+    tokens.split(',').map(bare).collect::<Vec<_>>().join(",")
 }
 
 fn changed(change: &Change) -> String {

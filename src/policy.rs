@@ -38,6 +38,10 @@ pub trait Accounting {
     type Qos: Copy;
     /// The QOS of that name; Slurm compares without case.
     fn qos_named(&self, name: &[u8]) -> Option<Self::Qos>;
+    /// Those of the names, each asked for once, that are QOSes; in any order.
+    fn qoses_named(&self, names: &[&[u8]]) -> Vec<Self::Qos> {
+        names.iter().filter_map(|name| self.qos_named(name)).collect()
+    }
     /// The QOS that slurmctld will give a job that names none.
     fn default_qos(&self, request: &Request) -> DefaultQos<Self::Qos>;
     /// The QOS's own name.
@@ -48,6 +52,8 @@ pub trait Accounting {
     fn limits_all(&self, qos: Self::Qos, gres: &[u8]) -> bool;
     /// The types of `gres` that are TRES of this cluster, in Slurm's spelling: it matches nodes letter by letter.
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]>;
+    /// Whether `gres` is a TRES of this cluster.
+    fn counts(&self, gres: &[u8]) -> bool;
     /// Whose job it will be.
     fn owner(&self, request: &Request) -> Option<Owner<'_>>;
     /// The partition of a job that names neither a partition nor a reservation.
@@ -222,19 +228,29 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// Whichever QOS it will be, the request must be right under it. Governed ones first, for the message.
     fn judge_all(&self, mut candidates: Vec<A::Qos>, remarks: &mut Vec<Remark>) -> Outcome<()> {
         candidates.sort_by_key(|qos| !self.governs(*qos));
-        candidates.into_iter().try_for_each(|qos| self.judge_grounds(Some(qos), remarks))
+        candidates.into_iter().try_for_each(|qos| {
+            let fault = self.grounds_fault(Some(qos));
+            // A type filled in for one of them was not judged under the others.
+            match fault {
+                Some(fault) if self.mode_of(&fault) == Mode::Default => Err(Box::new(fault)),
+                fault => self.settle(fault, remarks),
+            }
+        })
     }
 
     /// The rule of types, under the QOS or else under the partition.
     fn judge_grounds(&self, qos: Option<A::Qos>, remarks: &mut Vec<Remark>) -> Outcome<()> {
-        let fault = match qos.filter(|qos| self.governs(*qos)) {
+        self.settle(self.grounds_fault(qos), remarks)
+    }
+
+    fn grounds_fault(&self, qos: Option<A::Qos>) -> Option<Refusal> {
+        match qos.filter(|qos| self.governs(*qos)) {
             Some(qos) => self.broken_rule(&self.request, governed::Under::Qos(qos)),
             None => {
                 let partition = self.governed_partition();
                 partition.and_then(|name| self.broken_rule(&self.request, governed::Under::Partition(name)))
             }
-        };
-        self.settle(fault, remarks)
+        }
     }
 
     fn not_too_long(&self, sent: &Request) -> Outcome<()> {
@@ -255,6 +271,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             asked: Vec::new(),
             field: crate::request::Field::Node,
             gres: GPU.to_vec(),
+            others: Vec::new(),
             count: 1,
             ntasks_per_gpu: self.request.ntasks_per_tres(),
             offer: Offer::Nothing,

@@ -193,6 +193,14 @@ impl<'a> Request<'a> {
         changed
     }
 
+    /// The first plain request for something that `wanted` says yes to.
+    pub fn names(&self, wanted: impl Fn(&Gres) -> bool) -> Option<(Field, Gres<'a>)> {
+        self.tokens().find_map(|(field, token)| match token {
+            Token::Gres(gres) if gres.count > 0 && wanted(&gres) => Some((field, gres)),
+            _ => None,
+        })
+    }
+
     /// Whether anything in the request can lead to a GPU; a job that has nothing needs no look at its QOS.
     #[must_use]
     pub fn may_use_gpus(&self) -> bool {

@@ -24,7 +24,7 @@ const VARIABLES: [&str; 13] = [
     "NO_VAL(16)?|INFINITE64",
     "SLURM_EXTERN_CONT",
     "slurm_conf",
-    "assoc_mgr_assoc_list",
+    "assoc_mgr_(assoc|qos)_list",
     "assoc_mgr_tres_name_array",
     "g_tres_count",
     "acct_db_conn",

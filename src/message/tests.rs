@@ -11,6 +11,7 @@ fn untyped() -> Refusal {
         asked: b"gpu:2".to_vec(),
         field: Field::Node,
         gres: b"gpu".to_vec(),
+        others: Vec::new(),
         count: 2,
         ntasks_per_gpu: 0,
         offer: Offer::OfQos(vec![(b"a40".to_vec(), Some(4))]),
@@ -62,9 +63,32 @@ fn a_qos_without_limits_offers_the_clusters_types() {
     let refused = Refusal { offer: Offer::OfCluster(vec![b"a40".to_vec(), b"h100".to_vec()]), ..untyped() };
     let text = refusal(&refused);
     assert!(
-        text.contains("this cluster has: a40, h100\n  try: --qos=qos_lafferty --gres=gpu:a40:2"),
-        "{text}"
+        text.contains("this cluster has: a40, h100\n  try: --qos=qos_lafferty --gres=gpu:TYPE:2"),
+        "which of them the nodes have is not known: {text}"
     );
+    let only = Refusal { offer: Offer::OfCluster(vec![b"a40".to_vec()]), ..untyped() };
+    assert_eq!(correction(&only).as_deref(), Some("--qos=qos_lafferty --gres=gpu:a40:2"));
+}
+
+#[test]
+fn the_correction_keeps_what_else_the_option_asks_for() {
+    let task = Refusal { field: Field::Task, others: b"cpu=2".to_vec(), ..untyped() };
+    assert_eq!(correction(&task).as_deref(), Some("--qos=qos_lafferty --tres-per-task=cpu=2,gres/gpu:a40:2"));
+    let node = Refusal { others: b"gres/nic:1".to_vec(), ..untyped() };
+    assert_eq!(correction(&node).as_deref(), Some("--qos=qos_lafferty --gres=gpu:a40:2,nic:1"));
+    let update = Command::Update { job: b"7".to_vec(), spelling: Spelling::Slash };
+    assert_eq!(
+        correction(&Refusal { command: update, ..node }).as_deref(),
+        Some("scontrol update job=7 qos=qos_lafferty TresPerNode=gres/gpu:a40:2,gres/nic:1")
+    );
+}
+
+#[test]
+fn fewer_gpus_than_the_tasks_need_are_not_advised() {
+    let tasks = Refusal { rule: Rule::NtasksPerGpuAlone, field: Field::Job, ntasks_per_gpu: 1, ..untyped() };
+    let command = |count| correction(&Refusal { count, ..tasks.clone() });
+    assert_eq!(command(4).as_deref(), Some("--qos=qos_lafferty --gpus=a40:4 --ntasks-per-gpu=1"));
+    assert_eq!(command(5), None);
 }
 
 #[test]
@@ -111,6 +135,9 @@ fn rules_on_shares_say_what_is_allowed() {
     assert_eq!(correction(&kept).as_deref(), Some("--reservation=NAME --gres=mps:40"));
     let whole = Refusal { rule: Rule::WholeGpu, ground: Ground::Partition(b"course".to_vec()), ..share };
     assert_eq!(correction(&whole).as_deref(), Some("--partition=course --gres=mps:80"));
+    let exclusive = Refusal { asked: b"--exclusive".to_vec(), ..whole.clone() };
+    assert_eq!(correction(&exclusive), None, "the option would have to go");
+    assert_eq!(correction(&Refusal { offer: Offer::Sizes(Vec::new()), ..whole.clone() }), None);
     let unnamed = Refusal { ground: Ground::Partition(Vec::new()), ..whole };
     assert_eq!(correction(&unnamed).as_deref(), Some("--partition=NAME"));
 }

@@ -42,13 +42,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// A QOS with a comma is Slurm's list of QOSes (24.11 and newer), or two options run together. Slurm tries a list's
     /// QOSes by priority later on, so no governed QOS may be in one.
     pub(super) fn faulty_list(&self, text: &[u8]) -> Option<Refusal> {
-        let members = || text.split(|byte| *byte == b',').filter(|member| !member.is_empty());
-        if let Some(option) = members().find(|member| member.starts_with(b"-")) {
-            let name = members().next().filter(|name| !name.starts_with(b"-")).unwrap_or_default();
-            return Some(self.option_inside(name, option));
+        let mut members: Vec<&[u8]> =
+            text.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
+        if let Some(option) = members.iter().find(|member| member.starts_with(b"-")) {
+            let name = members.first().filter(|name| !name.starts_with(b"-"));
+            return Some(self.option_inside(name.copied().unwrap_or_default(), option));
         }
-        let governed =
-            members().filter_map(|name| self.accounting.qos_named(name)).find(|qos| self.governs(*qos))?;
+        // Nobody may keep slurmctld busy with five hundred names, or one of them five hundred times.
+        members.sort_unstable_by_key(|name| name.to_ascii_lowercase());
+        members.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
+        let governed = self.accounting.qoses_named(&members).into_iter().find(|qos| self.governs(*qos))?;
         let ground = Ground::Qos(shortened(self.accounting.name(governed)));
         Some(Refusal { asked: shortened(text), ..self.refusal(Rule::QosList, ground) })
     }
@@ -92,7 +95,14 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                     if let Some(rule) = self.type_fault(under, gres) {
                         let refusal = self.type_refusal(rule, under, gres.name, gres.kind);
-                        return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
+                        let others = others(request, field, gres.name);
+                        return Some(Refusal {
+                            field,
+                            count: gres.count,
+                            asked: plain(gres),
+                            others,
+                            ..refusal
+                        });
                     }
                     typed |= gres.name == GPU;
                 }
@@ -126,22 +136,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 new.partition.is_some_and(|name| Some(name) != old.partition) || new.qos.is_some()
             }
         };
-        let named = |request: &Request| {
-            request.tokens().find_map(|(field, token)| match token {
-                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
-                    Some((field, shortened(gres.name), gres.kind.map(shortened), gres.count))
-                }
-                _ => None,
-            })
-        };
-        if !(enters || self.leaves_an_exemption()) || named(&update.request).is_some() {
+        let policed = |gres: &Gres| self.policy.gres.has(gres.name);
+        if !(enters || self.leaves_an_exemption()) || update.request.names(policed).is_some() {
             return None;
         }
-        let Some((field, name, kind, count)) = named(existing) else {
+        let Some((field, gres)) = existing.names(policed) else {
             return Some(self.type_refusal(Rule::NotRestated, under, GPU, None));
         };
-        let refusal = self.type_refusal(Rule::NotRestated, under, &name, kind.as_deref());
-        Some(Refusal { field, count, ..refusal })
+        let refusal = self.type_refusal(Rule::NotRestated, under, gres.name, gres.kind);
+        Some(Refusal { field, count: gres.count, ..refusal })
     }
 
     fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
@@ -196,6 +199,19 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         Refusal { gres: shortened(offered), offer, ..self.refusal(rule, ground) }
     }
+}
+
+/// What a field asks for beside a GRES: `cpu=2` in `cpu=2,gres/gpu:1`. Not in an update, which names the field as a whole.
+fn others(request: &Request, field: Field, gres: &[u8]) -> Vec<u8> {
+    let text =
+        request.tres().find(|(place, _)| *place == field).and_then(|(_, text)| text).unwrap_or_default();
+    let kept = |part: &&[u8]| match grammar::token(part, request.spelling) {
+        Token::Gres(found) => found.name != gres && found.count > 0,
+        Token::Other => true,
+        Token::Unrecognised(_) => false,
+    };
+    let parts: Vec<_> = text.split(|byte| *byte == b',').filter(kept).collect();
+    shortened(&parts.join(&b','))
 }
 
 fn first_then_by_name(a: &[u8], b: &[u8], first: Option<&[u8]>) -> Ordering {

@@ -19,6 +19,8 @@ pub struct Refusal {
     pub field: Field,
     /// The GRES at fault, such as `gpu`.
     pub gres: Vec<u8>,
+    /// What else the field asks for, as it stands there, and which the corrected option must keep.
+    pub others: Vec<u8>,
     /// Units asked for by the token.
     pub count: u64,
     /// `--ntasks-per-gpu`; 0 where not given.

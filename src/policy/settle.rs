@@ -21,17 +21,20 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             remarks.push(Remark::Passed(fault, because));
             return Ok(());
         }
-        let mode = match &fault.ground {
-            Ground::Qos(name) => self.policy.mode(name),
-            Ground::Partition(_) | Ground::Site => self.strictest_mode(),
-        };
-        remarks.push(match mode {
+        remarks.push(match self.mode_of(&fault) {
             Mode::Enforce => return Err(Box::new(fault)),
             Mode::Warn => Remark::Passed(fault, Because::Warn),
             Mode::Audit => Remark::Passed(fault, Because::Audit),
             Mode::Default => Remark::Changed(self.with_type(&fault).ok_or_else(|| Box::new(fault))?),
         });
         Ok(())
+    }
+
+    pub(super) fn mode_of(&self, fault: &Refusal) -> Mode {
+        match &fault.ground {
+            Ground::Qos(name) => self.policy.mode(name),
+            Ground::Partition(_) | Ground::Site => self.strictest_mode(),
+        }
     }
 
     /// The mode of the job's QOS, its default one where it names none; of several, the one that lets least pass.
@@ -109,7 +112,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         let given = plain(Gres { name: GPU, kind: Some(&kind), count: fault.count });
         let changed = fields.iter().fold(self.request, |request, (field, text)| request.with(*field, text));
-        if self.broken_rule(&changed, Under::Qos(qos)).is_some() {
+        if changed.overlong().is_some() || self.broken_rule(&changed, Under::Qos(qos)).is_some() {
             return None;
         }
         Some(Change::Type { qos: name.clone(), asked: fault.asked.clone(), given, fields })

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::grammar::{Gres, Token};
 use crate::pattern::{Case, Patterns};
-use crate::request::Batch;
+use crate::request::{Batch, Field, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// The first thing that the site's rules on shares don't allow.
@@ -20,7 +20,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         for (field, token) in self.request.tokens() {
             let fault = match token {
                 Token::Gres(gres) if gres.count == 0 => None,
-                Token::Gres(gres) if SHARES.contains(&gres.name) => self.share_fault(gres),
+                Token::Gres(gres) if SHARES.contains(&gres.name) => self.share_fault(field, gres),
                 Token::Gres(gres) if gres.name == GPU => {
                     gpus = true;
                     no_whole.map(|partition| self.whole_gpu(partition, gres.count, &plain(gres)))
@@ -29,34 +29,57 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Token::Gres(_) | Token::Other => None,
             };
             if let Some(fault) = fault {
-                return Some(Refusal { field, ..fault });
+                return Some(fault);
             }
         }
-        let partition = no_whole.filter(|_| !gpus)?;
         let asked: &[u8] = match (self.request.ntasks_per_tres() > 0, self.request.exclusive) {
-            (true, _) => b"--ntasks-per-gpu",
+            (true, _) if !gpus => b"--ntasks-per-gpu",
             (_, true) => b"--exclusive",
-            _ => return None,
+            _ => return self.not_restated_here(no_whole),
         };
-        Some(self.whole_gpu(partition, 1, asked))
+        match no_whole {
+            Some(partition) => Some(self.whole_gpu(partition, 1, asked)),
+            None => self.not_restated_here(None),
+        }
     }
 
-    fn share_fault(&self, gres: Gres) -> Option<Refusal> {
+    /// An update that brings a job among shares only, or a share out of its reservation, must name its GRES itself: Slurm
+    /// may keep more of the old request than it shows.
+    fn not_restated_here(&self, no_whole: Option<&[u8]>) -> Option<Refusal> {
+        let (update, existing) = self.update?;
+        let rules = &self.policy.shares;
+        if update.request.names(|gres| gres.name == GPU || SHARES.contains(&gres.name)).is_some() {
+            return None;
+        }
+        let was_there = self.matching_partition_of(existing, &rules.only_partitions).is_some();
+        if let Some(partition) = no_whole.filter(|_| !was_there) {
+            let ground = Ground::Partition(shortened(partition));
+            return Some(self.refusal(Rule::NotRestated, ground));
+        }
+        let leaves = !rules.reservations.is_empty()
+            && self.in_share_reservation(existing)
+            && !self.in_share_reservation(&self.request);
+        leaves.then(|| self.refusal(Rule::NotRestated, Ground::Site))
+    }
+
+    fn share_fault(&self, field: Field, gres: Gres) -> Option<Refusal> {
         let rules = &self.policy.shares;
         let refusal = |rule, offer| {
             let refusal = self.refusal(rule, Ground::Site);
             Refusal { gres: shortened(gres.name), count: gres.count, asked: plain(gres), offer, ..refusal }
         };
-        if !rules.reservations.is_empty() && !self.in_share_reservation() {
+        if !rules.reservations.is_empty() && !self.in_share_reservation(&self.request) {
             let names = rules.reservations.iter().map(str::to_owned).collect();
-            return Some(refusal(Rule::ShareReservation, Offer::Reservations(names)));
+            return Some(Refusal { field, ..refusal(Rule::ShareReservation, Offer::Reservations(names)) });
         }
-        let allowed = rules.sizes.is_empty() || rules.sizes.contains(&gres.count);
+        // Per task or job it would be another size on the node.
+        let fits = field == Field::Node && rules.sizes.contains(&gres.count);
+        let allowed = rules.sizes.is_empty() || fits;
         (!allowed).then(|| refusal(Rule::ShareSize, Offer::Sizes(rules.sizes.clone())))
     }
 
-    fn in_share_reservation(&self) -> bool {
-        let list = self.request.reservation.unwrap_or_default();
+    fn in_share_reservation(&self, request: &Request) -> bool {
+        let list = request.reservation.unwrap_or_default();
         let fits = |name: &[u8]| self.policy.shares.reservations.occur_in(name, Case::Counts);
         list.split(|byte| *byte == b',').all(|name| !name.is_empty() && fits(name))
     }
@@ -75,8 +98,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     fn whole_gpu(&self, partition: &[u8], count: u64, asked: &[u8]) -> Refusal {
         let ground = Ground::Partition(shortened(partition));
-        let offer = Offer::Sizes(self.policy.shares.sizes.clone());
-        Refusal { count, asked: shortened(asked), offer, ..self.refusal(Rule::WholeGpu, ground) }
+        let share = SHARES.into_iter().find(|name| self.accounting.counts(name)).unwrap_or_default();
+        let sizes = if share.is_empty() { Vec::new() } else { self.policy.shares.sizes.clone() };
+        let refusal = self.refusal(Rule::WholeGpu, ground);
+        Refusal {
+            count,
+            asked: shortened(asked),
+            gres: share.to_vec(),
+            offer: Offer::Sizes(sizes),
+            ..refusal
+        }
     }
 
     /// The first partition of the job that is for shares only; empty where its reservation will decide.
@@ -87,13 +118,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// The first partition that the job may land in and that one of the patterns names. Which one Slurm will take from a
     /// reservation is not known here: an empty name then stands for it.
     pub(super) fn matching_partition(&self, patterns: &Patterns) -> Option<&[u8]> {
+        self.matching_partition_of(&self.request, patterns)
+    }
+
+    fn matching_partition_of<'s>(&'s self, request: &Request<'s>, patterns: &Patterns) -> Option<&'s [u8]> {
         let listed = |name: &&[u8]| patterns.match_name(name, Case::Counts);
         if patterns.is_empty() {
             return None;
         }
-        match self.request.partition.filter(|list| !list.is_empty()) {
+        match request.partition.filter(|list| !list.is_empty()) {
             Some(list) => list.split(|byte| *byte == b',').find(listed),
-            None if self.request.partition_is_the_reservations() => Some(b""),
+            None if request.partition_is_the_reservations() => Some(b""),
             None => self.accounting.default_partition().filter(listed),
         }
     }

@@ -60,6 +60,9 @@ impl Accounting for Table {
     fn types<'s>(&'s self, _gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         [b"h100".as_slice(), b"a40"].into_iter()
     }
+    fn counts(&self, gres: &[u8]) -> bool {
+        gres == b"gpu" || gres == b"shard"
+    }
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
         let user: &[u8] = if request.user_id == 0 { b"root" } else { b"alice" };
         Some(Owner { user, account: if request.account.is_some() { b"staff" } else { b"course" } })
@@ -202,6 +205,9 @@ fn what_is_longer_than_slurm_accepts_is_refused_without_a_look() {
             panic!("looked up the default QOS")
         }
         fn limits_all(&self, (): (), _: &[u8]) -> bool {
+            false
+        }
+        fn counts(&self, _: &[u8]) -> bool {
             false
         }
         fn owner(&self, _: &Request) -> Option<Owner<'_>> {

@@ -40,6 +40,10 @@ impl Accounting for Database {
         TYPES.into_iter().filter(move |_| gres == b"gpu")
     }
 
+    fn counts(&self, gres: &[u8]) -> bool {
+        gres == b"gpu"
+    }
+
     fn owner(&self, _request: &Request) -> Option<Owner<'_>> {
         None
     }

@@ -168,6 +168,11 @@ impl<'c> Accounting for &'c Database {
         self.tres.iter().filter_map(move |name| type_of(name, gres))
     }
 
+    fn counts(&self, gres: &[u8]) -> bool {
+        let wanted = [b"gres/", gres].concat();
+        self.tres.contains(&wanted)
+    }
+
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
         let account = &self.association(request)?.account;
         Some(Owner { user: &self.user, account })

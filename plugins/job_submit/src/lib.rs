@@ -67,24 +67,27 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
             // Slurm's locks are not held while anything is written.
             drop(cache);
             note_share(submission, share_units);
-            remarks.iter().for_each(|remark| apply(submission, user_id, remark));
+            remarks.iter().for_each(|remark| apply(submission, &format!("uid={user_id}"), remark));
             Answer::Accept
         }
         Verdict::Refuse(refusal) => {
             drop(cache);
-            refuse(submission, user_id, &refusal)
+            refuse(submission, &format!("uid={user_id}"), &refusal)
         }
     }
 }
 
 /// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing.
-fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, _submitter: u32) -> Answer {
+fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> Answer {
     if !update.request().touches_rules() {
         return Answer::Accept;
     }
     let (Some(policy), Some(existing)) = (LIVE.policy(), existing()) else { return Answer::Failure };
     let cache = Cache::new(Reach::Associations);
     let job = existing.request();
+    let job_id: String =
+        update.job_id().unwrap_or_default().escape_ascii().to_string().chars().take(40).collect();
+    let who = format!("uid={} job={job_id} by={submitter}", job.user_id);
     let changes = Update { job: update.job_id().unwrap_or_default(), request: update.request() };
     match policy::judge_update(&changes, &job, &policy, &&cache) {
         Verdict::Accept(Acceptance { pin_qos, remarks, .. }) => {
@@ -92,12 +95,12 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, _sub
                 update.set_qos(qos);
             }
             drop(cache);
-            remarks.iter().for_each(|remark| apply(update, job.user_id, remark));
+            remarks.iter().for_each(|remark| apply(update, &who, remark));
             Answer::Accept
         }
         Verdict::Refuse(refusal) => {
             drop(cache);
-            refuse(update, job.user_id, &refusal)
+            refuse(update, &who, &refusal)
         }
     }
 }
@@ -122,13 +125,13 @@ fn note_share(submission: &mut Submission, units: Option<u64>) {
     submission.set_job_control_variable(SHARE, note);
 }
 
-fn refuse(job: &mut Submission, user_id: u32, refusal: &Refusal) -> Answer {
-    log::info(line("refused", user_id, refusal));
+fn refuse(job: &mut Submission, who: &str, refusal: &Refusal) -> Answer {
+    log::info(line("refused", who, refusal));
     job.say(&message::refusal(refusal));
     if refusal.rule.is_about_qos() { Answer::InvalidQos } else { Answer::InvalidGres }
 }
 
-fn apply(job: &mut Submission, user_id: u32, remark: &Remark) {
+fn apply(job: &mut Submission, who: &str, remark: &Remark) {
     match remark {
         Remark::Passed(refusal, because) => {
             let why = match because {
@@ -139,7 +142,7 @@ fn apply(job: &mut Submission, user_id: u32, remark: &Remark) {
                 Because::Partition => "accepted (exempt partition)",
                 Because::Reservation => "accepted (exempt reservation)",
             };
-            log::info(line(why, user_id, refusal));
+            log::info(line(why, who, refusal));
         }
         Remark::Changed(change) => {
             match change {
@@ -150,7 +153,7 @@ fn apply(job: &mut Submission, user_id: u32, remark: &Remark) {
                 Change::Append { .. } => job.set_append(),
                 Change::Throttle { array, .. } => job.set_array(array),
             }
-            log::info(format!("job_submit/gpushare: changed {} uid={user_id}", change.number()));
+            log::info(format!("job_submit/gpushare: changed {} {who}", change.number()));
         }
     }
     if let Some(text) = message::remark(remark) {
@@ -159,7 +162,7 @@ fn apply(job: &mut Submission, user_id: u32, remark: &Remark) {
 }
 
 /// One line of the log about one verdict.
-fn line(verdict: &str, user_id: u32, refusal: &Refusal) -> String {
+fn line(verdict: &str, who: &str, refusal: &Refusal) -> String {
     use gpushare::policy::Ground;
     let (number, asked) = (refusal.rule.number(), refusal.asked.escape_ascii());
     let ground = match &refusal.ground {
@@ -167,7 +170,7 @@ fn line(verdict: &str, user_id: u32, refusal: &Refusal) -> String {
         Ground::Partition(name) => format!(" partition='{}'", name.escape_ascii()),
         Ground::Site => String::new(),
     };
-    format!("job_submit/gpushare: {verdict} {number} uid={user_id}{ground} asked='{asked}'")
+    format!("job_submit/gpushare: {verdict} {number} {who}{ground} asked='{asked}'")
 }
 
 #[cfg(feature = "panic-for-test")]

@@ -5,17 +5,16 @@
 //! job_submit. What is borrowed from here lies in the cache, so its lifetime is that of the locks.
 
 use std::cell::OnceCell;
-use std::ffi::{CStr, c_char, c_int};
-use std::marker::PhantomData;
 
 use gpushare::policy::{Accounting, DefaultQos, Owner, TypedLimit};
 use gpushare::request::Request;
-use slurm_sys::{assoc_mgr_lock_t, slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
+use slurm_sys::slurmdb_qos_rec_t;
 
 use crate::text;
 
-const READ: c_int = 1;
-const NO: c_int = 0;
+mod locks;
+
+use locks::Locks;
 
 /// The cache, as one decision sees it: a reference to it is the [`Accounting`].
 #[derive(Debug)]
@@ -49,225 +48,9 @@ impl Cache {
     }
 }
 
-/// assoc_mgr's read locks, held; everything that is read from the cache is read through them.
-#[derive(Debug)]
-struct Locks {
-    held: assoc_mgr_lock_t,
-    /// Where the GRES are in the table of TRES: a decision asks for them several times.
-    gres: OnceCell<Positions>,
-    /// Must be let go by the thread that took them.
-    _not_send: PhantomData<*const ()>,
-}
-
 /// A QOS in the cache, while the locks are held.
 #[derive(Clone, Copy, Debug)]
 pub struct Qos<'c>(&'c slurmdb_qos_rec_t);
-
-impl Locks {
-    #[doc(alias = "assoc_mgr_lock")]
-    fn take(reach: Reach) -> Self {
-        let whose = if reach == Reach::Associations { READ } else { NO };
-        let mut held = assoc_mgr_lock_t {
-            assoc: whose,
-            file: NO,
-            qos: READ,
-            res: NO,
-            tres: READ,
-            user: whose,
-            wckey: NO,
-        };
-        // SAFETY: seven levels, as assoc_mgr.h declares them; no such lock is held by this thread (module doc).
-        unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
-        Locks { held, gres: OnceCell::new(), _not_send: PhantomData }
-    }
-
-    fn qos_named(&self, name: &CStr) -> Option<Qos<'_>> {
-        // SAFETY: a C structure of numbers and pointers, for which all zero is "nothing set".
-        let mut wanted: slurmdb_qos_rec_t = unsafe { std::mem::zeroed() };
-        wanted.name = name.as_ptr().cast_mut();
-        // SAFETY: the name is a C string for the time of the call.
-        unsafe { self.find(&mut wanted) }
-    }
-
-    #[doc(alias = "assoc_mgr_get_default_qos_info")]
-    fn default_qos(&self, association: &slurmdb_assoc_rec_t) -> Option<Qos<'_>> {
-        let association: *const slurmdb_assoc_rec_t = association;
-        // SAFETY: a C structure of numbers and pointers, for which all zero is "nothing set".
-        let mut wanted: slurmdb_qos_rec_t = unsafe { std::mem::zeroed() };
-        // SAFETY: a record of the cache, only read; the call sets the id or, to a string literal of its own, the name.
-        unsafe { slurm_sys::assoc_mgr_get_default_qos_info(association.cast_mut(), &raw mut wanted) };
-        // SAFETY: the name is null or that literal.
-        unsafe { self.find(&mut wanted) }
-    }
-
-    /// Slurm's own search for a QOS by name or id.
-    ///
-    /// # Safety
-    /// `wanted.name` is null or a C string.
-    #[doc(alias = "assoc_mgr_fill_in_qos")]
-    unsafe fn find(&self, wanted: &mut slurmdb_qos_rec_t) -> Option<Qos<'_>> {
-        let mut found: *mut slurmdb_qos_rec_t = std::ptr::null_mut();
-        let (connection, enforce) = database();
-        // SAFETY: a zeroed record with the fields that the search reads; the locks are held, as `locked` says.
-        let code =
-            unsafe { slurm_sys::assoc_mgr_fill_in_qos(connection, wanted, enforce, &raw mut found, true) };
-        if code < 0 {
-            return None;
-        }
-        // SAFETY: null or a record of the cache, which stays as it is while the locks are held.
-        unsafe { found.as_ref() }.map(Qos)
-    }
-
-    #[doc(alias = "assoc_mgr_fill_in_assoc")]
-    fn association(&self, request: &Request) -> Option<&slurmdb_assoc_rec_t> {
-        text::with_c_string(request.account.unwrap_or_default(), |account| {
-            text::with_c_string(first_partition(request).unwrap_or_default(), |partition| {
-                self.association_of(request.user_id, account, partition)
-            })
-        })
-    }
-
-    /// An empty name is none.
-    fn association_of(&self, user_id: u32, account: &CStr, partition: &CStr) -> Option<&slurmdb_assoc_rec_t> {
-        let named =
-            |name: &CStr| if name.is_empty() { std::ptr::null_mut() } else { name.as_ptr().cast_mut() };
-        // SAFETY: a C structure of numbers and pointers, for which all zero is "nothing set".
-        let mut wanted: slurmdb_assoc_rec_t = unsafe { std::mem::zeroed() };
-        wanted.uid = user_id;
-        wanted.acct = named(account);
-        wanted.partition = named(partition);
-        let mut found: *mut slurmdb_assoc_rec_t = std::ptr::null_mut();
-        let (connection, enforce) = database();
-        // SAFETY: the record's strings live to the end of this function and are only read; the locks are held.
-        let code = unsafe {
-            slurm_sys::assoc_mgr_fill_in_assoc(connection, &raw mut wanted, enforce, &raw mut found, true)
-        };
-        if code < 0 {
-            return None;
-        }
-        // SAFETY: null or a record of the cache, which stays as it is while the locks are held.
-        unsafe { found.as_ref() }
-    }
-
-    /// The default QOSes of every association that the user has for the account, each once.
-    #[doc(alias = "assoc_mgr_assoc_list")]
-    fn possible_defaults(&self, request: &Request) -> Vec<Qos<'_>> {
-        let of_user = self.association(request);
-        // SAFETY: null or a C string of the record, under the locks.
-        let own = of_user.and_then(|record| unsafe { text::bytes(record.acct) });
-        let account = request.account.or(own);
-        let mut found: Vec<Qos> = Vec::new();
-        let mut add = |record: &slurmdb_assoc_rec_t| {
-            let qos = self.default_qos(record);
-            let new = |qos: &Qos| found.iter().all(|known| known.0.id != qos.0.id);
-            found.extend(qos.filter(new));
-        };
-        of_user.into_iter().for_each(&mut add);
-        self.each_association(|record| {
-            // SAFETY: null or a C string of the record, under the locks.
-            let name = unsafe { text::bytes(record.acct) }.unwrap_or_default();
-            if record.uid == request.user_id
-                && account.is_none_or(|account| account.eq_ignore_ascii_case(name))
-            {
-                add(record);
-            }
-        });
-        found
-    }
-
-    fn each_association(&self, mut look: impl FnMut(&slurmdb_assoc_rec_t)) {
-        // SAFETY: slurmctld's own variable, set at its start and kept under the assoc lock, which `self` is.
-        let list = unsafe { slurm_sys::assoc_mgr_assoc_list };
-        if list.is_null() {
-            return;
-        }
-        // SAFETY: a list; an iterator takes the list's own lock for each step (src/common/list.c).
-        let steps = unsafe { slurm_sys::slurm_list_iterator_create(list) };
-        loop {
-            // SAFETY: the iterator of above.
-            let record = unsafe { slurm_sys::slurm_list_next(steps) };
-            let record: *const slurmdb_assoc_rec_t = record.cast();
-            // SAFETY: null at the end, or an association of the list, which stays under the assoc lock.
-            let Some(record) = (unsafe { record.as_ref() }) else { break };
-            look(record);
-        }
-        // SAFETY: made above, not used afterwards.
-        unsafe { slurm_sys::slurm_list_iterator_destroy(steps) }
-    }
-
-    /// The names of all GRES among the TRES, `gpu:a40` of `gres/gpu:a40`, by position in the limit arrays.
-    fn gres_names(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let positions = self.gres.get_or_init(|| self.find_gres());
-        let (known, rest) = (positions.known(), positions.rest..self.tres_count());
-        known.chain(rest).filter_map(|position| self.gres_name(position).map(|name| (position, name)))
-    }
-
-    fn find_gres(&self) -> Positions {
-        let mut found = Positions { first: [0; 16], count: 0, rest: 0 };
-        while found.rest < self.tres_count() {
-            if self.gres_name(found.rest).is_some() {
-                let Some(place) = found.first.get_mut(found.count) else { break };
-                *place = found.rest;
-                found.count += 1;
-            }
-            found.rest += 1;
-        }
-        found
-    }
-
-    #[allow(clippy::unused_self, reason = "the count is right only while the locks are held")]
-    fn tres_count(&self) -> usize {
-        // SAFETY: slurmctld's own array and its length, kept together under the tres lock.
-        let there = unsafe { !slurm_sys::assoc_mgr_tres_name_array.is_null() };
-        // SAFETY: the same.
-        let count = unsafe { slurm_sys::g_tres_count };
-        if there { usize::try_from(count).unwrap_or(0) } else { 0 }
-    }
-
-    fn gres_name(&self, position: usize) -> Option<&[u8]> {
-        if position >= self.tres_count() {
-            return None;
-        }
-        // SAFETY: slurmctld's own array, which is there if it has a length, under the tres lock.
-        let names = unsafe { slurm_sys::assoc_mgr_tres_name_array };
-        // SAFETY: position < count.
-        let place = unsafe { names.add(position) };
-        // SAFETY: inside the array.
-        let name: *const c_char = unsafe { *place };
-        // SAFETY: null or a C string that stays under the tres lock, which `self` is.
-        unsafe { text::bytes(name) }?.strip_prefix(b"gres/")
-    }
-}
-
-/// The positions of the first sixteen GRES; others, on a cluster that has more, lie from `rest` on.
-#[derive(Debug)]
-struct Positions {
-    first: [usize; 16],
-    count: usize,
-    rest: usize,
-}
-
-impl Positions {
-    fn known(&self) -> impl Iterator<Item = usize> {
-        self.first.iter().take(self.count).copied()
-    }
-}
-
-impl Drop for Locks {
-    #[doc(alias = "assoc_mgr_unlock")]
-    fn drop(&mut self) {
-        // SAFETY: the levels that `take` took, on the same thread.
-        unsafe { slurm_sys::assoc_mgr_unlock(&raw mut self.held) }
-    }
-}
-
-/// slurmctld's connection to the database, only passed on, and AccountingStorageEnforce.
-fn database() -> (*mut std::ffi::c_void, c_int) {
-    // SAFETY: slurmctld's own variable, written at its start only.
-    let connection = unsafe { slurm_sys::acct_db_conn };
-    // SAFETY: the same.
-    (connection, c_int::from(unsafe { slurm_sys::accounting_enforce }))
-}
 
 impl<'c> Accounting for &'c Cache {
     type Qos = Qos<'c>;
@@ -275,6 +58,12 @@ impl<'c> Accounting for &'c Cache {
     fn qos_named(&self, name: &[u8]) -> Option<Qos<'c>> {
         let locks = self.locks();
         text::with_c_string(name, |name| locks.qos_named(name))
+    }
+
+    fn qoses_named(&self, names: &[&[u8]]) -> Vec<Qos<'c>> {
+        let mut sorted: Vec<_> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        sorted.sort_unstable();
+        self.locks().qoses_named(&sorted)
     }
 
     fn default_qos(&self, request: &Request) -> DefaultQos<Qos<'c>> {
@@ -319,6 +108,10 @@ impl<'c> Accounting for &'c Cache {
         self.locks().gres_names().filter_map(move |(_, name)| type_of(name, gres))
     }
 
+    fn counts(&self, gres: &[u8]) -> bool {
+        self.locks().gres_names().any(|(_, name)| name == gres)
+    }
+
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
         let record = self.associations()?.association(request)?;
         // SAFETY: null or a C string of the record, under the locks.
@@ -329,7 +122,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn default_partition(&self) -> Option<&[u8]> {
-        default_partition()
+        locks::default_partition(self.locks())
     }
 }
 
@@ -356,24 +149,6 @@ unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<Option<u6
     ];
     let count = counts.into_iter().filter_map(|array| at(array)).min();
     (count.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some(count)
-}
-
-/// The partition whose association counts: the first of the list, or the default one.
-fn first_partition<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
-    if request.partition_is_the_reservations() {
-        return None;
-    }
-    if let Some(list) = request.partition.filter(|list| !list.is_empty()) {
-        return list.split(|byte| *byte == b',').find(|name| !name.is_empty());
-    }
-    default_partition()
-}
-
-fn default_partition<'a>() -> Option<&'a [u8]> {
-    // SAFETY: slurmctld's own variable, under its partition lock, which callers of job_submit hold.
-    let default = unsafe { slurm_sys::default_part_name };
-    // SAFETY: null or a C string, under the same lock.
-    unsafe { text::bytes(default) }
 }
 
 /// `gpu:a40` → `a40`, for the GRES named.
