@@ -90,8 +90,8 @@ pub const PAGES: [Page; 17] = [
     Page {
         number: "GS122",
         title: "no share of that size",
-        text: "Shares are given in certain sizes, so that they fill a GPU without a rest. The sizes are ShareSizes in \
-               gpushare.conf.",
+        text: "Shares are given in certain sizes, so that they fill a GPU without a rest, and are asked for per node. The \
+               sizes are ShareSizes in gpushare.conf.",
     },
     Page {
         number: "GS123",

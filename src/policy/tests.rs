@@ -15,7 +15,8 @@ struct Table;
 
 type Limits = &'static [(&'static str, Option<u64>)];
 
-const QOSES: [(&str, Limits); 8] = [
+const QOSES: [(&str, Limits); 9] = [
+    ("qos_shards_only", &[("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
     ("qos_shards", &[("a40", Some(4)), ("shard:a40", Some(8))]),
     ("qos_lafferty", &[("a40", Some(4))]),
@@ -38,7 +39,11 @@ impl Accounting for Table {
                 [named(b"normal"), named(b"qos_lafferty")].into_iter().flatten().collect(),
             );
         }
-        let name: &[u8] = if request.user_id == 0 { b"normal" } else { b"qos_lafferty" };
+        let name: &[u8] = match request.user_id {
+            0 => b"normal",
+            99 => b"no such QOS",
+            _ => b"qos_lafferty",
+        };
         named(name).map_or(DefaultQos::None, DefaultQos::One)
     }
     fn name(&self, qos: usize) -> &[u8] {
@@ -271,6 +276,38 @@ fn shares_are_counted_or_refused_under_a_governed_qos() {
     }
     let gpu_only = Policy { gres: GovernedGres(vec!["gpu".to_owned()]), ..Policy::default() };
     assert_eq!(rule(&node("qos_lafferty", "gres/mps:40"), &gpu_only), None);
+}
+
+#[test]
+fn shares_are_no_gpus_and_have_rules_of_their_own() {
+    let both = Request { ntasks_per_tres: Some(1), ..node("qos_counted", "gres/mps:40") };
+    assert_eq!(rule(&both, &Policy::default()), Some(Rule::NtasksPerGpuAlone), "a share is no typed GPU");
+    let allow = Policy { foreign_types: ForeignTypes::Allow, ..Policy::default() };
+    assert_eq!(rule(&node("qos_lafferty", "gres/mps:40"), &allow), None);
+    assert_eq!(rule(&node("qos_shards_only", "gres/gpu:1"), &Policy::default()), Some(Rule::TypeMissing));
+}
+
+#[test]
+fn without_a_default_qos_the_partition_still_counts() {
+    let policy = Policy { partitions: patterns("main"), ..Policy::default() };
+    let nobody = Request { user_id: 99, qos: None, ..node("", "gres/gpu:1") };
+    assert_eq!(rule(&nobody, &policy), Some(Rule::TypeMissing));
+    assert_eq!(rule(&nobody, &Policy::default()), None);
+}
+
+#[test]
+fn any_name_may_be_too_long() {
+    let long = "x".repeat(1025);
+    let long = Some(long.as_bytes());
+    let none = Request::new(Spelling::Slash);
+    for request in [
+        Request { qos: long, ..none },
+        Request { account: long, ..none },
+        Request { partition: long, ..none },
+        Request { reservation: long, ..none },
+    ] {
+        assert_eq!(rule(&request, &Policy::default()), Some(Rule::TooLong));
+    }
 }
 
 #[test]

@@ -267,6 +267,38 @@ def test_clear_then_move(way):
     way.updated(job, "TresPerNode=")  # giving GPUs up is everybody's right
 
 
+@row(10, "get it in an exempt place, then leave")
+def test_leaving_an_exemption(way):
+    """A request that Slurm doesn't show, made where no rule applies."""
+    conf = "/etc/slurm/gpushare.conf"
+    old = way.cluster.ok(["cat", conf])
+    try:
+        rewrite(way, old + "\nExemptPartitions=q\nExemptReservations=free\n")
+        for exempt, leave in (("--partition=q", "partition=p"), ("--reservation=free", "ReservationName=")):
+            here = [exempt] if "partition" in exempt else [exempt, "--partition=p"]
+            way.update_refused("GS110", way.held(QOS, *here, "-n2", "--ntasks-per-gpu=1"), leave)
+            job = way.held(QOS, *here, "--gres=gpu:2")
+            way.update_refused("GS101", job, leave)
+            way.update(job, "TresPerNode=,")
+            if "gpu" not in (way.show(job)["TresPerNode"] or ""):
+                way.update_refused("GS110", job, leave)
+    finally:
+        rewrite(way, old)
+
+
+def rewrite(way, content):
+    """Replaces gpushare.conf and waits until slurmctld has read it."""
+    read = lambda: way.cluster.log("slurmctld").count("gpushare.conf read again")
+    before = read()
+    way.cluster.ok("cat > /etc/slurm/new; mv /etc/slurm/new /etc/slurm/gpushare.conf", stdin=content + "\n")
+
+    def seen():
+        way.cluster.run(["sbatch", "--test-only", "--wrap", "true"], "alice")  # it looks when there is something to judge
+        return read() > before
+
+    way.cluster.wait(seen, "the new gpushare.conf")
+
+
 @row(11, "--ntasks-per-gpu, no GPU option")
 def test_ntasks_per_gpu(way):
     for command in ("sbatch", "salloc", "srun"):
@@ -341,6 +373,20 @@ def test_shares(way):
         way.cluster.ok("sacctmgr -i modify qos qos_lafferty set GrpTRES=gres/shard=-1")
 
 
+def test_every_kind_of_limit_governs(way):
+    """auto is for limits of any kind on a type, not only GrpTRES."""
+    kinds = ("GrpTRES", "MaxTRESPerJob", "MaxTRESPerNode", "MaxTRESPerUser", "MaxTRESPerAccount", "GrpTRESMins",
+             "GrpTRESRunMins", "MaxTRESMinsPerJob")
+    way.cluster.ok("sacctmgr -i add qos qos_kinds; sacctmgr -i modify user alice set qos+=qos_kinds")
+    answer = lambda: way.submit("--qos=qos_kinds", "--gres=gpu:1").returncode
+    for kind in kinds:
+        way.cluster.ok(f"sacctmgr -i modify qos qos_kinds set {kind}=gres/gpu:a40=3")
+        way.cluster.wait(lambda: answer() != 0, f"{kind} to govern")
+        assert way.submit("--qos=qos_kinds", "--gres=gpu:a40:1").returncode == 0, kind
+        way.cluster.ok(f"sacctmgr -i modify qos qos_kinds set {kind}=gres/gpu:a40=-1")
+        way.cluster.wait(lambda: answer() == 0, f"{kind} to be gone")
+
+
 @row(16, "--exclusive")
 def test_exclusive(way):
     """Slurm itself counts a whole node by types: four are its limit, so a second node's worth waits."""
@@ -387,6 +433,8 @@ def test_reservations(way):
 def test_partition_qos(way):
     way.refused("GS101", "--gres=gpu:1", keep=["--partition=owned"])
     way.refused("GS101", "--gres=gpu:1", keep=["--partition=p,owned"])
+    result = way.submit("--qos=normal,qos_other", "--partition=owned", "--gres=gpu:1")
+    assert result.returncode != 0, "a list of QOSes"
     way.update_refused("GS1", way.held("--gres=gpu:1"), "partition=owned")
     way.update_refused("GS110", way.held("--gres=gpu:a40:1"), "partition=owned")
     result = way.submit("--reservation=free", QOS, "--gres=gpu:1")

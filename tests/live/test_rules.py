@@ -94,6 +94,15 @@ def test_warn_lets_pass_and_tells(site):
             assert told.returncode == 0 and "accepted for now" in told.stderr, told.stderr
 
 
+def test_a_mode_is_that_of_the_qos_however_it_is_named(site):
+    with configured(site, "Mode=audit\nQOS=normal Mode=enforce\nShareSizes=4"):
+        for options in (["--qos=normal"], [], ["--qos=NORMAL"]):
+            refused(site, "GS122", *options, "--gres=shard:3")
+        accepted(site, "--qos=savio_lowprio", "--gres=shard:3")
+        if site.newer_than("24.11"):
+            refused(site, "GS122", "--qos=savio_lowprio,normal", "--gres=shard:3")
+
+
 def test_audit_only_writes_the_log(site):
     with configured(site, "Mode=audit"):
         _, told = accepted(site, QOS, "--gres=gpu:3")
@@ -154,6 +163,8 @@ def test_shares_of_certain_sizes(site):
         assert advice == "--gres=shard:4"
         accepted(site, advice)
         accepted(site, "--gres=gpu:3")
+        if site.newer_than("23.02"):
+            assert refused(site, "GS122", "-n2", "--tres-per-task=gres/shard:2") == "--gres=shard:2"
 
 
 def test_partitions_for_shares_refuse_whole_gpus(site):
@@ -166,8 +177,12 @@ def test_partitions_for_shares_refuse_whole_gpus(site):
         accepted(site, "--partition=course")
         advice = refused(site, "GS123", "--reservation=maintenance", "--gres=gpu:1")
         accepted(site, *advice.replace("NAME", "p").split(), "--reservation=maintenance", "--gres=gpu:1")
-        job, _ = accepted(site, "--gres=gpu:1")
-        assert site.run(f"scontrol update job={job} partition=course", "alice").returncode != 0
+        for options in (["--gres=gpu:1"], ["-n2", "--ntasks-per-gpu=1"]):
+            job, _ = accepted(site, *options)
+            assert site.run(f"scontrol update job={job} partition=course", "alice").returncode != 0, options
+        prefix = "gres/" if site.newer_than("23.11") else "gres:"
+        job, _ = accepted(site)
+        site.ok(f"scontrol update job={job} partition=course TresPerNode={prefix}shard:4", "alice")
 
 
 FREE = (EXAMPLES / "free/gpushare.conf").read_text()

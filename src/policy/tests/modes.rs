@@ -151,3 +151,37 @@ fn the_mode_of_a_sites_rule_is_that_of_the_strictest_qos_of_the_job() {
         "one of its candidates is normal"
     );
 }
+
+#[test]
+fn no_type_is_filled_in_where_the_qos_is_not_certain_or_the_string_would_be_too_long() {
+    let filling = with_record("*", QosRecord { mode: Some(Mode::Default), ..QosRecord::default() });
+    let request = Request { qos: None, reservation: Some(b"r"), ..node("", "gres/gpu:1") };
+    assert_eq!(rule(&request, &filling), Some(Rule::TypeMissing));
+    let many = "gres/gpu:1,".repeat(93);
+    assert!(many.len() <= 1024 && many.len() + 4 * 93 > 1024);
+    assert_eq!(rule(&node("qos_lafferty", &many), &filling), Some(Rule::TypeMissing));
+}
+
+#[test]
+fn of_several_records_the_first_that_says_something_counts() {
+    let mut policy = with_record("qos_*", QosRecord { requeue: Some(true), ..QosRecord::default() });
+    let record =
+        |mode| QosRecord { names: patterns("qos_lafferty"), mode: Some(mode), ..QosRecord::default() };
+    policy.records.extend([record(Mode::Audit), record(Mode::Enforce)]);
+    assert_eq!(policy.mode(b"qos_lafferty"), Mode::Audit);
+    assert_eq!(policy.mode(b"qos_two"), Mode::Enforce);
+}
+
+#[test]
+fn nobody_is_exempt_by_a_name_that_is_not_there() {
+    let all = || patterns("*");
+    let none = Exempt { reservations: all(), ..Exempt::default() };
+    let policy = Policy { exempt: none, ..Policy::default() };
+    assert_eq!(
+        rule(&node("qos_lafferty", "gres/gpu:1"), &policy),
+        Some(Rule::TypeMissing),
+        "in no reservation"
+    );
+    let policy = Policy { exempt: Exempt { users: all(), ..Exempt::default() }, ..Policy::default() };
+    assert_eq!(rule(&node("qos_lafferty", "gres/gpu:1"), &policy), None);
+}

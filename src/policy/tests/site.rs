@@ -94,3 +94,31 @@ fn a_free_qos_sets_what_the_user_leaves_open() {
     let said = Batch { requeue: Some(false), open_mode: true, time_limit: Some(60), ..array };
     assert!(numbers(&job(Some("savio_lowprio"), Some(said))).is_empty());
 }
+
+#[test]
+fn a_share_of_a_certain_size_is_counted_per_node() {
+    let shares = ShareRules { sizes: vec![2], ..ShareRules::default() };
+    let policy = Policy { shares, ..Policy::default() };
+    let none = Request { qos: Some(b"normal"), ..Request::new(Spelling::Slash) };
+    let text = Some(b"gres/shard:2".as_slice());
+    assert_eq!(rule(&Request { tres_per_node: text, ..none }, &policy), None);
+    for request in [Request { tres_per_task: text, ..none }, Request { tres_per_job: text, ..none }] {
+        assert_eq!(rule(&request, &policy), Some(Rule::ShareSize), "{request:?}");
+    }
+    let typed = Request { tres_per_node: Some(b"gres/shard:a40:3"), ..none };
+    assert_eq!(rule(&typed, &policy), Some(Rule::ShareSize));
+}
+
+#[test]
+fn the_default_partition_counts_and_an_empty_name_is_no_reservation() {
+    let shares = ShareRules {
+        reservations: patterns("course"),
+        only_partitions: patterns("main"),
+        ..ShareRules::default()
+    };
+    let policy = Policy { shares, ..Policy::default() };
+    assert_eq!(rule(&node("normal", "gres/gpu:1"), &policy), Some(Rule::WholeGpu));
+    let hole =
+        Request { reservation: Some(b"course_1,"), partition: Some(b"p"), ..node("normal", "gres/mps:1") };
+    assert_eq!(rule(&hole, &policy), Some(Rule::ShareReservation));
+}

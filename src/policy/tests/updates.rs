@@ -129,3 +129,113 @@ fn a_list_of_qoses_is_no_way_into_a_governed_partition() {
     assert_eq!(update(change, &node("normal", "gres/gpu:2"), &policy), Some(Rule::TypeMissing));
     assert_eq!(update(change, &node("normal", "gres/gpu:a40:2"), &policy), Some(Rule::NotRestated));
 }
+
+fn in_course(text: &'static str) -> Request<'static> {
+    Request { reservation: Some(b"course_1"), ..node("normal", text) }
+}
+
+#[test]
+fn a_job_comes_among_shares_or_out_of_their_reservation_only_with_its_gres_named_again() {
+    let none = Request::new(Spelling::Slash);
+    let gres = |text: &'static str| Request { tres_per_node: Some(text.as_bytes()), ..none };
+    let to = |partition: &'static str| Request { partition: Some(partition.as_bytes()), ..none };
+    let shares = ShareRules {
+        reservations: patterns("course"),
+        only_partitions: patterns("shared"),
+        ..ShareRules::default()
+    };
+    let policy = Policy { shares, ..Policy::default() };
+    let course_2 = Request { reservation: Some(b"course_2"), ..none };
+    let left = Request { reservation: Some(b""), ..none };
+    for (change, existing, expected) in [
+        (to("shared"), node("normal", ""), Some(Rule::NotRestated)),
+        (to("shared"), node("normal", "gres/gpu:1"), Some(Rule::WholeGpu)),
+        (to("shared"), Request { partition: Some(b"shared"), ..node("normal", "") }, None),
+        (to("p"), node("normal", ""), None),
+        (
+            Request { tres_per_node: Some(b"gres/mps:1"), ..to("shared") },
+            Request { reservation: Some(b"course_1"), ..node("normal", "") },
+            None,
+        ),
+        (left, in_course(""), Some(Rule::NotRestated)),
+        (left, in_course("gres/gpu:1"), Some(Rule::NotRestated)),
+        (Request { tres_per_node: Some(b"gres/gpu:1"), ..left }, in_course(""), None),
+        (Request { tres_per_node: Some(b"gres/mps:1"), ..left }, in_course(""), Some(Rule::ShareReservation)),
+        (course_2, in_course("gres/mps:1"), None),
+        (gres(""), in_course("gres/mps:1"), None),
+    ] {
+        assert_eq!(update(change, &existing, &policy), expected, "{change:?} of {existing:?}");
+    }
+}
+
+#[test]
+fn every_field_of_the_old_job_counts_until_it_is_changed() {
+    let none = Request::new(Spelling::Slash);
+    let text = Some(b"gres/gpu:2".as_slice());
+    let change = Request { qos: Some(b"qos_lafferty"), tres_per_node: Some(b"gres/gpu:a40:1"), ..none };
+    for existing in [
+        Request { tres_per_job: text, ..none },
+        Request { tres_per_task: text, ..none },
+        Request { tres_per_socket: text, ..none },
+    ] {
+        assert_eq!(update(change, &existing, &Policy::default()), Some(Rule::TypeMissing), "{existing:?}");
+    }
+    let tasks = Request { ntasks_per_tres: Some(1), ..Request { qos: Some(b"qos_lafferty"), ..none } };
+    let node_only = Request { tres_per_node: Some(b"gres/gpu:a40:0"), ..none };
+    assert_eq!(update(node_only, &tasks, &Policy::default()), Some(Rule::NtasksPerGpuAlone));
+    let merged = change.over(&Request {
+        account: Some(b"a"),
+        partition: Some(b"p"),
+        reservation: Some(b"r"),
+        num_tasks: Some(3),
+        exclusive: true,
+        user_id: 7,
+        ..none
+    });
+    let kept = (merged.account, merged.partition, merged.reservation, merged.num_tasks);
+    assert_eq!(kept, (Some(b"a".as_slice()), Some(b"p".as_slice()), Some(b"r".as_slice()), Some(3)));
+    assert!(merged.exclusive && merged.user_id == 7);
+}
+
+#[test]
+fn whatever_a_rule_looks_at_is_looked_at() {
+    let none = Request::new(Spelling::Slash);
+    let text = Some(b"x".as_slice());
+    for change in [
+        Request { qos: text, ..none },
+        Request { account: text, ..none },
+        Request { partition: text, ..none },
+        Request { reservation: text, ..none },
+        Request { tres_per_job: text, ..none },
+        Request { tres_per_node: text, ..none },
+        Request { tres_per_socket: text, ..none },
+        Request { tres_per_task: text, ..none },
+        Request { ntasks_per_tres: Some(1), ..none },
+        Request { exclusive: true, ..none },
+    ] {
+        assert!(change.touches_rules(), "{change:?}");
+    }
+}
+
+#[test]
+fn an_update_to_the_default_qos_is_judged_under_it_and_pins_it() {
+    let back = Request { qos: Some(b""), ..Request::new(Spelling::Slash) };
+    let accept = |change: &Request, existing: &Request| {
+        let change = Update { job: b"7", request: *change };
+        match judge_update(&change, existing, &Policy::default(), &Table) {
+            Verdict::Accept(accepted) => accepted.pin_qos.map(<[u8]>::to_vec),
+            Verdict::Refuse(refusal) => panic!("{refusal:?}"),
+        }
+    };
+    let typed = Request { user_id: 2001, ..node("normal", "gres/gpu:a40:1") };
+    let restated = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..back };
+    assert_eq!(accept(&restated, &typed), Some(b"qos_lafferty".to_vec()));
+    let other = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..Request::new(Spelling::Slash) };
+    assert_eq!(accept(&other, &Request { qos: None, ..typed }), None, "the update says nothing of the QOS");
+    // Which default it will be depends on the reservation: governed for one of them.
+    let reserved = Request { reservation: Some(b"r"), ..node("normal", "gres/gpu:1") };
+    assert_eq!(update(back, &reserved, &Policy::default()), Some(Rule::TypeMissing));
+    let long = "x".repeat(1025);
+    let long = Request { account: Some(long.as_bytes()), ..back };
+    assert_eq!(update(long, &typed, &Policy::default()), Some(Rule::TooLong));
+}
