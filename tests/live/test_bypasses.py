@@ -47,7 +47,8 @@ class Ways:
         assert result.returncode != 0 and number in result.stderr, f"{options}: {result.stdout}{result.stderr}"
         advice = re.search(r"try: (.*)", result.stderr)
         if advice:
-            words = [word for word in advice.group(1).split() if word.split("=")[0] not in {k.split("=")[0] for k in keep}]
+            advice = advice.group(1).replace("TYPE", "a40")
+            words = [word for word in advice.split() if word.split("=")[0] not in {k.split("=")[0] for k in keep}]
             accepted = self.submit(*words, *keep, **how)
             assert accepted.returncode == 0, f"advice {words}: {accepted.stderr}"
         return result.stderr
@@ -78,7 +79,7 @@ class Ways:
         assert number in result.stderr, result.stderr
         advice = re.search(r"try: scontrol update (.*?);", result.stderr)
         if advice:
-            accepted = self.cluster.run(f"scontrol update {advice.group(1)}", user)
+            accepted = self.cluster.run(f"scontrol update {advice.group(1).replace('TYPE', 'a40')}", user)
             assert accepted.returncode == 0, f"{advice.group(0)}: {accepted.stderr}"
             assert self.show(job)["QOS"].lower() != "normal" or "partition=" in advice.group(1)
 
