@@ -53,9 +53,12 @@ pub struct Gres<'a> {
 /// The tokens of a `tres_per_*` string. Empty ones are dropped, and so is a prefix with nothing behind it (`--gres=`): Slurm
 /// reads no request from either.
 pub fn tokens(text: &[u8], spelling: Spelling) -> impl Iterator<Item = Token<'_>> {
-    text.split(|byte| *byte == b',')
-        .filter(move |part| !part.is_empty() && *part != spelling.prefix())
-        .map(move |part| token(part, spelling))
+    parts(text, spelling).map(move |part| token(part, spelling))
+}
+
+/// The same, not yet read.
+pub(crate) fn parts(text: &[u8], spelling: Spelling) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b',').filter(move |part| !part.is_empty() && *part != spelling.prefix())
 }
 
 /// One part between commas, not empty.

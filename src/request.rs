@@ -136,9 +136,14 @@ impl<'a> Request<'a> {
     /// Every token of the four strings that can ask for a GRES, and where it stood.
     pub fn tokens(&self) -> impl Iterator<Item = (Field, Token<'a>)> {
         let spelling = self.spelling;
+        self.parts().map(move |(field, part)| (field, grammar::token(part, spelling)))
+    }
+
+    fn parts(&self) -> impl Iterator<Item = (Field, &'a [u8])> {
+        let spelling = self.spelling;
         self.tres()
             .filter_map(|(field, text)| text.map(|text| (field, text)))
-            .flat_map(move |(field, text)| grammar::tokens(text, spelling).map(move |token| (field, token)))
+            .flat_map(move |(field, text)| grammar::parts(text, spelling).map(move |part| (field, part)))
     }
 
     /// The job after an update of it: what the update says, and the rest as it was.
@@ -204,7 +209,11 @@ impl<'a> Request<'a> {
     /// Whether anything in the request can lead to a GPU; a job that has nothing needs no look at its QOS.
     #[must_use]
     pub fn may_use_gpus(&self) -> bool {
-        self.ntasks_per_tres() > 0 || self.tokens().any(|(_, token)| token != Token::Other)
+        // What begins as a GRES is one, or can't be read: no need to read it here.
+        let may = |part: &[u8]| {
+            part.starts_with(self.spelling.prefix()) || grammar::token(part, self.spelling) != Token::Other
+        };
+        self.ntasks_per_tres() > 0 || self.parts().any(|(_, part)| may(part))
     }
 
     /// Tasks for each GPU; 0 where not asked for.
@@ -216,7 +225,11 @@ impl<'a> Request<'a> {
     /// The share of one GPU that the job wants on each node: its only GRES token of that name, counted per node.
     #[must_use]
     pub fn share(&self, name: &[u8]) -> Option<Gres<'a>> {
-        let mut wanted = self.tokens().filter_map(|(field, token)| match token {
+        let spelling = self.spelling;
+        let begins_so =
+            |part: &[u8]| part.strip_prefix(spelling.prefix()).is_some_and(|rest| rest.starts_with(name));
+        let parts = self.parts().filter(|(_, part)| begins_so(part));
+        let mut wanted = parts.filter_map(|(field, part)| match grammar::token(part, spelling) {
             Token::Gres(gres) if gres.name == name => Some((field, gres)),
             _ => None,
         });
