@@ -10,11 +10,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::device::GpuFiles;
 use crate::policy::Policy;
 
 mod keys;
+mod node;
 mod record;
+
+pub use node::{NodeConfig, OnCollision, Overcommit, Packing, Placement, UserMix};
 
 /// Nobody writes a longer file; a daemon must not read without bound.
 const LONGEST: u64 = 1 << 20;
@@ -26,40 +28,6 @@ pub struct Config {
     pub policy: Policy,
     /// The node side's part.
     pub node: NodeConfig,
-}
-
-/// How GPUs are shared on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeConfig {
-    /// `Placement`
-    pub placement: Placement,
-    /// `GpuFile`
-    pub gpu_files: GpuFiles,
-    /// `Overcommit`
-    pub overcommit: Overcommit,
-}
-
-/// Who picks a share's GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
-    /// Slurm alone; gpushare leaves the node's jobs as they are.
-    #[default]
-    Off,
-    /// gpushare, replacing the GPU that Slurm charged.
-    Override {
-        /// `UnitsPerGpu`: units that fill one GPU; at least 1.
-        units_per_gpu: u32,
-    },
-}
-
-/// What happens to a share that fits on no GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overcommit {
-    /// It goes to the GPU with the least assigned, and the log says so.
-    #[default]
-    Allow,
-    /// Its job fails.
-    Refuse,
 }
 
 /// Why a text is no configuration.

@@ -24,6 +24,23 @@ pub struct Gpu {
     pub uuid: Option<String>,
 }
 
+/// A device node: what a fence opens and closes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Such as `/dev/nvidia0`.
+    pub path: PathBuf,
+    /// Its number.
+    pub number: DeviceNumber,
+}
+
+impl Gpu {
+    /// Its device node.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        Device { path: self.path.clone(), number: self.number }
+    }
+}
+
 /// A character device's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceNumber {

@@ -12,15 +12,17 @@ pub mod v1;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::device::Gpu;
+use crate::device::{Device, Gpu};
 
-/// What a step may open, as device nodes and numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a step may open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
-    /// The share's GPU.
-    pub open: Gpu,
-    /// All others of the node.
-    pub closed: Vec<Gpu>,
+    /// The job's GPUs; none for a job that has none.
+    pub open: Vec<Device>,
+    /// The node's other GPUs, and what else belongs to them.
+    pub closed: Vec<Device>,
+    /// What is open here may be closed by Slurm, and is opened. Otherwise the fence only narrows what Slurm allows.
+    pub widens: bool,
 }
 
 /// What the device cgroup answers for a device node (see [`Fence::fault`]).
@@ -46,24 +48,27 @@ pub enum Fault {
 }
 
 impl Fence {
-    /// The fence around `gpu` on a node with these GPUs.
+    /// The fence of a job that has `own` of `all` GPUs.
     #[must_use]
-    pub fn around(gpu: &Gpu, all: &[Gpu]) -> Fence {
-        let closed = all.iter().filter(|other| other.number != gpu.number).cloned().collect();
-        Fence { open: gpu.clone(), closed }
+    pub fn around(own: &[Gpu], all: &[Gpu]) -> Fence {
+        let is_own = |gpu: &&Gpu| own.iter().any(|mine| mine.number == gpu.number);
+        let closed = all.iter().filter(|gpu| !is_own(gpu)).map(Gpu::device).collect();
+        Fence { open: own.iter().map(Gpu::device).collect(), closed, widens: false }
     }
 
-    /// Asks `access` about every GPU of the node; gives the first answer that isn't as it should be.
+    /// Asks `access` about every device; gives the first answer that isn't as it should be.
     pub fn fault(&self, access: impl Fn(&std::path::Path) -> Access) -> Option<Fault> {
-        let wrong = self.closed.iter().find_map(|gpu| match access(&gpu.path) {
+        let wrong = self.closed.iter().find_map(|device| match access(&device.path) {
             Access::Closed => None,
-            Access::Open => Some(Fault::Open(gpu.path.clone())),
-            Access::Unclear(errno) => Some(Fault::Unclear(gpu.path.clone(), errno)),
+            Access::Open => Some(Fault::Open(device.path.clone())),
+            Access::Unclear(errno) => Some(Fault::Unclear(device.path.clone(), errno)),
         });
-        wrong.or_else(|| match access(&self.open.path) {
-            Access::Open => None,
-            Access::Closed => Some(Fault::Closed(self.open.path.clone())),
-            Access::Unclear(errno) => Some(Fault::Unclear(self.open.path.clone(), errno)),
+        wrong.or_else(|| {
+            self.open.iter().find_map(|device| match access(&device.path) {
+                Access::Open => None,
+                Access::Closed => Some(Fault::Closed(device.path.clone())),
+                Access::Unclear(errno) => Some(Fault::Unclear(device.path.clone(), errno)),
+            })
         })
     }
 }
@@ -99,7 +104,7 @@ mod tests {
     #[test]
     fn a_fence_is_right_only_if_exactly_the_share_is_open() {
         let all = [gpu(0), gpu(1), gpu(2)];
-        let fence = Fence::around(&all[1], &all);
+        let fence = Fence::around(&all[1..2], &all);
         let with = |open: &'static [&'static str]| {
             move |path: &Path| {
                 if open.contains(&path.to_str().unwrap()) { Access::Open } else { Access::Closed }

@@ -9,6 +9,13 @@ use std::fmt;
 /// The variable that job_submit_gpushare.so sets, as slurmd hands it on.
 pub const SHARE_VARIABLE: &str = "SPANK_GPUSHARE_SHARE";
 
+/// gres/mps sets it.
+const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+/// gres/gpu, gres/mps and gres/shard set it.
+const GPUS: &str = "SLURM_JOB_GPUS";
+/// Bounds what a variable can make us do.
+const MOST_GPUS: u32 = 256;
+
 /// A job, and which start of it: a requeued job keeps its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobKey {
@@ -31,17 +38,21 @@ pub struct NodeJob {
     pub key: JobKey,
     /// Whose.
     pub user_id: u32,
-    /// Its share of a GPU, if Slurm gave it one.
-    pub share: Option<Share>,
+    /// `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`: an mps share in whole percent, 1 to 100, of the GPU that Slurm charged.
+    pub percent: Option<u32>,
+    /// The share as noted at submission.
+    pub noted: Option<Noted>,
+    /// `SLURM_JOB_GPUS`: the GPUs that Slurm gave or charged, by its index.
+    pub gpus: Vec<u32>,
 }
 
-/// A share as Slurm and our own plugin describe it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Whole percent, 1 to 100, of the units that Slurm hands out on this node at once.
-    pub percent: u32,
-    /// Units, as noted at submission; not yet compared with the percentage.
-    pub noted: Option<u32>,
+/// A share as job_submit_gpushare.so notes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// Of which GRES, such as `mps`.
+    pub gres: String,
+    /// How many units.
+    pub units: u32,
 }
 
 /// Why the environment is not a job's.
@@ -58,15 +69,19 @@ impl NodeJob {
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<NodeJob, JobError> {
         let (id, restart) = id_and_restart(&variable)?;
         let user_id = number(&variable, "SLURM_JOB_UID")?.ok_or(JobError::Missing("SLURM_JOB_UID"))?;
-        let share = match variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") {
+        let percent = match variable(PERCENTAGE) {
             None => None,
             Some(text) => {
                 let percent = text.parse().ok().filter(|percent| (1..=100).contains(percent));
-                let percent = percent.ok_or(JobError::NoNumber("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", text))?;
-                Some(Share { percent, noted: variable(SHARE_VARIABLE).and_then(|note| units(&note)) })
+                Some(percent.ok_or(JobError::NoNumber(PERCENTAGE, text))?)
             }
         };
-        Ok(NodeJob { key: JobKey { id, restart: restart.unwrap_or(0) }, user_id, share })
+        let gpus = match variable(GPUS) {
+            None => Vec::new(),
+            Some(text) => indices(&text).ok_or(JobError::NoNumber(GPUS, text))?,
+        };
+        let noted = variable(SHARE_VARIABLE).and_then(|note| noted(&note));
+        Ok(NodeJob { key: JobKey { id, restart: restart.unwrap_or(0) }, user_id, percent, noted, gpus })
     }
 }
 
@@ -84,30 +99,25 @@ fn number(variable: impl Fn(&str) -> Option<String>, name: &'static str) -> Resu
     }
 }
 
-/// `mps:40` → 40.
-fn units(note: &str) -> Option<u32> {
-    note.strip_prefix("mps:")?.parse().ok().filter(|units| *units > 0)
+/// `mps:40`
+fn noted(note: &str) -> Option<Noted> {
+    let (gres, units) = note.split_once(':')?;
+    let units = units.parse().ok().filter(|units| *units > 0)?;
+    Some(Noted { gres: gres.to_owned(), units })
 }
 
-impl Share {
-    /// Units of the share, where Slurm hands out `total` units on the node at once: the count noted at submission if
-    /// Slurm's percentage confirms it, else the count that the percentage stands for, to the nearest unit.
-    #[must_use]
-    pub fn units(self, total: u64) -> u32 {
-        let estimate = (u64::from(self.percent) * total + 50) / 100;
-        let confirmed = self.noted.filter(|units| self.confirms(*units, total));
-        confirmed.unwrap_or_else(|| u32::try_from(estimate.max(1)).unwrap_or(u32::MAX))
+/// `0,2` or `0-2`; empty where Slurm gave none.
+fn indices(text: &str) -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || last - first >= MOST_GPUS {
+            return None;
+        }
+        found.extend(first..=last);
     }
-
-    /// A note that Slurm's percentage contradicts: `total`, and so `UnitsPerGpu`, is not what Slurm counts with.
-    #[must_use]
-    pub fn contradicted_note(self, total: u64) -> Option<u32> {
-        self.noted.filter(|units| !self.confirms(*units, total))
-    }
-
-    fn confirms(self, units: u32, total: u64) -> bool {
-        (u64::from(units) * 100).checked_div(total).unwrap_or(0).max(1) == u64::from(self.percent)
-    }
+    Some(found)
 }
 
 impl fmt::Display for JobError {
@@ -136,22 +146,26 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_slurms_percentage_and_our_note() {
+    fn everything_that_slurm_and_our_note_say_is_read() {
         let job = read(&[
             ("SLURM_JOB_ID", "7"),
             ("SLURM_JOB_UID", "2001"),
             ("SLURM_JOB_RESTART_COUNT", "2"),
             ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "12"),
+            ("SLURM_JOB_GPUS", "0,2-3"),
             (SHARE_VARIABLE, "mps:40"),
         ]);
-        let share = Some(Share { percent: 12, noted: Some(40) });
-        assert_eq!(job, Ok(NodeJob { key: JobKey { id: 7, restart: 2 }, user_id: 2001, share }));
+        let noted = Some(Noted { gres: "mps".to_owned(), units: 40 });
+        let key = JobKey { id: 7, restart: 2 };
+        assert_eq!(job, Ok(NodeJob { key, user_id: 2001, percent: Some(12), noted, gpus: vec![0, 2, 3] }));
     }
 
     #[test]
-    fn a_note_alone_is_no_share() {
-        let job = read(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_UID", "0"), (SHARE_VARIABLE, "mps:40")]).unwrap();
-        assert_eq!(job.share, None);
+    fn a_note_that_is_none_counts_for_nothing() {
+        for note in ["", "mps", "mps:", "mps:0", "mps:x", "mps:-1"] {
+            let job = read(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_UID", "0"), (SHARE_VARIABLE, note)]).unwrap();
+            assert_eq!(job.noted, None, "{note}");
+        }
     }
 
     #[test]
@@ -169,27 +183,9 @@ mod tests {
             let job = read(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_UID", "0"), (percent, bad)]);
             assert_eq!(job, Err(JobError::NoNumber(percent, bad.to_owned())));
         }
-    }
-
-    #[test]
-    fn the_note_is_believed_where_the_percentage_confirms_it() {
-        for (percent, noted, expected) in [
-            (12, Some(40), 40),
-            (12, Some(39), 39),
-            (12, Some(320), 38),
-            (12, None, 38),
-            (25, Some(80), 80),
-            (1, Some(1), 1),
-            (100, None, 320),
-        ] {
-            let share = Share { percent, noted };
-            assert_eq!(share.units(320), expected, "{percent} {noted:?}");
-            assert_eq!(
-                share.contradicted_note(320),
-                noted.filter(|noted| *noted != expected),
-                "{percent} {noted:?}"
-            );
+        for bad in ["x", "2-1", "0-9999", "1-"] {
+            let job = read(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_UID", "0"), ("SLURM_JOB_GPUS", bad)]);
+            assert_eq!(job, Err(JobError::NoNumber("SLURM_JOB_GPUS", bad.to_owned())));
         }
-        assert_eq!(Share { percent: 50, noted: None }.units(0), 1);
     }
 }

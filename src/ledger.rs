@@ -12,7 +12,7 @@
 
 mod entry;
 
-pub use entry::{Damage, Entry};
+pub use entry::{Damage, Entry, Holding};
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};

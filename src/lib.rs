@@ -2,7 +2,7 @@
 //!
 //! - Submit side: [`request`] (what was asked) → [`grammar`] (what Slurm's GRES strings mean) → [`policy`] (the
 //!   verdict) → [`message`] (what the user reads).
-//! - Node side: [`job`] (what slurmd says of a job) → [`device`] (the node's GPUs) → [`placement`] (the choice) →
+//! - Node side: [`job`] (what slurmd says of a job) → [`claim`] (what it may have) → [`device`] (the node's GPUs) → [`placement`] (the choice) →
 //!   [`ledger`] (who is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job gets and may open).
 //!   [`node`] is the pipeline of these.
 //! - Both read one [`config`].
@@ -11,6 +11,7 @@
 //! parameters. The safe layer over Slurm is the crate `gpushare-slurm`.
 #![forbid(unsafe_code)]
 
+pub mod claim;
 pub mod config;
 pub mod device;
 pub mod environment;

@@ -22,15 +22,13 @@ mod site;
 
 pub use refusal::{Because, Change, Command, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
-    Exempt, ForeignTypes, Governed, GovernedGres, Mode, Policy, QosRecord, ShareRules, Throttle,
+    Exempt, ForeignTypes, Governed, GovernedGres, Mode, Policy, QosRecord, ShareGres, ShareRules, Throttle,
 };
 
 /// Whole GPUs.
 const GPU: &[u8] = b"gpu";
 /// Shares of a GPU.
 const SHARES: [&[u8]; 2] = [b"mps", b"shard"];
-/// The share whose size the node is told.
-const NOTED: &[u8] = b"mps";
 
 /// What the policy asks of the accounting database.
 pub trait Accounting {
@@ -104,14 +102,14 @@ pub enum Verdict<'a> {
 pub struct Acceptance<'a> {
     /// The default QOS that was judged, to be written into the job so that slurmctld takes no other.
     pub pin_qos: Option<&'a [u8]>,
-    /// Units of the job's share of one GPU, for the node.
-    pub share_units: Option<u64>,
+    /// The job's share of one GPU, for the node: the GRES and its units.
+    pub share: Option<(&'a str, u64)>,
     /// What is changed or let pass. Empty as a rule.
     pub remarks: Vec<Remark>,
 }
 
 /// Judges a submission. Total: any bytes give a verdict.
-pub fn judge<'a, A: Accounting>(request: &Request, policy: &Policy, accounting: &'a A) -> Verdict<'a> {
+pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let case = Judgement { request: *request, policy, accounting, update: None };
     case.submission().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
@@ -124,7 +122,7 @@ pub fn judge<'a, A: Accounting>(request: &Request, policy: &Policy, accounting: 
 pub fn judge_update<'a, A: Accounting>(
     update: &Update,
     existing: &Request,
-    policy: &Policy,
+    policy: &'a Policy,
     accounting: &'a A,
 ) -> Verdict<'a> {
     let mut request = update.request.over(existing);
@@ -148,7 +146,7 @@ pub struct Update<'a> {
 struct Judgement<'r, 'a, A: Accounting> {
     /// What Slurm will act on.
     request: Request<'r>,
-    policy: &'r Policy,
+    policy: &'a Policy,
     accounting: &'a A,
     /// In an update: what is changed, and what the job was.
     update: Option<(&'r Update<'r>, &'r Request<'r>)>,
@@ -174,8 +172,13 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             None => self.under_default_qos(&mut accepted)?,
         }
         self.settle(self.site_fault(), &mut accepted.remarks)?;
-        accepted.share_units = self.request.share(NOTED).map(|share| share.count);
+        accepted.share = self.share_to_note();
         Ok(accepted)
+    }
+
+    fn share_to_note(&self) -> Option<(&'a str, u64)> {
+        let names = [self.policy.share_gres.0.as_str(), "mps", "shard"];
+        names.into_iter().find_map(|name| Some((name, self.request.share(name.as_bytes())?.count)))
     }
 
     fn under_default_qos(&self, accepted: &mut Acceptance<'a>) -> Outcome<()> {

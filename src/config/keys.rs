@@ -1,9 +1,9 @@
 //! The keys that stand on a line of their own: what each allows, and where its value goes.
 
-use super::{Config, Overcommit, Placement, Problem, record};
+use super::{Config, OnCollision, Overcommit, Packing, Placement, Problem, UserMix, record};
 use crate::device::GpuFiles;
 use crate::pattern::Patterns;
-use crate::policy::{ForeignTypes, Governed, GovernedGres, Mode};
+use crate::policy::{ForeignTypes, Governed, GovernedGres, Mode, ShareGres};
 
 /// One key: its name, what it allows, and how a value is taken over.
 struct Key {
@@ -14,7 +14,7 @@ struct Key {
 
 const NAMES: &str = "names separated by commas, in which * stands for any characters";
 
-const KEYS: [Key; 16] = [
+const KEYS: [Key; 22] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -94,9 +94,23 @@ const KEYS: [Key; 16] = [
     },
     Key {
         name: "Placement",
-        allowed: "off or override",
+        allowed: "off, follow, own or override",
         take: |draft, value| {
-            draft.overriding = word(value, &[("off", false), ("override", true)])?;
+            let known = [
+                ("off", Placement::Off),
+                ("follow", Placement::Follow),
+                ("own", Placement::Own),
+                ("override", Placement::Override),
+            ];
+            draft.config.node.placement = word(value, &known)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "ShareGRES",
+        allowed: "the name of a GRES, such as mps, shard or gpushare; not gpu",
+        take: |draft, value| {
+            draft.config.node.share_gres = share_gres(value)?;
             Some(())
         },
     },
@@ -113,6 +127,48 @@ const KEYS: [Key; 16] = [
         allowed: "auto, or paths as in gres.conf's File=, such as /dev/nvidia[0-3]",
         take: |draft, value| {
             draft.config.node.gpu_files = GpuFiles::parse(value)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "Policy",
+        allowed: "spread or pack",
+        take: |draft, value| {
+            draft.config.node.packing = word(value, &[("spread", Packing::Spread), ("pack", Packing::Pack)])?;
+            Some(())
+        },
+    },
+    Key {
+        name: "UserMix",
+        allowed: "allow, avoid or deny",
+        take: |draft, value| {
+            let known = [("allow", UserMix::Allow), ("avoid", UserMix::Avoid), ("deny", UserMix::Deny)];
+            draft.config.node.user_mix = word(value, &known)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "OnCollision",
+        allowed: "fail or run",
+        take: |draft, value| {
+            let known = [("fail", OnCollision::Fail), ("run", OnCollision::Run)];
+            draft.config.node.on_collision = word(value, &known)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "FenceDrm",
+        allowed: "yes or no",
+        take: |draft, value| {
+            draft.config.node.fence_drm = word(value, &YES_NO)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "FrameworkEnv",
+        allowed: "yes or no",
+        take: |draft, value| {
+            draft.config.node.framework_env = word(value, &YES_NO)?;
             Some(())
         },
     },
@@ -136,7 +192,6 @@ pub(super) fn names() -> Vec<&'static str> {
 #[derive(Default)]
 pub(super) struct Draft {
     config: Config,
-    overriding: bool,
     units_per_gpu: Option<u32>,
     seen: Vec<(&'static str, usize)>,
 }
@@ -166,12 +221,19 @@ impl Draft {
     }
 
     pub(super) fn finish(mut self) -> Result<Config, Problem> {
-        if self.overriding {
-            let units_per_gpu = self
-                .units_per_gpu
-                .ok_or(Problem::Missing { key: "UnitsPerGpu", because: "Placement=override" })?;
-            self.config.node.placement = Placement::Override { units_per_gpu };
+        let because = match self.config.node.placement {
+            Placement::Off => None,
+            Placement::Follow => Some("Placement=follow"),
+            Placement::Own => Some("Placement=own"),
+            Placement::Override => Some("Placement=override"),
+        };
+        match (self.units_per_gpu, because) {
+            (Some(units), _) => self.config.node.units_per_gpu = units,
+            (None, Some(because)) => return Err(Problem::Missing { key: "UnitsPerGpu", because }),
+            (None, None) => {}
         }
+        // slurmctld notes the size of such a share for the node.
+        self.config.policy.share_gres = ShareGres(self.config.node.share_gres.clone());
         Ok(self.config)
     }
 }
@@ -179,6 +241,8 @@ impl Draft {
 pub(super) fn word<T: Copy>(value: &str, known: &[(&str, T)]) -> Option<T> {
     known.iter().find(|(name, _)| name.eq_ignore_ascii_case(value)).map(|(_, meaning)| *meaning)
 }
+
+pub(super) const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 pub(super) const MODES: &str = "enforce, warn, audit or default";
 
@@ -202,6 +266,13 @@ fn governed(value: &str) -> Option<Governed> {
         return Some(Governed::Auto);
     }
     Patterns::parse(value).map(Governed::Names)
+}
+
+/// Slurm writes GRES names so; `gpu` is whole GPUs.
+fn share_gres(value: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let name = !value.is_empty() && value.len() <= 64 && value.chars().all(plain) && value != "gpu";
+    name.then(|| value.to_owned())
 }
 
 fn governed_gres(value: &str) -> Option<GovernedGres> {

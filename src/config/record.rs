@@ -1,7 +1,7 @@
 //! A line `QOS=NAMES Key=Value Key=Value…`: settings of some QOSes, as slurm.conf writes a node or a partition.
 
 use super::Problem;
-use super::keys::{MODES, mode, word};
+use super::keys::{MODES, YES_NO, mode, word};
 use crate::pattern::Patterns;
 use crate::policy::{QosRecord, Throttle};
 use crate::time;
@@ -14,8 +14,6 @@ struct Key {
     allowed: &'static str,
     take: fn(&mut Draft, &str) -> Option<()>,
 }
-
-const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 const KEYS: [Key; 7] = [
     Key {

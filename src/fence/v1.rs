@@ -32,10 +32,13 @@ pub struct RuleError {
 /// Puts the fence up around a step whose tasks don't run yet. Only after the rules of Slurm's last task of the step:
 /// Slurm could not allow its own GPU in a further task's cgroup any more.
 pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
-    for gpu in &fence.closed {
-        write_rule(&step.join("devices.deny"), gpu.number)?;
+    for device in &fence.closed {
+        write_rule(&step.join("devices.deny"), device.number)?;
     }
-    open(step, fence.open.number)
+    if fence.widens {
+        fence.open.iter().try_for_each(|device| open(step, device.number))?;
+    }
+    Ok(())
 }
 
 /// Opens the device in the job of `step`, in every step of it and in every task of those; what has ended is left out.
@@ -135,7 +138,7 @@ mod tests {
         }
         std::fs::create_dir(job.join("step_gone")).unwrap();
         let all = [gpu(0), gpu(1), gpu(2)];
-        put_up(&steps[0], &Fence::around(&all[1], &all)).unwrap();
+        put_up(&steps[0], &Fence { widens: true, ..Fence::around(&all[1..2], &all) }).unwrap();
         for place in [&job, &steps[0], &steps[1], &steps[0].join("task_0"), &steps[1].join("task_0")] {
             assert_eq!(allowed(place), "c 195:1 rwm", "{}", place.display());
         }
@@ -149,7 +152,7 @@ mod tests {
     #[test]
     fn a_step_that_is_not_there_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let fence = Fence::around(&gpu(0), &[gpu(0), gpu(1)]);
+        let fence = Fence::around(&[gpu(0)], &[gpu(0), gpu(1)]);
         let error = put_up(&dir.path().join("step_0"), &fence).unwrap_err();
         assert!(error.to_string().contains("devices.deny"), "{error}");
     }

@@ -8,24 +8,64 @@ use std::str::FromStr;
 use crate::device::{DeviceNumber, Gpu};
 use crate::job::JobKey;
 
-const FIRST_LINE: &str = "gpushare-ledger 1";
+const FIRST_LINE: &str = "gpushare-ledger 2";
 const LAST_LINE: &str = "end";
 
-/// A share that a job has on a GPU of this node.
+/// What a job has of this node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose share.
+    /// Whose.
     pub key: JobKey,
     /// The job's user.
     pub user_id: u32,
-    /// Units of the share.
-    pub units: u32,
-    /// Units that fill the GPU.
-    pub capacity: u32,
-    /// The GPU.
-    pub gpu: Gpu,
-    /// When it was given, in seconds since 1970.
+    /// How it has them.
+    pub holding: Holding,
+    /// The GPUs, at least one; of a share exactly one.
+    pub gpus: Vec<Gpu>,
+    /// When it got them, in seconds since 1970.
     pub since: u64,
+}
+
+/// How a job has its GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// A share of one.
+    Share {
+        /// Units of the share.
+        units: u32,
+        /// Units that fill the GPU.
+        capacity: u32,
+        /// The GPU that Slurm charged, by its index, where that is another question than which one the job has.
+        charged: Option<u32>,
+    },
+    /// Whole GPUs, which Slurm picked.
+    Whole,
+}
+
+impl Entry {
+    /// Units of a share; 0 for whole GPUs.
+    #[must_use]
+    pub fn units(&self) -> u32 {
+        match self.holding {
+            Holding::Share { units, .. } => units,
+            Holding::Whole => 0,
+        }
+    }
+
+    /// The GPU of a share.
+    #[must_use]
+    pub fn share_gpu(&self) -> Option<&Gpu> {
+        match self.holding {
+            Holding::Share { .. } => self.gpus.first(),
+            Holding::Whole => None,
+        }
+    }
+
+    /// Whether the job has this GPU or a share of it. A GPU is known by its device number, which no reordering changes.
+    #[must_use]
+    pub fn is_on(&self, gpu: &Gpu) -> bool {
+        self.gpus.iter().any(|own| own.number == gpu.number)
+    }
 }
 
 /// Why a file is no entry.
@@ -72,13 +112,20 @@ impl fmt::Display for Entry {
         writeln!(out, "job={}", self.key.id)?;
         writeln!(out, "restart={}", self.key.restart)?;
         writeln!(out, "user={}", self.user_id)?;
-        writeln!(out, "units={}", self.units)?;
-        writeln!(out, "capacity={}", self.capacity)?;
-        writeln!(out, "gpu={}", self.gpu.index)?;
-        writeln!(out, "device={}", self.gpu.number)?;
-        writeln!(out, "uuid={}", self.gpu.uuid.as_deref().unwrap_or_default())?;
+        match self.holding {
+            Holding::Share { units, capacity, charged } => {
+                writeln!(out, "holding=share")?;
+                writeln!(out, "units={units}")?;
+                writeln!(out, "capacity={capacity}")?;
+                writeln!(out, "charged={}", charged.map(|index| index.to_string()).unwrap_or_default())?;
+            }
+            Holding::Whole => writeln!(out, "holding=whole")?,
+        }
         writeln!(out, "since={}", self.since)?;
-        writeln!(out, "path={}", self.gpu.path.display())?;
+        for Gpu { index, path, number, uuid } in &self.gpus {
+            let uuid = uuid.as_deref().unwrap_or("-");
+            writeln!(out, "gpu={index} {number} {uuid} {}", path.display())?;
+        }
         writeln!(out, "{LAST_LINE}")
     }
 }
@@ -104,24 +151,49 @@ impl FromStr for Entry {
         let key =
             JobKey { id: number(value("job")?, "job")?, restart: number(value("restart")?, "restart")? };
         let user_id = number(value("user")?, "user")?;
-        let units = number(value("units")?, "units")?;
-        let capacity = number(value("capacity")?, "capacity")?;
-        let index = number(value("gpu")?, "gpu")?;
-        let (major, minor) = value("device")?.split_once(':').ok_or(Damage::Line("device"))?;
-        let number_of_device =
-            DeviceNumber { major: number(major, "device")?, minor: number(minor, "device")? };
-        let uuid = Some(value("uuid")?).filter(|uuid| !uuid.is_empty()).map(str::to_owned);
+        let holding = match value("holding")? {
+            "share" => Holding::Share {
+                units: number(value("units")?, "units")?,
+                capacity: number(value("capacity")?, "capacity")?,
+                charged: Some(value("charged")?)
+                    .filter(|text| !text.is_empty())
+                    .map(|text| number(text, "charged"))
+                    .transpose()?,
+            },
+            "whole" => Holding::Whole,
+            _ => return Err(Damage::Line("holding")),
+        };
         let since = number(value("since")?, "since")?;
-        let path = PathBuf::from(value("path")?);
-        if !path.is_absolute() {
-            return Err(Damage::Line("path"));
+        let mut gpus = vec![gpu(value("gpu")?)?];
+        let mut last = lines.next();
+        while let Some(text) = last.and_then(|line| line.strip_prefix("gpu=")) {
+            gpus.push(gpu(text)?);
+            last = lines.next();
         }
-        if lines.next() != Some(LAST_LINE) || lines.next().is_some() {
+        if last != Some(LAST_LINE) || lines.next().is_some() {
             return Err(Damage::Surplus);
         }
-        let gpu = Gpu { index, path, number: number_of_device, uuid };
-        Ok(Entry { key, user_id, units, capacity, gpu, since })
+        if matches!(holding, Holding::Share { .. }) && gpus.len() != 1 {
+            return Err(Damage::Line("gpu"));
+        }
+        Ok(Entry { key, user_id, holding, gpus, since })
     }
+}
+
+/// `INDEX MAJOR:MINOR UUID PATH`; `-` where there is no UUID.
+fn gpu(text: &str) -> Result<Gpu, Damage> {
+    const WRONG: Damage = Damage::Line("gpu");
+    let mut words = text.splitn(4, ' ');
+    let mut word = || words.next().filter(|word| !word.is_empty()).ok_or(WRONG);
+    let index = number(word()?, "gpu")?;
+    let (major, minor) = word()?.split_once(':').ok_or(WRONG)?;
+    let device = DeviceNumber { major: number(major, "gpu")?, minor: number(minor, "gpu")? };
+    let uuid = Some(word()?).filter(|uuid| *uuid != "-").map(str::to_owned);
+    let path = PathBuf::from(word()?);
+    if !path.is_absolute() {
+        return Err(WRONG);
+    }
+    Ok(Gpu { index, path, number: device, uuid })
 }
 
 fn number<T: FromStr>(text: &str, line: &'static str) -> Result<T, Damage> {

@@ -3,18 +3,17 @@ use crate::device::{DeviceNumber, Gpu};
 
 const SOON: Duration = Duration::from_millis(20);
 
+fn gpu(index: u32) -> Gpu {
+    let number = DeviceNumber { major: 195, minor: index };
+    Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: Some("GPU-1".to_owned()) }
+}
+
 fn entry(id: u32, restart: u32) -> Entry {
     Entry {
         key: JobKey { id, restart },
         user_id: 2001,
-        units: 40,
-        capacity: 80,
-        gpu: Gpu {
-            index: 2,
-            path: "/dev/nvidia2".into(),
-            number: DeviceNumber { major: 195, minor: 2 },
-            uuid: Some("GPU-1".to_owned()),
-        },
+        holding: Holding::Share { units: 40, capacity: 80, charged: Some(0) },
+        gpus: vec![gpu(2)],
         since: 1_700_000_000,
     }
 }
@@ -54,7 +53,7 @@ fn garbage_is_set_aside_and_the_rest_is_kept() {
         ("2.0", String::new()),
         ("3.0", "\u{0}\u{1}".to_owned()),
         ("4.0", good[..good.len() - 5].to_owned()),
-        ("5.0", good.replace("gpushare-ledger 1", "gpushare-ledger 2")),
+        ("5.0", good.replace("gpushare-ledger 2", "gpushare-ledger 3")),
         ("6.0", good.clone()),
         ("7.0", good.replace("units=40", "units=-40").replace("job=9", "job=7")),
         ("8.0", good.replace("job=9", "job=8") + "more\nend\n"),
@@ -127,9 +126,12 @@ proptest::proptest! {
     #[test]
     fn an_entry_is_read_as_it_was_written(id in 0_u32.., units in 1_u32.., index in 0_u32..256, uuid in "(GPU-[a-f0-9]{4})?") {
         let mut written = entry(id, 3);
-        written.units = units;
-        written.gpu.index = index;
-        written.gpu.uuid = Some(uuid).filter(|uuid| !uuid.is_empty());
+        written.holding = Holding::Share { units, capacity: 80, charged: Some(index).filter(|_| units % 2 == 0) };
+        written.gpus[0].index = index;
+        written.gpus[0].uuid = Some(uuid).filter(|uuid| !uuid.is_empty());
+        proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written.clone()));
+        written.holding = Holding::Whole;
+        written.gpus.push(gpu(index / 2));
         proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written));
     }
 }

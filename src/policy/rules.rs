@@ -21,6 +21,18 @@ pub struct Policy {
     pub exempt: Exempt,
     /// Rules on shares of a GPU, whatever the QOS.
     pub shares: ShareRules,
+    /// `ShareGRES`, whose count the node is told, as it is of mps and shard.
+    pub share_gres: ShareGres,
+}
+
+/// The GRES whose counts are shares of one GPU; `mps` unless something else is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareGres(pub String);
+
+impl Default for ShareGres {
+    fn default() -> Self {
+        ShareGres("mps".to_owned())
+    }
 }
 
 /// Under which QOSes GPUs must be typed.

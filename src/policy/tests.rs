@@ -195,7 +195,7 @@ fn foreign_types_pass_where_the_site_allows_them() {
 fn a_share_is_passed_on() {
     let request = node("normal", "gres/mps:40");
     let Verdict::Accept(accepted) = judge(&request, &Policy::default(), &Table) else { panic!("refused") };
-    assert_eq!(accepted.share_units, Some(40));
+    assert_eq!(accepted.share, Some(("mps", 40)));
 }
 
 #[test]

@@ -60,13 +60,13 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     let cache = Cache::new(reach(&request, &policy));
     let user_id = request.user_id;
     match policy::judge(&request, &policy, &&cache) {
-        Verdict::Accept(Acceptance { pin_qos, share_units, remarks }) => {
+        Verdict::Accept(Acceptance { pin_qos, share, remarks }) => {
             if let Some(qos) = pin_qos {
                 submission.set_qos(qos);
             }
             // Slurm's locks are not held while anything is written.
             drop(cache);
-            note_share(submission, share_units);
+            note_share(submission, share);
             remarks.iter().for_each(|remark| apply(submission, &format!("uid={user_id}"), remark));
             Answer::Accept
         }
@@ -112,13 +112,13 @@ fn reach(request: &Request, policy: &Policy) -> Reach {
 }
 
 /// For the node: it is told the size by nobody else. An entry of the user's own is dropped in any case.
-fn note_share(submission: &mut Submission, units: Option<u64>) {
-    let Some(units) = units else { return submission.set_job_control_variable(SHARE, None) };
-    let mut text = [0_u8; 32];
+fn note_share(submission: &mut Submission, share: Option<(&str, u64)>) {
+    let Some((gres, units)) = share else { return submission.set_job_control_variable(SHARE, None) };
+    let mut text = [0_u8; 96];
     let note = {
         use std::io::Write;
         let mut rest = text.as_mut_slice();
-        let _ = write!(rest, "mps:{units}");
+        let _ = write!(rest, "{gres}:{units}");
         let unused = rest.len();
         text.get(..text.len() - unused).and_then(|note| std::str::from_utf8(note).ok())
     };
