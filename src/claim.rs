@@ -13,6 +13,7 @@ use std::fmt;
 
 use crate::config::{NodeConfig, Placement};
 use crate::job::NodeJob;
+use crate::ledger::{Entry, Holding};
 
 /// What a job may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +45,28 @@ pub enum Mismatch {
 }
 
 impl Claim {
+    /// Whether an entry is what this claim led to.
+    #[must_use]
+    pub fn is_of(&self, entry: &Entry) -> bool {
+        match (self, &entry.holding) {
+            (Claim::Share { units, charged, .. }, Holding::Share { units: had, charged: was, .. }) => {
+                units == had && charged == was
+            }
+            (Claim::Whole(indices), Holding::Whole) => {
+                indices.len() == entry.gpus.len() && entry.gpus.iter().all(|gpu| indices.contains(&gpu.index))
+            }
+            _ => false,
+        }
+    }
+
     /// Reads the claim of a job on a node with that many GPUs.
     pub fn of(job: &NodeJob, config: &NodeConfig, gpus: usize) -> Result<Claim, Mismatch> {
         let share = share_units(job, config, gpus);
         match (config.placement, share) {
             (Placement::Off, _) => Ok(Claim::Nothing),
-            (Placement::Own, _) if !job.gpus.is_empty() || job.percent.is_some() => Err(Mismatch::GpuUnderOwn),
+            (Placement::Own, _) if !job.gpus.is_empty() || job.percent.is_some() => {
+                Err(Mismatch::GpuUnderOwn)
+            }
             (Placement::Own, Some((units, _))) => {
                 Ok(Claim::Share { units, charged: None, contradicted: None })
             }
@@ -166,13 +183,18 @@ mod tests {
             (Override, "mps", job(Some(12), None, &[]), Err(Mismatch::NothingCharged(Override))),
             (Override, "gpushare", job(None, Some(("gpushare", 4)), &[]), share(4, None)),
         ] {
-            assert_eq!(Claim::of(&job, &config(placement, gres), 4), expected, "{placement:?} {gres} {job:?}");
+            assert_eq!(
+                Claim::of(&job, &config(placement, gres), 4),
+                expected,
+                "{placement:?} {gres} {job:?}"
+            );
         }
     }
 
     #[test]
     fn a_note_that_slurm_contradicts_is_not_believed_and_told() {
-        let found = Claim::of(&job(Some(12), Some(("mps", 320)), &[0]), &config(Placement::Override, "mps"), 4);
+        let found =
+            Claim::of(&job(Some(12), Some(("mps", 320)), &[0]), &config(Placement::Override, "mps"), 4);
         assert_eq!(found, Ok(Claim::Share { units: 38, charged: Some(0), contradicted: Some(320) }));
         let no_gpus = Claim::of(&job(Some(50), None, &[0]), &config(Placement::Override, "mps"), 0);
         assert_eq!(no_gpus, share(1, Some(0)));

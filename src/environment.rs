@@ -50,7 +50,8 @@ fn percentage(units: u32, capacity: u32) -> u64 {
 
 /// The share as a number from 0.001 to 1, with three digits, rounded down.
 fn fraction(units: u32, capacity: u32) -> String {
-    let thousandths = (u64::from(units) * 1000).checked_div(u64::from(capacity)).unwrap_or(1000).clamp(1, 1000);
+    let thousandths =
+        (u64::from(units) * 1000).checked_div(u64::from(capacity)).unwrap_or(1000).clamp(1, 1000);
     format!("{}.{:03}", thousandths / 1000, thousandths % 1000)
 }
 
@@ -106,7 +107,8 @@ mod tests {
     #[test]
     fn frameworks_are_told_only_where_that_is_asked_for_and_whole_gpus_are_slurms() {
         let share = entry(40, None);
-        let names: Vec<_> = variables(&share, &NodeConfig::default()).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> =
+            variables(&share, &NodeConfig::default()).into_iter().map(|(name, _)| name).collect();
         assert!(!names.contains(&"TF_FORCE_GPU_ALLOW_GROWTH"), "{names:?}");
         let whole = Entry { holding: Holding::Whole, ..share };
         assert!(variables(&whole, &NodeConfig::default()).is_empty());

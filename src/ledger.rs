@@ -245,6 +245,17 @@ impl Locked<'_> {
         }
     }
 
+    /// Marks a start of a job as one that can't run here, and says why.
+    pub fn fail(&self, key: JobKey, reason: &str) -> Result<(), LedgerError> {
+        let folder = self.ledger.dir.join("failed");
+        self.ledger.make_folder(&folder)?;
+        let path = folder.join(key.to_string());
+        let temporary = self.ledger.dir.join("new");
+        write_synced(&temporary, reason)
+            .and_then(|()| fs::rename(&temporary, &path))
+            .map_err(|error| LedgerError::Write(path, error))
+    }
+
     /// Moves something that is no entry out of the way. Failing to do so only means that it is met again.
     fn set_aside(&self, name: &str, path: &Path) {
         let garbage = self.ledger.dir.join("garbage");

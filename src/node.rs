@@ -1,17 +1,19 @@
-//! The node's pipeline: a job's share → the node's GPUs and ledger → a GPU, recorded; and its undoing.
+//! The node's pipeline: what a job may have → the node's GPUs and ledger → a GPU, recorded; and its undoing.
 //!
-//! [`place`] may be called by whoever comes first and any number of times: a start of a job that has a GPU keeps it.
-//! [`release`] succeeds where there is nothing to do. Neither runs a program or asks slurmctld anything.
+//! [`place`] may be called by whoever comes first and any number of times: a start of a job that has its GPUs keeps them.
+//! [`release`] succeeds where there is nothing to do. Neither runs a program or asks slurmctld anything. A job that can't
+//! have its share is marked as failed in the ledger, and its steps say why.
 
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::config::{NodeConfig, Placement};
+use crate::claim::{Claim, Mismatch};
+use crate::config::{NodeConfig, OnCollision, Placement};
 use crate::device::{self, DeviceError, Gpu};
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::{Entry, Garbage, Ledger, LedgerError, Listing};
-use crate::placement::{self, NothingFits, Occupancy};
+use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked};
+use crate::placement::{self, Candidate, NothingFits, Rules};
 
 /// Longer than any number of prologs at once needs, shorter than Slurm's patience with one.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -33,70 +35,163 @@ pub struct Node<'a> {
 #[derive(Debug)]
 #[must_use]
 pub enum Placed {
-    /// It has no share, or gpushare has no say on this node.
+    /// It has no GPU, or gpushare has no say on this node.
     NotOurs,
-    /// It had a GPU already.
+    /// It was recorded before.
     Before(Entry),
-    /// It was given one.
-    Now {
-        /// What the ledger says.
-        entry: Entry,
-        /// It is more than the GPU holds.
-        overcommitted: bool,
-        /// Units noted at submission that Slurm's own count contradicts.
-        contradicted: Option<u32>,
-        /// What was found in the ledger and set aside.
-        garbage: Vec<Garbage>,
-    },
+    /// It is recorded now.
+    Now(Entry, Vec<Remark>),
 }
 
-/// Why a job got no GPU.
+/// What an administrator should know of a placement.
+#[derive(Debug)]
+pub enum Remark {
+    /// The share is more than its GPU holds, and no other GPU had more room.
+    Overcommitted,
+    /// Units noted at submission that Slurm's own count contradicts.
+    Contradicted(u32),
+    /// A file of the ledger was none, and is set aside.
+    Garbage(Garbage),
+    /// Slurm gave whole GPUs that these jobs have shares of; `OnCollision=run`.
+    Collision(Vec<JobKey>),
+    /// Slurm charges shares to more than one GPU, so it could pick by itself: `Placement=follow` would do.
+    SeveralCharged,
+}
+
+/// Why a job got no GPU, or why it isn't known which it has.
 #[derive(Debug)]
 pub enum PlaceError {
     /// The node's GPUs can't be told.
     Devices(DeviceError),
     /// The ledger can't be used.
     Ledger(LedgerError),
-    /// The share fits on no GPU, and `Overcommit=refuse`.
-    Full {
+    /// `Placement` is not what Slurm does.
+    Mismatch(Mismatch),
+    /// Slurm names a GPU that this node hasn't.
+    NoSuchGpu(u32),
+    /// The share may go nowhere.
+    Nowhere {
         /// Units asked for.
         units: u32,
         /// Units that fill one GPU.
         capacity: u32,
+        /// Why.
+        why: NothingFits,
     },
+    /// Slurm gave a whole GPU that these jobs have shares of; `OnCollision=fail`.
+    Collision(Vec<JobKey>),
+    /// Slurm charged a GPU that this job has whole.
+    HeldWhole(JobKey),
 }
 
-/// Gives a job's share a GPU. `now` is in seconds since 1970.
+/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since
+/// 1970.
 pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> {
-    let Placement::Override { units_per_gpu: capacity } = node.config.placement else {
+    if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
+    }
+    let gpus = device::inventory(&node.config.gpu_files, node.dev, node.proc_nvidia);
+    let count = gpus.as_ref().map_or(0, Vec::len);
+    let placed = match Claim::of(job, node.config, count) {
+        Ok(Claim::Nothing) => {
+            // Its number may be that of an old job whose epilog never came through.
+            release(node.ledger, job.key.id, None)?;
+            return Ok(Placed::NotOurs);
+        }
+        Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
+        Ok(claim) => gpus.map_err(PlaceError::Devices).and_then(|gpus| record(node, job, &claim, gpus, now)),
     };
-    let Some(share) = job.share else {
-        // Its number may be that of an old job whose epilog never came through.
-        release(node.ledger, job.key.id, None)?;
-        return Ok(Placed::NotOurs);
-    };
-    let gpus = device::inventory(&node.config.gpu_files, node.dev, node.proc_nvidia)?;
-    let total = u64::from(capacity) * gpus.len() as u64;
-    let units = share.units(total);
+    if let Err(error) = &placed
+        && error.fails_the_job(job)
+    {
+        node.ledger.lock(LOCK_WAIT)?.fail(job.key, &error.to_string())?;
+    }
+    placed
+}
 
+fn record(node: Node, job: &NodeJob, claim: &Claim, gpus: Vec<Gpu>, now: u64) -> Result<Placed, PlaceError> {
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     let Listing { mut entries, garbage } = ledger.list()?;
-    let same = |entry: &&Entry| entry.key == job.key && entry.user_id == job.user_id && entry.units == units;
-    if let Some(entry) = entries.iter().find(same) {
+    let is_same = |entry: &&Entry| entry.key == job.key && entry.user_id == job.user_id && claim.is_of(entry);
+    if let Some(entry) = entries.iter().find(is_same) {
         return Ok(Placed::Before(entry.clone()));
     }
-    // Earlier starts of the job, or an old job of the same number.
-    for earlier in entries.extract_if(.., |entry| entry.key.id == job.key.id) {
+    forget(&ledger, job.key.id, &mut entries)?;
+    let mut remarks: Vec<Remark> = garbage.into_iter().map(Remark::Garbage).collect();
+    let (holding, gpus) = match claim {
+        Claim::Nothing => return Ok(Placed::NotOurs),
+        Claim::Share { units, charged, contradicted } => {
+            remarks.extend(contradicted.map(Remark::Contradicted));
+            let gpu = gpu_of_share(node.config, job, (*units, *charged), gpus, &entries, &mut remarks)?;
+            let capacity = node.config.units_per_gpu;
+            (Holding::Share { units: *units, capacity, charged: *charged }, vec![gpu])
+        }
+        Claim::Whole(indices) => {
+            let own = whole_gpus(indices, gpus)?;
+            remarks.extend(collision(node.config, &own, &entries)?);
+            (Holding::Whole, own)
+        }
+    };
+    let entry = Entry { key: job.key, user_id: job.user_id, holding, gpus, since: now };
+    ledger.record(&entry)?;
+    Ok(Placed::Now(entry, remarks))
+}
+
+/// Drops earlier starts of a job, or an old job of the same number.
+fn forget(ledger: &Locked, job_id: u32, entries: &mut Vec<Entry>) -> Result<(), LedgerError> {
+    for earlier in entries.extract_if(.., |entry| entry.key.id == job_id) {
         ledger.remove(earlier.key)?;
     }
-    let choice = placement::choose(&occupancy(&gpus, &entries), units, capacity, node.config.overcommit)
-        .map_err(|NothingFits| PlaceError::Full { units, capacity })?;
-    let gpu = gpus.into_iter().find(|gpu| gpu.index == choice.index).ok_or(DeviceError::None)?;
-    let entry = Entry { key: job.key, user_id: job.user_id, units, capacity, gpu, since: now };
-    ledger.record(&entry)?;
-    let contradicted = share.contradicted_note(total);
-    Ok(Placed::Now { entry, overcommitted: choice.overcommitted, contradicted, garbage })
+    Ok(())
+}
+
+fn gpu_of_share(
+    config: &NodeConfig,
+    job: &NodeJob,
+    (units, charged): (u32, Option<u32>),
+    gpus: Vec<Gpu>,
+    entries: &[Entry],
+    remarks: &mut Vec<Remark>,
+) -> Result<Gpu, PlaceError> {
+    let capacity = config.units_per_gpu;
+    let index = match (config.placement, charged) {
+        (Placement::Follow, Some(index)) => index,
+        _ => {
+            let candidates = candidates(&gpus, entries, job.user_id, capacity);
+            let choice = placement::choose(&candidates, units, Rules::from(config))
+                .map_err(|why| PlaceError::Nowhere { units, capacity, why })?;
+            remarks.extend(choice.overcommitted.then_some(Remark::Overcommitted));
+            choice.index
+        }
+    };
+    let others = |entry: &Entry| matches!(entry.holding, Holding::Share { charged: Some(other), .. } if Some(other) != charged);
+    if config.placement == Placement::Override && charged.is_some() && entries.iter().any(others) {
+        remarks.push(Remark::SeveralCharged);
+    }
+    let gpu = gpus.into_iter().find(|gpu| gpu.index == index).ok_or(PlaceError::NoSuchGpu(index))?;
+    match entries.iter().find(|entry| entry.holding == Holding::Whole && entry.is_on(&gpu)) {
+        Some(holder) => Err(PlaceError::HeldWhole(holder.key)),
+        None => Ok(gpu),
+    }
+}
+
+fn whole_gpus(indices: &[u32], gpus: Vec<Gpu>) -> Result<Vec<Gpu>, PlaceError> {
+    if let Some(missing) = indices.iter().find(|index| gpus.iter().all(|gpu| gpu.index != **index)) {
+        return Err(PlaceError::NoSuchGpu(*missing));
+    }
+    Ok(gpus.into_iter().filter(|gpu| indices.contains(&gpu.index)).collect())
+}
+
+/// Shares on GPUs that Slurm gave to a job whole.
+fn collision(config: &NodeConfig, own: &[Gpu], entries: &[Entry]) -> Result<Option<Remark>, PlaceError> {
+    let shares = entries.iter().filter(|entry| entry.holding != Holding::Whole);
+    let hit: Vec<JobKey> =
+        shares.filter(|entry| own.iter().any(|gpu| entry.is_on(gpu))).map(|entry| entry.key).collect();
+    match (hit.is_empty(), config.on_collision) {
+        (true, _) => Ok(None),
+        (false, OnCollision::Run) => Ok(Some(Remark::Collision(hit))),
+        (false, OnCollision::Fail) => Err(PlaceError::Collision(hit)),
+    }
 }
 
 /// Takes back the GPU of this start of a job and of earlier ones, or of all where `restart` is not known. Gives the
@@ -115,24 +210,40 @@ pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Vec
     Ok(keys)
 }
 
-/// How much of each GPU the entries hold. A GPU is known by its device number, which no reordering changes.
+/// The node's GPUs as the choice sees them, for a share of that user's.
 #[must_use]
-pub fn occupancy(gpus: &[Gpu], entries: &[Entry]) -> Vec<Occupancy> {
-    gpus.iter()
-        .map(|gpu| {
-            let here = || entries.iter().filter(|entry| entry.gpu.number == gpu.number);
-            Occupancy {
-                index: gpu.index,
-                assigned: here().map(|entry| u64::from(entry.units)).sum(),
-                jobs: here().map(|_| 1).sum(),
-            }
-        })
-        .collect()
+pub fn candidates(gpus: &[Gpu], entries: &[Entry], user_id: u32, capacity: u32) -> Vec<Candidate> {
+    let candidate = |gpu: &Gpu| {
+        let here: Vec<&Entry> = entries.iter().filter(|entry| entry.is_on(gpu)).collect();
+        let mut users: Vec<u32> = here.iter().map(|entry| entry.user_id).collect();
+        users.sort_unstable();
+        users.dedup();
+        Candidate {
+            index: gpu.index,
+            capacity,
+            assigned: here.iter().map(|entry| u64::from(entry.units())).sum(),
+            users: u32::try_from(users.len()).unwrap_or(u32::MAX),
+            foreign: users.iter().any(|user| *user != user_id),
+            held: here.iter().any(|entry| entry.holding == Holding::Whole),
+            healthy: true,
+            memory: None,
+            load: None,
+        }
+    };
+    gpus.iter().map(candidate).collect()
 }
 
-impl From<DeviceError> for PlaceError {
-    fn from(error: DeviceError) -> Self {
-        PlaceError::Devices(error)
+impl PlaceError {
+    /// A job with whole GPUs has them from Slurm, which fences it; that we can't note them doesn't make it fail.
+    fn fails_the_job(&self, job: &NodeJob) -> bool {
+        match self {
+            PlaceError::Mismatch(_)
+            | PlaceError::Nowhere { .. }
+            | PlaceError::Collision(_)
+            | PlaceError::HeldWhole(_) => true,
+            PlaceError::Devices(_) | PlaceError::NoSuchGpu(_) => job.percent.is_some() || job.noted.is_some(),
+            PlaceError::Ledger(_) => false,
+        }
     }
 }
 
@@ -147,148 +258,39 @@ impl fmt::Display for PlaceError {
         match self {
             PlaceError::Devices(error) => error.fmt(out),
             PlaceError::Ledger(error) => error.fmt(out),
-            PlaceError::Full { units, capacity } => write!(
-                out,
-                "no GPU has {units} of its {capacity} units free and gpushare.conf says Overcommit=refuse"
-            ),
+            PlaceError::Mismatch(mismatch) => mismatch.fmt(out),
+            PlaceError::NoSuchGpu(index) => {
+                write!(out, "Slurm names GPU {index}, which GpuFile doesn't list")
+            }
+            PlaceError::Nowhere { units, capacity, why } => match why {
+                NothingFits::Full => write!(
+                    out,
+                    "no GPU has {units} of its {capacity} units free and gpushare.conf says Overcommit=refuse"
+                ),
+                NothingFits::OtherUsers => write!(
+                    out,
+                    "every GPU with {units} of its {capacity} units free has other users' shares and \
+                     gpushare.conf says UserMix=deny"
+                ),
+                NothingFits::NoneLeft => write!(out, "every GPU is held whole by a job or can't be used"),
+            },
+            PlaceError::Collision(keys) => {
+                write!(out, "Slurm gave it a GPU that other jobs have shares of: {}", listed(keys))
+            }
+            PlaceError::HeldWhole(key) => {
+                write!(out, "Slurm put it on the GPU that job {} has whole", key.id)
+            }
         }
     }
+}
+
+/// `7, 9`; the first ten.
+#[must_use]
+pub fn listed(keys: &[JobKey]) -> String {
+    keys.iter().take(10).map(|key| key.id.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl std::error::Error for PlaceError {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-    use crate::job::Share;
-
-    /// Four "GPUs" that every machine has, in an order that is not that of their minors.
-    const FILES: &str = "GpuFile=/dev/zero,/dev/null,/dev/full,/dev/random";
-
-    fn config(lines: &str) -> NodeConfig {
-        Config::parse(&format!("Placement=override\nUnitsPerGpu=80\n{FILES}\n{lines}")).unwrap().node
-    }
-
-    fn job(id: u32, units: u32) -> NodeJob {
-        let share = Some(Share { percent: (units * 100 / 320).max(1), noted: Some(units) });
-        NodeJob { key: JobKey { id, restart: 0 }, user_id: 2001, share }
-    }
-
-    struct Place {
-        _dir: tempfile::TempDir,
-        ledger: Ledger,
-        config: NodeConfig,
-    }
-
-    impl Place {
-        fn new(lines: &str) -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            Place { ledger: Ledger::at(dir.path().join("gpushare")), _dir: dir, config: config(lines) }
-        }
-
-        fn place(&self, job: &NodeJob) -> Result<Placed, PlaceError> {
-            let root = Path::new("/nonexistent");
-            place(Node { config: &self.config, ledger: &self.ledger, dev: root, proc_nvidia: root }, job, 1)
-        }
-
-        fn index(&self, job: &NodeJob) -> u32 {
-            match self.place(job).unwrap() {
-                Placed::NotOurs => panic!("job {} is ours", job.key),
-                Placed::Before(entry) | Placed::Now { entry, .. } => entry.gpu.index,
-            }
-        }
-    }
-
-    #[test]
-    fn eight_shares_go_two_on_each_of_four_gpus() {
-        let node = Place::new("");
-        let found: Vec<u32> = (1..=8).map(|id| node.index(&job(id, 40))).collect();
-        assert_eq!(found, [0, 1, 2, 3, 0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn placing_twice_gives_the_same_gpu_and_releasing_twice_is_no_error() {
-        let node = Place::new("");
-        assert_eq!(node.index(&job(1, 40)), 0);
-        assert_eq!(node.index(&job(1, 40)), 0);
-        assert_eq!(node.index(&job(2, 40)), 1);
-        assert_eq!(release(&node.ledger, 1, Some(0)).unwrap().len(), 1);
-        assert!(release(&node.ledger, 1, Some(0)).unwrap().is_empty());
-        assert!(release(&node.ledger, 99, None).unwrap().is_empty());
-        assert_eq!(node.index(&job(3, 40)), 0);
-    }
-
-    #[test]
-    fn a_requeued_job_does_not_count_twice() {
-        let node = Place::new("Overcommit=refuse");
-        let first = job(1, 80);
-        let second = NodeJob { key: JobKey { id: 1, restart: 1 }, ..first.clone() };
-        node.index(&first);
-        node.index(&second);
-        assert!(
-            release(&node.ledger, 1, Some(0)).unwrap().is_empty(),
-            "a late epilog leaves the second start"
-        );
-        for id in 2..=4 {
-            node.index(&job(id, 80));
-        }
-        assert!(matches!(node.place(&job(5, 1)), Err(PlaceError::Full { units: 1, capacity: 80 })));
-    }
-
-    #[test]
-    fn an_entry_of_an_old_job_with_the_same_number_is_not_taken_over() {
-        let node = Place::new("");
-        let old = NodeJob { user_id: 2002, ..job(1, 20) };
-        node.index(&job(9, 80));
-        assert_eq!(node.index(&old), 1);
-        assert!(matches!(node.place(&job(1, 80)), Ok(Placed::Now { .. })));
-        assert_eq!(node.ledger.find(1).unwrap().map(|entry| (entry.user_id, entry.units)), Some((2001, 80)));
-        let without = NodeJob { share: None, ..job(1, 80) };
-        assert!(matches!(node.place(&without), Ok(Placed::NotOurs)));
-        assert_eq!(node.ledger.find(1).unwrap(), None);
-    }
-
-    #[test]
-    fn an_epilog_that_names_the_next_start_takes_the_last_one_back() {
-        let node = Place::new("");
-        node.index(&job(1, 80));
-        assert_eq!(release(&node.ledger, 1, Some(1)).unwrap(), [JobKey { id: 1, restart: 0 }]);
-        assert!(node.ledger.list().unwrap().entries.is_empty());
-    }
-
-    #[test]
-    fn a_full_node_is_overcommitted_and_says_so() {
-        let node = Place::new("");
-        for id in 1..=4 {
-            node.index(&job(id, 80));
-        }
-        assert!(matches!(node.place(&job(5, 16)), Ok(Placed::Now { overcommitted: true, .. })));
-    }
-
-    #[test]
-    fn jobs_without_a_share_and_nodes_without_a_placement_are_left_alone() {
-        let node = Place::new("");
-        assert!(matches!(node.place(&NodeJob { share: None, ..job(1, 40) }), Ok(Placed::NotOurs)));
-        let off = Place { config: NodeConfig::default(), ..node };
-        assert!(matches!(off.place(&job(1, 40)), Ok(Placed::NotOurs)));
-    }
-
-    #[test]
-    fn many_at_once_are_spread_evenly_and_nothing_is_booked_twice() {
-        let node = Place::new("Overcommit=refuse");
-        std::thread::scope(|scope| {
-            for id in 1..=80 {
-                let node = &node;
-                scope.spawn(move || node.index(&job(id, 4)));
-            }
-        });
-        let entries = node.ledger.list().unwrap().entries;
-        assert_eq!(entries.len(), 80);
-        for index in 0..4 {
-            let units: u32 =
-                entries.iter().filter(|entry| entry.gpu.index == index).map(|entry| entry.units).sum();
-            assert_eq!(units, 80, "GPU {index}");
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! `gpushare status`: the ledger of this node as a table.
 
-use gpushare::ledger::{Entry, Ledger, RUN_DIR};
+use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
 
 pub fn run() -> Result<String, String> {
     let listing = Ledger::at(RUN_DIR).list().map_err(|error| error.to_string())?;
@@ -20,15 +20,19 @@ fn table(entries: &[Entry]) -> String {
         "JOB", "USER", "GPU", "DEVICE", "UNITS", "CAPACITY"
     );
     for entry in entries {
-        text.push_str(&format!(
-            "{:>10} {:>8} {:>4} {:<16} {:>6} {:>8}\n",
-            entry.key.id,
-            entry.user_id,
-            entry.gpu.index,
-            entry.gpu.path.display().to_string(),
-            entry.units,
-            entry.capacity
-        ));
+        let (units, capacity) = match entry.holding {
+            Holding::Share { units, capacity, .. } => (units.to_string(), capacity.to_string()),
+            Holding::Whole => ("whole".to_owned(), "-".to_owned()),
+        };
+        for gpu in &entry.gpus {
+            text.push_str(&format!(
+                "{:>10} {:>8} {:>4} {:<16} {units:>6} {capacity:>8}\n",
+                entry.key.id,
+                entry.user_id,
+                gpu.index,
+                gpu.path.display().to_string()
+            ));
+        }
     }
     text
 }

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpushare::config::{self, Config};
 use gpushare::job::NodeJob;
-use gpushare::ledger::{Ledger, RUN_DIR};
-use gpushare::node::{self, Node, Placed};
+use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
+use gpushare::node::{self, Node, Placed, Remark};
 use gpushare_prolog::{error, info, slurm_conf, variable};
 
 const NAME: &str = "gpushare-prolog";
@@ -44,22 +44,40 @@ fn place() -> Result<Placed, String> {
 }
 
 fn report(placed: Placed) {
-    let Placed::Now { entry, overcommitted, contradicted, garbage } = placed else { return };
-    for file in garbage {
-        error(NAME, &format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage));
+    let Placed::Now(entry, remarks) = placed else { return };
+    let id = entry.key.id;
+    let gpus: Vec<String> =
+        entry.gpus.iter().map(|gpu| format!("{} ({})", gpu.index, gpu.path.display())).collect();
+    let gpus = gpus.join(", ");
+    match entry.holding {
+        Holding::Share { units, capacity, .. } => {
+            info(NAME, &format!("job {id}: {units} of {capacity} units on GPU {gpus}"));
+        }
+        Holding::Whole => info(NAME, &format!("job {id}: whole GPU {gpus}")),
     }
-    let (id, units, capacity) = (entry.key.id, entry.units, entry.capacity);
-    let (gpu, path) = (entry.gpu.index, entry.gpu.path.display());
-    info(NAME, &format!("job {id}: {units} of {capacity} units on GPU {gpu} ({path})"));
-    if let Some(noted) = contradicted {
-        let problem =
-            "Slurm counts otherwise: UnitsPerGpu times the GPUs must be what Slurm hands out on the node";
-        error(NAME, &format!("job {id}: asked for {noted} units, taken as {units}; {problem}"));
+    for remark in remarks {
+        error(NAME, &line(&entry, &remark));
     }
-    if overcommitted {
-        error(
-            NAME,
-            &format!("job {id}: GPU {gpu} is overcommitted, no GPU had {units} of {capacity} units free"),
-        );
+}
+
+fn line(entry: &Entry, remark: &Remark) -> String {
+    let (id, units) = (entry.key.id, entry.units());
+    match remark {
+        Remark::Overcommitted => {
+            format!("job {id}: its GPU is overcommitted, none had {units} units free")
+        }
+        Remark::Contradicted(noted) => format!(
+            "job {id}: asked for {noted} units, taken as {units}; Slurm counts otherwise: UnitsPerGpu must be what \
+             fills one GPU"
+        ),
+        Remark::Garbage(file) => {
+            format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage)
+        }
+        Remark::Collision(keys) => {
+            format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", node::listed(keys))
+        }
+        Remark::SeveralCharged => format!(
+            "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); Placement=follow would fit"
+        ),
     }
 }

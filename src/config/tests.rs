@@ -1,6 +1,7 @@
 //! gpushare.conf, good and bad.
 
 use super::*;
+use crate::device::GpuFiles;
 use crate::pattern::Patterns;
 use crate::policy::{ForeignTypes, Governed, GovernedGres, Mode, QosRecord, ShareRules, Throttle};
 
@@ -17,7 +18,7 @@ fn every_key_is_taken() {
     let config = Config::parse(text).unwrap();
     assert_eq!(config.policy.governed, Governed::Names(names("qos_*,hpc")));
     assert_eq!(config.policy.foreign_types, ForeignTypes::Allow);
-    assert_eq!(config.node.placement, Placement::Override { units_per_gpu: 80 });
+    assert_eq!((config.node.placement, config.node.units_per_gpu), (Placement::Override, 80));
     assert_eq!(config.node.overcommit, Overcommit::Refuse);
     assert_eq!(config.node.gpu_files, GpuFiles::parse("/dev/nvidia0,/dev/nvidia1").unwrap());
 }
@@ -70,7 +71,8 @@ fn errors_name_line_key_and_what_is_allowed() {
             "\nGouvernedQOS=x",
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
              ForeignTypes, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
-             ShareReservations, ShareSizes, ShareOnlyPartitions, Placement, UnitsPerGpu, GpuFile, Overcommit, QOS",
+             ShareReservations, ShareSizes, ShareOnlyPartitions, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
+             FenceDrm, FrameworkEnv, Overcommit, QOS",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         ("UnitsPerGpu=0", "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000"),

@@ -194,7 +194,8 @@ fn foreign_types_pass_where_the_site_allows_them() {
 #[test]
 fn a_share_is_passed_on() {
     let request = node("normal", "gres/mps:40");
-    let Verdict::Accept(accepted) = judge(&request, &Policy::default(), &Table) else { panic!("refused") };
+    let policy = Policy::default();
+    let Verdict::Accept(accepted) = judge(&request, &policy, &Table) else { panic!("refused") };
     assert_eq!(accepted.share, Some(("mps", 40)));
 }
 

@@ -65,8 +65,10 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
                 submission.set_qos(qos);
             }
             // Slurm's locks are not held while anything is written.
+            let note = share.map(Note::of);
             drop(cache);
-            note_share(submission, share);
+            // An entry of the user's own is dropped in any case.
+            submission.set_job_control_variable(SHARE, note.as_ref().and_then(Note::text));
             remarks.iter().for_each(|remark| apply(submission, &format!("uid={user_id}"), remark));
             Answer::Accept
         }
@@ -111,18 +113,25 @@ fn reach(request: &Request, policy: &Policy) -> Reach {
     if by_owner || request.qos.is_none() { Reach::Associations } else { Reach::Qos }
 }
 
-/// For the node: it is told the size by nobody else. An entry of the user's own is dropped in any case.
-fn note_share(submission: &mut Submission, share: Option<(&str, u64)>) {
-    let Some((gres, units)) = share else { return submission.set_job_control_variable(SHARE, None) };
-    let mut text = [0_u8; 96];
-    let note = {
+/// The share for the node, which is told its size by nobody else: `mps:40`, in memory of its own.
+struct Note {
+    text: [u8; 96],
+    length: usize,
+}
+
+impl Note {
+    fn of((gres, units): (&str, u64)) -> Note {
         use std::io::Write;
+        let mut text = [0; 96];
         let mut rest = text.as_mut_slice();
         let _ = write!(rest, "{gres}:{units}");
         let unused = rest.len();
-        text.get(..text.len() - unused).and_then(|note| std::str::from_utf8(note).ok())
-    };
-    submission.set_job_control_variable(SHARE, note);
+        Note { text, length: text.len() - unused }
+    }
+
+    fn text(&self) -> Option<&str> {
+        self.text.get(..self.length).and_then(|text| std::str::from_utf8(text).ok())
+    }
 }
 
 fn refuse(job: &mut Submission, who: &str, refusal: &Refusal) -> Answer {

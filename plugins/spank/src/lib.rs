@@ -142,7 +142,8 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     with_state(|state| {
         if let State::Share(share) = state
             && let Ok(cgroup) = &share.cgroup
-            && let Err(error) = v1::open(cgroup, share.fence.open.number)
+            && let Some(device) = share.fence.open.first()
+            && let Err(error) = v1::open(cgroup, device.number)
         {
             log::error(format!("spank/gpushare: job {}: {error}", share.entry.key.id));
         }
@@ -151,10 +152,10 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
 }
 
 fn set_environment(step: Step, share: &Share) {
-    let mut variables = environment::variables(&share.entry);
+    let mut variables = environment::variables(&share.entry, &gpushare::config::NodeConfig::default());
     // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
     if step.has_variable(STEP_GPUS) {
-        variables.push((STEP_GPUS, share.entry.gpu.index.to_string()));
+        variables.push((STEP_GPUS, share.entry.gpus.first().map_or(0, |gpu| gpu.index).to_string()));
     }
     for (name, value) in variables {
         if !step.set_variable(name, &value) {

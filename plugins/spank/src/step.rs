@@ -80,7 +80,7 @@ fn of_job(config: &NodeConfig, step: Step) -> State {
 fn share(config: &NodeConfig, entry: Entry) -> Result<State, String> {
     let gpus = device::inventory(&config.gpu_files, Path::new("/dev"), Path::new("/proc/driver/nvidia"))
         .map_err(|error| error.to_string())?;
-    let fence = Fence::around(&entry.gpu, &gpus);
+    let fence = Fence { widens: true, ..Fence::around(&entry.gpus, &gpus) };
     let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
     Ok(State::Share(Box::new(Share { entry, fence, page, forked: 0, cgroup: v1_cgroup() })))
 }

@@ -53,7 +53,8 @@ fn the_default_type_is_filled_in_where_it_makes_the_request_right() {
         ("qos_lafferty", None, "gres/gpu:h100:2", None),
         ("qos_shards", None, "gres/shard:2", None),
     ] {
-        let verdict = judge(&node(qos, text), &policy(kind), &Table);
+        let policy = policy(kind);
+        let verdict = judge(&node(qos, text), &policy, &Table);
         let filled = match verdict {
             Verdict::Accept(accepted) => match &accepted.remarks[..] {
                 [Remark::Changed(Change::Type { fields, .. })] => {

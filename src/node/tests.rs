@@ -1,0 +1,178 @@
+//! The pipeline on a ledger of its own.
+
+use super::*;
+use crate::config::Config;
+use crate::job::Noted;
+
+/// Four "GPUs" that every machine has, in an order that is not that of their minors.
+const FILES: &str = "GpuFile=/dev/zero,/dev/null,/dev/full,/dev/random";
+
+fn config(lines: &str) -> NodeConfig {
+    let placement = if lines.contains("Placement") { "" } else { "Placement=override\n" };
+    Config::parse(&format!("{placement}UnitsPerGpu=80\n{FILES}\n{lines}")).unwrap().node
+}
+
+/// An mps share of the node's 320 units, as Slurm tells it under `override`.
+fn job(id: u32, units: u32) -> NodeJob {
+    NodeJob {
+        key: JobKey { id, restart: 0 },
+        user_id: 2001,
+        percent: Some((units * 100 / 320).max(1)),
+        noted: Some(Noted { gres: "mps".to_owned(), units }),
+        gpus: vec![0],
+    }
+}
+
+fn whole(id: u32, gpus: &[u32]) -> NodeJob {
+    NodeJob { percent: None, noted: None, gpus: gpus.to_vec(), ..job(id, 1) }
+}
+
+struct Place {
+    _dir: tempfile::TempDir,
+    ledger: Ledger,
+    config: NodeConfig,
+}
+
+impl Place {
+    fn new(lines: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Place { ledger: Ledger::at(dir.path().join("gpushare")), _dir: dir, config: config(lines) }
+    }
+
+    fn place(&self, job: &NodeJob) -> Result<Placed, PlaceError> {
+        let root = Path::new("/nonexistent");
+        place(Node { config: &self.config, ledger: &self.ledger, dev: root, proc_nvidia: root }, job, 1)
+    }
+
+    fn index(&self, job: &NodeJob) -> u32 {
+        match self.place(job).unwrap() {
+            Placed::NotOurs => panic!("job {} is ours", job.key),
+            Placed::Before(entry) | Placed::Now(entry, _) => entry.gpus[0].index,
+        }
+    }
+
+    fn remarks(&self, job: &NodeJob) -> Vec<Remark> {
+        match self.place(job).unwrap() {
+            Placed::Now(_, remarks) => remarks,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn eight_shares_go_two_on_each_of_four_gpus() {
+    let node = Place::new("");
+    let found: Vec<u32> = (1..=8).map(|id| node.index(&job(id, 40))).collect();
+    assert_eq!(found, [0, 1, 2, 3, 0, 1, 2, 3]);
+}
+
+#[test]
+fn placing_twice_gives_the_same_gpu_and_releasing_twice_is_no_error() {
+    let node = Place::new("");
+    assert_eq!(node.index(&job(1, 40)), 0);
+    assert_eq!(node.index(&job(1, 40)), 0);
+    assert_eq!(node.index(&job(2, 40)), 1);
+    assert_eq!(release(&node.ledger, 1, Some(0)).unwrap().len(), 1);
+    assert!(release(&node.ledger, 1, Some(0)).unwrap().is_empty());
+    assert!(release(&node.ledger, 99, None).unwrap().is_empty());
+    assert_eq!(node.index(&job(3, 40)), 0);
+}
+
+#[test]
+fn a_requeued_job_does_not_count_twice() {
+    let node = Place::new("Overcommit=refuse");
+    let first = job(1, 80);
+    let second = NodeJob { key: JobKey { id: 1, restart: 1 }, ..first.clone() };
+    node.index(&first);
+    node.index(&second);
+    assert!(release(&node.ledger, 1, Some(0)).unwrap().is_empty(), "a late epilog leaves the second start");
+    for id in 2..=4 {
+        node.index(&job(id, 80));
+    }
+    let full = node.place(&job(5, 1));
+    assert!(matches!(full, Err(PlaceError::Nowhere { units: 1, capacity: 80, why: NothingFits::Full })));
+}
+
+#[test]
+fn an_entry_of_an_old_job_with_the_same_number_is_not_taken_over() {
+    let node = Place::new("");
+    let old = NodeJob { user_id: 2002, ..job(1, 20) };
+    node.index(&job(9, 80));
+    assert_eq!(node.index(&old), 1);
+    assert!(matches!(node.place(&job(1, 80)), Ok(Placed::Now(..))));
+    let found = node.ledger.find(1).unwrap().map(|entry| (entry.user_id, entry.units()));
+    assert_eq!(found, Some((2001, 80)));
+    assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));
+    assert_eq!(node.ledger.find(1).unwrap(), None);
+}
+
+#[test]
+fn an_epilog_that_names_the_next_start_takes_the_last_one_back() {
+    let node = Place::new("");
+    node.index(&job(1, 80));
+    assert_eq!(release(&node.ledger, 1, Some(1)).unwrap(), [JobKey { id: 1, restart: 0 }]);
+    assert!(node.ledger.list().unwrap().entries.is_empty());
+}
+
+#[test]
+fn a_full_node_is_overcommitted_and_says_so() {
+    let node = Place::new("");
+    for id in 1..=4 {
+        node.index(&job(id, 80));
+    }
+    assert!(matches!(node.remarks(&job(5, 16))[..], [Remark::Overcommitted]));
+}
+
+#[test]
+fn jobs_without_gpus_and_nodes_without_a_placement_are_left_alone() {
+    let node = Place::new("");
+    assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));
+    let off = Place { config: NodeConfig::default(), ..node };
+    assert!(matches!(off.place(&job(1, 40)), Ok(Placed::NotOurs)));
+}
+
+#[test]
+fn a_gpu_that_a_job_has_whole_gets_no_share() {
+    let node = Place::new("");
+    node.index(&whole(1, &[0, 2]));
+    let found: Vec<u32> = (2..=5).map(|id| node.index(&job(id, 40))).collect();
+    assert_eq!(found, [1, 3, 1, 3]);
+}
+
+#[test]
+fn a_whole_gpu_with_shares_is_a_collision() {
+    let node = Place::new("");
+    node.index(&job(1, 40));
+    let hit = node.place(&whole(2, &[0]));
+    assert!(matches!(hit, Err(PlaceError::Collision(ref keys)) if keys[0].id == 1), "{hit:?}");
+    let node = Place { config: config("OnCollision=run"), ..node };
+    assert!(matches!(node.remarks(&whole(2, &[0]))[..], [Remark::Collision(_)]));
+}
+
+#[test]
+fn follow_records_what_slurm_charged() {
+    let node = Place::new("Placement=follow");
+    let share = |id, gpu| NodeJob { percent: Some(50), noted: None, gpus: vec![gpu], ..job(id, 40) };
+    assert_eq!(node.index(&share(1, 3)), 3);
+    assert_eq!(node.index(&share(2, 3)), 3);
+    assert!(matches!(node.place(&share(3, 9)), Err(PlaceError::NoSuchGpu(9))));
+    node.index(&whole(4, &[1]));
+    assert!(matches!(node.place(&share(5, 1)), Err(PlaceError::HeldWhole(JobKey { id: 4, .. }))));
+}
+
+#[test]
+fn many_at_once_are_spread_evenly_and_nothing_is_booked_twice() {
+    let node = Place::new("Overcommit=refuse");
+    std::thread::scope(|scope| {
+        for id in 1..=80 {
+            let node = &node;
+            scope.spawn(move || node.index(&job(id, 4)));
+        }
+    });
+    let entries = node.ledger.list().unwrap().entries;
+    assert_eq!(entries.len(), 80);
+    for index in 0..4 {
+        let here = entries.iter().filter(|entry| entry.gpus[0].index == index);
+        assert_eq!(here.map(Entry::units).sum::<u32>(), 80, "GPU {index}");
+    }
+}
