@@ -69,6 +69,7 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),
         Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
+        Rule::ShareFixed => format!("the share '{asked}' of a job can't be changed once it is submitted"),
         Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
             format!("'{asked}' needs its partition named, since a reservation may lie in one for shares only")
         }
@@ -110,7 +111,7 @@ fn correction(refusal: &Refusal) -> Option<String> {
     let gres = quoted(&refusal.gres);
     let wanted = |kind_and_count: &str| (refusal.field, gres.clone(), kind_and_count.to_owned());
     let (place, token) = match (refusal.rule, &refusal.offer) {
-        (Rule::TooLong, _) => return None,
+        (Rule::TooLong | Rule::ShareFixed, _) => return None,
         (Rule::OptionInsideQos, Offer::Nothing) => {
             let Ground::Qos(name) = &refusal.ground else { return None };
             let option = quoted(&refusal.asked);

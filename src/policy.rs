@@ -176,11 +176,6 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         Ok(accepted)
     }
 
-    fn share_to_note(&self) -> Option<(&'a str, u64)> {
-        let names = [self.policy.share_gres.0.as_str(), "mps", "shard"];
-        names.into_iter().find_map(|name| Some((name, self.request.share(name.as_bytes())?.count)))
-    }
-
     fn under_default_qos(&self, accepted: &mut Acceptance<'a>) -> Outcome<()> {
         let uses_gpus = self.request.may_use_gpus();
         if !uses_gpus && !self.may_be_favoured() {
@@ -225,6 +220,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             },
         }
         self.settle(self.site_fault(), &mut accepted.remarks)?;
+        self.settle(self.share_changed(), &mut accepted.remarks)?;
         Ok(accepted)
     }
 

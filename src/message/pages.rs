@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// Every message, in the order of the numbers.
-pub const PAGES: [Page; 17] = [
+pub const PAGES: [Page; 18] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
@@ -101,6 +101,12 @@ pub const PAGES: [Page; 17] = [
                partition too, since the reservation may lie in such a partition.",
     },
     Page {
+        number: "GS124",
+        title: "the size of a share can't be changed",
+        text: "The node learns the size of this kind of share when the job is submitted, and an update does not reach it. \
+               So an update can't change it, add a share or take one away. Cancel the job and submit it again.",
+    },
+    Page {
         number: "GS151",
         title: "a GPU type was added",
         text: "The request named no GPU type. The QOS has one type that is meant then (Mode=default in gpushare.conf), and \
@@ -150,6 +156,7 @@ impl Rule {
             Rule::ShareReservation => "GS121",
             Rule::ShareSize => "GS122",
             Rule::WholeGpu => "GS123",
+            Rule::ShareFixed => "GS124",
         }
     }
 

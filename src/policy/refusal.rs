@@ -100,6 +100,8 @@ pub enum Rule {
     ShareSize,
     /// GS123
     WholeGpu,
+    /// GS124
+    ShareFixed,
 }
 
 /// What was changed in an accepted request, for the user's good and to the user's knowledge.

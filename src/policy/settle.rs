@@ -13,8 +13,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Refuses, or remembers why not.
     pub(super) fn settle(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Outcome<()> {
         let Some(fault) = fault else { return Ok(()) };
-        // Slurm itself would refuse these, in fewer words.
-        if matches!(fault.rule, Rule::TooLong | Rule::OptionInsideQos) {
+        // Slurm itself would refuse these in fewer words, or the node would be told what is wrong.
+        if matches!(fault.rule, Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed) {
             return Err(Box::new(fault));
         }
         if let Some(because) = self.exemption(&self.request) {

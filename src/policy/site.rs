@@ -8,7 +8,7 @@ use crate::grammar::{Gres, Token};
 use crate::pattern::{Case, Patterns};
 use crate::request::{Batch, Field, Request};
 
-impl<A: Accounting> Judgement<'_, '_, A> {
+impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// The first thing that the site's rules on shares don't allow.
     pub(super) fn site_fault(&self) -> Option<Refusal> {
         let rules = &self.policy.shares;
@@ -60,6 +60,29 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             && self.in_share_reservation(existing)
             && !self.in_share_reservation(&self.request);
         leaves.then(|| self.refusal(Rule::NotRestated, Ground::Site))
+    }
+
+    /// The share that the node is told of.
+    pub(super) fn share_to_note(&self) -> Option<(&'a str, u64)> {
+        self.share_of(&self.request)
+    }
+
+    fn share_of(&self, request: &Request) -> Option<(&'a str, u64)> {
+        let names = [self.policy.share_gres.0.as_str(), "mps", "shard"];
+        names.into_iter().find_map(|name| Some((name, request.share(name.as_bytes())?.count)))
+    }
+
+    /// slurmctld keeps the note of a share as it was at submission. Of mps the node has Slurm's own count too.
+    pub(super) fn share_changed(&self) -> Option<Refusal> {
+        let (_, existing) = self.update?;
+        let (was, is) = (self.share_of(existing), self.share_of(&self.request));
+        let gres = self.policy.share_gres.0.as_str();
+        let concerned = |share: Option<(&str, u64)>| share.is_some_and(|(name, _)| name == gres);
+        if gres == "mps" || was == is || !(concerned(was) || concerned(is)) {
+            return None;
+        }
+        let asked = is.or(was).map(|(name, units)| format!("{name}:{units}")).unwrap_or_default();
+        Some(Refusal { asked: asked.into_bytes(), ..self.refusal(Rule::ShareFixed, Ground::Site) })
     }
 
     fn share_fault(&self, field: Field, gres: Gres) -> Option<Refusal> {

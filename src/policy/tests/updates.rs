@@ -90,6 +90,25 @@ fn what_an_update_does_not_say_stays() {
 }
 
 #[test]
+fn a_share_that_only_our_note_tells_the_node_stays_as_it_was_submitted() {
+    let policy = Policy { share_gres: ShareGres("gpushare".to_owned()), ..Policy::default() };
+    let to = |text: &'static [u8]| Request { tres_per_node: Some(text), ..Request::new(Spelling::Slash) };
+    let hold = Request { partition: Some(b"p2"), ..Request::new(Spelling::Slash) };
+    for (change, was, expected) in [
+        (to(b"gres/gpushare:1"), "gres/gpushare:4", Some(Rule::ShareFixed)),
+        (to(b""), "gres/gpushare:4", Some(Rule::ShareFixed)),
+        (to(b"gres/gpushare:0"), "gres/gpushare:4", Some(Rule::ShareFixed)),
+        (to(b"gres/gpushare:4"), "gres/nic:1", Some(Rule::ShareFixed)),
+        (to(b"gres/gpushare:4"), "gres/gpushare:4", None),
+        (to(b"gres/nic:2"), "gres/nic:1", None),
+        (hold, "gres/gpushare:4", None),
+    ] {
+        assert_eq!(update(change, &node("normal", was), &policy), expected, "{change:?} of {was}");
+    }
+    assert_eq!(update(to(b"gres/mps:40"), &node("normal", "gres/mps:80"), &Policy::default()), None);
+}
+
+#[test]
 fn a_job_leaves_an_exemption_only_with_its_gpus_named_again() {
     let exempt = Exempt {
         partitions: patterns("debug"),
