@@ -59,7 +59,8 @@ impl Fence {
     /// Asks `access` about every device; gives the first answer that isn't as it should be.
     pub fn fault(&self, access: impl Fn(&std::path::Path) -> Access) -> Option<Fault> {
         let wrong = self.closed.iter().find_map(|device| match access(&device.path) {
-            Access::Closed => None,
+            // Not there, or not for this user at all.
+            Access::Closed | Access::Unclear(libc::ENOENT | libc::EACCES) => None,
             Access::Open => Some(Fault::Open(device.path.clone())),
             Access::Unclear(errno) => Some(Fault::Unclear(device.path.clone(), errno)),
         });
@@ -114,7 +115,9 @@ mod tests {
         assert_eq!(fence.fault(with(&[])), Some(Fault::Closed("/dev/nvidia1".into())));
         let both = with(&["/dev/nvidia1", "/dev/nvidia2"]);
         assert_eq!(fence.fault(both), Some(Fault::Open("/dev/nvidia2".into())));
-        let unclear = |_: &Path| Access::Unclear(libc::EACCES);
-        assert_eq!(fence.fault(unclear), Some(Fault::Unclear("/dev/nvidia0".into(), libc::EACCES)));
+        let unclear = |_: &Path| Access::Unclear(libc::EIO);
+        assert_eq!(fence.fault(unclear), Some(Fault::Unclear("/dev/nvidia0".into(), libc::EIO)));
+        let gone = |_: &Path| Access::Unclear(libc::ENOENT);
+        assert_eq!(fence.fault(gone), Some(Fault::Unclear("/dev/nvidia1".into(), libc::ENOENT)));
     }
 }

@@ -22,7 +22,9 @@ pub struct Step<'hook> {
 pub enum Kind {
     /// Holds adopted processes; has no tasks of its own.
     Extern,
-    /// Any other: batch script, interactive shell or srun.
+    /// The batch script or the interactive shell: one task, with all that the job has on this node.
+    Script,
+    /// Started by srun; may have less than its job.
     Tasks,
 }
 
@@ -58,6 +60,12 @@ impl Step<'_> {
         self.number(slurm_sys::S_JOB_UID)
     }
 
+    /// Which start of the job: 0 unless it was requeued.
+    #[must_use]
+    pub fn restart(self) -> u32 {
+        self.number(slurm_sys::S_SLURM_RESTART_COUNT).unwrap_or(0)
+    }
+
     /// Tasks of this step on this node.
     #[must_use]
     pub fn local_tasks(self) -> u32 {
@@ -67,10 +75,10 @@ impl Step<'_> {
     /// Which kind of step this is.
     #[must_use]
     pub fn kind(self) -> Kind {
-        if self.number(slurm_sys::S_JOB_STEPID) == Some(slurm_sys::SLURM_EXTERN_CONT) {
-            Kind::Extern
-        } else {
-            Kind::Tasks
+        match self.number(slurm_sys::S_JOB_STEPID) {
+            Some(slurm_sys::SLURM_EXTERN_CONT) => Kind::Extern,
+            Some(slurm_sys::SLURM_BATCH_SCRIPT | slurm_sys::SLURM_INTERACTIVE_STEP) => Kind::Script,
+            _ => Kind::Tasks,
         }
     }
 

@@ -1,5 +1,5 @@
-//! spank_gpushare.so, loaded by slurmstepd from plugstack.conf: fences each step of a job with a share to the share's
-//! GPU and tells its programs which GPU that is. In srun, sbatch and salloc, which load it too, it does nothing.
+//! spank_gpushare.so, loaded by slurmstepd from plugstack.conf: fences each step of a job to the job's GPUs and tells the
+//! programs of a share which GPU they have. In srun, sbatch and salloc, which load it too, it does nothing.
 //!
 //! The hooks, all in slurmstepd, in this order:
 //!
@@ -16,17 +16,19 @@
 //! fails the task with one line to the user.
 #![forbid(unsafe_code)]
 
+mod cgroup;
 mod step;
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use gpushare::environment;
-use gpushare::fence::{Fault, Fence, v1};
+use gpushare::fence::{Fault, Fence};
+use gpushare::ledger::{Ledger, RUN_DIR};
 use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
 
-use step::{Share, State};
+use step::{Fenced, State};
 
 export_spank! {
     name = "gpushare",
@@ -37,6 +39,8 @@ export_spank! {
     slurm_spank_exit = exit, on panic = Success;
 }
 
+/// Prologs hold the ledger's lock for milliseconds.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 const STEP_GPUS: &str = "SLURM_STEP_GPUS";
 
 /// What this slurmstepd knows of its step; a forked task has a copy.
@@ -57,8 +61,8 @@ fn user_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "user_init");
     with_state(|state| {
         state.read(step);
-        if let State::Share(share) = state {
-            set_environment(step, share);
+        if let State::Fenced(fenced) = state {
+            set_environment(step, fenced);
         }
     });
     Answer::Success
@@ -70,41 +74,51 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         if step.kind() == Kind::Extern {
             state.read(step);
         }
-        let State::Share(share) = state else { return };
-        share.forked += 1;
+        let State::Fenced(fenced) = state else { return };
+        fenced.forked += 1;
         // Slurm writes rules of its own for each task; ours come after the last.
-        if share.forked < step.local_tasks() && step.kind() == Kind::Tasks {
+        if fenced.forked < step.local_tasks() && step.kind() == Kind::Tasks {
             return;
         }
-        let verdict = match put_up(share) {
+        let verdict = match fenced.fence.put_up() {
             Ok(()) => Verdict::Up,
             Err(reason) => {
-                log::error(format!("spank/gpushare: job {}: no fence: {reason}", share.entry.key.id));
+                log::error(format!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id));
                 Verdict::Failed(reason)
             }
         };
-        share.page.set(&verdict);
+        if step.kind() == Kind::Extern {
+            tell_the_other_steps(fenced, &verdict);
+        }
+        fenced.page.set(&verdict);
     });
     Answer::Success
 }
 
-fn put_up(share: &Share) -> Result<(), String> {
-    let cgroup = share.cgroup.as_ref().map_err(Clone::clone)?;
-    v1::put_up(cgroup, &share.fence).map_err(|error| error.to_string())
+/// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way out.
+fn tell_the_other_steps(fenced: &Fenced, verdict: &Verdict) {
+    let ledger = Ledger::at(RUN_DIR);
+    let told = ledger.lock(LOCK_WAIT).and_then(|locked| match verdict {
+        Verdict::Failed(reason) => locked.fail(fenced.key, &format!("ssh sessions can't be fenced: {reason}")),
+        Verdict::Up | Verdict::None => locked.witness(fenced.key, std::process::id()),
+    });
+    if let Err(error) = told {
+        log::error(format!("spank/gpushare: job {}: {error}", fenced.key.id));
+    }
 }
 
 fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "task_init");
     let outcome = with_state(|state| match state {
-        State::NoShare => Ok(()),
+        State::NotOurs => Ok(()),
         State::Unknown | State::Configured(_) => {
             Err("an earlier hook failed; see the node's slurmd log".to_owned())
         }
         State::Failed(reason) => Err(reason.clone()),
-        State::Share(share) => {
-            set_environment(step, share);
-            match share.page.get() {
-                Verdict::Up => check(&share.fence),
+        State::Fenced(fenced) => {
+            set_environment(step, fenced);
+            match fenced.page.get() {
+                Verdict::Up => extern_failed(fenced.key.id).map_or_else(|| check(&fenced.check), Err),
                 Verdict::None => Err("the fence was not put up; see the node's slurmd log".to_owned()),
                 Verdict::Failed(reason) => Err(reason),
             }
@@ -113,10 +127,15 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     match outcome {
         Ok(()) => Answer::Success,
         Err(reason) => {
-            log::error(format!("gpushare: this job can't have its share of a GPU here: {reason}"));
+            log::error(format!("gpushare: this job can't have its GPU here: {reason}"));
             Answer::Failure
         }
     }
+}
+
+/// The extern step may have failed after this step was read.
+fn extern_failed(job_id: u32) -> Option<String> {
+    Ledger::at(RUN_DIR).failure(job_id).unwrap_or_else(|error| Some(error.to_string()))
 }
 
 /// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
@@ -128,38 +147,33 @@ fn check(fence: &Fence) -> Result<(), String> {
             None => return Ok(()),
             Some(Fault::Closed(_)) if patience > 0 => {
                 patience -= 1;
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
             Some(fault) => return Err(fault.to_string()),
         }
     }
 }
 
-/// Lets the job's other steps open the GPU again: if this step started and ended without its fence, Slurm's rules for
-/// the job, which shut the GPU, would stay.
+/// Lets the job's other steps open the GPU again, if this step started and ended without its fence.
 fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "exit");
     with_state(|state| {
-        if let State::Share(share) = state
-            && let Ok(cgroup) = &share.cgroup
-            && let Some(device) = share.fence.open.first()
-            && let Err(error) = v1::open(cgroup, device.number)
+        if let State::Fenced(fenced) = state
+            && let Err(error) = fenced.fence.open_again()
         {
-            log::error(format!("spank/gpushare: job {}: {error}", share.entry.key.id));
+            log::error(format!("spank/gpushare: job {}: {error}", fenced.key.id));
         }
     });
     Answer::Success
 }
 
-fn set_environment(step: Step, share: &Share) {
-    let mut variables = environment::variables(&share.entry, &gpushare::config::NodeConfig::default());
+fn set_environment(step: Step, fenced: &Fenced) {
+    let index = fenced.share_gpu.map(|index| index.to_string());
     // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
-    if step.has_variable(STEP_GPUS) {
-        variables.push((STEP_GPUS, share.entry.gpus.first().map_or(0, |gpu| gpu.index).to_string()));
-    }
-    for (name, value) in variables {
+    let of_step = index.filter(|_| step.has_variable(STEP_GPUS)).map(|index| (STEP_GPUS, index));
+    for (name, value) in fenced.variables.iter().cloned().chain(of_step) {
         if !step.set_variable(name, &value) {
-            log::error(format!("spank/gpushare: job {}: {name} could not be set", share.entry.key.id));
+            log::error(format!("spank/gpushare: job {}: {name} could not be set", fenced.key.id));
         }
     }
 }

@@ -1,21 +1,23 @@
-//! What a step is to us: one of a job with a share, of another job, or one that can't be told.
+//! What a step is to us: of a job with GPUs or without, or one that can't be told; and the fence that follows from it.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device;
+use gpushare::device::{self, Gpu};
+use gpushare::environment;
 use gpushare::fence::Fence;
-use gpushare::fence::locate::{StepCgroup, step_cgroup};
-use gpushare::ledger::{Entry, Ledger, RUN_DIR};
+use gpushare::job::JobKey;
+use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
 use gpushare_slurm::spank::{Kind, Step};
 use gpushare_slurm::verdict_page::VerdictPage;
 use gpushare_slurm::{daemon, log};
 
-/// Slurm sets it in every step of a job with an mps share, over whatever the user has set.
-const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+use crate::cgroup::StepFence;
+
+/// Slurm sets one of them in every step of a job with a share of mps or shard, over whatever the user has set.
+const SHARE_VARIABLES: [&str; 2] = ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "SLURM_SHARDS_ON_NODE"];
 
 /// What is known of the step.
 pub enum State {
@@ -23,26 +25,30 @@ pub enum State {
     Unknown,
     /// The node's rules, or why there are none; not yet what the job has.
     Configured(Result<NodeConfig, String>),
-    /// A job without a share, or a node without a placement: Slurm's own fence holds, ours has no say.
-    NoShare,
-    /// A share that can't be given; why.
+    /// Slurm's own fence holds, ours has no say.
+    NotOurs,
+    /// A job that can't have its GPU; why.
     Failed(String),
-    /// A share.
-    Share(Box<Share>),
+    /// A step to be fenced.
+    Fenced(Box<Fenced>),
 }
 
-/// A step of a job with a share.
-pub struct Share {
-    /// The job's entry in the ledger.
-    pub entry: Entry,
-    /// What the step may open.
-    pub fence: Fence,
+/// A step that is fenced.
+pub struct Fenced {
+    /// Which start of which job.
+    pub key: JobKey,
+    /// The fence.
+    pub fence: StepFence,
+    /// What every task must be able to open: not all that the fence leaves open where Slurm may have given less.
+    pub check: Fence,
+    /// Variables for the job's programs.
+    pub variables: Vec<(&'static str, String)>,
+    /// Slurm's index of a share's GPU.
+    pub share_gpu: Option<u32>,
     /// Tells the tasks whether the fence is up.
     pub page: VerdictPage,
     /// Tasks forked so far.
     pub forked: u32,
-    /// The step's cgroup. slurmstepd leaves it before the `exit` hook, so it is looked up early.
-    pub cgroup: Result<PathBuf, String>,
 }
 
 impl State {
@@ -56,42 +62,83 @@ impl State {
     pub fn read(&mut self, step: Step) {
         let State::Configured(config) = self else { return };
         *self = match config {
-            Ok(config) => of_job(config, step),
-            Err(reason) => without_entry(step, std::mem::take(reason)),
+            Ok(config) => of_job(config, step).unwrap_or_else(State::Failed),
+            Err(reason) => without_entry(step, &std::mem::take(reason)),
         };
     }
 }
 
-fn of_job(config: &NodeConfig, step: Step) -> State {
+fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
     if config.placement == Placement::Off {
-        return State::NoShare;
+        return Ok(State::NotOurs);
     }
-    let Some(job_id) = step.job_id() else { return State::Failed("the step has no job number".to_owned()) };
-    match Ledger::at(RUN_DIR).find(job_id) {
+    let job_id = step.job_id().ok_or("the step has no job number")?;
+    let ledger = Ledger::at(RUN_DIR);
+    match ledger.failure(job_id) {
+        Ok(None) => {}
+        Ok(Some(reason)) => return Err(reason),
+        Err(error) => return Ok(without_entry(step, &error.to_string())),
+    }
+    let entry = match ledger.find(job_id) {
         // An entry of somebody else's is of an old job with the same number.
-        Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => {
-            share(config, entry).unwrap_or_else(State::Failed)
+        Ok(entry) => entry.filter(|entry| Some(entry.user_id) == step.user_id()),
+        Err(error) => return Ok(without_entry(step, &error.to_string())),
+    };
+    let key = entry.as_ref().map_or(JobKey { id: job_id, restart: step.restart() }, |entry| entry.key);
+    let gpus = || {
+        device::inventory(&config.gpu_files, Path::new("/dev"), Path::new("/proc/driver/nvidia"))
+            .map_err(|error| error.to_string())
+    };
+    match entry {
+        Some(entry) => fenced(key, fence_of(config, &entry, &gpus()?), step.kind(), Some((&entry, config))),
+        None if closes_all(config, step) => {
+            fenced(key, Fence::around(&[], &gpus()?), step.kind(), None)
         }
-        Ok(_) => without_entry(step, "gpushare-prolog gave it no GPU on this node".to_owned()),
-        Err(error) => without_entry(step, error.to_string()),
+        None => Ok(without_entry(step, "gpushare-prolog gave it no GPU on this node")),
     }
 }
 
-fn share(config: &NodeConfig, entry: Entry) -> Result<State, String> {
-    let gpus = device::inventory(&config.gpu_files, Path::new("/dev"), Path::new("/proc/driver/nvidia"))
-        .map_err(|error| error.to_string())?;
-    let fence = Fence { widens: true, ..Fence::around(&entry.gpus, &gpus) };
-    let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
-    Ok(State::Share(Box::new(Share { entry, fence, page, forked: 0, cgroup: v1_cgroup() })))
+/// Under `own` Slurm closes nothing, so a job without a share is fenced by us. Under `override` Slurm opened the GPU that it
+/// charged, and in the extern step nothing tells a job with a share whose prolog has not run.
+fn closes_all(config: &NodeConfig, step: Step) -> bool {
+    match config.placement {
+        Placement::Own => true,
+        Placement::Override => step.kind() == Kind::Extern,
+        Placement::Follow | Placement::Off => false,
+    }
 }
 
-/// No entry is right for a job without a share, and a reason to fail for one with a share.
-fn without_entry(step: Step, reason: String) -> State {
-    if step.kind() == Kind::Tasks && step.has_variable(PERCENTAGE) {
-        return State::Failed(reason);
+fn fence_of(config: &NodeConfig, entry: &Entry, gpus: &[Gpu]) -> Fence {
+    let is_share = matches!(entry.holding, Holding::Share { .. });
+    Fence { widens: is_share && config.placement == Placement::Override, ..Fence::around(&entry.gpus, gpus) }
+}
+
+fn fenced(
+    key: JobKey,
+    fence: Fence,
+    kind: Kind,
+    entry: Option<(&Entry, &NodeConfig)>,
+) -> Result<State, String> {
+    let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
+    // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
+    let certain = fence.widens
+        || entry.is_none_or(|(_, config)| config.placement == Placement::Own)
+        || kind == Kind::Script;
+    let open = if certain { fence.open.clone() } else { Vec::new() };
+    let check = Fence { open, ..fence.clone() };
+    let variables = entry.map(|(entry, config)| environment::variables(entry, config)).unwrap_or_default();
+    let share_gpu = entry.and_then(|(entry, _)| entry.share_gpu()).map(|gpu| gpu.index);
+    let fence = StepFence::of(fence);
+    Ok(State::Fenced(Box::new(Fenced { key, fence, check, variables, share_gpu, page, forked: 0 })))
+}
+
+/// No entry is right for a job without GPUs, and a reason to fail for one with a share.
+fn without_entry(step: Step, reason: &str) -> State {
+    if step.kind() != Kind::Extern && SHARE_VARIABLES.iter().any(|name| step.has_variable(name)) {
+        return State::Failed(reason.to_owned());
     }
     log::debug(format!("spank/gpushare: job {:?} has no share here: {reason}", step.job_id()));
-    State::NoShare
+    State::NotOurs
 }
 
 /// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on or in /etc/slurm. Of
@@ -112,14 +159,4 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
         .or_else(|| slurm_conf().map(|path| config::find(&path, Path::new(config::FALLBACK))))
         .ok_or("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH")?;
     Ok(Config::load(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
-}
-
-/// The step's cgroup, which slurmstepd has joined by the time of `user_init`, in the extern step `task_post_fork`.
-fn v1_cgroup() -> Result<PathBuf, String> {
-    let text = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
-    match step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?) {
-        Ok(StepCgroup::V1(path)) => Ok(path),
-        Ok(StepCgroup::V2(_)) => Err("Placement=override is not supported on cgroup v2 yet".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
 }

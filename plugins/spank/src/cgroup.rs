@@ -1,0 +1,48 @@
+//! The fence of a step in whichever cgroup version the node runs: found when the step is read, put up by slurmstepd as root.
+
+use std::fs;
+use std::path::PathBuf;
+
+use gpushare::fence::locate::{StepCgroup, step_cgroup};
+use gpushare::fence::{Fence, v1, v2};
+use gpushare_slurm::bpf::Bpf;
+
+/// A fence and the step's cgroup.
+pub struct StepFence {
+    fence: Fence,
+    /// slurmstepd leaves it before the `exit` hook, so it is looked up early.
+    cgroup: Result<StepCgroup, String>,
+}
+
+impl StepFence {
+    /// In `user_init`, or in the extern step `task_post_fork`, slurmstepd is in the step's cgroup.
+    pub fn of(fence: Fence) -> StepFence {
+        StepFence { fence, cgroup: find() }
+    }
+
+    /// After Slurm's own rules for the step's last task.
+    pub fn put_up(&self) -> Result<(), String> {
+        match self.cgroup.as_ref().map_err(Clone::clone)? {
+            StepCgroup::V1(step) => v1::put_up(step, &self.fence).map_err(|error| error.to_string()),
+            StepCgroup::V2(step) => v2::put_up(&Bpf, step, &self.fence).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// On v1 Slurm's rules for the job, which close what we open, would stay after a step that ended before its fence was up.
+    pub fn open_again(&self) -> Result<(), String> {
+        match &self.cgroup {
+            Ok(StepCgroup::V1(step)) if self.fence.widens => {
+                let open = |path: &PathBuf| {
+                    self.fence.open.iter().try_for_each(|device| v1::open(path, device.number))
+                };
+                open(step).map_err(|error| error.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn find() -> Result<StepCgroup, String> {
+    let text = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?).map_err(|error| error.to_string())
+}
