@@ -8,6 +8,7 @@
 
 pub mod locate;
 pub mod v1;
+pub mod v2;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -18,7 +18,7 @@ const FUNCTIONS: [&str; 12] = [
     "slurm_free_job_desc_msg",
     "copy_job_record_to_job_desc",
 ];
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 15] = [
     "SLURM_VERSION_NUMBER",
     "SLURM_SUCCESS|ESPANK_SUCCESS",
     "NO_VAL(16)?|INFINITE64",

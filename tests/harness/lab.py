@@ -19,7 +19,7 @@ PATIENCE = 40
 
 class Cluster:
     def __init__(self, name, release, cgroup="v1", conf=(), plugins=None):
-        self.name, self.release = name, release
+        self.name, self.release, self.cgroup = name, release, cgroup
         command = [LAB, "up", name, "--release", release, "--cgroup", cgroup]
         for folder in conf:
             command += ["--conf", folder]

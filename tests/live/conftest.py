@@ -34,6 +34,34 @@ explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-sit
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 # SURF's node: 4 GPUs, 1280 mps units.
 surf = clusters("surf", conf=[EXAMPLES / "surf"])
+def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), **options):
+    """A fixture that gives a cluster of every release, cgroup version and placement in turn."""
+    every = [(release, cgroup, one) for release in RELEASES for cgroup in cgroups for one in placements]
+
+    @pytest.fixture(scope="module", params=every, ids="-".join)
+    def fixture(request):
+        release, cgroup, placement = request.param
+        settings = {key: value(release) for key, value in options.items()}
+        name = f"test-{kind}-{placement}-{cgroup}-{release.replace('.', '')}"
+        cluster = Cluster(name, release, cgroup, conf=conf(placement), **settings)
+        cluster.kind = placement
+        yield cluster
+        cluster.down()
+
+    return fixture
+
+
+def example(placement):
+    return [EXAMPLES / {"override": "surf"}.get(placement, placement)]
+
+
+# Each placement as its example configures it, on both versions of cgroups.
+placed = placed_clusters("p", ["follow-mps", "follow-shard", "own", "override"], example)
+placed_follow = placed_clusters("l", ["follow-mps"], example)
+# With a second class of devices that Slurm fences.
+nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
+# Builds whose fence fails when asked to.
+unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
 # The same, where device numbers are not in the order of the device names.
 shuffled = clusters("shuffled", conf=[EXAMPLES / "surf", CASES / "shuffled"])
 # Builds that panic when asked to.
@@ -44,6 +72,12 @@ panicking = clusters(
 )
 
 
+def release_of(item):
+    values = getattr(item, "callspec", None) and item.callspec.params.values() or ()
+    words = [word for value in values for word in (value if isinstance(value, tuple) else (value,))]
+    return next((word for word in words if word in RELEASES), "any")
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "bypass(row, title): the test of one way round a typed limit")
 
@@ -52,8 +86,12 @@ def pytest_runtest_logreport(report):
     bypass_table.take(report)
 
 
+# Before xdist looks for the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
+        # The releases' tests run side by side, those of one release one after another.
+        item.add_marker(pytest.mark.xdist_group(release_of(item)))
         mark = item.get_closest_marker("bypass")
         if mark:
             item.user_properties.append(("bypass", mark.args))

@@ -7,21 +7,8 @@ from collections import Counter
 
 import client
 import pytest
+from gpus import OPEN, opened, task_epilog
 from lab import TOP
-
-OPEN = "/lab/open-gpus"
-
-
-def opened(text):
-    """The sets of GPUs that the /lab/open-gpus lines of TEXT could open; a line that says more is a failure."""
-    lines = [line for line in text.splitlines() if "open=" in line]
-    found = []
-    for line in lines:
-        match = re.search(r"open=(\S+) denied=(\S+) other=-$", line)
-        assert match, line
-        found.append({int(number) for number in match.group(1).split(",") if number != "-"})
-    return found
-
 
 @pytest.fixture(autouse=True)
 def clean(request):
@@ -75,7 +62,7 @@ def test_every_kind_of_step_is_fenced(surf):
     first = surf.sbatch("--gres=mps:80")
     surf.wait(lambda: surf.ledger().get(first) == 0, "the first job on GPU 0")
     script = (
-        f"{OPEN}; srun {OPEN}; srun -n2 {OPEN}; srun --task-epilog={OPEN} true; srun -n1 {OPEN} & "
+        f"{OPEN}; srun -n1 {OPEN}; srun -n2 {OPEN}; srun -n1 --task-epilog={task_epilog(surf)} true; srun -n1 {OPEN} & "
         f"srun -n1 {OPEN} & wait; {OPEN}; touch /lab/out/$SLURM_JOB_ID.steps; sleep 60"
     )
     batch = surf.sbatch("--gres=mps:40", "-n2", script=script)
@@ -83,8 +70,10 @@ def test_every_kind_of_step_is_fenced(surf):
     gpu = surf.ledger()[batch]
     assert gpu != 0
     lines = opened(surf.output(batch))
-    # batch, srun, two tasks, task epilog, two steps at once, batch again
-    assert len(lines) == 8 and all(found == {gpu} for found in lines), surf.output(batch)
+    # batch, srun, two tasks, two steps at once, batch again
+    assert len(lines) == 7 and all(found == {gpu} for found in lines), surf.output(batch)
+
+    assert opened(surf.output(f"{batch}.epilog")) == [{int(gpu)}]
 
     direct = surf.run(["srun", "--gres=mps:40", "bash", "-c", f"{OPEN}; echo gpu=$GPUSHARE_GPU"], "alice")
     assert direct.returncode == 0, direct.stderr

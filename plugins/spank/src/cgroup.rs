@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use gpushare::fence::locate::{StepCgroup, step_cgroup};
 use gpushare::fence::{Fence, v1, v2};
-use gpushare_slurm::bpf::Bpf;
 
 /// A fence and the step's cgroup.
 pub struct StepFence {
@@ -24,7 +23,7 @@ impl StepFence {
     pub fn put_up(&self) -> Result<(), String> {
         match self.cgroup.as_ref().map_err(Clone::clone)? {
             StepCgroup::V1(step) => v1::put_up(step, &self.fence).map_err(|error| error.to_string()),
-            StepCgroup::V2(step) => v2::put_up(&Bpf, step, &self.fence).map_err(|error| error.to_string()),
+            StepCgroup::V2(step) => v2::put_up(&(), step, &self.fence).map_err(|error| error.to_string()),
         }
     }
 
@@ -44,5 +43,6 @@ impl StepFence {
 
 fn find() -> Result<StepCgroup, String> {
     let text = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
-    step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?).map_err(|error| error.to_string())
+    step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?)
+        .map_err(|error| error.to_string())
 }

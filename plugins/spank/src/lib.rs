@@ -80,7 +80,7 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         if fenced.forked < step.local_tasks() && step.kind() == Kind::Tasks {
             return;
         }
-        let verdict = match fenced.fence.put_up() {
+        let verdict = match fail_if_asked(step).and_then(|()| fenced.fence.put_up()) {
             Ok(()) => Verdict::Up,
             Err(reason) => {
                 log::error(format!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id));
@@ -99,7 +99,9 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
 fn tell_the_other_steps(fenced: &Fenced, verdict: &Verdict) {
     let ledger = Ledger::at(RUN_DIR);
     let told = ledger.lock(LOCK_WAIT).and_then(|locked| match verdict {
-        Verdict::Failed(reason) => locked.fail(fenced.key, &format!("ssh sessions can't be fenced: {reason}")),
+        Verdict::Failed(reason) => {
+            locked.fail(fenced.key, &format!("ssh sessions can't be fenced: {reason}"))
+        }
         Verdict::Up | Verdict::None => locked.witness(fenced.key, std::process::id()),
     });
     if let Err(error) = told {
@@ -187,3 +189,21 @@ fn panic_if_asked(step: Step, hook: &str) {
 
 #[cfg(not(feature = "panic-for-test"))]
 fn panic_if_asked(_: Step, _: &str) {}
+
+/// For the tests that a fence which can't be put up fails the job: the file names the kind of step.
+#[cfg(feature = "panic-for-test")]
+fn fail_if_asked(step: Step) -> Result<(), String> {
+    let asked = std::fs::read_to_string("/lab/out/no-fence").unwrap_or_default();
+    let kind = match step.kind() {
+        Kind::Extern => "extern",
+        Kind::Script => "batch interactive",
+        Kind::Tasks => "srun",
+    };
+    let fails = kind.split(' ').any(|kind| kind == asked.trim());
+    if fails { Err("no fence, on purpose".to_owned()) } else { Ok(()) }
+}
+
+#[cfg(not(feature = "panic-for-test"))]
+fn fail_if_asked(_: Step) -> Result<(), String> {
+    Ok(())
+}

@@ -16,8 +16,9 @@ use gpushare_slurm::{daemon, log};
 
 use crate::cgroup::StepFence;
 
-/// Slurm sets one of them in every step of a job with a share of mps or shard, over whatever the user has set.
-const SHARE_VARIABLES: [&str; 2] = ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "SLURM_SHARDS_ON_NODE"];
+/// What Slurm sets in every step of a job with a share of that GRES, over whatever the user has set.
+const SHARE_VARIABLES: [(&str, &str); 2] =
+    [("mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), ("shard", "SLURM_SHARDS_ON_NODE")];
 
 /// What is known of the step.
 pub enum State {
@@ -63,7 +64,7 @@ impl State {
         let State::Configured(config) = self else { return };
         *self = match config {
             Ok(config) => of_job(config, step).unwrap_or_else(State::Failed),
-            Err(reason) => without_entry(step, &std::mem::take(reason)),
+            Err(reason) => without_entry(step, None, &std::mem::take(reason)),
         };
     }
 }
@@ -77,12 +78,12 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
     match ledger.failure(job_id) {
         Ok(None) => {}
         Ok(Some(reason)) => return Err(reason),
-        Err(error) => return Ok(without_entry(step, &error.to_string())),
+        Err(error) => return Ok(without_entry(step, Some(config), &error.to_string())),
     }
     let entry = match ledger.find(job_id) {
         // An entry of somebody else's is of an old job with the same number.
         Ok(entry) => entry.filter(|entry| Some(entry.user_id) == step.user_id()),
-        Err(error) => return Ok(without_entry(step, &error.to_string())),
+        Err(error) => return Ok(without_entry(step, Some(config), &error.to_string())),
     };
     let key = entry.as_ref().map_or(JobKey { id: job_id, restart: step.restart() }, |entry| entry.key);
     let gpus = || {
@@ -90,11 +91,17 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
             .map_err(|error| error.to_string())
     };
     match entry {
-        Some(entry) => fenced(key, fence_of(config, &entry, &gpus()?), step.kind(), Some((&entry, config))),
-        None if closes_all(config, step) => {
-            fenced(key, Fence::around(&[], &gpus()?), step.kind(), None)
+        Some(entry) => {
+            let fence = fence_of(config, &entry, &gpus()?);
+            // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
+            let certain = fence.widens
+                || config.placement == Placement::Own
+                || step.kind() == Kind::Script
+                || has_share(config, step);
+            fenced(key, fence, certain, Some((&entry, config)))
         }
-        None => Ok(without_entry(step, "gpushare-prolog gave it no GPU on this node")),
+        None if closes_all(config, step) => fenced(key, Fence::around(&[], &gpus()?), true, None),
+        None => Ok(without_entry(step, Some(config), "gpushare-prolog gave it no GPU on this node")),
     }
 }
 
@@ -116,14 +123,10 @@ fn fence_of(config: &NodeConfig, entry: &Entry, gpus: &[Gpu]) -> Fence {
 fn fenced(
     key: JobKey,
     fence: Fence,
-    kind: Kind,
+    certain: bool,
     entry: Option<(&Entry, &NodeConfig)>,
 ) -> Result<State, String> {
     let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
-    // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
-    let certain = fence.widens
-        || entry.is_none_or(|(_, config)| config.placement == Placement::Own)
-        || kind == Kind::Script;
     let open = if certain { fence.open.clone() } else { Vec::new() };
     let check = Fence { open, ..fence.clone() };
     let variables = entry.map(|(entry, config)| environment::variables(entry, config)).unwrap_or_default();
@@ -132,9 +135,19 @@ fn fenced(
     Ok(State::Fenced(Box::new(Fenced { key, fence, check, variables, share_gpu, page, forked: 0 })))
 }
 
-/// No entry is right for a job without GPUs, and a reason to fail for one with a share.
-fn without_entry(step: Step, reason: &str) -> State {
-    if step.kind() != Kind::Extern && SHARE_VARIABLES.iter().any(|name| step.has_variable(name)) {
+/// Whether Slurm gave the step itself a share.
+fn has_share(config: &NodeConfig, step: Step) -> bool {
+    SHARE_VARIABLES.iter().any(|(gres, variable)| config.share_gres == *gres && step.has_variable(variable))
+}
+
+/// No entry is right for a job without GPUs, and a reason to fail for one with a share. Where it isn't known what a share
+/// is here, anything that may be one is.
+fn without_entry(step: Step, config: Option<&NodeConfig>, reason: &str) -> State {
+    let is_share = match config {
+        Some(config) => has_share(config, step),
+        None => SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable)),
+    };
+    if step.kind() != Kind::Extern && is_share {
         return State::Failed(reason.to_owned());
     }
     log::debug(format!("spank/gpushare: job {:?} has no share here: {reason}", step.job_id()));

@@ -71,6 +71,9 @@ make_gpus() {
         mknod -m 666 "$tree/dev/$device" c 195 "$minor"
         describe_gpu "$minor" "$uuid" "$(kernel_pci_address "$pci")" "$model"
     done <"$dir/lab/gpus"
+    while read -r device minor; do
+        mknod -m 666 "$tree/dev/$device" c 120 "$minor" # a number for local use
+    done < <(grep -v '^#' "$dir/lab/devices" 2>/dev/null)
 }
 
 # nvidia-smi writes the domain with 8 capital digits, the kernel with 4 small ones.

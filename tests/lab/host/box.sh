@@ -82,7 +82,7 @@ gather_lab_files() {
     local dir=$1 file
     cp "$LAB_HOME"/box/{init.sh,daemons.sh,service} "$dir/lab/"
     cp "$LAB_STATE"/tools/{open-gpus,cgroup2-only.so} "$dir/lab/"
-    for file in accounting accounting.more gpus; do
+    for file in accounting accounting.more gpus devices; do
         [[ ! -e $dir/conf/$file ]] || mv "$dir/conf/$file" "$dir/lab/$file"
     done
     chmod 755 "$dir"/lab/{service,open-gpus}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What jobs could open, and how shares are asked for."""
+
+import re
+from dataclasses import dataclass
+
+OPEN = "/lab/open-gpus"
+
+
+@dataclass
+class Share:
+    """How a node counts shares: units that fill a GPU, and half of them."""
+
+    gres: str
+    full: int
+    half: int
+
+    @property
+    def full_gpu(self):
+        return f"--gres={self.gres}:{self.full}"
+
+    @property
+    def half_gpu(self):
+        return f"--gres={self.gres}:{self.half}"
+
+
+def opened(text):
+    """The sets of GPUs that the /lab/open-gpus lines of TEXT could open; a line that says more is a failure."""
+    lines = [line for line in text.splitlines() if "open=" in line]
+    found = []
+    for line in lines:
+        match = re.search(r"open=(\S+) denied=(\S+) other=-$", line)
+        assert match, line
+        found.append({int(number) for number in match.group(1).split(",") if number != "-"})
+    return found
+
+
+def gpu_of(text):
+    """N of the line gpu=N."""
+    return int(re.search(r"^gpu=(\d+)", text, re.M).group(1))
+
+
+def uuids(cluster):
+    """The GPUs' UUIDs, in order."""
+    return [line.split()[2] for line in cluster.ok("cat /lab/gpus").splitlines() if line and line[0] != "#"]
+
+
+def task_epilog(cluster):
+    """A program for srun --task-epilog, whose output goes nowhere: what it could open is in /lab/out/JOB.epilog."""
+    path = "/lab/out/task-epilog"
+    cluster.ok(f"printf '#!/bin/sh\n{OPEN} >>/lab/out/$SLURM_JOB_ID.epilog\n' >{path} && chmod 755 {path}")
+    return path
+
+
+def entered(cluster, job, user, command):
+    """What COMMAND says in the extern step of JOB, as USER: where pam_slurm_adopt puts an ssh session."""
+    stepd = cluster.wait(
+        lambda: cluster.run(f"grep -las '^slurmstepd: \\[{job}.extern\\]' /proc/[0-9]*/cmdline").stdout.split(),
+        "the extern step",
+    )[0].split("/")[2]
+    # The command runs outside of the box's cgroup namespace and so sees the box's own cgroup before the path.
+    field, top, end = ("0:", "", "/user/task_special") if cluster.cgroup == "v2" else ("[0-9]*:devices", "/devices", "")
+    line = cluster.ok(f"sed -n 's,^{field}:,,p' /proc/{stepd}/cgroup").replace(f"/gpushare-lab-{cluster.name}", "", 1)
+    folder = f"/sys/fs/cgroup{top}{line.split('/step_extern')[0]}/step_extern{end}"
+    return cluster.ok(f"echo $$ >{folder}/cgroup.procs && exec setpriv --reuid={user} --clear-groups {command}")

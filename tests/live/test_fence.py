@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The fence beside other things: devices that Slurm fences itself, and a fence that can't be put up."""
+
+import pytest
+from gpus import OPEN, Share, opened
+
+SHARES = {"own": Share("gpushare", full=80, half=40), "override": Share("mps", full=80, half=40)}
+NIC = "(: <>/dev/nic0) 2>&1 | grep -q 'not permitted' && echo nic=closed || echo nic=open"
+
+
+def nics(text):
+    return [line.split("=")[1] for line in text.splitlines() if line.startswith("nic=")]
+
+
+def test_other_devices_that_slurm_fences_stay_fenced(nic):
+    """A card that was not asked for is closed in every step, one that was is open, one that a step left is closed there."""
+    if not nic.newer_than("23.02"):
+        pytest.skip("Slurm 22.05 has no device list for a GRES without a plugin of its own")
+    share = SHARES[nic.kind]
+    without = nic.run(["srun", share.half_gpu, "bash", "-c", f"{NIC}; {OPEN}"], "alice")
+    assert nics(without.stdout) == ["closed"] and len(opened(without.stdout)[0]) == 1, without.stderr
+    script = (
+        f"{NIC}; srun --overlap bash -c \"{NIC}; {OPEN}\"; srun --overlap --gres={share.gres}:{share.half} "
+        f"bash -c \"{NIC}; {OPEN}\"; {OPEN}"
+    )
+    job = nic.sbatch(f"{share.half_gpu},nic:1", script=script)
+    assert nic.finished(job) == "COMPLETED", nic.output(job)
+    assert nics(nic.output(job)) == ["open", "open", "closed"], nic.output(job)
+    gpus = opened(nic.output(job))
+    assert len(gpus) == 3 and len(gpus[0]) == 1 and gpus[0] == gpus[1] == gpus[2], nic.output(job)
+    none = nic.run(["srun", "bash", "-c", f"{NIC}; {OPEN}"], "bob")
+    assert nics(none.stdout) == ["closed"] and opened(none.stdout) == [set()], none.stderr
+
+
+@pytest.mark.parametrize("kind", ["batch", "srun", "interactive", "extern"])
+def test_a_fence_that_cannot_be_put_up_fails_the_job_and_not_the_node(unfenced, kind):
+    """A build that fails on purpose where a file says so."""
+    unfenced.ok(f"echo {kind} >/lab/out/no-fence && chmod 644 /lab/out/no-fence")
+    share = SHARES[unfenced.kind]
+    try:
+        if kind in ("batch", "extern"):
+            job = unfenced.sbatch(share.half_gpu, script=OPEN)
+            assert unfenced.finished(job) == "FAILED"
+            said = unfenced.output(job)
+        else:
+            inner = ["salloc", share.half_gpu, "srun", "--interactive", OPEN]
+            command = inner if kind == "interactive" else ["srun", share.half_gpu, OPEN]
+            result = unfenced.run(command, "alice")
+            assert result.returncode != 0
+            said = result.stdout + result.stderr
+        assert "this job can't have its GPU here" in said and "no fence, on purpose" in said, said
+        assert opened(said) == []
+    finally:
+        unfenced.ok("rm /lab/out/no-fence")
+        unfenced.cancel_all()
+    assert unfenced.node_state().split()[0] == "idle", unfenced.node_state()
+    assert len(opened(unfenced.ok(["srun", share.half_gpu, OPEN], "alice"))[0]) == 1
+
+
+def test_a_fence_that_is_not_what_the_ledger_says_fails_the_job(placed_follow):
+    """The entry is changed behind everybody's back: what Slurm opened is then not the job's."""
+    share = Share("mps", full=100, half=50)
+    go = "until test -e /lab/out/go; do sleep 0.2; done"
+    job = placed_follow.sbatch(share.half_gpu, script=f"{go}; srun {OPEN}; echo ended")
+    placed_follow.wait_state(job, "RUNNING")
+    placed_follow.wait(lambda: job in placed_follow.ledger(), "the entry")
+    placed_follow.ok("sed -i 's,^gpu=0 195:0 [^ ]* /dev/nvidia0,gpu=1 195:1 - /dev/nvidia1,' /run/gpushare/jobs/*")
+    try:
+        placed_follow.ok("touch /lab/out/go")
+        assert placed_follow.finished(job) in ("COMPLETED", "FAILED")
+    finally:
+        placed_follow.ok("rm -f /lab/out/go")
+    assert "this job can't have its GPU here" in placed_follow.output(job), placed_follow.output(job)
+    assert opened(placed_follow.output(job)) == []
+    assert placed_follow.node_state().split()[0] == "idle", placed_follow.node_state()

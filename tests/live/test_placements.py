@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every placement on both cgroup versions: which GPUs the jobs of each kind of step can open, shown by opening them."""
+
+import re
+
+import pytest
+from gpus import OPEN, Share, entered, gpu_of, opened, task_epilog, uuids
+
+# How each example counts: the GRES, what fills a GPU, and half of one.
+SHARES = {
+    "follow-mps": Share("mps", full=100, half=50),
+    "follow-shard": Share("shard", full=8, half=4),
+    "own": Share("gpushare", full=80, half=40),
+    "override": Share("mps", full=80, half=40),
+}
+
+
+@pytest.fixture
+def node(placed):
+    """Every test begins and ends with an empty, healthy node."""
+    placed.cancel_all()
+    yield placed
+    placed.cancel_all()
+    assert placed.node_state().split()[0] == "idle", placed.node_state()
+    placed.wait(lambda: placed.ledger() == {}, "an empty ledger")
+
+
+@pytest.fixture
+def share(node):
+    return SHARES[node.kind]
+
+
+def start(node, request, script="sleep 60", user="alice", **options):
+    """The number of a job that runs, and its GPU."""
+    job = node.sbatch(request, *options.get("more", ()), script=script, user=user)
+    node.wait_state(job, "RUNNING")
+    return job, node.wait(lambda: str(node.ledger().get(job, "")), f"an entry of job {job}")
+
+
+def test_shares_fill_all_gpus_and_each_opens_its_own_only(node, share):
+    jobs = [node.sbatch(share.half_gpu, script=f"{OPEN}; sleep 60", user=user) for user in ("alice", "bob") * 4]
+    for job in jobs:
+        node.wait(lambda: opened(node.output(job)), f"output of job {job}")
+    ledger = node.ledger()
+    assert sorted(ledger) == sorted(jobs)
+    assert sorted(ledger.values()) == [0, 0, 1, 1, 2, 2, 3, 3]
+    for job in jobs:
+        assert opened(node.output(job)) == [{ledger[job]}]
+
+
+def test_every_kind_of_step_is_fenced(node, share):
+    """Another job has GPU 0, so that the share under test is not where Slurm's first look falls."""
+    assert start(node, share.full_gpu)[1] == "0"
+    script = (
+        f"{OPEN}; srun -n1 {OPEN}; srun -n2 {OPEN}; srun -n1 --task-epilog={task_epilog(node)} true; srun -n1 {OPEN} & "
+        f"srun -n1 {OPEN} & wait; {OPEN}; touch /lab/out/$SLURM_JOB_ID.steps; sleep 60"
+    )
+    batch, gpu = start(node, share.half_gpu, script, more=["-n2"])
+    node.wait(lambda: node.run(f"test -e /lab/out/{batch}.steps").returncode == 0, "the steps")
+    lines = opened(node.output(batch))
+    # batch, srun, two tasks, two steps at once, batch again
+    assert len(lines) == 7 and all(found == {int(gpu)} for found in lines), node.output(batch)
+
+    assert opened(node.output(f"{batch}.epilog")) == [{int(gpu)}]
+
+    direct = node.run(["srun", share.half_gpu, "bash", "-c", f"{OPEN}; echo gpu=$GPUSHARE_GPU"], "alice")
+    assert direct.returncode == 0, direct.stderr
+    assert opened(direct.stdout) == [{gpu_of(direct.stdout)}] and gpu_of(direct.stdout) != 0
+
+    inside = f"{OPEN}; srun {OPEN}; echo gpu=$GPUSHARE_GPU"
+    interactive = node.run(["salloc", share.half_gpu, "bash", "-c", f"srun --interactive bash -c '{inside}'"], "alice")
+    found = opened(interactive.stdout)
+    assert len(found) == 2 and all(one == {gpu_of(interactive.stdout)} for one in found), interactive.stdout
+
+
+def test_an_ssh_session_is_fenced_and_told(node, share):
+    """As pam_slurm_adopt leaves it: in the extern step's cgroup, as the job's user, with SLURM_JOB_ID alone."""
+    assert start(node, share.full_gpu)[1] == "0"
+    job, gpu = start(node, share.half_gpu)
+    assert opened(entered(node, job, "alice", OPEN)) == [{int(gpu)}]
+    other = node.sbatch("-n1", user="bob")
+    node.wait_state(other, "RUNNING")
+    assert opened(entered(node, other, "bob", OPEN)) == [set()], "a job without a share"
+
+
+def test_a_job_without_a_share_opens_nothing(node, share):
+    start(node, share.half_gpu)
+    for user in ("alice", "bob"):
+        found = node.run(["srun", "bash", "-c", f"{OPEN}; srun --overlap {OPEN}"], user)
+        assert opened(found.stdout) == [set(), set()], found.stdout + found.stderr
+    batch = node.sbatch(script=f"{OPEN}; srun --task-epilog={task_epilog(node)} true")
+    assert node.finished(batch) == "COMPLETED"
+    assert opened(node.output(batch)) == [set()] and opened(node.output(f"{batch}.epilog")) == [set()]
+
+
+def test_the_environment_names_the_gpu_that_the_job_has(node, share):
+    assert start(node, share.full_gpu)[1] == "0"
+    for command in (["srun", share.half_gpu, "env"], ["srun", share.half_gpu, "bash", "-c", "srun --overlap env"]):
+        text = node.ok(command, "alice")
+        found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        gpu = int(found["GPUSHARE_GPU"])
+        assert gpu != 0
+        expected = {
+            "CUDA_VISIBLE_DEVICES": uuids(node)[gpu],
+            "NVIDIA_VISIBLE_DEVICES": uuids(node)[gpu],
+            "SLURM_JOB_GPUS": str(gpu),
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50",
+            "GPUSHARE_UNITS": str(share.half),
+            "GPUSHARE_CAPACITY": str(share.full),
+            "GPUSHARE_FRACTION": "0.500",
+        }
+        assert {name: found.get(name) for name in expected} == expected
+
+
+def test_what_a_user_sets_does_not_count(node, share):
+    text = node.ok(
+        "SPANK_GPUSHARE_SHARE=gpushare:1 GPUSHARE_SHARE=mps:1 GPUSHARE_GPU=9 CUDA_VISIBLE_DEVICES=0,1,2,3 "
+        f"srun {share.half_gpu} bash -c '{OPEN}; echo gpu=$GPUSHARE_GPU units=$GPUSHARE_UNITS'", "alice",
+    )
+    assert f"units={share.half}" in text and opened(text) == [{gpu_of(text)}]
+    none = node.run(f"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25 SPANK_GPUSHARE_SHARE=gpushare:1 srun {OPEN}", "alice")
+    assert opened(none.stdout) == [set()], none.stderr
+
+
+def test_a_share_that_only_the_note_tells_the_node_cannot_be_changed(node, share):
+    if share.gres == "mps":
+        pytest.skip("of mps the node has Slurm's own count")
+    job = node.sbatch("--hold", share.half_gpu)
+    prefix = "gres/" if node.newer_than("23.11") else "gres:"
+    changed = node.run(["scontrol", "update", f"job={job}", f"TresPerNode={prefix}{share.gres}:1"], "alice")
+    assert changed.returncode != 0
+    assert "GS124" in (changed.stderr if node.newer_than("23.02") else node.log("slurmctld")), changed.stderr
+
+
+def test_a_share_that_fits_nowhere_fails_by_itself(node, share):
+    """Slurm lets it start; the node has no room on one GPU, and Overcommit=refuse."""
+    if node.kind.startswith("follow"):
+        pytest.skip("Slurm picks the GPU")
+    node.ok("echo Overcommit=refuse >>/etc/slurm/gpushare.conf")
+    try:
+        most = share.full * 5 // 8
+        for _ in range(4):
+            start(node, f"--gres={share.gres}:{most}")
+        job = node.sbatch(f"--gres={share.gres}:{share.half}")
+        assert node.finished(job) == "FAILED"
+        assert re.search(rf"no GPU has {share.half} of its {share.full} units free", node.output(job)), node.output(job)
+    finally:
+        node.ok("sed -i /Overcommit/d /etc/slurm/gpushare.conf")
+
+
+def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):
+    """Slurm keeps them apart where it picks; where we do, a job that Slurm puts on a shared GPU fails, or runs."""
+    if node.kind == "own":
+        pytest.skip("the node has no gpu GRES")
+    whole, gpu = start(node, "--gres=gpu:1", f"{OPEN}; srun --overlap {OPEN}; sleep 60", user="bob")
+    node.wait(lambda: len(opened(node.output(whole))) == 2, "the whole GPU's output")
+    assert opened(node.output(whole)) == [{int(gpu)}] * 2
+    shares = [start(node, share.full_gpu, f"{OPEN}; sleep 60") for _ in range(3)]
+    assert sorted([gpu, *(found for _, found in shares)]) == ["0", "1", "2", "3"]
+    if node.kind != "override":
+        return
+    # Slurm charges all shares to one GPU, so it thinks that two of the four are free.
+    job = node.sbatch("--gres=gpu:1")
+    assert node.finished(job) == "FAILED"
+    assert "a GPU that other jobs have shares of" in node.output(job), node.output(job)
+    node.ok("echo OnCollision=run >>/etc/slurm/gpushare.conf")
+    try:
+        job, _ = start(node, "--gres=gpu:1", f"{OPEN}; sleep 60")
+        assert node.wait(lambda: opened(node.output(job)), "its output") == [{node.ledger()[job]}]
+    finally:
+        node.ok("sed -i /OnCollision/d /etc/slurm/gpushare.conf")
