@@ -144,10 +144,10 @@ fn a_larger_gpu_gets_more_but_not_twice_as_much() {
         (vec![small(40, 10), small(80, 40)], 0),
         (
             vec![
-                Candidate { memory: Some(2), ..small(80, 0) },
                 Candidate { memory: Some(9), ..small(40, 0) },
+                Candidate { memory: Some(2), ..small(80, 15) },
             ],
-            0,
+            1,
         ),
     ] {
         assert_eq!(chosen(gpus.clone(), 20, RULES).0, expected, "{gpus:?}");
