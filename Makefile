@@ -5,6 +5,7 @@
 # make test         everything; make test-unit, test-lint, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
 # make test-long    what is random in it, with far more tries and a new seed
 # make bench        figures, as ratios in one run (docs/performance.md)
+# make simulate     ways to choose a GPU compared on the same jobs (docs/placement.md)
 # make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 CONF=docs/examples/surf
 # make clean        what was built; make distclean: the cached roots too
 
@@ -15,7 +16,7 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all setup demo test test-unit test-lint test-abi test-host test-live test-differential test-fuzz test-long bench \
+.PHONY: all setup demo test test-unit test-lint test-abi test-host test-live test-differential test-fuzz test-long bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
 all:
@@ -60,6 +61,9 @@ bench: setup
 	@tests/build $(RELEASE)
 	@tests/bench/run --release $(RELEASE)
 	@tests/host/speed $(RELEASE)
+
+simulate:
+	@tests/bench/simulate
 
 lab-up: setup
 	@tests/build $(RELEASE)
