@@ -269,8 +269,7 @@ impl fmt::Display for PlaceError {
                 ),
                 NothingFits::OtherUsers => write!(
                     out,
-                    "every GPU with {units} of its {capacity} units free has other users' shares and \
-                     gpushare.conf says UserMix=deny"
+                    "every GPU that could take {units} units has other users' shares and gpushare.conf says UserMix=deny"
                 ),
                 NothingFits::NoneLeft => write!(out, "every GPU is held whole by a job or can't be used"),
             },
