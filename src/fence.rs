@@ -6,6 +6,7 @@
 //!
 //! [`locate`] finds the step's cgroup; [`v1`] writes its rules. cgroup v2 is not supported yet and refused by name.
 
+pub mod filter;
 pub mod locate;
 pub mod v1;
 
