@@ -76,7 +76,8 @@ fn raise(kernel: &Fake, fence: &Fence) -> Result<(), V2Error> {
 #[test]
 fn a_step_opens_what_its_fence_says_wherever_its_processes_are() {
     // kind, widens, open; then the GPUs at every place of the step, the nic beside the tasks and in them
-    let cases: &[(Kind, bool, &[u32], &[u32], bool, bool)] = &[
+    type Row = (Kind, bool, &'static [u32], &'static [u32], bool, bool);
+    let cases: &[Row] = &[
         (Kind::Batch, true, &[2], &[2], true, true),
         (Kind::Batch, true, &[0], &[0], true, true),
         (Kind::Batch, true, &[1, 3], &[1, 3], true, true),
@@ -282,6 +283,7 @@ fn what_the_kernel_answers_is_told_with_where_to_look() {
     let cases = [
         (0, libc::ENOSYS, "CONFIG_CGROUP_BPF"),
         (0, libc::EPERM, "may not use bpf(2)"),
+        (0, libc::EINVAL, "before 4.15"),
         (0, libc::EBADF, "no directory of a mounted cgroup2"),
         (0, libc::ENOENT, "No such file"),
         (4, libc::EACCES, "R11 is invalid"),
