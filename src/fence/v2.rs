@@ -29,7 +29,7 @@ use super::Fence;
 use super::filter::program::{ALLOW_ALL, Instruction, in_front_of};
 use super::filter::rules::Rules;
 use super::filter::unblind::unblind;
-pub use error::{Place, V2Error};
+pub use error::{V2Error, Whose};
 pub use kernel::{Attached, Flags, Kernel, Refused};
 
 /// How often a program that is replaced between two calls is looked up anew: each time another step was starting.
@@ -44,7 +44,11 @@ pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2
         return Err(V2Error::Taken(step.to_owned()));
     }
     let hidden = hidden(kernel, step)?;
-    if fence.widens { widen(kernel, step, &rules, hidden) } else { narrow(kernel, step, &rules, hidden) }
+    if fence.widens {
+        return widen(kernel, step, &rules, hidden);
+    }
+    // The kernel refuses a program that the step has already, from an earlier fence.
+    narrow(kernel, step, &rules, hidden.filter(|hidden| !found.programs.contains(&hidden.id)))
 }
 
 /// Slurm's program and ours side by side; Slurm's first, so that a failure between them leaves its rules in force.
@@ -55,14 +59,14 @@ fn narrow<K: Kernel>(
     hidden: Option<Found<K>>,
 ) -> Result<(), V2Error> {
     let ours = load(kernel, step, rules, &ALLOW_ALL)?;
-    let attach = |place, program: &K::Program| {
+    let attach = |whose, program: &K::Program| {
         let attached = kernel.attach(step, program, Flags::Multi);
-        attached.map_err(|error| V2Error::Attach(step.to_owned(), place, error))
+        attached.map_err(|error| V2Error::Attach(step.to_owned(), whose, error))
     };
     if let Some(found) = hidden {
-        attach(Place::Carried, &found.program)?;
+        attach(Whose::Slurms, &found.program)?;
     }
-    attach(Place::Ours, &ours)
+    attach(Whose::Ours, &ours)
 }
 
 /// Ours in front of Slurm's, at the step and where the step has a program below.
@@ -74,7 +78,7 @@ fn widen<K: Kernel>(kernel: &K, step: &Path, rules: &Rules, hidden: Option<Found
     let ours = load(kernel, step, rules, &behind)?;
     let attach = |folder: &Path, program: &K::Program, flags| {
         let attached = kernel.attach(folder, program, flags);
-        attached.map_err(|error| V2Error::Attach(folder.to_owned(), Place::Ours, error))
+        attached.map_err(|error| V2Error::Attach(folder.to_owned(), Whose::Ours, error))
     };
     attach(step, &ours, Flags::Multi)?;
     for folder in below(step)? {
@@ -91,6 +95,7 @@ fn widen<K: Kernel>(kernel: &K, step: &Path, rules: &Rules, hidden: Option<Found
 /// A program that is alone at its cgroup.
 struct Found<K: Kernel> {
     folder: PathBuf,
+    id: u32,
     program: K::Program,
     flags: Flags,
 }
@@ -134,7 +139,9 @@ fn only_program<K: Kernel>(kernel: &K, folder: &Path) -> Result<Option<Found<K>>
             several => return Err(V2Error::Several(folder.to_owned(), several.len())),
         };
         match kernel.program(id) {
-            Ok(program) => return Ok(Some(Found { folder: folder.to_owned(), program, flags: found.flags })),
+            Ok(program) => {
+                return Ok(Some(Found { folder: folder.to_owned(), id, program, flags: found.flags }));
+            }
             Err(error) if gone(&error) && attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(V2Error::Open(folder.to_owned(), id, error)),
         }

@@ -36,16 +36,16 @@ pub enum V2Error {
     /// The kernel refuses the program that is for this directory.
     Load(PathBuf, Refused),
     /// The kernel refuses to attach a program.
-    Attach(PathBuf, Place, io::Error),
+    Attach(PathBuf, Whose, io::Error),
 }
 
 /// Which program could not be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Whose {
     /// The fence's.
     Ours,
     /// Slurm's program of the job, at the step.
-    Carried,
+    Slurms,
 }
 
 impl fmt::Display for V2Error {
@@ -77,8 +77,8 @@ impl fmt::Display for V2Error {
             V2Error::Load(folder, refused) => {
                 write!(out, "loading the device program for {}: {refused}", folder.display())
             }
-            V2Error::Attach(folder, place, error) => {
-                in_the_way(out, folder, &format!("does not take {} device program: {error}", place.whose()))
+            V2Error::Attach(folder, whose, error) => {
+                in_the_way(out, folder, &format!("does not take {} device program: {error}", whose.name()))
             }
         }
     }
@@ -100,11 +100,11 @@ fn in_the_way(out: &mut fmt::Formatter, folder: &Path, what: &str) -> fmt::Resul
 
 impl std::error::Error for V2Error {}
 
-impl Place {
-    fn whose(self) -> &'static str {
+impl Whose {
+    fn name(self) -> &'static str {
         match self {
-            Place::Ours => "gpushare's",
-            Place::Carried => "Slurm's",
+            Whose::Ours => "gpushare's",
+            Whose::Slurms => "Slurm's",
         }
     }
 }

@@ -28,6 +28,8 @@ fn lines(charged: u32, nic: bool) -> Vec<Line> {
 enum Kind {
     /// Batch, extern, interactive: rules at the job only.
     Batch,
+    /// The same, of a job that did not ask for the nic.
+    BatchWithoutNic,
     /// srun: also at the step's user directory and its tasks, where the nic is closed.
     Srun,
     /// `ConstrainDevices=no`, or no gres with devices.
@@ -40,7 +42,7 @@ fn cluster(root: &tempfile::TempDir, kind: Kind) -> Fake {
     }
     let kernel = Fake::new(root.path());
     if kind != Kind::Unruled {
-        kernel.put(JOB, &program(&lines(0, true)), Flags::Override);
+        kernel.put(JOB, &program(&lines(0, kind != Kind::BatchWithoutNic)), Flags::Override);
     }
     if kind == Kind::Srun {
         kernel.put(USER, &program(&lines(0, false)), Flags::Override);
@@ -84,6 +86,8 @@ fn a_step_opens_what_its_fence_says_wherever_its_processes_are() {
         (Kind::Batch, false, &[0], &[0], true, true),
         (Kind::Batch, false, &[2], &[], true, true),
         (Kind::Batch, false, &[], &[], true, true),
+        (Kind::BatchWithoutNic, true, &[2], &[2], false, false),
+        (Kind::BatchWithoutNic, false, &[0], &[0], false, false),
         (Kind::Srun, true, &[2], &[2], true, false),
         (Kind::Srun, false, &[0], &[0], true, false),
         (Kind::Srun, false, &[2], &[], true, false),
@@ -160,11 +164,13 @@ fn a_program_above_that_stays_in_force_by_itself_is_not_carried() {
 
 #[test]
 fn a_second_fence_around_a_step_only_narrows() {
-    let root = tempfile::tempdir().unwrap();
-    let kernel = cluster(&root, Kind::Unruled);
-    raise(&kernel, &fence(false, &[1, 2])).unwrap();
-    raise(&kernel, &fence(false, &[2, 3])).unwrap();
-    assert_eq!(seen(&kernel, TASKS[0]), (vec![2], true));
+    for (kind, gpus) in [(Kind::Unruled, vec![2]), (Kind::Batch, vec![])] {
+        let root = tempfile::tempdir().unwrap();
+        let kernel = cluster(&root, kind);
+        raise(&kernel, &fence(false, &[1, 2])).unwrap();
+        raise(&kernel, &fence(false, &[2, 3])).unwrap();
+        assert_eq!(seen(&kernel, TASKS[0]), (gpus, true));
+    }
 }
 
 #[test]
@@ -231,9 +237,11 @@ fn a_program_that_slurm_replaces_meanwhile_is_looked_up_anew_but_not_for_ever() 
 fn whatever_call_fails_is_told_and_opens_nothing() {
     for (kind, widens) in [
         (Kind::Batch, false),
+        (Kind::BatchWithoutNic, false),
         (Kind::Srun, false),
         (Kind::Unruled, false),
         (Kind::Batch, true),
+        (Kind::BatchWithoutNic, true),
         (Kind::Srun, true),
         (Kind::Unruled, true),
     ] {

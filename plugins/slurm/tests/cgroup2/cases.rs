@@ -29,6 +29,8 @@ pub const ALL: [(&str, Case); 7] = [
 enum Kind {
     /// Batch, extern, interactive: rules at the job only.
     Batch,
+    /// The same, of a job that did not ask for the other class.
+    BatchWithoutNic,
     /// srun: also at the step's user directory and its tasks, where the other class is closed.
     Srun,
     /// No rules of Slurm's.
@@ -47,7 +49,7 @@ fn step(job: &Path, name: &str, kind: Kind) -> PathBuf {
         std::fs::create_dir_all(step.join(below)).unwrap();
     }
     if kind != Kind::Unruled {
-        attach(job, &program(&rules(0, true)), Flags::Override);
+        attach(job, &program(&rules(0, kind != Kind::BatchWithoutNic)), Flags::Override);
     }
     if kind == Kind::Srun {
         let program = program(&rules(0, false));
@@ -78,6 +80,8 @@ fn every_kind_of_step(place: &Place) {
         (Kind::Batch, true, &[1, 3], "nynynyyny", "nynynyyny"),
         (Kind::Batch, false, &[0], "ynnnnyyny", "ynnnnyyny"),
         (Kind::Batch, false, &[], "nnnnnyyny", "nnnnnyyny"),
+        (Kind::BatchWithoutNic, true, &[2], "nnynnynny", "nnynnynny"),
+        (Kind::BatchWithoutNic, false, &[0], "ynnnnynny", "ynnnnynny"),
         (Kind::Srun, true, &[2], "nnynnyyny", "nnynnynny"),
         (Kind::Srun, false, &[0], "ynnnnyyny", "ynnnnynny"),
         (Kind::Srun, false, &[2], "nnnnnyyny", "nnnnnynny"),
@@ -153,6 +157,7 @@ fn programs_in_the_way(place: &Place) {
         let step_0 = step(&job, "step_0", Kind::Batch);
         attach(&step_0, &program(&[character(120, 0, false)]), Flags::Multi);
         put_up(&Bpf, &step_0, &fence(widens, &[0])).unwrap();
+        put_up(&Bpf, &step_0, &fence(widens, &[0])).expect("a second fence around a step");
         assert_eq!(place.ask(&step_0.join("user/task_0")), "ynnnnynny");
         remove(&job);
     }
