@@ -4,8 +4,10 @@
 //! every GPU but the share's and opens that one; nothing but GPUs is touched. It is put up by slurmstepd as root after
 //! Slurm's own rules and before any task runs, and checked by each task for itself.
 //!
-//! [`locate`] finds the step's cgroup; [`v1`] writes its rules. cgroup v2 is not supported yet and refused by name.
+//! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs, which
+//! [`filter`] writes.
 
+pub mod filter;
 pub mod locate;
 pub mod v1;
 pub mod v2;

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 pub enum StepCgroup {
     /// cgroup v1: the folder of the step in the `devices` hierarchy.
     V1(PathBuf),
-    /// cgroup v2: the path as /proc/self/cgroup has it.
+    /// cgroup v2: the folder of the step.
     V2(PathBuf),
 }
 
@@ -18,8 +18,17 @@ pub enum StepCgroup {
 pub enum LocateError {
     /// slurmstepd is in no step's cgroup: Slurm fences no devices here.
     NotInStep,
-    /// The hierarchy is not mounted where this process can see it.
-    NotMounted,
+    /// The hierarchy is not mounted where this process can see the step in it.
+    NotMounted(Hierarchy),
+}
+
+/// What a cgroup is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hierarchy {
+    /// The `devices` controller of cgroup v1.
+    Devices,
+    /// cgroup v2.
+    Unified,
 }
 
 /// Finds the step's cgroup from the texts of /proc/self/cgroup and /proc/self/mountinfo.
@@ -31,10 +40,11 @@ pub fn step_cgroup(cgroup: &str, mountinfo: &str) -> Result<StepCgroup, LocateEr
         })
     };
     if let Some(step) = paths("devices").find_map(step_of) {
-        return mounted(&step, mountinfo).map(StepCgroup::V1);
+        return mounted(Hierarchy::Devices, &step, mountinfo).map(StepCgroup::V1);
     }
     // The v2 line has no controllers: `0::/path`.
-    paths("").find_map(step_of).map(StepCgroup::V2).ok_or(LocateError::NotInStep)
+    let step = paths("").find_map(step_of).ok_or(LocateError::NotInStep)?;
+    mounted(Hierarchy::Unified, &step, mountinfo).map(StepCgroup::V2)
 }
 
 /// The path up to the component that names a step.
@@ -51,21 +61,34 @@ fn step_of(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// Where a path of the `devices` hierarchy is in this process's file system. A mount shows the hierarchy from its root
-/// field on, which is not `/` in a container.
-fn mounted(path: &Path, mountinfo: &str) -> Result<PathBuf, LocateError> {
+/// Where a path of the hierarchy is in this process's file system. A mount shows the hierarchy from its root field on,
+/// which is not `/` in a container.
+fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Result<PathBuf, LocateError> {
     for line in mountinfo.lines() {
         let Some((mount, file_system)) = line.split_once(" - ") else { continue };
         let mut fields = mount.split(' ').skip(3);
         let (Some(root), Some(point)) = (fields.next(), fields.next()) else { continue };
-        let mut fields = file_system.split(' ');
-        let is_devices = fields.next() == Some("cgroup")
-            && fields.nth(1).is_some_and(|options| options.split(',').any(|option| option == "devices"));
-        if is_devices && let Ok(below) = path.strip_prefix(unescaped(root)) {
+        if hierarchy.is_mounted_by(file_system)
+            && let Ok(below) = path.strip_prefix(unescaped(root))
+            // `/..` is what a cgroup namespace calls what is above its own root.
+            && below.components().all(|component| matches!(component, Component::Normal(_)))
+        {
             return Ok(Path::new(&unescaped(point)).join(below));
         }
     }
-    Err(LocateError::NotMounted)
+    Err(LocateError::NotMounted(hierarchy))
+}
+
+impl Hierarchy {
+    /// From the last fields of a line of mountinfo: type, source and options of the file system.
+    fn is_mounted_by(self, file_system: &str) -> bool {
+        let mut fields = file_system.split(' ');
+        let (kind, options) = (fields.next(), fields.nth(1).unwrap_or_default());
+        match self {
+            Hierarchy::Devices => kind == Some("cgroup") && options.split(',').any(|one| one == "devices"),
+            Hierarchy::Unified => kind == Some("cgroup2"),
+        }
+    }
 }
 
 /// mountinfo writes a blank as `\040`, likewise tab, newline and backslash (proc(5)).
@@ -83,7 +106,12 @@ impl fmt::Display for LocateError {
                     "slurmstepd is in no step's device cgroup; cgroup.conf needs ConstrainDevices=yes"
                 )
             }
-            LocateError::NotMounted => write!(out, "the cgroup hierarchy 'devices' is not mounted here"),
+            LocateError::NotMounted(Hierarchy::Devices) => {
+                write!(out, "the cgroup hierarchy 'devices' is not mounted where slurmstepd can see its step")
+            }
+            LocateError::NotMounted(Hierarchy::Unified) => {
+                write!(out, "cgroup2 is not mounted where slurmstepd can see its step")
+            }
         }
     }
 }
@@ -94,9 +122,14 @@ impl std::error::Error for LocateError {}
 mod tests {
     use super::*;
 
+    fn not_mounted(hierarchy: Hierarchy) -> LocateError {
+        LocateError::NotMounted(hierarchy)
+    }
+
     const MOUNTS: &str = "22 1 0:21 / /proc rw - proc proc rw\n\
         33 32 0:29 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer\n\
-        34 32 0:30 / /sys/fs/cgroup/my\\040devices rw,relatime shared:3 - cgroup cgroup rw,devices\n";
+        34 32 0:30 / /sys/fs/cgroup/my\\040devices rw,relatime shared:3 - cgroup cgroup rw,devices\n\
+        42 32 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate\n";
 
     #[test]
     fn a_v1_step_is_found_below_its_mount() {
@@ -111,14 +144,37 @@ mod tests {
         let mounts = "34 32 0:30 /slurm_n1 /cg rw - cgroup cgroup rw,devices\n";
         let found = step_cgroup("5:devices:/slurm_n1/uid_1/job_7/step_batch\n", mounts);
         assert_eq!(found, Ok(StepCgroup::V1("/cg/uid_1/job_7/step_batch".into())));
-        assert_eq!(step_cgroup("5:devices:/other/job_7/step_0\n", mounts), Err(LocateError::NotMounted));
+        assert_eq!(
+            step_cgroup("5:devices:/other/job_7/step_0\n", mounts),
+            Err(not_mounted(Hierarchy::Devices))
+        );
     }
 
     #[test]
     fn a_v2_step_is_told_from_a_v1_step() {
         let text = "5:devices:/\n0::/system.slice/n1_slurmstepd.scope/job_7/step_0/user/task_0\n";
-        let expected = "/system.slice/n1_slurmstepd.scope/job_7/step_0";
+        let expected = "/sys/fs/cgroup/unified/system.slice/n1_slurmstepd.scope/job_7/step_0";
         assert_eq!(step_cgroup(text, MOUNTS), Ok(StepCgroup::V2(expected.into())));
+    }
+
+    #[test]
+    fn a_v2_step_is_found_from_within_a_container() {
+        let found = |root: &str, path: &str| {
+            step_cgroup(&format!("0::{path}\n"), &format!("42 32 0:38 {root} /cg rw - cgroup2 none rw\n"))
+        };
+        let cases = [
+            ("/", "/job/step_0", Some("/cg/job/step_0")),
+            ("/pod", "/pod/job/step_0", Some("/cg/job/step_0")),
+            // /proc/self/cgroup of a process outside of its own cgroup namespace's root.
+            ("/..", "/../job/step_0", Some("/cg/job/step_0")),
+            ("/", "/../job/step_0", None),
+            ("/..", "/job/step_0", None),
+            ("/pod", "/job/step_0", None),
+        ];
+        for (root, path, expected) in cases {
+            let expected = expected.map(|path| StepCgroup::V2(path.into()));
+            assert_eq!(found(root, path), expected.ok_or(not_mounted(Hierarchy::Unified)), "{root} {path}");
+        }
     }
 
     #[test]
@@ -126,7 +182,8 @@ mod tests {
         for text in ["", "5:devices:/\n0::/\n", "5:devices:/slurm/uid_1/job_7\n", "garbage"] {
             assert_eq!(step_cgroup(text, MOUNTS), Err(LocateError::NotInStep), "{text}");
         }
-        assert_eq!(step_cgroup("5:devices:/a/step_0\n", ""), Err(LocateError::NotMounted));
+        assert_eq!(step_cgroup("5:devices:/a/step_0\n", ""), Err(not_mounted(Hierarchy::Devices)));
+        assert_eq!(step_cgroup("0::/a/step_0\n", ""), Err(not_mounted(Hierarchy::Unified)));
     }
 
     proptest::proptest! {

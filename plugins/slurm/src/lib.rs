@@ -6,12 +6,14 @@
 //!   an update is for.
 //! - [`accounting`]: the daemon's cache of the accounting database, under its locks.
 //! - [`spank`]: the handle of a SPANK hook. [`verdict_page`]: memory that a step shares with its tasks.
+//! - [`bpf`]: the kernel's device programs for the fence of cgroup v2. [`access`]: what the cgroup answers for a device.
 //! - [`log`]: one line to the daemon's log. [`text`]: C's strings.
 //!
 //! Nothing here starts a thread, changes the process, prints, resolves a name or sends an RPC.
 
 pub mod access;
 pub mod accounting;
+pub mod bpf;
 pub mod daemon;
 mod export;
 pub mod guard;
