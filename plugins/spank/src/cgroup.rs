@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use gpushare::fence::locate::{StepCgroup, step_cgroup};
 use gpushare::fence::{Fence, v1, v2};
+use gpushare_slurm::bpf::Bpf;
 
 /// A fence and the step's cgroup.
 pub struct StepFence {
@@ -23,7 +24,7 @@ impl StepFence {
     pub fn put_up(&self) -> Result<(), String> {
         match self.cgroup.as_ref().map_err(Clone::clone)? {
             StepCgroup::V1(step) => v1::put_up(step, &self.fence).map_err(|error| error.to_string()),
-            StepCgroup::V2(step) => v2::put_up(&(), step, &self.fence).map_err(|error| error.to_string()),
+            StepCgroup::V2(step) => v2::put_up(&Bpf, step, &self.fence).map_err(|error| error.to_string()),
         }
     }
 
