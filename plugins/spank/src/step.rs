@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device;
+use gpushare::device::{self, Roots};
 use gpushare::fence::Fence;
 use gpushare::fence::locate::{StepCgroup, step_cgroup};
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
@@ -78,9 +78,10 @@ fn of_job(config: &NodeConfig, step: Step) -> State {
 }
 
 fn share(config: &NodeConfig, entry: Entry) -> Result<State, String> {
-    let gpus = device::inventory(&config.gpu_files, Path::new("/dev"), Path::new("/proc/driver/nvidia"))
-        .map_err(|error| error.to_string())?;
-    let fence = Fence { widens: true, ..Fence::around(&entry.gpus, &gpus) };
+    let roots = Roots::system();
+    let gpus = device::inventory(&config.gpu_files, &roots).map_err(|error| error.to_string())?;
+    let closed = gpus.foreign(&entry.gpus, config.fence_drm, &roots).gpus;
+    let fence = Fence { widens: true, closed, ..Fence::around(&entry.gpus, &[]) };
     let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
     Ok(State::Share(Box::new(Share { entry, fence, page, forked: 0, cgroup: v1_cgroup() })))
 }
