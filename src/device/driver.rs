@@ -27,8 +27,9 @@ pub(super) fn known(roots: &Roots) -> Vec<Known> {
         .take(MOST)
         .filter_map(|entry| {
             let entry = entry.ok()?;
-            let pci = entry.file_name().to_str()?.to_ascii_lowercase();
-            position(&pci)?;
+            let (domain, bus, device, function) = position(entry.file_name().to_str()?)?;
+            // As /sys writes it; nvidia-smi has eight digits for the domain, and capitals.
+            let pci = format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}");
             let text = read(&entry.path().join("information"))?;
             let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
             let minor = value("Device Minor:")?.parse().ok()?;

@@ -206,6 +206,9 @@ fn a_divided_gpu_takes_no_share_and_is_left_to_slurm_as_a_whole() {
     assert_eq!(found, [1, 2, 3, 1]);
     assert!(node.remarks(&job(5, 40)).is_empty(), "it was meant so");
     assert_eq!(node.index(&whole(6, &[0])), 0);
+    let follow = Place { config: config("Placement=follow"), ..node };
+    let charged = NodeJob { percent: Some(50), ..job(7, 40) };
+    assert!(matches!(follow.place(&charged), Err(PlaceError::Unfit { index: 0, why: Unfit::Divided, .. })));
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn the_order_of_gpus_is_slurms() {
         ("name=GPU file=/dev/nvidia[2-3,0] # a comment\n", "2 3 0"),
         ("Name=gpu Type=a40 File=/dev/nvidia2\nName=gpu Type=A40 File=/dev/nvidia1 Cores=0-7\n", "2 1"),
         ("Name=gpu Files=/dev/nvidia1\nName=mps Count=100 File=/dev/nvidia1\n", "1"),
+        ("Name=gpu File=/dev/nvidia0 file=/dev/nvidia1\n", "1"),
         ("Name=\"gpu\" File=\"/dev/nvidia0,/dev/nvidia5\"\n", "0 5"),
         ("Name=gpu \\\n  File=/dev/nvidia[0-1] \\\n  Cores=0-3\n", "0 1"),
         ("NodeName=node[01-04,7] Name=gpu File=/dev/nvidia1\n", "1"),

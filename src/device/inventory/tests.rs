@@ -31,13 +31,13 @@ fn device_numbers_come_from_the_device_nodes() {
 fn what_the_driver_says_is_found_by_minor() {
     let fake = Fake::new();
     fake.gpu("0000:01:00.0", 3);
-    fake.gpu("0000:02:00.0", 5);
+    fake.gpu("00000000:C2:00.0", 5);
     fake.information("0000:03:00.0", "GPU UUID: ../x\nDevice Minor: 7\n");
     fake.information("0000:04:00.0", "Device Minor: many\n");
     fake.information("not-an-address", "GPU UUID: GPU-7\nDevice Minor: 7\n");
     std::fs::create_dir(fake.roots.proc.join("driver/nvidia/gpus/0000:05:00.0")).unwrap();
     write(&fake.roots.sys.join("bus/pci/devices/0000:01:00.0/numa_node"), "1\n");
-    write(&fake.roots.sys.join("bus/pci/devices/0000:02:00.0/numa_node"), "-1\n");
+    write(&fake.roots.sys.join("bus/pci/devices/0000:c2:00.0/numa_node"), "-1\n");
     let found = inventory(&listed("/dev/zero,/dev/null,/dev/full,/dev/random"), &fake.roots).unwrap();
     let line = |detail: &Detail| {
         let Detail { uuid, pci, model, numa, unfit, .. } = detail;
@@ -50,7 +50,7 @@ fn what_the_driver_says_is_found_by_minor() {
     assert_eq!(
         found.details.iter().map(line).collect::<Vec<_>>(),
         [
-            owned("GPU-5", "0000:02:00.0", "NVIDIA A40", None),
+            owned("GPU-5", "0000:c2:00.0", "NVIDIA A40", None),
             owned("GPU-3", "0000:01:00.0", "NVIDIA A40", Some(1)),
             owned("-", "0000:03:00.0", "-", None),
             owned("-", "-", "-", None),
@@ -139,10 +139,10 @@ fn a_divided_gpu_takes_no_share_and_its_parts_keep_their_indices() {
     assert_eq!(found.details[0].unfit, Some(Unfit::Divided));
     assert_eq!(found.details[1].unfit, None);
     assert_eq!(found.gpus().len(), 2, "it is there all the same");
-    let parts = "Name=gpu MultipleFiles=/dev/null,/dev/random\nName=gpu MultipleFiles=/dev/null,/dev/full\n\
+    let parts = "Name=gpu MultipleFiles=/dev/full,/dev/x\nName=gpu MultipleFiles=/dev/full,/dev/y\n\
                  Name=gpu File=/dev/zero\n";
     let found = inventory(&counted(parts), &fake.roots).unwrap();
-    assert_eq!(names(&found), ["null", "null", "zero"]);
+    assert_eq!(names(&found), ["full", "full", "zero"]);
     let unfit: Vec<Option<Unfit>> = found.details.iter().map(|detail| detail.unfit).collect();
     assert_eq!(unfit, [Some(Unfit::Divided), Some(Unfit::Divided), None]);
     let detected = inventory(&counted("AutoDetect=nvml\nName=gpu File=/dev/null,/dev/zero\n"), &fake.roots);
