@@ -221,7 +221,9 @@ fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
 fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceError> {
     let mut paths =
         numbered_nodes(&roots.dev).map_err(|error| DeviceError::List(roots.dev.clone(), error))?;
-    paths.extend(known.iter().map(|gpu| roots.dev.join(format!("nvidia{}", gpu.minor))));
+    let minors: Vec<u32> = paths.iter().filter_map(|path| Some(device_number(path).ok()?.minor)).collect();
+    let missing = known.iter().filter(|gpu| !minors.contains(&gpu.minor));
+    paths.extend(missing.map(|gpu| roots.dev.join(format!("nvidia{}", gpu.minor))));
     paths.sort_by_key(|path| driver::minor_by_name(path));
     paths.dedup();
     paths.truncate(MOST);

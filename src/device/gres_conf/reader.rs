@@ -157,7 +157,7 @@ fn gpus(fields: &Fields) -> Result<Option<Line>, Problem> {
         (Some(paths), None) => Some(paths.into_iter().map(|path| Slot { path, part: false }).collect()),
         (None, Some(paths)) => gpu_of_part(paths).map(|path| vec![Slot { path, part: true }]),
     };
-    Ok(Some(Line { slots, kind: last(fields, "Type").map(str::to_ascii_lowercase) }))
+    Ok(Some(Line { slots, kind: last(fields, "Type").map(str::to_owned) }))
 }
 
 /// The GPU's own device node among those of a part.

@@ -69,6 +69,9 @@ fn auto_is_every_numbered_node_and_not_the_drivers_others() {
     }
     let found = inventory(&GpuFiles::Auto, &fake.roots).unwrap();
     assert_eq!(names(&found), ["nvidia0", "nvidia2", "nvidia10"]);
+    fake.gpu("0000:01:00.0", 3);
+    let again = inventory(&GpuFiles::Auto, &fake.roots).unwrap();
+    assert_eq!(names(&again), names(&found), "nvidia0 has minor 3 here and isn't missing as nvidia3");
 }
 
 #[test]
