@@ -5,12 +5,12 @@
 //! have its share is marked as failed in the ledger, and its steps say why.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::claim::{Claim, Mismatch};
 use crate::config::{NodeConfig, OnCollision, Placement};
-use crate::device::{self, DeviceError, Gpu};
+use crate::device::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
 use crate::job::{JobKey, NodeJob};
 use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked};
 use crate::placement::{self, Candidate, NothingFits, Rules};
@@ -25,10 +25,21 @@ pub struct Node<'a> {
     pub config: &'a NodeConfig,
     /// Who is on which GPU.
     pub ledger: &'a Ledger,
-    /// /dev outside of tests.
-    pub dev: &'a Path,
-    /// /proc/driver/nvidia outside of tests.
-    pub proc_nvidia: &'a Path,
+    /// Where its devices are.
+    pub roots: &'a Roots,
+    /// gres.conf, beside the running slurm.conf; decides what `GpuFile=auto` means where Slurm counts GPUs.
+    pub gres_conf: Option<&'a Path>,
+    /// What Slurm calls this node.
+    pub name: Option<&'a str>,
+}
+
+impl Node<'_> {
+    fn inventory(&self) -> Result<Inventory, DeviceError> {
+        // Under `own` Slurm doesn't know the GPUs, and gres.conf may say whatever it likes.
+        let gres_conf = self.gres_conf.filter(|_| self.config.placement != Placement::Own);
+        let files = self.config.gpu_files.resolve(gres_conf, self.name)?;
+        device::inventory(&files, self.roots)
+    }
 }
 
 /// What became of a job.
@@ -56,6 +67,15 @@ pub enum Remark {
     Collision(Vec<JobKey>),
     /// Slurm charges shares to more than one GPU, so it could pick by itself: `Placement=follow` would do.
     SeveralCharged,
+    /// A GPU is not there, and no share goes to it.
+    LeftOut {
+        /// Slurm's index.
+        index: u32,
+        /// Its device node.
+        path: PathBuf,
+        /// What is wrong.
+        why: Unfit,
+    },
 }
 
 /// Why a job got no GPU, or why it isn't known which it has.
@@ -69,6 +89,15 @@ pub enum PlaceError {
     Mismatch(Mismatch),
     /// Slurm names a GPU that this node hasn't.
     NoSuchGpu(u32),
+    /// Slurm names a GPU that can't be used so.
+    Unfit {
+        /// Slurm's index.
+        index: u32,
+        /// Its device node.
+        path: PathBuf,
+        /// What is wrong.
+        why: Unfit,
+    },
     /// The share may go nowhere.
     Nowhere {
         /// Units asked for.
@@ -90,8 +119,8 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
     }
-    let gpus = device::inventory(&node.config.gpu_files, node.dev, node.proc_nvidia);
-    let count = gpus.as_ref().map_or(0, Vec::len);
+    let gpus = node.inventory();
+    let count = gpus.as_ref().map_or(0, Inventory::count);
     let placed = match Claim::of(job, node.config, count) {
         Ok(Claim::Nothing) => {
             // Its number may be that of an old job whose epilog never came through.
@@ -99,7 +128,7 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
             return Ok(Placed::NotOurs);
         }
         Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
-        Ok(claim) => gpus.map_err(PlaceError::Devices).and_then(|gpus| record(node, job, &claim, gpus, now)),
+        Ok(claim) => gpus.map_err(PlaceError::Devices).and_then(|gpus| record(node, job, &claim, &gpus, now)),
     };
     if let Err(error) = &placed
         && error.fails_the_job(job)
@@ -109,7 +138,13 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
     placed
 }
 
-fn record(node: Node, job: &NodeJob, claim: &Claim, gpus: Vec<Gpu>, now: u64) -> Result<Placed, PlaceError> {
+fn record(
+    node: Node,
+    job: &NodeJob,
+    claim: &Claim,
+    gpus: &Inventory,
+    now: u64,
+) -> Result<Placed, PlaceError> {
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     let Listing { mut entries, garbage } = ledger.list()?;
     let is_same = |entry: &&Entry| entry.key == job.key && entry.user_id == job.user_id && claim.is_of(entry);
@@ -149,7 +184,7 @@ fn gpu_of_share(
     config: &NodeConfig,
     job: &NodeJob,
     (units, charged): (u32, Option<u32>),
-    gpus: Vec<Gpu>,
+    gpus: &Inventory,
     entries: &[Entry],
     remarks: &mut Vec<Remark>,
 ) -> Result<Gpu, PlaceError> {
@@ -157,7 +192,7 @@ fn gpu_of_share(
     let index = match (config.placement, charged) {
         (Placement::Follow, Some(index)) => index,
         _ => {
-            let candidates = candidates(&gpus, entries, job.user_id, capacity);
+            let candidates = candidates(gpus, entries, job.user_id, capacity);
             let choice = placement::choose(&candidates, units, Rules::from(config))
                 .map_err(|why| PlaceError::Nowhere { units, capacity, why })?;
             remarks.extend(choice.overcommitted.then_some(Remark::Overcommitted));
@@ -168,18 +203,36 @@ fn gpu_of_share(
     if config.placement == Placement::Override && charged.is_some() && entries.iter().any(others) {
         remarks.push(Remark::SeveralCharged);
     }
-    let gpu = gpus.into_iter().find(|gpu| gpu.index == index).ok_or(PlaceError::NoSuchGpu(index))?;
+    remarks.extend(left_out(gpus));
+    let detail = gpus.detail(index).ok_or(PlaceError::NoSuchGpu(index))?;
+    let gpu = detail.gpu().filter(|_| detail.unfit.is_none()).ok_or_else(|| unfit(detail))?;
     match entries.iter().find(|entry| entry.holding == Holding::Whole && entry.is_on(&gpu)) {
         Some(holder) => Err(PlaceError::HeldWhole(holder.key)),
         None => Ok(gpu),
     }
 }
 
-fn whole_gpus(indices: &[u32], gpus: Vec<Gpu>) -> Result<Vec<Gpu>, PlaceError> {
-    if let Some(missing) = indices.iter().find(|index| gpus.iter().all(|gpu| gpu.index != **index)) {
+fn whole_gpus(indices: &[u32], gpus: &Inventory) -> Result<Vec<Gpu>, PlaceError> {
+    if let Some(missing) = indices.iter().find(|index| gpus.detail(**index).is_none()) {
         return Err(PlaceError::NoSuchGpu(*missing));
     }
-    Ok(gpus.into_iter().filter(|gpu| indices.contains(&gpu.index)).collect())
+    let own = gpus.details.iter().filter(|detail| indices.contains(&detail.index));
+    own.map(|detail| detail.gpu().ok_or_else(|| unfit(detail))).collect()
+}
+
+fn unfit(detail: &Detail) -> PlaceError {
+    match detail.unfit {
+        Some(why) => PlaceError::Unfit { index: detail.index, path: detail.path.clone(), why },
+        None => PlaceError::NoSuchGpu(detail.index),
+    }
+}
+
+/// What somebody should repair; a GPU that is divided was meant so.
+fn left_out(gpus: &Inventory) -> impl Iterator<Item = Remark> {
+    gpus.details.iter().filter_map(|detail| match detail.unfit? {
+        Unfit::Divided => None,
+        why => Some(Remark::LeftOut { index: detail.index, path: detail.path.clone(), why }),
+    })
 }
 
 /// Shares on GPUs that Slurm gave to a job whole.
@@ -212,25 +265,27 @@ pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Vec
 
 /// The node's GPUs as the choice sees them, for a share of that user's.
 #[must_use]
-pub fn candidates(gpus: &[Gpu], entries: &[Entry], user_id: u32, capacity: u32) -> Vec<Candidate> {
-    let candidate = |gpu: &Gpu| {
-        let here: Vec<&Entry> = entries.iter().filter(|entry| entry.is_on(gpu)).collect();
+pub fn candidates(gpus: &Inventory, entries: &[Entry], user_id: u32, capacity: u32) -> Vec<Candidate> {
+    let candidate = |detail: &Detail| {
+        let gpu = detail.gpu();
+        let is_here = |entry: &&Entry| gpu.as_ref().is_some_and(|gpu| entry.is_on(gpu));
+        let here: Vec<&Entry> = entries.iter().filter(is_here).collect();
         let mut users: Vec<u32> = here.iter().map(|entry| entry.user_id).collect();
         users.sort_unstable();
         users.dedup();
         Candidate {
-            index: gpu.index,
+            index: detail.index,
             capacity,
             assigned: here.iter().map(|entry| u64::from(entry.units())).sum(),
             users: u32::try_from(users.len()).unwrap_or(u32::MAX),
             foreign: users.iter().any(|user| *user != user_id),
             held: here.iter().any(|entry| entry.holding == Holding::Whole),
-            healthy: true,
+            healthy: detail.unfit.is_none(),
             memory: None,
             load: None,
         }
     };
-    gpus.iter().map(candidate).collect()
+    gpus.details.iter().map(candidate).collect()
 }
 
 impl PlaceError {
@@ -241,7 +296,9 @@ impl PlaceError {
             | PlaceError::Nowhere { .. }
             | PlaceError::Collision(_)
             | PlaceError::HeldWhole(_) => true,
-            PlaceError::Devices(_) | PlaceError::NoSuchGpu(_) => job.percent.is_some() || job.noted.is_some(),
+            PlaceError::Devices(_) | PlaceError::NoSuchGpu(_) | PlaceError::Unfit { .. } => {
+                job.percent.is_some() || job.noted.is_some()
+            }
             PlaceError::Ledger(_) => false,
         }
     }
@@ -261,6 +318,9 @@ impl fmt::Display for PlaceError {
             PlaceError::Mismatch(mismatch) => mismatch.fmt(out),
             PlaceError::NoSuchGpu(index) => {
                 write!(out, "Slurm names GPU {index}, which GpuFile doesn't list")
+            }
+            PlaceError::Unfit { index, path, why } => {
+                write!(out, "Slurm names GPU {index}, {}: {why}", path.display())
             }
             PlaceError::Nowhere { units, capacity, why } => match why {
                 NothingFits::Full => write!(

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpushare::config::{self, Config};
+use gpushare::device::Roots;
 use gpushare::job::NodeJob;
 use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
 use gpushare::node::{self, Node, Placed, Remark};
@@ -29,15 +30,20 @@ fn place() -> Result<Placed, String> {
         None => error.to_string(),
     })?;
     let because = |error: &dyn std::error::Error| format!("job {}: {error}", job.key.id);
-    let config = Config::load(&config::find(&slurm_conf(), Path::new(config::FALLBACK)))
+    let slurm_conf = slurm_conf();
+    let config = Config::load(&config::find(&slurm_conf, Path::new(config::FALLBACK)))
         .map_err(|error| because(&error))?
         .unwrap_or_default();
     let ledger = Ledger::at(RUN_DIR);
+    // Beside slurm.conf also where slurmd is configless: then it has fetched both.
+    let gres_conf = slurm_conf.with_file_name("gres.conf");
+    let name = variable("SLURMD_NODENAME");
     let node = Node {
         config: &config.node,
         ledger: &ledger,
-        dev: Path::new("/dev"),
-        proc_nvidia: Path::new("/proc/driver/nvidia"),
+        roots: &Roots::system(),
+        gres_conf: Some(&gres_conf),
+        name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     node::place(node, &job, now).map_err(|error| because(&error))
@@ -75,6 +81,9 @@ fn line(entry: &Entry, remark: &Remark) -> String {
         }
         Remark::Collision(keys) => {
             format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", node::listed(keys))
+        }
+        Remark::LeftOut { index, path, why } => {
+            format!("GPU {index} ({}) takes no share: {why}", path.display())
         }
         Remark::SeveralCharged => format!(
             "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); Placement=follow would fit"

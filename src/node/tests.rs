@@ -9,7 +9,8 @@ const FILES: &str = "GpuFile=/dev/zero,/dev/null,/dev/full,/dev/random";
 
 fn config(lines: &str) -> NodeConfig {
     let placement = if lines.contains("Placement") { "" } else { "Placement=override\n" };
-    Config::parse(&format!("{placement}UnitsPerGpu=80\n{FILES}\n{lines}")).unwrap().node
+    let files = if lines.contains("GpuFile") { "" } else { FILES };
+    Config::parse(&format!("{placement}UnitsPerGpu=80\n{files}\n{lines}")).unwrap().node
 }
 
 /// An mps share of the node's 320 units, as Slurm tells it under `override`.
@@ -28,7 +29,7 @@ fn whole(id: u32, gpus: &[u32]) -> NodeJob {
 }
 
 struct Place {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     ledger: Ledger,
     config: NodeConfig,
 }
@@ -36,12 +37,15 @@ struct Place {
 impl Place {
     fn new(lines: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Place { ledger: Ledger::at(dir.path().join("gpushare")), _dir: dir, config: config(lines) }
+        Place { ledger: Ledger::at(dir.path().join("gpushare")), dir, config: config(lines) }
     }
 
     fn place(&self, job: &NodeJob) -> Result<Placed, PlaceError> {
-        let root = Path::new("/nonexistent");
-        place(Node { config: &self.config, ledger: &self.ledger, dev: root, proc_nvidia: root }, job, 1)
+        let roots = Roots::at(self.dir.path());
+        let gres_conf = self.dir.path().join("gres.conf");
+        let Place { ledger, config, .. } = self;
+        let node = Node { config, ledger, roots: &roots, gres_conf: Some(&gres_conf), name: Some("n1") };
+        place(node, job, 1)
     }
 
     fn index(&self, job: &NodeJob) -> u32 {
@@ -175,4 +179,49 @@ fn many_at_once_are_spread_evenly_and_nothing_is_booked_twice() {
         let here = entries.iter().filter(|entry| entry.gpus[0].index == index);
         assert_eq!(here.map(Entry::units).sum::<u32>(), 80, "GPU {index}");
     }
+}
+
+#[test]
+fn a_gpu_that_vanishes_takes_no_share_and_the_others_go_on() {
+    let node = Place::new("GpuFile=/dev/zero,/dev/no-such-gpu,/dev/full,/dev/random");
+    let found: Vec<u32> = (1..=6).map(|id| node.index(&job(id, 40))).collect();
+    assert_eq!(found, [0, 2, 3, 0, 2, 3], "and 40 units of 320 are still 40");
+    let remarks = node.remarks(&job(7, 40));
+    assert!(remarks.iter().any(|remark| matches!(remark, Remark::LeftOut { index: 1, .. })), "{remarks:?}");
+    assert!(matches!(node.place(&whole(8, &[1])), Err(PlaceError::Unfit { index: 1, .. })));
+    let follow = Place::new("GpuFile=/dev/zero,/dev/no-such-gpu\nPlacement=follow");
+    let charged = NodeJob { percent: Some(50), gpus: vec![1], ..job(9, 40) };
+    assert!(matches!(follow.place(&charged), Err(PlaceError::Unfit { index: 1, .. })));
+    let gone = Place::new("GpuFile=/dev/no-such-gpu");
+    assert!(matches!(gone.place(&job(10, 40)), Err(PlaceError::Devices(DeviceError::NoneThere(..)))));
+}
+
+#[test]
+fn a_divided_gpu_takes_no_share_and_is_left_to_slurm_as_a_whole() {
+    let node = Place::new("");
+    // The first, /dev/zero, is 1:5.
+    let instance = node.dir.path().join("proc/driver/nvidia/capabilities/gpu5/mig/gi1");
+    std::fs::create_dir_all(instance).unwrap();
+    let found: Vec<u32> = (1..=4).map(|id| node.index(&job(id, 40))).collect();
+    assert_eq!(found, [1, 2, 3, 1]);
+    assert!(node.remarks(&job(5, 40)).is_empty(), "it was meant so");
+    assert_eq!(node.index(&whole(6, &[0])), 0);
+    let follow = Place { config: config("Placement=follow"), ..node };
+    let charged = NodeJob { percent: Some(50), ..job(7, 40) };
+    assert!(matches!(follow.place(&charged), Err(PlaceError::Unfit { index: 0, why: Unfit::Divided, .. })));
+}
+
+#[test]
+fn the_order_of_gres_conf_counts_where_slurm_counts_gpus() {
+    let text = "NodeName=n1 Name=gpu File=/dev/full,/dev/zero\n";
+    let follow = Place::new("Placement=follow\nGpuFile=auto");
+    std::fs::write(follow.dir.path().join("gres.conf"), text).unwrap();
+    let second = NodeJob { percent: Some(50), gpus: vec![1], ..job(1, 40) };
+    match follow.place(&second).unwrap() {
+        Placed::Now(entry, _) => assert_eq!(entry.gpus[0].path, Path::new("/dev/zero")),
+        other => panic!("{other:?}"),
+    }
+    std::fs::write(follow.dir.path().join("gres.conf"), "Name=gpu File=/dev/nvidia[0\n").unwrap();
+    let unread = follow.place(&NodeJob { key: JobKey { id: 2, restart: 0 }, ..second });
+    assert!(matches!(unread, Err(PlaceError::Devices(DeviceError::GresConf(_)))));
 }

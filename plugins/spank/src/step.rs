@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device::{self, Gpu};
+use gpushare::device::{self, Gpu, Roots};
 use gpushare::environment;
 use gpushare::fence::Fence;
 use gpushare::job::JobKey;
@@ -86,38 +86,43 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
         Err(error) => return Ok(without_entry(step, Some(config), &error.to_string())),
     };
     let key = entry.as_ref().map_or(JobKey { id: job_id, restart: step.restart() }, |entry| entry.key);
-    let gpus = || {
-        device::inventory(&config.gpu_files, Path::new("/dev"), Path::new("/proc/driver/nvidia"))
-            .map_err(|error| error.to_string())
-    };
     match entry {
         Some(entry) => {
-            let fence = fence_of(config, &entry, &gpus()?);
+            let is_share = matches!(entry.holding, Holding::Share { .. });
+            let widens = is_share && config.placement == Placement::Override;
+            let fence = Fence { widens, ..fence_around(config, &entry.gpus)? };
             // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
-            let certain = fence.widens
+            let certain = widens
                 || config.placement == Placement::Own
                 || step.kind() == Kind::Script
                 || has_share(config, step);
             fenced(key, fence, certain, Some((&entry, config)))
         }
-        None if closes_all(config, step) => fenced(key, Fence::around(&[], &gpus()?), true, None),
+        None if closes_all(config, step) => fenced(key, fence_around(config, &[])?, true, None),
         None => Ok(without_entry(step, Some(config), "gpushare-prolog gave it no GPU on this node")),
     }
 }
 
 /// Under `own` Slurm closes nothing, so a job without a share is fenced by us. Under `override` Slurm opened the GPU that it
 /// charged, and in the extern step nothing tells a job with a share whose prolog has not run.
+/// DRM nodes Slurm leaves open to everybody.
 fn closes_all(config: &NodeConfig, step: Step) -> bool {
+    let without_gpus = !step.has_variable("SLURM_JOB_GPUS") && !has_share(config, step);
     match config.placement {
         Placement::Own => true,
-        Placement::Override => step.kind() == Kind::Extern,
-        Placement::Follow | Placement::Off => false,
+        Placement::Override if step.kind() == Kind::Extern => true,
+        Placement::Follow | Placement::Override => config.fence_drm && without_gpus,
+        Placement::Off => false,
     }
 }
 
-fn fence_of(config: &NodeConfig, entry: &Entry, gpus: &[Gpu]) -> Fence {
-    let is_share = matches!(entry.holding, Holding::Share { .. });
-    Fence { widens: is_share && config.placement == Placement::Override, ..Fence::around(&entry.gpus, gpus) }
+/// Every other GPU is closed, also one that no configuration lists, and what belongs to it.
+fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, String> {
+    let roots = Roots::system();
+    let gpus = device::inventory(&config.gpu_files, &roots).map_err(|error| error.to_string())?;
+    let foreign = gpus.foreign(own, config.fence_drm, &roots);
+    let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
+    Ok(Fence { closed, ..Fence::around(own, &[]) })
 }
 
 fn fenced(

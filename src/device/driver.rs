@@ -1,0 +1,127 @@
+//! What the NVIDIA driver and the kernel say of GPUs, in small text files. What is missing or odd there is left out.
+
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::{MOST, Roots};
+
+/// No file of these is longer.
+const LONGEST: u64 = 1 << 16;
+
+/// A GPU in /proc/driver/nvidia/gpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) minor: u32,
+    pub(super) pci: String,
+    pub(super) uuid: Option<String>,
+    pub(super) model: Option<String>,
+}
+
+/// Every GPU that the driver knows, in order of PCI address; none where there is no driver. The file is
+/// `gpus/<PCI address>/information`, with lines `Model: …`, `GPU UUID: GPU-…` and `Device Minor: 0`.
+pub(super) fn known(roots: &Roots) -> Vec<Known> {
+    let Ok(entries) = roots.proc.join("driver/nvidia/gpus").read_dir() else { return Vec::new() };
+    let mut known: Vec<Known> = entries
+        .take(MOST)
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let (domain, bus, device, function) = position(entry.file_name().to_str()?)?;
+            // As /sys writes it; nvidia-smi has eight digits for the domain, and capitals.
+            let pci = format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}");
+            let text = read(&entry.path().join("information"))?;
+            let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+            let minor = value("Device Minor:")?.parse().ok()?;
+            let uuid = value("GPU UUID:").filter(|uuid| is_uuid(uuid)).map(str::to_owned);
+            let model = value("Model:").filter(|model| is_plain(model)).map(str::to_owned);
+            Some(Known { minor, pci, uuid, model })
+        })
+        .collect();
+    known.sort_by_key(|gpu| position(&gpu.pci));
+    known
+}
+
+/// `0000:c1:00.0` as numbers: domain, bus, device, function. NVML counts GPUs in this order.
+pub(super) fn position(pci: &str) -> Option<(u32, u32, u32, u32)> {
+    let (bus, function) = pci.split_once('.')?;
+    let mut parts = bus.split(':').map(hexadecimal);
+    let position = (parts.next()??, parts.next()??, parts.next()??, hexadecimal(function)?);
+    parts.next().is_none().then_some(position)
+}
+
+/// The NUMA node of a PCI device; the kernel writes -1 where there is none.
+pub(super) fn numa(roots: &Roots, pci: &str) -> Option<u32> {
+    read(&pci_folder(roots, pci).join("numa_node"))?.trim().parse().ok()
+}
+
+pub(super) fn pci_folder(roots: &Roots, pci: &str) -> std::path::PathBuf {
+    roots.sys.join("bus/pci/devices").join(pci)
+}
+
+/// A short text file; `None` for anything else, without waiting for the other end of a pipe.
+pub(super) fn read(path: &Path) -> Option<String> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// 3 of `…/nvidia3`, which is the driver's own name for the device node of minor 3.
+pub(super) fn minor_by_name(path: &Path) -> Option<u32> {
+    let digits = path.file_name()?.to_str()?.strip_prefix("nvidia")?;
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { digits.parse().ok() } else { None }
+}
+
+fn hexadecimal(digits: &str) -> Option<u32> {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if plain { u32::from_str_radix(digits, 16).ok() } else { None }
+}
+
+fn is_uuid(uuid: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    uuid.starts_with("GPU-") && uuid.len() <= 64 && uuid.bytes().all(plain)
+}
+
+fn is_plain(model: &str) -> bool {
+    !model.is_empty()
+        && model.len() <= 64
+        && model.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses_are_read_and_nothing_else() {
+        for (text, expected) in [
+            ("0000:c1:00.0", Some((0, 0xc1, 0, 0))),
+            ("10000:01:1f.7", Some((0x10000, 1, 0x1f, 7))),
+            ("0000:c1:00", None),
+            ("c1:00.0", None),
+            ("0:0:0:0.0", None),
+            ("../../x:0:0.0", None),
+            ("0000:+1:00.0", None),
+            (":::.", None),
+            ("0000:c1:00.", None),
+        ] {
+            assert_eq!(position(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_minor_is_in_the_drivers_own_names_only() {
+        for (path, expected) in [
+            ("/dev/nvidia12", Some(12)),
+            ("/dev/nvidiactl", None),
+            ("/dev/nvidia", None),
+            ("/dev/nvidia-uvm", None),
+            ("/dev/nvidia+1", None),
+            ("/dev/dri/card0", None),
+        ] {
+            assert_eq!(minor_by_name(Path::new(path)), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Lines of a Slurm configuration file and their `Key=Value` fields, as Slurm's parse_config.c reads them.
+
+/// The lines with their numbers: without comments, continued lines (`\` at the end) put together, escapes resolved.
+/// The order of these steps is Slurm's (`_get_next_line`): a backslash within a comment continues nothing.
+pub(super) fn logical_lines(text: &str) -> Vec<(usize, String)> {
+    let mut lines = Vec::new();
+    let mut joined = String::new();
+    let mut begin = None;
+    for (number, line) in (1..).zip(text.split('\n')) {
+        let begun = *begin.get_or_insert(number);
+        let line = without_comment(line);
+        match continued(line) {
+            Some(part) => joined.push_str(part),
+            None => {
+                joined.push_str(line);
+                lines.push((begun, unescaped(&joined)));
+                joined.clear();
+                begin = None;
+            }
+        }
+    }
+    lines.extend(begin.map(|begun| (begun, unescaped(&joined))));
+    lines.retain(|(_, line)| !line.trim().is_empty());
+    lines
+}
+
+/// Up to the first `#` with an even number of backslashes before it.
+fn without_comment(line: &str) -> &str {
+    let mut escaped = false;
+    let end = line.find(|c| {
+        let ends = c == '#' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    });
+    end.and_then(|end| line.get(..end)).unwrap_or(line)
+}
+
+/// What is before the backslash that continues a line.
+fn continued(line: &str) -> Option<&str> {
+    let end = line.trim_end();
+    let backslashes = end.len() - end.trim_end_matches('\\').len();
+    if backslashes % 2 == 1 { end.strip_suffix('\\') } else { None }
+}
+
+fn unescaped(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        text.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    text
+}
+
+/// `Key=Value Key="Value with blanks" …`; `None` for what Slurm would stop at, and for `+=` and the like.
+pub(super) fn fields(line: &str) -> Option<Vec<(&str, &str)>> {
+    let mut fields = Vec::new();
+    let mut rest = line.trim();
+    while !rest.is_empty() {
+        let (key, value) = rest.split_once('=')?;
+        let (key, value) = (key.trim_end(), value.trim_start());
+        if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte)) {
+            return None;
+        }
+        let after;
+        let value = match value.strip_prefix('"') {
+            Some(quoted) => {
+                let (value, next) = quoted.split_once('"')?;
+                if !next.is_empty() && !next.starts_with(char::is_whitespace) {
+                    return None;
+                }
+                after = next;
+                value
+            }
+            None => {
+                let (value, next) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
+                after = next;
+                Some(value).filter(|value| !value.is_empty() && !value.contains('"'))?
+            }
+        };
+        fields.push((key, value));
+        rest = after.trim_start();
+    }
+    Some(fields)
+}
+
+/// The file that an `Include` line names.
+pub(super) fn include(line: &str) -> Option<&str> {
+    let (word, name) = line.trim().split_once(char::is_whitespace)?;
+    word.eq_ignore_ascii_case("include").then(|| name.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_put_together_as_slurm_does() {
+        for (text, expected) in [
+            ("a=1\n\n# b\n  c=2 # d\n", vec![(1, "a=1"), (4, "  c=2 ")]),
+            ("a=1 \\\nb=2\nc=3", vec![(1, "a=1 b=2"), (3, "c=3")]),
+            ("a=1 \\  \r\nb=2", vec![(1, "a=1 b=2")]),
+            ("a=1 # x \\\nb=2", vec![(1, "a=1 "), (2, "b=2")]),
+            ("a=\\#1 \\\\\nb=2", vec![(1, "a=#1 \\"), (2, "b=2")]),
+            ("a=1 \\\\#x\nb", vec![(1, "a=1 \\"), (2, "b")]),
+            ("a=1\\", vec![(1, "a=1")]),
+        ] {
+            let found = logical_lines(text);
+            let found: Vec<(usize, &str)> = found.iter().map(|(n, line)| (*n, line.as_str())).collect();
+            assert_eq!(found, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn fields_are_keys_and_values() {
+        for (line, expected) in [
+            ("Name=gpu File=/dev/x", Some(vec![("Name", "gpu"), ("File", "/dev/x")])),
+            (" Name = \"a b\"\tCount=  2 ", Some(vec![("Name", "a b"), ("Count", "2")])),
+            ("a=b=c", Some(vec![("a", "b=c")])),
+            ("a=\"\"", Some(vec![("a", "")])),
+            ("gpu", None),
+            ("a=1 gpu", None),
+            ("a=", None),
+            ("a+=1", None),
+            ("a=\"b", None),
+            ("a=\"b\"c", None),
+            ("a=b\"c", None),
+        ] {
+            assert_eq!(fields(line), expected, "{line:?}");
+        }
+    }
+}

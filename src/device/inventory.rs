@@ -1,0 +1,260 @@
+//! The node's GPUs as Slurm counts them, and what is known of each.
+//!
+//! A GPU that isn't there any more keeps its index, so that the others keep theirs, and is unfit; only where none is
+//! left the node has no inventory.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::driver::{self, Known};
+use super::gres_conf::{Counted, Order, Slot};
+use super::{Device, DeviceError, DeviceNumber, Gpu, GpuFiles, MOST, Roots, drm, mig};
+
+/// The node's GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// In order of Slurm's index, with those that are missing.
+    pub details: Vec<Detail>,
+}
+
+/// What is known of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Slurm's index.
+    pub index: u32,
+    /// Device node, such as `/dev/nvidia0`.
+    pub path: PathBuf,
+    /// Its device number, unless it is missing.
+    pub number: Option<DeviceNumber>,
+    /// `GPU-…`, where the NVIDIA driver says; so with `pci` and `model`.
+    pub uuid: Option<String>,
+    /// Such as `0000:c1:00.0`.
+    pub pci: Option<String>,
+    /// Such as `NVIDIA A40`.
+    pub model: Option<String>,
+    /// The NUMA node that it belongs to, where there is one.
+    pub numa: Option<u32>,
+    /// Why no share can be on it.
+    pub unfit: Option<Unfit>,
+}
+
+/// Why no share can be on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Its device node can't be looked at.
+    Missing(io::ErrorKind),
+    /// Its device node is none.
+    NoDevice,
+    /// It is divided by MIG, or this is a part of it.
+    Divided,
+}
+
+/// What belongs to GPUs that a job must not use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// The GPUs' own device nodes, in gres.conf or not.
+    pub gpus: Vec<Device>,
+    /// Capability devices of MIG parts, and DRM nodes. They need not exist in /dev, and their modes may keep users out.
+    pub attached: Vec<Device>,
+}
+
+/// Looks at the node's GPUs.
+pub fn inventory(files: &GpuFiles, roots: &Roots) -> Result<Inventory, DeviceError> {
+    let known = driver::known(roots);
+    let slots = slots(files, roots, &known)?;
+    let details: Vec<Detail> =
+        (0..).zip(&slots).map(|(index, slot)| Detail::of(index, slot, roots, &known)).collect();
+    let detected = matches!(files, GpuFiles::Counted(counted) if counted.order != Order::Listed);
+    if detected && details.len() > 1 && details.iter().any(|detail| detail.unfit == Some(Unfit::Divided)) {
+        // Slurm counts the parts, each as one.
+        return Err(DeviceError::Order);
+    }
+    match details.first() {
+        None => Err(DeviceError::None),
+        Some(Detail { path, unfit: Some(unfit), .. }) if details.iter().all(|it| it.number.is_none()) => {
+            Err(DeviceError::NoneThere(path.clone(), *unfit))
+        }
+        Some(_) => Ok(Inventory { details }),
+    }
+}
+
+impl Inventory {
+    /// How many GPUs Slurm counts.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.details.len()
+    }
+
+    /// Those whose device nodes are there.
+    #[must_use]
+    pub fn gpus(&self) -> Vec<Gpu> {
+        self.details.iter().filter_map(Detail::gpu).collect()
+    }
+
+    /// The GPU with Slurm's index.
+    #[must_use]
+    pub fn detail(&self, index: u32) -> Option<&Detail> {
+        self.details.iter().find(|detail| detail.index == index)
+    }
+
+    /// Every GPU's device node that there is: a GPU that Slurm doesn't count must be closed too.
+    #[must_use]
+    pub fn devices(&self, roots: &Roots) -> Vec<Device> {
+        let mut devices: Vec<Device> = Vec::new();
+        let counted = self.details.iter().filter_map(|detail| Some(detail.gpu()?.device()));
+        let others = numbered_nodes(&roots.dev).unwrap_or_default().into_iter();
+        let others = others.filter_map(|path| Some(Device { number: device_number(&path).ok()?, path }));
+        for device in counted.chain(others) {
+            if devices.iter().all(|known| known.number != device.number) {
+                devices.push(device);
+            }
+        }
+        devices
+    }
+
+    /// What a job with these GPUs must not open; with `drm`, DRM nodes too (`FenceDrm`).
+    #[must_use]
+    pub fn foreign(&self, own: &[Gpu], drm: bool, roots: &Roots) -> Foreign {
+        let mut gpus = self.devices(roots);
+        gpus.retain(|device| own.iter().all(|gpu| gpu.number != device.number));
+        let known = driver::known(roots);
+        let mut attached = Vec::new();
+        for minor in gpus.iter().map(|device| device.number.minor) {
+            attached.extend(mig::parts(roots, minor));
+            if let Some(gpu) = known.iter().find(|gpu| drm && gpu.minor == minor) {
+                attached.extend(drm::nodes(roots, &gpu.pci));
+            }
+        }
+        Foreign { gpus, attached }
+    }
+}
+
+impl Detail {
+    fn of(index: u32, slot: &Slot, roots: &Roots, known: &[Known]) -> Detail {
+        let path = slot.path.clone();
+        let number = device_number(&path);
+        let known = known_by(&path, known);
+        let divided = slot.part || number.is_ok_and(|number| mig::is_divided(roots, number.minor));
+        Detail {
+            index,
+            number: number.ok(),
+            uuid: known.and_then(|gpu| gpu.uuid.clone()),
+            pci: known.map(|gpu| gpu.pci.clone()),
+            model: known.and_then(|gpu| gpu.model.clone()),
+            numa: known.and_then(|gpu| driver::numa(roots, &gpu.pci)),
+            unfit: number.err().or_else(|| divided.then_some(Unfit::Divided)),
+            path,
+        }
+    }
+
+    /// The GPU, if its device node is there.
+    #[must_use]
+    pub fn gpu(&self) -> Option<Gpu> {
+        let Detail { index, path, uuid, .. } = self;
+        self.number.map(|number| Gpu { index: *index, path: path.clone(), number, uuid: uuid.clone() })
+    }
+}
+
+/// One for each of Slurm's indices.
+fn slots(files: &GpuFiles, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, DeviceError> {
+    let whole = |paths: Vec<PathBuf>| paths.into_iter().map(|path| Slot { path, part: false }).collect();
+    match files {
+        GpuFiles::Auto => Ok(whole(every_node(roots, known)?)),
+        GpuFiles::Listed(paths) => Ok(whole(paths.clone())),
+        GpuFiles::Counted(Counted { slots: Some(slots), order: Order::Listed }) => Ok(slots.clone()),
+        GpuFiles::Counted(Counted { slots, order }) => {
+            let mut paths = match slots {
+                Some(slots) => slots.iter().map(|slot| slot.path.clone()).collect(),
+                None => every_node(roots, known)?,
+            };
+            sort(&mut paths, *order, known)?;
+            Ok(whole(paths))
+        }
+    }
+}
+
+/// The order of AutoDetect. What the driver doesn't know has no PCI address; as long as both orders are the same for the
+/// rest, that is no matter.
+fn sort(paths: &mut [PathBuf], order: Order, known: &[Known]) -> Result<(), DeviceError> {
+    if order == Order::Listed {
+        return Ok(());
+    }
+    paths.sort_by_key(|path| by_name(path));
+    let pci = |path: &PathBuf| known_by(path, known).and_then(|gpu| driver::position(&gpu.pci));
+    let found: Vec<_> = paths.iter().filter_map(pci).collect();
+    match order {
+        _ if found.is_sorted() => Ok(()),
+        Order::Listed | Order::Name => Ok(()),
+        Order::Pci if found.len() == paths.len() => {
+            paths.sort_by_key(pci);
+            Ok(())
+        }
+        Order::Pci | Order::NameOrPci => Err(DeviceError::Order),
+    }
+}
+
+/// `nvidia2` before `nvidia10`, as Slurm's strnatcmp() has it.
+fn by_name(path: &Path) -> (String, u64) {
+    let name = path.to_string_lossy();
+    let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = name.strip_prefix(head).and_then(|digits| digits.parse().ok());
+    (head.to_owned(), number.unwrap_or(0))
+}
+
+fn known_by<'a>(path: &Path, known: &'a [Known]) -> Option<&'a Known> {
+    let minor =
+        device_number(path).map(|number| number.minor).ok().or_else(|| driver::minor_by_name(path))?;
+    known.iter().find(|gpu| gpu.minor == minor)
+}
+
+fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
+    let metadata = path.metadata().map_err(|error| Unfit::Missing(error.kind()))?;
+    if !metadata.file_type().is_char_device() {
+        return Err(Unfit::NoDevice);
+    }
+    Ok(DeviceNumber { major: libc::major(metadata.rdev()), minor: libc::minor(metadata.rdev()) })
+}
+
+/// Every /dev/nvidiaN, by number; one that the driver knows and that has no device node counts too.
+fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceError> {
+    let mut paths =
+        numbered_nodes(&roots.dev).map_err(|error| DeviceError::List(roots.dev.clone(), error))?;
+    let minors: Vec<u32> = paths.iter().filter_map(|path| Some(device_number(path).ok()?.minor)).collect();
+    let missing = known.iter().filter(|gpu| !minors.contains(&gpu.minor));
+    paths.extend(missing.map(|gpu| roots.dev.join(format!("nvidia{}", gpu.minor))));
+    paths.sort_by_key(|path| driver::minor_by_name(path));
+    paths.dedup();
+    paths.truncate(MOST);
+    Ok(paths)
+}
+
+/// `nvidia0`, `nvidia1`, … and not `nvidiactl` or `nvidia-uvm`.
+fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in dev.read_dir()? {
+        let path = entry?.path();
+        if driver::minor_by_name(&path).is_some() && found.len() < MOST {
+            found.push(path);
+        }
+    }
+    found.sort_by_key(|path| driver::minor_by_name(path));
+    Ok(found)
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Unfit::Missing(io::ErrorKind::NotFound) => write!(out, "its device node is missing"),
+            Unfit::Missing(kind) => write!(out, "its device node can't be looked at: {kind}"),
+            Unfit::NoDevice => write!(out, "it is not a character device"),
+            Unfit::Divided => write!(out, "divided by MIG; shares of MIG devices are not supported"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod fake;
+#[cfg(test)]
+mod tests;
