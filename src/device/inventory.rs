@@ -181,17 +181,18 @@ fn sort(paths: &mut [PathBuf], order: Order, known: &[Known]) -> Result<(), Devi
     if order == Order::Listed {
         return Ok(());
     }
+    let as_listed = paths.is_sorted_by_key(|path| by_name(path));
     paths.sort_by_key(|path| by_name(path));
     let pci = |path: &PathBuf| known_by(path, known).and_then(|gpu| driver::position(&gpu.pci));
     let found: Vec<_> = paths.iter().filter_map(pci).collect();
     match order {
-        _ if found.is_sorted() => Ok(()),
-        Order::Listed | Order::Name => Ok(()),
+        Order::Name if as_listed => Ok(()),
+        Order::Pci | Order::NameOrPci if found.is_sorted() => Ok(()),
         Order::Pci if found.len() == paths.len() => {
             paths.sort_by_key(pci);
             Ok(())
         }
-        Order::Pci | Order::NameOrPci => Err(DeviceError::Order),
+        _ => Err(DeviceError::Order),
     }
 }
 

@@ -108,7 +108,7 @@ fn autodetect_orders_gpus_as_slurmd_does() {
     // Minors 3, 5 and 7 are in the order of names; their PCI addresses may not be.
     for (autodetect, addresses, expected) in [
         ("off", ["03", "01", "02"], Some(["nvidia10", "nvidia2", "nvidia1"])),
-        ("nvidia", ["03", "01", "02"], Some(["nvidia1", "nvidia2", "nvidia10"])),
+        ("nvidia", ["03", "01", "02"], None),
         ("nvml", ["03", "01", "02"], Some(["nvidia2", "nvidia10", "nvidia1"])),
         ("nvml", ["01", "02", "03"], Some(["nvidia1", "nvidia2", "nvidia10"])),
         ("nvml", ["01", "02", ""], Some(["nvidia1", "nvidia2", "nvidia10"])),
@@ -131,6 +131,9 @@ fn autodetect_orders_gpus_as_slurmd_does() {
             Some(expected) => assert_eq!(names(&found.unwrap()), expected, "{text} {addresses:?}"),
             None => assert!(matches!(found, Err(DeviceError::Order)), "{text} {addresses:?}"),
         }
+        let text = format!("AutoDetect=nvidia\nName=gpu File={dev}/nvidia[1-2],{dev}/nvidia10\n");
+        let sorted = inventory(&counted(&text), &fake.roots).unwrap();
+        assert_eq!(names(&sorted), ["nvidia1", "nvidia2", "nvidia10"], "as listed, and by name");
     }
 }
 
