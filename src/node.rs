@@ -12,11 +12,13 @@ use crate::claim::{Claim, Mismatch};
 use crate::config::{NodeConfig, OnCollision, Placement};
 use crate::device::{self, DeviceError, Gpu};
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked};
+use crate::ledger::{Balance, Entry, Garbage, Holding, Ledger, LedgerError, Locked, Row, Unread};
 use crate::placement::{self, Candidate, NothingFits, Rules};
 
 /// Longer than any number of prologs at once needs, shorter than Slurm's patience with one.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// An entry that is younger is never dropped: its job's first step may not have started yet.
+const GRACE: Duration = Duration::from_secs(60);
 
 /// Where the node's facts are found.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,8 @@ pub struct Node<'a> {
     pub dev: &'a Path,
     /// /proc/driver/nvidia outside of tests.
     pub proc_nvidia: &'a Path,
+    /// /proc outside of tests.
+    pub proc: &'a Path,
 }
 
 /// What became of a job.
@@ -52,6 +56,8 @@ pub enum Remark {
     Contradicted(u32),
     /// A file of the ledger was none, and is set aside.
     Garbage(Garbage),
+    /// The job of an entry was over, and its epilog never took the entry back.
+    Dropped(JobKey),
     /// Slurm gave whole GPUs that these jobs have shares of; `OnCollision=run`.
     Collision(Vec<JobKey>),
     /// Slurm charges shares to more than one GPU, so it could pick by itself: `Placement=follow` would do.
@@ -82,6 +88,8 @@ pub enum PlaceError {
     Collision(Vec<JobKey>),
     /// Slurm charged a GPU that this job has whole.
     HeldWhole(JobKey),
+    /// Entries of another version of gpushare, of these jobs: a share could go where one of them is.
+    OtherVersion(Vec<String>),
 }
 
 /// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since
@@ -111,120 +119,187 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
 
 fn record(node: Node, job: &NodeJob, claim: &Claim, gpus: Vec<Gpu>, now: u64) -> Result<Placed, PlaceError> {
     let ledger = node.ledger.lock(LOCK_WAIT)?;
-    let Listing { mut entries, garbage } = ledger.list()?;
-    let is_same = |entry: &&Entry| entry.key == job.key && entry.user_id == job.user_id && claim.is_of(entry);
-    if let Some(entry) = entries.iter().find(is_same) {
-        return Ok(Placed::Before(entry.clone()));
+    if let Ok(Some(entry)) = node.ledger.find(job.key.id)
+        && entry.key == job.key
+        && entry.user_id == job.user_id
+        && claim.is_of(&entry)
+    {
+        return Ok(Placed::Before(entry));
     }
-    forget(&ledger, job.key.id, &mut entries)?;
-    let mut remarks: Vec<Remark> = garbage.into_iter().map(Remark::Garbage).collect();
-    let (holding, gpus) = match claim {
-        Claim::Nothing => return Ok(Placed::NotOurs),
-        Claim::Share { units, charged, contradicted } => {
-            remarks.extend(contradicted.map(Remark::Contradicted));
-            let gpu = gpu_of_share(node.config, job, (*units, *charged), gpus, &entries, &mut remarks)?;
-            let capacity = node.config.units_per_gpu;
-            (Holding::Share { units: *units, capacity, charged: *charged }, vec![gpu])
+    // An earlier start of the job, or an old job of the same number.
+    ledger.remove(job.key.id, None)?;
+    let mut remarks = Vec::new();
+    if ledger.is_reconcile_due(now) {
+        remarks.extend(reconcile(node, &ledger, now));
+    }
+    let (state, garbage) = State::read(&ledger)?;
+    remarks.extend(garbage.into_iter().map(Remark::Garbage));
+    let mut found = hold(node.config, job, claim, &gpus, state);
+    if found.as_ref().map_or_else(PlaceError::is_for_lack_of_room, Held::is_crowded) {
+        // Perhaps jobs that are over are in the way.
+        let dropped = reconcile(node, &ledger, now);
+        if !dropped.is_empty() {
+            remarks.extend(dropped);
+            found = hold(node.config, job, claim, &gpus, State::read(&ledger)?.0);
         }
-        Claim::Whole(indices) => {
-            let own = whole_gpus(indices, gpus)?;
-            remarks.extend(collision(node.config, &own, &entries)?);
-            (Holding::Whole, own)
-        }
-    };
+    }
+    let Held { holding, gpus, remarks: more } = found?;
+    remarks.extend(more);
     let entry = Entry { key: job.key, user_id: job.user_id, holding, gpus, since: now };
     ledger.record(&entry)?;
     Ok(Placed::Now(entry, remarks))
 }
 
-/// Drops earlier starts of a job, or an old job of the same number.
-fn forget(ledger: &Locked, job_id: u32, entries: &mut Vec<Entry>) -> Result<(), LedgerError> {
-    for earlier in entries.extract_if(.., |entry| entry.key.id == job_id) {
-        ledger.remove(earlier.key)?;
+/// What there is on the node when a job comes.
+struct State<'a> {
+    ledger: &'a Locked<'a>,
+    balance: Balance,
+    /// Entries of other versions.
+    others: Vec<Garbage>,
+}
+
+impl<'a> State<'a> {
+    fn read(ledger: &'a Locked<'a>) -> Result<(Self, Vec<Garbage>), LedgerError> {
+        let (balance, Unread { garbage, others }) = ledger.balance()?;
+        Ok((State { ledger, balance, others }, garbage))
     }
-    Ok(())
+
+    /// The jobs that have shares of one of these GPUs, or have one whole. Reads every entry.
+    fn holders(&self, gpus: &[Gpu], whole: bool) -> Result<Vec<JobKey>, LedgerError> {
+        let entries = self.ledger.list()?.entries;
+        let here = entries.iter().filter(|entry| (entry.holding == Holding::Whole) == whole);
+        Ok(here.filter(|entry| gpus.iter().any(|gpu| entry.is_on(gpu))).map(|entry| entry.key).collect())
+    }
+}
+
+/// What a job gets.
+struct Held {
+    holding: Holding,
+    gpus: Vec<Gpu>,
+    remarks: Vec<Remark>,
+}
+
+impl Held {
+    fn is_crowded(&self) -> bool {
+        self.remarks.iter().any(|remark| matches!(remark, Remark::Overcommitted | Remark::Collision(_)))
+    }
+}
+
+fn hold(
+    config: &NodeConfig,
+    job: &NodeJob,
+    claim: &Claim,
+    gpus: &[Gpu],
+    state: State,
+) -> Result<Held, PlaceError> {
+    let mut remarks = Vec::new();
+    let (holding, gpus) = match claim {
+        Claim::Share { units, charged, contradicted } => {
+            remarks.extend(contradicted.map(Remark::Contradicted));
+            let gpu = gpu_of_share(config, job, (*units, *charged), gpus, &state, &mut remarks)?;
+            let capacity = config.units_per_gpu;
+            (Holding::Share { units: *units, capacity, charged: *charged }, vec![gpu])
+        }
+        Claim::Whole(indices) => {
+            let own = whole_gpus(indices, gpus)?;
+            remarks.extend(collision(config, &own, &state)?);
+            (Holding::Whole, own)
+        }
+        // Not asked for: `place` is done with those.
+        Claim::Nothing => (Holding::Whole, Vec::new()),
+    };
+    Ok(Held { holding, gpus, remarks })
+}
+
+/// Takes back what jobs have that are over. Failing to is no reason to fail the job that comes.
+fn reconcile(node: Node, ledger: &Locked, now: u64) -> Vec<Remark> {
+    let dropped = ledger.reconcile(node.proc, now, GRACE).unwrap_or_default();
+    dropped.into_iter().map(Remark::Dropped).collect()
 }
 
 fn gpu_of_share(
     config: &NodeConfig,
     job: &NodeJob,
     (units, charged): (u32, Option<u32>),
-    gpus: Vec<Gpu>,
-    entries: &[Entry],
+    gpus: &[Gpu],
+    state: &State,
     remarks: &mut Vec<Remark>,
 ) -> Result<Gpu, PlaceError> {
     let capacity = config.units_per_gpu;
     let index = match (config.placement, charged) {
         (Placement::Follow, Some(index)) => index,
+        _ if !state.others.is_empty() => {
+            return Err(PlaceError::OtherVersion(
+                state.others.iter().map(|other| other.name.clone()).collect(),
+            ));
+        }
         _ => {
-            let candidates = candidates(&gpus, entries, job.user_id, capacity);
+            let candidates = candidates(gpus, &state.balance, job.user_id, capacity);
             let choice = placement::choose(&candidates, units, Rules::from(config))
                 .map_err(|why| PlaceError::Nowhere { units, capacity, why })?;
             remarks.extend(choice.overcommitted.then_some(Remark::Overcommitted));
             choice.index
         }
     };
-    let others = |entry: &Entry| matches!(entry.holding, Holding::Share { charged: Some(other), .. } if Some(other) != charged);
-    if config.placement == Placement::Override && charged.is_some() && entries.iter().any(others) {
+    let others = |row: &Row| row.charged.is_some() && row.charged != charged;
+    if config.placement == Placement::Override && charged.is_some() && state.balance.rows().iter().any(others)
+    {
         remarks.push(Remark::SeveralCharged);
     }
-    let gpu = gpus.into_iter().find(|gpu| gpu.index == index).ok_or(PlaceError::NoSuchGpu(index))?;
-    match entries.iter().find(|entry| entry.holding == Holding::Whole && entry.is_on(&gpu)) {
-        Some(holder) => Err(PlaceError::HeldWhole(holder.key)),
-        None => Ok(gpu),
+    let gpu = gpus.iter().find(|gpu| gpu.index == index).ok_or(PlaceError::NoSuchGpu(index))?;
+    if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number)
+        && let Some(holder) = state.holders(std::slice::from_ref(gpu), true)?.first()
+    {
+        return Err(PlaceError::HeldWhole(*holder));
     }
+    Ok(gpu.clone())
 }
 
-fn whole_gpus(indices: &[u32], gpus: Vec<Gpu>) -> Result<Vec<Gpu>, PlaceError> {
+fn whole_gpus(indices: &[u32], gpus: &[Gpu]) -> Result<Vec<Gpu>, PlaceError> {
     if let Some(missing) = indices.iter().find(|index| gpus.iter().all(|gpu| gpu.index != **index)) {
         return Err(PlaceError::NoSuchGpu(*missing));
     }
-    Ok(gpus.into_iter().filter(|gpu| indices.contains(&gpu.index)).collect())
+    Ok(gpus.iter().filter(|gpu| indices.contains(&gpu.index)).cloned().collect())
 }
 
 /// Shares on GPUs that Slurm gave to a job whole.
-fn collision(config: &NodeConfig, own: &[Gpu], entries: &[Entry]) -> Result<Option<Remark>, PlaceError> {
-    let shares = entries.iter().filter(|entry| entry.holding != Holding::Whole);
-    let hit: Vec<JobKey> =
-        shares.filter(|entry| own.iter().any(|gpu| entry.is_on(gpu))).map(|entry| entry.key).collect();
-    match (hit.is_empty(), config.on_collision) {
-        (true, _) => Ok(None),
-        (false, OnCollision::Run) => Ok(Some(Remark::Collision(hit))),
-        (false, OnCollision::Fail) => Err(PlaceError::Collision(hit)),
+fn collision(config: &NodeConfig, own: &[Gpu], state: &State) -> Result<Option<Remark>, PlaceError> {
+    let shared = |row: &Row| row.shares > 0 && own.iter().any(|gpu| gpu.number == row.gpu);
+    if !state.balance.rows().iter().any(shared) {
+        return Ok(None);
+    }
+    let hit = state.holders(own, false)?;
+    match config.on_collision {
+        OnCollision::Run => Ok(Some(Remark::Collision(hit))),
+        OnCollision::Fail => Err(PlaceError::Collision(hit)),
     }
 }
 
 /// Takes back the GPU of this start of a job and of earlier ones, or of all where `restart` is not known. Gives the
-/// starts that had one. The epilog of a job that was requeued may name the start to come already (seen on 22.05), but
+/// start that had one. The epilog of a job that was requeued may name the start to come already (seen on 22.05), but
 /// that one begins here only after this epilog has ended.
-pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Vec<JobKey>, LedgerError> {
-    let mut keys = ledger.keys(job_id)?;
-    keys.retain(|key| restart.is_none_or(|restart| key.restart <= restart));
-    if keys.is_empty() {
-        return Ok(keys);
+pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
+    if !ledger.knows(job_id) {
+        return Ok(None);
     }
-    let locked = ledger.lock(LOCK_WAIT)?;
-    for key in &keys {
-        locked.remove(*key)?;
-    }
-    Ok(keys)
+    ledger.lock(LOCK_WAIT)?.forget(job_id, restart)
 }
 
 /// The node's GPUs as the choice sees them, for a share of that user's.
 #[must_use]
-pub fn candidates(gpus: &[Gpu], entries: &[Entry], user_id: u32, capacity: u32) -> Vec<Candidate> {
+pub fn candidates(gpus: &[Gpu], balance: &Balance, user_id: u32, capacity: u32) -> Vec<Candidate> {
     let candidate = |gpu: &Gpu| {
-        let here: Vec<&Entry> = entries.iter().filter(|entry| entry.is_on(gpu)).collect();
-        let mut users: Vec<u32> = here.iter().map(|entry| entry.user_id).collect();
+        let here: Vec<&Row> = balance.rows().iter().filter(|row| row.gpu == gpu.number).collect();
+        let mut users: Vec<u32> = here.iter().map(|row| row.user_id).collect();
         users.sort_unstable();
         users.dedup();
         Candidate {
             index: gpu.index,
             capacity,
-            assigned: here.iter().map(|entry| u64::from(entry.units())).sum(),
+            assigned: here.iter().map(|row| row.units).sum(),
             users: u32::try_from(users.len()).unwrap_or(u32::MAX),
             foreign: users.iter().any(|user| *user != user_id),
-            held: here.iter().any(|entry| entry.holding == Holding::Whole),
+            held: here.iter().any(|row| row.wholes > 0),
             healthy: true,
             memory: None,
             load: None,
@@ -240,9 +315,23 @@ impl PlaceError {
             PlaceError::Mismatch(_)
             | PlaceError::Nowhere { .. }
             | PlaceError::Collision(_)
-            | PlaceError::HeldWhole(_) => true,
+            | PlaceError::HeldWhole(_)
+            | PlaceError::OtherVersion(_) => true,
             PlaceError::Devices(_) | PlaceError::NoSuchGpu(_) => job.percent.is_some() || job.noted.is_some(),
             PlaceError::Ledger(_) => false,
+        }
+    }
+
+    fn is_for_lack_of_room(&self) -> bool {
+        match self {
+            PlaceError::Nowhere { .. }
+            | PlaceError::Collision(_)
+            | PlaceError::HeldWhole(_)
+            | PlaceError::OtherVersion(_) => true,
+            PlaceError::Mismatch(_)
+            | PlaceError::Devices(_)
+            | PlaceError::NoSuchGpu(_)
+            | PlaceError::Ledger(_) => false,
         }
     }
 }
@@ -280,6 +369,12 @@ impl fmt::Display for PlaceError {
             PlaceError::HeldWhole(key) => {
                 write!(out, "Slurm put it on the GPU that job {} has whole", key.id)
             }
+            PlaceError::OtherVersion(jobs) => write!(
+                out,
+                "another version of gpushare gave GPUs to jobs that may be running: {}; shares are placed again when \
+                 they have ended",
+                jobs.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ")
+            ),
         }
     }
 }

@@ -38,6 +38,7 @@ fn place() -> Result<Placed, String> {
         ledger: &ledger,
         dev: Path::new("/dev"),
         proc_nvidia: Path::new("/proc/driver/nvidia"),
+        proc: Path::new("/proc"),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     node::place(node, &job, now).map_err(|error| because(&error))
@@ -72,6 +73,9 @@ fn line(entry: &Entry, remark: &Remark) -> String {
         ),
         Remark::Garbage(file) => {
             format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage)
+        }
+        Remark::Dropped(key) => {
+            format!("job {}: is over and had no epilog, its share is taken back", key.id)
         }
         Remark::Collision(keys) => {
             format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", node::listed(keys))
