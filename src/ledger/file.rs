@@ -21,8 +21,9 @@ pub(super) fn make_folder(path: &Path) -> Result<(), LedgerError> {
     if !found.is_dir() || others_may_write || foreign {
         return Err(LedgerError::Unsafe(path.to_owned()));
     }
-    // A tight umask made it so, perhaps that of one killed right after: users' steps and `gpushare status` read here.
-    if found.mode() & 0o055 != 0o055 {
+    // A tight umask made it so: users' steps and `gpushare status` read here. Also where one was killed right after it
+    // had made it; a folder in use keeps what an administrator gave it.
+    if found.mode() & 0o055 != 0o055 && path.read_dir().map_err(failed)?.next().is_none() {
         fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?;
     }
     Ok(())
