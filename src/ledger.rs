@@ -57,6 +57,7 @@ pub struct Ledger {
 #[derive(Debug)]
 pub struct Locked<'a> {
     ledger: &'a Ledger,
+    known: balance::Known,
     _lock: File,
 }
 
@@ -131,7 +132,7 @@ impl Ledger {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
             }
         }
-        let locked = Locked { ledger: self, _lock: file };
+        let locked = Locked { ledger: self, known: balance::Known::default(), _lock: file };
         locked.make_folder("jobs", &self.jobs())?;
         Ok(locked)
     }

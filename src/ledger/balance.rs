@@ -1,21 +1,25 @@
 //! What is assigned on each GPU, summed by user, so that a choice costs the same beside 1 entry and beside 1,000.
 //!
-//! The file `balance` is never the truth, only its sum: it is emptied before an entry changes and written after. One that
-//! is empty, torn, or not of the folder of entries as that is now, counts for nothing, and the entries are summed anew.
+//! The file `balance` is never the truth, only its sum: it is made invalid before an entry changes and written after. One
+//! that is invalid, torn, or not of the folder of entries as that is now, counts for nothing, and the entries are summed
+//! anew. So it need not be readable: a head of [`Stamp`] and count, then rows of fixed size, numbers in little endian.
 
-use std::fmt::Write as _;
-use std::fs::{File, Metadata};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use super::{Entry, Garbage, Holding, Ledger, LedgerError, Locked, Unread, file};
 use crate::device::DeviceNumber;
 
-const FIRST_WORD: &str = "gpushare-balance-1";
-const LAST_LINE: &str = "end\n";
+const MAGIC: &[u8; 8] = b"GSHARE-1";
+/// The magic, the stamp's three numbers, and how many rows.
+const HEAD: usize = 40;
+const ROW: usize = 32;
 /// A balance that needs more is summed every time.
 const LONGEST: u64 = 1 << 20;
+/// Stands for no charged GPU.
+const NONE: u32 = u32::MAX;
 
 /// What is assigned, summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,40 +118,77 @@ impl Balance {
         Some(())
     }
 
-    fn parse(text: &str, stamp: &str) -> Option<Balance> {
-        let mut lines = text.strip_suffix(LAST_LINE)?.lines();
-        let current = lines.next()?.strip_prefix(FIRST_WORD)?.strip_prefix(' ')? == stamp;
-        let row = |line: &str| {
-            let mut words = line.split(' ');
-            let mut number = || words.next()?.parse::<u32>().ok();
-            Some(Row {
-                gpu: DeviceNumber { major: number()?, minor: number()? },
-                user_id: number()?,
-                shares: number()?,
-                wholes: number()?,
-                units: words.next()?.parse().ok()?,
-                charged: match words.next()? {
-                    "-" => None,
-                    index => Some(index.parse().ok()?),
-                },
-            })
-        };
-        let rows = lines.map(row).collect::<Option<_>>()?;
-        current.then_some(Balance { rows })
+    fn parse(bytes: &[u8], stamp: Stamp) -> Option<Balance> {
+        let (head, rows) = bytes.split_at_checked(HEAD)?;
+        let (rows, rest) = rows.as_chunks::<ROW>();
+        let is_current = head == stamp.head(rows.len()).as_slice() && rest.is_empty();
+        is_current.then(|| rows.iter().map(Row::parse).collect()).map(|rows| Balance { rows })
     }
 
-    fn text(&self, stamp: &str) -> String {
-        let mut text = format!("{FIRST_WORD} {stamp}\n");
-        for Row { gpu, user_id, charged, shares, units, wholes } in &self.rows {
-            let charged = charged.map_or_else(|| "-".to_owned(), |index| index.to_string());
-            let _ =
-                writeln!(text, "{} {} {user_id} {shares} {wholes} {units} {charged}", gpu.major, gpu.minor);
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.rows.len() * ROW);
+        for row in &self.rows {
+            row.write(&mut bytes);
         }
-        text + LAST_LINE
+        bytes
     }
 }
 
-/// The file, emptied while entries change.
+impl Row {
+    fn parse(bytes: &[u8; ROW]) -> Row {
+        let word = |at: usize| {
+            let (words, _) = bytes.as_chunks::<4>();
+            words.get(at).map_or(0, |word| u32::from_le_bytes(*word))
+        };
+        Row {
+            gpu: DeviceNumber { major: word(0), minor: word(1) },
+            user_id: word(2),
+            charged: Some(word(3)).filter(|charged| *charged != NONE),
+            shares: word(4),
+            wholes: word(5),
+            units: u64::from(word(6)) | u64::from(word(7)) << 32,
+        }
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let Row { gpu, user_id, charged, shares, units, wholes } = *self;
+        for word in [gpu.major, gpu.minor, user_id, charged.unwrap_or(NONE), shares, wholes] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&units.to_le_bytes());
+    }
+}
+
+/// The folder of entries as it is: any file that comes or goes, by whomever, changes it. Two changes within one tick of the
+/// kernel's clock may look alike, so our own make the file invalid too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    seconds: i64,
+    nanoseconds: i64,
+    size: u64,
+}
+
+impl Stamp {
+    fn of(jobs: &Path) -> Option<Stamp> {
+        let found = jobs.symlink_metadata().ok()?;
+        Some(Stamp { seconds: found.mtime(), nanoseconds: found.mtime_nsec(), size: found.size() })
+    }
+
+    fn head(self, rows: usize) -> Vec<u8> {
+        let mut head = Vec::with_capacity(HEAD);
+        head.extend_from_slice(MAGIC);
+        head.extend_from_slice(&self.seconds.to_le_bytes());
+        head.extend_from_slice(&self.nanoseconds.to_le_bytes());
+        head.extend_from_slice(&self.size.to_le_bytes());
+        head.extend_from_slice(&(rows as u64).to_le_bytes());
+        head
+    }
+}
+
+/// What the holder of the lock knows already.
+pub(super) type Known = RefCell<Option<Balance>>;
+
+/// The file, invalid while entries change.
 #[derive(Debug)]
 pub(super) struct Draft {
     file: File,
@@ -155,7 +196,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The file stays empty.
+    /// The file stays invalid.
     pub(super) fn forget(&mut self) {
         self.balance = None;
     }
@@ -168,7 +209,7 @@ impl Ledger {
 
     fn written_balance(&self) -> Option<Balance> {
         let bytes = file::read(&self.balance_path(), LONGEST).ok()??;
-        Balance::parse(std::str::from_utf8(&bytes).ok()?, &stamp(&self.jobs())?)
+        Balance::parse(&bytes, Stamp::of(&self.jobs())?)
     }
 }
 
@@ -177,6 +218,7 @@ impl Locked<'_> {
     /// had to be summed.
     pub fn balance(&self) -> Result<(Balance, Unread), LedgerError> {
         if let Some(balance) = self.ledger.written_balance() {
+            self.known.replace(Some(balance.clone()));
             return Ok((balance, Unread::default()));
         }
         let listing = self.list()?;
@@ -193,30 +235,36 @@ impl Locked<'_> {
         Ok((balance, Unread { garbage, others }))
     }
 
-    /// Empties the file, for as long as entries change.
+    /// Makes the file invalid, for as long as entries change.
     pub(super) fn draft(&self) -> Result<Draft, LedgerError> {
         let path = self.ledger.balance_path();
-        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        let balance = self.known.take().or_else(|| self.ledger.written_balance());
+        if balance.is_none() && path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
             self.set_aside("balance", &path);
         }
         let failed = |error| LedgerError::Write(path.clone(), error);
-        let mut file = file::open(&path).map_err(failed)?;
-        let mut bytes = Vec::with_capacity(1024);
-        Read::by_ref(&mut file).take(LONGEST).read_to_end(&mut bytes).map_err(failed)?;
-        let current = |text| Balance::parse(text, &stamp(&self.ledger.jobs())?);
-        let balance = std::str::from_utf8(&bytes).ok().and_then(current);
-        file.set_len(0).map_err(failed)?;
+        let file = file::open(&path).map_err(failed)?;
+        // On a full file system a new file can't be written, but can be empty.
+        file.write_all_at(&[0; MAGIC.len()], 0).or_else(|_| file.set_len(0)).map_err(failed)?;
         Ok(Draft { file, balance })
     }
 
-    /// Writes the file again, with a change that gives `None` where it can't be told. Failing to leaves it empty or torn,
-    /// and the next one sums.
-    pub(super) fn settle(&self, mut draft: Draft, change: impl FnOnce(&mut Balance) -> Option<()>) {
+    /// Writes the file again, with a change that gives `None` where it can't be told. Failing to leaves it invalid, and
+    /// the next one sums.
+    pub(super) fn settle(&self, draft: Draft, change: impl FnOnce(&mut Balance) -> Option<()>) {
         let Some(mut balance) = draft.balance else { return };
-        if let (Some(()), Some(stamp)) = (change(&mut balance), stamp(&self.ledger.jobs()))
-            && draft.file.seek(SeekFrom::Start(0)).is_ok()
-        {
-            let _ = draft.file.write_all(balance.text(&stamp).as_bytes());
+        if let (Some(()), Some(stamp)) = (change(&mut balance), Stamp::of(&self.ledger.jobs())) {
+            let rows = balance.bytes();
+            let head = stamp.head(balance.rows.len());
+            // The head is last: without it the rows count for nothing.
+            let written = draft
+                .file
+                .set_len((HEAD + rows.len()) as u64)
+                .and_then(|()| draft.file.write_all_at(&rows, HEAD as u64))
+                .and_then(|()| draft.file.write_all_at(&head, 0));
+            if written.is_ok() {
+                self.known.replace(Some(balance));
+            }
         }
     }
 
@@ -233,11 +281,4 @@ impl Locked<'_> {
     pub(super) fn settle_removal(&self, draft: Draft, old: &Entry) {
         self.settle(draft, |balance| balance.take(old));
     }
-}
-
-/// The folder as it is: any file that comes or goes, by whomever, changes it. Two changes within one tick of the kernel's
-/// clock may look alike, so our own empty the file too.
-fn stamp(jobs: &Path) -> Option<String> {
-    let of = |found: Metadata| format!("{}.{} {}", found.mtime(), found.mtime_nsec(), found.size());
-    jobs.symlink_metadata().ok().map(of)
 }
