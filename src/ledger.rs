@@ -16,7 +16,8 @@
 //! /run/gpushare/new            what is being written
 //! ```
 //!
-//! A lock that is no regular file is an error for an administrator: moving it away could give two their own.
+//! A lock that can't be opened, a folder for example, is an administrator's to move: two who did it at once could each
+//! have a lock of their own.
 
 mod alive;
 mod balance;
