@@ -160,11 +160,11 @@ impl Locked<'_> {
         for (id, witness) in suspects.into_iter().filter(|(id, _)| !running.contains(id)) {
             let found = read(&self.ledger.path_of(id));
             match &found {
-                Ok(entry) if entry.key.restart > witness.restart => continue,
                 Ok(entry) if now.saturating_sub(entry.since) < grace.as_secs() => continue,
                 Ok(_) | Err(Damage::Gone | Damage::OtherVersion(_)) => {}
                 Err(_) => continue,
             }
+            // An entry of a later start than the witness's stays.
             let removed = self.forget(id, Some(witness.restart))?;
             dropped.extend(removed.filter(|_| found != Err(Damage::Gone)));
         }
