@@ -2,7 +2,7 @@
 #
 # make              build for the Slurm headers found (SLURM_INCLUDE_DIR, pkg-config, /usr/include)
 # make demo         the main job on a real Slurm, in a small root of its own
-# make test         everything; make test-unit, test-lint, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
+# make test         everything; make test-unit, test-lint, test-faults, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
 # make test-long    what is random in it, with far more tries and a new seed
 # make bench        figures, as ratios in one run (docs/performance.md)
 # make simulate     ways to choose a GPU compared on the same jobs (docs/placement.md)
@@ -16,7 +16,8 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all setup demo test test-unit test-lint test-abi test-host test-live test-differential test-fuzz test-long bench simulate \
+.PHONY: all setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
+	test-long bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
 all:
@@ -39,6 +40,9 @@ test-unit: setup
 test-lint: setup
 	@tests/run --only lint $(RELEASES)
 
+test-faults: setup
+	@tests/run --only faults $(RELEASES)
+
 test-abi: setup
 	@tests/run --only abi $(RELEASES)
 
@@ -60,6 +64,7 @@ test-long: setup
 bench: setup
 	@tests/build $(RELEASE)
 	@tests/bench/run --release $(RELEASE)
+	@cargo run --quiet --locked --release --example placing
 	@tests/host/speed $(RELEASE)
 
 simulate:

@@ -1,23 +1,38 @@
 //! Who is on which GPU: one small text file a job under /run/gpushare, written by root alone.
 //!
-//! An entry is written to a temporary file, synced and renamed, so that a reader sees all of it or nothing. What can't be
-//! read is set aside under `garbage/`, never trusted and never fatal. Changes happen under a lock that the kernel lets go
-//! when its holder dies; reading needs none. A reboot empties /run, which is right: no job survives it either.
+//! An entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. What can't be read is
+//! set aside under `garbage/`, never trusted and never fatal; an entry of another version of gpushare stays where it is,
+//! and no share is placed beside what it may hold. Changes happen under a lock that the kernel lets go when its holder
+//! dies; reading needs none. A reboot empties /run, which is right: no job survives it either.
 //!
 //! ```text
 //! /run/gpushare/lock
-//! /run/gpushare/jobs/JOB.RESTART
-//! /run/gpushare/garbage/…
+//! /run/gpushare/jobs/JOB       an entry, of the job's latest start on this node
+//! /run/gpushare/balance        the entries' sum
+//! /run/gpushare/failed/JOB     why the job can't run here
+//! /run/gpushare/witness/JOB    the process that lives as long as the job
+//! /run/gpushare/reconciled     its date: when entries of jobs that are over were last looked for
+//! /run/gpushare/garbage/…      what stood in the place of one of these
+//! /run/gpushare/new            what is being written
 //! ```
+//!
+//! A lock that can't be opened, a folder for example, is an administrator's to move: two who did it at once could each
+//! have a lock of their own.
 
+mod alive;
+mod balance;
 mod entry;
+mod error;
+mod failure;
+mod file;
 
+pub use alive::{Witness, is_gone, start_time};
+pub use balance::{Balance, Row};
 pub use entry::{Damage, Entry, Holding};
+pub use error::LedgerError;
 
-use std::fmt;
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,6 +45,8 @@ pub const RUN_DIR: &str = "/run/gpushare";
 const LONGEST: u64 = 16 << 10;
 /// How often a taken lock is tried.
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
+/// So many things of one name are kept aside; what comes then is removed.
+const MOST_ASIDE: u32 = 100;
 
 /// The ledger of a node.
 #[derive(Clone, Debug)]
@@ -41,6 +58,7 @@ pub struct Ledger {
 #[derive(Debug)]
 pub struct Locked<'a> {
     ledger: &'a Ledger,
+    known: balance::Known,
     _lock: File,
 }
 
@@ -49,12 +67,21 @@ pub struct Locked<'a> {
 pub struct Listing {
     /// In the order of job numbers.
     pub entries: Vec<Entry>,
-    /// Files that are no entries.
+    /// Files that are no entries, or not ours to read.
     pub garbage: Vec<Garbage>,
 }
 
-/// A file that is no entry.
-#[derive(Debug)]
+/// What is in the entries' place and can't be read.
+#[derive(Debug, Default)]
+pub struct Unread {
+    /// No entries; set aside.
+    pub garbage: Vec<Garbage>,
+    /// Entries of other versions of gpushare, left where they are.
+    pub others: Vec<Garbage>,
+}
+
+/// A file that can't be read as an entry.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Garbage {
     /// Its name.
     pub name: String,
@@ -62,23 +89,12 @@ pub struct Garbage {
     pub damage: Damage,
 }
 
-/// Why the ledger can't be used: what was done, to which path, and what the kernel said.
-#[derive(Debug)]
-pub enum LedgerError {
-    /// Making or looking at a folder.
-    Folder(PathBuf, io::Error),
-    /// A folder that others than root could change.
-    Unsafe(PathBuf),
-    /// Opening or taking the lock.
-    Lock(PathBuf, io::Error),
-    /// The lock was not to be had in this time.
-    Busy(PathBuf, Duration),
-    /// Listing or reading entries.
-    Read(PathBuf, io::Error),
-    /// Writing an entry.
-    Write(PathBuf, io::Error),
-    /// Removing an entry.
-    Remove(PathBuf, io::Error),
+impl Garbage {
+    /// It is one all the same, of another version: its job may be running and have its GPU.
+    #[must_use]
+    pub fn is_entry(&self) -> bool {
+        matches!(self.damage, Damage::OtherVersion(_)) && entry::job_of(&self.name).is_some()
+    }
 }
 
 impl Ledger {
@@ -92,23 +108,20 @@ impl Ledger {
         self.dir.join("jobs")
     }
 
-    fn path_of(&self, key: JobKey) -> PathBuf {
-        self.jobs().join(key.to_string())
+    fn path_of(&self, job_id: u32) -> PathBuf {
+        self.jobs().join(job_id.to_string())
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.dir.join("new")
     }
 
     /// Takes the lock, making the folders first; gives up after `wait`.
     pub fn lock(&self, wait: Duration) -> Result<Locked<'_>, LedgerError> {
-        self.make_folder(&self.dir)?;
+        file::make_folder(&self.dir)?;
         let path = self.dir.join("lock");
         let failed = |error| LedgerError::Lock(path.clone(), error);
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
-            .map_err(failed)?;
+        let file = file::open(&path).map_err(failed)?;
         let start = Instant::now();
         loop {
             match file.try_lock() {
@@ -120,55 +133,33 @@ impl Ledger {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
             }
         }
-        let locked = Locked { ledger: self, _lock: file };
-        match self.make_folder(&self.jobs()) {
-            Err(LedgerError::Unsafe(path)) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
-                locked.set_aside("jobs", &path);
-                self.make_folder(&path)?;
-            }
-            result => result?,
-        }
+        let locked = Locked { ledger: self, known: balance::Known::default(), _lock: file };
+        locked.make_folder("jobs", &self.jobs())?;
         Ok(locked)
     }
 
-    /// Makes a folder that only its owner can change, or checks that it is one.
-    fn make_folder(&self, path: &Path) -> Result<(), LedgerError> {
-        let failed = |error| LedgerError::Folder(path.to_owned(), error);
-        match fs::create_dir(path) {
-            // Whatever the umask: users' steps and `gpushare status` read the ledger.
-            Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error)),
+    /// The names in one of the ledger's folders; none where it was not made yet.
+    fn names(&self, folder: &Path) -> Result<Vec<String>, LedgerError> {
+        let failed = |error| LedgerError::Read(folder.to_owned(), error);
+        let name = |found: io::Result<fs::DirEntry>| {
+            found.map(|found| found.file_name().to_string_lossy().into_owned()).map_err(failed)
+        };
+        match folder.read_dir() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(failed(error)),
+            Ok(folder) => folder.map(name).collect(),
         }
-        let found = path.symlink_metadata().map_err(failed)?;
-        let others_may_write = found.mode() & 0o022 != 0;
-        // Our own files' owner is root on a node and the test's user in a test.
-        let foreign = found.uid() != 0 && Some(found.uid()) != own_user_id();
-        if !found.is_dir() || others_may_write || foreign {
-            return Err(LedgerError::Unsafe(path.to_owned()));
-        }
-        Ok(())
     }
 
     /// Every entry; changes nothing.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let jobs = self.jobs();
-        let failed = |error| LedgerError::Read(jobs.clone(), error);
         let mut listing = Listing::default();
-        let folder = match jobs.read_dir() {
-            Ok(folder) => folder,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
-            Err(error) => return Err(failed(error)),
-        };
-        for found in folder {
-            let path = found.map_err(failed)?.path();
-            match read(&path) {
+        for name in self.names(&jobs)? {
+            match read(&jobs.join(&name)) {
                 Ok(entry) => listing.entries.push(entry),
                 Err(Damage::Gone) => {}
-                Err(damage) => {
-                    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    listing.garbage.push(Garbage { name, damage });
-                }
+                Err(damage) => listing.garbage.push(Garbage { name, damage }),
             }
         }
         listing.entries.sort_by_key(|entry| entry.key);
@@ -177,8 +168,7 @@ impl Ledger {
 
     /// The entry of a job's latest start. A damaged one is an error here: its job has a share that nobody knows.
     pub fn find(&self, job_id: u32) -> Result<Option<Entry>, LedgerError> {
-        let Some(key) = self.keys(job_id)?.into_iter().max() else { return Ok(None) };
-        let path = self.path_of(key);
+        let path = self.path_of(job_id);
         match read(&path) {
             Ok(entry) => Ok(Some(entry)),
             Err(Damage::Gone) => Ok(None),
@@ -188,154 +178,138 @@ impl Ledger {
         }
     }
 
-    /// The starts of a job that have entries, damaged ones included.
-    pub fn keys(&self, job_id: u32) -> Result<Vec<JobKey>, LedgerError> {
-        let jobs = self.jobs();
-        let failed = |error| LedgerError::Read(jobs.clone(), error);
-        match jobs.read_dir() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(failed(error)),
-            Ok(folder) => {
-                let mut keys = Vec::new();
-                for found in folder {
-                    let name = found.map_err(failed)?.file_name();
-                    keys.extend(name.to_str().and_then(entry::key_of).filter(|key| key.id == job_id));
-                }
-                Ok(keys)
-            }
-        }
+    /// Whether there is anything of a job: an entry, be it damaged, the mark of a failure, or a witness.
+    #[must_use]
+    pub fn knows(&self, job_id: u32) -> bool {
+        let exists = |path: PathBuf| match path.symlink_metadata() {
+            Ok(_) => true,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        exists(self.path_of(job_id)) || exists(self.failure_path(job_id)) || exists(self.witness_path(job_id))
     }
 }
 
-impl Ledger {
-    /// stub.
-    #[allow(missing_docs)]
-    pub fn failure(&self, job_id: u32) -> Result<Option<String>, LedgerError> {
-        for r in (0..5).rev() {
-            if let Ok(t) = fs::read_to_string(self.dir.join("failed").join(format!("{job_id}.{r}"))) {
-                return Ok(Some(t));
-            }
-        }
-        Ok(None)
-    }
-}
 impl Locked<'_> {
-    /// stub.
-    #[allow(missing_docs)]
-    pub fn witness(&self, _: JobKey, _: u32) -> Result<(), LedgerError> {
-        Ok(())
-    }
     /// Every entry; files that are none are moved out of the way.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let listing = self.ledger.list()?;
-        for garbage in &listing.garbage {
+        for garbage in listing.garbage.iter().filter(|garbage| !garbage.is_entry()) {
             self.set_aside(&garbage.name, &self.ledger.jobs().join(&garbage.name));
         }
         Ok(listing)
     }
 
-    /// Writes an entry, replacing one of the same start of the same job.
+    /// Writes an entry in the place of whatever the job had, a mark of its failure and a witness included: those are of
+    /// an earlier start, or of an old job of the same number.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
-        let path = self.ledger.path_of(entry.key);
-        let temporary = self.ledger.dir.join("new");
-        let written =
-            write_synced(&temporary, &entry.to_string()).and_then(|()| fs::rename(&temporary, &path));
-        written.map_err(|error| {
-            // What is left of the temporary file is of no use to anyone.
-            let _ = fs::remove_file(&temporary);
-            LedgerError::Write(path, error)
-        })
+        let path = self.ledger.path_of(entry.key.id);
+        let mut draft = self.draft()?;
+        let old = read(&path);
+        if !matches!(old, Ok(_) | Err(Damage::Gone)) {
+            // What a damaged one was counted as is not known any more.
+            draft.forget();
+            self.clear(&path);
+        }
+        self.drop_marks(entry.key.id, None)?;
+        file::replace(&self.ledger.temporary(), &path, &entry.to_string())
+            .map_err(|error| LedgerError::Write(path, error))?;
+        self.settle_record(draft, old.ok().as_ref(), entry);
+        Ok(())
     }
 
-    /// Removes the entry of one start of a job; `false` where there was none.
-    pub fn remove(&self, key: JobKey) -> Result<bool, LedgerError> {
-        let path = self.ledger.path_of(key);
-        match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            // Whatever stands there, a folder for example, is no entry.
-            Err(_) if path.symlink_metadata().is_ok_and(|found| !found.is_file()) => {
-                self.set_aside(&key.to_string(), &path);
-                Ok(true)
+    /// Removes the entry of a job, if it is of the start `up_to` or an earlier one, or of any where that is not known.
+    /// Gives its start; that of a damaged one is not known and taken for `up_to`.
+    pub fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
+        let path = self.ledger.path_of(job_id);
+        let old = read(&path);
+        let key = match &old {
+            Err(Damage::Gone) => return Ok(None),
+            Ok(entry) => entry.key,
+            Err(_) => JobKey { id: job_id, restart: up_to.unwrap_or(0) },
+        };
+        if up_to.is_some_and(|restart| key.restart > restart) {
+            return Ok(None);
+        }
+        let mut draft = self.draft()?;
+        // Whatever else stands there, a folder for example, is no entry.
+        self.clear(&path);
+        file::remove(&path).map_err(|error| LedgerError::Remove(path, error))?;
+        match &old {
+            Ok(entry) => self.settle_removal(draft, entry),
+            Err(_) => draft.forget(),
+        }
+        Ok(Some(key))
+    }
+
+    /// Removes all that there is of a job's start `up_to` and earlier ones, or of any where that is not known. Gives the
+    /// start that had an entry.
+    pub fn forget(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
+        let removed = self.remove(job_id, up_to)?;
+        self.drop_marks(job_id, up_to)?;
+        Ok(removed)
+    }
+
+    /// The mark of a failure and the witness; both begin with the start that they are of.
+    fn drop_marks(&self, job_id: u32, up_to: Option<u32>) -> Result<(), LedgerError> {
+        for path in [self.ledger.failure_path(job_id), self.ledger.witness_path(job_id)] {
+            if up_to.is_some() && restart_in(&path) > up_to {
+                continue;
             }
-            Err(error) => Err(LedgerError::Remove(path, error)),
+            if let Err(error) = file::remove(&path) {
+                self.clear(&path);
+                if path.symlink_metadata().is_ok() {
+                    return Err(LedgerError::Remove(path, error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A folder of the ledger; what else stands in its place is set aside.
+    fn make_folder(&self, name: &str, path: &Path) -> Result<(), LedgerError> {
+        match file::make_folder(path) {
+            Err(LedgerError::Unsafe(_)) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
+                self.set_aside(name, path);
+                file::make_folder(path)
+            }
+            result => result,
         }
     }
 
-    /// Marks a start of a job as one that can't run here, and says why.
-    pub fn fail(&self, key: JobKey, reason: &str) -> Result<(), LedgerError> {
-        let folder = self.ledger.dir.join("failed");
-        self.ledger.make_folder(&folder)?;
-        let path = folder.join(key.to_string());
-        let temporary = self.ledger.dir.join("new");
-        write_synced(&temporary, reason)
-            .and_then(|()| fs::rename(&temporary, &path))
-            .map_err(|error| LedgerError::Write(path, error))
+    /// Sets aside what is not a regular file.
+    fn clear(&self, path: &Path) {
+        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            self.set_aside(&name, path);
+        }
     }
 
-    /// Moves something that is no entry out of the way. Failing to do so only means that it is met again.
+    /// Moves something out of the way. Failing to do so only means that it is met again.
     fn set_aside(&self, name: &str, path: &Path) {
         let garbage = self.ledger.dir.join("garbage");
-        let free = (0..100).map(|number| garbage.join(format!("{name}.{number}"))).find(|to| !to.exists());
+        let taken = |to: &PathBuf| to.symlink_metadata().is_ok();
+        let free =
+            (0..MOST_ASIDE).map(|number| garbage.join(format!("{name}.{number}"))).find(|to| !taken(to));
         let moved =
-            self.ledger.make_folder(&garbage).is_ok() && free.is_some_and(|to| fs::rename(path, to).is_ok());
+            file::make_folder(&garbage).is_ok() && free.is_some_and(|to| fs::rename(path, to).is_ok());
         if !moved {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-fn own_user_id() -> Option<u32> {
-    Path::new("/proc/self").metadata().ok().map(|process| process.uid())
+fn restart_in(path: &Path) -> Option<u32> {
+    let bytes = file::read(path, 16).ok()??;
+    std::str::from_utf8(&bytes).ok()?.split(' ').next()?.parse().ok()
 }
 
 fn read(path: &Path) -> Result<Entry, Damage> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)
-        .map_err(Damage::from_io)?;
-    if !file.metadata().map_err(Damage::from_io)?.is_file() {
-        return Err(Damage::NoFile);
-    }
-    let mut text = String::with_capacity(512);
-    file.take(LONGEST).read_to_string(&mut text).map_err(Damage::from_io)?;
+    let bytes = file::read(path, LONGEST).map_err(Damage::from_io)?.ok_or(Damage::NoFile)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| Damage::Unreadable(io::ErrorKind::InvalidData))?;
     let entry: Entry = text.parse()?;
-    let named = path.file_name().and_then(|name| name.to_str()).and_then(entry::key_of);
-    if named == Some(entry.key) { Ok(entry) } else { Err(Damage::Misnamed) }
+    let named = path.file_name().and_then(|name| name.to_str()).and_then(entry::job_of);
+    if named == Some(entry.key.id) { Ok(entry) } else { Err(Damage::Misnamed) }
 }
-
-fn write_synced(path: &Path, text: &str) -> io::Result<()> {
-    // A crash may have left one; only the holder of the lock comes here.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-impl fmt::Display for LedgerError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            LedgerError::Folder(path, error) => write!(out, "folder {}: {error}", path.display()),
-            LedgerError::Unsafe(path) => {
-                write!(out, "{} must be a folder that only root can change", path.display())
-            }
-            LedgerError::Lock(path, error) => write!(out, "lock {}: {error}", path.display()),
-            LedgerError::Busy(path, wait) => {
-                write!(out, "lock {} was held by others for {} s", path.display(), wait.as_secs())
-            }
-            LedgerError::Read(path, error) => write!(out, "reading {}: {error}", path.display()),
-            LedgerError::Write(path, error) => write!(out, "writing {}: {error}", path.display()),
-            LedgerError::Remove(path, error) => write!(out, "removing {}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for LedgerError {}
 
 #[cfg(test)]
 mod tests;

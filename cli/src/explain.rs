@@ -16,7 +16,7 @@ use gpushare::policy::{self, Policy, Verdict};
 mod accounting;
 mod messages;
 mod options;
-mod program;
+pub mod program;
 mod release;
 mod script;
 mod submission;

@@ -20,8 +20,8 @@ struct Arguments {
 enum Command {
     /// Explain a message by its number, or judge an sbatch command line or script without submitting it
     Explain(explain::Arguments),
-    /// Show this node's shares: job, user, units, GPU
-    Status,
+    /// Show this node's GPUs, what is assigned of them, and to which jobs
+    Status(status::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -32,7 +32,9 @@ fn main() -> ExitCode {
                 explain::run(arguments).and_then(|answer| print(&answer.text).map(|()| answer.refused));
             finish(said.map(|refused| ExitCode::from(u8::from(refused))), 2)
         }
-        Command::Status => finish(status::run().and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1),
+        Command::Status(arguments) => {
+            finish(status::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)
+        }
     }
 }
 

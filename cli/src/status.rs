@@ -1,38 +1,157 @@
-//! `gpushare status`: the ledger of this node as a table.
+//! `gpushare status`: this node's GPUs, what is assigned of them, and to whom.
+//!
+//! Read → sum → print. The ledger is shown whatever else can't be read: no gpushare.conf, a broken one, or GPUs that are
+//! not there are said on standard error. Root sees every job, others see their own and the GPUs' totals; the files
+//! themselves are readable to all, so this is for order, not for secrecy.
 
-use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-pub fn run() -> Result<String, String> {
-    let listing = Ledger::at(RUN_DIR).list().map_err(|error| error.to_string())?;
-    let mut text = table(&listing.entries);
-    for garbage in &listing.garbage {
-        text.push_str(&format!("not an entry: '{}': {}\n", garbage.name.escape_debug(), garbage.damage));
-    }
-    Ok(text)
+use clap::Args;
+use gpushare::config::{self, Config, NodeConfig};
+use gpushare::device::{self, Gpu};
+use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
+
+use crate::explain::program::ask;
+
+mod write;
+
+/// The command line of `gpushare status`.
+#[derive(Args)]
+#[command(after_help = "Exit status: 0, or 1 if the ledger can't be read.")]
+pub struct Arguments {
+    /// One line a job and GPU, fields separated by '|', with a header line; times in seconds since 1970
+    #[arg(long, short = 'P', conflicts_with = "json")]
+    parsable: bool,
+    /// With --parsable: one line a GPU instead
+    #[arg(long, requires = "parsable")]
+    gpus: bool,
+    /// All of it as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// The node's rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
+    #[arg(long, value_name = "PATH")]
+    conf: Option<PathBuf>,
 }
 
-fn table(entries: &[Entry]) -> String {
-    if entries.is_empty() {
-        return "no shares on this node\n".to_owned();
+/// What is shown.
+struct Status {
+    gpus: Vec<GpuTotal>,
+    jobs: Vec<Entry>,
+    /// Names by user number, where there is one.
+    users: BTreeMap<u32, String>,
+    /// Jobs that can't run here, and why; for root.
+    failures: Vec<(u32, String)>,
+    garbage: Vec<Garbage>,
+    /// Whether jobs of other users are left out.
+    own_only: bool,
+    now: u64,
+}
+
+/// A GPU and what is assigned of it.
+struct GpuTotal {
+    gpu: Gpu,
+    /// Units that fill it, where known.
+    capacity: Option<u32>,
+    units: u64,
+    shares: usize,
+    whole: bool,
+}
+
+impl GpuTotal {
+    /// Units that are free; none of a GPU that a job has whole.
+    fn free(&self) -> Option<u64> {
+        let capacity = u64::from(self.capacity?);
+        Some(if self.whole { 0 } else { capacity.saturating_sub(self.units) })
     }
-    let mut text = format!(
-        "{:>10} {:>8} {:>4} {:<16} {:>6} {:>8}\n",
-        "JOB", "USER", "GPU", "DEVICE", "UNITS", "CAPACITY"
-    );
-    for entry in entries {
-        let (units, capacity) = match entry.holding {
-            Holding::Share { units, capacity, .. } => (units.to_string(), capacity.to_string()),
-            Holding::Whole => ("whole".to_owned(), "-".to_owned()),
-        };
-        for gpu in &entry.gpus {
-            text.push_str(&format!(
-                "{:>10} {:>8} {:>4} {:<16} {units:>6} {capacity:>8}\n",
-                entry.key.id,
-                entry.user_id,
-                gpu.index,
-                gpu.path.display().to_string()
-            ));
+}
+
+pub fn run(arguments: &Arguments) -> Result<String, String> {
+    let ledger = Ledger::at(RUN_DIR);
+    let Listing { entries, garbage } = ledger.list().map_err(|error| error.to_string())?;
+    let (gpus, capacity) = match node(arguments.conf.as_deref()) {
+        Ok((gpus, capacity)) => (gpus, capacity),
+        Err(reason) => {
+            let _ = writeln!(std::io::stderr(), "gpushare: {reason}; shown is what the ledger has");
+            (Vec::new(), None)
+        }
+    };
+    let user_id = Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid());
+    let gpus = totals(gpus, capacity, &entries);
+    let own_only = user_id != 0;
+    let jobs: Vec<Entry> =
+        entries.into_iter().filter(|entry| !own_only || entry.user_id == user_id).collect();
+    let failures =
+        if own_only { Vec::new() } else { ledger.failures().map_err(|error| error.to_string())? };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let users = names(&jobs);
+    let status = Status { gpus, jobs, users, failures, garbage, own_only, now };
+    Ok(match (arguments.json, arguments.parsable, arguments.gpus) {
+        (true, ..) => write::json(&status),
+        (_, true, false) => write::parsable_jobs(&status),
+        (_, true, true) => write::parsable_gpus(&status),
+        (..) => write::tables(&status),
+    })
+}
+
+/// The node's GPUs, and the units that fill one where the node has a placement.
+fn node(conf: Option<&Path>) -> Result<(Vec<Gpu>, Option<u32>), String> {
+    let config = match conf {
+        Some(path) => Config::load(path)
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| format!("{}: there is no such file", path.display()))?,
+        None => {
+            let slurm_conf = std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
+            let path = config::find(Path::new(&slurm_conf), Path::new(config::FALLBACK));
+            Config::load(&path)
+                .map_err(|error| error.to_string())?
+                .ok_or_else(|| format!("{}: there is no such file", path.display()))?
+        }
+    };
+    let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
+    let capacity = (placement != config::Placement::Off).then_some(units_per_gpu);
+    device::inventory(&gpu_files, Path::new("/dev"), Path::new("/proc/driver/nvidia"))
+        .map(|gpus| (gpus, capacity))
+        .map_err(|error| error.to_string())
+}
+
+/// The node's GPUs, then those that only the ledger knows.
+fn totals(mut gpus: Vec<Gpu>, capacity: Option<u32>, entries: &[Entry]) -> Vec<GpuTotal> {
+    for gpu in entries.iter().flat_map(|entry| &entry.gpus) {
+        if gpus.iter().all(|known| known.number != gpu.number) {
+            gpus.push(gpu.clone());
         }
     }
-    text
+    gpus.sort_by_key(|gpu| gpu.index);
+    let total = |gpu: Gpu| {
+        let here = || entries.iter().filter(|entry| entry.is_on(&gpu));
+        let said = |entry: &Entry| match entry.holding {
+            Holding::Share { capacity, .. } => Some(capacity),
+            Holding::Whole => None,
+        };
+        GpuTotal {
+            capacity: capacity.or_else(|| here().find_map(said)),
+            units: here().map(|entry| u64::from(entry.units())).sum(),
+            shares: here().filter(|entry| entry.holding != Holding::Whole).count(),
+            whole: here().any(|entry| entry.holding == Holding::Whole),
+            gpu,
+        }
+    };
+    gpus.into_iter().map(total).collect()
+}
+
+/// Names of the users, by getent(1), since the name service is Slurm's and the site's affair; where it fails, numbers do.
+fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
+    let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let name = |number: u32| {
+        let line = ask("getent", &["passwd", &number.to_string()]).ok()?;
+        let name = String::from_utf8(line).ok()?.split(':').next()?.to_owned();
+        (!name.is_empty() && !name.contains(|c: char| c.is_control() || c == '|')).then_some((number, name))
+    };
+    numbers.into_iter().filter_map(name).collect()
 }

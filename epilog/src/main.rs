@@ -14,16 +14,13 @@ const NAME: &str = "gpushare-epilog";
 
 fn main() {
     gpushare_prolog::run(NAME, || match release() {
-        Ok(released) => {
-            for key in released {
-                info(NAME, &format!("job {}: share taken back", key.id));
-            }
-        }
+        Ok(Some(key)) => info(NAME, &format!("job {}: share taken back", key.id)),
+        Ok(None) => {}
         Err(reason) => error(NAME, &reason),
     });
 }
 
-fn release() -> Result<Vec<JobKey>, String> {
+fn release() -> Result<Option<JobKey>, String> {
     let (id, restart) = id_and_restart(variable).map_err(|error| error.to_string())?;
     node::release(&Ledger::at(RUN_DIR), id, restart).map_err(|error| format!("job {id}: {error}"))
 }

@@ -77,8 +77,10 @@ pub enum Damage {
     NoFile,
     /// It can't be read.
     Unreadable(io::ErrorKind),
-    /// Written by another version of gpushare, or not by gpushare.
-    Version,
+    /// Written by this other version of gpushare: an entry, of a job that may be running, but not ours to read.
+    OtherVersion(u32),
+    /// Not written by gpushare.
+    Foreign,
     /// No last line.
     Truncated,
     /// A line that is missing or not what it should be.
@@ -99,11 +101,10 @@ impl Damage {
 }
 
 /// The job that a file's name stands for.
-pub(super) fn key_of(name: &str) -> Option<JobKey> {
-    let (id, restart) = name.split_once('.')?;
-    let key = JobKey { id: id.parse().ok()?, restart: restart.parse().ok()? };
-    // `+7.0` and `07.0` parse too, and are not how we write.
-    (key.to_string() == name).then_some(key)
+pub(super) fn job_of(name: &str) -> Option<u32> {
+    let id: u32 = name.parse().ok()?;
+    // `+7` and `07` parse too, and are not how we write.
+    (id.to_string() == name).then_some(id)
 }
 
 impl fmt::Display for Entry {
@@ -135,8 +136,10 @@ impl FromStr for Entry {
 
     fn from_str(text: &str) -> Result<Self, Damage> {
         let mut lines = text.lines();
-        if lines.next() != Some(FIRST_LINE) {
-            return Err(Damage::Version);
+        match lines.next() {
+            Some(FIRST_LINE) => {}
+            Some(line) => return Err(other_version(line).map_or(Damage::Foreign, Damage::OtherVersion)),
+            None => return Err(Damage::Foreign),
         }
         if !text.ends_with(&format!("\n{LAST_LINE}\n")) {
             return Err(Damage::Truncated);
@@ -180,6 +183,12 @@ impl FromStr for Entry {
     }
 }
 
+/// `gpushare-ledger N` with another N than ours.
+fn other_version(line: &str) -> Option<u32> {
+    let (name, _) = FIRST_LINE.rsplit_once(' ')?;
+    line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()
+}
+
 /// `INDEX MAJOR:MINOR UUID PATH`; `-` where there is no UUID.
 fn gpu(text: &str) -> Result<Gpu, Damage> {
     const WRONG: Damage = Damage::Line("gpu");
@@ -206,7 +215,10 @@ impl fmt::Display for Damage {
             Damage::Gone => write!(out, "it is gone"),
             Damage::NoFile => write!(out, "it is not a regular file"),
             Damage::Unreadable(kind) => write!(out, "{kind}"),
-            Damage::Version => write!(out, "its first line is not '{FIRST_LINE}'"),
+            Damage::OtherVersion(version) => {
+                write!(out, "it is of another version of gpushare, format {version}")
+            }
+            Damage::Foreign => write!(out, "its first line is not '{FIRST_LINE}'"),
             Damage::Truncated => write!(out, "its last line is not '{LAST_LINE}'"),
             Damage::Line(key) => write!(out, "its line '{key}=' is missing or wrong"),
             Damage::Surplus => write!(out, "it has lines that no entry has"),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::job::Noted;
+use crate::placement::NothingFits;
 
 /// Four "GPUs" that every machine has, in an order that is not that of their minors.
 const FILES: &str = "GpuFile=/dev/zero,/dev/null,/dev/full,/dev/random";
@@ -32,20 +33,26 @@ struct Place {
     dir: tempfile::TempDir,
     ledger: Ledger,
     config: NodeConfig,
+    proc: Option<std::path::PathBuf>,
+    now: u64,
 }
 
 impl Place {
     fn new(lines: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Place { ledger: Ledger::at(dir.path().join("gpushare")), dir, config: config(lines) }
+        let ledger = Ledger::at(dir.path().join("gpushare"));
+        Place { ledger, dir, config: config(lines), proc: None, now: 1_000_000 }
     }
 
     fn place(&self, job: &NodeJob) -> Result<Placed, PlaceError> {
-        let roots = Roots::at(self.dir.path());
+        let mut roots = Roots::at(self.dir.path());
+        if let Some(proc) = &self.proc {
+            roots.proc.clone_from(proc);
+        }
         let gres_conf = self.dir.path().join("gres.conf");
         let Place { ledger, config, .. } = self;
         let node = Node { config, ledger, roots: &roots, gres_conf: Some(&gres_conf), name: Some("n1") };
-        place(node, job, 1)
+        place(node, job, self.now)
     }
 
     fn index(&self, job: &NodeJob) -> u32 {
@@ -76,9 +83,9 @@ fn placing_twice_gives_the_same_gpu_and_releasing_twice_is_no_error() {
     assert_eq!(node.index(&job(1, 40)), 0);
     assert_eq!(node.index(&job(1, 40)), 0);
     assert_eq!(node.index(&job(2, 40)), 1);
-    assert_eq!(release(&node.ledger, 1, Some(0)).unwrap().len(), 1);
-    assert!(release(&node.ledger, 1, Some(0)).unwrap().is_empty());
-    assert!(release(&node.ledger, 99, None).unwrap().is_empty());
+    assert_eq!(release(&node.ledger, 1, Some(0)).unwrap(), Some(JobKey { id: 1, restart: 0 }));
+    assert_eq!(release(&node.ledger, 1, Some(0)).unwrap(), None);
+    assert_eq!(release(&node.ledger, 99, None).unwrap(), None);
     assert_eq!(node.index(&job(3, 40)), 0);
 }
 
@@ -89,7 +96,7 @@ fn a_requeued_job_does_not_count_twice() {
     let second = NodeJob { key: JobKey { id: 1, restart: 1 }, ..first.clone() };
     node.index(&first);
     node.index(&second);
-    assert!(release(&node.ledger, 1, Some(0)).unwrap().is_empty(), "a late epilog leaves the second start");
+    assert_eq!(release(&node.ledger, 1, Some(0)).unwrap(), None, "a late epilog leaves the second start");
     for id in 2..=4 {
         node.index(&job(id, 80));
     }
@@ -114,7 +121,7 @@ fn an_entry_of_an_old_job_with_the_same_number_is_not_taken_over() {
 fn an_epilog_that_names_the_next_start_takes_the_last_one_back() {
     let node = Place::new("");
     node.index(&job(1, 80));
-    assert_eq!(release(&node.ledger, 1, Some(1)).unwrap(), [JobKey { id: 1, restart: 0 }]);
+    assert_eq!(release(&node.ledger, 1, Some(1)).unwrap(), Some(JobKey { id: 1, restart: 0 }));
     assert!(node.ledger.list().unwrap().entries.is_empty());
 }
 
@@ -224,4 +231,70 @@ fn the_order_of_gres_conf_counts_where_slurm_counts_gpus() {
     std::fs::write(follow.dir.path().join("gres.conf"), "Name=gpu File=/dev/nvidia[0\n").unwrap();
     let unread = follow.place(&NodeJob { key: JobKey { id: 2, restart: 0 }, ..second });
     assert!(matches!(unread, Err(PlaceError::Devices(DeviceError::GresConf(_)))));
+}
+
+/// A /proc in which nothing but init lives.
+fn empty_machine(node: &mut Place) {
+    let proc = node.dir.path().join("proc");
+    std::fs::create_dir_all(proc.join("1")).unwrap();
+    std::fs::write(proc.join("1/stat"), format!("1 (init) S{} 5 1\n", " 0".repeat(18))).unwrap();
+    std::fs::write(proc.join("1/cmdline"), "init").unwrap();
+    node.proc = Some(proc);
+}
+
+#[test]
+fn jobs_that_are_over_are_dropped_when_they_are_in_the_way() {
+    let mut node = Place::new("Overcommit=refuse");
+    empty_machine(&mut node);
+    for id in 1..=4 {
+        node.index(&job(id, 80));
+    }
+    node.ledger.witness(JobKey { id: 3, restart: 0 }, 77, 7).unwrap();
+    node.now += 59;
+    assert!(node.place(&job(5, 80)).is_err(), "too young to be dropped");
+    node.now += 1;
+    node.ledger.lock(LOCK_WAIT).unwrap().reconcile(Path::new("/nonexistent"), node.now, GRACE).unwrap_err();
+    assert!(matches!(node.remarks(&job(5, 80))[..], [Remark::Dropped(JobKey { id: 3, .. })]));
+    assert!(node.place(&job(6, 80)).is_err(), "who has no witness stays");
+    node.ledger.witness(JobKey { id: 1, restart: 0 }, 77, 7).unwrap();
+    let hit = node.place(&whole(7, &[0]));
+    assert!(matches!(hit, Ok(Placed::Now(..))), "{hit:?}");
+}
+
+#[test]
+fn jobs_that_are_over_are_dropped_once_a_minute() {
+    let mut node = Place::new("");
+    empty_machine(&mut node);
+    node.index(&job(1, 40));
+    node.ledger.witness(JobKey { id: 1, restart: 0 }, 77, 7).unwrap();
+    node.now += 59;
+    assert!(node.remarks(&job(2, 40)).is_empty());
+    node.now += 1;
+    assert!(matches!(node.remarks(&job(3, 40))[..], [Remark::Dropped(JobKey { id: 1, .. })]));
+}
+
+#[test]
+fn no_share_is_placed_beside_an_entry_that_cannot_be_read() {
+    let node = Place::new("");
+    node.index(&job(1, 40));
+    let other = node.dir.path().join("gpushare/jobs/9");
+    std::fs::write(&other, "gpushare-ledger 3\n").unwrap();
+    for id in [2, 3] {
+        let hit = node.place(&job(id, 40));
+        assert!(matches!(hit, Err(PlaceError::OtherVersion(ref jobs)) if jobs == &["9"]), "{hit:?}");
+        assert!(node.ledger.failure(id).unwrap().unwrap().contains("another version"));
+    }
+    assert!(matches!(node.place(&job(1, 40)), Ok(Placed::Before(_))));
+    release(&node.ledger, 9, None).unwrap();
+    assert_eq!(node.index(&job(2, 40)), 1);
+    assert_eq!(node.ledger.failure(2).unwrap(), None);
+}
+
+#[test]
+fn a_failure_is_forgotten_with_its_job() {
+    let node = Place::new("Overcommit=refuse");
+    assert!(node.place(&job(1, 81)).is_err());
+    assert!(node.ledger.failure(1).unwrap().unwrap().contains("81 of its 80 units"));
+    assert_eq!(release(&node.ledger, 1, Some(0)).unwrap(), None);
+    assert_eq!(node.ledger.failure(1).unwrap(), None);
 }

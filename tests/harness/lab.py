@@ -92,8 +92,11 @@ class Cluster:
         return subprocess.run([LAB, "logs", self.name, daemon], capture_output=True, text=True, errors="replace",
                               check=True).stdout
 
+    def shares(self):
+        """What the ledger has, one dict a job and GPU, as `gpushare status --parsable` names it."""
+        header, *lines = self.ok(["gpushare", "status", "--parsable"]).splitlines()
+        return [dict(zip(header.split("|"), line.split("|"))) for line in lines]
+
     def ledger(self):
-        """{job: GPU index} as `gpushare status` shows it."""
-        lines = self.ok(["gpushare", "status"]).splitlines()
-        rows = [line.split() for line in lines[1:] if not line.startswith("not an entry")]
-        return {row[0]: int(row[2]) for row in rows}
+        """{job: GPU index}"""
+        return {row["JOB"]: int(row["GPU"]) for row in self.shares()}

@@ -53,8 +53,8 @@ def test_the_documents_table(surf, units, at_once):
     spread = Counter(surf.ledger().values())
     assert max(spread.values()) - min(spread.get(gpu, 0) for gpu in range(4)) <= 1, spread
     if units == 40:
-        shares = [int(row.split()[4]) for row in surf.ok("gpushare status").splitlines()[1:]]
-        assert shares == [40] * 8, "the units asked for, not Slurm's rounded percentage"
+        shares = [row["UNITS"] for row in surf.shares()]
+        assert shares == ["40"] * 8, "the units asked for, not Slurm's rounded percentage"
 
 
 def test_every_kind_of_step_is_fenced(surf):
@@ -152,7 +152,7 @@ def test_what_a_user_sends_as_job_control_does_not_count(surf, tmp_path):
     for sent in ("GPUSHARE_SHARE=mps:39", "SPANK_GPUSHARE_SHARE=mps:39", "A=b GPUSHARE_SHARE=mps:39 SPANK_C=d"):
         job = surf.ok(f"/lab/out/submit-raw normal {mps} {sent}", "alice")
         surf.wait(lambda: job in surf.ledger(), "the share")
-        units = {row.split()[0]: row.split()[4] for row in surf.ok("gpushare status").splitlines()[1:]}
+        units = {row["JOB"]: row["UNITS"] for row in surf.shares()}
         assert units[job] == "40", sent
 
 
@@ -268,7 +268,7 @@ def test_the_ledger_can_be_read_whatever_the_umask(surf):
     surf.ok(
         "umask 077; SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 gpushare-prolog"
     )
-    modes = surf.ok("stat -c %a /run/gpushare /run/gpushare/jobs /run/gpushare/jobs/999999.0").split()
+    modes = surf.ok("stat -c %a /run/gpushare /run/gpushare/jobs /run/gpushare/jobs/999999").split()
     assert modes == ["755", "755", "644"]
     surf.ok("SLURM_JOB_ID=999999 gpushare-epilog")
 
@@ -278,11 +278,11 @@ def test_entries_of_old_jobs_with_the_same_number_open_nothing(surf):
     surf.wait(lambda: surf.ledger() == {}, "the epilog")
     last = int(surf.ok("srun printenv SLURM_JOB_ID", "alice"))
     entry = (
-        "gpushare-ledger 1\njob=%d\nrestart=0\nuser=%d\nunits=1\ncapacity=80\ngpu=3\ndevice=195:3\nuuid=\n"
-        "since=1\npath=/dev/nvidia3\nend\n"
+        "gpushare-ledger 2\njob=%d\nrestart=0\nuser=%d\nholding=share\nunits=1\ncapacity=80\ncharged=0\nsince=1\n"
+        "gpu=3 195:3 - /dev/nvidia3\nend\n"
     )
     for number, user in ((last + 1, 2001), (last + 2, 2002), (last + 3, 2001)):
-        surf.ok(f"cat > /run/gpushare/jobs/{number}.0", stdin=entry % (number, user))
+        surf.ok(f"cat > /run/gpushare/jobs/{number}", stdin=entry % (number, user))
     assert opened(surf.run(["srun", OPEN], "alice").stdout) == [set()], "no share, the same user"
     shown = surf.ok(["srun", "--gres=mps:80", "bash", "-c", f"{OPEN}; echo units=$GPUSHARE_UNITS"], "alice")
     assert "units=80" in shown, "a share, another user"
@@ -324,7 +324,7 @@ def test_a_broken_configuration_on_the_node_fails_the_job_and_not_the_node(surf)
 
 
 def test_garbage_in_the_ledger_is_set_aside(surf):
-    surf.ok("mkdir -p /run/gpushare/jobs/7.0; echo garbage > /run/gpushare/jobs/8.0; ln -s /etc/passwd /run/gpushare/jobs/9.0")
+    surf.ok("mkdir -p /run/gpushare/jobs/7; echo garbage > /run/gpushare/jobs/8; ln -s /etc/passwd /run/gpushare/jobs/9")
     text = surf.ok(["srun", "--gres=mps:40", OPEN], "alice")
     assert len(opened(text)[0]) == 1
     surf.wait(lambda: not surf.ok("ls /run/gpushare/jobs"), "the garbage and the job to be gone")
@@ -355,6 +355,6 @@ def test_a_fence_that_is_not_what_the_ledger_says_fails_the_job(surf):
     surf.wait(lambda: job in surf.ledger(), "the share")
     surf.wait_state(job, "RUNNING")
     gpu = surf.ledger()[job]
-    surf.ok(f"sed -i 's/^device=.*/device=195:{(gpu + 1) % 4}/' /run/gpushare/jobs/*")
+    surf.ok(f"sed -Ei 's/^(gpu=[0-9]+) [0-9:]+/\\1 195:{(gpu + 1) % 4}/' /run/gpushare/jobs/*")
     surf.wait(lambda: "gpushare: this job can't have" in surf.output(job), "the step to fail")
     assert "ran" not in surf.output(job).splitlines()

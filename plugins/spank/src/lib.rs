@@ -19,11 +19,13 @@
 mod cgroup;
 mod step;
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gpushare::fence::{Fault, Fence};
-use gpushare::ledger::{Ledger, RUN_DIR};
+use gpushare::job::JobKey;
+use gpushare::ledger::{self, Ledger, LedgerError, RUN_DIR};
 use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
@@ -98,14 +100,24 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
 /// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way out.
 fn tell_the_other_steps(fenced: &Fenced, verdict: &Verdict) {
     let ledger = Ledger::at(RUN_DIR);
-    let told = ledger.lock(LOCK_WAIT).and_then(|locked| match verdict {
+    let told = match verdict {
         Verdict::Failed(reason) => {
-            locked.fail(fenced.key, &format!("ssh sessions can't be fenced: {reason}"))
+            let reason = format!("ssh sessions can't be fenced: {reason}");
+            ledger.lock(LOCK_WAIT).and_then(|locked| locked.fail(fenced.key, &reason))
         }
-        Verdict::Up | Verdict::None => locked.witness(fenced.key, std::process::id()),
-    });
+        Verdict::Up | Verdict::None => witness(&ledger, fenced.key),
+    };
     if let Err(error) = told {
         log::error(format!("spank/gpushare: job {}: {error}", fenced.key.id));
+    }
+}
+
+/// This slurmstepd lives as long as the job: when it is gone and the entry isn't, the epilog never ran.
+fn witness(ledger: &Ledger, key: JobKey) -> Result<(), LedgerError> {
+    let pid = std::process::id();
+    match ledger::start_time(Path::new("/proc"), pid) {
+        Ok(Some(start)) => ledger.witness(key, pid, start),
+        Ok(None) | Err(_) => Ok(()),
     }
 }
 

@@ -1,0 +1,187 @@
+//! Whether a job is over that left its entry behind: its epilog was killed, or never ran.
+//!
+//! A job's extern step notes its slurmstepd in `witness/JOB`: one line, `RESTART PID STARTTIME`. An entry is dropped where
+//! that process is gone, and no process of the machine has a title by which slurmstepd of any release names a step of the
+//! job. A job without a witness is never taken for over. One that is killed here leaves the entry or not, and what is left
+//! is met again.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::{Damage, Ledger, LedgerError, Locked, entry, file, read};
+use crate::job::JobKey;
+
+/// How often the ledger is looked through without need.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// slurmstepd names itself so, for example `slurmstepd: [7.extern]` (src/slurmd/slurmstepd/mgr.c, `setproctitle`).
+const TITLE: &[u8] = b"slurmstepd: [";
+/// Longer than any title's beginning with a job number, and than any /proc/PID/stat.
+const LONGEST_TITLE: u64 = 64;
+const LONGEST_STAT: u64 = 4096;
+
+/// The process that stands for a start of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// Which start.
+    pub restart: u32,
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in ticks since the machine did: numbers are used again, both together are not.
+    pub start: u64,
+}
+
+/// The start time of a process, field 22 of proc_pid_stat(5); `None` where there is no such process. `proc` is /proc
+/// outside of tests.
+pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
+    let mut bytes = Vec::new();
+    let opened = fs::File::open(proc.join(pid.to_string()).join("stat"));
+    match opened.and_then(|file| file.take(LONGEST_STAT).read_to_end(&mut bytes)) {
+        Ok(_) => {}
+        Err(error) if is_no_process(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    // The second field is the program's name, in parentheses, and may hold spaces and parentheses itself.
+    let after = bytes.iter().rposition(|byte| *byte == b')').and_then(|at| bytes.get(at + 1..));
+    let text = after.and_then(|rest| std::str::from_utf8(rest).ok()).unwrap_or_default();
+    let field = text.split_ascii_whitespace().nth(19).and_then(|word| word.parse().ok());
+    field.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no start time"))
+}
+
+/// Whether that very process is no more. What can't be told is taken for alive.
+#[must_use]
+pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
+    match start_time(proc, witness.pid) {
+        Ok(found) => found != Some(witness.start),
+        Err(_) => false,
+    }
+}
+
+/// The jobs that have a slurmstepd, by its title.
+fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
+    let mut jobs = HashSet::new();
+    for found in proc.read_dir()? {
+        let found = found?;
+        if !found.file_name().to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+            continue;
+        }
+        let mut title = Vec::new();
+        let opened = fs::File::open(found.path().join("cmdline"));
+        match opened.and_then(|file| file.take(LONGEST_TITLE).read_to_end(&mut title)) {
+            Ok(_) => jobs.extend(job_in(&title)),
+            Err(error) if is_no_process(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(jobs)
+}
+
+fn job_in(title: &[u8]) -> Option<u32> {
+    let rest = title.strip_prefix(TITLE)?;
+    let digits = rest.split(|byte| *byte == b'.').next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// It ended before it was opened, or while it was read.
+fn is_no_process(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+impl Ledger {
+    fn witnesses(&self) -> PathBuf {
+        self.dir.join("witness")
+    }
+
+    pub(super) fn witness_path(&self, job_id: u32) -> PathBuf {
+        self.witnesses().join(job_id.to_string())
+    }
+
+    /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: nobody else writes of
+    /// this start, and a line that is not whole counts for nothing.
+    pub fn witness(&self, key: JobKey, pid: u32, start_time: u64) -> Result<(), LedgerError> {
+        file::make_folder(&self.dir)?;
+        file::make_folder(&self.witnesses())?;
+        let path = self.witness_path(key.id);
+        let text = format!("{} {pid} {start_time}\n", key.restart);
+        let write = |mut file: fs::File| {
+            file.set_len(0)?;
+            file.write_all(text.as_bytes())
+        };
+        file::open(&path).and_then(write).map_err(|error| LedgerError::Write(path, error))
+    }
+
+    fn read_witness(&self, job_id: u32) -> Option<Witness> {
+        let bytes = file::read(&self.witness_path(job_id), 100).ok()??;
+        let mut words = std::str::from_utf8(&bytes).ok()?.strip_suffix('\n')?.split(' ');
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let witness = Witness {
+            restart: number()?.try_into().ok()?,
+            pid: number()?.try_into().ok()?,
+            start: number()?,
+        };
+        words.next().is_none().then_some(witness)
+    }
+
+    /// When the ledger was last looked through.
+    fn stamp(&self) -> PathBuf {
+        self.dir.join("reconciled")
+    }
+}
+
+impl Locked<'_> {
+    /// Whether [`Locked::reconcile`] has not been called for a while. `now` is in seconds since 1970.
+    #[must_use]
+    pub fn is_reconcile_due(&self, now: u64) -> bool {
+        let stamp = self.ledger.stamp().symlink_metadata().and_then(|found| found.modified());
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
+        // A stamp of the future is of before a step of the clock, and as good as none.
+        stamp.map_or(true, |then| now.duration_since(then).map_or(true, |age| age >= INTERVAL))
+    }
+
+    /// Drops entries older than `grace` whose job is over, and what else is left of jobs that are; gives the entries'
+    /// starts. `proc` is /proc outside of tests.
+    pub fn reconcile(&self, proc: &Path, now: u64, grace: Duration) -> Result<Vec<JobKey>, LedgerError> {
+        // Before all else: one that is killed here, or fails, need not be followed by everybody.
+        self.note_reconcile(now);
+        let failed = |error| LedgerError::Read(proc.to_owned(), error);
+        // A /proc that isn't one, or shows only our own, would make every witness look gone.
+        if start_time(proc, 1).map_err(failed)?.is_none() {
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        }
+        let suspects = self.suspects(proc)?;
+        if suspects.is_empty() {
+            return Ok(Vec::new());
+        }
+        let running = jobs_with_steps(proc).map_err(failed)?;
+        let mut dropped = Vec::new();
+        for (id, witness) in suspects.into_iter().filter(|(id, _)| !running.contains(id)) {
+            let found = read(&self.ledger.path_of(id));
+            match &found {
+                Ok(entry) if now.saturating_sub(entry.since) < grace.as_secs() => continue,
+                Ok(_) | Err(Damage::Gone | Damage::OtherVersion(_)) => {}
+                Err(_) => continue,
+            }
+            // An entry of a later start than the witness's stays.
+            let removed = self.forget(id, Some(witness.restart))?;
+            dropped.extend(removed.filter(|_| found != Err(Damage::Gone)));
+        }
+        Ok(dropped)
+    }
+
+    /// Jobs whose witness is gone.
+    fn suspects(&self, proc: &Path) -> Result<Vec<(u32, Witness)>, LedgerError> {
+        let names = self.ledger.names(&self.ledger.witnesses())?;
+        let ids = names.iter().filter_map(|name| entry::job_of(name));
+        let witnessed = ids.filter_map(|id| Some((id, self.ledger.read_witness(id)?)));
+        Ok(witnessed.filter(|(_, witness)| is_gone(proc, witness)).collect())
+    }
+
+    fn note_reconcile(&self, now: u64) {
+        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
+        // Without it the ledger is looked through more often.
+        let _ = file::open(&self.ledger.stamp()).and_then(|file| file.set_modified(then));
+    }
+}

@@ -1,0 +1,131 @@
+//! Why a job got no GPU, what an administrator reads of it, and whether the job fails for it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::claim::Mismatch;
+use crate::device::{DeviceError, Unfit};
+use crate::job::{JobKey, NodeJob};
+use crate::ledger::LedgerError;
+use crate::placement::NothingFits;
+
+/// Why a job got no GPU, or why it isn't known which it has.
+#[derive(Debug)]
+pub enum PlaceError {
+    /// The node's GPUs can't be told.
+    Devices(DeviceError),
+    /// The ledger can't be used.
+    Ledger(LedgerError),
+    /// `Placement` is not what Slurm does.
+    Mismatch(Mismatch),
+    /// Slurm names a GPU that this node hasn't.
+    NoSuchGpu(u32),
+    /// Slurm names a GPU that can't be used so.
+    Unfit {
+        /// Slurm's index.
+        index: u32,
+        /// Its device node.
+        path: PathBuf,
+        /// What is wrong.
+        why: Unfit,
+    },
+    /// The share may go nowhere.
+    Nowhere {
+        /// Units asked for.
+        units: u32,
+        /// Units that fill one GPU.
+        capacity: u32,
+        /// Why.
+        why: NothingFits,
+    },
+    /// Slurm gave a whole GPU that these jobs have shares of; `OnCollision=fail`.
+    Collision(Vec<JobKey>),
+    /// Slurm charged a GPU that this job has whole.
+    HeldWhole(JobKey),
+    /// Entries of another version of gpushare, of these jobs: a share could go where one of them is.
+    OtherVersion(Vec<String>),
+}
+
+impl PlaceError {
+    /// A job with whole GPUs has them from Slurm, which fences it; that we can't note them doesn't make it fail.
+    pub(super) fn fails_the_job(&self, job: &NodeJob) -> bool {
+        match self {
+            PlaceError::Mismatch(_)
+            | PlaceError::Nowhere { .. }
+            | PlaceError::Collision(_)
+            | PlaceError::HeldWhole(_)
+            | PlaceError::OtherVersion(_) => true,
+            PlaceError::Devices(_) | PlaceError::NoSuchGpu(_) | PlaceError::Unfit { .. } => {
+                job.percent.is_some() || job.noted.is_some()
+            }
+            PlaceError::Ledger(_) => false,
+        }
+    }
+
+    pub(super) fn is_for_lack_of_room(&self) -> bool {
+        match self {
+            PlaceError::Nowhere { .. }
+            | PlaceError::Collision(_)
+            | PlaceError::HeldWhole(_)
+            | PlaceError::OtherVersion(_) => true,
+            PlaceError::Mismatch(_)
+            | PlaceError::Devices(_)
+            | PlaceError::NoSuchGpu(_)
+            | PlaceError::Unfit { .. }
+            | PlaceError::Ledger(_) => false,
+        }
+    }
+}
+
+impl From<LedgerError> for PlaceError {
+    fn from(error: LedgerError) -> Self {
+        PlaceError::Ledger(error)
+    }
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            PlaceError::Devices(error) => error.fmt(out),
+            PlaceError::Ledger(error) => error.fmt(out),
+            PlaceError::Mismatch(mismatch) => mismatch.fmt(out),
+            PlaceError::NoSuchGpu(index) => {
+                write!(out, "Slurm names GPU {index}, which GpuFile doesn't list")
+            }
+            PlaceError::Unfit { index, path, why } => {
+                write!(out, "Slurm names GPU {index}, {}: {why}", path.display())
+            }
+            PlaceError::Nowhere { units, capacity, why } => match why {
+                NothingFits::Full => write!(
+                    out,
+                    "no GPU has {units} of its {capacity} units free and gpushare.conf says Overcommit=refuse"
+                ),
+                NothingFits::OtherUsers => write!(
+                    out,
+                    "every GPU that could take {units} units has other users' shares and gpushare.conf says UserMix=deny"
+                ),
+                NothingFits::NoneLeft => write!(out, "every GPU is held whole by a job or can't be used"),
+            },
+            PlaceError::Collision(keys) => {
+                write!(out, "Slurm gave it a GPU that other jobs have shares of: {}", listed(keys))
+            }
+            PlaceError::HeldWhole(key) => {
+                write!(out, "Slurm put it on the GPU that job {} has whole", key.id)
+            }
+            PlaceError::OtherVersion(jobs) => write!(
+                out,
+                "another version of gpushare gave GPUs to jobs that may be running: {}; shares are placed again when \
+                 they have ended",
+                jobs.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+}
+
+/// `7, 9`; the first ten.
+#[must_use]
+pub fn listed(keys: &[JobKey]) -> String {
+    keys.iter().take(10).map(|key| key.id.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl std::error::Error for PlaceError {}

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A node of its own for one fault: a /run of its own, character devices for GPUs, the real programs. Needs a mount
+namespace of its own (tests/faults/run makes one) and root."""
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+PROGRAMS = TOP / "target/release"
+RUN = Path("/run")
+LEDGER = RUN / "gpushare"
+# Any will do: nothing opens them.
+DEVICES = [f"/dev/{name}" for name in "null zero full random urandom tty ptmx console".split()]
+
+
+class Node:
+    """With GPUS GPUs of UNITS units each, all of them for shares (Placement=own), Overcommit=refuse."""
+
+    def __init__(self, gpus=2, units=80, size="16m"):
+        self.gpus, self.units = gpus, units
+        if os.path.ismount(RUN):
+            subprocess.run(["umount", "--lazy", RUN], check=True)
+        self.mount(size)
+        self.site = Path("/dev/shm/gpushare-faults")
+        self.site.mkdir(exist_ok=True)
+        (self.site / "slurm.conf").touch()
+        (self.site / "gpushare.conf").write_text(
+            f"Placement=own\nShareGRES=gpushare\nUnitsPerGpu={units}\nOvercommit=refuse\n"
+            f"GpuFile={','.join(DEVICES[:gpus])}\n"
+        )
+
+    def mount(self, size):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=755,size={size}", "faults", RUN], check=True)
+
+    def variables(self, job, units=None, user=2001, restart=0):
+        """What slurmd tells a prolog or an epilog."""
+        variables = {
+            "SLURM_CONF": str(self.site / "slurm.conf"), "SLURM_JOB_ID": str(job), "SLURM_JOB_UID": str(user),
+            "SLURM_JOB_RESTART_COUNT": str(restart),
+        }
+        return variables | ({"SPANK_GPUSHARE_SHARE": f"gpushare:{units}"} if units else {})
+
+    def start(self, program, job, units=None, before=(), **more):
+        return subprocess.Popen(
+            [*before, PROGRAMS / program], env=self.variables(job, units, **more), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+
+    def prolog(self, job, units=40, **more):
+        """Its lines; it must end with 0, whatever happens."""
+        return finished(self.start("gpushare-prolog", job, units, **more))
+
+    def epilog(self, job, **more):
+        return finished(self.start("gpushare-epilog", job, **more))
+
+    def status(self):
+        """The ledger as the program shows it, which must be JSON."""
+        command = [PROGRAMS / "gpushare", "status", "--json", "--conf", self.site / "gpushare.conf"]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    def entries(self):
+        """{job: (restart, GPU index, units)}, and that no GPU has more than it holds."""
+        status = self.status()
+        for gpu in status["gpus"]:
+            assert gpu["units"] <= self.units, f"GPU {gpu['index']} is booked twice: {status}"
+        return {job["job"]: (job["restart"], job["gpus"][0]["index"], job["units"]) for job in status["jobs"]}
+
+    def failure(self, job):
+        return {row["job"]: row["reason"] for row in self.status()["failures"]}.get(job)
+
+    def fits(self, units=40):
+        """How many more shares go onto the node; they are taken back again."""
+        placed = []
+        for job in range(900, 990):
+            self.prolog(job, units)
+            placed.append(job)
+            if job not in self.entries():
+                assert "units free" in self.failure(job), self.status()
+                break
+        for job in placed:
+            self.epilog(job)
+        return len(placed) - 1
+
+    def check_empty(self):
+        """Nothing is left of any job, no file is half written, and the lock is free."""
+        assert self.status()["jobs"] == [] and self.status()["failures"] == [], self.status()
+        for folder in ("jobs", "failed", "witness"):
+            left = os.listdir(LEDGER / folder) if (LEDGER / folder).exists() else []
+            assert not left, f"{folder}: {left}"
+        names = set(os.listdir(LEDGER)) - {"jobs", "failed", "witness", "lock", "balance", "reconciled", "garbage"}
+        assert not names, f"left behind: {names}"
+        with open(LEDGER / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def finished(process):
+    out, lines = process.communicate(timeout=60)
+    assert process.returncode == 0, f"{process.args} ended with {process.returncode}: {lines}"
+    assert out == "", out
+    return lines.splitlines()
+
+
+@contextlib.contextmanager
+def read_only():
+    subprocess.run(["mount", "-o", "remount,ro", RUN], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", RUN], check=True)

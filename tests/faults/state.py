@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What may be in the ledger's place, and what slurmd may do with prologs and epilogs."""
+
+import fcntl
+import json
+import os
+import subprocess
+import time
+
+from node import LEDGER, PROGRAMS, RUN, Node, read_only
+
+JOBS = LEDGER / "jobs"
+
+
+def says(lines, *parts):
+    """One line, and what it must hold."""
+    assert len(lines) == 1 and all(part in lines[0] for part in parts), (lines, parts)
+
+
+def requeued():
+    """A start while the entry of the one before lives counts once; a late epilog leaves it, its own takes it back."""
+    node = Node()
+    node.prolog(7, 80)
+    node.prolog(7, 80, restart=1)
+    assert node.entries() == {7: (1, 0, 80)}
+    assert node.prolog(7, 80, restart=1) == [], "the same start again changes nothing"
+    node.epilog(7, restart=0)
+    assert node.entries() == {7: (1, 0, 80)}
+    node.epilog(7, restart=1)
+    node.check_empty()
+
+
+def epilog_twice_or_alone():
+    node = Node()
+    assert node.epilog(7) == [] and not LEDGER.exists(), "no prolog, nothing to do"
+    node.prolog(7)
+    says(node.epilog(7), "job 7: share taken back")
+    assert node.epilog(7) == []
+    node.check_empty()
+
+
+def rebooted():
+    node = Node(units=40)
+    node.prolog(7)
+    node.prolog(8)
+    subprocess.run(["umount", RUN], check=True)
+    node.mount("16m")
+    assert node.entries() == {} and node.fits() == 2
+
+
+def damaged():
+    """Set aside with a line; the others' entries count."""
+    node = Node()
+    node.prolog(1)
+    good = (JOBS / "1").read_text()
+    (JOBS / "2").write_text(good[:-5])
+    (JOBS / "3").write_bytes(os.urandom(4000))
+    (JOBS / "4").write_text("")
+    (JOBS / "5").mkdir()
+    (JOBS / "5/x").touch()
+    (JOBS / "6").symlink_to("/etc/passwd")
+    os.mkfifo(JOBS / "7")
+    (JOBS / "8").write_text(good)
+    (JOBS / "nine").write_text(good)
+    assert len(node.status()["garbage"]) == 8
+    lines = node.prolog(10)
+    assert sum("set aside" in line for line in lines) == 8, lines
+    assert node.entries() == {1: (0, 0, 40), 10: (0, 1, 40)} and len(os.listdir(LEDGER / "garbage")) == 8
+    assert (LEDGER / "garbage/3.0").stat().st_size == 4000, "nothing is lost"
+
+
+def damaged_in_use():
+    """An entry that is damaged under its job keeps its place until its epilog, and goes with it."""
+    node = Node(gpus=1)
+    node.prolog(1)
+    (JOBS / "1").write_text("garbage")
+    node.prolog(2)
+    node.prolog(3)
+    assert "40 of its 80 units free" in node.failure(3)
+    node.epilog(1)
+    node.epilog(3)
+    node.prolog(3)
+    assert set(node.entries()) == {2, 3}
+
+
+def of_another_version():
+    """Not read, not lost, and no share is placed beside it until its job is gone."""
+    node = Node()
+    node.prolog(1)
+    (JOBS / "2").write_text("gpushare-ledger 3\nsomething=else\n")
+    says(node.prolog(3), "another version", ": 2;")
+    assert set(node.entries()) == {1} and (JOBS / "2").exists() and "another version" in node.failure(3)
+    says(node.epilog(2), "job 2")
+    node.prolog(3)
+    assert set(node.entries()) == {1, 3} and node.failure(3) is None
+
+
+def other_things():
+    """Folders that are files or links, a balance that is a folder, a lock that is one, a /run that others can change."""
+    for name in ("jobs", "failed", "garbage"):
+        node = Node()
+        LEDGER.mkdir()
+        (LEDGER / name).write_text("x")
+        node.prolog(1)
+        node.prolog(2, 81)
+        assert set(node.entries()) == {1} and (node.failure(2) or name == "garbage"), (name, node.status())
+    node = Node()
+    node.prolog(1)
+    (RUN / "decoy").write_text("x")
+    for make in (lambda path: path.mkdir(), lambda path: path.symlink_to(RUN / "decoy"), lambda path: os.mkfifo(path)):
+        (LEDGER / "balance").unlink(missing_ok=True)
+        make(LEDGER / "balance")
+        node.prolog(2)
+        node.epilog(2)
+        assert set(node.entries()) == {1} and (LEDGER / "balance").is_file()
+    assert (RUN / "decoy").read_text() == "x", "no link is followed"
+    for make in (lambda path: path.mkdir(), lambda path: path.symlink_to(RUN / "decoy")):
+        node = Node()
+        LEDGER.mkdir()
+        make(LEDGER / "lock")
+        says(node.prolog(1), "lock /run/gpushare/lock")
+        assert node.entries() == {}
+    node = Node()
+    LEDGER.mkdir()
+    LEDGER.chmod(0o777)
+    says(node.prolog(1), "must be a folder that only root can change")
+    node = Node()
+    (RUN / "elsewhere").mkdir()
+    LEDGER.symlink_to(RUN / "elsewhere")
+    says(node.prolog(1), "must be a folder that only root can change")
+    assert not os.listdir(RUN / "elsewhere")
+    node = Node()
+    LEDGER.write_text("x")
+    says(node.prolog(1), "must be a folder")
+
+
+def full():
+    """However many pages are left: a whole entry or none, and no job but the new one notices."""
+    for pages in range(9):
+        node = Node(size="40k")
+        node.prolog(1)
+        with open(RUN / "fill", "wb", buffering=0) as fill:
+            try:
+                while True:
+                    fill.write(bytes(4096))
+            except OSError:
+                pass
+            os.truncate(fill.name, max(os.stat(fill.name).st_size - 4096 * pages, 0))
+        lines = node.prolog(2)
+        placed = 2 in node.entries()
+        assert node.entries()[1] == (0, 0, 40) and node.status()["garbage"] == [] and not (LEDGER / "new").exists()
+        assert placed or "No space left" in lines[0], lines
+        assert len(lines) == 1, lines
+        node.epilog(1)
+        assert 1 not in node.entries(), "room can be made on a full disk"
+        (RUN / "fill").unlink()
+        node.epilog(2)
+        assert node.fits() == 4
+        node.check_empty()
+    assert placed
+
+
+def unwritable():
+    node = Node()
+    node.prolog(1)
+    with read_only():
+        says(node.prolog(2), "Read-only file system")
+        says(node.epilog(1), "Read-only file system")
+        assert node.entries() == {1: (0, 0, 40)}
+    says(node.epilog(1), "job 1")
+    node = Node()
+    with read_only():
+        says(node.prolog(2), "Read-only file system")
+        assert node.epilog(1) == []
+
+
+def held_lock():
+    """Whoever holds the lock for ever, the prolog ends in time."""
+    node = Node()
+    node.prolog(1)
+    with open(LEDGER / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        start = time.monotonic()
+        says(node.prolog(2), "was held by others for 10 s")
+        assert time.monotonic() - start < 15
+    node.prolog(2)
+    assert set(node.entries()) == {1, 2}
+
+
+def tight_umask():
+    """Users' steps read the ledger, whatever umask slurmd has."""
+    node = Node()
+    os.umask(0o077)
+    node.prolog(1)
+    node.prolog(2, 81)
+    os.umask(0o022)
+    for path, mode in (("", 0o755), ("jobs", 0o755), ("failed", 0o755), ("jobs/1", 0o644), ("failed/2", 0o644)):
+        assert (LEDGER / path).stat().st_mode & 0o777 == mode, path
+
+
+def over():
+    """A job whose extern step is gone, and that has no other, is dropped when it is in the way; one that lives never."""
+    node = Node(gpus=1)
+    node.prolog(1, 40)
+    node.prolog(2, 40)
+    (LEDGER / "witness").mkdir()
+    for job in (1, 2):
+        path = JOBS / str(job)
+        path.write_text("\n".join("since=1" if line[:6] == "since=" else line for line in path.read_text().split("\n")))
+        (LEDGER / f"witness/{job}").write_text("0 4194304 1\n")
+    with subprocess.Popen(["bash", "-c", "exec -a 'slurmstepd: [2.batch]' sleep 60"]) as step:
+        time.sleep(0.2)
+        lines = node.prolog(3, 40)
+        assert any("job 1: is over and had no epilog" in line for line in lines), lines
+        assert set(node.entries()) == {2, 3}
+        node.prolog(4, 40)
+        assert set(node.entries()) == {2, 3}
+        step.kill()
+    node.epilog(4)
+    node.prolog(4, 40)
+    assert set(node.entries()) == {3, 4}
+
+
+def shown():
+    """`gpushare status` in every form, whoever asks and whatever is broken."""
+    node = Node()
+    node.prolog(1, user=2001)
+    node.prolog(2, user=2002)
+    node.prolog(3, 81, user=2001)
+
+    def status(*options, user=0, code=0, conf="gpushare.conf"):
+        command = ["setpriv", f"--reuid={user}", "--clear-groups", "--", PROGRAMS / "gpushare", "status", *options]
+        done = subprocess.run([*command, "--conf", node.site / conf], capture_output=True, text=True)
+        assert done.returncode == code, done
+        return done
+
+    (RUN / "bin").mkdir()
+    assert "job 3 failed here" in status().stdout and "2002" in status().stdout
+    rows = status("-P").stdout.splitlines()
+    assert rows[0].startswith("JOB|RESTART|USER|UID|GPU|") and len(rows) == 3
+    rows = status("-P", "--gpus").stdout.splitlines()
+    assert rows[1].split("|")[3:7] == ["40", "40", "80", "1"], rows
+    subprocess.run(["install", "-m755", PROGRAMS / "gpushare", RUN / "bin/gpushare"], check=True)
+    own = subprocess.run(
+        ["setpriv", "--reuid=2002", "--clear-groups", "--", RUN / "bin/gpushare", "status", "--json", "--conf",
+         node.site / "gpushare.conf"], capture_output=True, text=True, check=True)
+    own = json.loads(own.stdout)
+    assert [job["job"] for job in own["jobs"]] == [2] and [gpu["units"] for gpu in own["gpus"]] == [40, 40], own
+    assert own["failures"] == [] and own["own_jobs_only"] is True
+    (node.site / "broken.conf").write_text("Placement=sideways\n")
+    for conf in ("broken.conf", "missing.conf"):
+        done = status("-P", conf=conf)
+        assert len(done.stdout.splitlines()) == 3 and done.stderr.startswith("gpushare: "), done
+    status("--json", "-P", code=2)
+    subprocess.run(["umount", RUN], check=True)
+    assert "no shares on this node" in status().stdout
+    assert status("-P").stdout.count("\n") == 1
+    node.mount("16m")
+    LEDGER.mkdir()
+    JOBS.write_text("x")
+    assert "gpushare: reading" in status(code=1).stderr
+
+
+def told(test):
+    def run():
+        test()
+        print(f"ok: {test.__name__.replace('_', ' ')}: {(test.__doc__ or '').strip()}".rstrip(": "))
+
+    return run
+
+
+ALL = [told(test) for test in (
+    requeued, epilog_twice_or_alone, rebooted, damaged, damaged_in_use, of_another_version, other_things, full,
+    unwritable, held_lock, tight_umask, over, shown,
+)]
