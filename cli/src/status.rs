@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use gpushare::config::{self, Config, NodeConfig};
-use gpushare::device::{self, Gpu};
+use gpushare::config::{self, Config, NodeConfig, Placement};
+use gpushare::device::{self, DeviceError, Gpu, Roots};
 use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
 
 use crate::explain::program::ask;
@@ -99,23 +99,21 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
 
 /// The node's GPUs, and the units that fill one where the node has a placement.
 fn node(conf: Option<&Path>) -> Result<(Vec<Gpu>, Option<u32>), String> {
-    let config = match conf {
-        Some(path) => Config::load(path)
-            .map_err(|error| error.to_string())?
-            .ok_or_else(|| format!("{}: there is no such file", path.display()))?,
-        None => {
-            let slurm_conf = std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
-            let path = config::find(Path::new(&slurm_conf), Path::new(config::FALLBACK));
-            Config::load(&path)
-                .map_err(|error| error.to_string())?
-                .ok_or_else(|| format!("{}: there is no such file", path.display()))?
-        }
-    };
+    let slurm_conf: PathBuf =
+        std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into();
+    let path = conf.map_or_else(|| config::find(&slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
+    let config = Config::load(&path)
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
     let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
-    let capacity = (placement != config::Placement::Off).then_some(units_per_gpu);
-    device::inventory(&gpu_files, Path::new("/dev"), Path::new("/proc/driver/nvidia"))
-        .map(|gpus| (gpus, capacity))
-        .map_err(|error| error.to_string())
+    let gres_conf = slurm_conf.with_file_name("gres.conf");
+    // As the prolog finds them; it is told the node's name.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = host.trim().split('.').next();
+    let files = gpu_files.resolve((placement != Placement::Own).then_some(gres_conf.as_path()), name);
+    let gpus = files.map_err(DeviceError::from).and_then(|files| device::inventory(&files, &Roots::system()));
+    let capacity = (placement != Placement::Off).then_some(units_per_gpu);
+    gpus.map(|gpus| (gpus.gpus(), capacity)).map_err(|error| error.to_string())
 }
 
 /// The node's GPUs, then those that only the ledger knows.

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use gpushare::config::{Config, NodeConfig};
+use gpushare::device::Roots;
 use gpushare::job::{JobKey, NodeJob, Noted};
 use gpushare::ledger::Ledger;
 use gpushare::node::{self, Node, Placed};
@@ -29,8 +30,8 @@ fn job(id: u32, user_id: u32) -> NodeJob {
 }
 
 fn place(config: &NodeConfig, ledger: &Ledger, job: &NodeJob, now: u64) -> Result<(), Box<dyn Error>> {
-    let (dev, proc_nvidia, proc) = (Path::new("/dev"), Path::new("/proc/driver/nvidia"), Path::new("/proc"));
-    match node::place(Node { config, ledger, dev, proc_nvidia, proc }, job, now)? {
+    let roots = Roots::system();
+    match node::place(Node { config, ledger, roots: &roots, gres_conf: None, name: None }, job, now)? {
         Placed::Now(..) => Ok(()),
         other => Err(format!("{other:?}").into()),
     }
