@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use files::GpuFiles;
 pub use gres_conf::GresConfError;
-pub use inventory::{Detail, Foreign, Inventory, Unfit, inventory};
+pub use inventory::{Detail, Foreign, Inventory, Unfit, has_none, inventory};
 
 /// More GPUs than any node has: bounds what a configuration or a folder can make us do.
 const MOST: usize = 256;

@@ -10,6 +10,7 @@
 //! /run/gpushare/jobs/JOB       an entry, of the job's latest start on this node
 //! /run/gpushare/balance        the entries' sum
 //! /run/gpushare/failed/JOB     why the job can't run here
+//! /run/gpushare/env/JOB        the variables of a job with a share, for ssh sessions
 //! /run/gpushare/witness/JOB    the process that lives as long as the job
 //! /run/gpushare/reconciled     its date: when entries of jobs that are over were last looked for
 //! /run/gpushare/garbage/…      what stood in the place of one of these
@@ -25,6 +26,7 @@ mod entry;
 mod error;
 mod failure;
 mod file;
+mod variables;
 
 pub use alive::{Witness, is_gone, start_time};
 pub use balance::{Balance, Row};
@@ -178,14 +180,17 @@ impl Ledger {
         }
     }
 
-    /// Whether there is anything of a job: an entry, be it damaged, the mark of a failure, or a witness.
+    /// Whether there is anything of a job: an entry, be it damaged, the mark of a failure, a witness, or variables.
     #[must_use]
     pub fn knows(&self, job_id: u32) -> bool {
         let exists = |path: PathBuf| match path.symlink_metadata() {
             Ok(_) => true,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        exists(self.path_of(job_id)) || exists(self.failure_path(job_id)) || exists(self.witness_path(job_id))
+        exists(self.path_of(job_id))
+            || exists(self.failure_path(job_id))
+            || exists(self.witness_path(job_id))
+            || exists(self.variables_path(job_id))
     }
 }
 
@@ -211,6 +216,7 @@ impl Locked<'_> {
             self.clear(&path);
         }
         self.drop_marks(entry.key.id, None)?;
+        self.withdraw(entry.key.id)?;
         file::replace(&self.ledger.temporary(), &path, &entry.to_string())
             .map_err(|error| LedgerError::Write(path, error))?;
         self.settle_record(draft, old.ok().as_ref(), entry);
@@ -246,6 +252,9 @@ impl Locked<'_> {
     pub fn forget(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let removed = self.remove(job_id, up_to)?;
         self.drop_marks(job_id, up_to)?;
+        if self.ledger.path_of(job_id).symlink_metadata().is_err() {
+            self.withdraw(job_id)?;
+        }
         Ok(removed)
     }
 

@@ -60,6 +60,12 @@ pub struct Foreign {
     pub attached: Vec<Device>,
 }
 
+/// Whether the node has no device node of a GPU at all: one configuration may be for nodes with GPUs and without.
+#[must_use]
+pub fn has_none(roots: &Roots) -> bool {
+    numbered_nodes(&roots.dev).is_ok_and(|nodes| nodes.is_empty())
+}
+
 /// Looks at the node's GPUs.
 pub fn inventory(files: &GpuFiles, roots: &Roots) -> Result<Inventory, DeviceError> {
     let known = driver::known(roots);

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from gpus import OPEN, Share, entered, gpu_of, opened, task_epilog, uuids
+from lab import TOP
 
 # How each example counts: the GRES, what fills a GPU, and half of one.
 SHARES = {
@@ -78,6 +79,10 @@ def test_an_ssh_session_is_fenced_and_told(node, share):
     assert start(node, share.full_gpu)[1] == "0"
     job, gpu = start(node, share.half_gpu)
     assert opened(entered(node, job, "alice", OPEN)) == [{int(gpu)}]
+    session = (TOP / "docs/examples/profile.d/gpushare.sh").read_text() + "env\n"
+    node.run(["tee", "/lab/out/session"], stdin=session)
+    text = entered(node, job, "alice", f"env SLURM_JOB_ID={job} sh /lab/out/session")
+    assert f"CUDA_VISIBLE_DEVICES={uuids(node)[int(gpu)]}\n" in text and f"GPUSHARE_UNITS={share.half}\n" in text
     other = node.sbatch("-n1", user="bob")
     node.wait_state(other, "RUNNING")
     assert opened(entered(node, other, "bob", OPEN)) == [set()], "a job without a share"

@@ -105,7 +105,12 @@ fn tell_the_other_steps(fenced: &Fenced, verdict: &Verdict) {
             let reason = format!("ssh sessions can't be fenced: {reason}");
             ledger.lock(LOCK_WAIT).and_then(|locked| locked.fail(fenced.key, &reason))
         }
-        Verdict::Up | Verdict::None => witness(&ledger, fenced.key),
+        Verdict::Up | Verdict::None => witness(&ledger, fenced.key).and_then(|()| {
+            if fenced.shell_lines.is_empty() {
+                return Ok(());
+            }
+            ledger.lock(LOCK_WAIT)?.publish(fenced.key, &fenced.shell_lines)
+        }),
     };
     if let Err(error) = told {
         log::error(format!("spank/gpushare: job {}: {error}", fenced.key.id));

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device::{self, Gpu, Roots};
+use gpushare::device::{self, Gpu, GpuFiles, Roots};
 use gpushare::environment;
 use gpushare::fence::Fence;
 use gpushare::job::JobKey;
@@ -44,6 +44,8 @@ pub struct Fenced {
     pub check: Fence,
     /// Variables for the job's programs.
     pub variables: Vec<(&'static str, String)>,
+    /// The same for a shell.
+    pub shell_lines: String,
     /// Slurm's index of a share's GPU.
     pub share_gpu: Option<u32>,
     /// Tells the tasks whether the fence is up.
@@ -98,6 +100,9 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
                 || has_share(config, step);
             fenced(key, fence, certain, Some((&entry, config)))
         }
+        None if device::has_none(&Roots::system()) && config.gpu_files == GpuFiles::Auto => {
+            Ok(State::NotOurs)
+        }
         None if closes_all(config, step) => fenced(key, fence_around(config, &[])?, true, None),
         None => Ok(without_entry(step, Some(config), "gpushare-prolog gave it no GPU on this node")),
     }
@@ -135,9 +140,20 @@ fn fenced(
     let open = if certain { fence.open.clone() } else { Vec::new() };
     let check = Fence { open, ..fence.clone() };
     let variables = entry.map(|(entry, config)| environment::variables(entry, config)).unwrap_or_default();
+    let shell_lines =
+        entry.map(|(entry, config)| environment::shell_lines(entry, config)).unwrap_or_default();
     let share_gpu = entry.and_then(|(entry, _)| entry.share_gpu()).map(|gpu| gpu.index);
     let fence = StepFence::of(fence);
-    Ok(State::Fenced(Box::new(Fenced { key, fence, check, variables, share_gpu, page, forked: 0 })))
+    Ok(State::Fenced(Box::new(Fenced {
+        key,
+        fence,
+        check,
+        variables,
+        shell_lines,
+        share_gpu,
+        page,
+        forked: 0,
+    })))
 }
 
 /// Whether Slurm gave the step itself a share.
