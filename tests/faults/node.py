@@ -13,6 +13,8 @@ TOP = Path(__file__).resolve().parents[2]
 PROGRAMS = TOP / "target/release"
 RUN = Path("/run")
 LEDGER = RUN / "gpushare"
+# A folder of this run alone, outside of /run, which every node has anew.
+SITE = Path(os.environ.get("GPUSHARE_FAULTS", "/nonexistent"))
 # Any will do: nothing opens them.
 DEVICES = [f"/dev/{name}" for name in "null zero full random urandom tty ptmx console".split()]
 
@@ -25,9 +27,9 @@ class Node:
         if os.path.ismount(RUN):
             subprocess.run(["umount", "--lazy", RUN], check=True)
         self.mount(size)
-        self.site = Path("/dev/shm/gpushare-faults")
-        self.site.mkdir(exist_ok=True)
+        self.site = SITE
         (self.site / "slurm.conf").touch()
+        self.site.chmod(0o755)
         (self.site / "gpushare.conf").write_text(
             f"Placement=own\nShareGRES=gpushare\nUnitsPerGpu={units}\nOvercommit=refuse\n"
             f"GpuFile={','.join(DEVICES[:gpus])}\n"
