@@ -5,22 +5,6 @@
 //! behind costs less than a node.
 #![forbid(unsafe_code)]
 
-use gpushare::job::{JobKey, id_and_restart};
-use gpushare::ledger::{Ledger, RUN_DIR};
-use gpushare::node;
-use gpushare_prolog::{error, info, variable};
-
-const NAME: &str = "gpushare-epilog";
-
 fn main() {
-    gpushare_prolog::run(NAME, || match release() {
-        Ok(Some(key)) => info(NAME, &format!("job {}: share taken back", key.id)),
-        Ok(None) => {}
-        Err(reason) => error(NAME, &reason),
-    });
-}
-
-fn release() -> Result<Option<JobKey>, String> {
-    let (id, restart) = id_and_restart(variable).map_err(|error| error.to_string())?;
-    node::release(&Ledger::at(RUN_DIR), id, restart).map_err(|error| format!("job {id}: {error}"))
+    gpushare_prolog::epilog("gpushare-epilog");
 }

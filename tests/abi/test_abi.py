@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The two .so files as Slurm's loader sees them: exported names, plugin_type, plugin_version, what they need."""
+"""The .so files as Slurm's loader sees them: exported names, plugin_type, plugin_version, what they need."""
 
 import os
 import re
@@ -15,8 +15,11 @@ EXPORTS = {
         "plugin_name", "plugin_type", "plugin_version", "slurm_spank_init", "slurm_spank_user_init", "slurm_spank_task_post_fork",
         "slurm_spank_task_init", "slurm_spank_exit",
     },
+    "spank_gpushare_prolog.so": {
+        "plugin_name", "plugin_type", "plugin_version", "slurm_spank_job_prolog", "slurm_spank_job_epilog",
+    },
 }
-TYPES = {"job_submit_gpushare.so": b"job_submit/gpushare", "spank_gpushare.so": b"spank"}
+TYPES = {"job_submit_gpushare.so": b"job_submit/gpushare", "spank_gpushare.so": b"spank", "spank_gpushare_prolog.so": b"spank"}
 plugins = pytest.mark.parametrize("plugin", EXPORTS)
 
 
@@ -59,7 +62,8 @@ def test_slurmctld_has_all_that_the_job_submit_plugin_needs(built):
 
 def test_every_slurm_command_has_all_that_the_spank_plugin_needs(built):
     """srun, sbatch and salloc load it too, and have libslurmfull only."""
-    assert missing(built, "spank_gpushare.so", "usr/lib/*/slurm-wlm/libslurmfull.so") == set()
+    for plugin in ("spank_gpushare.so", "spank_gpushare_prolog.so"):
+        assert missing(built, plugin, "usr/lib/*/slurm-wlm/libslurmfull.so") == set()
 
 
 @plugins

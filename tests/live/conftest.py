@@ -58,6 +58,10 @@ def example(placement):
 # Each placement as its example configures it, on both versions of cgroups.
 placed = placed_clusters("p", ["follow-mps", "follow-shard", "own", "override"], example)
 placed_follow = placed_clusters("l", ["follow-mps"], example)
+# Ways to have jobs placed.
+by_whom = placed_clusters(
+    "w", ["hooks-only", "both", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one], cgroups=["v2"]
+)
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
 # Builds whose fence fails when asked to.
