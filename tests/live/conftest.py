@@ -34,9 +34,13 @@ explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-sit
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 # SURF's node: 4 GPUs, 1280 mps units.
 surf = clusters("surf", conf=[EXAMPLES / "surf"])
-def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), **options):
-    """A fixture that gives a cluster of every release, cgroup version and placement in turn."""
-    every = [(release, cgroup, one) for release in RELEASES for cgroup in cgroups for one in placements]
+def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
+    """A fixture that gives a cluster of every release, cgroup version and placement in turn; some are new `since` one."""
+    every = [
+        (release, cgroup, one)
+        for release in RELEASES for cgroup in cgroups for one in placements
+        if release >= since.get(one, "")
+    ]
 
     @pytest.fixture(scope="module", params=every, ids="-".join)
     def fixture(request):
@@ -60,7 +64,8 @@ placed = placed_clusters("p", ["follow-mps", "follow-shard", "own", "override"],
 placed_follow = placed_clusters("l", ["follow-mps"], example)
 # Ways to have jobs placed.
 by_whom = placed_clusters(
-    "w", ["hooks-only", "both", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one], cgroups=["v2"]
+    "w", ["hooks-only", "both", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one], cgroups=["v2"],
+    since={"run-in-job": "24.05"},
 )
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])

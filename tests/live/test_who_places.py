@@ -9,8 +9,6 @@ HALF = "--gres=gpushare:40"
 
 @pytest.fixture
 def node(by_whom):
-    if by_whom.kind == "run-in-job" and not by_whom.newer_than("24.05"):
-        pytest.skip("PrologFlags=RunInJob is new in 24.05")
     by_whom.cancel_all()
     yield by_whom
     by_whom.cancel_all()
