@@ -14,8 +14,6 @@ def nics(text):
 
 def test_other_devices_that_slurm_fences_stay_fenced(nic):
     """A card that was not asked for is closed in every step, one that was is open, one that a step left is closed there."""
-    if not nic.newer_than("23.02"):
-        pytest.skip("Slurm 22.05 has no device list for a GRES without a plugin of its own")
     share = SHARES[nic.kind]
     without = nic.run(["srun", share.half_gpu, "bash", "-c", f"{NIC}; {OPEN}"], "alice")
     assert nics(without.stdout) == ["closed"] and len(opened(without.stdout)[0]) == 1, without.stderr

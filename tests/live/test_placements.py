@@ -174,3 +174,54 @@ def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):
         assert node.wait(lambda: opened(node.output(job)), "its output") == [{node.ledger()[job]}]
     finally:
         node.ok("sed -i /OnCollision/d /etc/slurm/gpushare.conf")
+
+
+RENDER = "for n in 128 129 130 131; do (: <>/dev/dri/renderD$n) 2>&1 | grep -q permitted || printf r$((n-128)),; done; echo"
+
+
+def test_render_nodes_of_other_gpus_are_closed_where_that_is_asked_for(node, share):
+    assert start(node, share.full_gpu)[1] == "0"
+    asked = ["srun", share.half_gpu, "bash", "-c", f"{RENDER}; echo gpu=$GPUSHARE_GPU"]
+    assert node.ok(asked, "alice").startswith("r0,r1,r2,r3,\n"), "Slurm leaves them open"
+    node.ok("echo FenceDrm=yes >>/etc/slurm/gpushare.conf")
+    try:
+        text = node.ok(asked, "alice")
+        assert text.startswith(f"r{gpu_of(text)},\n"), text
+        assert node.ok(["srun", "bash", "-c", RENDER], "bob") == "", "a job without a share"
+        if node.kind != "own":
+            whole = node.ok(["srun", "--gres=gpu:1", "bash", "-c", f"{RENDER}; {OPEN}"], "bob")
+            assert whole.splitlines()[0] == f"r{min(opened(whole)[0])},", whole
+    finally:
+        node.ok("sed -i /FenceDrm/d /etc/slurm/gpushare.conf")
+
+
+def test_a_gpu_that_vanishes_takes_no_share_and_the_others_go_on(node, share):
+    if node.kind.startswith("follow"):
+        pytest.skip("Slurm picks the GPU")
+    node.ok("mv /dev/nvidia2 /dev/gone")
+    try:
+        jobs = [start(node, share.half_gpu, f"{OPEN}; sleep 60 # a line that says other=2 is right here") for _ in range(6)]
+        assert sorted(gpu for _, gpu in jobs) == ["0", "0", "1", "1", "3", "3"]
+        for job, gpu in jobs:
+            text = node.wait(lambda: node.output(job), "its output")
+            assert text.startswith(f"open={gpu} ") and "other=2:No such file" in text, text
+    finally:
+        node.ok("mv /dev/gone /dev/nvidia2")
+
+
+def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node, share):
+    node.ok("mv /usr/sbin/gpushare-epilog /usr/sbin/away && ln -s /bin/true /usr/sbin/gpushare-epilog")
+    try:
+        first, _ = start(node, share.half_gpu, "true")
+        assert node.finished(first) == "COMPLETED"
+        node.wait(lambda: not node.ok(["squeue", "-h"]), "the end of its epilog")
+        assert first in node.ledger()
+        # A minute later:
+        node.ok("sed -i s/^since=.*/since=1/ /run/gpushare/jobs/* && rm -f /run/gpushare/reconciled")
+    finally:
+        node.ok("mv /usr/sbin/away /usr/sbin/gpushare-epilog")
+    second, gpu = start(node, share.half_gpu)
+    assert node.ledger() == {second: int(gpu)}
+    node.ok("sed -i s/^since=.*/since=1/ /run/gpushare/jobs/* && rm -f /run/gpushare/reconciled")
+    third, _ = start(node, share.half_gpu)
+    assert sorted(node.ledger()) == sorted([second, third]), "a job that lives keeps its GPU"

@@ -64,16 +64,30 @@ make_gpus() {
     local device minor uuid pci model
     mount -t tmpfs -o mode=755 tmpfs "$tree/proc/driver"
     mkdir -p "$tree/proc/driver/nvidia/gpus"
+    mount -t tmpfs -o mode=755 tmpfs "$tree/sys/bus/pci/devices"
     while read -r device minor uuid pci model; do
         [[ -n $device && $device != '#'* ]] || continue
         [[ $minor =~ ^[0-9]+$ && -n $model ]] ||
             { echo "gpus: '$device $minor $uuid $pci $model' is not NAME MINOR UUID PCI MODEL"; exit 1; }
         mknod -m 666 "$tree/dev/$device" c 195 "$minor"
         describe_gpu "$minor" "$uuid" "$(kernel_pci_address "$pci")" "$model"
+        make_drm "$minor" "$(kernel_pci_address "$pci")"
     done <"$dir/lab/gpus"
     while read -r device minor; do
         mknod -m 666 "$tree/dev/$device" c 120 "$minor" # a number for local use
     done < <(grep -v '^#' "$dir/lab/devices" 2>/dev/null)
+}
+
+# As nvidia-drm makes them: card and render node of each GPU.
+make_drm() {
+    local minor=$1 folder=$tree/sys/bus/pci/devices/$2/drm name number
+    mkdir -p "$tree/dev/dri"
+    for name in "card$minor" "renderD$((128 + minor))"; do
+        number=${name##*[a-zD]}
+        mkdir -p "$folder/$name"
+        echo "226:$number" >"$folder/$name/dev"
+        mknod -m 666 "$tree/dev/dri/$name" c 226 "$number"
+    done
 }
 
 # nvidia-smi writes the domain with 8 capital digits, the kernel with 4 small ones.
