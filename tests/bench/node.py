@@ -7,6 +7,8 @@ from pathlib import Path
 from boxes import HERE, TOP, Box, compiled
 from stats import row, take_turns
 
+# launch.c's, shares beside the measured one.
+OTHERS = 7
 # How a side is asked for.
 SIDES = {
     "true": "true",
@@ -33,6 +35,9 @@ def measure(release, folder, rounds, blocks):
             return [nanoseconds]
 
         found = [take_turns(list(SIDES), visit, blocks) for _ in range(rounds)]
+        left = box.run("sh", "-c", "cd /run/original && ls -d *_* state/*/*").stdout.split()
+    if len(left) != 2 * OTHERS:
+        raise RuntimeError(f"the bash scripts should have left the {OTHERS} other jobs' files and links, not {left}")
     return [
         row("prolog + epilog, job with a share / 2 x true", found, "share", "true"),
         row("prolog + epilog, job without one / 2 x true", found, "no share", "true"),
