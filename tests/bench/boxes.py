@@ -64,6 +64,10 @@ class Box:
             subprocess.run(self.inside("install", "-m", "755", "/dev/stdin", path), stdin=file, check=True, timeout=60)
         return path
 
+    def plugin_folder(self):
+        """Where Slurm looks for its plugins."""
+        return self.run("sh", "-c", "echo /usr/lib/*/slurm-wlm").stdout.strip()
+
     def client(self, program, user="root", under=()):
         """Starts PROGRAM (a file of this machine) in the box, ready to be asked; UNDER is a command that runs commands."""
         path = self.install(program, "/usr/local/bin")

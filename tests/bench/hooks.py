@@ -40,8 +40,7 @@ def install(box, release, folder):
     if found != {f"slurm_spank_{hook}" for hook in HOOKS}:
         raise RuntimeError(f"timed_spank.c doesn't know the hooks that spank_gpushare.so has: {sorted(found)}")
     plugin = compiled(HERE / "timed_spank.c", release, Path(folder) / "timed_spank.so", "-shared", "-fPIC")
-    slurms = box.run("sh", "-c", "ls /usr/lib/*/slurm-wlm/spank_gpushare.so").stdout.strip()
-    box.install(plugin, Path(slurms).parent)
+    box.install(plugin, box.plugin_folder())
 
 
 def noted(box, steps):

@@ -6,6 +6,7 @@
 // srun and every slurmstepd reads it anew.
 //
 // Reads lines "KIND", each the name of a file in /lab/out, and answers with the nanoseconds of one srun.
+#define _DEFAULT_SOURCE // usleep
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 #define INCLUDED "/lab/out/plugstack"
 #define PATIENCE 60 // seconds a visit; then SIGALRM ends the program
+#define PAUSE 20000 // microseconds in which the slurmstepd of the visit before comes to its end
 
 extern char **environ;
 
@@ -36,7 +38,8 @@ static void change_to(const char *kind) {
 }
 
 static void start(void) {
-    char *command[] = {"srun", "true", NULL};
+    // Slurm may think for a while longer that the step before still runs: --overlap does not wait for that.
+    char *command[] = {"srun", "--overlap", "true", NULL};
     posix_spawn_file_actions_t actions;
     pid_t pid;
     int status;
@@ -54,6 +57,7 @@ int main(void) {
         line[strcspn(line, "\n")] = '\0';
         alarm(PATIENCE);
         change_to(line);
+        usleep(PAUSE);
         long long begin = now();
         start();
         printf("%lld\n", now() - begin);

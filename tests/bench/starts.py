@@ -12,7 +12,12 @@ from boxes import HERE, compiled
 from stats import row, take_turns
 
 # What plugstack.conf includes.
-SIDES = {"none": "# No plugin.\n", "none again": "# No plugin.\n", "gpushare": "required spank_gpushare.so\n"}
+SIDES = {
+    "none": "# No plugin.\n",
+    "none again": "# No plugin.\n",
+    "empty plugin": "required empty_spank.so\n",
+    "gpushare": "required spank_gpushare.so\n",
+}
 
 
 def check(box, start, side):
@@ -41,10 +46,12 @@ def measure(box, where, request, folder, rounds, blocks):
         box.write(f"/lab/out/{side}", text)
     box.run("chmod", "1777", "/lab/out")
     box.write("/etc/slurm/plugstack.conf", "include /lab/out/plugstack\n")
+    empty = compiled(HERE / "empty_spank.c", box.release, Path(folder) / "empty_spank.so", "-shared", "-fPIC")
+    box.install(empty, box.plugin_folder())
     program = compiled(HERE / "start.c", box.release, Path(folder) / "start")
     found = [play(box, program, request, blocks) for _ in range(rounds)]
     medians = {side: median(time for times in found for time in times[side]) / 1e6 for side in SIDES}
     return [
-        *(row(f"srun true, {where}: {side} / none", found, side, "none") for side in ("none again", "gpushare")),
+        *(row(f"srun true, {where}: {side} / none", found, side, "none") for side in list(SIDES)[1:]),
         f"srun true, {where}, this run: " + ", ".join(f"{side} {time:.1f} ms" for side, time in medians.items()),
     ]
