@@ -32,10 +32,14 @@ TITLE = f"{'fencing hook, us of this run alone':<35} {'median':>6}   {'95 % inte
 )
 
 
+def plugin_of(release):
+    """The plugin that the lab puts into its boxes."""
+    return Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab")) / release / "spank_gpushare.so"
+
+
 def install(box, release, folder):
     """Puts the timing plugin into the box. It hands on the hooks that it knows: one more of ours would not be called."""
-    built = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab"))
-    ours = elf.symbols(built / release / "spank_gpushare.so", "--defined-only")
+    ours = elf.symbols(plugin_of(release), "--defined-only")
     found = {name for name in ours if name.startswith("slurm_spank_")}
     if found != {f"slurm_spank_{hook}" for hook in HOOKS}:
         raise RuntimeError(f"timed_spank.c doesn't know the hooks that spank_gpushare.so has: {sorted(found)}")

@@ -26,7 +26,8 @@ def measure(release, folder, cgroups, jobs, rounds, blocks):
                 rows, lines = rows + more, lines + found
         except NotHere:
             lines.append(f"{cgroup}: not measured, for this machine can't have it")
-    return rows, [hooks.TITLE, *lines]
+    rows.append(f"spank_gpushare.so: {hooks.plugin_of(release).stat().st_size >> 10} KiB")
+    return rows, ["", hooks.TITLE, *lines]
 
 
 def one(release, folder, cgroup, placement, jobs, rounds, blocks):

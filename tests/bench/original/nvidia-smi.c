@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
-// nvidia-smi: says at once that there are four GPUs, whatever it is asked. NVIDIA's own takes from tens of milliseconds
-// to seconds; this one leaves of a script's time only what the script itself takes.
+// nvidia-smi: says at once that there are four GPUs, whatever it is asked. NVIDIA's own loads and
+// starts NVML first; this one leaves of a script's time only what the script itself takes.
 #include <unistd.h>
 
 int main(void) {
