@@ -13,18 +13,27 @@ sys.path.insert(0, str(HERE.parent / "harness"))
 from client import compiled
 from lab import LAB, TOP
 
+# The lab's status for what can't be made on this machine.
+CANNOT = 3
+
+
+class NotHere(Exception):
+    """This machine can't have such a box."""
+
 
 class Box:
     """A cluster, up from `with` to its end, whatever happens in between."""
 
-    def __init__(self, kind, release, *conf):
-        self.name, self.release, self.clients = f"bench-{kind}-{os.getpid()}", release, []
+    def __init__(self, kind, release, *conf, cgroup="v1"):
+        self.name, self.release, self.cgroup, self.clients = f"bench-{kind}-{os.getpid()}", release, cgroup, []
         self.conf = [part for folder in conf for part in ("--conf", folder)]
 
     def __enter__(self):
         try:
-            command = [LAB, "up", self.name, "--release", self.release, "--cgroup", "v1", *self.conf]
-            subprocess.run(command, check=True, timeout=180)
+            command = [LAB, "up", self.name, "--release", self.release, "--cgroup", self.cgroup, *self.conf]
+            status = subprocess.run(command, check=False, timeout=180).returncode
+            if status != 0:
+                raise NotHere(self.name) if status == CANNOT else RuntimeError(f"lab up {self.name}: status {status}")
         except BaseException:
             self.__exit__()
             raise
@@ -55,10 +64,14 @@ class Box:
             subprocess.run(self.inside("install", "-m", "755", "/dev/stdin", path), stdin=file, check=True, timeout=60)
         return path
 
-    def client(self, program, user="root"):
-        """Starts PROGRAM (a file of this machine) in the box, ready to be asked."""
+    def plugin_folder(self):
+        """Where Slurm looks for its plugins."""
+        return self.run("sh", "-c", "echo /usr/lib/*/slurm-wlm").stdout.strip()
+
+    def client(self, program, user="root", under=()):
+        """Starts PROGRAM (a file of this machine) in the box, ready to be asked; UNDER is a command that runs commands."""
         path = self.install(program, "/usr/local/bin")
-        self.clients.append(Client(self.inside(path, user=user)))
+        self.clients.append(Client(self.inside(*under, path, user=user)))
         return self.clients[-1]
 
 

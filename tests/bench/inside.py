@@ -37,8 +37,7 @@ def measure(release, folder, rounds, blocks):
     with Box("inside", release, TOP / "docs/examples/contributors", HERE / "conf") as box:
         plugin = compiled(HERE / "timed.c", release, Path(folder) / "job_submit_timed.so", "-shared", "-fPIC")
         client = box.client(compiled(HERE / "submit.c", release, Path(folder) / "submit", "-lslurm"), user="alice")
-        slurms = box.run("sh", "-c", "ls /usr/lib/*/slurm-wlm/job_submit_lua.so").stdout.strip()
-        box.install(plugin, Path(slurms).parent)
+        box.install(plugin, box.plugin_folder())
         for _ in range(rounds):
             restart(box)
             client.ask(f"library {VISIT}")  # warms up

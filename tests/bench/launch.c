@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
-// launch: runs a prolog and an epilog, or /bin/true twice, at the least cost of its own (posix_spawn of a small static
-// program), and takes the time from before the first starts to after the second ended. Runs in a box, as root.
+// launch: runs a prolog and an epilog (gpushare's, or the bash scripts of original/), or /bin/true twice, at the least cost
+// of its own (posix_spawn of a small static program), and takes the time from before the first starts to after the second
+// ended. Runs in a box, as root.
 // Decides: what the programs see of a job (what slurmd gives them: no variable of a login, not even PATH).
-// Touches: the box's ledger (through the programs), and /dev/log: there is no syslog in a box, so this is one: it takes
-// the lines, between two visits, and drops them.
+// Touches: the box's ledger and the scripts' state (through the programs), and /dev/log: there is no syslog in a box, so
+// this is one: it takes the lines, between two visits, and drops them.
 //
-// Reads lines "share", "no-share" or "true" and answers each with "NANOSECONDS KIB": the time of both programs, and the
-// peak memory of the first.
+// Reads lines "share", "no-share", "bash-ls", "bash-glob" or "true" and answers each with "NANOSECONDS KIB": the time of
+// both programs, and the peak memory of the first.
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -62,13 +63,12 @@ static void empty_syslog(void) {
     while (recv(syslog_socket, line, sizeof line, 0) > 0) continue;
 }
 
-static long run(char *path, char **variables) { // gives its peak memory
-    char *command[] = {path, NULL};
+static long run(char **command, char **variables) { // gives its peak memory
     struct rusage usage;
     pid_t pid;
     int status;
-    if (posix_spawn(&pid, path, &actions, NULL, command, variables) != 0) fail(path);
-    if (wait4(pid, &status, 0, &usage) != pid || status != 0) fail(path);
+    if (posix_spawn(&pid, command[0], &actions, NULL, command, variables) != 0) fail(command[0]);
+    if (wait4(pid, &status, 0, &usage) != pid || status != 0) fail(command[0]);
     return usage.ru_maxrss;
 }
 
@@ -79,7 +79,7 @@ static void next_job(void) {
     snprintf(id_too, sizeof id_too, "SLURM_JOBID=%u", job);
 }
 
-static void visit(char *first, char *second, char **variables) {
+static void visit(char **first, char **second, char **variables) {
     next_job();
     long long start = now();
     long peak = run(first, variables);
@@ -90,7 +90,12 @@ static void visit(char *first, char *second, char **variables) {
 }
 
 int main(void) {
-    char line[64], prolog[] = "/usr/sbin/gpushare-prolog", epilog[] = "/usr/sbin/gpushare-epilog", yes[] = "/bin/true";
+    char line[64], state[] = "/run/original";
+    char *prolog[] = {"/usr/sbin/gpushare-prolog", NULL}, *epilog[] = {"/usr/sbin/gpushare-epilog", NULL};
+    char *by_ls[] = {"/usr/local/sbin/prolog", state, "ls", NULL};
+    char *by_glob[] = {"/usr/local/sbin/prolog", state, "glob", NULL};
+    char *original_epilog[] = {"/usr/local/sbin/epilog", state, NULL};
+    char *yes[] = {"/bin/true", NULL};
     open_syslog();
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
@@ -98,6 +103,7 @@ int main(void) {
     for (int i = 0; i < OTHERS; i++) {
         next_job();
         run(prolog, environment);
+        run(by_ls, environment);
         empty_syslog();
     }
     while (fgets(line, sizeof line, stdin)) {
@@ -105,6 +111,8 @@ int main(void) {
         alarm(PATIENCE);
         if (strcmp(line, "share") == 0) visit(prolog, epilog, environment);
         else if (strcmp(line, "no-share") == 0) visit(prolog, epilog, NO_SHARE);
+        else if (strcmp(line, "bash-ls") == 0) visit(by_ls, original_epilog, environment);
+        else if (strcmp(line, "bash-glob") == 0) visit(by_glob, original_epilog, environment);
         else if (strcmp(line, "true") == 0) visit(yes, yes, environment);
         else {
             fprintf(stderr, "launch: not a visit: %s\n", line);

@@ -32,3 +32,11 @@ def row(what, rounds, side, base):
     ratio, low, high = map(math.exp, (fmean(logs), drawn[DRAWN // 40], drawn[-1 - DRAWN // 40]))
     count = sum(len(times[side]) for times in rounds)
     return f"{what:<48} {ratio:6.3f}   {low:.3f} to {high:.3f} {count:7}"
+
+
+def typical(rounds):
+    """Of times in rounds: their median, its 95 % bootstrap interval, the 95th percentile, and how many they are."""
+    times = sorted(time for one in rounds for time in one)
+    drawn = sorted(median(sum(random.choices(rounds, k=len(rounds)), [])) for _ in range(DRAWN))
+    interval = f"{drawn[DRAWN // 40]:.0f} to {drawn[-1 - DRAWN // 40]:.0f}"
+    return f"{median(times):6.0f}   {interval:<14} {times[len(times) * 19 // 20]:6.0f} {len(times):5}"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`srun true` inside an allocation, with and without the SPANK plugin. Touches the box that it is given.
+
+All sides share the daemons, the allocation and the commands; what differs is one line of plugstack.conf, which srun and
+slurmstepd read anew at every start. A round is an allocation.
+"""
+
+from pathlib import Path
+from statistics import median
+
+from boxes import HERE, compiled
+from stats import row, take_turns
+
+# What plugstack.conf includes.
+SIDES = {
+    "none": "# No plugin.\n",
+    "none again": "# No plugin.\n",
+    "empty plugin": "required empty_spank.so\n",
+    "gpushare": "required spank_gpushare.so\n",
+}
+
+
+def check(box, start, side):
+    """Starts a step with SIDE, and makes sure that it is that: does the plugin tell the step its GPU?"""
+    start.ask(side)
+    job = box.run("squeue", "--noheader", "--user=alice", "--format=%A").stdout.strip()
+    told = box.run("srun", f"--jobid={job}", "printenv", "GPUSHARE_GPU", user="alice").returncode == 0
+    if told != (side == "gpushare"):
+        raise RuntimeError(f"with '{side}' a step was {'told' if told else 'not told'} its GPU")
+
+
+def play(box, program, request, blocks):
+    """A round."""
+    start = box.client(program, user="alice", under=["salloc", "--quiet", request])
+    try:
+        for side in SIDES:
+            check(box, start, side)
+        return take_turns(list(SIDES), start.ask, blocks)
+    finally:
+        start.close()
+
+
+def measure(box, where, request, folder, rounds, blocks):
+    """Rows of the table."""
+    for side, text in SIDES.items():
+        box.write(f"/lab/out/{side}", text)
+    box.run("chmod", "1777", "/lab/out")
+    box.write("/etc/slurm/plugstack.conf", "include /lab/out/plugstack\n")
+    empty = compiled(HERE / "empty_spank.c", box.release, Path(folder) / "empty_spank.so", "-shared", "-fPIC")
+    box.install(empty, box.plugin_folder())
+    program = compiled(HERE / "start.c", box.release, Path(folder) / "start")
+    found = [play(box, program, request, blocks) for _ in range(rounds)]
+    medians = {side: median(time for times in found for time in times[side]) / 1e6 for side in SIDES}
+    return [
+        *(row(f"srun true, {where}: {side} / none", found, side, "none") for side in list(SIDES)[1:]),
+        f"srun true, {where}, this run: " + ", ".join(f"{side} {time:.1f} ms" for side, time in medians.items()),
+    ]

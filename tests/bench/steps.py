@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What gpushare adds to a job's steps, for every placement on both versions of cgroups. Touches its own boxes only, one
+after another."""
+
+import hooks
+import starts
+from boxes import TOP, Box, NotHere
+
+# Each placement's example, and half a GPU there.
+PLACEMENTS = {
+    "override": ("surf", "--gres=mps:40"),
+    "own": ("own", "--gres=gpushare:40"),
+    "follow": ("follow-mps", "--gres=mps:50"),
+}
+# Whose fence does the most: it closes and opens.
+STARTED = "override"
+
+
+def measure(release, folder, cgroups, jobs, rounds, blocks):
+    """Rows of the table of ratios, and lines of the table of hooks."""
+    rows, lines = [], []
+    for cgroup in cgroups:
+        try:
+            for placement in PLACEMENTS:
+                more, found = one(release, folder, cgroup, placement, jobs, rounds, blocks)
+                rows, lines = rows + more, lines + found
+        except NotHere:
+            lines.append(f"{cgroup}: not measured, for this machine can't have it")
+    rows.append(f"spank_gpushare.so: {hooks.plugin_of(release).stat().st_size >> 10} KiB")
+    return rows, ["", hooks.TITLE, *lines]
+
+
+def one(release, folder, cgroup, placement, jobs, rounds, blocks):
+    """The same for one placement on one version."""
+    example, request = PLACEMENTS[placement]
+    with Box(f"{placement}-{cgroup}", release, TOP / "docs/examples" / example, cgroup=cgroup) as box:
+        hooks.install(box, release, folder)
+        lines = hooks.measure(box, f"{placement}, {cgroup}", request, jobs[0], jobs[1])
+        rows = starts.measure(box, cgroup, request, folder, rounds, blocks) if placement == STARTED else []
+    return rows, lines
