@@ -10,6 +10,7 @@
 mod driver;
 pub mod drm;
 mod files;
+mod foreign;
 pub mod gres_conf;
 mod hostlist;
 mod inventory;
@@ -20,8 +21,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use files::GpuFiles;
+pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
-pub use inventory::{Detail, Foreign, Inventory, Unfit, has_none, inventory};
+pub use inventory::{Detail, Inventory, Unfit, inventory};
 
 /// More GPUs than any node has: bounds what a configuration or a folder can make us do.
 const MOST: usize = 256;

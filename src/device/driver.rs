@@ -62,7 +62,8 @@ pub(super) fn pci_folder(roots: &Roots, pci: &str) -> std::path::PathBuf {
 /// A short text file; `None` for anything else, without waiting for the other end of a pipe.
 pub(super) fn read(path: &Path) -> Option<String> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
-    let mut text = String::new();
+    // Files in /proc and /sys say that they are empty, and would be read in many small pieces.
+    let mut text = String::with_capacity(2048);
     file.take(LONGEST).read_to_string(&mut text).ok()?;
     Some(text)
 }

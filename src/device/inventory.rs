@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::driver::{self, Known};
 use super::gres_conf::{Counted, Order, Slot};
-use super::{Device, DeviceError, DeviceNumber, Gpu, GpuFiles, MOST, Roots, drm, mig};
+use super::{DeviceError, DeviceNumber, Gpu, GpuFiles, MOST, Roots, mig};
 
 /// The node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,21 +51,6 @@ pub enum Unfit {
     Divided,
 }
 
-/// What belongs to GPUs that a job must not use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Foreign {
-    /// The GPUs' own device nodes, in gres.conf or not.
-    pub gpus: Vec<Device>,
-    /// Capability devices of MIG parts, and DRM nodes. They need not exist in /dev, and their modes may keep users out.
-    pub attached: Vec<Device>,
-}
-
-/// Whether the node has no device node of a GPU at all: one configuration may be for nodes with GPUs and without.
-#[must_use]
-pub fn has_none(roots: &Roots) -> bool {
-    numbered_nodes(&roots.dev).is_ok_and(|nodes| nodes.is_empty())
-}
-
 /// Looks at the node's GPUs.
 pub fn inventory(files: &GpuFiles, roots: &Roots) -> Result<Inventory, DeviceError> {
     let known = driver::known(roots);
@@ -103,37 +88,6 @@ impl Inventory {
     #[must_use]
     pub fn detail(&self, index: u32) -> Option<&Detail> {
         self.details.iter().find(|detail| detail.index == index)
-    }
-
-    /// Every GPU's device node that there is: a GPU that Slurm doesn't count must be closed too.
-    #[must_use]
-    pub fn devices(&self, roots: &Roots) -> Vec<Device> {
-        let mut devices: Vec<Device> = Vec::new();
-        let counted = self.details.iter().filter_map(|detail| Some(detail.gpu()?.device()));
-        let others = numbered_nodes(&roots.dev).unwrap_or_default().into_iter();
-        let others = others.filter_map(|path| Some(Device { number: device_number(&path).ok()?, path }));
-        for device in counted.chain(others) {
-            if devices.iter().all(|known| known.number != device.number) {
-                devices.push(device);
-            }
-        }
-        devices
-    }
-
-    /// What a job with these GPUs must not open; with `drm`, DRM nodes too (`FenceDrm`).
-    #[must_use]
-    pub fn foreign(&self, own: &[Gpu], drm: bool, roots: &Roots) -> Foreign {
-        let mut gpus = self.devices(roots);
-        gpus.retain(|device| own.iter().all(|gpu| gpu.number != device.number));
-        let known = driver::known(roots);
-        let mut attached = Vec::new();
-        for minor in gpus.iter().map(|device| device.number.minor) {
-            attached.extend(mig::parts(roots, minor));
-            if let Some(gpu) = known.iter().find(|gpu| drm && gpu.minor == minor) {
-                attached.extend(drm::nodes(roots, &gpu.pci));
-            }
-        }
-        Foreign { gpus, attached }
     }
 }
 
@@ -216,7 +170,7 @@ fn known_by<'a>(path: &Path, known: &'a [Known]) -> Option<&'a Known> {
     known.iter().find(|gpu| gpu.minor == minor)
 }
 
-fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
+pub(super) fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
     let metadata = path.metadata().map_err(|error| Unfit::Missing(error.kind()))?;
     if !metadata.file_type().is_char_device() {
         return Err(Unfit::NoDevice);
@@ -238,7 +192,7 @@ fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceErro
 }
 
 /// `nvidia0`, `nvidia1`, … and not `nvidiactl` or `nvidia-uvm`.
-fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in dev.read_dir()? {
         let path = entry?.path();

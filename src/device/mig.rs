@@ -19,6 +19,10 @@ pub fn is_divided(roots: &Roots, minor: u32) -> bool {
 /// them when somebody asks for them.
 #[must_use]
 pub fn parts(roots: &Roots, minor: u32) -> Vec<Device> {
+    let gpu_instances = numbered(&folder(roots, minor), "gi");
+    if gpu_instances.is_empty() {
+        return Vec::new();
+    }
     let Some(major) = major(roots) else { return Vec::new() };
     let device = |instance: &PathBuf| {
         let text = driver::read(&instance.join("access"))?;
@@ -27,7 +31,6 @@ pub fn parts(roots: &Roots, minor: u32) -> Vec<Device> {
         let path = roots.dev.join(format!("nvidia-caps/nvidia-cap{minor}"));
         Some(Device { path, number: DeviceNumber { major, minor } })
     };
-    let gpu_instances = numbered(&folder(roots, minor), "gi");
     let compute_instances = gpu_instances.iter().flat_map(|instance| numbered(instance, "ci"));
     gpu_instances.iter().cloned().chain(compute_instances).filter_map(|instance| device(&instance)).collect()
 }

@@ -75,20 +75,38 @@ fn widen<K: Kernel>(kernel: &K, step: &Path, rules: &Rules, hidden: Option<Found
         Some(found) => text(kernel, &found)?,
         None => ALLOW_ALL.to_vec(),
     };
-    let ours = load(kernel, step, rules, &behind)?;
-    let attach = |folder: &Path, program: &K::Program, flags| {
-        let attached = kernel.attach(folder, program, flags);
-        attached.map_err(|error| V2Error::Attach(folder.to_owned(), Whose::Ours, error))
-    };
-    attach(step, &ours, Flags::Multi)?;
+    let mut loaded = Vec::new();
+    put_in_front(kernel, step, rules, behind, Flags::Multi, &mut loaded)?;
     for folder in below(step)? {
         let Some(found) = only_program(kernel, &folder)? else { continue };
         if found.flags == Flags::Multi {
             return Err(V2Error::Shared(folder));
         }
-        let ours = load(kernel, &folder, rules, &text(kernel, &found)?)?;
-        attach(&folder, &ours, found.flags)?;
+        put_in_front(kernel, &folder, rules, text(kernel, &found)?, found.flags, &mut loaded)?;
     }
+    Ok(())
+}
+
+/// Loads ours in front of a text and attaches it. A step's tasks and mostly its job have the same text: one that is
+/// `loaded` is attached again, since loading takes most of the time.
+fn put_in_front<K: Kernel>(
+    kernel: &K,
+    folder: &Path,
+    rules: &Rules,
+    behind: Vec<Instruction>,
+    flags: Flags,
+    loaded: &mut Vec<(Vec<Instruction>, K::Program)>,
+) -> Result<(), V2Error> {
+    let attach = |ours: &K::Program| {
+        let attached = kernel.attach(folder, ours, flags);
+        attached.map_err(|error| V2Error::Attach(folder.to_owned(), Whose::Ours, error))
+    };
+    if let Some((_, ours)) = loaded.iter().find(|(text, _)| *text == behind) {
+        return attach(ours);
+    }
+    let ours = load(kernel, folder, rules, &behind)?;
+    attach(&ours)?;
+    loaded.push((behind, ours));
     Ok(())
 }
 

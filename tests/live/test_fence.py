@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The fence beside other things: devices that Slurm fences itself, and a fence that can't be put up."""
 
+import client
 import pytest
 from gpus import OPEN, Share, opened
+from lab import TOP
 
 SHARES = {"own": Share("gpushare", full=80, half=40), "override": Share("mps", full=80, half=40)}
 NIC = "(: <>/dev/nic0) 2>&1 | grep -q 'not permitted' && echo nic=closed || echo nic=open"
@@ -71,3 +73,24 @@ def test_a_fence_that_is_not_what_the_ledger_says_fails_the_job(placed_follow):
     assert "this job can't have its GPU here" in placed_follow.output(job), placed_follow.output(job)
     assert opened(placed_follow.output(job)) == []
     assert placed_follow.node_state().split()[0] == "idle", placed_follow.node_state()
+
+
+def test_a_kernel_that_refuses_bpf_fails_the_jobs_and_not_the_node(refused, tmp_path):
+    """slurmstepd in a seccomp filter. Slurm attaches nothing under `own`, so its own fence is not in question."""
+    stepd = refused.ok("readlink -f $(command -v slurmstepd)")
+    program = client.compiled(TOP / "tests/live/tools/without-bpf.c", refused.release, tmp_path / "without-bpf", "-static")
+    client.install(refused, program, "/lab/out/without-bpf")
+    share = SHARES["own"]
+    refused.ok(f"mv {stepd} {stepd}.real && cp /lab/out/without-bpf {stepd} && chmod 755 {stepd}")
+    try:
+        job = refused.sbatch(share.half_gpu, script=OPEN)
+        assert refused.finished(job) == "FAILED"
+        step = refused.run(["srun", OPEN], "bob")
+        for said in (refused.output(job), step.stdout + step.stderr):
+            assert "this job can't have its GPU here" in said and "bpf(2)" in said, said
+            assert opened(said) == []
+    finally:
+        refused.ok(f"mv {stepd}.real {stepd}")
+        refused.cancel_all()
+    assert refused.node_state().split()[0] == "idle", refused.node_state()
+    assert len(opened(refused.ok(["srun", share.half_gpu, OPEN], "alice"))[0]) == 1

@@ -1,6 +1,7 @@
 //! The fence of a step in whichever cgroup version the node runs: found when the step is read, put up by slurmstepd as root.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use gpushare::fence::locate::{StepCgroup, step_cgroup};
@@ -43,7 +44,14 @@ impl StepFence {
 }
 
 fn find() -> Result<StepCgroup, String> {
-    let text = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    let text = |path| read(path).map_err(|error| format!("{path}: {error}"));
     step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?)
         .map_err(|error| error.to_string())
+}
+
+/// In one piece: files in /proc say that they are empty, and would be read in many small ones.
+fn read(path: &str) -> io::Result<String> {
+    let mut text = String::with_capacity(16 << 10);
+    File::open(path)?.read_to_string(&mut text)?;
+    Ok(text)
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device::{self, Gpu, GpuFiles, Roots};
+use gpushare::device::{Foreign, Gpu, Roots};
 use gpushare::environment;
 use gpushare::fence::Fence;
 use gpushare::job::JobKey;
@@ -100,10 +100,11 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
                 || has_share(config, step);
             fenced(key, fence, certain, Some((&entry, config)))
         }
-        None if device::has_none(&Roots::system()) && config.gpu_files == GpuFiles::Auto => {
-            Ok(State::NotOurs)
-        }
-        None if closes_all(config, step) => fenced(key, fence_around(config, &[])?, true, None),
+        None if closes_all(config, step) => match fence_around(config, &[])? {
+            // One configuration may be for nodes with GPUs and without.
+            fence if fence.closed.is_empty() => Ok(State::NotOurs),
+            fence => fenced(key, fence, true, None),
+        },
         None => Ok(without_entry(step, Some(config), "gpushare-prolog gave it no GPU on this node")),
     }
 }
@@ -123,9 +124,8 @@ fn closes_all(config: &NodeConfig, step: Step) -> bool {
 
 /// Every other GPU is closed, also one that no configuration lists, and what belongs to it.
 fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, String> {
-    let roots = Roots::system();
-    let gpus = device::inventory(&config.gpu_files, &roots).map_err(|error| error.to_string())?;
-    let foreign = gpus.foreign(own, config.fence_drm, &roots);
+    let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system())
+        .map_err(|error| format!("/dev: {error}"))?;
     let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
     Ok(Fence { closed, ..Fence::around(own, &[]) })
 }

@@ -3,6 +3,7 @@
 use super::fake::{Fake, write};
 use super::*;
 use crate::device::gres_conf;
+use crate::device::{Device, Foreign};
 
 fn listed(files: &str) -> GpuFiles {
     GpuFiles::parse(files).unwrap()
@@ -172,14 +173,15 @@ fn a_fence_closes_all_that_is_not_the_jobs() {
     }
     // Slurm counts two of the three.
     let dev = fake.roots.dev.display();
-    let found = inventory(&listed(&format!("{dev}/nvidia1,{dev}/nvidia0")), &fake.roots).unwrap();
+    let files = listed(&format!("{dev}/nvidia1,{dev}/nvidia0"));
+    let found = inventory(&files, &fake.roots).unwrap();
     let show = |devices: &[Device]| devices.iter().map(|it| it.number.to_string()).collect::<Vec<_>>();
-    assert_eq!(show(&found.devices(&fake.roots)), ["1:5", "1:3", "1:7"]);
+    let all = Foreign::to(&[], &files, false, &fake.roots).unwrap();
+    assert_eq!(show(&all.gpus), ["1:5", "1:3", "1:7"]);
     let own = &found.gpus()[..1];
-    let foreign = found.foreign(own, true, &fake.roots);
+    let foreign = Foreign::to(own, &files, true, &fake.roots).unwrap();
     assert_eq!(show(&foreign.gpus), ["1:3", "1:7"]);
     assert_eq!(show(&foreign.attached), ["237:30", "226:128", "237:70", "226:130"]);
-    let foreign = found.foreign(own, false, &fake.roots);
+    let foreign = Foreign::to(own, &files, false, &fake.roots).unwrap();
     assert_eq!(show(&foreign.attached), ["237:30", "237:70"]);
-    assert_eq!(show(&found.foreign(&[], false, &fake.roots).gpus), ["1:5", "1:3", "1:7"]);
 }
