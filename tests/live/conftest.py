@@ -67,6 +67,7 @@ by_whom = placed_clusters(
     "w", ["hooks-only", "both", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one], cgroups=["v2"],
     since={"run-in-job": "24.05"},
 )
+# One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])

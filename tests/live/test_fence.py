@@ -94,3 +94,26 @@ def test_a_kernel_that_refuses_bpf_fails_the_jobs_and_not_the_node(refused, tmp_
         refused.cancel_all()
     assert refused.node_state().split()[0] == "idle", refused.node_state()
     assert len(opened(refused.ok(["srun", share.half_gpu, OPEN], "alice"))[0]) == 1
+
+
+@pytest.mark.parametrize("fault", ["unreadable ledger", "broken configuration"])
+def test_in_doubt_no_gpu_is_open(refused, fault):
+    """Under `own` nobody but gpushare closes GPUs, and nothing but its own files tells it who has a share."""
+    breaks, mends = {
+        "unreadable ledger": ("chmod 700 /run/gpushare", "chmod 755 /run/gpushare"),
+        "broken configuration": ("echo Placement=elsewhere >>/etc/slurm/gpushare.conf", "sed -i /elsewhere/d /etc/slurm/gpushare.conf"),
+    }[fault]
+    refused.ok(["srun", SHARES["own"].half_gpu, "true"], "alice")
+    refused.ok(breaks)
+    try:
+        step = refused.run(["srun", OPEN], "bob")
+        assert opened(step.stdout) == [set()], step.stdout + step.stderr
+        step = refused.run(["srun", SHARES["own"].half_gpu, OPEN], "bob")
+        assert opened(step.stdout) in ([], [set()]), step.stdout + step.stderr
+        batch = refused.sbatch(script=f"{OPEN}; srun --overlap {OPEN}")
+        refused.finished(batch)
+        assert opened(refused.output(batch)) == [set(), set()], refused.output(batch)
+    finally:
+        refused.ok(mends)
+    assert refused.node_state().split()[0] == "idle", refused.node_state()
+    assert len(opened(refused.ok(["srun", SHARES["own"].half_gpu, OPEN], "alice"))[0]) == 1

@@ -215,7 +215,7 @@ def fails_alone(cluster, *reasons):
     assert srun.returncode != 0
     for text in (cluster.output(job), srun.stdout + srun.stderr):
         assert "ran" not in text.splitlines(), text
-        assert "gpushare: this job can't have its share of a GPU here" in text, text
+        assert "gpushare: this job can't have its GPU here" in text, text
         for reason in reasons:
             assert reason in text, text
     assert cluster.run(["srun", "echo", "fine"], "bob").stdout.strip() == "fine", "jobs without a share run on"
@@ -266,7 +266,7 @@ def test_a_file_in_place_of_the_ledger_is_set_aside(surf):
 def test_the_ledger_can_be_read_whatever_the_umask(surf):
     surf.ok("rm -rf /run/gpushare")
     surf.ok(
-        "umask 077; SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 gpushare-prolog"
+        "umask 077; SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 gpushare-prolog"
     )
     modes = surf.ok("stat -c %a /run/gpushare /run/gpushare/jobs /run/gpushare/jobs/999999").split()
     assert modes == ["755", "755", "644"]
@@ -295,7 +295,7 @@ def test_a_wrong_unit_count_is_told(surf):
     surf.ok("sed -i.good s/=80/=320/ /etc/slurm/gpushare.conf")
     try:
         result = surf.run(
-            "SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 "
+            "SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 "
             "SPANK_GPUSHARE_SHARE=mps:40 SLURM_CONF=/etc/slurm/slurm.conf gpushare-prolog"
         )
         assert "job 999999: asked for 40 units, taken as 154; Slurm counts otherwise: UnitsPerGpu" in result.stderr

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use gpushare::fence::{Fault, Fence};
 use gpushare::job::JobKey;
-use gpushare::ledger::{self, Ledger, LedgerError, RUN_DIR};
+use gpushare::ledger::{self, Ledger, RUN_DIR};
 use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
@@ -76,6 +76,11 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         if step.kind() == Kind::Extern {
             state.read(step);
         }
+        if step.kind() == Kind::Extern
+            && let State::Failed(reason) = state
+        {
+            tell_the_other_steps(JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() }, reason);
+        }
         let State::Fenced(fenced) = state else { return };
         fenced.forked += 1;
         // Slurm writes rules of its own for each task; ours come after the last.
@@ -89,8 +94,12 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
                 Verdict::Failed(reason)
             }
         };
-        if step.kind() == Kind::Extern {
-            tell_the_other_steps(fenced, &verdict);
+        match &verdict {
+            Verdict::Failed(reason) if step.kind() == Kind::Extern => {
+                tell_the_other_steps(fenced.key, reason)
+            }
+            Verdict::Up if step.kind() == Kind::Extern && fenced.recorded => prepare_for_ssh(fenced),
+            _ => {}
         }
         fenced.page.set(&verdict);
     });
@@ -98,31 +107,28 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
 }
 
 /// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way out.
-fn tell_the_other_steps(fenced: &Fenced, verdict: &Verdict) {
+fn tell_the_other_steps(key: JobKey, reason: &str) {
+    let reason = format!("ssh sessions can't be fenced: {reason}");
     let ledger = Ledger::at(RUN_DIR);
-    let told = match verdict {
-        Verdict::Failed(reason) => {
-            let reason = format!("ssh sessions can't be fenced: {reason}");
-            ledger.lock(LOCK_WAIT).and_then(|locked| locked.fail(fenced.key, &reason))
-        }
-        Verdict::Up | Verdict::None => witness(&ledger, fenced.key).and_then(|()| {
-            if fenced.shell_lines.is_empty() {
-                return Ok(());
-            }
-            ledger.lock(LOCK_WAIT)?.publish(fenced.key, &fenced.shell_lines)
-        }),
-    };
-    if let Err(error) = told {
-        log::error(format!("spank/gpushare: job {}: {error}", fenced.key.id));
+    if let Err(error) = ledger.lock(LOCK_WAIT).and_then(|locked| locked.fail(key, &reason)) {
+        log::error(format!("spank/gpushare: job {}: {error}", key.id));
     }
 }
 
-/// This slurmstepd lives as long as the job: when it is gone and the entry isn't, the epilog never ran.
-fn witness(ledger: &Ledger, key: JobKey) -> Result<(), LedgerError> {
-    let pid = std::process::id();
-    match ledger::start_time(Path::new("/proc"), pid) {
+/// Leaves the variables where an ssh session finds them, and a witness: this slurmstepd lives as long as the job, and
+/// when it is gone and the entry isn't, the epilog never ran.
+fn prepare_for_ssh(fenced: &Fenced) {
+    let (ledger, key, pid) = (Ledger::at(RUN_DIR), fenced.key, std::process::id());
+    let witnessed = match ledger::start_time(Path::new("/proc"), pid) {
         Ok(Some(start)) => ledger.witness(key, pid, start),
         Ok(None) | Err(_) => Ok(()),
+    };
+    let published = match fenced.shell_lines.as_str() {
+        "" => Ok(()),
+        lines => ledger.lock(LOCK_WAIT).and_then(|locked| locked.publish(key, lines)),
+    };
+    if let Err(error) = witnessed.and(published) {
+        log::error(format!("spank/gpushare: job {}: {error}", key.id));
     }
 }
 

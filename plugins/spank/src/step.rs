@@ -20,6 +20,9 @@ use crate::cgroup::StepFence;
 const SHARE_VARIABLES: [(&str, &str); 2] =
     [("mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), ("shard", "SLURM_SHARDS_ON_NODE")];
 
+/// What Slurm sets where it gave the job GPUs.
+const SLURMS_GPUS: &str = "SLURM_JOB_GPUS";
+
 /// What is known of the step.
 pub enum State {
     /// Nothing: no hook has read it yet, or the one that should have did not get through.
@@ -38,6 +41,8 @@ pub enum State {
 pub struct Fenced {
     /// Which start of which job.
     pub key: JobKey,
+    /// The ledger has an entry of it.
+    pub recorded: bool,
     /// The fence.
     pub fence: StepFence,
     /// What every task must be able to open: not all that the fence leaves open where Slurm may have given less.
@@ -60,119 +65,126 @@ impl State {
         State::Configured(node_config(arguments))
     }
 
-    /// Looks the job up in the ledger, which everybody may read. A job that Slurm gave a share, but the prolog no GPU,
-    /// fails by itself. Without the node's rules the state stays as it is, and the job fails.
+    /// Looks the job up in the ledger, which everybody may read.
     pub fn read(&mut self, step: Step) {
         let State::Configured(config) = self else { return };
         *self = match config {
+            Ok(config) if config.placement == Placement::Off => State::NotOurs,
             Ok(config) => of_job(config, step).unwrap_or_else(State::Failed),
-            Err(reason) => without_entry(step, None, &std::mem::take(reason)),
+            Err(reason) => in_doubt(None, step, &std::mem::take(reason)).unwrap_or_else(State::Failed),
         };
     }
 }
 
 fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
-    if config.placement == Placement::Off {
-        return Ok(State::NotOurs);
-    }
     let job_id = step.job_id().ok_or("the step has no job number")?;
     let ledger = Ledger::at(RUN_DIR);
     match ledger.failure(job_id) {
         Ok(None) => {}
+        // The extern step has no task that could fail; nobody may get in by it.
+        Ok(Some(_)) if step.kind() == Kind::Extern => return all_closed(Some(config), step),
         Ok(Some(reason)) => return Err(reason),
-        Err(error) => return Ok(without_entry(step, Some(config), &error.to_string())),
+        Err(error) => return in_doubt(Some(config), step, &error.to_string()),
     }
-    let entry = match ledger.find(job_id) {
+    match ledger.find(job_id) {
+        Err(error) => in_doubt(Some(config), step, &error.to_string()),
         // An entry of somebody else's is of an old job with the same number.
-        Ok(entry) => entry.filter(|entry| Some(entry.user_id) == step.user_id()),
-        Err(error) => return Ok(without_entry(step, Some(config), &error.to_string())),
-    };
-    let key = entry.as_ref().map_or(JobKey { id: job_id, restart: step.restart() }, |entry| entry.key);
-    match entry {
-        Some(entry) => {
-            let is_share = matches!(entry.holding, Holding::Share { .. });
-            let widens = is_share && config.placement == Placement::Override;
-            let fence = Fence { widens, ..fence_around(config, &entry.gpus)? };
-            // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
-            let certain = widens
-                || config.placement == Placement::Own
-                || step.kind() == Kind::Script
-                || has_share(config, step);
-            fenced(key, fence, certain, Some((&entry, config)))
-        }
-        None if closes_all(config, step) => match fence_around(config, &[])? {
-            // One configuration may be for nodes with GPUs and without.
-            fence if fence.closed.is_empty() => Ok(State::NotOurs),
-            fence => fenced(key, fence, true, None),
-        },
-        None => Ok(without_entry(step, Some(config), "gpushare-prolog gave it no GPU on this node")),
+        Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => of_entry(config, &entry, step),
+        Ok(_) if has_share(config, step) => Err("gpushare-prolog gave it no GPU on this node".to_owned()),
+        Ok(_) if closes_all(config, step) => all_closed(Some(config), step),
+        Ok(_) => Ok(State::NotOurs),
     }
 }
 
+fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<State, String> {
+    let is_share = matches!(entry.holding, Holding::Share { .. });
+    let widens = is_share && config.placement == Placement::Override;
+    let fence = Fence { widens, ..fence_around(Some(config), &entry.gpus)? };
+    // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
+    let certain = widens
+        || config.placement == Placement::Own
+        || step.kind() == Kind::Script
+        || has_share(config, step);
+    let check = Fence { open: if certain { fence.open.clone() } else { Vec::new() }, ..fence.clone() };
+    Ok(State::Fenced(Box::new(Fenced {
+        recorded: true,
+        check,
+        variables: environment::variables(entry, config),
+        shell_lines: environment::shell_lines(entry, config),
+        share_gpu: entry.share_gpu().map(|gpu| gpu.index),
+        ..fenced(entry.key, fence)?
+    })))
+}
+
+/// A job without GPUs.
+fn all_closed(config: Option<&NodeConfig>, step: Step) -> Result<State, String> {
+    let fence = fence_around(config, &[])?;
+    if fence.closed.is_empty() {
+        // One configuration may be for nodes with GPUs and without.
+        return Ok(State::NotOurs);
+    }
+    let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
+    fenced(key, fence).map(|fenced| State::Fenced(Box::new(fenced)))
+}
+
+/// What the job has can't be told. One with a share fails; one to which Slurm gave GPUs has Slurm's fence; for the rest no
+/// GPU is open, since under `own` there is no fence but ours.
+fn in_doubt(config: Option<&NodeConfig>, step: Step, reason: &str) -> Result<State, String> {
+    let is_share = match config {
+        Some(config) => has_share(config, step),
+        None => SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable)),
+    };
+    if is_share {
+        return Err(reason.to_owned());
+    }
+    log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
+    let slurms = config.is_some_and(|config| config.placement == Placement::Follow);
+    if slurms || step.has_variable(SLURMS_GPUS) {
+        return Ok(State::NotOurs);
+    }
+    all_closed(config, step)
+}
+
 /// Under `own` Slurm closes nothing, so a job without a share is fenced by us. Under `override` Slurm opened the GPU that it
-/// charged, and in the extern step nothing tells a job with a share whose prolog has not run.
-/// DRM nodes Slurm leaves open to everybody.
+/// charged, and in the extern step nothing tells a job with a share whose prolog has not run. DRM nodes Slurm leaves open
+/// to everybody.
 fn closes_all(config: &NodeConfig, step: Step) -> bool {
-    let without_gpus = !step.has_variable("SLURM_JOB_GPUS") && !has_share(config, step);
     match config.placement {
         Placement::Own => true,
         Placement::Override if step.kind() == Kind::Extern => true,
-        Placement::Follow | Placement::Override => config.fence_drm && without_gpus,
+        Placement::Follow | Placement::Override => config.fence_drm && !step.has_variable(SLURMS_GPUS),
         Placement::Off => false,
     }
 }
 
 /// Every other GPU is closed, also one that no configuration lists, and what belongs to it.
-fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, String> {
-    let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system())
+fn fence_around(config: Option<&NodeConfig>, own: &[Gpu]) -> Result<Fence, String> {
+    let default = NodeConfig::default();
+    let NodeConfig { gpu_files, fence_drm, .. } = config.unwrap_or(&default);
+    let foreign = Foreign::to(own, gpu_files, *fence_drm, &Roots::system())
         .map_err(|error| format!("/dev: {error}"))?;
     let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
     Ok(Fence { closed, ..Fence::around(own, &[]) })
 }
 
-fn fenced(
-    key: JobKey,
-    fence: Fence,
-    certain: bool,
-    entry: Option<(&Entry, &NodeConfig)>,
-) -> Result<State, String> {
+fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
     let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
-    let open = if certain { fence.open.clone() } else { Vec::new() };
-    let check = Fence { open, ..fence.clone() };
-    let variables = entry.map(|(entry, config)| environment::variables(entry, config)).unwrap_or_default();
-    let shell_lines =
-        entry.map(|(entry, config)| environment::shell_lines(entry, config)).unwrap_or_default();
-    let share_gpu = entry.and_then(|(entry, _)| entry.share_gpu()).map(|gpu| gpu.index);
-    let fence = StepFence::of(fence);
-    Ok(State::Fenced(Box::new(Fenced {
+    Ok(Fenced {
         key,
-        fence,
-        check,
-        variables,
-        shell_lines,
-        share_gpu,
+        recorded: false,
+        check: fence.clone(),
+        fence: StepFence::of(fence),
+        variables: Vec::new(),
+        shell_lines: String::new(),
+        share_gpu: None,
         page,
         forked: 0,
-    })))
+    })
 }
 
 /// Whether Slurm gave the step itself a share.
 fn has_share(config: &NodeConfig, step: Step) -> bool {
     SHARE_VARIABLES.iter().any(|(gres, variable)| config.share_gres == *gres && step.has_variable(variable))
-}
-
-/// No entry is right for a job without GPUs, and a reason to fail for one with a share. Where it isn't known what a share
-/// is here, anything that may be one is.
-fn without_entry(step: Step, config: Option<&NodeConfig>, reason: &str) -> State {
-    let is_share = match config {
-        Some(config) => has_share(config, step),
-        None => SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable)),
-    };
-    if step.kind() != Kind::Extern && is_share {
-        return State::Failed(reason.to_owned());
-    }
-    log::debug(format!("spank/gpushare: job {:?} has no share here: {reason}", step.job_id()));
-    State::NotOurs
 }
 
 /// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on or in /etc/slurm. Of
