@@ -127,6 +127,15 @@ def test_what_a_user_sets_does_not_count(node, share):
     assert opened(none.stdout) == [set()], none.stderr
 
 
+def test_a_variable_of_shares_does_no_harm_to_a_step_with_fewer_gpus_than_its_job(node, share):
+    """Inherited by a job that was submitted from within one with a share, or set by its user."""
+    if node.kind == "own":
+        pytest.skip("the node has no gpu GRES")
+    inherited = "SLURM_SHARDS_ON_NODE=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25"
+    found = node.run(f"{inherited} salloc --gres=gpu:2 -n2 srun -n1 --gres=gpu:1 --exact {OPEN}", "alice")
+    assert [len(gpus) for gpus in opened(found.stdout)] == [1], found.stdout + found.stderr
+
+
 def test_a_share_that_only_the_note_tells_the_node_cannot_be_changed(node, share):
     if share.gres == "mps":
         pytest.skip("of mps the node has Slurm's own count")

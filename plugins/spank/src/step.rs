@@ -94,10 +94,11 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
             let widens = is_share && config.placement == Placement::Override;
             let fence = Fence { widens, ..fence_around(config, &entry.gpus)? };
             // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
+            // A user may set a share's variable in a job with whole GPUs: there it says nothing.
             let certain = widens
                 || config.placement == Placement::Own
                 || step.kind() == Kind::Script
-                || has_share(config, step);
+                || (is_share && has_share(config, step));
             fenced(key, fence, certain, Some((&entry, config)))
         }
         None if device::has_none(&Roots::system()) && config.gpu_files == GpuFiles::Auto => {
