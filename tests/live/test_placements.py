@@ -158,6 +158,12 @@ def test_a_share_that_fits_nowhere_fails_by_itself(node, share):
         job = node.sbatch(f"--gres={share.gres}:{share.half}")
         assert node.finished(job) == "FAILED"
         assert re.search(rf"no GPU has {share.half} of its {share.full} units free", node.output(job)), node.output(job)
+        # Nor is there a way round it: the allocation lives on, with ssh sessions and with programs beside its tasks.
+        node.ok(["salloc", "--no-shell", share.half_gpu], "alice")
+        job = max(node.ok(["squeue", "-h", "-o", "%A"]).split(), key=int)
+        assert opened(entered(node, job, "alice", OPEN)) == [set()]
+        assert node.run(["srun", f"--jobid={job}", f"--task-epilog={task_epilog(node)}", "true"], "alice").returncode != 0
+        assert opened(node.output(f"{job}.epilog")) in ([], [set()])
     finally:
         node.ok("sed -i /Overcommit/d /etc/slurm/gpushare.conf")
 

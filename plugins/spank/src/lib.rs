@@ -30,7 +30,7 @@ use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
 
-use step::{Fenced, State};
+use step::{Failed, Fenced, State};
 
 export_spank! {
     name = "gpushare",
@@ -76,10 +76,12 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         if step.kind() == Kind::Extern {
             state.read(step);
         }
-        let State::Fenced(fenced) = state else { return };
-        fenced.forked += 1;
-        // Slurm writes rules of its own for each task; ours come after the last.
-        if fenced.forked < step.local_tasks() && step.kind() == Kind::Tasks {
+        let fenced = match state {
+            State::Fenced(fenced) => fenced,
+            State::Failed(failed) => return close(step, failed),
+            State::Unknown | State::Configured(_) | State::NotOurs => return,
+        };
+        if !is_last(step, &mut fenced.forked) {
             return;
         }
         let verdict = match fail_if_asked(step).and_then(|()| fenced.fence.put_up()) {
@@ -95,6 +97,21 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         fenced.page.set(&verdict);
     });
     Answer::Success
+}
+
+/// Slurm writes rules of its own for each task; ours come after the last.
+fn is_last(step: Step, forked: &mut u32) -> bool {
+    *forked += 1;
+    *forked >= step.local_tasks() || step.kind() != Kind::Tasks
+}
+
+/// Its tasks will fail, but not an ssh session or a task epilog.
+fn close(step: Step, failed: &mut Failed) {
+    if is_last(step, &mut failed.forked)
+        && let Err(reason) = failed.fence.put_up()
+    {
+        log::error(format!("spank/gpushare: job {:?}: no fence: {reason}", step.job_id()));
+    }
 }
 
 /// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way out.
@@ -133,7 +150,7 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         State::Unknown | State::Configured(_) => {
             Err("an earlier hook failed; see the node's slurmd log".to_owned())
         }
-        State::Failed(reason) => Err(reason.clone()),
+        State::Failed(failed) => Err(failed.reason.clone()),
         State::Fenced(fenced) => {
             set_environment(step, fenced);
             match fenced.page.get() {

@@ -9,7 +9,7 @@ use gpushare::device::{self, Gpu, GpuFiles, Roots};
 use gpushare::environment;
 use gpushare::fence::Fence;
 use gpushare::job::JobKey;
-use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
+use gpushare::ledger::{Entry, Holding, Ledger, LedgerError, RUN_DIR};
 use gpushare_slurm::spank::{Kind, Step};
 use gpushare_slurm::verdict_page::VerdictPage;
 use gpushare_slurm::{daemon, log};
@@ -28,10 +28,21 @@ pub enum State {
     Configured(Result<NodeConfig, String>),
     /// Slurm's own fence holds, ours has no say.
     NotOurs,
-    /// A job that can't have its GPU; why.
-    Failed(String),
+    /// A job that can't have its GPU.
+    Failed(Box<Failed>),
     /// A step to be fenced.
     Fenced(Box<Fenced>),
+}
+
+/// A step whose tasks fail before their programs start. What runs besides them, an ssh session or a task epilog, can open
+/// no GPU.
+pub struct Failed {
+    /// Why.
+    pub reason: String,
+    /// Closes every GPU.
+    pub fence: StepFence,
+    /// Tasks forked so far.
+    pub forked: u32,
 }
 
 /// A step that is fenced.
@@ -60,12 +71,18 @@ impl State {
         State::Configured(node_config(arguments))
     }
 
+    fn failed(config: &NodeConfig, reason: String) -> State {
+        // On cgroup v2 every GPU is closed, also where they can't be listed.
+        let fence = fence_around(config, &[]).unwrap_or_default();
+        State::Failed(Box::new(Failed { reason, fence: StepFence::of(fence), forked: 0 }))
+    }
+
     /// Looks the job up in the ledger, which everybody may read. A job that Slurm gave a share, but the prolog no GPU,
     /// fails by itself. Without the node's rules the state stays as it is, and the job fails.
     pub fn read(&mut self, step: Step) {
         let State::Configured(config) = self else { return };
         *self = match config {
-            Ok(config) => of_job(config, step).unwrap_or_else(State::Failed),
+            Ok(config) => of_job(config, step).unwrap_or_else(|reason| State::failed(config, reason)),
             Err(reason) => without_entry(step, None, &std::mem::take(reason)),
         };
     }
@@ -80,12 +97,12 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
     match ledger.failure(job_id) {
         Ok(None) => {}
         Ok(Some(reason)) => return Err(reason),
-        Err(error) => return Ok(without_entry(step, Some(config), &error.to_string())),
+        Err(error) => return unread(step, config, &error),
     }
     let entry = match ledger.find(job_id) {
         // An entry of somebody else's is of an old job with the same number.
         Ok(entry) => entry.filter(|entry| Some(entry.user_id) == step.user_id()),
-        Err(error) => return Ok(without_entry(step, Some(config), &error.to_string())),
+        Err(error) => return unread(step, config, &error),
     };
     let key = entry.as_ref().map_or(JobKey { id: job_id, restart: step.restart() }, |entry| entry.key);
     match entry {
@@ -106,6 +123,14 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
         }
         None if closes_all(config, step) => fenced(key, fence_around(config, &[])?, true, None),
         None => Ok(without_entry(step, Some(config), "gpushare-prolog gave it no GPU on this node")),
+    }
+}
+
+/// What the ledger has of the job can't be read. Under `own` nobody but us closes anything.
+fn unread(step: Step, config: &NodeConfig, error: &LedgerError) -> Result<State, String> {
+    match config.placement {
+        Placement::Own => Err(error.to_string()),
+        _ => Ok(without_entry(step, Some(config), &error.to_string())),
     }
 }
 
@@ -170,7 +195,7 @@ fn without_entry(step: Step, config: Option<&NodeConfig>, reason: &str) -> State
         None => SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable)),
     };
     if step.kind() != Kind::Extern && is_share {
-        return State::Failed(reason.to_owned());
+        return State::failed(config.unwrap_or(&NodeConfig::default()), reason.to_owned());
     }
     log::debug(format!("spank/gpushare: job {:?} has no share here: {reason}", step.job_id()));
     State::NotOurs
