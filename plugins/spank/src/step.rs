@@ -136,13 +136,13 @@ fn unread(step: Step, config: &NodeConfig, error: &LedgerError) -> Result<State,
 
 /// Under `own` Slurm closes nothing, so a job without a share is fenced by us. Under `override` Slurm opened the GPU that it
 /// charged, and in the extern step nothing tells a job with a share whose prolog has not run.
-/// DRM nodes Slurm leaves open to everybody.
+/// DRM nodes Slurm leaves open to everybody; that a job has whole GPUs only its entry tells, since a user may set what Slurm
+/// sets for one.
 fn closes_all(config: &NodeConfig, step: Step) -> bool {
-    let without_gpus = !step.has_variable("SLURM_JOB_GPUS") && !has_share(config, step);
     match config.placement {
         Placement::Own => true,
         Placement::Override if step.kind() == Kind::Extern => true,
-        Placement::Follow | Placement::Override => config.fence_drm && without_gpus,
+        Placement::Follow | Placement::Override => config.fence_drm && !has_share(config, step),
         Placement::Off => false,
     }
 }
