@@ -191,6 +191,22 @@ def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):
         node.ok("sed -i /OnCollision/d /etc/slurm/gpushare.conf")
 
 
+def test_a_broken_configuration_opens_nothing(node, share):
+    job, gpu = start(node, share.half_gpu)
+    node.ok("cp /etc/slurm/gpushare.conf /tmp/good.conf; echo Placement=sideways >>/etc/slurm/gpushare.conf")
+    try:
+        assert opened(node.ok(["srun", OPEN], "bob")) == [set()], "a job without a share goes on"
+        step = node.run(["srun", f"--jobid={job}", "--overlap", OPEN], "alice")
+        assert step.returncode != 0 or opened(step.stdout) in ([set()], [{int(gpu)}]), step.stdout
+        asked = node.run(["srun", share.half_gpu, f"--task-epilog={task_epilog(node)}", OPEN], "alice")
+        assert opened(asked.stdout) in ([], [set()]), asked.stdout
+        node.ok(["salloc", "--no-shell", share.half_gpu], "alice")
+        job = max(node.ok(["squeue", "-h", "-o", "%A"]).split(), key=int)
+        assert opened(entered(node, job, "alice", OPEN)) == [set()]
+    finally:
+        node.ok("mv /tmp/good.conf /etc/slurm/gpushare.conf")
+
+
 RENDER = "for n in 128 129 130 131; do (: <>/dev/dri/renderD$n) 2>&1 | grep -q permitted || printf r$((n-128)),; done; echo"
 
 

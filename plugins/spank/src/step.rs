@@ -20,6 +20,9 @@ use crate::cgroup::StepFence;
 const SHARE_VARIABLES: [(&str, &str); 2] =
     [("mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), ("shard", "SLURM_SHARDS_ON_NODE")];
 
+/// What Slurm sets for a job with whole GPUs; elsewhere a user may.
+const JOB_GPUS: &str = "SLURM_JOB_GPUS";
+
 /// What is known of the step.
 pub enum State {
     /// Nothing: no hook has read it yet, or the one that should have did not get through.
@@ -83,7 +86,7 @@ impl State {
         let State::Configured(config) = self else { return };
         *self = match config {
             Ok(config) => of_job(config, step).unwrap_or_else(|reason| State::failed(config, reason)),
-            Err(reason) => without_entry(step, None, &std::mem::take(reason)),
+            Err(reason) => without_rules(step, std::mem::take(reason)),
         };
     }
 }
@@ -122,7 +125,7 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
             Ok(State::NotOurs)
         }
         None if closes_all(config, step) => fenced(key, fence_around(config, &[])?, true, None),
-        None => Ok(without_entry(step, Some(config), "gpushare-prolog gave it no GPU on this node")),
+        None => Ok(without_entry(step, config, "gpushare-prolog gave it no GPU on this node")),
     }
 }
 
@@ -130,7 +133,7 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
 fn unread(step: Step, config: &NodeConfig, error: &LedgerError) -> Result<State, String> {
     match config.placement {
         Placement::Own => Err(error.to_string()),
-        _ => Ok(without_entry(step, Some(config), &error.to_string())),
+        _ => Ok(without_entry(step, config, &error.to_string())),
     }
 }
 
@@ -182,20 +185,32 @@ fn fenced(
     })))
 }
 
+/// Under `own` nobody but us closes anything, and whether this node is so isn't known: a step that may have GPUs fails, and
+/// any other can open none.
+fn without_rules(step: Step, reason: String) -> State {
+    let unknown = NodeConfig::default();
+    let is_share = SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable));
+    if device::has_none(&Roots::system()) {
+        return State::NotOurs;
+    }
+    if is_share || step.has_variable(JOB_GPUS) || step.kind() == Kind::Extern {
+        return State::failed(&unknown, reason);
+    }
+    let key = JobKey { id: step.job_id().unwrap_or_default(), restart: step.restart() };
+    fence_around(&unknown, &[])
+        .and_then(|fence| fenced(key, fence, true, None))
+        .unwrap_or_else(|reason| State::failed(&unknown, reason))
+}
+
 /// Whether Slurm gave the step itself a share.
 fn has_share(config: &NodeConfig, step: Step) -> bool {
     SHARE_VARIABLES.iter().any(|(gres, variable)| config.share_gres == *gres && step.has_variable(variable))
 }
 
-/// No entry is right for a job without GPUs, and a reason to fail for one with a share. Where it isn't known what a share
-/// is here, anything that may be one is.
-fn without_entry(step: Step, config: Option<&NodeConfig>, reason: &str) -> State {
-    let is_share = match config {
-        Some(config) => has_share(config, step),
-        None => SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable)),
-    };
-    if step.kind() != Kind::Extern && is_share {
-        return State::failed(config.unwrap_or(&NodeConfig::default()), reason.to_owned());
+/// No entry is right for a job without GPUs, and a reason to fail for one with a share.
+fn without_entry(step: Step, config: &NodeConfig, reason: &str) -> State {
+    if step.kind() != Kind::Extern && has_share(config, step) {
+        return State::failed(config, reason.to_owned());
     }
     log::debug(format!("spank/gpushare: job {:?} has no share here: {reason}", step.job_id()));
     State::NotOurs
