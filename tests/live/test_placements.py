@@ -98,6 +98,19 @@ def test_a_job_without_a_share_opens_nothing(node, share):
     assert opened(node.output(batch)) == [set()] and opened(node.output(f"{batch}.epilog")) == [set()]
 
 
+def test_a_gpu_is_no_jobs_input_or_output(node, share):
+    """Slurm opens those before our fence is up. A GPU of the lab can't be opened by anybody; /dev/full in its stead can."""
+    node.ok("mknod -m 666 /dev/nvidia9 c 1 7")
+    try:
+        read = "head -c 1 <&0 >/lab/out/read"
+        job = node.ok(["sbatch", "--parsable", "-i", "/dev/nvidia9", "-o", "/lab/out/%j", share.half_gpu, "--wrap", read], "bob")
+        assert node.finished(job) == "FAILED"
+        assert "/dev/nvidia9 is not the job's GPU and is its input" in node.output(job), node.output(job)
+        assert node.run("test -e /lab/out/read").returncode != 0
+    finally:
+        node.ok("rm -f /dev/nvidia9 /lab/out/read")
+
+
 def test_the_environment_names_the_gpu_that_the_job_has(node, share):
     assert start(node, share.full_gpu)[1] == "0"
     for command in (["srun", share.half_gpu, "env"], ["srun", share.half_gpu, "bash", "-c", "srun --overlap env"]):

@@ -19,10 +19,12 @@
 mod cgroup;
 mod step;
 
+use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use gpushare::device::DeviceNumber;
 use gpushare::fence::{Fault, Fence};
 use gpushare::job::JobKey;
 use gpushare::ledger::{self, Ledger, LedgerError, RUN_DIR};
@@ -177,6 +179,9 @@ fn extern_failed(job_id: u32) -> Option<String> {
 /// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
 /// (Slurm writes the job's rules anew), so it is given time.
 fn check(fence: &Fence) -> Result<(), String> {
+    if let Some(fault) = fence.held(&open_devices()?) {
+        return Err(fault.to_string());
+    }
     let mut patience = 2000;
     loop {
         match fence.fault(access::of) {
@@ -188,6 +193,14 @@ fn check(fence: &Fence) -> Result<(), String> {
             Some(fault) => return Err(fault.to_string()),
         }
     }
+}
+
+/// The devices that this task has open.
+fn open_devices() -> Result<Vec<DeviceNumber>, String> {
+    let descriptors = fs::read_dir("/proc/self/fd").map_err(|error| format!("/proc/self/fd: {error}"))?;
+    // One that can't be looked at is the folder's own, closed by now.
+    let files = descriptors.filter_map(|descriptor| fs::metadata(descriptor.ok()?.path()).ok());
+    Ok(files.filter_map(|file| DeviceNumber::of(&file)).collect())
 }
 
 /// Lets the job's other steps open the GPU again, if this step started and ended without its fence.
