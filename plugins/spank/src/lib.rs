@@ -13,7 +13,8 @@
 //!
 //! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. A failure never leaves a hook before
 //! `task_init` as a return code, because for a batch job slurmd would drain the node; it is noted and `task_init`
-//! fails the task with one line to the user.
+//! fails the task with one line to the user. Such a step is fenced too, to no GPU: an ssh session, or the program of
+//! `srun --task-epilog`, which Slurm runs even then, is not stopped by a task that fails.
 #![forbid(unsafe_code)]
 
 mod cgroup;
