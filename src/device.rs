@@ -17,7 +17,9 @@ mod inventory;
 pub mod mig;
 
 use std::fmt;
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 pub use files::GpuFiles;
@@ -90,6 +92,15 @@ pub struct DeviceNumber {
     pub major: u32,
     /// Which GPU, to the driver.
     pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// Of a character device; `None` of anything else.
+    #[must_use]
+    pub fn of(file: &Metadata) -> Option<DeviceNumber> {
+        let number = DeviceNumber { major: libc::major(file.rdev()), minor: libc::minor(file.rdev()) };
+        file.file_type().is_char_device().then_some(number)
+    }
 }
 
 impl fmt::Display for DeviceNumber {

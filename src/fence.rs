@@ -15,7 +15,7 @@ pub mod v2;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::device::{Device, Gpu};
+use crate::device::{Device, DeviceNumber, Gpu};
 
 /// What a step may open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub enum Fault {
     Open(PathBuf),
     /// It can't be told.
     Unclear(PathBuf, i32),
+    /// The task has another GPU's device node open already.
+    Held(PathBuf),
 }
 
 impl Fence {
@@ -57,6 +59,14 @@ impl Fence {
         let is_own = |gpu: &&Gpu| own.iter().any(|mine| mine.number == gpu.number);
         let closed = all.iter().filter(|gpu| !is_own(gpu)).map(Gpu::device).collect();
         Fence { open: own.iter().map(Gpu::device).collect(), closed, widens: false }
+    }
+
+    /// A device that the task must not open and has open: Slurm opens what `--input`, `--output` and `--error` name before
+    /// any fence of ours is up.
+    #[must_use]
+    pub fn held(&self, open: &[DeviceNumber]) -> Option<Fault> {
+        let held = self.closed.iter().find(|device| open.contains(&device.number));
+        held.map(|device| Fault::Held(device.path.clone()))
     }
 
     /// Asks `access` about every device; gives the first answer that isn't as it should be.
@@ -82,6 +92,9 @@ impl fmt::Display for Fault {
         match self {
             Fault::Closed(path) => write!(out, "{} is the job's GPU and can't be opened", path.display()),
             Fault::Open(path) => write!(out, "{} is not the job's GPU and can be opened", path.display()),
+            Fault::Held(path) => {
+                write!(out, "{} is not the job's GPU and is its input or output", path.display())
+            }
             Fault::Unclear(path, errno) => {
                 let error = std::io::Error::from_raw_os_error(*errno);
                 write!(
@@ -97,7 +110,6 @@ impl fmt::Display for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::DeviceNumber;
     use std::path::Path;
 
     fn gpu(index: u32) -> Gpu {
@@ -122,5 +134,15 @@ mod tests {
         assert_eq!(fence.fault(unclear), Some(Fault::Unclear("/dev/nvidia0".into(), libc::EIO)));
         let gone = |_: &Path| Access::Unclear(libc::ENOENT);
         assert_eq!(fence.fault(gone), Some(Fault::Unclear("/dev/nvidia1".into(), libc::ENOENT)));
+    }
+
+    #[test]
+    fn what_is_open_already_counts_too() {
+        let all = [gpu(0), gpu(1), gpu(2)];
+        let fence = Fence::around(&all[1..2], &all);
+        let null = DeviceNumber { major: 1, minor: 3 };
+        assert_eq!(fence.held(&[]), None);
+        assert_eq!(fence.held(&[null, all[1].number]), None);
+        assert_eq!(fence.held(&[null, all[2].number]), Some(Fault::Held("/dev/nvidia2".into())));
     }
 }

@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::driver::{self, Known};
@@ -172,10 +171,7 @@ fn known_by<'a>(path: &Path, known: &'a [Known]) -> Option<&'a Known> {
 
 pub(super) fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
     let metadata = path.metadata().map_err(|error| Unfit::Missing(error.kind()))?;
-    if !metadata.file_type().is_char_device() {
-        return Err(Unfit::NoDevice);
-    }
-    Ok(DeviceNumber { major: libc::major(metadata.rdev()), minor: libc::minor(metadata.rdev()) })
+    DeviceNumber::of(&metadata).ok_or(Unfit::NoDevice)
 }
 
 /// Every /dev/nvidiaN, by number; one that the driver knows and that has no device node counts too.

@@ -98,6 +98,19 @@ def test_a_job_without_a_share_opens_nothing(node, share):
     assert opened(node.output(batch)) == [set()] and opened(node.output(f"{batch}.epilog")) == [set()]
 
 
+def test_a_gpu_is_no_jobs_input_or_output(node, share):
+    """Slurm opens those before our fence is up. A GPU of the lab can't be opened by anybody; /dev/full in its stead can."""
+    node.ok("mknod -m 666 /dev/nvidia9 c 1 7")
+    try:
+        read = "head -c 1 <&0 >/lab/out/read"
+        job = node.ok(["sbatch", "--parsable", "-i", "/dev/nvidia9", "-o", "/lab/out/%j", share.half_gpu, "--wrap", read], "bob")
+        assert node.finished(job) == "FAILED"
+        assert "/dev/nvidia9 is not the job's GPU and is its input" in node.output(job), node.output(job)
+        assert node.run("test -e /lab/out/read").returncode != 0
+    finally:
+        node.ok("rm -f /dev/nvidia9 /lab/out/read")
+
+
 def test_the_environment_names_the_gpu_that_the_job_has(node, share):
     assert start(node, share.full_gpu)[1] == "0"
     for command in (["srun", share.half_gpu, "env"], ["srun", share.half_gpu, "bash", "-c", "srun --overlap env"]):
@@ -127,6 +140,15 @@ def test_what_a_user_sets_does_not_count(node, share):
     assert opened(none.stdout) == [set()], none.stderr
 
 
+def test_a_variable_of_shares_does_no_harm_to_a_step_with_fewer_gpus_than_its_job(node, share):
+    """Inherited by a job that was submitted from within one with a share, or set by its user."""
+    if node.kind == "own":
+        pytest.skip("the node has no gpu GRES")
+    inherited = "SLURM_SHARDS_ON_NODE=1 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25"
+    found = node.run(f"{inherited} salloc --gres=gpu:2 -n2 srun -n1 --gres=gpu:1 --exact {OPEN}", "alice")
+    assert [len(gpus) for gpus in opened(found.stdout)] == [1], found.stdout + found.stderr
+
+
 def test_a_share_that_only_the_note_tells_the_node_cannot_be_changed(node, share):
     if share.gres == "mps":
         pytest.skip("of mps the node has Slurm's own count")
@@ -149,6 +171,12 @@ def test_a_share_that_fits_nowhere_fails_by_itself(node, share):
         job = node.sbatch(f"--gres={share.gres}:{share.half}")
         assert node.finished(job) == "FAILED"
         assert re.search(rf"no GPU has {share.half} of its {share.full} units free", node.output(job)), node.output(job)
+        # Nor is there a way round it: the allocation lives on, with ssh sessions and with programs beside its tasks.
+        node.ok(["salloc", "--no-shell", share.half_gpu], "alice")
+        job = max(node.ok(["squeue", "-h", "-o", "%A"]).split(), key=int)
+        assert opened(entered(node, job, "alice", OPEN)) == [set()]
+        assert node.run(["srun", f"--jobid={job}", f"--task-epilog={task_epilog(node)}", "true"], "alice").returncode != 0
+        assert opened(node.output(f"{job}.epilog")) in ([], [set()])
     finally:
         node.ok("sed -i /Overcommit/d /etc/slurm/gpushare.conf")
 
@@ -176,6 +204,22 @@ def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):
         node.ok("sed -i /OnCollision/d /etc/slurm/gpushare.conf")
 
 
+def test_a_broken_configuration_opens_nothing(node, share):
+    job, gpu = start(node, share.half_gpu)
+    node.ok("cp /etc/slurm/gpushare.conf /tmp/good.conf; echo Placement=sideways >>/etc/slurm/gpushare.conf")
+    try:
+        assert opened(node.ok(["srun", OPEN], "bob")) == [set()], "a job without a share goes on"
+        step = node.run(["srun", f"--jobid={job}", "--overlap", OPEN], "alice")
+        assert step.returncode != 0 or opened(step.stdout) in ([set()], [{int(gpu)}]), step.stdout
+        asked = node.run(["srun", share.half_gpu, f"--task-epilog={task_epilog(node)}", OPEN], "alice")
+        assert opened(asked.stdout) in ([], [set()]), asked.stdout
+        node.ok(["salloc", "--no-shell", share.half_gpu], "alice")
+        job = max(node.ok(["squeue", "-h", "-o", "%A"]).split(), key=int)
+        assert opened(entered(node, job, "alice", OPEN)) == [set()]
+    finally:
+        node.ok("mv /tmp/good.conf /etc/slurm/gpushare.conf")
+
+
 RENDER = "for n in 128 129 130 131; do (: <>/dev/dri/renderD$n) 2>&1 | grep -q permitted || printf r$((n-128)),; done; echo"
 
 
@@ -187,7 +231,8 @@ def test_render_nodes_of_other_gpus_are_closed_where_that_is_asked_for(node, sha
     try:
         text = node.ok(asked, "alice")
         assert text.startswith(f"r{gpu_of(text)},\n"), text
-        assert node.ok(["srun", "bash", "-c", RENDER], "bob") == "", "a job without a share"
+        for variable in ("A=1", "SLURM_JOB_GPUS=0"):
+            assert node.ok(["env", variable, "srun", "bash", "-c", RENDER], "bob") == "", "a job without a share"
         if node.kind != "own":
             whole = node.ok(["srun", "--gres=gpu:1", "bash", "-c", f"{RENDER}; {OPEN}"], "bob")
             assert whole.splitlines()[0] == f"r{min(opened(whole)[0])},", whole

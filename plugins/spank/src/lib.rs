@@ -13,16 +13,19 @@
 //!
 //! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. A failure never leaves a hook before
 //! `task_init` as a return code, because for a batch job slurmd would drain the node; it is noted and `task_init`
-//! fails the task with one line to the user.
+//! fails the task with one line to the user. Such a step is fenced too, to no GPU: an ssh session, or the program of
+//! `srun --task-epilog`, which Slurm runs even then, is not stopped by a task that fails.
 #![forbid(unsafe_code)]
 
 mod cgroup;
 mod step;
 
+use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use gpushare::device::DeviceNumber;
 use gpushare::fence::{Fault, Fence};
 use gpushare::job::JobKey;
 use gpushare::ledger::{self, Ledger, RUN_DIR};
@@ -30,7 +33,7 @@ use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
 
-use step::{Fenced, State};
+use step::{Failed, Fenced, State};
 
 export_spank! {
     name = "gpushare",
@@ -106,6 +109,21 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     Answer::Success
 }
 
+/// Slurm writes rules of its own for each task; ours come after the last.
+fn is_last(step: Step, forked: &mut u32) -> bool {
+    *forked += 1;
+    *forked >= step.local_tasks() || step.kind() != Kind::Tasks
+}
+
+/// Its tasks will fail, but not an ssh session or a task epilog.
+fn close(step: Step, failed: &mut Failed) {
+    if is_last(step, &mut failed.forked)
+        && let Err(reason) = failed.fence.put_up()
+    {
+        log::error(format!("spank/gpushare: job {:?}: no fence: {reason}", step.job_id()));
+    }
+}
+
 /// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way out.
 fn tell_the_other_steps(key: JobKey, reason: &str) {
     let reason = format!("ssh sessions can't be fenced: {reason}");
@@ -139,7 +157,7 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         State::Unknown | State::Configured(_) => {
             Err("an earlier hook failed; see the node's slurmd log".to_owned())
         }
-        State::Failed(reason) => Err(reason.clone()),
+        State::Failed(failed) => Err(failed.reason.clone()),
         State::Fenced(fenced) => {
             set_environment(step, fenced);
             match fenced.page.get() {
@@ -166,6 +184,9 @@ fn extern_failed(job_id: u32) -> Option<String> {
 /// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
 /// (Slurm writes the job's rules anew), so it is given time.
 fn check(fence: &Fence) -> Result<(), String> {
+    if let Some(fault) = fence.held(&open_devices()?) {
+        return Err(fault.to_string());
+    }
     let mut patience = 2000;
     loop {
         match fence.fault(access::of) {
@@ -177,6 +198,14 @@ fn check(fence: &Fence) -> Result<(), String> {
             Some(fault) => return Err(fault.to_string()),
         }
     }
+}
+
+/// The devices that this task has open.
+fn open_devices() -> Result<Vec<DeviceNumber>, String> {
+    let descriptors = fs::read_dir("/proc/self/fd").map_err(|error| format!("/proc/self/fd: {error}"))?;
+    // One that can't be looked at is the folder's own, closed by now.
+    let files = descriptors.filter_map(|descriptor| fs::metadata(descriptor.ok()?.path()).ok());
+    Ok(files.filter_map(|file| DeviceNumber::of(&file)).collect())
 }
 
 /// Lets the job's other steps open the GPU again, if this step started and ended without its fence.

@@ -9,7 +9,7 @@ use gpushare::device::{Foreign, Gpu, Roots};
 use gpushare::environment;
 use gpushare::fence::Fence;
 use gpushare::job::JobKey;
-use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
+use gpushare::ledger::{Entry, Holding, Ledger, LedgerError, RUN_DIR};
 use gpushare_slurm::spank::{Kind, Step};
 use gpushare_slurm::verdict_page::VerdictPage;
 use gpushare_slurm::{daemon, log};
@@ -31,10 +31,21 @@ pub enum State {
     Configured(Result<NodeConfig, String>),
     /// Slurm's own fence holds, ours has no say.
     NotOurs,
-    /// A job that can't have its GPU; why.
-    Failed(String),
+    /// A job that can't have its GPU.
+    Failed(Box<Failed>),
     /// A step to be fenced.
     Fenced(Box<Fenced>),
+}
+
+/// A step whose tasks fail before their programs start. What runs besides them, an ssh session or a task epilog, can open
+/// no GPU.
+pub struct Failed {
+    /// Why.
+    pub reason: String,
+    /// Closes every GPU.
+    pub fence: StepFence,
+    /// Tasks forked so far.
+    pub forked: u32,
 }
 
 /// A step that is fenced.
@@ -180,6 +191,23 @@ fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
         page,
         forked: 0,
     })
+}
+
+/// Under `own` nobody but us closes anything, and whether this node is so isn't known: a step that may have GPUs fails, and
+/// any other can open none.
+fn without_rules(step: Step, reason: String) -> State {
+    let unknown = NodeConfig::default();
+    let is_share = SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable));
+    if device::has_none(&Roots::system()) {
+        return State::NotOurs;
+    }
+    if is_share || step.has_variable(JOB_GPUS) || step.kind() == Kind::Extern {
+        return State::failed(&unknown, reason);
+    }
+    let key = JobKey { id: step.job_id().unwrap_or_default(), restart: step.restart() };
+    fence_around(&unknown, &[])
+        .and_then(|fence| fenced(key, fence, true, None))
+        .unwrap_or_else(|reason| State::failed(&unknown, reason))
 }
 
 /// Whether Slurm gave the step itself a share.
