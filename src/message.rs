@@ -69,6 +69,7 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),
         Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
+        Rule::ShareForm => format!("the share must be asked for once, in units per node; '{asked}' does not"),
         Rule::ShareFixed => format!("the share '{asked}' of a job can't be changed once it is submitted"),
         Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
             format!("'{asked}' needs its partition named, since a reservation may lie in one for shares only")
@@ -119,6 +120,7 @@ fn correction(refusal: &Refusal) -> Option<String> {
         }
         // The rest of the command is not at fault.
         (Rule::QosList, _) if refusal.command == Command::Submit => (place(refusal), None),
+        (Rule::ShareForm, _) => (None, Some((Field::Node, gres.clone(), refusal.count.to_string()))),
         (Rule::ShareReservation, _) => {
             (Some(("reservation", "NAME".to_owned())), Some(wanted(&refusal.count.to_string())))
         }

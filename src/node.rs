@@ -72,6 +72,8 @@ pub enum Remark {
     Dropped(JobKey),
     /// Slurm gave whole GPUs that these jobs have shares of; `OnCollision=run`.
     Collision(Vec<JobKey>),
+    /// Under `follow` Slurm put a share on a GPU that this job has whole, by the ledger.
+    HeldWhole(JobKey),
     /// Slurm charges shares to more than one GPU, so it could pick by itself: `Placement=follow` would do.
     SeveralCharged,
     /// A GPU is not there, and no share goes to it.
@@ -251,7 +253,11 @@ fn gpu_of_share(
     if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number)
         && let Some(holder) = state.holders(std::slice::from_ref(&gpu), true)?.first()
     {
-        return Err(PlaceError::HeldWhole(*holder));
+        match config.placement {
+            // Slurm has given the GPU away, so that job is over or no whole one.
+            Placement::Follow => remarks.push(Remark::HeldWhole(*holder)),
+            _ => return Err(PlaceError::HeldWhole(*holder)),
+        }
     }
     Ok(gpu)
 }
@@ -287,6 +293,8 @@ fn collision(config: &NodeConfig, own: &[Gpu], state: &State) -> Result<Option<R
     }
     let hit = state.holders(own, false)?;
     match config.on_collision {
+        // Slurm keeps them apart where it picks: those jobs are over, or asked for no shares.
+        _ if config.placement == Placement::Follow => Ok(Some(Remark::Collision(hit))),
         OnCollision::Run => Ok(Some(Remark::Collision(hit))),
         OnCollision::Fail => Err(PlaceError::Collision(hit)),
     }

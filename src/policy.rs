@@ -172,6 +172,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             None => self.under_default_qos(&mut accepted)?,
         }
         self.settle(self.site_fault(), &mut accepted.remarks)?;
+        self.settle(self.share_unclear(), &mut accepted.remarks)?;
         accepted.share = self.share_to_note();
         Ok(accepted)
     }
@@ -220,6 +221,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             },
         }
         self.settle(self.site_fault(), &mut accepted.remarks)?;
+        self.settle(self.share_unclear(), &mut accepted.remarks)?;
         self.settle(self.share_changed(), &mut accepted.remarks)?;
         Ok(accepted)
     }

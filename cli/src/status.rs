@@ -113,7 +113,18 @@ fn node(conf: Option<&Path>) -> Result<(Vec<Gpu>, Option<u32>), String> {
     let files = gpu_files.resolve((placement != Placement::Own).then_some(gres_conf.as_path()), name);
     let gpus = files.map_err(DeviceError::from).and_then(|files| device::inventory(&files, &Roots::system()));
     let capacity = (placement != Placement::Off).then_some(units_per_gpu);
-    gpus.map(|gpus| (gpus.gpus(), capacity)).map_err(|error| error.to_string())
+    let gpus = gpus.map_err(|error| error.to_string())?;
+    for detail in &gpus.details {
+        if let Some(why) = detail.unfit {
+            let _ = writeln!(
+                std::io::stderr(),
+                "gpushare: GPU {} ({}) takes no share: {why}",
+                detail.index,
+                detail.path.display()
+            );
+        }
+    }
+    Ok((gpus.gpus(), capacity))
 }
 
 /// The node's GPUs, then those that only the ledger knows.

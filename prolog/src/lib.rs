@@ -148,6 +148,9 @@ fn line(entry: &Entry, remark: &Remark) -> String {
         Remark::LeftOut { index, path, why } => {
             format!("GPU {index} ({}) takes no share: {why}", path.display())
         }
+        Remark::HeldWhole(key) => {
+            format!("job {id}: Slurm put its share on the GPU that job {} has whole", key.id)
+        }
         Remark::SeveralCharged => format!(
             "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); Placement=follow would fit"
         ),

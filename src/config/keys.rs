@@ -228,7 +228,10 @@ impl Draft {
             Placement::Override => Some("Placement=override"),
         };
         match (self.units_per_gpu, because) {
-            (Some(units), _) => self.config.node.units_per_gpu = units,
+            (Some(units), because) => {
+                self.config.node.units_per_gpu = units;
+                self.config.policy.shares.most = because.map(|_| u64::from(units));
+            }
             (None, Some(because)) => return Err(Problem::Missing { key: "UnitsPerGpu", because }),
             (None, None) => {}
         }

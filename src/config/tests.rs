@@ -19,6 +19,7 @@ fn every_key_is_taken() {
     assert_eq!(config.policy.governed, Governed::Names(names("qos_*,hpc")));
     assert_eq!(config.policy.foreign_types, ForeignTypes::Allow);
     assert_eq!((config.node.placement, config.node.units_per_gpu), (Placement::Override, 80));
+    assert_eq!(config.policy.shares.most, Some(80));
     assert_eq!(config.node.overcommit, Overcommit::Refuse);
     assert_eq!(config.node.gpu_files, GpuFiles::parse("/dev/nvidia0,/dev/nvidia1").unwrap());
 }
@@ -38,7 +39,12 @@ fn every_rule_of_submission_is_taken() {
     assert_eq!((policy.exempt.users, policy.exempt.accounts), (names("root,2001"), names("staff")));
     assert_eq!((policy.exempt.partitions, policy.exempt.reservations), (names("debug"), names("maint*")));
     let reservations = names("jhl_homework_gpu,jupyterhub_course_");
-    let shares = ShareRules { reservations, sizes: vec![16, 20, 40], only_partitions: names("course") };
+    let shares = ShareRules {
+        reservations,
+        sizes: vec![16, 20, 40],
+        only_partitions: names("course"),
+        ..ShareRules::default()
+    };
     assert_eq!(policy.shares, shares);
 }
 

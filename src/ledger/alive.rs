@@ -68,6 +68,10 @@ fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
         if !found.file_name().to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
             continue;
         }
+        // Reading the title of a process that hangs may hang; its name is in the kernel.
+        if fs::read(found.path().join("comm")).is_ok_and(|name| !name.starts_with(b"slurmstepd")) {
+            continue;
+        }
         let mut title = Vec::new();
         let opened = fs::File::open(found.path().join("cmdline"));
         match opened.and_then(|file| file.take(LONGEST_TITLE).read_to_end(&mut title)) {

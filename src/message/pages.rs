@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// Every message, in the order of the numbers.
-pub const PAGES: [Page; 18] = [
+pub const PAGES: [Page; 19] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
@@ -107,6 +107,12 @@ pub const PAGES: [Page; 18] = [
                So an update can't change it, add a share or take one away. Cancel the job and submit it again.",
     },
     Page {
+        number: "GS125",
+        title: "a share is asked for once, and per node",
+        text: "The node learns the size of this kind of share from the request alone, so that must say it plainly: the share \
+               once, as a number of units for each node, as in --gres=NAME:UNITS. Not per task or job, and not in parts.",
+    },
+    Page {
         number: "GS151",
         title: "a GPU type was added",
         text: "The request named no GPU type. The QOS has one type that is meant then (Mode=default in gpushare.conf), and \
@@ -157,6 +163,7 @@ impl Rule {
             Rule::ShareSize => "GS122",
             Rule::WholeGpu => "GS123",
             Rule::ShareFixed => "GS124",
+            Rule::ShareForm => "GS125",
         }
     }
 

@@ -168,7 +168,12 @@ fn follow_records_what_slurm_charged() {
     assert_eq!(node.index(&share(2, 3)), 3);
     assert!(matches!(node.place(&share(3, 9)), Err(PlaceError::NoSuchGpu(9))));
     node.index(&whole(4, &[1]));
-    assert!(matches!(node.place(&share(5, 1)), Err(PlaceError::HeldWhole(JobKey { id: 4, .. }))));
+    let remarks = node.remarks(&share(5, 1));
+    assert!(
+        matches!(remarks[..], [Remark::HeldWhole(JobKey { id: 4, .. })]),
+        "Slurm knows better: {remarks:?}"
+    );
+    assert!(matches!(node.remarks(&whole(6, &[3]))[..], [Remark::Collision(_)]));
 }
 
 #[test]

@@ -102,6 +102,8 @@ pub enum Rule {
     WholeGpu,
     /// GS124
     ShareFixed,
+    /// GS125
+    ShareForm,
 }
 
 /// What was changed in an accepted request, for the user's good and to the user's knowledge.

@@ -133,6 +133,8 @@ pub struct ShareRules {
     pub sizes: Vec<u64>,
     /// `ShareOnlyPartitions`: no whole GPUs there.
     pub only_partitions: Patterns,
+    /// `UnitsPerGpu`, where shares have a placement: nobody can have more of one GPU.
+    pub most: Option<u64>,
 }
 
 impl Policy {

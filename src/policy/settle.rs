@@ -14,7 +14,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn settle(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Outcome<()> {
         let Some(fault) = fault else { return Ok(()) };
         // Slurm itself would refuse these in fewer words, or the node would be told what is wrong.
-        if matches!(fault.rule, Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed) {
+        if matches!(fault.rule, Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed | Rule::ShareForm) {
             return Err(Box::new(fault));
         }
         if let Some(because) = self.exemption(&self.request) {

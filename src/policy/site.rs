@@ -72,6 +72,41 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         names.into_iter().find_map(|name| Some((name, request.share(name.as_bytes())?.count)))
     }
 
+    /// A share that the node couldn't be told of, or that is more than a GPU.
+    pub(super) fn share_unclear(&self) -> Option<Refusal> {
+        let name = self.policy.share_gres.0.as_bytes();
+        let most = self.policy.shares.most?;
+        match self.request.share(name) {
+            Some(share) if share.count > most => {
+                let refusal = self.refusal(Rule::ShareSize, Ground::Site);
+                let offer = Offer::Sizes(vec![most]);
+                Some(Refusal {
+                    gres: shortened(name),
+                    count: share.count,
+                    asked: plain(share),
+                    offer,
+                    ..refusal
+                })
+            }
+            Some(_) => None,
+            // Of mps the node has Slurm's own count.
+            None if name == b"mps" => None,
+            None => self.request.tokens().find_map(|(field, token)| self.unclear(name, field, token)),
+        }
+    }
+
+    fn unclear(&self, name: &[u8], field: Field, token: Token) -> Option<Refusal> {
+        let (asked, count) = match token {
+            Token::Gres(gres) if gres.name == name && gres.count > 0 => (plain(gres), gres.count),
+            Token::Unrecognised(text) if text.windows(name.len()).any(|window| window == name) => {
+                (shortened(text), 1)
+            }
+            _ => return None,
+        };
+        let refusal = self.refusal(Rule::ShareForm, Ground::Site);
+        Some(Refusal { field, asked, count, gres: shortened(name), ..refusal })
+    }
+
     /// slurmctld keeps the note of a share as it was at submission. Of mps the node has Slurm's own count too.
     pub(super) fn share_changed(&self) -> Option<Refusal> {
         let (_, existing) = self.update?;

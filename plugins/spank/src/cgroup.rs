@@ -23,6 +23,14 @@ impl StepFence {
 
     /// After Slurm's own rules for the step's last task.
     pub fn put_up(&self) -> Result<(), String> {
+        match self.try_to_put_up() {
+            // One configuration may be for nodes with GPUs and without, whatever their cgroups are.
+            Err(_) if self.fence.closed.is_empty() && self.fence.open.is_empty() => Ok(()),
+            result => result,
+        }
+    }
+
+    fn try_to_put_up(&self) -> Result<(), String> {
         match self.cgroup.as_ref().map_err(Clone::clone)? {
             StepCgroup::V1(step) => v1::put_up(step, &self.fence).map_err(|error| error.to_string()),
             StepCgroup::V2(step) => v2::put_up(&Bpf, step, &self.fence).map_err(|error| error.to_string()),

@@ -33,7 +33,7 @@ use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
 
-use step::{Failed, Fenced, State};
+use step::{Fenced, State};
 
 export_spank! {
     name = "gpushare",
@@ -79,49 +79,37 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         if step.kind() == Kind::Extern {
             state.read(step);
         }
-        if step.kind() == Kind::Extern
-            && let State::Failed(reason) = state
-        {
-            tell_the_other_steps(JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() }, reason);
-        }
-        let State::Fenced(fenced) = state else { return };
-        fenced.forked += 1;
-        // Slurm writes rules of its own for each task; ours come after the last.
-        if fenced.forked < step.local_tasks() && step.kind() == Kind::Tasks {
-            return;
-        }
-        let verdict = match fail_if_asked(step).and_then(|()| fenced.fence.put_up()) {
-            Ok(()) => Verdict::Up,
-            Err(reason) => {
-                log::error(format!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id));
-                Verdict::Failed(reason)
+        match state {
+            State::Fenced(fenced) => after_a_fork(step, fenced),
+            State::Failed(reason) if step.kind() == Kind::Extern => {
+                let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
+                tell_the_other_steps(key, reason);
             }
-        };
-        match &verdict {
-            Verdict::Failed(reason) if step.kind() == Kind::Extern => {
-                tell_the_other_steps(fenced.key, reason)
-            }
-            Verdict::Up if step.kind() == Kind::Extern && fenced.recorded => prepare_for_ssh(fenced),
-            _ => {}
+            State::Failed(_) | State::Unknown | State::Configured(_) | State::NotOurs => {}
         }
-        fenced.page.set(&verdict);
     });
     Answer::Success
 }
 
-/// Slurm writes rules of its own for each task; ours come after the last.
-fn is_last(step: Step, forked: &mut u32) -> bool {
-    *forked += 1;
-    *forked >= step.local_tasks() || step.kind() != Kind::Tasks
-}
-
-/// Its tasks will fail, but not an ssh session or a task epilog.
-fn close(step: Step, failed: &mut Failed) {
-    if is_last(step, &mut failed.forked)
-        && let Err(reason) = failed.fence.put_up()
-    {
-        log::error(format!("spank/gpushare: job {:?}: no fence: {reason}", step.job_id()));
+fn after_a_fork(step: Step, fenced: &mut Fenced) {
+    fenced.forked += 1;
+    // Slurm writes rules of its own for each task; ours come after the last.
+    if fenced.forked < step.local_tasks() && step.kind() == Kind::Tasks {
+        return;
     }
+    let verdict = match fail_if_asked(step).and_then(|()| fenced.fence.put_up()) {
+        Ok(()) => Verdict::Up,
+        Err(reason) => {
+            log::error(format!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id));
+            Verdict::Failed(reason)
+        }
+    };
+    match &verdict {
+        Verdict::Failed(reason) if step.kind() == Kind::Extern => tell_the_other_steps(fenced.key, reason),
+        Verdict::Up if step.kind() == Kind::Extern && fenced.recorded => prepare_for_ssh(fenced),
+        _ => {}
+    }
+    fenced.page.set(&verdict);
 }
 
 /// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way out.
@@ -157,13 +145,16 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
         State::Unknown | State::Configured(_) => {
             Err("an earlier hook failed; see the node's slurmd log".to_owned())
         }
-        State::Failed(failed) => Err(failed.reason.clone()),
+        State::Failed(reason) => Err(reason.clone()),
         State::Fenced(fenced) => {
             set_environment(step, fenced);
-            match fenced.page.get() {
-                Verdict::Up => extern_failed(fenced.key.id).map_or_else(|| check(&fenced.check), Err),
-                Verdict::None => Err("the fence was not put up; see the node's slurmd log".to_owned()),
-                Verdict::Failed(reason) => Err(reason),
+            match (&fenced.refused, fenced.page.get()) {
+                (Some(reason), _) => Err(reason.clone()),
+                (None, Verdict::Up) => extern_failed(fenced).map_or_else(|| check(&fenced.check), Err),
+                (None, Verdict::None) => {
+                    Err("the fence was not put up; see the node's slurmd log".to_owned())
+                }
+                (None, Verdict::Failed(reason)) => Err(reason),
             }
         }
     });
@@ -176,9 +167,9 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     }
 }
 
-/// The extern step may have failed after this step was read.
-fn extern_failed(job_id: u32) -> Option<String> {
-    Ledger::at(RUN_DIR).failure(job_id).unwrap_or_else(|error| Some(error.to_string()))
+/// The extern step may have failed after this step was read. What can't be read now could not be read then.
+fn extern_failed(fenced: &Fenced) -> Option<String> {
+    Ledger::at(RUN_DIR).failure(fenced.key.id).unwrap_or_default()
 }
 
 /// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start

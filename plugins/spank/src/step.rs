@@ -1,4 +1,7 @@
 //! What a step is to us: of a job with GPUs or without, or one that can't be told; and the fence that follows from it.
+//!
+//! A user may set any variable that Slurm doesn't set for the job. So a variable may make a step fail or close a GPU; what
+//! opens one is the ledger's entry alone.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +12,7 @@ use gpushare::device::{Foreign, Gpu, Roots};
 use gpushare::environment;
 use gpushare::fence::Fence;
 use gpushare::job::JobKey;
-use gpushare::ledger::{Entry, Holding, Ledger, LedgerError, RUN_DIR};
+use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
 use gpushare_slurm::spank::{Kind, Step};
 use gpushare_slurm::verdict_page::VerdictPage;
 use gpushare_slurm::{daemon, log};
@@ -31,27 +34,19 @@ pub enum State {
     Configured(Result<NodeConfig, String>),
     /// Slurm's own fence holds, ours has no say.
     NotOurs,
-    /// A job that can't have its GPU.
-    Failed(Box<Failed>),
+    /// Even what is needed for a fence is not there; why.
+    Failed(String),
     /// A step to be fenced.
     Fenced(Box<Fenced>),
-}
-
-/// A step whose tasks fail before their programs start. What runs besides them, an ssh session or a task epilog, can open
-/// no GPU.
-pub struct Failed {
-    /// Why.
-    pub reason: String,
-    /// Closes every GPU.
-    pub fence: StepFence,
-    /// Tasks forked so far.
-    pub forked: u32,
 }
 
 /// A step that is fenced.
 pub struct Fenced {
     /// Which start of which job.
     pub key: JobKey,
+    /// Why its tasks fail before their programs start. What runs besides them, an ssh session or a task epilog, can then
+    /// open no GPU.
+    pub refused: Option<String>,
     /// The ledger has an entry of it.
     pub recorded: bool,
     /// The fence.
@@ -79,11 +74,12 @@ impl State {
     /// Looks the job up in the ledger, which everybody may read.
     pub fn read(&mut self, step: Step) {
         let State::Configured(config) = self else { return };
-        *self = match config {
-            Ok(config) if config.placement == Placement::Off => State::NotOurs,
-            Ok(config) => of_job(config, step).unwrap_or_else(State::Failed),
-            Err(reason) => in_doubt(None, step, &std::mem::take(reason)).unwrap_or_else(State::Failed),
+        let read = match config {
+            Ok(config) if config.placement == Placement::Off => Ok(State::NotOurs),
+            Ok(config) => of_job(config, step),
+            Err(reason) => without_rules(step, std::mem::take(reason)),
         };
+        *self = read.unwrap_or_else(State::Failed);
     }
 }
 
@@ -92,17 +88,17 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
     let ledger = Ledger::at(RUN_DIR);
     match ledger.failure(job_id) {
         Ok(None) => {}
-        // The extern step has no task that could fail; nobody may get in by it.
-        Ok(Some(_)) if step.kind() == Kind::Extern => return all_closed(Some(config), step),
-        Ok(Some(reason)) => return Err(reason),
-        Err(error) => return in_doubt(Some(config), step, &error.to_string()),
+        Ok(Some(reason)) => return all_closed(config, step, Some(reason)),
+        Err(error) => return in_doubt(config, step, error.to_string()),
     }
     match ledger.find(job_id) {
-        Err(error) => in_doubt(Some(config), step, &error.to_string()),
+        Err(error) => in_doubt(config, step, error.to_string()),
         // An entry of somebody else's is of an old job with the same number.
         Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => of_entry(config, &entry, step),
-        Ok(_) if has_share(config, step) => Err("gpushare-prolog gave it no GPU on this node".to_owned()),
-        Ok(_) if closes_all(config, step) => all_closed(Some(config), step),
+        Ok(_) if has_share(config, step) => {
+            all_closed(config, step, Some("gpushare-prolog gave it no GPU on this node".to_owned()))
+        }
+        Ok(_) if closes_all(config, step) => all_closed(config, step, None),
         Ok(_) => Ok(State::NotOurs),
     }
 }
@@ -110,12 +106,12 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
 fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<State, String> {
     let is_share = matches!(entry.holding, Holding::Share { .. });
     let widens = is_share && config.placement == Placement::Override;
-    let fence = Fence { widens, ..fence_around(Some(config), &entry.gpus)? };
+    let fence = Fence { widens, ..fence_around(config, &entry.gpus)? };
     // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
     let certain = widens
         || config.placement == Placement::Own
         || step.kind() == Kind::Script
-        || has_share(config, step);
+        || (is_share && has_share(config, step));
     let check = Fence { open: if certain { fence.open.clone() } else { Vec::new() }, ..fence.clone() };
     Ok(State::Fenced(Box::new(Fenced {
         recorded: true,
@@ -127,33 +123,29 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<State, Str
     })))
 }
 
-/// A job without GPUs.
-fn all_closed(config: Option<&NodeConfig>, step: Step) -> Result<State, String> {
-    let fence = fence_around(config, &[])?;
-    if fence.closed.is_empty() {
-        // One configuration may be for nodes with GPUs and without.
-        return Ok(State::NotOurs);
-    }
+/// A job without GPUs, or one that can't have its own.
+fn all_closed(config: &NodeConfig, step: Step, refused: Option<String>) -> Result<State, String> {
     let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
-    fenced(key, fence).map(|fenced| State::Fenced(Box::new(fenced)))
+    let fence = fence_around(config, &[])?;
+    Ok(State::Fenced(Box::new(Fenced { refused, ..fenced(key, fence)? })))
 }
 
-/// What the job has can't be told. One with a share fails; one to which Slurm gave GPUs has Slurm's fence; for the rest no
-/// GPU is open, since under `own` there is no fence but ours.
-fn in_doubt(config: Option<&NodeConfig>, step: Step, reason: &str) -> Result<State, String> {
-    let is_share = match config {
-        Some(config) => has_share(config, step),
-        None => SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable)),
-    };
-    if is_share {
-        return Err(reason.to_owned());
-    }
+/// The ledger can't be read. Under `own` there is no fence but ours; elsewhere a job without a share has Slurm's.
+fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<State, String> {
     log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
-    let slurms = config.is_some_and(|config| config.placement == Placement::Follow);
-    if slurms || step.has_variable(SLURMS_GPUS) {
-        return Ok(State::NotOurs);
+    match (has_share(config, step), closes_all(config, step)) {
+        (true, _) => all_closed(config, step, Some(reason)),
+        (false, true) => all_closed(config, step, None),
+        (false, false) => Ok(State::NotOurs),
     }
-    all_closed(config, step)
+}
+
+/// Nobody knows whether this node has a fence but ours: a step that may have GPUs fails, and any other can open none.
+fn without_rules(step: Step, reason: String) -> Result<State, String> {
+    log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
+    let variables = SHARE_VARIABLES.iter().map(|(_, variable)| *variable);
+    let may_have_gpus = variables.chain([SLURMS_GPUS]).any(|variable| step.has_variable(variable));
+    all_closed(&NodeConfig::default(), step, Some(reason).filter(|_| may_have_gpus))
 }
 
 /// Under `own` Slurm closes nothing, so a job without a share is fenced by us. Under `override` Slurm opened the GPU that it
@@ -163,16 +155,14 @@ fn closes_all(config: &NodeConfig, step: Step) -> bool {
     match config.placement {
         Placement::Own => true,
         Placement::Override if step.kind() == Kind::Extern => true,
-        Placement::Follow | Placement::Override => config.fence_drm && !step.has_variable(SLURMS_GPUS),
+        Placement::Follow | Placement::Override => config.fence_drm,
         Placement::Off => false,
     }
 }
 
 /// Every other GPU is closed, also one that no configuration lists, and what belongs to it.
-fn fence_around(config: Option<&NodeConfig>, own: &[Gpu]) -> Result<Fence, String> {
-    let default = NodeConfig::default();
-    let NodeConfig { gpu_files, fence_drm, .. } = config.unwrap_or(&default);
-    let foreign = Foreign::to(own, gpu_files, *fence_drm, &Roots::system())
+fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, String> {
+    let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system())
         .map_err(|error| format!("/dev: {error}"))?;
     let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
     Ok(Fence { closed, ..Fence::around(own, &[]) })
@@ -182,6 +172,7 @@ fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
     let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
     Ok(Fenced {
         key,
+        refused: None,
         recorded: false,
         check: fence.clone(),
         fence: StepFence::of(fence),
@@ -191,23 +182,6 @@ fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
         page,
         forked: 0,
     })
-}
-
-/// Under `own` nobody but us closes anything, and whether this node is so isn't known: a step that may have GPUs fails, and
-/// any other can open none.
-fn without_rules(step: Step, reason: String) -> State {
-    let unknown = NodeConfig::default();
-    let is_share = SHARE_VARIABLES.iter().any(|(_, variable)| step.has_variable(variable));
-    if device::has_none(&Roots::system()) {
-        return State::NotOurs;
-    }
-    if is_share || step.has_variable(JOB_GPUS) || step.kind() == Kind::Extern {
-        return State::failed(&unknown, reason);
-    }
-    let key = JobKey { id: step.job_id().unwrap_or_default(), restart: step.restart() };
-    fence_around(&unknown, &[])
-        .and_then(|fence| fenced(key, fence, true, None))
-        .unwrap_or_else(|reason| State::failed(&unknown, reason))
 }
 
 /// Whether Slurm gave the step itself a share.

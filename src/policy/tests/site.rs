@@ -9,6 +9,7 @@ fn shares_are_for_certain_reservations_and_sizes() {
         reservations: patterns("jhl_homework_gpu,jupyterhub_course_"),
         sizes: vec![20, 40],
         only_partitions: patterns("course"),
+        ..ShareRules::default()
     };
     let policy = Policy { shares, ..Policy::default() };
     for (partition, reservation, text, expected) in [
@@ -121,4 +122,29 @@ fn the_default_partition_counts_and_an_empty_name_is_no_reservation() {
     let hole =
         Request { reservation: Some(b"course_1,"), partition: Some(b"p"), ..node("normal", "gres/mps:1") };
     assert_eq!(rule(&hole, &policy), Some(Rule::ShareReservation));
+}
+
+#[test]
+fn a_share_that_the_node_is_told_of_by_us_alone_is_asked_for_once_and_per_node() {
+    let shares = ShareRules { most: Some(80), ..ShareRules::default() };
+    let policy = Policy { share_gres: ShareGres("gpushare".to_owned()), shares, ..Policy::default() };
+    let per_task = Request { tres_per_task: Some(b"gres/gpushare:20"), ..Request::new(Spelling::Slash) };
+    for (request, expected) in [
+        (node("normal", "gres/gpushare:40"), None),
+        (node("normal", "gres/gpushare:80,gres/nic:1"), None),
+        (node("normal", "gres/gpushare:81"), Some(Rule::ShareSize)),
+        (node("normal", "gres/gpushare:20,gres/gpushare:20"), Some(Rule::ShareForm)),
+        (node("normal", "gres/xgpushare=2:x"), Some(Rule::ShareForm)),
+        (node("normal", "gres/gpushare:0"), None),
+        (node("normal", "gres/mps:400"), None),
+        (per_task, Some(Rule::ShareForm)),
+    ] {
+        assert_eq!(rule(&request, &policy), expected, "{request:?}");
+    }
+    let off = Policy { shares: ShareRules::default(), ..policy };
+    assert_eq!(rule(&per_task, &off), None, "a cluster whose slurmctld knows of no placement");
+    let shares = ShareRules { most: Some(80), ..ShareRules::default() };
+    let of_mps = Policy { shares, ..Policy::default() };
+    assert_eq!(rule(&node("normal", "gres/mps:320"), &of_mps), Some(Rule::ShareSize));
+    assert_eq!(rule(&node("normal", "gres/mps:20,gres/mps:20"), &of_mps), None);
 }
