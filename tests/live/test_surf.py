@@ -249,9 +249,10 @@ def test_no_prolog_fails_the_job_and_not_the_node(surf):
 
 
 def test_a_ledger_that_can_not_be_read_fails_jobs_with_a_share_only(surf):
-    surf.ok("mkdir -p /run/gpushare; chmod 700 /run/gpushare")
+    surf.ok(["srun", "--gres=mps:40", "true"], "alice")  # an empty folder would be made right again
+    surf.ok("chmod 700 /run/gpushare")
     try:
-        fails_alone(surf, "reading /run/gpushare/jobs")
+        fails_alone(surf, "reading /run/gpushare/")
     finally:
         surf.ok("chmod 755 /run/gpushare")
 
@@ -266,7 +267,7 @@ def test_a_file_in_place_of_the_ledger_is_set_aside(surf):
 def test_the_ledger_can_be_read_whatever_the_umask(surf):
     surf.ok("rm -rf /run/gpushare")
     surf.ok(
-        "umask 077; SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 gpushare-prolog"
+        "umask 077; SLURMD_NODENAME=$(hostname) SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 gpushare-prolog"
     )
     modes = surf.ok("stat -c %a /run/gpushare /run/gpushare/jobs /run/gpushare/jobs/999999").split()
     assert modes == ["755", "755", "644"]
@@ -295,7 +296,7 @@ def test_a_wrong_unit_count_is_told(surf):
     surf.ok("sed -i.good s/=80/=320/ /etc/slurm/gpushare.conf")
     try:
         result = surf.run(
-            "SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 "
+            "SLURMD_NODENAME=$(hostname) SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 "
             "SPANK_GPUSHARE_SHARE=mps:40 SLURM_CONF=/etc/slurm/slurm.conf gpushare-prolog"
         )
         assert "job 999999: asked for 40 units, taken as 154; Slurm counts otherwise: UnitsPerGpu" in result.stderr

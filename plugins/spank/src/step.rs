@@ -132,7 +132,7 @@ fn all_closed(config: &NodeConfig, step: Step, refused: Option<String>) -> Resul
 
 /// The ledger can't be read. Under `own` there is no fence but ours; elsewhere a job without a share has Slurm's.
 fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<State, String> {
-    log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
+    log::info(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
     match (has_share(config, step), closes_all(config, step)) {
         (true, _) => all_closed(config, step, Some(reason)),
         (false, true) => all_closed(config, step, None),
@@ -142,7 +142,7 @@ fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<State, St
 
 /// Nobody knows whether this node has a fence but ours: a step that may have GPUs fails, and any other can open none.
 fn without_rules(step: Step, reason: String) -> Result<State, String> {
-    log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
+    log::info(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
     let variables = SHARE_VARIABLES.iter().map(|(_, variable)| *variable);
     let may_have_gpus = variables.chain([SLURMS_GPUS]).any(|variable| step.has_variable(variable));
     all_closed(&NodeConfig::default(), step, Some(reason).filter(|_| may_have_gpus))
