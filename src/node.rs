@@ -20,7 +20,7 @@ pub use error::{PlaceError, listed};
 
 /// Longer than any number of prologs at once needs, shorter than Slurm's patience with one.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// An entry that is younger is never dropped: its job's first step may not have started yet.
+/// An entry that is younger is left to its epilog, unless it is in the way.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Where the node's facts are found.
@@ -131,14 +131,14 @@ fn record(
     ledger.remove(job.key.id, None)?;
     let mut remarks = Vec::new();
     if ledger.is_reconcile_due(now) {
-        remarks.extend(reconcile(node, &ledger, now));
+        remarks.extend(reconcile(node, &ledger, now, GRACE));
     }
     let (state, garbage) = State::read(&ledger)?;
     remarks.extend(garbage.into_iter().map(Remark::Garbage));
     let mut found = hold(node.config, job, claim, gpus, state);
     if found.as_ref().map_or_else(PlaceError::is_for_lack_of_room, Held::is_crowded) {
-        // Perhaps jobs that are over are in the way.
-        let dropped = reconcile(node, &ledger, now);
+        // Perhaps jobs that are over are in the way, be it that their epilogs are still running.
+        let dropped = reconcile(node, &ledger, now, Duration::ZERO);
         if !dropped.is_empty() {
             remarks.extend(dropped);
             found = hold(node.config, job, claim, gpus, State::read(&ledger)?.0);
@@ -213,8 +213,8 @@ fn hold(
 }
 
 /// Takes back what jobs have that are over. Failing to is no reason to fail the job that comes.
-fn reconcile(node: Node, ledger: &Locked, now: u64) -> Vec<Remark> {
-    let dropped = ledger.reconcile(&node.roots.proc, now, GRACE).unwrap_or_default();
+fn reconcile(node: Node, ledger: &Locked, now: u64, grace: Duration) -> Vec<Remark> {
+    let dropped = ledger.reconcile(&node.roots.proc, now, grace).unwrap_or_default();
     dropped.into_iter().map(Remark::Dropped).collect()
 }
 

@@ -140,7 +140,7 @@ fn line(entry: &Entry, remark: &Remark) -> String {
             format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage)
         }
         Remark::Dropped(key) => {
-            format!("job {}: is over and had no epilog, its share is taken back", key.id)
+            format!("job {}: is over and no epilog has come yet, its share is taken back", key.id)
         }
         Remark::Collision(keys) => {
             format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", node::listed(keys))

@@ -257,7 +257,7 @@ def test_a_gpu_that_vanishes_takes_no_share_and_the_others_go_on(node, share):
 def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node, share):
     node.ok("mv /usr/sbin/gpushare-epilog /usr/sbin/away && ln -s /bin/true /usr/sbin/gpushare-epilog")
     try:
-        first, _ = start(node, share.half_gpu, "true")
+        first = node.sbatch(share.half_gpu, script="true")
         assert node.finished(first) == "COMPLETED"
         node.wait(lambda: not node.ok(["squeue", "-h"]), "the end of its epilog")
         assert first in node.ledger()
