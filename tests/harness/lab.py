@@ -86,7 +86,8 @@ class Cluster:
         self.wait(lambda: not self.ok(["squeue", "-h"]), "an empty queue")
 
     def node_state(self):
-        return self.ok(["sinfo", "-h", "-N", "-o", "%T %E"])
+        # An idle node that the backfill scheduler has plans for is "planned" for a moment.
+        return self.ok(["sinfo", "-h", "-N", "-o", "%T %E"]).replace("planned", "idle", 1)
 
     def log(self, daemon):
         return subprocess.run([LAB, "logs", self.name, daemon], capture_output=True, text=True, errors="replace",
