@@ -270,3 +270,14 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node,
     node.ok("sed -i s/^since=.*/since=1/ /run/gpushare/jobs/* && rm -f /run/gpushare/reconciled")
     third, _ = start(node, share.half_gpu)
     assert sorted(node.ledger()) == sorted([second, third]), "a job that lives keeps its GPU"
+
+
+def test_a_share_that_the_node_could_not_be_told_of_is_refused_with_one_that_works(node, share):
+    wrong = {f"{share.gres}:{share.full + 1}": "GS122"}
+    if share.gres != "mps":
+        wrong[f"{share.gres}:1,{share.gres}:1"] = "GS125"
+    for request, number in wrong.items():
+        refused = node.run(["sbatch", "--hold", f"--gres={request}", "--wrap=true"], "alice")
+        assert refused.returncode != 0 and number in refused.stderr, f"{request}: {refused.stdout}{refused.stderr}"
+        options = re.search(r"try: (.*)", refused.stderr).group(1).split()
+        node.ok(["sbatch", "--hold", *options, "--wrap=true"], "alice")
