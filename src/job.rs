@@ -65,6 +65,12 @@ pub enum JobError {
 }
 
 impl NodeJob {
+    /// Neither Slurm nor our note says of any GPU.
+    #[must_use]
+    pub fn has_nothing(&self) -> bool {
+        self.percent.is_none() && self.noted.is_none() && self.gpus.is_empty()
+    }
+
     /// Reads the job from the variables that `variable` looks up.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<NodeJob, JobError> {
         let (id, restart) = id_and_restart(&variable)?;

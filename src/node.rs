@@ -93,11 +93,16 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
     }
+    if job.has_nothing() {
+        // Most jobs: the node's devices are not looked at for them. Its number may be that of an old job whose epilog never
+        // came through.
+        release(node.ledger, job.key.id, None)?;
+        return Ok(Placed::NotOurs);
+    }
     let gpus = node.inventory();
     let count = gpus.as_ref().map_or(0, Inventory::count);
     let placed = match Claim::of(job, node.config, count) {
         Ok(Claim::Nothing) => {
-            // Its number may be that of an old job whose epilog never came through.
             release(node.ledger, job.key.id, None)?;
             return Ok(Placed::NotOurs);
         }
