@@ -15,8 +15,12 @@ use crate::policy::Policy;
 mod keys;
 mod node;
 mod record;
+mod values;
 
-pub use node::{NodeConfig, OnCollision, Overcommit, Packing, Placement, UserMix};
+pub use node::{
+    ComputeMode, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure, Overcommit, Packing,
+    Placement, UserMix,
+};
 
 /// Nobody writes a longer file; a daemon must not read without bound.
 const LONGEST: u64 = 1 << 20;
@@ -68,6 +72,13 @@ pub enum Problem {
         key: &'static str,
         /// The setting that needs it.
         because: &'static str,
+    },
+    /// One setting can't be had with another.
+    Against {
+        /// What can't be had.
+        setting: &'static str,
+        /// What it needs.
+        needs: &'static str,
     },
     /// Bytes that are no text.
     NotText,
@@ -163,6 +174,7 @@ impl fmt::Display for Problem {
             }
             Problem::Twice { key, first: None } => write!(out, "{key} is given twice"),
             Problem::Missing { key, because } => write!(out, "{because} needs {key}"),
+            Problem::Against { setting, needs } => write!(out, "{setting} can only be had with {needs}"),
             Problem::NotText => write!(out, "bytes that are not UTF-8"),
             Problem::Empty => {
                 write!(out, "the file is empty; for the defaults, remove it or leave a comment in it")

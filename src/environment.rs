@@ -1,20 +1,25 @@
 //! The variables that tell a job's programs which GPU they have and how much of it: pure, from the ledger's entry.
 
-use crate::config::NodeConfig;
+use crate::config::{FrameworkEnv, NodeConfig};
 use crate::ledger::{Entry, Holding};
+use crate::mps::{self, Daemon};
+
+/// PyTorch's allocator takes all of its settings from one variable; a user's own must stay.
+pub const PYTORCH: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
 /// Variables of every task, batch script and shell of a job with a share; none for one with whole GPUs, whose variables
 /// are Slurm's. `CUDA_VISIBLE_DEVICES` is the UUID, which is right whatever CUDA's own order; where the driver doesn't
 /// tell it, `0`, because CUDA counts only the GPUs that it can open.
 #[must_use]
 pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
-    let (Holding::Share { units, capacity, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu()) else {
+    let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
+    else {
         return Vec::new();
     };
     let index = gpu.index.to_string();
     let fraction = fraction(*units, *capacity);
     let mut variables = vec![
-        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percentage(*units, *capacity).to_string()),
+        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps::percent(*units, *capacity).to_string()),
         ("GPUSHARE_GPU", index.clone()),
         ("GPUSHARE_UNITS", units.to_string()),
         ("GPUSHARE_CAPACITY", capacity.to_string()),
@@ -28,9 +33,20 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
         }
         None => variables.push(("CUDA_VISIBLE_DEVICES", "0".to_owned())),
     }
-    if config.framework_env {
+    variables.extend(memory.map(|mib| ("GPUSHARE_MEM_MIB", mib.to_string())));
+    if let Some(daemon) = Daemon::of(entry, config.mps) {
+        let folder = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
+        variables.push(("CUDA_MPS_PIPE_DIRECTORY", folder(daemon.pipe(&config.mps_dir))));
+        variables.push(("CUDA_MPS_LOG_DIRECTORY", folder(daemon.log(&config.mps_dir))));
+        // 0 is the only GPU that the program sees; one that it doesn't see would undo all limits.
+        variables.extend(memory.map(|mib| ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format!("0={mib}M"))));
+    }
+    if config.framework_env >= FrameworkEnv::Yes {
         variables.push(("TF_FORCE_GPU_ALLOW_GROWTH", "true".to_owned()));
-        variables.push(("XLA_PYTHON_CLIENT_MEM_FRACTION", fraction));
+        variables.push(("XLA_PYTHON_CLIENT_MEM_FRACTION", fraction.clone()));
+    }
+    if config.framework_env == FrameworkEnv::Pytorch {
+        variables.push((PYTORCH, format!("per_process_memory_fraction:{fraction}")));
     }
     variables
 }
@@ -38,14 +54,12 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
 /// The same as lines for a shell to read: an ssh session gets none of a step's variables.
 #[must_use]
 pub fn shell_lines(entry: &Entry, config: &NodeConfig) -> String {
-    let line = |(name, value): (&str, String)| format!("export {name}='{}'\n", value.replace('\'', "'\\''"));
+    let line = |(name, value): (&str, String)| {
+        let unless_set =
+            if name == PYTORCH { format!("[ -n \"${{{PYTORCH}+x}}\" ] || ") } else { String::new() };
+        format!("{unless_set}export {name}='{}'\n", value.replace('\'', "'\\''"))
+    };
     variables(entry, config).into_iter().map(line).collect()
-}
-
-/// The share in whole percent of the GPU that the job really has, at least 1 and at the most 100. Slurm's own value
-/// relates to the GPU that it charged, which may count for the whole node.
-fn percentage(units: u32, capacity: u32) -> u64 {
-    (u64::from(units) * 100).checked_div(u64::from(capacity)).unwrap_or(100).clamp(1, 100)
 }
 
 /// The share as a number from 0.001 to 1, with three digits, rounded down.
@@ -58,6 +72,7 @@ fn fraction(units: u32, capacity: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mps;
     use crate::device::{DeviceNumber, Gpu};
     use crate::job::JobKey;
 
@@ -67,14 +82,14 @@ mod tests {
         Entry {
             key: JobKey { id: 1, restart: 0 },
             user_id: 0,
-            holding: Holding::Share { units, capacity: 80, charged: None },
+            holding: Holding::Share { units, capacity: 80, charged: None, memory: None },
             gpus: vec![gpu],
             since: 0,
         }
     }
 
     fn value(entry: &Entry, name: &str) -> Option<String> {
-        let config = NodeConfig { framework_env: true, ..NodeConfig::default() };
+        let config = NodeConfig { framework_env: FrameworkEnv::Pytorch, ..NodeConfig::default() };
         variables(entry, &config).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
@@ -105,11 +120,33 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_and_limits_are_named_only_where_they_are() {
+        let share = Entry {
+            holding: Holding::Share { units: 40, capacity: 80, charged: None, memory: Some(23_034) },
+            user_id: 2001,
+            ..entry(40, Some("GPU-a"))
+        };
+        let value = |mps, name: &str| {
+            let config = NodeConfig { mps, ..NodeConfig::default() };
+            variables(&share, &config).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        };
+        assert_eq!(value(Mps::Off, "GPUSHARE_MEM_MIB").as_deref(), Some("23034"));
+        let named = ["CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"];
+        assert_eq!(named.map(|name| value(Mps::Off, name)), [None, None, None]);
+        let expected = ["/run/gpushare/mps/3.2001/pipe", "/run/gpushare/mps/3.2001/log", "0=23034M"];
+        assert_eq!(named.map(|name| value(Mps::PerUser, name).unwrap()), expected);
+        assert_eq!(value(Mps::Multiuser, named[0]).as_deref(), Some("/run/gpushare/mps/3.all/pipe"));
+    }
+
+    #[test]
     fn frameworks_are_told_only_where_that_is_asked_for_and_whole_gpus_are_slurms() {
         let share = entry(40, None);
         let names: Vec<_> =
             variables(&share, &NodeConfig::default()).into_iter().map(|(name, _)| name).collect();
         assert!(!names.contains(&"TF_FORCE_GPU_ALLOW_GROWTH"), "{names:?}");
+        let yes = NodeConfig { framework_env: FrameworkEnv::Yes, ..NodeConfig::default() };
+        assert!(!variables(&share, &yes).iter().any(|(name, _)| *name == PYTORCH));
+        assert_eq!(value(&share, PYTORCH).as_deref(), Some("per_process_memory_fraction:0.500"));
         let whole = Entry { holding: Holding::Whole, ..share };
         assert!(variables(&whole, &NodeConfig::default()).is_empty());
     }

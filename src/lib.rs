@@ -4,7 +4,7 @@
 //!   verdict) → [`message`] (what the user reads).
 //! - Node side: [`job`] (what slurmd says of a job) → [`claim`] (what it may have) → [`device`] (the node's GPUs) → [`placement`] (the choice) →
 //!   [`ledger`] (who is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job gets and may open).
-//!   [`node`] is the pipeline of these.
+//!   [`load`] is what NVML says of the GPUs, [`mps`] which MPS daemon serves a share; [`node`] is the pipeline of these.
 //! - Both read one [`config`].
 //!
 //! Nothing here knows Slurm's structures, reads the clock or the process environment, or is unsafe; paths are
@@ -19,7 +19,9 @@ pub mod fence;
 pub mod grammar;
 pub mod job;
 pub mod ledger;
+pub mod load;
 pub mod message;
+pub mod mps;
 pub mod node;
 pub mod pattern;
 pub mod placement;

@@ -12,6 +12,8 @@ use crate::config::{NodeConfig, OnCollision, Placement};
 use crate::device::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
 use crate::job::{JobKey, NodeJob};
 use crate::ledger::{Balance, Entry, Garbage, Holding, Ledger, LedgerError, Locked, Row, Unread};
+use crate::load::{GpuState, Measured};
+use crate::mps;
 use crate::placement::{self, Candidate, Rules};
 
 mod error;
@@ -85,11 +87,23 @@ pub enum Remark {
         /// What is wrong.
         why: Unfit,
     },
+    /// NVML reports an error of a GPU, and gpushare gives it no share.
+    Faulty {
+        /// Slurm's index.
+        index: u32,
+        /// What is wrong.
+        fault: String,
+    },
 }
 
-/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since
-/// 1970.
-pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> {
+/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `measured` is asked at the
+/// most once, for a job with a share and before the ledger is locked; `now` is in seconds since 1970.
+pub fn place(
+    node: Node,
+    job: &NodeJob,
+    measured: impl FnOnce() -> Option<Measured>,
+    now: u64,
+) -> Result<Placed, PlaceError> {
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
     }
@@ -107,7 +121,9 @@ pub fn place(node: Node, job: &NodeJob, now: u64) -> Result<Placed, PlaceError> 
             return Ok(Placed::NotOurs);
         }
         Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
-        Ok(claim) => gpus.map_err(PlaceError::Devices).and_then(|gpus| record(node, job, &claim, &gpus, now)),
+        Ok(claim) => gpus
+            .map_err(PlaceError::Devices)
+            .and_then(|gpus| record(node, job, &claim, (&gpus, measured), now)),
     };
     if let Err(error) = &placed
         && error.fails_the_job(job)
@@ -121,9 +137,14 @@ fn record(
     node: Node,
     job: &NodeJob,
     claim: &Claim,
-    gpus: &Inventory,
+    (gpus, measured): (&Inventory, impl FnOnce() -> Option<Measured>),
     now: u64,
 ) -> Result<Placed, PlaceError> {
+    let measured = match claim {
+        Claim::Share { .. } => measured(),
+        Claim::Whole(_) | Claim::Nothing => None,
+    };
+    let gpus = &Seen { gpus, measured };
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     if let Ok(Some(entry)) = node.ledger.find(job.key.id)
         && entry.key == job.key
@@ -154,6 +175,12 @@ fn record(
     let entry = Entry { key: job.key, user_id: job.user_id, holding, gpus, since: now };
     ledger.record(&entry)?;
     Ok(Placed::Now(entry, remarks))
+}
+
+/// The node's GPUs, and what they are doing where NVML said so in time.
+struct Seen<'a> {
+    gpus: &'a Inventory,
+    measured: Option<Measured>,
 }
 
 /// What there is on the node when a job comes.
@@ -195,19 +222,22 @@ fn hold(
     config: &NodeConfig,
     job: &NodeJob,
     claim: &Claim,
-    gpus: &Inventory,
+    seen: &Seen,
     state: State,
 ) -> Result<Held, PlaceError> {
     let mut remarks = Vec::new();
     let (holding, gpus) = match claim {
         Claim::Share { units, charged, contradicted } => {
             remarks.extend(contradicted.map(Remark::Contradicted));
-            let gpu = gpu_of_share(config, job, (*units, *charged), gpus, &state, &mut remarks)?;
+            let gpu = gpu_of_share(config, job, (*units, *charged), seen, &state, &mut remarks)?;
+            let all =
+                seen.measured.as_ref().and_then(|measured| measured.of(&gpu)).and_then(|gpu| gpu.memory);
+            let memory = mps::memory(*units, config, all);
             let capacity = config.units_per_gpu;
-            (Holding::Share { units: *units, capacity, charged: *charged }, vec![gpu])
+            (Holding::Share { units: *units, capacity, charged: *charged, memory }, vec![gpu])
         }
         Claim::Whole(indices) => {
-            let own = whole_gpus(indices, gpus)?;
+            let own = whole_gpus(indices, seen.gpus)?;
             remarks.extend(collision(config, &own, &state)?);
             (Holding::Whole, own)
         }
@@ -227,7 +257,7 @@ fn gpu_of_share(
     config: &NodeConfig,
     job: &NodeJob,
     (units, charged): (u32, Option<u32>),
-    gpus: &Inventory,
+    Seen { gpus, measured }: &Seen,
     state: &State,
     remarks: &mut Vec<Remark>,
 ) -> Result<Gpu, PlaceError> {
@@ -240,7 +270,7 @@ fn gpu_of_share(
             ));
         }
         _ => {
-            let candidates = candidates(gpus, &state.balance, job.user_id, capacity);
+            let candidates = candidates(gpus, &state.balance, job.user_id, capacity, measured.as_ref());
             let choice = placement::choose(&candidates, units, Rules::from(config))
                 .map_err(|why| PlaceError::Nowhere { units, capacity, why })?;
             remarks.extend(choice.overcommitted.then_some(Remark::Overcommitted));
@@ -253,6 +283,7 @@ fn gpu_of_share(
         remarks.push(Remark::SeveralCharged);
     }
     remarks.extend(left_out(gpus));
+    remarks.extend(measured.iter().flat_map(|measured| faulty(gpus, measured)));
     let detail = gpus.detail(index).ok_or(PlaceError::NoSuchGpu(index))?;
     let gpu = detail.gpu().filter(|_| detail.unfit.is_none()).ok_or_else(|| unfit(detail))?;
     if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number)
@@ -290,6 +321,13 @@ fn left_out(gpus: &Inventory) -> impl Iterator<Item = Remark> {
     })
 }
 
+/// GPUs that NVML reports an error of.
+fn faulty(gpus: &Inventory, measured: &Measured) -> Vec<Remark> {
+    let fault =
+        |gpu: &Gpu| Some(Remark::Faulty { index: gpu.index, fault: measured.of(gpu)?.fault.clone()? });
+    gpus.gpus().iter().filter_map(fault).collect()
+}
+
 /// Shares on GPUs that Slurm gave to a job whole.
 fn collision(config: &NodeConfig, own: &[Gpu], state: &State) -> Result<Option<Remark>, PlaceError> {
     let shared = |row: &Row| row.shares > 0 && own.iter().any(|gpu| gpu.number == row.gpu);
@@ -317,8 +355,16 @@ pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Opt
 
 /// The node's GPUs as the choice sees them, for a share of that user's.
 #[must_use]
-pub fn candidates(gpus: &Inventory, balance: &Balance, user_id: u32, capacity: u32) -> Vec<Candidate> {
+pub fn candidates(
+    gpus: &Inventory,
+    balance: &Balance,
+    user_id: u32,
+    capacity: u32,
+    measured: Option<&Measured>,
+) -> Vec<Candidate> {
     let candidate = |detail: &Detail| {
+        let gpu = detail.gpu();
+        let state = gpu.as_ref().and_then(|gpu| measured?.of(gpu));
         let is_here = |row: &&Row| detail.number == Some(row.gpu);
         let here: Vec<&Row> = balance.rows().iter().filter(is_here).collect();
         let mut users: Vec<u32> = here.iter().map(|row| row.user_id).collect();
@@ -331,9 +377,9 @@ pub fn candidates(gpus: &Inventory, balance: &Balance, user_id: u32, capacity: u
             users: u32::try_from(users.len()).unwrap_or(u32::MAX),
             foreign: users.iter().any(|user| *user != user_id),
             held: here.iter().any(|row| row.wholes > 0),
-            healthy: detail.unfit.is_none(),
-            memory: None,
-            load: None,
+            healthy: detail.unfit.is_none() && state.is_none_or(|state| state.fault.is_none()),
+            memory: state.and_then(|state| state.memory).map(u64::from),
+            load: state.and_then(GpuState::load),
         }
     };
     gpus.details.iter().map(candidate).collect()

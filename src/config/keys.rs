@@ -1,9 +1,15 @@
 //! The keys that stand on a line of their own: what each allows, and where its value goes.
 
-use super::{Config, OnCollision, Overcommit, Packing, Placement, Problem, UserMix, record};
+use super::values::{
+    MODES, NAMES, YES_NO, governed, governed_gres, milliseconds, mode, names_to, number, nvml, path,
+    share_gres, word,
+};
+use super::{
+    ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
+    Problem, UserMix, record,
+};
 use crate::device::GpuFiles;
-use crate::pattern::Patterns;
-use crate::policy::{ForeignTypes, Governed, GovernedGres, Mode, ShareGres};
+use crate::policy::{ForeignTypes, ShareGres};
 
 /// One key: its name, what it allows, and how a value is taken over.
 struct Key {
@@ -12,9 +18,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const NAMES: &str = "names separated by commas, in which * stands for any characters";
-
-const KEYS: [Key; 22] = [
+const KEYS: [Key; 31] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -82,8 +86,8 @@ const KEYS: [Key; 22] = [
         name: "ShareSizes",
         allowed: "whole numbers from 1 to 1000000 separated by commas",
         take: |draft, value| {
-            let size = |text: &str| text.trim().parse().ok().filter(|size| (1..=1_000_000).contains(size));
-            draft.config.policy.shares.sizes = value.split(',').map(size).collect::<Option<_>>()?;
+            let sizes = value.split(',').map(|size| number(size.trim(), 1, 1_000_000).map(u64::from));
+            draft.config.policy.shares.sizes = sizes.collect::<Option<_>>()?;
             Some(())
         },
     },
@@ -118,7 +122,7 @@ const KEYS: [Key; 22] = [
         name: "UnitsPerGpu",
         allowed: "a whole number from 1 to 1000000",
         take: |draft, value| {
-            draft.units_per_gpu = Some(value.parse().ok().filter(|units| (1..=1_000_000).contains(units))?);
+            draft.units_per_gpu = Some(number(value, 1, 1_000_000)?);
             Some(())
         },
     },
@@ -166,9 +170,86 @@ const KEYS: [Key; 22] = [
     },
     Key {
         name: "FrameworkEnv",
-        allowed: "yes or no",
+        allowed: "no, yes or pytorch",
         take: |draft, value| {
-            draft.config.node.framework_env = word(value, &YES_NO)?;
+            let known =
+                [("no", FrameworkEnv::No), ("yes", FrameworkEnv::Yes), ("pytorch", FrameworkEnv::Pytorch)];
+            draft.config.node.framework_env = word(value, &known)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "MemPerUnit",
+        allowed: "a whole number of MiB from 1 to 1000000",
+        take: |draft, value| {
+            draft.config.node.mem_per_unit = Some(number(value, 1, 1_000_000)?);
+            Some(())
+        },
+    },
+    Key {
+        name: "Nvml",
+        allowed: "auto, off, or the path of libnvidia-ml.so.1",
+        take: |draft, value| {
+            draft.config.node.nvml = nvml(value)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "LoadTimeout",
+        allowed: "milliseconds, from 10 to 10000",
+        take: |draft, value| {
+            draft.config.node.load_timeout = milliseconds(value, 10, 10_000)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "Mps",
+        allowed: "off, per-user or multiuser",
+        take: |draft, value| {
+            let known = [("off", Mps::Off), ("per-user", Mps::PerUser), ("multiuser", Mps::Multiuser)];
+            draft.config.node.mps = word(value, &known)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "MpsControl",
+        allowed: "the path of nvidia-cuda-mps-control",
+        take: |draft, value| {
+            draft.config.node.mps_control = path(value)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "MpsDir",
+        allowed: "the path of a folder, at most 60 characters long",
+        take: |draft, value| {
+            draft.config.node.mps_dir = path(value).filter(|path| path.as_os_str().len() <= 60)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "MpsTimeout",
+        allowed: "milliseconds, from 100 to 60000",
+        take: |draft, value| {
+            draft.config.node.mps_timeout = milliseconds(value, 100, 60_000)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "OnMpsFailure",
+        allowed: "fail or run",
+        take: |draft, value| {
+            let known = [("fail", OnMpsFailure::Fail), ("run", OnMpsFailure::Run)];
+            draft.config.node.on_mps_failure = word(value, &known)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "ComputeMode",
+        allowed: "keep or exclusive",
+        take: |draft, value| {
+            let known = [("keep", ComputeMode::Keep), ("exclusive", ComputeMode::Exclusive)];
+            draft.config.node.compute_mode = word(value, &known)?;
             Some(())
         },
     },
@@ -235,51 +316,19 @@ impl Draft {
             (None, Some(because)) => return Err(Problem::Missing { key: "UnitsPerGpu", because }),
             (None, None) => {}
         }
+        let node = &self.config.node;
+        // Under EXCLUSIVE_PROCESS a GPU takes one MPS server, and a user's own serves that user alone.
+        if node.compute_mode == ComputeMode::Exclusive
+            && node.mps != Mps::Multiuser
+            && (node.mps == Mps::Off || node.user_mix != UserMix::Deny)
+        {
+            return Err(Problem::Against {
+                setting: "ComputeMode=exclusive",
+                needs: "Mps=multiuser, or Mps=per-user and UserMix=deny",
+            });
+        }
         // slurmctld notes the size of such a share for the node.
         self.config.policy.share_gres = ShareGres(self.config.node.share_gres.clone());
         Ok(self.config)
     }
-}
-
-pub(super) fn word<T: Copy>(value: &str, known: &[(&str, T)]) -> Option<T> {
-    known.iter().find(|(name, _)| name.eq_ignore_ascii_case(value)).map(|(_, meaning)| *meaning)
-}
-
-pub(super) const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
-
-pub(super) const MODES: &str = "enforce, warn, audit or default";
-
-pub(super) fn mode(value: &str) -> Option<Mode> {
-    let known = [
-        ("enforce", Mode::Enforce),
-        ("warn", Mode::Warn),
-        ("audit", Mode::Audit),
-        ("default", Mode::Default),
-    ];
-    word(value, &known)
-}
-
-fn names_to(place: &mut Patterns, value: &str) -> Option<()> {
-    *place = Patterns::parse(value)?;
-    Some(())
-}
-
-fn governed(value: &str) -> Option<Governed> {
-    if value.eq_ignore_ascii_case("auto") {
-        return Some(Governed::Auto);
-    }
-    Patterns::parse(value).map(Governed::Names)
-}
-
-/// Slurm writes GRES names so; `gpu` is whole GPUs.
-fn share_gres(value: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-    let name = !value.is_empty() && value.len() <= 64 && value.chars().all(plain) && value != "gpu";
-    name.then(|| value.to_owned())
-}
-
-fn governed_gres(value: &str) -> Option<GovernedGres> {
-    let known = [("gpu", "gpu"), ("mps", "mps"), ("shard", "shard")];
-    let names = value.split(',').map(|name| word(name.trim(), &known).map(str::to_owned));
-    names.collect::<Option<_>>().map(GovernedGres)
 }

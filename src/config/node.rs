@@ -1,5 +1,8 @@
 //! How GPUs are shared on a node: what an administrator can choose.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use crate::device::GpuFiles;
 
 /// The node's part of gpushare.conf.
@@ -23,8 +26,26 @@ pub struct NodeConfig {
     pub on_collision: OnCollision,
     /// `FenceDrm`: render and card nodes of other GPUs are closed too.
     pub fence_drm: bool,
-    /// `FrameworkEnv`: variables for TensorFlow and JAX.
-    pub framework_env: bool,
+    /// `FrameworkEnv`: variables for TensorFlow, JAX and PyTorch.
+    pub framework_env: FrameworkEnv,
+    /// `MemPerUnit`, in MiB; without it a share's memory is its part of what NVML says the GPU has.
+    pub mem_per_unit: Option<u32>,
+    /// `Nvml`
+    pub nvml: Nvml,
+    /// `LoadTimeout`: how long a prolog waits for NVML.
+    pub load_timeout: Duration,
+    /// `Mps`
+    pub mps: Mps,
+    /// `MpsControl`: NVIDIA's nvidia-cuda-mps-control; nvidia-cuda-mps-server is looked for beside it first.
+    pub mps_control: PathBuf,
+    /// `MpsDir`: where the daemons' pipes and logs are.
+    pub mps_dir: PathBuf,
+    /// `MpsTimeout`: how long a daemon may take to start, answer or end.
+    pub mps_timeout: Duration,
+    /// `OnMpsFailure`
+    pub on_mps_failure: OnMpsFailure,
+    /// `ComputeMode`
+    pub compute_mode: ComputeMode,
 }
 
 impl Default for NodeConfig {
@@ -39,7 +60,16 @@ impl Default for NodeConfig {
             overcommit: Overcommit::Allow,
             on_collision: OnCollision::Fail,
             fence_drm: false,
-            framework_env: false,
+            framework_env: FrameworkEnv::No,
+            mem_per_unit: None,
+            nvml: Nvml::Auto,
+            load_timeout: Duration::from_millis(500),
+            mps: Mps::Off,
+            mps_control: "/usr/bin/nvidia-cuda-mps-control".into(),
+            mps_dir: "/run/gpushare/mps".into(),
+            mps_timeout: Duration::from_secs(5),
+            on_mps_failure: OnMpsFailure::Fail,
+            compute_mode: ComputeMode::Keep,
         }
     }
 }
@@ -98,4 +128,60 @@ pub enum OnCollision {
     Fail,
     /// It runs beside them, and the log says so.
     Run,
+}
+
+/// Which frameworks are told the share by variables of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FrameworkEnv {
+    /// None.
+    #[default]
+    No,
+    /// TensorFlow and JAX.
+    Yes,
+    /// PyTorch too: its releases that don't know the option refuse to allocate.
+    Pytorch,
+}
+
+/// Whether NVML is asked what GPUs are doing, and which.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Nvml {
+    /// The library of the driver, as the loader finds it.
+    #[default]
+    Auto,
+    /// Nobody is asked.
+    Off,
+    /// The library with this path.
+    At(PathBuf),
+}
+
+/// Who runs NVIDIA's MPS daemons for shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mps {
+    /// Not gpushare.
+    #[default]
+    Off,
+    /// One daemon a GPU and user, run as that user.
+    PerUser,
+    /// One daemon a GPU, run as root, which serves several users at once. Needs a driver that can (555 and newer).
+    Multiuser,
+}
+
+/// What happens to a job whose MPS daemon can't be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMpsFailure {
+    /// It fails, before its program starts.
+    #[default]
+    Fail,
+    /// It runs without MPS: without limits, its kernels in turn with other processes' kernels.
+    Run,
+}
+
+/// The compute mode of a GPU with shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ComputeMode {
+    /// As the administrator left it.
+    #[default]
+    Keep,
+    /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: whoever goes round MPS gets nothing.
+    Exclusive,
 }

@@ -1,7 +1,7 @@
 //! A line `QOS=NAMES Key=Value Key=Value…`: settings of some QOSes, as slurm.conf writes a node or a partition.
 
 use super::Problem;
-use super::keys::{MODES, YES_NO, mode, word};
+use super::values::{MODES, YES_NO, mode, number, word};
 use crate::pattern::Patterns;
 use crate::policy::{QosRecord, Throttle};
 use crate::time;
@@ -62,7 +62,7 @@ const KEYS: [Key; 7] = [
         name: "ArrayTasks",
         allowed: "a whole number from 1 to 1000000",
         take: |draft, value| {
-            draft.tasks = Some(value.parse().ok().filter(|tasks| (1..=1_000_000).contains(tasks))?);
+            draft.tasks = Some(number(value, 1, 1_000_000)?);
             Some(())
         },
     },

@@ -1,5 +1,7 @@
 //! gpushare.conf, good and bad.
 
+use std::time::Duration;
+
 use super::*;
 use crate::device::GpuFiles;
 use crate::pattern::Patterns;
@@ -22,6 +24,41 @@ fn every_key_is_taken() {
     assert_eq!(config.policy.shares.most, Some(80));
     assert_eq!(config.node.overcommit, Overcommit::Refuse);
     assert_eq!(config.node.gpu_files, GpuFiles::parse("/dev/nvidia0,/dev/nvidia1").unwrap());
+}
+
+#[test]
+fn every_rule_of_daemons_and_load_is_taken() {
+    let text = "Mps=multiuser\nMpsControl=/opt/mps-control\nMpsDir=/run/mps\nMpsTimeout=250\nOnMpsFailure=run\n\
+                ComputeMode=exclusive\nNvml=/opt/lib/nvml.so\nLoadTimeout=20\nMemPerUnit=100\nFrameworkEnv=pytorch\n";
+    let node = Config::parse(text).unwrap().node;
+    let expected = NodeConfig {
+        mps: Mps::Multiuser,
+        mps_control: "/opt/mps-control".into(),
+        mps_dir: "/run/mps".into(),
+        mps_timeout: Duration::from_millis(250),
+        on_mps_failure: OnMpsFailure::Run,
+        compute_mode: ComputeMode::Exclusive,
+        nvml: Nvml::At("/opt/lib/nvml.so".into()),
+        load_timeout: Duration::from_millis(20),
+        mem_per_unit: Some(100),
+        framework_env: FrameworkEnv::Pytorch,
+        ..NodeConfig::default()
+    };
+    assert_eq!(node, expected);
+}
+
+#[test]
+fn an_exclusive_gpu_needs_one_server() {
+    for (lines, allowed) in [
+        ("", false),
+        ("Mps=per-user", false),
+        ("Mps=per-user\nUserMix=deny", true),
+        ("UserMix=deny", false),
+        ("Mps=multiuser", true),
+    ] {
+        let parsed = Config::parse(&format!("ComputeMode=exclusive\n{lines}"));
+        assert_eq!(parsed.is_ok(), allowed, "{lines}: {parsed:?}");
+    }
 }
 
 fn names(text: &str) -> Patterns {
@@ -78,7 +115,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
              ForeignTypes, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
              ShareReservations, ShareSizes, ShareOnlyPartitions, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
-             FenceDrm, FrameworkEnv, Overcommit, QOS",
+             FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, QOS",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         ("UnitsPerGpu=0", "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000"),

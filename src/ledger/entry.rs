@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::device::{DeviceNumber, Gpu};
 use crate::job::JobKey;
 
-const FIRST_LINE: &str = "gpushare-ledger 2";
+const FIRST_LINE: &str = "gpushare-ledger 3";
 const LAST_LINE: &str = "end";
 
 /// What a job has of this node's GPUs.
@@ -37,6 +37,8 @@ pub enum Holding {
         capacity: u32,
         /// The GPU that Slurm charged, by its index, where that is another question than which one the job has.
         charged: Option<u32>,
+        /// The GPU memory of the share in MiB, where it is known.
+        memory: Option<u32>,
     },
     /// Whole GPUs, which Slurm picked.
     Whole,
@@ -114,11 +116,12 @@ impl fmt::Display for Entry {
         writeln!(out, "restart={}", self.key.restart)?;
         writeln!(out, "user={}", self.user_id)?;
         match self.holding {
-            Holding::Share { units, capacity, charged } => {
+            Holding::Share { units, capacity, charged, memory } => {
                 writeln!(out, "holding=share")?;
                 writeln!(out, "units={units}")?;
                 writeln!(out, "capacity={capacity}")?;
                 writeln!(out, "charged={}", charged.map(|index| index.to_string()).unwrap_or_default())?;
+                writeln!(out, "memory={}", memory.map(|memory| memory.to_string()).unwrap_or_default())?;
             }
             Holding::Whole => writeln!(out, "holding=whole")?,
         }
@@ -158,10 +161,8 @@ impl FromStr for Entry {
             "share" => Holding::Share {
                 units: number(value("units")?, "units")?,
                 capacity: number(value("capacity")?, "capacity")?,
-                charged: Some(value("charged")?)
-                    .filter(|text| !text.is_empty())
-                    .map(|text| number(text, "charged"))
-                    .transpose()?,
+                charged: number_if_any(value("charged")?, "charged")?,
+                memory: number_if_any(value("memory")?, "memory")?,
             },
             "whole" => Holding::Whole,
             _ => return Err(Damage::Line("holding")),
@@ -207,6 +208,10 @@ fn gpu(text: &str) -> Result<Gpu, Damage> {
 
 fn number<T: FromStr>(text: &str, line: &'static str) -> Result<T, Damage> {
     text.parse().map_err(|_| Damage::Line(line))
+}
+
+fn number_if_any<T: FromStr>(text: &str, line: &'static str) -> Result<Option<T>, Damage> {
+    if text.is_empty() { Ok(None) } else { number(text, line).map(Some) }
 }
 
 impl fmt::Display for Damage {

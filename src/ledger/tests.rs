@@ -12,7 +12,7 @@ fn entry(id: u32, restart: u32) -> Entry {
     Entry {
         key: JobKey { id, restart },
         user_id: 2001,
-        holding: Holding::Share { units: 40, capacity: 80, charged: Some(0) },
+        holding: Holding::Share { units: 40, capacity: 80, charged: Some(0), memory: None },
         gpus: vec![gpu(2)],
         since: 1_700_000_000,
     }
@@ -52,11 +52,11 @@ fn garbage_is_set_aside_and_the_rest_is_kept() {
         ("2", String::new()),
         ("3", "\u{0}\u{1}".to_owned()),
         ("4", good[..good.len() - 5].to_owned()),
-        ("5", good.replace("gpushare-ledger 2", "gpushare-ledger two")),
+        ("5", good.replace("gpushare-ledger 3", "gpushare-ledger two")),
         ("6", good.clone()),
         ("7", good.replace("units=40", "units=-40").replace("job=9", "job=7")),
         ("8", good.replace("job=9", "job=8") + "more\nend\n"),
-        ("x", good.replace("gpushare-ledger 2", "gpushare-ledger 3")),
+        ("x", good.replace("gpushare-ledger 3", "gpushare-ledger 4")),
         ("09", good.clone()),
     ] {
         std::fs::write(jobs.join(name), text).unwrap();
@@ -122,11 +122,11 @@ fn an_entry_of_another_version_is_neither_read_nor_lost() {
     let locked = ledger.lock(SOON).unwrap();
     locked.record(&entry(1, 0)).unwrap();
     let path = dir.path().join("gpushare/jobs/9");
-    std::fs::write(&path, "gpushare-ledger 3\nwhatever\n").unwrap();
+    std::fs::write(&path, "gpushare-ledger 4\nwhatever\n").unwrap();
     for _ in 0..2 {
         let (balance, unread) = locked.balance().unwrap();
         assert_eq!(balance, Balance::of(&[entry(1, 0)]));
-        assert_eq!(unread.others, [Garbage { name: "9".to_owned(), damage: Damage::OtherVersion(3) }]);
+        assert_eq!(unread.others, [Garbage { name: "9".to_owned(), damage: Damage::OtherVersion(4) }]);
         assert!(path.exists() && unread.garbage.is_empty());
     }
     assert!(ledger.find(9).is_err());
@@ -265,7 +265,7 @@ proptest::proptest! {
     #[test]
     fn an_entry_is_read_as_it_was_written(id in 0_u32.., units in 1_u32.., index in 0_u32..256, uuid in "(GPU-[a-f0-9]{4})?") {
         let mut written = entry(id, 3);
-        written.holding = Holding::Share { units, capacity: 80, charged: Some(index).filter(|_| units % 2 == 0) };
+        written.holding = Holding::Share { units, capacity: 80, charged: Some(index).filter(|_| units % 2 == 0), memory: None };
         written.gpus[0].index = index;
         written.gpus[0].uuid = Some(uuid).filter(|uuid| !uuid.is_empty());
         proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written.clone()));

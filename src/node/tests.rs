@@ -34,6 +34,7 @@ struct Place {
     ledger: Ledger,
     config: NodeConfig,
     proc: Option<std::path::PathBuf>,
+    measured: Option<Measured>,
     now: u64,
 }
 
@@ -41,7 +42,7 @@ impl Place {
     fn new(lines: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ledger = Ledger::at(dir.path().join("gpushare"));
-        Place { ledger, dir, config: config(lines), proc: None, now: 1_000_000 }
+        Place { ledger, dir, config: config(lines), proc: None, measured: None, now: 1_000_000 }
     }
 
     fn place(&self, job: &NodeJob) -> Result<Placed, PlaceError> {
@@ -52,7 +53,7 @@ impl Place {
         let gres_conf = self.dir.path().join("gres.conf");
         let Place { ledger, config, .. } = self;
         let node = Node { config, ledger, roots: &roots, gres_conf: Some(&gres_conf), name: Some("n1") };
-        place(node, job, self.now)
+        place(node, job, || self.measured.clone(), self.now)
     }
 
     fn index(&self, job: &NodeJob) -> u32 {
@@ -281,7 +282,7 @@ fn no_share_is_placed_beside_an_entry_that_cannot_be_read() {
     let node = Place::new("");
     node.index(&job(1, 40));
     let other = node.dir.path().join("gpushare/jobs/9");
-    std::fs::write(&other, "gpushare-ledger 3\n").unwrap();
+    std::fs::write(&other, "gpushare-ledger 4\n").unwrap();
     for id in [2, 3] {
         let hit = node.place(&job(id, 40));
         assert!(matches!(hit, Err(PlaceError::OtherVersion(ref jobs)) if jobs == &["9"]), "{hit:?}");
@@ -300,4 +301,54 @@ fn a_failure_is_forgotten_with_its_job() {
     assert!(node.ledger.failure(1).unwrap().unwrap().contains("81 of its 80 units"));
     assert_eq!(release(&node.ledger, 1, Some(0)).unwrap(), None);
     assert_eq!(node.ledger.failure(1).unwrap(), None);
+}
+
+/// As NVML sees /dev/zero, /dev/null, /dev/full and /dev/random, whose minors are 5, 3, 7 and 8.
+fn measured(states: [(u32, u32, Option<&str>); 4]) -> Option<Measured> {
+    let gpus = [5, 3, 7, 8].into_iter().zip(states).map(|(minor, (used, utilisation, fault))| GpuState {
+        uuid: format!("GPU-{minor}"),
+        minor: Some(minor),
+        memory: Some(40_000),
+        used: Some(used),
+        utilisation: Some(utilisation),
+        fault: fault.map(str::to_owned),
+        ..GpuState::default()
+    });
+    Some(Measured { limits: false, gpus: gpus.collect() })
+}
+
+#[test]
+fn a_share_goes_where_least_is_in_use_and_knows_its_memory() {
+    let mut node = Place::new("");
+    node.measured = measured([(30_000, 0, None), (20_000, 0, None), (10_000, 0, None), (20_000, 0, None)]);
+    let Placed::Now(entry, _) = node.place(&job(1, 20)).unwrap() else { panic!() };
+    assert_eq!(entry.gpus[0].index, 2);
+    assert!(matches!(entry.holding, Holding::Share { memory: Some(10_000), .. }), "{:?}", entry.holding);
+}
+
+#[test]
+fn a_faulty_gpu_takes_no_share_and_is_named() {
+    let mut node = Place::new("Overcommit=refuse");
+    node.measured = measured([(0, 0, Some("it is lost")), (9, 9, None), (9, 9, None), (9, 9, None)]);
+    let Placed::Now(entry, remarks) = node.place(&job(1, 80)).unwrap() else { panic!() };
+    assert_eq!(entry.gpus[0].index, 1);
+    assert!(
+        matches!(&remarks[..], [Remark::Faulty { index: 0, fault }] if fault == "it is lost"),
+        "{remarks:?}"
+    );
+    let all = node.measured.as_mut().unwrap();
+    all.gpus.iter_mut().for_each(|gpu| gpu.fault = Some("it is lost".to_owned()));
+    let refused = node.place(&job(2, 80));
+    assert!(matches!(refused, Err(PlaceError::Nowhere { why: NothingFits::NoneLeft, .. })), "{refused:?}");
+}
+
+#[test]
+fn nvml_that_says_nothing_leaves_the_ledger_to_decide() {
+    let mut node = Place::new("MemPerUnit=100");
+    let Placed::Now(entry, _) = node.place(&job(1, 20)).unwrap() else { panic!() };
+    assert!(matches!(entry.holding, Holding::Share { memory: Some(2000), .. }), "{:?}", entry.holding);
+    // It knows one GPU only: no GPU looks idle or busy for that.
+    node.measured = measured([(0, 0, None); 4]);
+    node.measured.as_mut().unwrap().gpus.truncate(1);
+    assert_eq!(node.index(&job(2, 20)), 1);
 }

@@ -88,7 +88,7 @@ def of_another_version():
     """Not read, not lost, and no share is placed beside it until its job is gone."""
     node = Node()
     node.prolog(1)
-    (JOBS / "2").write_text("gpushare-ledger 3\nsomething=else\n")
+    (JOBS / "2").write_text("gpushare-ledger 4\nsomething=else\n")
     says(node.prolog(3), "another version", ": 2;")
     assert set(node.entries()) == {1} and (JOBS / "2").exists() and "another version" in node.failure(3)
     says(node.epilog(2), "job 2")

@@ -279,7 +279,7 @@ def test_entries_of_old_jobs_with_the_same_number_open_nothing(surf):
     surf.wait(lambda: surf.ledger() == {}, "the epilog")
     last = int(surf.ok("srun printenv SLURM_JOB_ID", "alice"))
     entry = (
-        "gpushare-ledger 2\njob=%d\nrestart=0\nuser=%d\nholding=share\nunits=1\ncapacity=80\ncharged=0\nsince=1\n"
+        "gpushare-ledger 3\njob=%d\nrestart=0\nuser=%d\nholding=share\nunits=1\ncapacity=80\ncharged=0\nmemory=\nsince=1\n"
         "gpu=3 195:3 - /dev/nvidia3\nend\n"
     )
     for number, user in ((last + 1, 2001), (last + 2, 2002), (last + 3, 2001)):

@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn status() -> Status {
-        let share = |units| Holding::Share { units, capacity: 80, charged: Some(0) };
+        let share = |units| Holding::Share { units, capacity: 80, charged: Some(0), memory: None };
         let jobs =
             vec![entry(7, share(50), &[0]), entry(8, share(40), &[0]), entry(9, Holding::Whole, &[1, 2])];
         Status {

@@ -26,6 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gpushare::device::DeviceNumber;
+use gpushare::environment::PYTORCH;
 use gpushare::fence::{Fault, Fence};
 use gpushare::job::JobKey;
 use gpushare::ledger::{self, Ledger, RUN_DIR};
@@ -217,6 +218,9 @@ fn set_environment(step: Step, fenced: &Fenced) {
     // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
     let of_step = index.filter(|_| step.has_variable(STEP_GPUS)).map(|index| (STEP_GPUS, index));
     for (name, value) in fenced.variables.iter().cloned().chain(of_step) {
+        if name == PYTORCH && step.has_variable(name) {
+            continue;
+        }
         if !step.set_variable(name, &value) {
             log::error(format!("spank/gpushare: job {}: {name} could not be set", fenced.key.id));
         }

@@ -1,0 +1,103 @@
+//! Four calls of the C library that std has no safe way to.
+#![allow(unsafe_code, reason = "each is one call whose arguments are numbers or memory of this function")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Programs that are started from now on inherit no file but the first three. A daemon that kept slurmd's pipes would
+/// make slurmd wait for it.
+#[doc(alias = "close_range")]
+pub fn keep_files_private() -> io::Result<()> {
+    let flags = libc::c_int::try_from(libc::CLOSE_RANGE_CLOEXEC).unwrap_or_default();
+    // SAFETY: close_range(2) with CLOSE_RANGE_CLOEXEC closes nothing; it marks files, and takes numbers only.
+    let result = unsafe { libc::close_range(3, libc::c_uint::MAX, flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The process that holds a write lock on the file, by fcntl(2), if any.
+#[doc(alias = "F_GETLK")]
+pub fn lock_holder(file: &File) -> io::Result<Option<u32>> {
+    let write_lock = libc::c_short::try_from(libc::F_WRLCK).unwrap_or_default();
+    let start = libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default();
+    let mut lock = libc::flock { l_type: write_lock, l_whence: start, l_start: 0, l_len: 0, l_pid: 0 };
+    // SAFETY: fcntl(2): F_GETLK reads and writes one flock, which lives until the call is over; the file is open.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let unlocked = libc::c_int::from(lock.l_type) == libc::F_UNLCK;
+    // A holder in another pid namespace is process 0 or -1 (a lock of an open file description).
+    Ok(u32::try_from(lock.l_pid).ok().filter(|pid| !unlocked && *pid > 0))
+}
+
+/// Whom a signal is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// One process.
+    Process(u32),
+    /// All processes of a group.
+    Group(u32),
+}
+
+/// Ends processes at once (SIGKILL); `false` where there is none.
+pub fn kill(to: To) -> io::Result<bool> {
+    let number = match to {
+        To::Process(number) | To::Group(number) => i32::try_from(number).unwrap_or(0),
+    };
+    // 1 is everybody's parent, 0 means our own group and -1 all processes.
+    if number <= 1 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let target = if matches!(to, To::Group(_)) { -number } else { number };
+    // SAFETY: kill(2) takes numbers only.
+    match unsafe { libc::kill(target, libc::SIGKILL) } {
+        0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
+/// Waits until one of two files can be read or has come to its end; which of them, both `false` after the time.
+#[doc(alias = "poll")]
+pub fn wait_readable(files: [Option<BorrowedFd>; 2], time: Duration) -> io::Result<[bool; 2]> {
+    // poll(2) passes over negative numbers.
+    let wanted = |file: &Option<BorrowedFd>| libc::pollfd {
+        fd: file.map_or(-1, |file| file.as_raw_fd()),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut polled = [wanted(&files[0]), wanted(&files[1])];
+    // Rounded up: 0 would not wait at all.
+    let milliseconds = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+    // SAFETY: poll(2) reads and writes as many pollfds as the array has, and it lives until the call is over.
+    let result = unsafe { libc::poll(polled.as_mut_ptr(), 2, milliseconds) };
+    match result {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok([false, false]),
+            error => Err(error),
+        },
+        _ => Ok(polled.map(|file| file.revents != 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_nobody_locks_has_no_holder() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(lock_holder(&file).unwrap(), None);
+    }
+
+    #[test]
+    fn nobody_signals_everybody() {
+        for number in [0, 1, u32::MAX] {
+            assert!(kill(To::Group(number)).is_err() && kill(To::Process(number)).is_err(), "{number}");
+        }
+    }
+}

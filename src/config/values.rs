@@ -1,0 +1,76 @@
+//! The values that keys have, read.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Nvml;
+use crate::pattern::Patterns;
+use crate::policy::{Governed, GovernedGres, Mode};
+
+pub(super) const NAMES: &str = "names separated by commas, in which * stands for any characters";
+
+pub(super) fn word<T: Copy>(value: &str, known: &[(&str, T)]) -> Option<T> {
+    known.iter().find(|(name, _)| name.eq_ignore_ascii_case(value)).map(|(_, meaning)| *meaning)
+}
+
+pub(super) const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
+
+pub(super) const MODES: &str = "enforce, warn, audit or default";
+
+pub(super) fn mode(value: &str) -> Option<Mode> {
+    let known = [
+        ("enforce", Mode::Enforce),
+        ("warn", Mode::Warn),
+        ("audit", Mode::Audit),
+        ("default", Mode::Default),
+    ];
+    word(value, &known)
+}
+
+pub(super) fn names_to(place: &mut Patterns, value: &str) -> Option<()> {
+    *place = Patterns::parse(value)?;
+    Some(())
+}
+
+pub(super) fn number(value: &str, least: u32, most: u32) -> Option<u32> {
+    value.parse().ok().filter(|number| (least..=most).contains(number))
+}
+
+pub(super) fn milliseconds(value: &str, least: u32, most: u32) -> Option<Duration> {
+    number(value, least, most).map(|number| Duration::from_millis(number.into()))
+}
+
+/// Absolute, and nothing that a shell or a log would read otherwise.
+pub(super) fn path(value: &str) -> Option<PathBuf> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    (value.starts_with('/') && value.chars().all(plain)).then(|| value.into())
+}
+
+pub(super) fn nvml(value: &str) -> Option<Nvml> {
+    let known = [("auto", true), ("off", false)];
+    match word(value, &known) {
+        Some(true) => Some(Nvml::Auto),
+        Some(false) => Some(Nvml::Off),
+        None => path(value).map(Nvml::At),
+    }
+}
+
+pub(super) fn governed(value: &str) -> Option<Governed> {
+    if value.eq_ignore_ascii_case("auto") {
+        return Some(Governed::Auto);
+    }
+    Patterns::parse(value).map(Governed::Names)
+}
+
+/// Slurm writes GRES names so; `gpu` is whole GPUs.
+pub(super) fn share_gres(value: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let name = !value.is_empty() && value.len() <= 64 && value.chars().all(plain) && value != "gpu";
+    name.then(|| value.to_owned())
+}
+
+pub(super) fn governed_gres(value: &str) -> Option<GovernedGres> {
+    let known = [("gpu", "gpu"), ("mps", "mps"), ("shard", "shard")];
+    let names = value.split(',').map(|name| word(name.trim(), &known).map(str::to_owned));
+    names.collect::<Option<_>>().map(GovernedGres)
+}

@@ -1,0 +1,273 @@
+//! What NVML says of a node's GPUs, as the text that gpushare-nvml prints and the prolog and `gpushare status` read.
+//!
+//! ```text
+//! gpushare-nvml 1
+//! limits=no
+//! gpu=GPU-9a40c0de-0000-4000-8000-0000000000a0 minor=0 memory=46068 used=1210 utilisation=37 processes=2 mode=default
+//! fault=GPU-9a40c0de-0000-4000-8000-0000000000a0 2 pages wait to be retired
+//! end
+//! ```
+//!
+//! Memory is in MiB, utilisation in percent; what a driver doesn't tell is left out. Another process wrote it, so what
+//! can't be is not believed: a GPU that uses more than it has was not measured.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::device::Gpu;
+use crate::placement::Load;
+
+const FIRST_LINE: &str = "gpushare-nvml 1";
+const LAST_LINE: &str = "end";
+/// A node has fewer GPUs.
+const MOST: usize = 256;
+
+/// What NVML says of all GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The driver can limit GPU memory for a cgroup (r615).
+    pub limits: bool,
+    /// In NVML's order, which is that of PCI addresses.
+    pub gpus: Vec<GpuState>,
+}
+
+/// What NVML says of a GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuState {
+    /// `GPU-…`
+    pub uuid: String,
+    /// N of /dev/nvidiaN.
+    pub minor: Option<u32>,
+    /// All the memory that programs can have, in MiB.
+    pub memory: Option<u32>,
+    /// Memory in use, in MiB.
+    pub used: Option<u32>,
+    /// Utilisation in percent.
+    pub utilisation: Option<u32>,
+    /// Processes that compute on it, those of MPS clients included.
+    pub processes: Option<u32>,
+    /// The compute mode.
+    pub mode: Option<Mode>,
+    /// Why no share should go there: an error that the GPU can't come out of by itself.
+    pub fault: Option<String>,
+}
+
+/// A GPU's compute mode, `nvmlComputeMode_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Any number of processes.
+    Default,
+    /// One process, such as an MPS server.
+    ExclusiveProcess,
+    /// None.
+    Prohibited,
+}
+
+impl Measured {
+    /// What is said of this GPU.
+    #[must_use]
+    pub fn of(&self, gpu: &Gpu) -> Option<&GpuState> {
+        let same = |state: &&GpuState| match &gpu.uuid {
+            Some(uuid) => state.uuid == *uuid,
+            None => state.minor == Some(gpu.number.minor),
+        };
+        self.gpus.iter().find(same)
+    }
+}
+
+impl GpuState {
+    /// What the choice goes by: both figures or none.
+    #[must_use]
+    pub fn load(&self) -> Option<Load> {
+        let used = self.used.filter(|used| self.memory.is_none_or(|memory| *used <= memory))?;
+        let utilisation = self.utilisation.filter(|percent| *percent <= 100)?;
+        Some(Load { memory: used.into(), utilisation })
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(out, "{FIRST_LINE}")?;
+        writeln!(out, "limits={}", if self.limits { "yes" } else { "no" })?;
+        for gpu in &self.gpus {
+            write!(out, "gpu={}", gpu.uuid)?;
+            let numbers = [
+                ("minor", gpu.minor),
+                ("memory", gpu.memory),
+                ("used", gpu.used),
+                ("utilisation", gpu.utilisation),
+                ("processes", gpu.processes),
+            ];
+            for (name, number) in numbers {
+                if let Some(number) = number {
+                    write!(out, " {name}={number}")?;
+                }
+            }
+            if let Some(mode) = gpu.mode {
+                write!(out, " mode={mode}")?;
+            }
+            writeln!(out)?;
+            if let Some(fault) = &gpu.fault {
+                writeln!(out, "fault={} {}", gpu.uuid, fault.escape_debug())?;
+            }
+        }
+        writeln!(out, "{LAST_LINE}")
+    }
+}
+
+impl FromStr for Measured {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        let mut lines = text.lines();
+        if lines.next() != Some(FIRST_LINE) {
+            return Err(Unreadable::Foreign);
+        }
+        if !text.ends_with(&format!("\n{LAST_LINE}\n")) {
+            return Err(Unreadable::Truncated);
+        }
+        let mut measured = Measured::default();
+        for line in lines {
+            match line.split_once('=') {
+                Some(("limits", value)) => measured.limits = value == "yes",
+                Some(("gpu", rest)) if measured.gpus.len() < MOST => measured.gpus.push(gpu(rest)?),
+                Some(("fault", rest)) => {
+                    let (uuid, fault) = rest.split_once(' ').ok_or(Unreadable::Line)?;
+                    let of = measured.gpus.iter_mut().find(|gpu| gpu.uuid == uuid);
+                    of.ok_or(Unreadable::Line)?.fault = Some(fault.to_owned());
+                }
+                None if line == LAST_LINE => {}
+                _ => return Err(Unreadable::Line),
+            }
+        }
+        Ok(measured)
+    }
+}
+
+fn gpu(text: &str) -> Result<GpuState, Unreadable> {
+    let mut words = text.split(' ');
+    let uuid = words.next().filter(|uuid| !uuid.is_empty()).ok_or(Unreadable::Line)?.to_owned();
+    let mut gpu = GpuState { uuid, ..GpuState::default() };
+    for word in words {
+        let (name, value) = word.split_once('=').ok_or(Unreadable::Line)?;
+        let place = match name {
+            "minor" => &mut gpu.minor,
+            "memory" => &mut gpu.memory,
+            "used" => &mut gpu.used,
+            "utilisation" => &mut gpu.utilisation,
+            "processes" => &mut gpu.processes,
+            "mode" => {
+                gpu.mode = Some(value.parse()?);
+                continue;
+            }
+            _ => return Err(Unreadable::Line),
+        };
+        *place = Some(value.parse().map_err(|_| Unreadable::Line)?);
+    }
+    Ok(gpu)
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(match self {
+            Mode::Default => "default",
+            Mode::ExclusiveProcess => "exclusive-process",
+            Mode::Prohibited => "prohibited",
+        })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        let modes = [Mode::Default, Mode::ExclusiveProcess, Mode::Prohibited];
+        modes.into_iter().find(|mode| mode.to_string() == text).ok_or(Unreadable::Line)
+    }
+}
+
+/// Why a text is no answer of gpushare-nvml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Its first line is another.
+    Foreign,
+    /// It has no last line.
+    Truncated,
+    /// A line that no answer has.
+    Line,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(match self {
+            Unreadable::Foreign => "its first line is not 'gpushare-nvml 1'",
+            Unreadable::Truncated => "its last line is not 'end'",
+            Unreadable::Line => "it has a line that can't be read",
+        })
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(uuid: &str) -> GpuState {
+        GpuState {
+            uuid: uuid.to_owned(),
+            minor: Some(3),
+            memory: Some(46_068),
+            used: Some(1210),
+            utilisation: Some(37),
+            processes: Some(2),
+            mode: Some(Mode::ExclusiveProcess),
+            fault: None,
+        }
+    }
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        let unknown = GpuState {
+            uuid: "GPU-b".to_owned(),
+            fault: Some("it is lost".to_owned()),
+            ..GpuState::default()
+        };
+        let measured = Measured { limits: true, gpus: vec![state("GPU-a"), unknown] };
+        assert_eq!(measured.to_string().parse(), Ok(measured));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_not_half_believed() {
+        let whole = Measured { limits: false, gpus: vec![state("GPU-a")] }.to_string();
+        for end in 0..whole.len() {
+            assert!(whole[..end].parse::<Measured>().is_err(), "{end}");
+        }
+        for (text, why) in [
+            ("", Unreadable::Foreign),
+            ("gpushare-nvml 2\nend\n", Unreadable::Foreign),
+            ("gpushare-nvml 1\ngpu=GPU-a used=x\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu=GPU-a used=-1\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu= used=1\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\nfault=GPU-a lost\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\nend\nmore\nend\n", Unreadable::Line),
+        ] {
+            assert_eq!(text.parse::<Measured>(), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_no_load() {
+        assert_eq!(state("GPU-a").load(), Some(Load { memory: 1210, utilisation: 37 }));
+        assert_eq!(GpuState { used: Some(46_069), ..state("GPU-a") }.load(), None);
+        assert_eq!(GpuState { utilisation: Some(101), ..state("GPU-a") }.load(), None);
+        assert_eq!(GpuState { utilisation: None, ..state("GPU-a") }.load(), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_an_answer_or_none(text in "\\PC{0,300}") {
+            let _ = text.parse::<Measured>();
+        }
+    }
+}
