@@ -25,7 +25,7 @@ mod balance;
 mod entry;
 mod error;
 mod failure;
-mod file;
+pub mod file;
 mod variables;
 
 pub use alive::{Witness, is_gone, start_time};
