@@ -4,12 +4,14 @@
 //! concerns a node on that node. Run it on the controller and on a compute node of each kind.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use clap::Args;
 use gpushare::config::{self, Config, Placement};
 use gpushare::ledger::{Ledger, RUN_DIR};
 
-use crate::explain::program::ask;
+use gpushare_node::program::Asked;
 
 mod cluster;
 mod finding;
@@ -20,6 +22,12 @@ mod settings;
 use cluster::{Accounting, SlurmNode};
 use finding::{Finding, Verdict};
 use settings::Settings;
+
+/// How long one of Slurm's commands may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// More than 10,000 nodes are.
+const LONGEST: usize = 64 << 20;
 
 /// The command line of `gpushare check`.
 #[derive(Args)]
@@ -46,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let slurm_conf: PathBuf =
         std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into();
     let text = ask("scontrol", &["show", "config"])?;
-    let settings = Settings::parse(&String::from_utf8_lossy(&text));
+    let settings = Settings::parse(&text);
     let (mut findings, config) = rules(arguments.conf.as_deref(), &slurm_conf);
     let nodes = slurm_nodes()?;
     let host = host();
@@ -101,14 +109,25 @@ fn this_node(config: &Config, here: &SlurmNode, slurm_conf: &Path) -> Vec<Findin
 
 fn slurm_nodes() -> Result<Vec<SlurmNode>, String> {
     let text = ask("scontrol", &["-o", "show", "node"])?;
-    Ok(String::from_utf8_lossy(&text).lines().filter_map(cluster::slurm_node).collect())
+    Ok(text.lines().filter_map(cluster::slurm_node).collect())
+}
+
+/// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of them
+/// try for minutes.
+fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(name);
+    let asked = Asked::start(command.args(arguments), "").map_err(|error| error.to_string())?;
+    let answer = asked.at_most(LONGEST).answer(PATIENCE).map_err(|error| error.to_string())?;
+    if answer.status.success() {
+        return Ok(answer.output);
+    }
+    Err(format!("'{name} {}' failed: {}", arguments.join(" "), answer.first_line()))
 }
 
 /// The QOSes.
 fn accounting(config: &Config) -> Result<Accounting, String> {
     let fields = "format=name,priority,preempt,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA";
     let text = ask("sacctmgr", &["-nP", "show", "qos", fields])?;
-    let text = String::from_utf8_lossy(&text);
     let mut found = Accounting::default();
     let mut priorities: Vec<&str> = Vec::new();
     for line in text.lines() {
