@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
             (Vec::new(), None)
         }
     };
-    let user_id = Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid());
+    let user_id = user_id();
     let gpus = totals(gpus, capacity, &entries);
     let own_only = user_id != 0;
     let jobs: Vec<Entry> =
@@ -95,6 +95,11 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
         (_, true, true) => write::parsable_gpus(&status),
         (..) => write::tables(&status),
     })
+}
+
+/// Who has started this.
+pub fn user_id() -> u32 {
+    Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid())
 }
 
 /// The node's GPUs, and the units that fill one where the node has a placement.

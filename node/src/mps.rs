@@ -12,7 +12,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use gpushare::config::NodeConfig;
+use gpushare::config::{Mps, NodeConfig};
+use gpushare::device::{DeviceNumber, Gpu};
 use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Ledger};
 use gpushare::mps::{Daemon, Limits, Serves};
@@ -272,12 +273,7 @@ impl Here<'_> {
         self.locked.admit(&users)
     }
 
-    fn start(
-        &mut self,
-        gpu: &gpushare::device::Gpu,
-        limits: Limits,
-        now: u64,
-    ) -> Result<(Process, How), MpsError> {
+    fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
         let group_id = start::group_of(self.daemon.serves, self.config)?;
         let ids = (self.user_id(), group_id);
         self.state = State { group: group_id, limits: None, checked: 0, ..std::mem::take(&mut self.state) };
@@ -340,6 +336,28 @@ impl Here<'_> {
         self.locked.remove()?;
         Ok(there)
     }
+}
+
+/// Starts a daemon as `Mps` says, of nobody's and for no GPU of this node, and ends it: whether NVIDIA's program can do it.
+pub fn try_out(config: &NodeConfig) -> Result<(), MpsError> {
+    let serves = match config.mps {
+        Mps::Off => return Ok(()),
+        Mps::PerUser => Serves::User(0),
+        Mps::Multiuser => Serves::All,
+    };
+    // No GPU has that minor: 255 is /dev/nvidiactl's.
+    let daemon = Daemon { minor: 255, serves };
+    let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout)?;
+    let mut here = Here { config, daemon, state: locked.state(), locked };
+    let gpu = Gpu {
+        index: 0,
+        path: "/dev/nvidiactl".into(),
+        number: DeviceNumber { major: 195, minor: 255 },
+        uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
+    };
+    let started = here.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
+    here.finish()?;
+    started.map(|_| ())
 }
 
 /// Whether a daemon works, for `gpushare status`: by its lock and its process's state, without asking it.

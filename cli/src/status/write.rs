@@ -5,6 +5,8 @@ use std::fmt::Write;
 use gpushare::device::Gpu;
 use gpushare::ledger::{Entry, Holding};
 
+use crate::json::quoted;
+
 use super::{GpuTotal, Status};
 
 /// What is left of a UUID in a table: `GPU-` and its first part.
@@ -164,21 +166,6 @@ fn list(items: impl Iterator<Item = String>) -> String {
 
 fn or_null(number: Option<impl std::fmt::Display>) -> String {
     number.map_or("null".to_owned(), |number| number.to_string())
-}
-
-/// A JSON string (RFC 8259, 7).
-fn quoted(text: &str) -> String {
-    let mut out = "\"".to_owned();
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if u32::from(c) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out + "\""
 }
 
 fn by_gpu(status: &Status) -> impl Iterator<Item = (&Entry, &Gpu)> {
