@@ -24,6 +24,7 @@ mod folder;
 mod process;
 mod start;
 mod state;
+mod unit;
 
 pub use error::MpsError;
 pub use start::How;
@@ -338,10 +339,11 @@ impl Here<'_> {
     }
 }
 
-/// Starts a daemon as `Mps` says, of nobody's and for no GPU of this node, and ends it: whether NVIDIA's program can do it.
-pub fn try_out(config: &NodeConfig) -> Result<(), MpsError> {
+/// Starts a daemon as `Mps` says, of nobody's and for no GPU of this node, and ends it: whether NVIDIA's program can do it,
+/// and how it was started.
+pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
     let serves = match config.mps {
-        Mps::Off => return Ok(()),
+        Mps::Off => return Ok(None),
         Mps::PerUser => Serves::User(0),
         Mps::Multiuser => Serves::All,
     };
@@ -357,7 +359,7 @@ pub fn try_out(config: &NodeConfig) -> Result<(), MpsError> {
     };
     let started = here.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
     here.finish()?;
-    started.map(|_| ())
+    started.map(|(_, how)| Some(how))
 }
 
 /// Whether a daemon works, for `gpushare status`: by its lock and its process's state, without asking it.
