@@ -27,6 +27,12 @@ pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 
+/// The UUID and minor of every GPU that the NVIDIA driver knows, also of one that doesn't answer any more.
+#[must_use]
+pub fn known_to_the_driver(roots: &Roots) -> Vec<(String, u32)> {
+    driver::known(roots).into_iter().filter_map(|gpu| Some((gpu.uuid?, gpu.minor))).collect()
+}
+
 /// More GPUs than any node has: bounds what a configuration or a folder can make us do.
 const MOST: usize = 256;
 

@@ -17,6 +17,11 @@ use std::str::FromStr;
 use crate::device::Gpu;
 use crate::placement::Load;
 
+/// How gpushare-nvml's complaint begins where there is no library to load.
+pub const NO_LIBRARY: &str = "library not found";
+/// And where there is one but no driver.
+pub const NO_DRIVER: &str = "driver not loaded";
+
 const FIRST_LINE: &str = "gpushare-nvml 1";
 const LAST_LINE: &str = "end";
 /// A node has fewer GPUs.
