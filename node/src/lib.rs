@@ -5,5 +5,6 @@
 //! outside of the rooms that know Slurm.
 #![deny(unsafe_code)]
 
+pub mod nvml;
 pub mod program;
 mod unix;

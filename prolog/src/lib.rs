@@ -5,11 +5,13 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config};
+use gpushare::config::{self, Config, Placement};
 use gpushare::device::Roots;
 use gpushare::job::{NodeJob, id_and_restart};
 use gpushare::ledger::{Ledger, RUN_DIR};
+use gpushare::load::Measured;
 use gpushare::node::{self, Node, Placed};
+use gpushare_node::nvml::Nvml;
 
 mod report;
 
@@ -17,7 +19,7 @@ use report::{error, info};
 
 /// Gives a job its GPU; the environment is that of slurmd's prolog.
 pub fn prolog(program: &str) {
-    run(program, || match place() {
+    run(program, || match place(program) {
         Ok(placed) => report::placed(program, &placed),
         Err(reason) => error(program, &reason),
     });
@@ -55,7 +57,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-fn place() -> Result<Placed, String> {
+fn place(program: &str) -> Result<Placed, String> {
     let job = NodeJob::read(variable).map_err(|error| match variable("SLURM_JOB_ID") {
         Some(id) => format!("job {}: {error}", id.escape_debug()),
         None => error.to_string(),
@@ -66,6 +68,9 @@ fn place() -> Result<Placed, String> {
         .map_err(|error| because(&error))?
         .unwrap_or_default();
     let ledger = Ledger::at(RUN_DIR);
+    // Answers while gres.conf and the devices are read.
+    let for_share = job.may_have_share() && config.node.placement != Placement::Off;
+    let nvml = for_share.then(|| Nvml::start(&config.node, &ledger));
     // Beside slurm.conf also where slurmd is configless: then it has fetched both.
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     let name = variable("SLURMD_NODENAME");
@@ -77,5 +82,14 @@ fn place() -> Result<Placed, String> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    node::place(node, &job, || None, now).map_err(|error| because(&error))
+    node::place(node, &job, || measured(program, nvml, &ledger), now).map_err(|error| because(&error))
+}
+
+/// What the GPUs are doing, if NVML says so in time.
+fn measured(program: &str, nvml: Option<Nvml>, ledger: &Ledger) -> Option<Measured> {
+    let (measured, trouble) = nvml?.measured_for_job(ledger);
+    if let Some(reason) = trouble {
+        info(program, &format!("no load from NVML, shares go by the ledger alone: {reason}"));
+    }
+    measured
 }
