@@ -27,7 +27,7 @@ mod balance;
 mod entry;
 mod error;
 mod failure;
-mod file;
+pub mod file;
 mod nvml;
 mod variables;
 

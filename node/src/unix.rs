@@ -1,9 +1,12 @@
-//! Four calls of the C library that std has no safe way to.
+//! Calls of the C library that std has no safe way to.
 #![allow(unsafe_code, reason = "each is one call whose arguments are numbers or memory of this function")]
 
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// Programs that are started from now on inherit no file but the first three. A daemon that kept slurmd's pipes would
@@ -59,6 +62,30 @@ pub fn kill(to: To) -> io::Result<bool> {
             error => Err(error),
         },
     }
+}
+
+/// Lets these users into a folder of root's that nobody else may enter or list: an access control list as acl(5) has it,
+/// in the kernel's form (uapi/linux/posix_acl_xattr.h).
+#[doc(alias = "setxattr")]
+pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
+    const NAME: &CStr = c"system.posix_acl_access";
+    let path = CString::new(folder.as_os_str().as_bytes())?;
+    let mut sorted = users.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    // Tags ACL_USER_OBJ, ACL_USER, ACL_GROUP_OBJ, ACL_MASK, ACL_OTHER, in that order; 7 is rwx, 1 is x.
+    let users = sorted.into_iter().map(|user| (0x02, 1, user));
+    let all = [(0x01, 7, u32::MAX)].into_iter().chain(users);
+    for (tag, permission, id) in all.chain([(0x04, 0, u32::MAX), (0x10, 1, u32::MAX), (0x20, 0, u32::MAX)]) {
+        list.extend(u16::to_le_bytes(tag));
+        list.extend(u16::to_le_bytes(permission));
+        list.extend(u32::to_le_bytes(id));
+    }
+    // SAFETY: setxattr(2) reads two strings that end with NUL and as many bytes as the list has; all live until the call
+    // is over.
+    let result = unsafe { libc::setxattr(path.as_ptr(), NAME.as_ptr(), list.as_ptr().cast(), list.len(), 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Waits until one of two files can be read or has come to its end; which of them, both `false` after the time.

@@ -3,39 +3,38 @@
 #![forbid(unsafe_code)]
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config, Placement};
+use gpushare::config::{self, Config, LoadError, OnMpsFailure, Placement};
 use gpushare::device::Roots;
 use gpushare::job::{NodeJob, id_and_restart};
-use gpushare::ledger::{Ledger, RUN_DIR};
+use gpushare::ledger::{Entry, Ledger, RUN_DIR};
 use gpushare::load::Measured;
 use gpushare::node::{self, Node, Placed};
+use gpushare_node::mps::{self, MpsError, Prepared};
 use gpushare_node::nvml::Nvml;
 
 mod report;
 
 use report::{error, info};
 
+/// Other prologs hold the ledger's lock for milliseconds.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+
 /// Gives a job its GPU; the environment is that of slurmd's prolog.
 pub fn prolog(program: &str) {
-    run(program, || match place(program) {
-        Ok(placed) => report::placed(program, &placed),
-        Err(reason) => error(program, &reason),
+    run(program, || {
+        if let Err(reason) = place(program) {
+            error(program, &reason);
+        }
     });
 }
 
 /// Takes a job's GPU back; the environment is that of slurmd's epilog.
 pub fn epilog(program: &str) {
     run(program, || {
-        let released =
-            id_and_restart(variable).map_err(|error| error.to_string()).and_then(|(id, restart)| {
-                node::release(&Ledger::at(RUN_DIR), id, restart).map_err(|error| format!("job {id}: {error}"))
-            });
-        match released {
-            Ok(Some(key)) => info(program, &format!("job {}: share taken back", key.id)),
-            Ok(None) => {}
-            Err(reason) => error(program, &reason),
+        if let Err(reason) = release(program) {
+            error(program, &reason);
         }
     });
 }
@@ -57,16 +56,14 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-fn place(program: &str) -> Result<Placed, String> {
+fn place(program: &str) -> Result<(), String> {
     let job = NodeJob::read(variable).map_err(|error| match variable("SLURM_JOB_ID") {
         Some(id) => format!("job {}: {error}", id.escape_debug()),
         None => error.to_string(),
     })?;
     let because = |error: &dyn std::error::Error| format!("job {}: {error}", job.key.id);
     let slurm_conf = slurm_conf();
-    let config = Config::load(&config::find(&slurm_conf, Path::new(config::FALLBACK)))
-        .map_err(|error| because(&error))?
-        .unwrap_or_default();
+    let config = config(&slurm_conf).map_err(|error| because(&error))?;
     let ledger = Ledger::at(RUN_DIR);
     // Answers while gres.conf and the devices are read.
     let for_share = job.may_have_share() && config.node.placement != Placement::Off;
@@ -82,14 +79,62 @@ fn place(program: &str) -> Result<Placed, String> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    node::place(node, &job, || measured(program, nvml, &ledger), now).map_err(|error| because(&error))
+    let placed =
+        node::place(node, &job, || measured(program, nvml, &ledger), now).map_err(|error| because(&error))?;
+    report::placed(program, &placed);
+    match &placed {
+        Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(program, node, entry, now),
+        Placed::NotOurs => Ok(()),
+    }
 }
 
 /// What the GPUs are doing, if NVML says so in time.
 fn measured(program: &str, nvml: Option<Nvml>, ledger: &Ledger) -> Option<Measured> {
     let (measured, trouble) = nvml?.measured_for_job(ledger);
     if let Some(reason) = trouble {
-        info(program, &format!("no load from NVML, shares go by the ledger alone: {reason}"));
+        error(program, &format!("no load from NVML, shares go by the ledger alone: {reason}"));
     }
     measured
+}
+
+fn config(slurm_conf: &Path) -> Result<Config, LoadError> {
+    let path = config::find(slurm_conf, Path::new(config::FALLBACK));
+    Ok(Config::load(&path)?.unwrap_or_default())
+}
+
+/// The job's MPS daemon; without one the job fails, or runs without MPS.
+fn prepare_mps(program: &str, node: Node, entry: &Entry, now: u64) -> Result<(), String> {
+    let id = entry.key.id;
+    let error = match mps::prepare(node.config, node.ledger, entry, now) {
+        Ok(Prepared::None | Prepared::There) => return Ok(()),
+        Ok(Prepared::Started(started)) => {
+            report::started(program, id, &started);
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    let reason = format!("no MPS daemon: {error}");
+    // Its programs would meet the daemon that doesn't work and other jobs still use.
+    let must_fail = matches!(error, MpsError::InUse(..));
+    if must_fail || node.config.on_mps_failure == OnMpsFailure::Fail {
+        let marked = node.ledger.lock(LOCK_WAIT).and_then(|ledger| ledger.fail(entry.key, &reason));
+        marked.map_err(|error| format!("job {id}: {reason}; {error}"))?;
+    }
+    Err(format!("job {id}: {reason}"))
+}
+
+fn release(program: &str) -> Result<(), String> {
+    let (id, restart) = id_and_restart(variable).map_err(|error| error.to_string())?;
+    let ledger = Ledger::at(RUN_DIR);
+    let entry = ledger.find(id).ok().flatten();
+    let released = node::release(&ledger, id, restart).map_err(|error| format!("job {id}: {error}"))?;
+    if let Some(key) = released {
+        info(program, &format!("job {}: share taken back", key.id));
+    }
+    // A file that can't be read any more doesn't keep the daemons of yesterday's.
+    let config = config(&slurm_conf()).unwrap_or_default();
+    for ended in mps::leave(&config.node, &ledger, entry.filter(|_| released.is_some()).as_ref()) {
+        report::ended(program, &ended);
+    }
+    Ok(())
 }

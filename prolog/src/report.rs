@@ -7,6 +7,7 @@ use std::os::unix::net::UnixDatagram;
 
 use gpushare::ledger::{Entry, Holding};
 use gpushare::node::{self, Placed, Remark};
+use gpushare_node::mps::{Ended, How, Started};
 
 /// syslog's numbers (syslog(3)): facility daemon, and the two severities used.
 const DAEMON: u8 = 3 << 3;
@@ -51,6 +52,28 @@ pub fn placed(program: &str, placed: &Placed) {
     }
     for remark in remarks {
         error(program, &line(entry, remark));
+    }
+}
+
+/// A daemon was started for a job.
+pub fn started(program: &str, id: u32, started: &Started) {
+    let Started { daemon, pid, how, healed } = started;
+    let how = match how {
+        How::Unit => format!("unit gpushare-mps-{daemon}"),
+        How::Alone => "without a unit".to_owned(),
+    };
+    info(program, &format!("job {id}: MPS daemon {daemon} started, process {pid}, {how}"));
+    if let Some(why) = healed {
+        error(program, &format!("job {id}: MPS daemon {daemon} had to be started anew: {why}"));
+    }
+}
+
+/// A daemon was ended, or can't be.
+pub fn ended(program: &str, ended: &Ended) {
+    let Ended { daemon, result } = ended;
+    match result {
+        Ok(()) => info(program, &format!("MPS daemon {daemon} ended")),
+        Err(why) => error(program, &format!("MPS daemon {daemon} can't be ended: {why}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The ledger's files and folders: made so that only root can change them, read with a bound, never through a link.
+//! Files and folders of root's, the ledger's and others: made so that only root can change them, read with a bound, never through a link.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::LedgerError;
 
 /// Makes a folder that everybody reads and only its owner can change, or checks that it is one.
-pub(super) fn make_folder(path: &Path) -> Result<(), LedgerError> {
+pub fn make_folder(path: &Path) -> Result<(), LedgerError> {
     let failed = |error| LedgerError::Folder(path.to_owned(), error);
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
@@ -34,7 +34,7 @@ fn own_user_id() -> Option<u32> {
 }
 
 /// What a regular file holds, up to `longest` bytes; `None` where there is something else.
-pub(super) fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
+pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         // open(2): O_NOFOLLOW, and it is a link.
@@ -54,7 +54,7 @@ pub(super) fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
 ///
 /// The file is synced, so that a file system that finds out late that it is full says so here. Its folder is not: that
 /// would only matter after a crash of the machine, which empties /run.
-pub(super) fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
+pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
     let written = write(temporary, text).and_then(|()| fs::rename(temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(temporary);
@@ -72,7 +72,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Removes a file; `false` where there was none.
-pub(super) fn remove(path: &Path) -> io::Result<bool> {
+pub fn remove(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -81,7 +81,7 @@ pub(super) fn remove(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens a file to be read and written in place, making it where it is missing.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)

@@ -1,0 +1,204 @@
+//! What a daemon is asked and told, by NVIDIA's own program and as the daemon's user: never as root towards a folder that
+//! a user can write, and one call at a time, for calls side by side fail.
+//!
+//! Exit codes say nothing; the answers' text does (seen with 535, 550 and 555).
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gpushare::config::NodeConfig;
+use gpushare::mps::Limits;
+
+use super::error::MpsError;
+use super::folder::Locked;
+use crate::program::{ask, program};
+
+/// Where the daemon looks for nvidia-cuda-mps-server, after the folder of its own program.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The first pause before a daemon that did not answer is asked again; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+
+/// A daemon to talk to.
+#[derive(Clone, Debug)]
+pub struct Control {
+    program: PathBuf,
+    pipe: PathBuf,
+    log: PathBuf,
+    user_id: u32,
+    group_id: u32,
+    patience: Duration,
+}
+
+impl Control {
+    /// The daemon of that folder, which runs as that user.
+    pub fn of(locked: &Locked, config: &NodeConfig, user_id: u32, group_id: u32) -> Control {
+        Control {
+            program: config.mps_control.clone(),
+            pipe: locked.pipe(),
+            log: locked.log(),
+            user_id,
+            group_id,
+            patience: config.mps_timeout,
+        }
+    }
+
+    /// Gives a command the environment of a daemon and its callers.
+    pub fn environment(&self, command: &mut Command) {
+        for (name, value) in self.variables() {
+            command.env(name, value);
+        }
+    }
+
+    /// The same, by name.
+    pub fn variables(&self) -> [(&'static str, String); 3] {
+        let beside = self.program.parent().unwrap_or(Path::new("/usr/bin")).display().to_string();
+        [
+            ("CUDA_MPS_PIPE_DIRECTORY", self.pipe.display().to_string()),
+            ("CUDA_MPS_LOG_DIRECTORY", self.log.display().to_string()),
+            ("PATH", format!("{beside}:{PATH}")),
+        ]
+    }
+
+    /// Sends lines, and gives the lines of the answer.
+    fn say(&self, lines: &str, patience: Duration) -> Result<Vec<String>, MpsError> {
+        let mut command = program(&self.program);
+        self.environment(&mut command);
+        // std also drops all other groups.
+        command.uid(self.user_id).gid(self.group_id);
+        let answer = ask(&mut command, lines, patience)?;
+        let said = answer.output.lines().map(str::trim).filter(|line| !line.is_empty());
+        Ok(said.map(str::to_owned).collect())
+    }
+
+    /// Sends lines until the last line of the answer is one that `good` takes: another caller may have been in the way.
+    fn say_until<T>(&self, lines: &str, good: impl Fn(&[String]) -> Option<T>) -> Result<T, MpsError> {
+        let end = Instant::now() + self.patience;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now()).max(FIRST_PAUSE);
+            let said = self.say(lines, left)?;
+            if let Some(found) = good(&said) {
+                return Ok(found);
+            }
+            if Instant::now() + pause >= end {
+                return Err(MpsError::Nonsense(excerpt(&said)));
+            }
+            std::thread::sleep(pause);
+            pause *= 2;
+        }
+    }
+
+    /// Its servers; proves that it answers.
+    pub fn servers(&self) -> Result<Vec<u32>, MpsError> {
+        // The list may be empty, as after a call that was turned away; the percentage never is.
+        let lines = "get_server_list\nget_default_active_thread_percentage\n";
+        self.say_until(lines, |said| {
+            let (percentage, servers) = said.split_last()?;
+            percentage.parse::<f32>().ok()?;
+            servers.iter().map(|line| line.parse().ok()).collect()
+        })
+    }
+
+    /// Whether a server has met an error that it can't come out of; 535 can't tell.
+    pub fn is_faulty(&self, server: u32) -> Result<bool, MpsError> {
+        let said = self.say(&format!("get_server_status {server}\n"), self.patience)?;
+        Ok(said.iter().any(|line| line == "FAULT"))
+    }
+
+    /// Sets the limits of servers to come and of those that there are, and reads the first back.
+    pub fn limit(&self, limits: Limits, servers: &[u32]) -> Result<(), MpsError> {
+        let Limits { memory, percent } = limits;
+        // 0 takes a limit away. The daemon sees one GPU, so that is number 0.
+        let mib = memory.map_or_else(|| "0".to_owned(), |mib| format!("{mib}M"));
+        let mut lines = String::new();
+        for server in servers {
+            lines += &format!("set_active_thread_percentage {server} {percent}\n");
+            lines += &format!("set_device_pinned_mem_limit {server} 0 {mib}\n");
+        }
+        lines += &format!(
+            "set_default_active_thread_percentage {percent}\nset_default_device_pinned_mem_limit 0 {mib}\n"
+        );
+        self.say(&lines, self.patience)?;
+        let read_back = "get_default_active_thread_percentage\nget_default_device_pinned_mem_limit 0\n";
+        let said = self.say_until(read_back, |said| {
+            let percentage = said.first()?.parse::<f32>().ok()?;
+            Some((percentage, said.get(1).cloned().unwrap_or_default()))
+        })?;
+        let (percentage, shown) = said;
+        let percent_taken = (percentage - f32::from(u16::try_from(percent).unwrap_or(100))).abs() < 0.06;
+        if percent_taken && is_shown(&shown, memory) {
+            Ok(())
+        } else {
+            let wanted = memory.map_or_else(|| "no memory limit".to_owned(), |mib| format!("{mib}M"));
+            Err(MpsError::Limits(format!("{percentage} % and '{shown}' instead of {percent} % and {wanted}")))
+        }
+    }
+
+    /// Takes clients away that are dead: one that was killed while it computed leaves its server in an undefined state.
+    pub fn forget_dead_clients(&self, servers: &[u32]) -> Result<(), MpsError> {
+        for server in servers {
+            let clients = self.say(&format!("get_client_list {server}\n"), self.patience)?;
+            let clients = clients.iter().filter_map(|line| line.parse::<u32>().ok());
+            let dead = clients.filter(|pid| !Path::new("/proc").join(pid.to_string()).exists());
+            let lines: String = dead.map(|pid| format!("terminate_client {server} {pid}\n")).collect();
+            if !lines.is_empty() {
+                self.say(&lines, self.patience)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the daemon with its clients and servers. What it answers is of no use; whether it is gone is to be looked at.
+    pub fn quit(&self, servers: &[u32]) -> Result<(), MpsError> {
+        for server in servers {
+            let clients = self.say(&format!("get_client_list {server}\n"), self.patience)?;
+            let clients = clients.iter().filter_map(|line| line.parse::<u32>().ok());
+            let lines: String = clients.map(|pid| format!("terminate_client {server} {pid}\n")).collect();
+            if !lines.is_empty() {
+                self.say(&lines, self.patience)?;
+            }
+        }
+        // Plain `quit` waits for servers without end.
+        self.say("quit -t 1\n", self.patience.max(Duration::from_secs(2)))?;
+        Ok(())
+    }
+}
+
+/// Whether the text is how a daemon shows this limit: 23034M as `22G`, 900M as `900M`, none as nothing.
+fn is_shown(text: &str, memory: Option<u32>) -> bool {
+    match (memory, text.strip_suffix('G'), text.strip_suffix('M')) {
+        (None, ..) => text.is_empty(),
+        (Some(mib), Some(whole), _) => whole.parse() == Ok(mib / 1024),
+        (Some(mib), None, Some(exact)) => exact.parse() == Ok(mib),
+        (Some(_), None, None) => false,
+    }
+}
+
+fn excerpt(said: &[String]) -> String {
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    said.join(" / ").chars().take(100).map(printable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_recognised_as_a_daemon_shows_them() {
+        for (text, memory, same) in [
+            ("22G", Some(23_034), true),
+            ("23G", Some(23_034), false),
+            ("1G", Some(1024), true),
+            ("1023M", Some(1023), true),
+            ("1M", Some(1), true),
+            ("1M", Some(1536), false),
+            ("", None, true),
+            ("", Some(1), false),
+            ("22G", None, false),
+        ] {
+            assert_eq!(is_shown(text, memory), same, "{text} {memory:?}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A daemon's folder: made so that only root can change it, its pipe and log folders only their user can enter; locked
+//! while something about the daemon changes; removed with the daemon.
+
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use gpushare::ledger::file;
+use gpushare::mps::Daemon;
+
+use super::error::MpsError;
+use super::state::State;
+use crate::unix;
+
+/// How often a taken lock is tried.
+const PAUSE: Duration = Duration::from_millis(1);
+/// No state is longer.
+const LONGEST_STATE: u64 = 4096;
+
+/// A daemon's folder while nobody else changes it.
+#[derive(Debug)]
+pub struct Locked {
+    folder: PathBuf,
+    _lock: File,
+}
+
+/// Takes the lock of a daemon's folder, which is made first; gives up after `patience`.
+pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked, MpsError> {
+    check_above(mps_dir)?;
+    make_folders(mps_dir)?;
+    let folder = daemon.folder(mps_dir);
+    let end = Instant::now() + patience;
+    loop {
+        file::make_folder(&folder)?;
+        if let Some(locked) = try_lock(&folder, end, patience)? {
+            return Ok(locked);
+        }
+        if Instant::now() >= end {
+            return Err(MpsError::Busy(folder, patience));
+        }
+    }
+}
+
+/// As [`lock`], of a folder that is there; `None` where it isn't.
+pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Option<Locked>, MpsError> {
+    let folder = daemon.folder(mps_dir);
+    match folder.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(MpsError::File(folder, error)),
+        Ok(_) => try_lock(&folder, Instant::now() + patience, patience),
+    }
+}
+
+/// `None` where the folder was removed meanwhile, with the lock that was waited for.
+fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Locked>, MpsError> {
+    let path = folder.join("lock");
+    let failed = |error| MpsError::File(path.clone(), error);
+    let lock = match file::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    loop {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::WouldBlock) if Instant::now() >= end => {
+                return Err(MpsError::Busy(path, patience));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+        }
+    }
+    let ours = lock.metadata().map_err(failed)?;
+    let there = path.symlink_metadata();
+    let same = there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
+    Ok(same.then(|| Locked { folder: folder.to_owned(), _lock: lock }))
+}
+
+/// Every folder on the way must be root's (or, in a test, the tester's): pipes are handed to users by their names.
+fn check_above(mps_dir: &Path) -> Result<(), MpsError> {
+    let own = Path::new("/proc/self").metadata().map_or(0, |process| process.uid());
+    for folder in mps_dir.ancestors().skip(1) {
+        let Ok(found) = folder.symlink_metadata() else { continue };
+        let others_may_write = found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0;
+        let foreign = found.uid() != 0 && found.uid() != own;
+        if !found.is_dir() || others_may_write || foreign {
+            return Err(MpsError::Unsafe(folder.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// `MpsDir` and what is missing above it.
+fn make_folders(mps_dir: &Path) -> Result<(), MpsError> {
+    if let Some(above) = mps_dir.parent()
+        && above.symlink_metadata().is_err()
+    {
+        make_folders(above)?;
+    }
+    Ok(file::make_folder(mps_dir)?)
+}
+
+impl Locked {
+    /// `CUDA_MPS_PIPE_DIRECTORY`
+    pub fn pipe(&self) -> PathBuf {
+        self.folder.join("pipe")
+    }
+
+    /// `CUDA_MPS_LOG_DIRECTORY`
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// What is known of the daemon; nothing where the file is missing or none.
+    pub fn state(&self) -> State {
+        let bytes = file::read(&self.folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
+        String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// Writes down what is known.
+    pub fn keep(&self, state: &State) -> Result<(), MpsError> {
+        let path = self.folder.join("state");
+        file::replace(&self.folder.join("new"), &path, &state.to_string())
+            .map_err(|error| MpsError::File(path, error))
+    }
+
+    /// Makes the pipe folder anew, and the log folder where it isn't the user's already: a daemon that was killed cleans
+    /// nothing up, and its files get in the next one's way.
+    pub fn make_pipes(&self, user_id: u32, group_id: u32) -> Result<(), MpsError> {
+        remove(&self.pipe())?;
+        make_private(&self.pipe(), user_id, group_id)?;
+        let log = self.log();
+        let fits =
+            |found: fs::Metadata| found.is_dir() && found.uid() == user_id && found.mode() & 0o777 == 0o700;
+        if log.symlink_metadata().is_ok_and(fits) {
+            return Ok(());
+        }
+        remove(&log)?;
+        make_private(&log, user_id, group_id)
+    }
+
+    /// Lets these users into the pipe folder of a daemon that is root's.
+    pub fn admit(&self, users: &[u32]) -> Result<(), MpsError> {
+        unix::let_enter(&self.pipe(), users).map_err(|error| MpsError::File(self.pipe(), error))
+    }
+
+    /// Takes the pipes away, so that programs run without MPS and don't wait for a daemon that doesn't answer.
+    pub fn remove_pipes(&self) -> Result<(), MpsError> {
+        remove(&self.pipe())
+    }
+
+    /// Removes all of it, the lock last.
+    pub fn remove(self) -> Result<(), MpsError> {
+        for name in ["pipe", "log", "state", "new", "lock"] {
+            remove(&self.folder.join(name))?;
+        }
+        match fs::remove_dir(&self.folder) {
+            // Somebody has come who needs it, and has made a lock of his own.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            result => result.map_err(|error| MpsError::File(self.folder.clone(), error)),
+        }
+    }
+}
+
+/// A folder that is only its user's to enter. It lies in one that is root's, so nobody can put another in its place.
+fn make_private(path: &Path, user_id: u32, group_id: u32) -> Result<(), MpsError> {
+    let failed = |error| MpsError::File(path.to_owned(), error);
+    DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
+    // Whatever the umask took away.
+    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed)?;
+    let found = path.symlink_metadata().map_err(failed)?;
+    if (found.uid(), found.gid()) == (user_id, group_id) {
+        return Ok(());
+    }
+    lchown(path, Some(user_id), Some(group_id)).map_err(failed)
+}
+
+/// Removes a file, a link or a folder with all that is in it. Its user may be writing into it: tried a few times.
+fn remove(path: &Path) -> Result<(), MpsError> {
+    let mut tries = 5;
+    loop {
+        let removed = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if tries == 0 => return Err(MpsError::File(path.to_owned(), error)),
+            Err(_) => {
+                tries -= 1;
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}

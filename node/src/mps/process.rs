@@ -1,0 +1,132 @@
+//! The processes of a daemon: whether it is there, and their end. A daemon leads a session of its own and its servers
+//! stay in that, so the session is what is ended; a number that was used again is told by the start time.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use gpushare::ledger::start_time;
+
+use super::error::MpsError;
+use super::state::Process;
+use crate::unix::{self, To};
+
+const PROC: &str = "/proc";
+/// No /proc/PID/stat is longer.
+const LONGEST_STAT: u64 = 4096;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The daemon that holds the lock of a pipe folder, if it is the user's: the file is the user's, and might be locked by
+/// any program of that user.
+pub fn holder(pipe: &Path, user_id: u32) -> Option<Process> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    // fcntl(2): F_GETLK of a write lock needs no permission to write.
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(pipe.join("control_lock")).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let process = of(unix::lock_holder(&file).ok()??)?;
+    let owner = Path::new(PROC).join(process.pid.to_string()).metadata().ok()?.uid();
+    (owner == user_id).then_some(process)
+}
+
+/// The process with that number.
+fn of(pid: u32) -> Option<Process> {
+    let start = start_time(Path::new(PROC), pid).ok()??;
+    Some(Process { pid, start })
+}
+
+/// Fields of proc_pid_stat(5).
+struct Stat {
+    /// 3: `R`, `S`, `T`…
+    state: char,
+    /// 6
+    session: u32,
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    let mut bytes = Vec::new();
+    let file = File::open(Path::new(PROC).join(pid.to_string()).join("stat")).ok()?;
+    file.take(LONGEST_STAT).read_to_end(&mut bytes).ok()?;
+    // The second field is the program's name, in parentheses, and may hold anything.
+    let after = bytes.iter().rposition(|byte| *byte == b')').and_then(|at| bytes.get(at + 1..))?;
+    let mut words = std::str::from_utf8(after).ok()?.split_ascii_whitespace();
+    let state = words.next()?.chars().next()?;
+    Some(Stat { state, session: words.nth(2)?.parse().ok()? })
+}
+
+/// The state of a process that can't answer: stopped, traced, dead.
+pub fn is_stuck(pid: u32) -> Option<char> {
+    stat(pid).map(|stat| stat.state).filter(|state| "TtZX".contains(*state))
+}
+
+/// The daemon, if it lives, and the living processes of its session. Empty where the session is another one of the same number.
+fn session_of(daemon: &Process) -> Vec<u32> {
+    match of(daemon.pid) {
+        Some(found) if found != *daemon => return Vec::new(),
+        // The number of a leader that is dead is nobody else's while its session has members (pid_namespaces(7), setsid(2)).
+        _ => {}
+    }
+    let names = fs::read_dir(PROC).into_iter().flatten().flatten();
+    let pids = names.filter_map(|found| found.file_name().to_str()?.parse::<u32>().ok());
+    let lives =
+        |pid: &u32| stat(*pid).is_some_and(|stat| stat.session == daemon.pid && !"ZX".contains(stat.state));
+    pids.filter(lives).collect()
+}
+
+/// Ends what is left of a daemon at once, and waits until it is gone.
+pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
+    let end = Instant::now() + patience;
+    loop {
+        let left = session_of(daemon);
+        if left.is_empty() {
+            return Ok(());
+        }
+        for pid in left {
+            // One that went by itself is as good.
+            let _ = unix::kill(To::Process(pid));
+        }
+        if Instant::now() >= end {
+            return Err(MpsError::Undead(daemon.pid));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_session_is_ended_with_all_that_is_in_it() {
+        // setsid(1) forks where it leads a group; a shell that it becomes is the leader of its session.
+        let mut child =
+            Command::new("setsid").args(["sh", "-c", "sleep 300 & sleep 300 & wait"]).spawn().unwrap();
+        let pid = child.id();
+        let patience = Duration::from_secs(20);
+        let until = Instant::now() + patience;
+        let mut leader = of(pid).unwrap();
+        while session_of(&leader).len() < 3 && Instant::now() < until {
+            std::thread::sleep(PAUSE);
+            leader = of(pid).unwrap();
+        }
+        assert_eq!(session_of(&leader).len(), 3);
+        let other = Process { start: leader.start + 1, ..leader };
+        end(&other, patience).unwrap();
+        assert_eq!(session_of(&leader).len(), 3);
+        end(&leader, patience).unwrap();
+        assert!(session_of(&leader).is_empty());
+        let _ = child.wait();
+    }
+
+    #[test]
+    fn nobody_holds_what_is_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(holder(dir.path(), 0), None);
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("control_lock")).unwrap();
+        assert_eq!(holder(dir.path(), 0), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! What was started for a daemon's folder and with which limits, as a file beside its pipes that its user can't write.
+//!
+//! ```text
+//! gpushare-mps 1
+//! group=100
+//! memory=23034
+//! percent=50
+//! checked=1700000000
+//! process=4711 123456
+//! end
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use gpushare::mps::Limits;
+
+const FIRST_LINE: &str = "gpushare-mps 1";
+const LAST_LINE: &str = "end";
+/// Daemons of one folder that may still have servers; older ones have none.
+const MOST: usize = 16;
+
+/// What is known of a folder's daemons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The group that its user had.
+    pub group: u32,
+    /// What it was told last; nothing after a daemon was found whose limits nobody knows.
+    pub limits: Option<Limits>,
+    /// When it last answered, in seconds since 1970.
+    pub checked: u64,
+    /// The daemons, the latest last; all but that are dead, and servers of theirs may not be.
+    pub processes: Vec<Process>,
+}
+
+/// A process, told from a later one of the same number by its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number, and as a daemon leads a session of its own also that session's.
+    pub pid: u32,
+    /// When it started, in ticks since the machine did.
+    pub start: u64,
+}
+
+impl State {
+    /// Adds a daemon; one that is there already becomes the latest.
+    pub fn add(&mut self, process: Process) {
+        self.processes.retain(|known| *known != process);
+        self.processes.push(process);
+        let surplus = self.processes.len().saturating_sub(MOST);
+        self.processes.drain(..surplus);
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(out, "{FIRST_LINE}\ngroup={}", self.group)?;
+        if let Some(Limits { memory, percent }) = self.limits {
+            writeln!(out, "memory={}", memory.map(|memory| memory.to_string()).unwrap_or_default())?;
+            writeln!(out, "percent={percent}")?;
+        }
+        writeln!(out, "checked={}", self.checked)?;
+        for Process { pid, start } in &self.processes {
+            writeln!(out, "process={pid} {start}")?;
+        }
+        writeln!(out, "{LAST_LINE}")
+    }
+}
+
+impl FromStr for State {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let body = text.strip_prefix(FIRST_LINE).and_then(|rest| rest.strip_suffix("\nend\n")).ok_or(())?;
+        let mut state = State::default();
+        for line in body.lines().filter(|line| !line.is_empty()) {
+            let (name, value) = line.split_once('=').ok_or(())?;
+            match name {
+                "group" => state.group = number(value)?,
+                "memory" => {
+                    state.limits.get_or_insert_default().memory =
+                        if value.is_empty() { None } else { Some(number(value)?) };
+                }
+                "percent" => state.limits.get_or_insert_default().percent = number(value)?,
+                "checked" => state.checked = number(value)?,
+                "process" => {
+                    let (pid, start) = value.split_once(' ').ok_or(())?;
+                    state.processes.push(Process { pid: number(pid)?, start: number(start)? });
+                }
+                _ => return Err(()),
+            }
+        }
+        Ok(state)
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, ()> {
+    text.parse().map_err(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        State {
+            group: 100,
+            limits: Some(Limits { memory: Some(23_034), percent: 50 }),
+            checked: 1_700_000_000,
+            processes: vec![Process { pid: 7, start: 1 }, Process { pid: 4711, start: 123_456 }],
+        }
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        let unlimited = State { limits: Some(Limits { memory: None, percent: 100 }), ..state() };
+        for state in [state(), unlimited, State { limits: None, processes: Vec::new(), ..state() }] {
+            assert_eq!(state.to_string().parse(), Ok(state));
+        }
+    }
+
+    #[test]
+    fn what_is_torn_is_no_state() {
+        let text = state().to_string();
+        for end in 0..text.len() {
+            assert!(text[..end].parse::<State>().is_err(), "{end}");
+        }
+        assert!(text.replace("process=7", "process=x").parse::<State>().is_err());
+    }
+
+    #[test]
+    fn old_daemons_are_forgotten_when_there_are_many() {
+        let mut state = state();
+        for pid in 0..40 {
+            state.add(Process { pid, start: 1 });
+        }
+        assert_eq!((state.processes.len(), state.processes.last().unwrap().pid), (MOST, 39));
+        state.add(Process { pid: 30, start: 1 });
+        assert_eq!((state.processes.len(), state.processes.last().unwrap().pid), (MOST, 30));
+    }
+}
