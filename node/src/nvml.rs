@@ -54,7 +54,6 @@ pub struct Nvml {
 impl Nvml {
     /// Asks. gpushare-nvml then runs beside whatever the caller does next.
     pub fn start(config: &NodeConfig, ledger: &Ledger) -> Nvml {
-        let is_absent = |reason: &str| reason.starts_with(NO_LIBRARY) || reason.starts_with(NO_DRIVER);
         let command = match ledger.silence() {
             Some(last) if is_absent(&last.reason) && last.age.is_some_and(|age| age < QUIET) => {
                 Err(Trouble::Absent(last.reason))
@@ -117,6 +116,10 @@ fn set(config: &NodeConfig, words: &[&str]) -> Result<(), Trouble> {
     said(answer.map_err(|error| late(error, config.mps_timeout))).map(|_| ())
 }
 
+fn is_absent(reason: &str) -> bool {
+    reason.starts_with(NO_LIBRARY) || reason.starts_with(NO_DRIVER)
+}
+
 /// gpushare-nvml, with the library that the administrator wants.
 fn command(config: &NodeConfig) -> Result<Command, Trouble> {
     let mut command = program(&path());
@@ -155,6 +158,18 @@ fn late(error: AskError, patience: Duration) -> Trouble {
     match error {
         AskError::Deadline(..) => Trouble::Late(patience),
         error => Trouble::Ask(error),
+    }
+}
+
+impl Trouble {
+    /// There is nothing to ask here, which is as it may be.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Trouble::Off | Trouble::Absent(_) => true,
+            Trouble::Said(reason) => is_absent(reason),
+            Trouble::Ask(_) | Trouble::Late(_) | Trouble::Ended(_) | Trouble::Nonsense(_) => false,
+        }
     }
 }
 
