@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# enter.sh NAME ROOT KIND DIR: the first process of a box, still in the machine's tree.
+# enter.sh NAME ROOTS KIND DIR: the first process of a box, still in the machine's tree.
 # Decides: nothing. Touches: the box's own mounts, devices, network and host name, and
 # its cgroup directories on the machine. Ends by becoming init.sh inside the box.
 #
 # It runs in fresh mount, net, uts, ipc and pid namespaces, where no mount propagates
-# back. The root is the lower layer of an overlay, so a run never changes it.
+# back. The root, or several with ':' between them of which the first wins, is the lower
+# layer of an overlay, so a run never changes it.
 set -euo pipefail
-name=$1 root=$2 kind=$3 dir=$4
+name=$1 roots=$2 kind=$3 dir=$4
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../host/cgroups.sh"
 tree=$dir/mnt/tree
@@ -26,7 +27,7 @@ enter_cgroups() {
 mount_tree() {
     mount -t tmpfs -o size=4G tmpfs "$dir/mnt"
     mkdir "$dir"/mnt/{upper,work,tree}
-    mount -t overlay -o "lowerdir=$root,upperdir=$dir/mnt/upper,workdir=$dir/mnt/work" overlay "$tree"
+    mount -t overlay -o "lowerdir=$roots,upperdir=$dir/mnt/upper,workdir=$dir/mnt/work" overlay "$tree"
     mkdir -p "$tree"/{proc,sys,dev,run,tmp}
     mount -t proc proc "$tree/proc"
     mount -t sysfs sysfs "$tree/sys"
@@ -161,7 +162,7 @@ install_files() {
     mount --bind "$dir/log" "$tree/var/log/slurm"
     plugins=$(echo "$tree"/usr/lib/*/slurm-wlm) # the multiarch name is the root's own
     install_if_there 644 "$plugins" job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so
-    install_if_there 755 "$tree/usr/sbin" gpushare-prolog gpushare-epilog
+    install_if_there 755 "$tree/usr/sbin" gpushare-prolog gpushare-epilog gpushare-nvml
     install_if_there 755 "$tree/usr/bin" gpushare
 }
 

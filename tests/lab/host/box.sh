@@ -35,16 +35,17 @@ running_box_of_release() {
     return 1
 }
 
-# start_box NAME RELEASE KIND PLUGINS [OVERLAY]...
+# start_box NAME RELEASE KIND PLUGINS NVIDIA [OVERLAY]...: NVIDIA is empty or not.
 start_box() {
-    local name=$1 release=$2 kind=$3 plugins=$4 dir started=$SECONDS
-    shift 4
+    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 dir started=$SECONDS
+    shift 5
     dir=$(box_dir "$name")
     cgroup_directories "$name" "$kind" >/dev/null ||
         refuse "$STATUS_NOT_HERE" "this machine has no cgroup $kind hierarchy that a box could use"
     lock "$LAB_STATE/run/$name.lock" "box '$name'"
     ! box_pid "$name" >/dev/null || refuse "$STATUS_FAILED" "box '$name' runs already"
     ensure_root "$release" # the box's lock stays held until lab exits
+    [[ -z $nvidia ]] || ensure_nvidia "$release"
     build_tools
     remove_cgroups "$name" "$kind" # of a box that was killed from outside
     rm -rf --one-file-system "$dir"
@@ -55,7 +56,7 @@ start_box() {
     lay_configuration "$name" "$kind" "$@"
     gather_lab_files "$dir"
     gather_plugins "$dir/install" "${plugins:-${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$release}"
-    launch "$name" "$release" "$kind"
+    launch "$name" "$release" "$kind" "${nvidia:+$(nvidia_of "$release")}"
     say "box '$name' is up: Slurm $(version_in_root "$release"), cgroup $kind, $(cat "$dir/state/ready")"
     # Only now: a signal up to here ends the box, so nobody is left with one unawares.
     STARTING_BOX=''
@@ -91,7 +92,7 @@ gather_lab_files() {
 # Copies, so that a rebuild does not change a box that runs. What is absent is skipped.
 gather_plugins() {
     local file
-    for file in job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so gpushare-prolog gpushare-epilog gpushare; do
+    for file in job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so gpushare-prolog gpushare-epilog gpushare-nvml gpushare; do
         [[ ! -f $2/$file ]] || cp -L "$2/$file" "$1/$file"
     done
 }
@@ -111,9 +112,10 @@ build_tools() {
     done
 }
 
-# Starts the box's processes and waits until its node is idle.
+# launch NAME RELEASE KIND NVIDIA: starts the box's processes and waits until its node is
+# idle. NVIDIA: a tree to lay over the root, or empty.
 launch() {
-    local name=$1 release=$2 kind=$3 dir root
+    local name=$1 release=$2 kind=$3 nvidia=$4 dir root
     dir=$(box_dir "$name")
     root=$(root_of "$release")
     undo_at_exit abandon_box
@@ -122,7 +124,7 @@ launch() {
     (
         close_inherited_descriptors
         exec setsid unshare --mount --net --uts --ipc --pid --fork --kill-child --propagation private -- \
-            bash "$LAB_HOME/box/enter.sh" "$name" "$root" "$kind" "$dir" </dev/null >"$dir/log/box.log" 2>&1
+            bash "$LAB_HOME/box/enter.sh" "$name" "${nvidia:+$nvidia:}$root" "$kind" "$dir" </dev/null >"$dir/log/box.log" 2>&1
     ) &
     remember_process $! "$dir/pid"
     wait_until_ready "$name" || refuse "$STATUS_FAILED" "box '$name' did not come up; 'lab logs $name' has it all"

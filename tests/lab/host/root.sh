@@ -75,11 +75,13 @@ ensure_root() {
     warn_of_other_release "$release"
 }
 
-# A running box reads its root through an overlay: it must not vanish below it.
+# A running box reads its root, and NVIDIA's programs, through an overlay: they must not
+# vanish below it.
 refuse_if_used() {
     local name
     name=$(running_box_of_release "$1") || return 0
-    refuse "$STATUS_FAILED" "the root of $1 is stale or to be purged, but box '$name' runs on it: lab down $name"
+    refuse "$STATUS_FAILED" "the root of $1, or NVIDIA's programs for it, are stale or to be purged," \
+        "but box '$name' runs on them: lab down $name"
 }
 
 build_root() {
@@ -89,33 +91,45 @@ build_root() {
     mirror=$(debian_mirror) || refuse "$STATUS_NOT_HERE" \
         "apt's configuration names no Debian mirror (a URI that ends in /debian): set GPUSHARE_LAB_MIRROR"
     say "making the root of $release from $suite"
-    undo_at_exit abandon_root
-    BUILD_DIR=$LAB_STATE/roots/$release.new
-    remove_root_directory "$BUILD_DIR" # of a lab that was killed
-    mkdir -p "$BUILD_DIR"
-    # Own namespaces: whatever happens, no process and no mount of the making is left.
-    (
-        close_inherited_descriptors
-        exec setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc \
-            bash "$LAB_HOME/root/recipe.sh" "$suite" "$BUILD_DIR" "$mirror" </dev/null >"$log" 2>&1
-    ) &
-    BUILD_PID=$!
-    if ! follow_build "$log"; then
+    begin_tree "$LAB_STATE/roots/$release.new"
+    if ! follow_recipe "$log" recipe.sh "$suite" "$BUILD_DIR" "$mirror"; then
         hide_mirror <"$log" | tail -20 >&2
         refuse "$STATUS_NOT_HERE" "the root of $release cannot be made here; the whole log is $log"
     fi
     recipe_stamp >"$BUILD_DIR/.lab-stamp"
-    remove_root_directory "$(root_of "$release")"
-    mv "$BUILD_DIR" "$(root_of "$release")"
-    BUILD_DIR=''
-    undo_at_exit
+    finish_tree "$(root_of "$release")"
     say "root of $release: Slurm $(version_in_root "$release"), $((SECONDS - started)) s," \
         "$(du -sm "$(root_of "$release")" | cut -f1) MB"
 }
 
-# Shows the recipe's steps ("I: ...") while it runs; returns its exit status.
-follow_build() {
-    local log=$1 shown=0 pid=$BUILD_PID
+# begin_tree DIR: an empty directory that goes again unless finish_tree is reached.
+begin_tree() {
+    undo_at_exit abandon_tree
+    BUILD_DIR=$1
+    remove_root_directory "$BUILD_DIR" # of a lab that was killed
+    mkdir -p "$BUILD_DIR"
+}
+
+# finish_tree DIR: what was begun takes its place.
+finish_tree() {
+    remove_root_directory "$1"
+    mv "$BUILD_DIR" "$1"
+    BUILD_DIR=''
+    undo_at_exit
+}
+
+# follow_recipe LOG SCRIPT ARG...: runs a script of root/ and shows its steps ("I: ...");
+# returns its exit status.
+follow_recipe() {
+    local log=$1 script=$LAB_HOME/root/$2 shown=0 pid
+    shift 2
+    # Own namespaces: whatever happens, no process and no mount of the making is left.
+    (
+        close_inherited_descriptors
+        exec setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc \
+            bash "$script" "$@" </dev/null >"$log" 2>&1
+    ) &
+    BUILD_PID=$! pid=$!
     while start_time_of "$pid" >/dev/null; do
         show_steps
         sleep 0.2
@@ -125,15 +139,16 @@ follow_build() {
     wait "$pid"
 }
 
-# Shows what is new in follow_build's log.
+# Shows what is new in follow_recipe's log.
 show_steps() {
     local lines
     lines=$(wc -l <"$log")
+    ((lines > shown)) || return 0
     sed -n "$((shown + 1)),${lines}s/^I: /lab:   /p" "$log" | hide_mirror >&2
     shown=$lines
 }
 
-abandon_root() {
+abandon_tree() {
     [[ -z $BUILD_PID ]] || end_namespace "$BUILD_PID"
     [[ -z $BUILD_DIR ]] || remove_root_directory "$BUILD_DIR"
 }
