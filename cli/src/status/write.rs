@@ -5,6 +5,8 @@ use std::fmt::Write;
 use gpushare::device::Gpu;
 use gpushare::ledger::{Entry, Holding};
 use gpushare::load::GpuState;
+use gpushare::mps::Serves;
+use gpushare_node::mps::Seen;
 
 use crate::json::quoted;
 
@@ -27,6 +29,14 @@ pub fn tables(status: &Status) -> String {
         if let Some(fault) = &total.state.fault {
             let _ = writeln!(text, "GPU {} takes no share, NVML says: {fault}", total.gpu.index);
         }
+    }
+    for Seen { daemon, pid, stuck } in &status.daemons {
+        let said = match (pid, stuck) {
+            (None, _) => "has no process".to_owned(),
+            (Some(pid), None) => format!("is process {pid}"),
+            (Some(pid), Some(state)) => format!("is process {pid}, which can't answer (state {state})"),
+        };
+        let _ = writeln!(text, "MPS daemon {daemon} {said}");
     }
     for (id, reason) in &status.failures {
         let _ = writeln!(text, "job {id} failed here: {reason}");
@@ -175,6 +185,19 @@ pub fn json(status: &Status) -> String {
         .failures
         .iter()
         .map(|(id, reason)| format!("{{\"job\": {id}, \"reason\": {}}}", quoted(reason)));
+    let daemons = status.daemons.iter().map(|Seen { daemon, pid, stuck }| {
+        let user = match daemon.serves {
+            Serves::User(user_id) => Some(user_id),
+            Serves::All => None,
+        };
+        format!(
+            "{{\"minor\": {}, \"user_id\": {}, \"pid\": {}, \"running\": {}}}",
+            daemon.minor,
+            or_null(user),
+            or_null(*pid),
+            pid.is_some() && stuck.is_none()
+        )
+    });
     let garbage = status.garbage.iter().map(|garbage| {
         format!(
             "{{\"name\": {}, \"reason\": {}}}",
@@ -183,11 +206,12 @@ pub fn json(status: &Status) -> String {
         )
     });
     format!(
-        "{{\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"own_jobs_only\": {}\n}}\n",
+        "{{\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"mps\": {},\n\"own_jobs_only\": {}\n}}\n",
         list(gpus),
         list(jobs),
         list(failures),
         list(garbage),
+        list(daemons),
         status.own_only
     )
 }
