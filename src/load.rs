@@ -122,7 +122,7 @@ impl fmt::Display for Measured {
             }
             writeln!(out)?;
             if let Some(fault) = &gpu.fault {
-                writeln!(out, "fault={} {}", gpu.uuid, fault.escape_debug())?;
+                writeln!(out, "fault={} {}", gpu.uuid, fault.replace(char::is_control, " "))?;
             }
         }
         writeln!(out, "{LAST_LINE}")

@@ -3,16 +3,16 @@
 //!
 //! The driver comes first, because NVIDIA wants it so where it is offered ("Always set limits through nvidia-smi or NVML
 //! rather than writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing
-//! must be undone: the limit goes with the cgroup.
+//! must be undone: the limit goes with the cgroup. One that is there already stays.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use gpushare::config::NodeConfig;
+use gpushare::config::{NodeConfig, Nvml};
 use gpushare::device::{self, Roots};
-use gpushare::dmem::{CAPACITY_FILE, LIMIT_FILE, limit_lines};
+use gpushare::dmem::{CAPACITY_FILE, LIMIT_FILE, is_limited, limit_lines};
 use gpushare::ledger::{Entry, Holding, Ledger};
 
 use crate::nvml::{self, Trouble};
@@ -25,6 +25,8 @@ pub enum Limited {
     ByDriver,
     /// The kernel.
     ByKernel,
+    /// Somebody did before, such as Slurm by ConstrainDeviceMemory (26.11).
+    Before,
     /// Nobody: the machine offers nothing, or the job has no limit.
     Not,
 }
@@ -49,32 +51,58 @@ pub fn limit(
 ) -> Result<Limited, MemoryError> {
     let Holding::Share { memory: Some(mib), .. } = entry.holding else { return Ok(Limited::Not) };
     let Some(gpu) = entry.share_gpu() else { return Ok(Limited::Not) };
-    if ledger.has_limits() && config.nvml != gpushare::config::Nvml::Off {
-        let uuid = gpu.uuid.as_deref().ok_or(MemoryError::NoUuid)?;
-        return nvml::limit_memory(config, uuid, cgroup, mib)
-            .map(|()| Limited::ByDriver)
-            .map_err(MemoryError::Nvml);
-    }
-    match device::pci_address(gpu, roots) {
-        Some(pci) => by_kernel(cgroup, &pci, mib),
-        None => Ok(Limited::Not),
+    let kernel = match device::pci_address(gpu, roots) {
+        Some(pci) => Kernel::of(cgroup, &pci, mib)?,
+        None => Kernel::Without,
+    };
+    match kernel {
+        Kernel::Limits => Ok(Limited::Before),
+        Kernel::NotHere => Ok(Limited::Not),
+        Kernel::Without | Kernel::Would { .. } if ledger.has_limits() && config.nvml != Nvml::Off => {
+            let uuid = gpu.uuid.as_deref().ok_or(MemoryError::NoUuid)?;
+            let set = nvml::limit_memory(config, uuid, cgroup, mib);
+            set.map(|()| Limited::ByDriver).map_err(MemoryError::Nvml)
+        }
+        Kernel::Would { file, lines } => write(file, &lines).map(|()| Limited::ByKernel),
+        Kernel::Without => Ok(Limited::Not),
     }
 }
 
-fn by_kernel(cgroup: &Path, pci: &str, mib: u32) -> Result<Limited, MemoryError> {
-    let file = cgroup.join(LIMIT_FILE);
-    // Without it the controller isn't enabled for the job's cgroup, and enabling it is Slurm's affair and the site's.
-    let root = cgroup.ancestors().skip(1).find(|folder| folder.join(CAPACITY_FILE).is_file());
-    let Some(root) = root.filter(|_| file.is_file()) else { return Ok(Limited::Not) };
-    let capacity = root.join(CAPACITY_FILE);
-    let capacity = fs::read_to_string(&capacity).map_err(|error| MemoryError::File(capacity, error))?;
-    let lines = limit_lines(&capacity, pci, mib);
-    for line in &lines {
-        let written =
-            OpenOptions::new().write(true).open(&file).and_then(|mut open| open.write_all(line.as_bytes()));
-        written.map_err(|error| MemoryError::File(file.clone(), error))?;
+/// What the kernel's controller can do about a GPU's memory in a job's cgroup.
+enum Kernel {
+    /// It is limited.
+    Limits,
+    /// It would be by these lines.
+    Would { file: PathBuf, lines: Vec<String> },
+    /// The controller isn't enabled for the cgroup, which is Slurm's and the site's affair. The driver then refuses too.
+    NotHere,
+    /// There is no controller, or the GPU's driver takes no part in it.
+    Without,
+}
+
+impl Kernel {
+    fn of(cgroup: &Path, pci: &str, mib: u32) -> Result<Kernel, MemoryError> {
+        let capacities = cgroup.ancestors().skip(1).map(|folder| folder.join(CAPACITY_FILE));
+        let Some(capacity) = { capacities }.find(|path| path.is_file()) else { return Ok(Kernel::Without) };
+        let lines = limit_lines(&read(&capacity)?, pci, mib);
+        let file = cgroup.join(LIMIT_FILE);
+        Ok(match (lines.is_empty(), file.is_file()) {
+            (true, _) => Kernel::Without,
+            (false, false) => Kernel::NotHere,
+            (false, true) if is_limited(&read(&file)?, pci) => Kernel::Limits,
+            (false, true) => Kernel::Would { file, lines },
+        })
     }
-    Ok(if lines.is_empty() { Limited::Not } else { Limited::ByKernel })
+}
+
+fn read(path: &Path) -> Result<String, MemoryError> {
+    fs::read_to_string(path).map_err(|error| MemoryError::File(path.to_owned(), error))
+}
+
+/// Line by line: the kernel takes one region at a time.
+fn write(path: PathBuf, lines: &[String]) -> Result<(), MemoryError> {
+    let write = |line: &String| OpenOptions::new().write(true).open(&path)?.write_all(line.as_bytes());
+    lines.iter().try_for_each(write).map_err(|error| MemoryError::File(path, error))
 }
 
 impl fmt::Display for MemoryError {
@@ -134,19 +162,27 @@ mod tests {
         assert_eq!(limit(Some(2048)).unwrap(), Limited::ByKernel);
         let written = fs::read_to_string(job.join("dmem.max")).unwrap();
         assert_eq!(written, "nvidia/0000:c1:00.0/vidmem 2147483648\n");
+        assert_eq!(limit(Some(4096)).unwrap(), Limited::Before, "it has one already");
         fs::write(top.path().join("cgroup/dmem.capacity"), "drm/0000:01:00.0/vram0 1\n").unwrap();
+        fs::write(job.join("dmem.max"), "drm/0000:01:00.0/vram0 max\n").unwrap();
         assert_eq!(limit(Some(2048)).unwrap(), Limited::Not, "another GPU's memory");
     }
 
     #[test]
-    fn where_the_driver_limits_the_kernels_file_is_left_to_it() {
+    fn the_driver_comes_before_the_kernel_where_both_can() {
         let (top, job) = machine();
         let ledger = Ledger::at(top.path().join("run"));
         ledger.note_answer(true, std::time::Duration::from_secs(1)).unwrap();
-        fs::write(job.join("dmem.max"), "").unwrap();
-        let limit =
-            limit(&NodeConfig::default(), &ledger, &Roots::at(top.path()), (&entry(Some(2048)), &job));
-        assert!(matches!(limit, Err(MemoryError::NoUuid)), "{limit:?}");
-        assert_eq!(fs::read_to_string(job.join("dmem.max")).unwrap(), "");
+        let config = NodeConfig::default();
+        let limit = || limit(&config, &ledger, &Roots::at(top.path()), (&entry(Some(2048)), &job));
+        assert!(matches!(limit(), Err(MemoryError::NoUuid)), "no controller: asked");
+        fs::write(top.path().join("cgroup/dmem.capacity"), "nvidia/00000000:c1:00.0/vidmem 85899345920\n")
+            .unwrap();
+        assert_eq!(limit().unwrap(), Limited::Not, "the driver would go by the controller, which isn't here");
+        fs::write(job.join("dmem.max"), "nvidia/00000000:c1:00.0/vidmem max\n").unwrap();
+        assert!(matches!(limit(), Err(MemoryError::NoUuid)), "asked");
+        assert_eq!(fs::read_to_string(job.join("dmem.max")).unwrap(), "nvidia/00000000:c1:00.0/vidmem max\n");
+        fs::write(job.join("dmem.max"), "nvidia/00000000:c1:00.0/vidmem 4096\n").unwrap();
+        assert_eq!(limit().unwrap(), Limited::Before);
     }
 }

@@ -146,7 +146,7 @@ fn in_words(error: &NvmlError) -> String {
 }
 
 fn plain(text: &str) -> String {
-    text.trim().escape_debug().to_string()
+    text.trim().replace(char::is_control, " ")
 }
 
 #[cfg(test)]
