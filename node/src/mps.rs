@@ -9,26 +9,29 @@
 //! and started anew if no other job uses it; otherwise the job that comes fails, and the others are left alone.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use gpushare::config::{Mps, NodeConfig};
-use gpushare::device::{DeviceNumber, Gpu};
+use gpushare::config::{ComputeMode, NodeConfig};
+use gpushare::device::Gpu;
 use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Ledger};
+use gpushare::load::Mode;
 use gpushare::mps::{Daemon, Limits, Serves};
 
 mod control;
 mod error;
 mod folder;
+mod look;
 mod process;
 mod start;
 mod state;
 mod unit;
 
 pub use error::MpsError;
+pub use look::{Seen, seen, try_out};
 pub use start::How;
 
+use crate::nvml::{self, Trouble};
 use control::Control;
 use folder::Locked;
 use state::{Process, State};
@@ -39,7 +42,7 @@ const FRESH: u64 = 10;
 const SHORT: Duration = Duration::from_millis(50);
 
 /// What was done for a job.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[must_use]
 pub enum Prepared {
     /// It needs no daemon.
@@ -51,7 +54,7 @@ pub enum Prepared {
 }
 
 /// A daemon that was started.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Started {
     /// Which.
     pub daemon: Daemon,
@@ -61,6 +64,8 @@ pub struct Started {
     pub how: How,
     /// Why the one before it had to go.
     pub healed: Option<String>,
+    /// Why its GPU is not in the compute mode that it should be in.
+    pub mode: Option<Trouble>,
 }
 
 /// Sees to it that the daemon of a job's share is there, answers and has the limits. `now` is in seconds since 1970.
@@ -107,7 +112,8 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
         let _ = here.locked.remove_pipes();
     }
     let (process, how) = started?;
-    Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed }))
+    let mode = here.make_exclusive(gpu).err();
+    Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed, mode }))
 }
 
 /// A daemon that was ended.
@@ -330,45 +336,29 @@ impl Here<'_> {
         let _ = control.servers().and_then(|servers| control.quit(&servers));
     }
 
+    /// `ComputeMode=exclusive`: nobody computes on the GPU but by way of the daemon's server, which is started with the
+    /// first program.
+    fn make_exclusive(&mut self, gpu: &Gpu) -> Result<(), Trouble> {
+        let (Some(uuid), ComputeMode::Exclusive) = (&gpu.uuid, self.config.compute_mode) else {
+            return Ok(());
+        };
+        // Written down first: whoever ends the daemon undoes it, also if this process ends here.
+        self.state.exclusive = Some(uuid.clone());
+        let _ = self.locked.keep(&self.state);
+        nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess)
+    }
+
     /// Ends it for good; whether there was one.
     fn finish(mut self) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         self.end()?;
+        let mode = self
+            .state
+            .exclusive
+            .as_ref()
+            .map(|uuid| nvml::set_compute_mode(self.config, uuid, Mode::Default));
         self.locked.remove()?;
+        mode.transpose().map_err(MpsError::Mode)?;
         Ok(there)
     }
-}
-
-/// Starts a daemon as `Mps` says, of nobody's and for no GPU of this node, and ends it: whether NVIDIA's program can do it,
-/// and how it was started.
-pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
-    let serves = match config.mps {
-        Mps::Off => return Ok(None),
-        Mps::PerUser => Serves::User(0),
-        Mps::Multiuser => Serves::All,
-    };
-    // No GPU has that minor: 255 is /dev/nvidiactl's.
-    let daemon = Daemon { minor: 255, serves };
-    let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout)?;
-    let mut here = Here { config, daemon, state: locked.state(), locked };
-    let gpu = Gpu {
-        index: 0,
-        path: "/dev/nvidiactl".into(),
-        number: DeviceNumber { major: 195, minor: 255 },
-        uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
-    };
-    let started = here.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
-    here.finish()?;
-    started.map(|(_, how)| Some(how))
-}
-
-/// Whether a daemon works, for `gpushare status`: by its lock and its process's state, without asking it.
-#[must_use]
-pub fn look(mps_dir: &Path, daemon: Daemon) -> Option<u32> {
-    let user_id = match daemon.serves {
-        Serves::User(user_id) => user_id,
-        Serves::All => 0,
-    };
-    let process = process::holder(&daemon.pipe(mps_dir), user_id)?;
-    process::is_stuck(process.pid).is_none().then_some(process.pid)
 }

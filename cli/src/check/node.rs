@@ -3,10 +3,11 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use gpushare::config::{Mps, NodeConfig, Placement};
+use gpushare::config::{self, Mps, NodeConfig, Placement};
 use gpushare::device::{self, DeviceError, Inventory, Roots};
-use gpushare::ledger::Ledger;
+use gpushare::ledger::{Ledger, RUN_DIR};
 use gpushare_node::mps::{self, How, MpsError};
+use gpushare_node::nvml::Nvml;
 
 use super::cluster::SlurmNode;
 use super::finding::Finding;
@@ -156,6 +157,28 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
         }
         Ok(listing) => vec![Finding::ok(about, format!("{} jobs", listing.entries.len()))],
     }
+}
+
+/// Whether NVML says what the GPUs are doing.
+pub fn nvml(config: &NodeConfig) -> Option<Finding> {
+    let about = "Nvml";
+    if config.nvml == config::Nvml::Off {
+        return None;
+    }
+    let fix = "see the driver; or Nvml=off, and MemPerUnit for memory limits";
+    Some(match Nvml::start(config, &Ledger::at(RUN_DIR)).measured() {
+        Ok(measured) => match measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?))) {
+            Some((uuid, fault)) => {
+                Finding::wrong(about, format!("{uuid} takes no share: {fault}"), "repair or drain it")
+            }
+            None => Finding::ok(about, format!("{} GPUs measured", measured.gpus.len())),
+        },
+        // The ledger decides alone, and an explicit MemPerUnit limits memory.
+        Err(trouble) if trouble.is_absence() => {
+            Finding::unknown(about, format!("{trouble}: shares go by the ledger alone"))
+        }
+        Err(trouble) => Finding::wrong(about, trouble.to_string(), fix),
+    })
 }
 
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
