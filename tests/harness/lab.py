@@ -26,8 +26,15 @@ def nvidia(release):
     return Path(done.stdout.strip())
 
 
+def systemd(release):
+    """Whether the release's systemd can be had here."""
+    done = subprocess.run([LAB, "systemd", release], capture_output=True, text=True)
+    assert done.returncode in (0, 3), done.stderr
+    return done.returncode == 0
+
+
 class Cluster:
-    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, nvidia=False):
+    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, nvidia=False, systemd=False):
         self.name, self.release, self.cgroup = name, release, cgroup
         command = [LAB, "up", name, "--release", release, "--cgroup", cgroup]
         for folder in conf:
@@ -36,6 +43,8 @@ class Cluster:
             command += ["--plugins", plugins]
         if nvidia:
             command += ["--nvidia"]
+        if systemd:
+            command += ["--systemd"]
         subprocess.run([LAB, "down", name], check=True)
         subprocess.run(command, check=True, timeout=120)
 

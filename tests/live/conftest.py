@@ -3,7 +3,7 @@
 
 import bypass_table
 import pytest
-from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia
+from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia, systemd
 
 
 def clusters(kind, **options):
@@ -82,6 +82,25 @@ unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda rel
 mps = clusters(
     "mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=lambda release: "v1" if release == "22.05" else "v2"
 )
+
+
+@pytest.fixture(scope="module", params=[
+    # systemd 257 and later start with cgroup v2 only.
+    (release, cgroup) for release in RELEASES for cgroup in ("v1", "v2")
+    if cgroup == "v2" or release == "22.05"
+], ids="-".join)
+def with_systemd(request):
+    """The same where systemd is process 1."""
+    release, cgroup = request.param
+    if not nvidia(release) or not systemd(release):
+        pytest.skip(f"NOT TESTED: systemd and NVIDIA's programs for {release} can't both be had here")
+    conf = [EXAMPLES / "surf-mps", CASES / "systemd"]
+    name = f"test-systemd-{cgroup}-{release.replace('.', '')}"
+    cluster = Cluster(name, release, cgroup, conf=conf, nvidia=True, systemd=True)
+    yield cluster
+    cluster.down()
+
+
 # The same, where device numbers are not in the order of the device names.
 shuffled = clusters("shuffled", conf=[EXAMPLES / "surf", CASES / "shuffled"])
 # Builds that panic when asked to.

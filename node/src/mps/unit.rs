@@ -9,7 +9,7 @@ use gpushare::mps::Serves;
 
 use super::start::{How, Plan};
 use super::state::Process;
-use crate::program::{ask, program};
+use crate::program::{AskError, ask, program};
 
 const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
 const NVIDIA_MODPROBE: &str = "/usr/bin/nvidia-modprobe";
@@ -32,7 +32,7 @@ const PROPERTIES: [&str; 4] = [
 
 /// Whether units can be had.
 pub fn is_possible() -> bool {
-    Path::new(SYSTEMD).is_dir() && Path::new(SYSTEMD_RUN).exists()
+    Path::new(SYSTEMD).is_dir()
 }
 
 /// Starts the daemon; `found` tells whether it is there. The error is what went wrong, in words.
@@ -58,7 +58,9 @@ pub fn start(
             return Ok((process, How { unit: Some(name), remark }));
         }
         why = match answered {
+            Ok(answer) if answer.status.success() => format!("{SYSTEMD_RUN} started it, and it is not there"),
             Ok(answer) => answer.first_line(),
+            Err(AskError::Deadline(path, _)) => return Err(AskError::Deadline(path, patience).to_string()),
             Err(error) => return Err(error.to_string()),
         };
         // "Unit … already exists.", "Unit … was already loaded or has a fragment file."
@@ -87,7 +89,8 @@ fn command(plan: &Plan, name: &str, close: bool, patience: Duration) -> Command 
         Serves::User(user_id) => format!("user {user_id}"),
         Serves::All => "all users".to_owned(),
     };
-    command.args(["--quiet", "--collect", "--service-type=forking"]);
+    // Not --quiet: that would also keep back why it failed.
+    command.args(["--collect", "--service-type=forking"]);
     command.arg(format!("--unit={name}"));
     command.arg(format!("--description=gpushare: MPS daemon of {} for {whose}", plan.gpu.path.display()));
     if plan.daemon.serves != Serves::All {

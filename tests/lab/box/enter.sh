@@ -147,8 +147,8 @@ prepare_systemd() {
     mount -o remount,bind,ro "$tree/sys"
     rm -rf "$tree"/etc/systemd/system/*
     mkdir -p "$tree"/etc/systemd/system/{sysinit,lab}.target.wants
-    cp "$tree"/lab/lab.{service,target} "$tree/etc/systemd/system/"
-    sed -i "s|@KIND@|$kind|; s|@PRELOAD@|$preload|" "$tree/etc/systemd/system/lab.service"
+    cp "$tree"/lab/{lab.target,lab.service,slurmd@.service} "$tree/etc/systemd/system/"
+    sed -i "s|@KIND@|$kind|; s|@PRELOAD@|$preload|" "$tree"/etc/systemd/system/*.service
     ln -s /usr/lib/systemd/system/systemd-journald{.service,.socket,-dev-log.socket} \
         "$tree/etc/systemd/system/sysinit.target.wants/"
     grep -q ^systemd-journal: "$tree/etc/group" || echo systemd-journal:x:990: >>"$tree/etc/group"

@@ -42,7 +42,10 @@ start_box() {
     shift 6
     dir=$(box_dir "$name")
     hierarchies=$kind
-    [[ $kind == v2 || -z $systemd ]] || hierarchies=v1-systemd
+    if [[ $kind == v1 && -n $systemd ]]; then
+        [[ $release == 22.05 ]] || refuse "$STATUS_NOT_HERE" "the systemd of $release no longer starts with cgroup v1"
+        hierarchies=v1-systemd
+    fi
     cgroup_directories "$name" "$hierarchies" >/dev/null ||
         refuse "$STATUS_NOT_HERE" "this machine has no cgroup $kind hierarchy that a box could use"
     lock "$LAB_STATE/run/$name.lock" "box '$name'"
@@ -93,7 +96,7 @@ lay_configuration() {
 # What the box finds under /lab; accounting and gpus are the lab's files, not Slurm's.
 gather_lab_files() {
     local dir=$1 file
-    cp "$LAB_HOME"/box/{init.sh,daemons.sh,service,lab.service,lab.target} "$dir/lab/"
+    cp "$LAB_HOME"/box/{init.sh,daemons.sh,service,lab.service,lab.target,slurmd@.service} "$dir/lab/"
     cp "$LAB_STATE"/tools/{open-gpus,cgroup2-only.so} "$dir/lab/"
     for file in accounting accounting.more gpus devices; do
         [[ ! -e $dir/conf/$file ]] || mv "$dir/conf/$file" "$dir/lab/$file"
