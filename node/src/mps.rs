@@ -158,7 +158,11 @@ fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> 
         Ok(None) | Err(MpsError::Busy(..)) => return None,
         Err(error) => Err(error),
         Ok(Some(_)) if is_used() => return None,
-        Ok(Some(locked)) => Here { config, daemon, state: locked.state(), locked }.finish(),
+        Ok(Some(locked)) => match (Here { config, daemon, state: locked.state(), locked }).finish() {
+            // What was left of one that never was.
+            Ok(false) => return None,
+            result => result.map(|_| ()),
+        },
     };
     Some(Ended { daemon, result })
 }
@@ -329,11 +333,12 @@ impl Here<'_> {
         let _ = control.servers().and_then(|servers| control.quit(&servers));
     }
 
-    /// Ends it for good.
-    fn finish(mut self) -> Result<(), MpsError> {
-        let _ = self.find();
+    /// Ends it for good; whether there was one.
+    fn finish(mut self) -> Result<bool, MpsError> {
+        let there = !matches!(self.find(), Found::Nothing);
         self.end()?;
-        self.locked.remove()
+        self.locked.remove()?;
+        Ok(there)
     }
 }
 

@@ -159,7 +159,8 @@ impl Answer {
     pub fn first_line(&self) -> String {
         let lines = self.complaints.lines().chain(self.output.lines()).map(str::trim);
         let line = { lines }.find(|line| !line.is_empty()).unwrap_or("it said nothing");
-        line.chars().take(200).flat_map(char::escape_debug).collect()
+        let printable = |c: char| if c.is_control() { ' ' } else { c };
+        line.chars().take(200).map(printable).collect()
     }
 }
 

@@ -177,7 +177,8 @@ fn is_shown(text: &str, memory: Option<u32>) -> bool {
 }
 
 fn excerpt(said: &[String]) -> String {
-    said.join(" / ").chars().take(100).flat_map(char::escape_debug).collect()
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    said.join(" / ").chars().take(100).map(printable).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::error::MpsError;
 use super::folder::Locked;
 use super::process;
 use super::state::Process;
-use crate::program::{Answer, ask, program};
+use crate::program::{Answer, AskError, ask, program};
 
 const SETPRIV: &str = "/usr/bin/setpriv";
 const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
@@ -69,14 +69,25 @@ pub fn start(
                 None => failed = Some(answer),
             },
             // Without an answer nobody knows whether it is about to start one.
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(unanswered(config, error)),
         }
     }
     let mut command = alone(daemon, uuid, control, config, ids);
-    let answer = ask(&mut command, "", config.mps_timeout)?;
+    let answer = ask(&mut command, "", config.mps_timeout).map_err(|error| unanswered(config, error))?;
     match process::holder(&locked.pipe(), user_id) {
         Some(found) => Ok((found, How::Alone)),
         None => Err(not_started(daemon, config, &answer, failed.as_ref())),
+    }
+}
+
+/// The program that was run is setpriv(1) or systemd-run(1); what doesn't answer is the one behind it.
+fn unanswered(config: &NodeConfig, error: AskError) -> MpsError {
+    match error {
+        AskError::Deadline(_, patience) => {
+            let said = format!("no answer in {} ms", patience.as_millis());
+            MpsError::NotStarted(config.mps_control.clone(), said)
+        }
+        error => error.into(),
     }
 }
 
