@@ -12,9 +12,9 @@ from daemons import MPS, USERS, MpsNode, alive, nvidia, stat, strangers
 SECONDS = 25
 GPUS = 4
 # Prologs and epilogs at once.
-AT_ONCE = 4
+AT_ONCE = 6
 # Of 100 prologs and epilogs, so many are killed while they run; of 100 steps, so many kill or stop a daemon or a server.
-KILLED, HARMED = 12, 12
+KILLED, HARMED = 20, 20
 
 
 class Job:
@@ -32,7 +32,7 @@ class Churn:
     def __init__(self, control, seed):
         self.random = random.Random(seed)
         self.node = MpsNode(control, GPUS)
-        self.jobs, self.busy, self.living = [], [], []
+        self.jobs, self.busy, self.living, self.said = [], [], [], []
         # Daemons that this test has killed or stopped: whatever happens to them is no wonder.
         self.harmed, self.disturbed = set(), set()
         self.count = Counter()
@@ -40,15 +40,16 @@ class Churn:
     def step(self):
         self.node.server(self.random.choice(("live", "live", "stubborn", "crash")))
         if len(self.busy) < AT_ONCE:
-            # About 20 living jobs, so that daemons have several, one and none.
-            if self.random.random() < (0.7 if len(self.living) < 20 else 0.3):
-                self.begin(Job(len(self.jobs) + 1, self.random.choice(USERS), self.random.choice((10, 20, 40))))
+            # About as many living jobs as the GPUs hold, and most of a few users': daemons have several jobs, one and none.
+            if self.random.random() < (0.7 if len(self.living) < 14 else 0.3):
+                user = self.random.choice(USERS[:3] if self.random.random() < 0.5 else USERS)
+                self.begin(Job(len(self.jobs) + 1, user, self.random.choice((10, 20, 20, 40))))
             elif self.living:
                 self.leave(self.random.choice(self.living))
         if self.random.random() * 100 < HARMED:
             self.harm()
         self.look()
-        time.sleep(self.random.random() * 0.02)
+        time.sleep(self.random.random() * 0.01)
 
     def begin(self, job):
         self.jobs.append(job)
@@ -57,14 +58,15 @@ class Churn:
 
     def leave(self, job):
         self.living.remove(job)
-        job.state = "ending"
+        # From now on nothing is due to it, even if this epilog is killed and another comes later.
+        job.state, job.daemon = "ending", None
         self.run(job, "gpushare-epilog")
 
     def run(self, job, program, killed=None):
         units = job.units if program == "gpushare-prolog" else None
         job.process = self.node.start(program, job.number, units, user=job.user)
         killed = self.random.random() * 100 < KILLED if killed is None else killed
-        job.kill_at = time.monotonic() + self.random.random() * 0.15 if killed else None
+        job.kill_at = time.monotonic() + self.random.random() * 0.05 if killed else None
         self.busy.append(job)
         self.count[program] += 1
 
@@ -78,14 +80,14 @@ class Churn:
                 self.ended(job)
         for job in self.living:
             if job.daemon and job.daemon not in self.harmed and not alive(*job.daemon):
-                raise AssertionError(f"job {job.number} lives, and its daemon {job.folder} {job.daemon} was ended")
+                self.lost(job)
 
     def ended(self, job):
         killed = job.process.returncode == -signal.SIGKILL
         _, lines = job.process.communicate()
         assert killed or job.process.returncode == 0, (job.process.returncode, lines)
         self.count["killed"] += killed
-        self.note(lines)
+        self.note(lines + (f"job {job.number}: {job.process.args[-1].name} was killed\n" if killed else ""))
         if job.state == "starting" and not killed:
             job.state = "living"
             self.living.append(job)
@@ -95,7 +97,7 @@ class Churn:
                 # Killed at once by this test, or there.
                 assert job.daemon or job.folder in self.disturbed, (job.number, lines)
             else:
-                self.count["failed"] += 1
+                self.count["no room" if "units free" in self.node.failure(job.number) else "failed"] += 1
         elif job.state == "starting":
             # slurmd fails the job and runs its epilog.
             job.state = "living"
@@ -107,8 +109,14 @@ class Churn:
         else:
             job.state = "over"
 
+    def lost(self, job):
+        said = [line for line in self.said if job.folder.name in line or f"job {job.number}:" in line]
+        raise AssertionError("\n".join(
+            [f"job {job.number} lives, and its daemon {job.folder} {job.daemon} was ended; said was:", *said]))
+
     def note(self, lines):
         """Counts what prologs and epilogs complain of, without names and numbers."""
+        self.said += lines.splitlines()
         for line in lines.splitlines():
             for words in ("no MPS daemon", "can't be ended", "had to be started anew", "internal error", "panicked"):
                 if words in line:
