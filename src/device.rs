@@ -27,6 +27,24 @@ pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 
+/// The UUID and minor of every GPU that the NVIDIA driver knows, also of one that doesn't answer any more.
+#[must_use]
+pub fn known_to_the_driver(roots: &Roots) -> Vec<(String, u32)> {
+    driver::known(roots).into_iter().filter_map(|gpu| Some((gpu.uuid?, gpu.minor))).collect()
+}
+
+/// Where a GPU is on the PCI bus, such as `0000:c1:00.0`, if the NVIDIA driver knows it.
+#[must_use]
+pub fn pci_address(gpu: &Gpu, roots: &Roots) -> Option<String> {
+    driver::known(roots).into_iter().find(|known| known.minor == gpu.number.minor).map(|known| known.pci)
+}
+
+/// Whether two PCI addresses are the same, however many digits they are written with.
+#[must_use]
+pub fn is_same_pci(one: &str, other: &str) -> bool {
+    driver::position(one).is_some_and(|position| driver::position(other) == Some(position))
+}
+
 /// More GPUs than any node has: bounds what a configuration or a folder can make us do.
 const MOST: usize = 256;
 

@@ -71,6 +71,12 @@ impl NodeJob {
         self.percent.is_none() && self.noted.is_none() && self.gpus.is_empty()
     }
 
+    /// Slurm or our note says of a share, whether or not it is one of this node's.
+    #[must_use]
+    pub fn may_have_share(&self) -> bool {
+        self.percent.is_some() || self.noted.is_some()
+    }
+
     /// Reads the job from the variables that `variable` looks up.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<NodeJob, JobError> {
         let (id, restart) = id_and_restart(&variable)?;

@@ -13,6 +13,8 @@
 //! /run/gpushare/env/JOB        the variables of a job with a share, for ssh sessions
 //! /run/gpushare/witness/JOB    the process that lives as long as the job
 //! /run/gpushare/reconciled     its date: when entries of jobs that are over were last looked for
+//! /run/gpushare/nvml           why NVML has no answer
+//! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
 //! /run/gpushare/garbage/…      what stood in the place of one of these
 //! /run/gpushare/new            what is being written
 //! ```
@@ -26,12 +28,14 @@ mod entry;
 mod error;
 mod failure;
 pub mod file;
+mod nvml;
 mod variables;
 
 pub use alive::{Witness, is_gone, start_time};
 pub use balance::{Balance, Row};
 pub use entry::{Damage, Entry, Holding};
 pub use error::LedgerError;
+pub use nvml::Silence;
 
 use std::fs::{self, File, TryLockError};
 use std::io;

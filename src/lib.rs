@@ -4,7 +4,7 @@
 //!   verdict) → [`message`] (what the user reads).
 //! - Node side: [`job`] (what slurmd says of a job) → [`claim`] (what it may have) → [`device`] (the node's GPUs) → [`placement`] (the choice) →
 //!   [`ledger`] (who is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job gets and may open).
-//!   [`load`] is what NVML says of the GPUs, [`mps`] which MPS daemon serves a share; [`node`] is the pipeline of these.
+//!   [`load`] is what NVML says of the GPUs, [`mps`] which MPS daemon serves a share, [`dmem`] the kernel's limit of its memory; [`node`] is the pipeline of these.
 //! - Both read one [`config`].
 //!
 //! Nothing here knows Slurm's structures, reads the clock or the process environment, or is unsafe; paths are
@@ -14,6 +14,7 @@
 pub mod claim;
 pub mod config;
 pub mod device;
+pub mod dmem;
 pub mod environment;
 pub mod fence;
 pub mod grammar;

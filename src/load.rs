@@ -17,6 +17,11 @@ use std::str::FromStr;
 use crate::device::Gpu;
 use crate::placement::Load;
 
+/// How gpushare-nvml's complaint begins where there is no library to load.
+pub const NO_LIBRARY: &str = "library not found";
+/// And where there is one but no driver.
+pub const NO_DRIVER: &str = "driver not loaded";
+
 const FIRST_LINE: &str = "gpushare-nvml 1";
 const LAST_LINE: &str = "end";
 /// A node has fewer GPUs.
@@ -79,9 +84,18 @@ impl GpuState {
     /// What the choice goes by: both figures or none.
     #[must_use]
     pub fn load(&self) -> Option<Load> {
-        let used = self.used.filter(|used| self.memory.is_none_or(|memory| *used <= memory))?;
-        let utilisation = self.utilisation.filter(|percent| *percent <= 100)?;
-        Some(Load { memory: used.into(), utilisation })
+        Some(Load { memory: self.used?.into(), utilisation: self.utilisation? })
+    }
+
+    /// Without figures that can't be.
+    fn believed(self) -> GpuState {
+        let fits = self.used <= self.memory || self.memory.is_none();
+        GpuState {
+            memory: self.memory.filter(|memory| fits && *memory > 0),
+            used: self.used.filter(|_| fits),
+            utilisation: self.utilisation.filter(|percent| *percent <= 100),
+            ..self
+        }
     }
 }
 
@@ -108,7 +122,7 @@ impl fmt::Display for Measured {
             }
             writeln!(out)?;
             if let Some(fault) = &gpu.fault {
-                writeln!(out, "fault={} {}", gpu.uuid, fault.escape_debug())?;
+                writeln!(out, "fault={} {}", gpu.uuid, fault.replace(char::is_control, " "))?;
             }
         }
         writeln!(out, "{LAST_LINE}")
@@ -164,7 +178,7 @@ fn gpu(text: &str) -> Result<GpuState, Unreadable> {
         };
         *place = Some(value.parse().map_err(|_| Unreadable::Line)?);
     }
-    Ok(gpu)
+    Ok(gpu.believed())
 }
 
 impl fmt::Display for Mode {
@@ -257,11 +271,24 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_cannot_be_are_no_load() {
-        assert_eq!(state("GPU-a").load(), Some(Load { memory: 1210, utilisation: 37 }));
-        assert_eq!(GpuState { used: Some(46_069), ..state("GPU-a") }.load(), None);
-        assert_eq!(GpuState { utilisation: Some(101), ..state("GPU-a") }.load(), None);
-        assert_eq!(GpuState { utilisation: None, ..state("GPU-a") }.load(), None);
+    fn figures_that_cannot_be_are_left_out() {
+        let read = |state: GpuState| {
+            let text = Measured { limits: false, gpus: vec![state] }.to_string();
+            text.parse::<Measured>().unwrap().gpus.remove(0)
+        };
+        assert_eq!(read(state("GPU-a")).load(), Some(Load { memory: 1210, utilisation: 37 }));
+        let full = GpuState { used: Some(46_068), utilisation: Some(100), ..state("GPU-a") };
+        assert_eq!(read(full.clone()), full);
+        let more = read(GpuState { used: Some(46_069), ..state("GPU-a") });
+        assert_eq!(
+            (more.memory, more.used, more.load()),
+            (None, None, None),
+            "nobody knows which of them is wrong"
+        );
+        assert_eq!(read(GpuState { memory: None, ..state("GPU-a") }).used, Some(1210));
+        assert_eq!(read(GpuState { memory: Some(0), used: Some(0), ..state("GPU-a") }).memory, None);
+        let busier = read(GpuState { utilisation: Some(101), ..state("GPU-a") });
+        assert_eq!((busier.utilisation, busier.load(), busier.memory), (None, None, Some(46_068)));
     }
 
     proptest::proptest! {

@@ -1,23 +1,31 @@
 //! `gpushare status`: this node's GPUs, what is assigned of them, and to whom.
 //!
-//! Read → sum → print. The ledger is shown whatever else can't be read: no gpushare.conf, a broken one, or GPUs that are
-//! not there are said on standard error. Root sees every job, others see their own and the GPUs' totals; the files
+//! Read → sum → print. NVML is asked what the GPUs are doing while the rest is read. The ledger is shown whatever else
+//! can't be read: no gpushare.conf, a broken one, or GPUs that are not there are said on standard error. Root sees every job, others see their own and the GPUs' totals; the files
 //! themselves are readable to all, so this is for order, not for secrecy.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare::device::{self, DeviceError, Gpu, Roots};
 use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
-
-use crate::explain::program::ask;
+use gpushare::load::{GpuState, Measured};
+use gpushare::mps::Serves;
+use gpushare_node::mps::{self, Seen};
+use gpushare_node::nvml::Nvml;
+use gpushare_node::program;
 
 mod write;
+
+/// The name service's, as glibc installs it.
+const GETENT: &str = "/usr/bin/getent";
+/// Names are nice to have.
+const NAMES_WAIT: Duration = Duration::from_secs(3);
 
 /// The command line of `gpushare status`.
 #[derive(Args)]
@@ -46,6 +54,7 @@ struct Status {
     /// Jobs that can't run here, and why; for root.
     failures: Vec<(u32, String)>,
     garbage: Vec<Garbage>,
+    daemons: Vec<Seen>,
     /// Whether jobs of other users are left out.
     own_only: bool,
     now: u64,
@@ -59,6 +68,18 @@ struct GpuTotal {
     units: u64,
     shares: usize,
     whole: bool,
+    /// What NVML says of it.
+    state: GpuState,
+}
+
+/// What is known of the node beside the ledger.
+#[derive(Default)]
+struct Node {
+    gpus: Vec<Gpu>,
+    /// Units that fill a GPU, where the node has a placement.
+    capacity: Option<u32>,
+    nvml: Option<Nvml>,
+    daemons: Vec<Seen>,
 }
 
 impl GpuTotal {
@@ -72,23 +93,25 @@ impl GpuTotal {
 pub fn run(arguments: &Arguments) -> Result<String, String> {
     let ledger = Ledger::at(RUN_DIR);
     let Listing { entries, garbage } = ledger.list().map_err(|error| error.to_string())?;
-    let (gpus, capacity) = match node(arguments.conf.as_deref()) {
-        Ok((gpus, capacity)) => (gpus, capacity),
+    let node = match node(arguments.conf.as_deref(), &ledger) {
+        Ok(node) => node,
         Err(reason) => {
-            let _ = writeln!(std::io::stderr(), "gpushare: {reason}; shown is what the ledger has");
-            (Vec::new(), None)
+            complain(&format!("{reason}; shown is what the ledger has"));
+            Node::default()
         }
     };
-    let user_id = Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid());
-    let gpus = totals(gpus, capacity, &entries);
+    let user_id = user_id();
     let own_only = user_id != 0;
-    let jobs: Vec<Entry> =
-        entries.into_iter().filter(|entry| !own_only || entry.user_id == user_id).collect();
+    let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;
+    let jobs: Vec<Entry> = entries.iter().filter(is_shown).cloned().collect();
     let failures =
         if own_only { Vec::new() } else { ledger.failures().map_err(|error| error.to_string())? };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let users = names(&jobs);
-    let status = Status { gpus, jobs, users, failures, garbage, own_only, now };
+    let gpus = totals(node.gpus, node.capacity, &entries, &measured(node.nvml));
+    let is_shown = |seen: &Seen| !own_only || seen.daemon.serves == Serves::User(user_id);
+    let daemons = node.daemons.into_iter().filter(is_shown).collect();
+    let status = Status { gpus, jobs, users, failures, garbage, daemons, own_only, now };
     Ok(match (arguments.json, arguments.parsable, arguments.gpus) {
         (true, ..) => write::json(&status),
         (_, true, false) => write::parsable_jobs(&status),
@@ -97,14 +120,25 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
     })
 }
 
-/// The node's GPUs, and the units that fill one where the node has a placement.
-fn node(conf: Option<&Path>) -> Result<(Vec<Gpu>, Option<u32>), String> {
+/// Who has started this.
+pub fn user_id() -> u32 {
+    Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid())
+}
+
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "gpushare: {line}");
+}
+
+/// The node's GPUs, and NVML, asked.
+fn node(conf: Option<&Path>, ledger: &Ledger) -> Result<Node, String> {
     let slurm_conf: PathBuf =
         std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into();
     let path = conf.map_or_else(|| config::find(&slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
     let config = Config::load(&path)
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
+    let nvml = Some(Nvml::start(&config.node, ledger));
+    let daemons = mps::seen(&config.node);
     let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     // As the prolog finds them; it is told the node's name.
@@ -116,19 +150,31 @@ fn node(conf: Option<&Path>) -> Result<(Vec<Gpu>, Option<u32>), String> {
     let gpus = gpus.map_err(|error| error.to_string())?;
     for detail in &gpus.details {
         if let Some(why) = detail.unfit {
-            let _ = writeln!(
-                std::io::stderr(),
-                "gpushare: GPU {} ({}) takes no share: {why}",
-                detail.index,
-                detail.path.display()
-            );
+            complain(&format!("GPU {} ({}) takes no share: {why}", detail.index, detail.path.display()));
         }
     }
-    Ok((gpus.gpus(), capacity))
+    Ok(Node { gpus: gpus.gpus(), capacity, nvml, daemons })
+}
+
+/// What NVML says; nothing on a node without it.
+fn measured(nvml: Option<Nvml>) -> Measured {
+    match nvml.map(Nvml::measured) {
+        Some(Ok(measured)) => measured,
+        Some(Err(trouble)) if !trouble.is_absence() => {
+            complain(&format!("nothing from NVML: {trouble}"));
+            Measured::default()
+        }
+        Some(Err(_)) | None => Measured::default(),
+    }
 }
 
 /// The node's GPUs, then those that only the ledger knows.
-fn totals(mut gpus: Vec<Gpu>, capacity: Option<u32>, entries: &[Entry]) -> Vec<GpuTotal> {
+fn totals(
+    mut gpus: Vec<Gpu>,
+    capacity: Option<u32>,
+    entries: &[Entry],
+    measured: &Measured,
+) -> Vec<GpuTotal> {
     for gpu in entries.iter().flat_map(|entry| &entry.gpus) {
         if gpus.iter().all(|known| known.number != gpu.number) {
             gpus.push(gpu.clone());
@@ -146,6 +192,7 @@ fn totals(mut gpus: Vec<Gpu>, capacity: Option<u32>, entries: &[Entry]) -> Vec<G
             units: here().map(|entry| u64::from(entry.units())).sum(),
             shares: here().filter(|entry| entry.holding != Holding::Whole).count(),
             whole: here().any(|entry| entry.holding == Holding::Whole),
+            state: measured.of(&gpu).cloned().unwrap_or_default(),
             gpu,
         }
     };
@@ -157,10 +204,23 @@ fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
     let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let name = |number: u32| {
-        let line = ask("getent", &["passwd", &number.to_string()]).ok()?;
-        let name = String::from_utf8(line).ok()?.split(':').next()?.to_owned();
-        (!name.is_empty() && !name.contains(|c: char| c.is_control() || c == '|')).then_some((number, name))
+    if numbers.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut getent = program::program(Path::new(GETENT));
+    getent.arg("passwd").args(numbers.iter().map(u32::to_string));
+    // It names those that it knows, and ends with 2 if it doesn't know one.
+    let known = program::ask(&mut getent, "", NAMES_WAIT).map_or(String::new(), |answer| answer.output);
+    let name = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+        let plain = !name.is_empty() && !name.contains(|c: char| c.is_control() || c == '|');
+        plain.then(|| (number, name.to_owned()))
     };
-    numbers.into_iter().filter_map(name).collect()
+    // The first entry of a number is its name.
+    let mut names = BTreeMap::new();
+    for (number, name) in known.lines().filter_map(name) {
+        names.entry(number).or_insert(name);
+    }
+    names
 }

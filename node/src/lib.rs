@@ -5,6 +5,8 @@
 //! outside of the rooms that know Slurm.
 #![deny(unsafe_code)]
 
+pub mod memory;
 pub mod mps;
+pub mod nvml;
 pub mod program;
 mod unix;

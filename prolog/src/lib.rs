@@ -5,12 +5,14 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config, LoadError, OnMpsFailure};
+use gpushare::config::{self, Config, LoadError, OnMpsFailure, Placement};
 use gpushare::device::Roots;
 use gpushare::job::{NodeJob, id_and_restart};
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
+use gpushare::load::Measured;
 use gpushare::node::{self, Node, Placed};
 use gpushare_node::mps::{self, MpsError, Prepared};
+use gpushare_node::nvml::Nvml;
 
 mod report;
 
@@ -63,6 +65,9 @@ fn place(program: &str) -> Result<(), String> {
     let slurm_conf = slurm_conf();
     let config = config(&slurm_conf).map_err(|error| because(&error))?;
     let ledger = Ledger::at(RUN_DIR);
+    // Answers while gres.conf and the devices are read.
+    let for_share = job.may_have_share() && config.node.placement != Placement::Off;
+    let nvml = for_share.then(|| Nvml::start(&config.node, &ledger));
     // Beside slurm.conf also where slurmd is configless: then it has fetched both.
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     let name = variable("SLURMD_NODENAME");
@@ -74,12 +79,22 @@ fn place(program: &str) -> Result<(), String> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let placed = node::place(node, &job, || None, now).map_err(|error| because(&error))?;
+    let placed =
+        node::place(node, &job, || measured(program, nvml, &ledger), now).map_err(|error| because(&error))?;
     report::placed(program, &placed);
     match &placed {
         Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(program, node, entry, now),
         Placed::NotOurs => Ok(()),
     }
+}
+
+/// What the GPUs are doing, if NVML says so in time.
+fn measured(program: &str, nvml: Option<Nvml>, ledger: &Ledger) -> Option<Measured> {
+    let (measured, trouble) = nvml?.measured_for_job(ledger);
+    if let Some(reason) = trouble {
+        error(program, &format!("no load from NVML, shares go by the ledger alone: {reason}"));
+    }
+    measured
 }
 
 fn config(slurm_conf: &Path) -> Result<Config, LoadError> {

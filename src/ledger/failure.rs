@@ -70,7 +70,7 @@ fn reason(text: &str) -> Option<String> {
 }
 
 /// Bounded, and nothing that moves a terminal's cursor or forges a line of a log.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let printable = |c: char| if c.is_control() || ('\u{200e}'..='\u{202e}').contains(&c) { ' ' } else { c };
     text.trim().chars().take(LONGEST_REASON).map(printable).collect()
 }

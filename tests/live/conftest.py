@@ -71,6 +71,9 @@ by_whom = placed_clusters(
 )
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
+# As the examples stand, and one to break.
+checked = placed_clusters("chk", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
+check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2")
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
 # Builds whose fence fails when asked to.

@@ -4,6 +4,11 @@ use std::fmt::Write;
 
 use gpushare::device::Gpu;
 use gpushare::ledger::{Entry, Holding};
+use gpushare::load::GpuState;
+use gpushare::mps::Serves;
+use gpushare_node::mps::Seen;
+
+use crate::json::quoted;
 
 use super::{GpuTotal, Status};
 
@@ -12,38 +17,26 @@ const SHORT_UUID: usize = 12;
 
 /// For people.
 pub fn tables(status: &Status) -> String {
-    let mut rows =
-        vec![["GPU", "DEVICE", "UUID", "UNITS", "FREE", "OF", "SHARES"].map(str::to_owned).to_vec()];
-    for total in &status.gpus {
-        let GpuTotal { gpu, units, shares, .. } = total;
-        let uuid = gpu.uuid.as_deref().map_or("-", |uuid| uuid.get(..SHORT_UUID).unwrap_or(uuid));
-        let units = if total.whole { "whole".to_owned() } else { units.to_string() };
-        rows.push(vec![
-            gpu.index.to_string(),
-            gpu.path.display().to_string(),
-            uuid.to_owned(),
-            units,
-            known(total.free()),
-            known(total.capacity),
-            shares.to_string(),
-        ]);
-    }
-    let mut text = if status.gpus.is_empty() { String::new() } else { aligned(&rows) + "\n" };
-    if status.jobs.is_empty() {
-        text += if status.own_only { "no jobs of yours on this node\n" } else { "no shares on this node\n" };
+    let mut text = if status.gpus.is_empty() { String::new() } else { aligned(&gpu_rows(status)) + "\n" };
+    if !status.jobs.is_empty() {
+        text += &aligned(&job_rows(status));
+    } else if status.own_only {
+        text += "no jobs of yours on this node\n";
     } else {
-        let mut rows = vec![["JOB", "USER", "GPU", "UNITS", "TIME"].map(str::to_owned).to_vec()];
-        for (entry, gpu) in by_gpu(status) {
-            let units = share(entry).map_or("whole".to_owned(), |(units, _)| units.to_string());
-            rows.push(vec![
-                entry.key.id.to_string(),
-                user(status, entry),
-                gpu.index.to_string(),
-                units,
-                elapsed(status.now.saturating_sub(entry.since)),
-            ]);
+        text += "no shares on this node\n";
+    }
+    for total in &status.gpus {
+        if let Some(fault) = &total.state.fault {
+            let _ = writeln!(text, "GPU {} takes no share, NVML says: {fault}", total.gpu.index);
         }
-        text += &aligned(&rows);
+    }
+    for Seen { daemon, pid, stuck } in &status.daemons {
+        let said = match (pid, stuck) {
+            (None, _) => "has no process".to_owned(),
+            (Some(pid), None) => format!("is process {pid}"),
+            (Some(pid), Some(state)) => format!("is process {pid}, which can't answer (state {state})"),
+        };
+        let _ = writeln!(text, "MPS daemon {daemon} {said}");
     }
     for (id, reason) in &status.failures {
         let _ = writeln!(text, "job {id} failed here: {reason}");
@@ -55,9 +48,56 @@ pub fn tables(status: &Status) -> String {
     text
 }
 
+fn gpu_rows(status: &Status) -> Vec<Vec<String>> {
+    let is_measured = status.gpus.iter().any(|total| total.state != GpuState::default());
+    let mut heads = vec!["GPU", "DEVICE", "UUID", "UNITS", "FREE", "OF", "SHARES"];
+    if is_measured {
+        heads.extend(["MIB USED", "OF", "BUSY", "PROCESSES"]);
+    }
+    let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
+    for total in &status.gpus {
+        let GpuTotal { gpu, units, shares, state, .. } = total;
+        let uuid = gpu.uuid.as_deref().map_or("-", |uuid| uuid.get(..SHORT_UUID).unwrap_or(uuid));
+        let mut row = vec![
+            gpu.index.to_string(),
+            gpu.path.display().to_string(),
+            uuid.to_owned(),
+            if total.whole { "whole".to_owned() } else { units.to_string() },
+            known(total.free()),
+            known(total.capacity),
+            shares.to_string(),
+        ];
+        if is_measured {
+            let busy = known(state.utilisation.map(|percent| format!("{percent}%")));
+            row.extend([known(state.used), known(state.memory), busy, known(state.processes)]);
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+fn job_rows(status: &Status) -> Vec<Vec<String>> {
+    let is_limited = status.jobs.iter().any(|entry| memory(entry).is_some());
+    let mut heads = vec!["JOB", "USER", "GPU", "UNITS", "TIME"];
+    heads.extend(is_limited.then_some("MIB"));
+    let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
+    for (entry, gpu) in by_gpu(status) {
+        let mut row = vec![
+            entry.key.id.to_string(),
+            user(status, entry),
+            gpu.index.to_string(),
+            share(entry).map_or("whole".to_owned(), |(units, _)| units.to_string()),
+            elapsed(status.now.saturating_sub(entry.since)),
+        ];
+        row.extend(is_limited.then(|| known(memory(entry))));
+        rows.push(row);
+    }
+    rows
+}
+
 /// A line a job and GPU.
 pub fn parsable_jobs(status: &Status) -> String {
-    let mut text = "JOB|RESTART|USER|UID|GPU|DEVICE|UUID|HOLDING|UNITS|CAPACITY|SINCE\n".to_owned();
+    let mut text = "JOB|RESTART|USER|UID|GPU|DEVICE|UUID|HOLDING|UNITS|CAPACITY|SINCE|MEMORY\n".to_owned();
     for (entry, gpu) in by_gpu(status) {
         let (holding, units, capacity) = match share(entry) {
             Some((units, capacity)) => ("share", units.to_string(), capacity.to_string()),
@@ -65,7 +105,7 @@ pub fn parsable_jobs(status: &Status) -> String {
         };
         let _ = writeln!(
             text,
-            "{}|{}|{}|{}|{}|{}|{}|{holding}|{units}|{capacity}|{}",
+            "{}|{}|{}|{}|{}|{}|{}|{holding}|{units}|{capacity}|{}|{}",
             entry.key.id,
             entry.key.restart,
             user(status, entry),
@@ -73,7 +113,8 @@ pub fn parsable_jobs(status: &Status) -> String {
             gpu.index,
             gpu.path.display(),
             gpu.uuid.as_deref().unwrap_or_default(),
-            entry.since
+            entry.since,
+            or_empty(memory(entry))
         );
     }
     text
@@ -81,19 +122,25 @@ pub fn parsable_jobs(status: &Status) -> String {
 
 /// A line a GPU.
 pub fn parsable_gpus(status: &Status) -> String {
-    let mut text = "GPU|DEVICE|UUID|UNITS|FREE|CAPACITY|SHARES|WHOLE\n".to_owned();
-    let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+    let mut text =
+        "GPU|DEVICE|UUID|UNITS|FREE|CAPACITY|SHARES|WHOLE|USED|MEMORY|UTILISATION|PROCESSES|FAULT\n"
+            .to_owned();
     for total in &status.gpus {
-        let GpuTotal { gpu, capacity, units, shares, whole } = total;
+        let GpuTotal { gpu, capacity, units, shares, whole, state } = total;
         let _ = writeln!(
             text,
-            "{}|{}|{}|{units}|{}|{}|{shares}|{}",
+            "{}|{}|{}|{units}|{}|{}|{shares}|{}|{}|{}|{}|{}|{}",
             gpu.index,
             gpu.path.display(),
             gpu.uuid.as_deref().unwrap_or_default(),
-            number(total.free()),
-            number(capacity.map(u64::from)),
-            if *whole { "yes" } else { "no" }
+            or_empty(total.free()),
+            or_empty(*capacity),
+            if *whole { "yes" } else { "no" },
+            or_empty(state.used),
+            or_empty(state.memory),
+            or_empty(state.utilisation),
+            or_empty(state.processes),
+            state.fault.as_deref().unwrap_or_default().replace('|', "/")
         );
     }
     text
@@ -102,12 +149,18 @@ pub fn parsable_gpus(status: &Status) -> String {
 /// One object: `gpus`, `jobs`, `failures`, `garbage`.
 pub fn json(status: &Status) -> String {
     let gpus = status.gpus.iter().map(|total| {
-        let GpuTotal { capacity, units, shares, whole, gpu } = total;
+        let GpuTotal { capacity, units, shares, whole, gpu, state } = total;
         format!(
-            "{{{}, \"capacity\": {}, \"units\": {units}, \"free\": {}, \"shares\": {shares}, \"whole\": {whole}}}",
+            "{{{}, \"capacity\": {}, \"units\": {units}, \"free\": {}, \"shares\": {shares}, \"whole\": {whole}, \
+             \"used\": {}, \"memory\": {}, \"utilisation\": {}, \"processes\": {}, \"fault\": {}}}",
             gpu_fields(gpu),
             or_null(*capacity),
-            or_null(total.free())
+            or_null(total.free()),
+            or_null(state.used),
+            or_null(state.memory),
+            or_null(state.utilisation),
+            or_null(state.processes),
+            state.fault.as_deref().map_or("null".to_owned(), quoted)
         )
     });
     let jobs = status.jobs.iter().map(|entry| {
@@ -115,7 +168,7 @@ pub fn json(status: &Status) -> String {
         let (units, capacity) = share(entry).unzip();
         format!(
             "{{\"job\": {}, \"restart\": {}, \"user_id\": {}, \"user\": {}, \"holding\": \"{}\", \"units\": {}, \
-             \"capacity\": {}, \"since\": {}, \"gpus\": [{}]}}",
+             \"capacity\": {}, \"since\": {}, \"memory\": {}, \"gpus\": [{}]}}",
             entry.key.id,
             entry.key.restart,
             entry.user_id,
@@ -124,6 +177,7 @@ pub fn json(status: &Status) -> String {
             or_null(units),
             or_null(capacity),
             entry.since,
+            or_null(memory(entry)),
             gpus.join(", ")
         )
     });
@@ -131,6 +185,19 @@ pub fn json(status: &Status) -> String {
         .failures
         .iter()
         .map(|(id, reason)| format!("{{\"job\": {id}, \"reason\": {}}}", quoted(reason)));
+    let daemons = status.daemons.iter().map(|Seen { daemon, pid, stuck }| {
+        let user = match daemon.serves {
+            Serves::User(user_id) => Some(user_id),
+            Serves::All => None,
+        };
+        format!(
+            "{{\"minor\": {}, \"user_id\": {}, \"pid\": {}, \"running\": {}}}",
+            daemon.minor,
+            or_null(user),
+            or_null(*pid),
+            pid.is_some() && stuck.is_none()
+        )
+    });
     let garbage = status.garbage.iter().map(|garbage| {
         format!(
             "{{\"name\": {}, \"reason\": {}}}",
@@ -139,11 +206,12 @@ pub fn json(status: &Status) -> String {
         )
     });
     format!(
-        "{{\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"own_jobs_only\": {}\n}}\n",
+        "{{\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"mps\": {},\n\"own_jobs_only\": {}\n}}\n",
         list(gpus),
         list(jobs),
         list(failures),
         list(garbage),
+        list(daemons),
         status.own_only
     )
 }
@@ -162,23 +230,12 @@ fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.join(","))
 }
 
-fn or_null(number: Option<impl std::fmt::Display>) -> String {
-    number.map_or("null".to_owned(), |number| number.to_string())
+fn or_empty(number: Option<impl std::fmt::Display>) -> String {
+    number.map(|number| number.to_string()).unwrap_or_default()
 }
 
-/// A JSON string (RFC 8259, 7).
-fn quoted(text: &str) -> String {
-    let mut out = "\"".to_owned();
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if u32::from(c) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out + "\""
+fn or_null(number: Option<impl std::fmt::Display>) -> String {
+    number.map_or("null".to_owned(), |number| number.to_string())
 }
 
 fn by_gpu(status: &Status) -> impl Iterator<Item = (&Entry, &Gpu)> {
@@ -188,6 +245,14 @@ fn by_gpu(status: &Status) -> impl Iterator<Item = (&Entry, &Gpu)> {
 fn share(entry: &Entry) -> Option<(u32, u32)> {
     match entry.holding {
         Holding::Share { units, capacity, .. } => Some((units, capacity)),
+        Holding::Whole => None,
+    }
+}
+
+/// What its programs may have of the GPU's memory, in MiB.
+fn memory(entry: &Entry) -> Option<u32> {
+    match entry.holding {
+        Holding::Share { memory, .. } => memory,
         Holding::Whole => None,
     }
 }
@@ -227,99 +292,4 @@ fn aligned(rows: &[Vec<String>]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use gpushare::device::DeviceNumber;
-    use gpushare::job::JobKey;
-    use gpushare::ledger::{Damage, Garbage};
-
-    fn gpu(index: u32) -> Gpu {
-        let uuid = Some("GPU-01234567-89ab".to_owned()).filter(|_| index == 0);
-        Gpu {
-            index,
-            path: format!("/dev/nvidia{index}").into(),
-            number: DeviceNumber { major: 195, minor: index },
-            uuid,
-        }
-    }
-
-    fn entry(id: u32, holding: Holding, gpus: &[u32]) -> Entry {
-        let gpus = gpus.iter().map(|index| gpu(*index)).collect();
-        Entry { key: JobKey { id, restart: 1 }, user_id: 2001, holding, gpus, since: 1000 }
-    }
-
-    fn status() -> Status {
-        let share = |units| Holding::Share { units, capacity: 80, charged: Some(0), memory: None };
-        let jobs =
-            vec![entry(7, share(50), &[0]), entry(8, share(40), &[0]), entry(9, Holding::Whole, &[1, 2])];
-        Status {
-            gpus: super::super::totals((0..4).map(gpu).collect(), Some(80), &jobs),
-            jobs,
-            users: [(2001, "al\"ice".to_owned())].into(),
-            failures: vec![(11, "no \\room".to_owned())],
-            garbage: vec![
-                Garbage { name: "x\ny".to_owned(), damage: Damage::Truncated },
-                Garbage { name: "12".to_owned(), damage: Damage::OtherVersion(3) },
-            ],
-            own_only: false,
-            now: 1000 + 2 * 86_400 + 3 * 3600 + 4 * 60 + 5,
-        }
-    }
-
-    #[test]
-    fn people_get_gpus_then_jobs_then_what_is_wrong() {
-        let expected = "\
-GPU        DEVICE          UUID  UNITS  FREE  OF  SHARES
-  0  /dev/nvidia0  GPU-01234567     90     0  80       2
-  1  /dev/nvidia1             -  whole     0  80       0
-  2  /dev/nvidia2             -  whole     0  80       0
-  3  /dev/nvidia3             -      0    80  80       0
-
-JOB    USER  GPU  UNITS        TIME
-  7  al\"ice    0     50  2-03:04:05
-  8  al\"ice    0     40  2-03:04:05
-  9  al\"ice    1  whole  2-03:04:05
-  9  al\"ice    2  whole  2-03:04:05
-job 11 failed here: no \\room
-not an entry: 'x\\ny': its last line is not 'end'
-an entry that can't be read: '12': it is of another version of gpushare, format 3
-";
-        assert_eq!(tables(&status()), expected);
-        let empty = Status {
-            gpus: vec![],
-            jobs: vec![],
-            failures: vec![],
-            garbage: vec![],
-            own_only: true,
-            ..status()
-        };
-        assert_eq!(tables(&empty), "no jobs of yours on this node\n");
-    }
-
-    #[test]
-    fn programs_get_a_header_and_as_many_fields_on_every_line() {
-        let text = parsable_jobs(&status());
-        assert!(text.contains("\n9|1|al\"ice|2001|2|/dev/nvidia2||whole|||1000\n"), "{text}");
-        for text in [text, parsable_gpus(&status())] {
-            let fields: Vec<usize> = text.lines().map(|line| line.split('|').count()).collect();
-            assert!(fields.len() == 5 && fields.iter().all(|count| *count == fields[0]), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_a_name_holds_cannot_break_the_json() {
-        let text = json(&status());
-        for expected in ["\"user\": \"al\\\"ice\"", "\"no \\\\room\"", "\"x\\u000ay\"", "\"uuid\": null"] {
-            assert!(text.contains(expected), "{expected}: {text}");
-        }
-        let empty = Status { gpus: vec![], jobs: vec![], failures: vec![], garbage: vec![], ..status() };
-        assert!(json(&empty).starts_with("{\n\"gpus\": [],\n\"jobs\": [],"));
-    }
-
-    #[test]
-    fn times_are_shown_as_squeue_shows_them() {
-        for (seconds, expected) in [(5, "0:05"), (65, "1:05"), (3605, "1:00:05"), (86_400, "1-00:00:00")] {
-            assert_eq!(elapsed(seconds), expected);
-        }
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gpushare::fence::locate::{StepCgroup, step_cgroup};
 use gpushare::fence::{Fence, v1, v2};
@@ -19,6 +19,14 @@ impl StepFence {
     /// In `user_init`, or in the extern step `task_post_fork`, slurmstepd is in the step's cgroup.
     pub fn of(fence: Fence) -> StepFence {
         StepFence { fence, cgroup: find() }
+    }
+
+    /// The job's cgroup, which all of its steps are in; on v2 only.
+    pub fn job(&self) -> Option<&Path> {
+        match &self.cgroup {
+            Ok(StepCgroup::V2(step)) => step.parent(),
+            _ => None,
+        }
     }
 
     /// After Slurm's own rules for the step's last task.

@@ -25,11 +25,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use gpushare::device::DeviceNumber;
+use gpushare::device::{DeviceNumber, Roots};
 use gpushare::environment::PYTORCH;
 use gpushare::fence::{Fault, Fence};
 use gpushare::job::JobKey;
 use gpushare::ledger::{self, Ledger, RUN_DIR};
+use gpushare_node::memory::{self, Limited};
 use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
@@ -107,7 +108,10 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
     };
     match &verdict {
         Verdict::Failed(reason) if step.kind() == Kind::Extern => tell_the_other_steps(fenced.key, reason),
-        Verdict::Up if step.kind() == Kind::Extern && fenced.recorded => prepare_for_ssh(fenced),
+        Verdict::Up if step.kind() == Kind::Extern && fenced.recorded.is_some() => {
+            prepare_for_ssh(fenced);
+            limit_memory(fenced);
+        }
         _ => {}
     }
     fenced.page.set(&verdict);
@@ -136,6 +140,18 @@ fn prepare_for_ssh(fenced: &Fenced) {
     };
     if let Err(error) = witnessed.and(published) {
         log::error(format!("spank/gpushare: job {}: {error}", key.id));
+    }
+}
+
+/// Limits the GPU memory of all that runs in the job, where the machine offers that. Without it a job runs as it would
+/// elsewhere: MPS limits each of its programs.
+fn limit_memory(fenced: &Fenced) {
+    let (Some((entry, config)), Some(cgroup)) = (&fenced.recorded, fenced.fence.job()) else { return };
+    let id = fenced.key.id;
+    match memory::limit(config, &Ledger::at(RUN_DIR), &Roots::system(), (entry, cgroup)) {
+        Ok(Limited::Not) => {}
+        Ok(by) => log::debug(format!("spank/gpushare: job {id}: GPU memory limited, {by:?}")),
+        Err(error) => log::error(format!("spank/gpushare: job {id}: its GPU memory is not limited: {error}")),
     }
 }
 

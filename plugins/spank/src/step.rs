@@ -47,8 +47,8 @@ pub struct Fenced {
     /// Why its tasks fail before their programs start. What runs besides them, an ssh session or a task epilog, can then
     /// open no GPU.
     pub refused: Option<String>,
-    /// The ledger has an entry of it.
-    pub recorded: bool,
+    /// What the ledger has of it, and the rules that it was made by.
+    pub recorded: Option<(Entry, NodeConfig)>,
     /// The fence.
     pub fence: StepFence,
     /// What every task must be able to open: not all that the fence leaves open where Slurm may have given less.
@@ -114,7 +114,7 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<State, Str
         || (is_share && has_share(config, step));
     let check = Fence { open: if certain { fence.open.clone() } else { Vec::new() }, ..fence.clone() };
     Ok(State::Fenced(Box::new(Fenced {
-        recorded: true,
+        recorded: Some((entry.clone(), config.clone())),
         check,
         variables: environment::variables(entry, config),
         shell_lines: environment::shell_lines(entry, config),
@@ -173,7 +173,7 @@ fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
     Ok(Fenced {
         key,
         refused: None,
-        recorded: false,
+        recorded: None,
         check: fence.clone(),
         fence: StepFence::of(fence),
         variables: Vec::new(),

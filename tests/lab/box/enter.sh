@@ -162,7 +162,7 @@ install_files() {
     mount --bind "$dir/log" "$tree/var/log/slurm"
     plugins=$(echo "$tree"/usr/lib/*/slurm-wlm) # the multiarch name is the root's own
     install_if_there 644 "$plugins" job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so
-    install_if_there 755 "$tree/usr/sbin" gpushare-prolog gpushare-epilog
+    install_if_there 755 "$tree/usr/sbin" gpushare-prolog gpushare-epilog gpushare-nvml
     install_if_there 755 "$tree/usr/bin" gpushare
 }
 

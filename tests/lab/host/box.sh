@@ -92,7 +92,7 @@ gather_lab_files() {
 # Copies, so that a rebuild does not change a box that runs. What is absent is skipped.
 gather_plugins() {
     local file
-    for file in job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so gpushare-prolog gpushare-epilog gpushare; do
+    for file in job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so gpushare-prolog gpushare-epilog gpushare-nvml gpushare; do
         [[ ! -f $2/$file ]] || cp -L "$2/$file" "$1/$file"
     done
 }

@@ -1,0 +1,159 @@
+//! What `gpushare status` prints, word for word.
+
+use super::*;
+use gpushare::device::DeviceNumber;
+use gpushare::job::JobKey;
+use gpushare::ledger::{Damage, Garbage};
+use gpushare::load::Measured;
+
+fn gpu(index: u32) -> Gpu {
+    let uuid = Some("GPU-01234567-89ab".to_owned()).filter(|_| index == 0);
+    Gpu {
+        index,
+        path: format!("/dev/nvidia{index}").into(),
+        number: DeviceNumber { major: 195, minor: index },
+        uuid,
+    }
+}
+
+fn entry(id: u32, holding: Holding, gpus: &[u32]) -> Entry {
+    let gpus = gpus.iter().map(|index| gpu(*index)).collect();
+    Entry { key: JobKey { id, restart: 1 }, user_id: 2001, holding, gpus, since: 1000 }
+}
+
+fn status() -> Status {
+    let share = |units| Holding::Share { units, capacity: 80, charged: Some(0), memory: None };
+    let jobs = vec![entry(7, share(50), &[0]), entry(8, share(40), &[0]), entry(9, Holding::Whole, &[1, 2])];
+    Status {
+        gpus: super::super::totals((0..4).map(gpu).collect(), Some(80), &jobs, &Measured::default()),
+        jobs,
+        users: [(2001, "al\"ice".to_owned())].into(),
+        failures: vec![(11, "no \\room".to_owned())],
+        garbage: vec![
+            Garbage { name: "x\ny".to_owned(), damage: Damage::Truncated },
+            Garbage { name: "12".to_owned(), damage: Damage::OtherVersion(3) },
+        ],
+        daemons: vec![
+            Seen { daemon: "0.2001".parse().unwrap(), pid: Some(4711), stuck: None },
+            Seen { daemon: "1.all".parse().unwrap(), pid: Some(4712), stuck: Some('T') },
+            Seen { daemon: "2.2002".parse().unwrap(), pid: None, stuck: None },
+        ],
+        own_only: false,
+        now: 1000 + 2 * 86_400 + 3 * 3600 + 4 * 60 + 5,
+    }
+}
+
+#[test]
+fn people_get_gpus_then_jobs_then_what_is_wrong() {
+    let expected = "\
+GPU        DEVICE          UUID  UNITS  FREE  OF  SHARES
+  0  /dev/nvidia0  GPU-01234567     90     0  80       2
+  1  /dev/nvidia1             -  whole     0  80       0
+  2  /dev/nvidia2             -  whole     0  80       0
+  3  /dev/nvidia3             -      0    80  80       0
+
+JOB    USER  GPU  UNITS        TIME
+  7  al\"ice    0     50  2-03:04:05
+  8  al\"ice    0     40  2-03:04:05
+  9  al\"ice    1  whole  2-03:04:05
+  9  al\"ice    2  whole  2-03:04:05
+MPS daemon 0.2001 is process 4711
+MPS daemon 1.all is process 4712, which can't answer (state T)
+MPS daemon 2.2002 has no process
+job 11 failed here: no \\room
+not an entry: 'x\\ny': its last line is not 'end'
+an entry that can't be read: '12': it is of another version of gpushare, format 3
+";
+    assert_eq!(tables(&status()), expected);
+    let empty = Status {
+        gpus: vec![],
+        jobs: vec![],
+        failures: vec![],
+        garbage: vec![],
+        daemons: vec![],
+        own_only: true,
+        ..status()
+    };
+    assert_eq!(tables(&empty), "no jobs of yours on this node\n");
+}
+
+fn measured() -> Status {
+    let status = status();
+    let busy = GpuState {
+        uuid: "GPU-01234567-89ab".to_owned(),
+        memory: Some(81_000),
+        used: Some(1200),
+        utilisation: Some(37),
+        processes: Some(2),
+        ..GpuState::default()
+    };
+    let faulty = GpuState { minor: Some(3), fault: Some("must|be reset".to_owned()), ..GpuState::default() };
+    let limited = Holding::Share { units: 20, capacity: 80, charged: None, memory: Some(20_250) };
+    let jobs = vec![entry(7, limited, &[0]), entry(9, Holding::Whole, &[1])];
+    let told = Measured { limits: false, gpus: vec![busy, faulty] };
+    Status {
+        gpus: super::super::totals((0..4).map(gpu).collect(), Some(80), &jobs, &told),
+        jobs,
+        failures: vec![],
+        garbage: vec![],
+        daemons: vec![],
+        ..status
+    }
+}
+
+#[test]
+fn what_nvml_says_stands_beside_it() {
+    let expected = "\
+GPU        DEVICE          UUID  UNITS  FREE  OF  SHARES  MIB USED     OF  BUSY  PROCESSES
+  0  /dev/nvidia0  GPU-01234567     20    60  80       1      1200  81000   37%          2
+  1  /dev/nvidia1             -  whole     0  80       0         -      -     -          -
+  2  /dev/nvidia2             -      0    80  80       0         -      -     -          -
+  3  /dev/nvidia3             -      0    80  80       0         -      -     -          -
+
+JOB    USER  GPU  UNITS        TIME    MIB
+  7  al\"ice    0     20  2-03:04:05  20250
+  9  al\"ice    1  whole  2-03:04:05      -
+GPU 3 takes no share, NVML says: must|be reset
+";
+    assert_eq!(tables(&measured()), expected);
+    let gpus = parsable_gpus(&measured());
+    assert!(gpus.contains("\n0|/dev/nvidia0|GPU-01234567-89ab|20|60|80|1|no|1200|81000|37|2|\n"), "{gpus}");
+    assert!(gpus.ends_with("\n3|/dev/nvidia3||0|80|80|0|no|||||must/be reset\n"), "{gpus}");
+    assert!(parsable_jobs(&measured()).contains("|share|20|80|1000|20250\n"));
+    let json = json(&measured());
+    for part in [
+        "\"used\": 1200, \"memory\": 81000, \"utilisation\": 37",
+        "\"memory\": 20250, \"gpus\"",
+        "\"fault\": \"must|be reset\"",
+        "\"processes\": null, \"fault\": null",
+    ] {
+        assert!(json.contains(part), "{part}: {json}");
+    }
+}
+
+#[test]
+fn programs_get_a_header_and_as_many_fields_on_every_line() {
+    let text = parsable_jobs(&status());
+    assert!(text.contains("\n9|1|al\"ice|2001|2|/dev/nvidia2||whole|||1000|\n"), "{text}");
+    for text in [text, parsable_gpus(&status())] {
+        let fields: Vec<usize> = text.lines().map(|line| line.split('|').count()).collect();
+        assert!(fields.len() == 5 && fields.iter().all(|count| *count == fields[0]), "{text}");
+    }
+}
+
+#[test]
+fn what_a_name_holds_cannot_break_the_json() {
+    let text = json(&status());
+    for expected in ["\"user\": \"al\\\"ice\"", "\"no \\\\room\"", "\"x\\u000ay\"", "\"uuid\": null"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let empty = Status { gpus: vec![], jobs: vec![], failures: vec![], garbage: vec![], ..status() };
+    assert!(json(&empty).starts_with("{\n\"gpus\": [],\n\"jobs\": [],"));
+}
+
+#[test]
+fn times_are_shown_as_squeue_shows_them() {
+    for (seconds, expected) in [(5, "0:05"), (65, "1:05"), (3605, "1:00:05"), (86_400, "1-00:00:00")] {
+        assert_eq!(elapsed(seconds), expected);
+    }
+}

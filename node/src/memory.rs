@@ -1,0 +1,188 @@
+//! Limits the GPU memory of a whole job, not only of each of its programs, where the machine offers that: by the driver,
+//! through NVML (615 and newer), else by the kernel's dmem controller. Both want cgroup v2.
+//!
+//! The driver comes first, because NVIDIA wants it so where it is offered ("Always set limits through nvidia-smi or NVML
+//! rather than writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing
+//! must be undone: the limit goes with the cgroup. One that is there already stays.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use gpushare::config::{NodeConfig, Nvml};
+use gpushare::device::{self, Roots};
+use gpushare::dmem::{CAPACITY_FILE, LIMIT_FILE, is_limited, limit_lines};
+use gpushare::ledger::{Entry, Holding, Ledger};
+
+use crate::nvml::{self, Trouble};
+
+/// Who limits a job's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Limited {
+    /// The driver.
+    ByDriver,
+    /// The kernel.
+    ByKernel,
+    /// Somebody did before, such as Slurm by ConstrainDeviceMemory (26.11).
+    Before,
+    /// Nobody: the machine offers nothing, or the job has no limit.
+    Not,
+}
+
+/// Why a limit that is offered can't be set.
+#[derive(Debug)]
+pub enum MemoryError {
+    /// NVML knows GPUs by UUID, and this one's isn't known.
+    NoUuid,
+    /// NVML refused.
+    Nvml(Trouble),
+    /// The file can't be read or written.
+    File(PathBuf, io::Error),
+}
+
+/// Limits what the processes in a job's cgroup, `cgroup`, can have of their share's GPU.
+pub fn limit(
+    config: &NodeConfig,
+    ledger: &Ledger,
+    roots: &Roots,
+    (entry, cgroup): (&Entry, &Path),
+) -> Result<Limited, MemoryError> {
+    let Holding::Share { memory: Some(mib), .. } = entry.holding else { return Ok(Limited::Not) };
+    let Some(gpu) = entry.share_gpu() else { return Ok(Limited::Not) };
+    let kernel = match device::pci_address(gpu, roots) {
+        Some(pci) => Kernel::of(cgroup, &pci, mib)?,
+        None => Kernel::Without,
+    };
+    match kernel {
+        Kernel::Limits => Ok(Limited::Before),
+        Kernel::NotHere => Ok(Limited::Not),
+        Kernel::Without | Kernel::Would { .. } if ledger.has_limits() && config.nvml != Nvml::Off => {
+            let uuid = gpu.uuid.as_deref().ok_or(MemoryError::NoUuid)?;
+            let set = nvml::limit_memory(config, uuid, cgroup, mib);
+            set.map(|()| Limited::ByDriver).map_err(MemoryError::Nvml)
+        }
+        Kernel::Would { file, lines } => write(file, &lines).map(|()| Limited::ByKernel),
+        Kernel::Without => Ok(Limited::Not),
+    }
+}
+
+/// What the kernel's controller can do about a GPU's memory in a job's cgroup.
+enum Kernel {
+    /// It is limited.
+    Limits,
+    /// It would be by these lines.
+    Would { file: PathBuf, lines: Vec<String> },
+    /// The controller isn't enabled for the cgroup, which is Slurm's and the site's affair. The driver then refuses too.
+    NotHere,
+    /// There is no controller, or the GPU's driver takes no part in it.
+    Without,
+}
+
+impl Kernel {
+    fn of(cgroup: &Path, pci: &str, mib: u32) -> Result<Kernel, MemoryError> {
+        let capacities = cgroup.ancestors().skip(1).map(|folder| folder.join(CAPACITY_FILE));
+        let Some(capacity) = { capacities }.find(|path| path.is_file()) else { return Ok(Kernel::Without) };
+        let lines = limit_lines(&read(&capacity)?, pci, mib);
+        let file = cgroup.join(LIMIT_FILE);
+        Ok(match (lines.is_empty(), file.is_file()) {
+            (true, _) => Kernel::Without,
+            (false, false) => Kernel::NotHere,
+            (false, true) if is_limited(&read(&file)?, pci) => Kernel::Limits,
+            (false, true) => Kernel::Would { file, lines },
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String, MemoryError> {
+    fs::read_to_string(path).map_err(|error| MemoryError::File(path.to_owned(), error))
+}
+
+/// Line by line: the kernel takes one region at a time.
+fn write(path: PathBuf, lines: &[String]) -> Result<(), MemoryError> {
+    let write = |line: &String| OpenOptions::new().write(true).open(&path)?.write_all(line.as_bytes());
+    lines.iter().try_for_each(write).map_err(|error| MemoryError::File(path, error))
+}
+
+impl fmt::Display for MemoryError {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            MemoryError::NoUuid => write!(out, "the UUID of its GPU is not known"),
+            MemoryError::Nvml(trouble) => trouble.fmt(out),
+            MemoryError::File(path, error) => write!(out, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for MemoryError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpushare::device::{DeviceNumber, Gpu};
+    use gpushare::job::JobKey;
+
+    fn entry(memory: Option<u32>) -> Entry {
+        let number = DeviceNumber { major: 195, minor: 0 };
+        let gpu = Gpu { index: 0, path: "/dev/nvidia0".into(), number, uuid: None };
+        Entry {
+            key: JobKey { id: 7, restart: 0 },
+            user_id: 2001,
+            holding: Holding::Share { units: 1, capacity: 4, charged: None, memory },
+            gpus: vec![gpu],
+            since: 0,
+        }
+    }
+
+    /// A machine with one GPU in `proc`, a root cgroup and a job's.
+    fn machine() -> (tempfile::TempDir, PathBuf) {
+        let top = tempfile::tempdir().unwrap();
+        let gpu = top.path().join("proc/driver/nvidia/gpus/0000:c1:00.0");
+        fs::create_dir_all(&gpu).unwrap();
+        fs::write(gpu.join("information"), "Device Minor: \t 0\n").unwrap();
+        let job = top.path().join("cgroup/system.slice/n1_slurmstepd.scope/job_7");
+        fs::create_dir_all(&job).unwrap();
+        (top, job)
+    }
+
+    #[test]
+    fn the_kernel_limits_where_its_controller_is_enabled_for_the_job() {
+        let (top, job) = machine();
+        let ledger = Ledger::at(top.path().join("run"));
+        let config = NodeConfig::default();
+        let limit = |memory| limit(&config, &ledger, &Roots::at(top.path()), (&entry(memory), &job));
+        assert_eq!(limit(Some(2048)).unwrap(), Limited::Not, "no controller");
+        fs::write(top.path().join("cgroup/dmem.capacity"), "nvidia/0000:c1:00.0/vidmem 85899345920\n")
+            .unwrap();
+        assert_eq!(limit(Some(2048)).unwrap(), Limited::Not, "not for this cgroup");
+        assert!(!job.join("dmem.max").exists(), "and none is made there");
+        fs::write(job.join("dmem.max"), "").unwrap();
+        assert_eq!(limit(None).unwrap(), Limited::Not, "a share without a size");
+        assert_eq!(limit(Some(2048)).unwrap(), Limited::ByKernel);
+        let written = fs::read_to_string(job.join("dmem.max")).unwrap();
+        assert_eq!(written, "nvidia/0000:c1:00.0/vidmem 2147483648\n");
+        assert_eq!(limit(Some(4096)).unwrap(), Limited::Before, "it has one already");
+        fs::write(top.path().join("cgroup/dmem.capacity"), "drm/0000:01:00.0/vram0 1\n").unwrap();
+        fs::write(job.join("dmem.max"), "drm/0000:01:00.0/vram0 max\n").unwrap();
+        assert_eq!(limit(Some(2048)).unwrap(), Limited::Not, "another GPU's memory");
+    }
+
+    #[test]
+    fn the_driver_comes_before_the_kernel_where_both_can() {
+        let (top, job) = machine();
+        let ledger = Ledger::at(top.path().join("run"));
+        ledger.note_answer(true, std::time::Duration::from_secs(1)).unwrap();
+        let config = NodeConfig::default();
+        let limit = || limit(&config, &ledger, &Roots::at(top.path()), (&entry(Some(2048)), &job));
+        assert!(matches!(limit(), Err(MemoryError::NoUuid)), "no controller: asked");
+        fs::write(top.path().join("cgroup/dmem.capacity"), "nvidia/00000000:c1:00.0/vidmem 85899345920\n")
+            .unwrap();
+        assert_eq!(limit().unwrap(), Limited::Not, "the driver would go by the controller, which isn't here");
+        fs::write(job.join("dmem.max"), "nvidia/00000000:c1:00.0/vidmem max\n").unwrap();
+        assert!(matches!(limit(), Err(MemoryError::NoUuid)), "asked");
+        assert_eq!(fs::read_to_string(job.join("dmem.max")).unwrap(), "nvidia/00000000:c1:00.0/vidmem max\n");
+        fs::write(job.join("dmem.max"), "nvidia/00000000:c1:00.0/vidmem 4096\n").unwrap();
+        assert_eq!(limit().unwrap(), Limited::Before);
+    }
+}

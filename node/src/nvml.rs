@@ -1,0 +1,261 @@
+//! gpushare-nvml, asked: what the GPUs are doing, while the prolog does something else, and what only NVML can set.
+//!
+//! NVML that can't be asked is no reason to fail a job: the ledger decides alone. What is wrong is told once, not at every
+//! job, and remembered in the ledger's folder; a node without a library or driver is asked once a minute.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gpushare::config::{self, NodeConfig};
+use gpushare::ledger::Ledger;
+use gpushare::load::{Measured, Mode, NO_DRIVER, NO_LIBRARY, Unreadable};
+
+use crate::program::{AskError, Asked, ask, program};
+
+/// Where gpushare-nvml is installed, unless it lies beside the program that asks.
+const INSTALLED: &str = "/usr/sbin/gpushare-nvml";
+const NAME: &str = "gpushare-nvml";
+/// Prologs hold the ledger's lock for milliseconds.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// A node without NVML gets it by an administrator's work: it can wait so long.
+const QUIET: Duration = Duration::from_secs(60);
+/// Where what came before has taken all of the time, an answer that is there is taken all the same.
+const LEAST: Duration = Duration::from_millis(5);
+
+/// Why NVML has no answer.
+#[derive(Debug)]
+pub enum Trouble {
+    /// `Nvml=off`
+    Off,
+    /// It was asked a short while ago and isn't now: there is no library or no driver.
+    Absent(String),
+    /// gpushare-nvml can't be run or asked.
+    Ask(AskError),
+    /// It took longer than this, and was killed.
+    Late(Duration),
+    /// It said why.
+    Said(String),
+    /// It was ended by a signal, such as that of a crash, or its status makes no sense.
+    Ended(std::process::ExitStatus),
+    /// What it printed is none of its answers.
+    Nonsense(Unreadable),
+}
+
+/// NVML, asked and not heard yet. Dropped, the question is taken back.
+#[derive(Debug)]
+#[must_use]
+pub struct Nvml {
+    asked: Result<(Asked, Instant), Trouble>,
+    patience: Duration,
+}
+
+impl Nvml {
+    /// Asks. gpushare-nvml then runs beside whatever the caller does next.
+    pub fn start(config: &NodeConfig, ledger: &Ledger) -> Nvml {
+        let command = match ledger.silence() {
+            Some(last) if is_absent(&last.reason) && last.age.is_some_and(|age| age < QUIET) => {
+                Err(Trouble::Absent(last.reason))
+            }
+            _ => command(config),
+        };
+        Nvml::run(command, config.load_timeout)
+    }
+
+    fn run(command: Result<Command, Trouble>, patience: Duration) -> Nvml {
+        let start = Instant::now();
+        let asked = command.and_then(|mut command| Asked::start(&mut command, "").map_err(Trouble::Ask));
+        Nvml { asked: asked.map(|asked| (asked, start)), patience }
+    }
+
+    /// Waits for the answer, as long as `LoadTimeout` since it was asked.
+    pub fn measured(self) -> Result<Measured, Trouble> {
+        let (asked, start) = self.asked?;
+        let left = self.patience.saturating_sub(start.elapsed()).max(LEAST);
+        said(asked.answer(left).map_err(|error| late(error, self.patience)))
+            .and_then(|text| text.parse().map_err(Trouble::Nonsense))
+    }
+
+    /// The same, remembered for the next prolog. What is wrong is given once, with the first answer that lacks.
+    pub fn measured_for_job(self, ledger: &Ledger) -> (Option<Measured>, Option<String>) {
+        match self.measured() {
+            Ok(measured) => {
+                let noted = ledger.note_answer(measured.limits, LOCK_WAIT);
+                (Some(measured), noted.err().map(|error| error.to_string()))
+            }
+            Err(Trouble::Off | Trouble::Absent(_)) => (None, None),
+            Err(trouble) => {
+                let reason = trouble.to_string();
+                // Where it can't be remembered it is told at every job, and so is that.
+                match ledger.note_silence(&reason, LOCK_WAIT) {
+                    Ok(is_new) => (None, Some(reason).filter(|_| is_new)),
+                    Err(error) => (None, Some(format!("{reason}; {error}"))),
+                }
+            }
+        }
+    }
+}
+
+/// Sets a GPU's compute mode.
+pub fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> Result<(), Trouble> {
+    set(config, &["compute-mode", uuid, &mode.to_string()])
+}
+
+/// Limits the memory of a GPU that the processes in a cgroup can have, those of its parts included; for drivers whose
+/// answer had `limits`. `cgroup` is its folder, `memory` in MiB.
+pub fn limit_memory(config: &NodeConfig, uuid: &str, cgroup: &Path, memory: u32) -> Result<(), Trouble> {
+    set(config, &["limit", uuid, &cgroup.to_string_lossy(), &memory.to_string()])
+}
+
+/// As patient as with an MPS daemon: a GPU that sleeps is woken first.
+fn set(config: &NodeConfig, words: &[&str]) -> Result<(), Trouble> {
+    let mut command = command(config)?;
+    command.args(words);
+    let answer = ask(&mut command, "", config.mps_timeout);
+    said(answer.map_err(|error| late(error, config.mps_timeout))).map(|_| ())
+}
+
+fn is_absent(reason: &str) -> bool {
+    reason.starts_with(NO_LIBRARY) || reason.starts_with(NO_DRIVER)
+}
+
+/// gpushare-nvml, with the library that the administrator wants.
+fn command(config: &NodeConfig) -> Result<Command, Trouble> {
+    let mut command = program(&path());
+    match &config.nvml {
+        config::Nvml::Off => return Err(Trouble::Off),
+        config::Nvml::Auto => {}
+        config::Nvml::At(library) => {
+            command.arg("--library").arg(library);
+        }
+    }
+    Ok(command)
+}
+
+/// Beside the running program, so that a build that is not installed uses its own.
+fn path() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(NAME));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| INSTALLED.into())
+}
+
+/// What it printed, if all went well.
+fn said(answer: Result<crate::program::Answer, Trouble>) -> Result<String, Trouble> {
+    let answer = answer?;
+    match answer.status.code() {
+        Some(0) => Ok(answer.output),
+        Some(1) => {
+            let line = answer.first_line();
+            let reason = line.strip_prefix(NAME).and_then(|line| line.strip_prefix(": ")).unwrap_or(&line);
+            Err(Trouble::Said(reason.to_owned()))
+        }
+        _ => Err(Trouble::Ended(answer.status)),
+    }
+}
+
+/// The same words for the same trouble, however much time was left.
+fn late(error: AskError, patience: Duration) -> Trouble {
+    match error {
+        AskError::Deadline(..) => Trouble::Late(patience),
+        error => Trouble::Ask(error),
+    }
+}
+
+impl Trouble {
+    /// There is nothing to ask here, which is as it may be.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Trouble::Off | Trouble::Absent(_) => true,
+            Trouble::Said(reason) => is_absent(reason),
+            Trouble::Ask(_) | Trouble::Late(_) | Trouble::Ended(_) | Trouble::Nonsense(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Trouble::Off => write!(out, "Nvml=off in gpushare.conf"),
+            Trouble::Absent(reason) | Trouble::Said(reason) => out.write_str(reason),
+            Trouble::Ask(error) => error.fmt(out),
+            Trouble::Late(patience) => write!(out, "no answer in {} ms", patience.as_millis()),
+            Trouble::Ended(status) => write!(out, "{NAME} ended with {status}"),
+            Trouble::Nonsense(why) => write!(out, "the answer of {NAME} makes no sense: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn saying(script: &str) -> Nvml {
+        let mut command = program(Path::new("/bin/sh"));
+        command.args(["-c", script]);
+        Nvml::run(Ok(command), PATIENCE)
+    }
+
+    fn ledger() -> (tempfile::TempDir, Ledger) {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(dir.path().join("gpushare"));
+        (dir, ledger)
+    }
+
+    #[test]
+    fn an_answer_is_read_and_anything_else_says_why() {
+        let measured = saying("printf 'gpushare-nvml 1\\nlimits=yes\\nend\\n'").measured().unwrap();
+        assert!(measured.limits && measured.gpus.is_empty());
+        for (script, expected) in [
+            ("echo 'gpushare-nvml: driver not loaded' >&2; exit 1", "driver not loaded"),
+            (
+                "echo gpushare-nvml 1",
+                "the answer of gpushare-nvml makes no sense: its last line is not 'end'",
+            ),
+            ("exit 1", "it said nothing"),
+            ("exit 3", "gpushare-nvml ended with exit status: 3"),
+            ("kill -ABRT $$", "gpushare-nvml ended with signal: 6 (SIGABRT)"),
+        ] {
+            let reason = saying(script).measured().unwrap_err().to_string();
+            assert_eq!(reason.trim_end_matches(" (core dumped)"), expected, "{script}");
+        }
+        let mut command = program(Path::new("/bin/sleep"));
+        command.arg("300");
+        let late = Nvml::run(Ok(command), Duration::from_millis(20)).measured().unwrap_err();
+        assert_eq!(late.to_string(), "no answer in 20 ms");
+        let missing = Nvml::run(Ok(program(Path::new("/no/such/program"))), PATIENCE).measured();
+        assert!(missing.unwrap_err().to_string().starts_with("/no/such/program can't be run: "));
+    }
+
+    #[test]
+    fn the_same_trouble_is_told_once() {
+        let (_dir, ledger) = ledger();
+        let without =
+            || saying("echo 'gpushare-nvml: driver not loaded' >&2; exit 1").measured_for_job(&ledger);
+        assert_eq!(without(), (None, Some("driver not loaded".to_owned())));
+        assert_eq!(without(), (None, None));
+        let (measured, told) =
+            saying("printf 'gpushare-nvml 1\\nlimits=no\\nend\\n'").measured_for_job(&ledger);
+        assert_eq!((measured, told), (Some(Measured::default()), None));
+        assert_eq!(without(), (None, Some("driver not loaded".to_owned())));
+    }
+
+    #[test]
+    fn a_node_without_nvml_is_not_asked_at_every_job() {
+        let (_dir, ledger) = ledger();
+        let config = NodeConfig::default();
+        let asks = |reason: &str| {
+            ledger.note_silence(reason, PATIENCE).unwrap();
+            !matches!(Nvml::start(&config, &ledger).asked, Err(Trouble::Absent(_)))
+        };
+        assert!(!asks("library not found: libnvidia-ml.so.1: cannot open shared object file"));
+        assert!(!asks("driver not loaded"));
+        assert!(asks("no answer in 500 ms"));
+        let off = NodeConfig { nvml: config::Nvml::Off, ..NodeConfig::default() };
+        assert!(matches!(Nvml::start(&off, &ledger).asked, Err(Trouble::Off)));
+    }
+}

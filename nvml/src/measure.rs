@@ -1,0 +1,124 @@
+//! Asks NVML for all that is known of each GPU. A call that fails leaves its figure out; what it means that a GPU
+//! can't be asked is decided in [`fault`](crate::fault).
+
+use gpushare::device::{Roots, known_to_the_driver};
+use gpushare::load::{GpuState, Measured, Mode};
+use nvml_wrapper::enum_wrappers::device::ComputeMode;
+use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::sys_exports::field_id::{
+    NVML_FI_DEV_DRAIN_AND_RESET_STATUS, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_FI_DEV_REMAPPED_FAILURE,
+    NVML_FI_DEV_RESET_STATUS, NVML_FI_DEV_RETIRED_PENDING_DBE,
+};
+use nvml_wrapper::{Device, Nvml};
+
+use crate::fault::{self, Health};
+use crate::raw;
+
+/// All GPUs.
+pub fn all(nvml: &Nvml, roots: &Roots) -> Result<Measured, NvmlError> {
+    let mut measured = Measured { limits: raw::can_limit_memory(nvml), gpus: Vec::new() };
+    let mut lost = false;
+    for index in 0..nvml.device_count()? {
+        match nvml.device_by_index(index).and_then(|device| gpu(nvml, &device)) {
+            Ok(gpu) => measured.gpus.push(gpu),
+            // One that other users' limits hide, or that is gone: without its name nothing can be said of it here.
+            Err(error) => lost |= fault::is_unusable(&error),
+        }
+    }
+    if lost {
+        measured.gpus.extend(nameless(&measured, nvml, roots));
+    }
+    Ok(measured)
+}
+
+/// GPUs that the driver knows and that NVML can't even name, because they are lost.
+fn nameless(measured: &Measured, nvml: &Nvml, roots: &Roots) -> Vec<GpuState> {
+    let named = |uuid: &str| measured.gpus.iter().any(|gpu| gpu.uuid == uuid);
+    let known = known_to_the_driver(roots).into_iter().filter(|(uuid, _)| !named(uuid));
+    let lost = known.filter_map(|(uuid, minor)| match nvml.device_by_uuid(uuid.as_str()) {
+        Ok(_) => None,
+        Err(error) => {
+            // A lost one can't be found by its name either.
+            let error = if fault::is_unusable(&error) { error } else { NvmlError::GpuLost };
+            let fault = Some(error.to_string());
+            Some(GpuState { uuid, minor: Some(minor), fault, ..GpuState::default() })
+        }
+    });
+    lost.collect()
+}
+
+fn gpu(nvml: &Nvml, device: &Device) -> Result<GpuState, NvmlError> {
+    let mut health = Health::default();
+    let uuid = device.uuid()?;
+    let (memory, used) = health.answer(memory(nvml, device)).unzip();
+    let utilisation = health.answer(device.utilization_rates()).map(|rates| rates.gpu);
+    let minor = health.answer(device.minor_number());
+    let processes = processes(device, &mut health);
+    let mode = health.answer(device.compute_mode()).and_then(mode);
+    ask_fields(device, &mut health);
+    Ok(GpuState { uuid, minor, memory, used, utilisation, processes, mode, fault: health.fault() })
+}
+
+/// All that programs can have and what they use of it, in MiB. The driver's own part is taken out where NVML tells it
+/// (510 and newer); else it counts as used.
+fn memory(nvml: &Nvml, device: &Device) -> Result<(u32, u32), NvmlError> {
+    let mib = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+    match device.memory_info() {
+        Ok(info) => Ok((mib(info.total.saturating_sub(info.reserved)), mib(info.used))),
+        Err(NvmlError::FailedToLoadSymbol(_)) => {
+            raw::memory_info_v1(nvml, device).map(|(total, used)| (mib(total), mib(used)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Processes that compute there. MPS clients are in a list of their own, their server perhaps in both.
+fn processes(device: &Device, health: &mut Health) -> Option<u32> {
+    let computing = health.answer(device.running_compute_processes())?;
+    let clients = health.answer(device.mps_running_compute_processes()).unwrap_or_default();
+    let mut pids: Vec<u32> = computing.iter().chain(&clients).map(|process| process.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    u32::try_from(pids.len()).ok()
+}
+
+fn mode(mode: ComputeMode) -> Option<Mode> {
+    match mode {
+        ComputeMode::Default => Some(Mode::Default),
+        ComputeMode::ExclusiveProcess => Some(Mode::ExclusiveProcess),
+        ComputeMode::Prohibited => Some(Mode::Prohibited),
+        // No driver of today has it.
+        ComputeMode::ExclusiveThread => None,
+    }
+}
+
+/// What NVML tells as numbered fields; one that the driver or the GPU doesn't have says so by itself.
+fn ask_fields(device: &Device, health: &mut Health) {
+    let fields = [
+        NVML_FI_DEV_RETIRED_PENDING_DBE,
+        NVML_FI_DEV_REMAPPED_FAILURE,
+        NVML_FI_DEV_RESET_STATUS,
+        NVML_FI_DEV_DRAIN_AND_RESET_STATUS,
+        NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
+    ]
+    .map(FieldId);
+    let Some(answers) = health.answer(device.field_values_for(&fields)) else { return };
+    let values = answers.into_iter().map(|answer| number(answer.ok()?.value.ok()?));
+    let mut values = values.chain(std::iter::repeat(None));
+    health.pages_pending = values.next().flatten();
+    health.remap_failure = values.next().flatten();
+    health.reset = values.next().flatten();
+    health.drain_and_reset = values.next().flatten();
+    health.recovery_action = values.next().flatten();
+}
+
+fn number(value: SampleValue) -> Option<u64> {
+    match value {
+        SampleValue::U32(number) => Some(number.into()),
+        SampleValue::U64(number) => Some(number),
+        SampleValue::I64(number) => u64::try_from(number).ok(),
+        SampleValue::F64(_) => None,
+    }
+}

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What NVML may do to a prolog, and what it says: with tests/fakes/nvml.c in its place, and NVIDIA's own library without
+a driver."""
+
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import time
+from pathlib import Path
+
+from fake import BUSY, FIRST_BUSY, IDLE, SECOND_BUSY, UUIDS, gpus, known_to_the_driver, library, nobody_is_left, own_dev
+from fake import says, told
+from node import DEVICES, LEDGER, PROGRAMS, RUN, SITE, TOP, Node
+
+NO_LOAD = "no load from NVML, shares go by the ledger alone: "
+# A test on a loaded machine must not run into it where an answer is wanted.
+PATIENT, SHORT = 10_000, 100
+HANG = 600_000
+
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def asking(path, patience=PATIENT, **more):
+    return Node(more=f"Nvml={path}\nLoadTimeout={patience}\n", **more)
+
+
+def remembered():
+    path = LEDGER / "nvml"
+    return path.read_text().strip() if path.exists() else None
+
+
+class Row:
+    """A thing that NVML may do, the GPU that a share then gets, and what is logged: NO_LOAD once, a fault at each job."""
+
+    def __init__(self, what, state, gpu, reason=None, fault=None, path=None, patience=PATIENT, around=contextlib.nullcontext):
+        self.what, self.state, self.gpu, self.reason, self.fault = what, state, gpu, reason, fault
+        self.path, self.patience, self.around = path, patience, around
+
+    def run(self):
+        """The row of the table."""
+        path = self.path or library()
+        if self.state is not None:
+            says(path, self.state)
+        with self.around():
+            node = asking(path, self.patience)
+            self.check([self.job(node, job) for job in (1, 2, 3)])
+        nobody_is_left()
+        return [self.what, f"GPU {self.gpu}", self.reason or "", self.fault or ""]
+
+    def job(self, node, job):
+        """(its GPU, lines about the load, lines about faults)"""
+        lines = node.prolog(job, 20)
+        gpu = node.entries()[job][1]
+        node.epilog(job)
+        node.check_empty()
+        load = [line for line in lines if NO_LOAD in line]
+        fault = [line for line in lines if "takes no share, NVML says: " in line]
+        assert len(load) + len(fault) + 1 == len(lines), lines
+        return gpu, load, fault
+
+    def check(self, jobs):
+        for number, (gpu, load, fault) in enumerate(jobs):
+            where = f"{self.what}, job {number + 1}: GPU {gpu}, {load}, {fault}"
+            assert gpu == self.gpu, where
+            assert len(load) == (number == 0 and self.reason is not None), where
+            assert all(self.reason in line for line in load), where
+            assert len(fault) == (self.fault is not None), where
+            assert all(self.fault in line for line in fault), where
+        assert (remembered() is not None) == (self.reason is not None), remembered()
+        assert self.reason is None or self.reason in remembered(), remembered()
+
+
+LOST, RESET_REQUIRED, NOT_SUPPORTED, UNKNOWN = 15, 16, 3, 999
+
+
+def unusable(what, words, fault):
+    """The idle GPU has it, so a share goes to the busy one."""
+    return Row(what, gpus(f"{IDLE} {words}", BUSY), 1, fault=fault)
+
+
+def usable(what, words):
+    return Row(what, gpus(f"{IDLE} {words}", BUSY), 0)
+
+
+def fails(call, code, gpu=""):
+    return f"fail nvmlDevice{call} {code} {gpu}\n"
+
+
+def rows():
+    lost = fails("GetHandleByIndex_v2", LOST, 0) + fails("GetHandleByUUID", LOST, 0)
+    hang = {"patience": SHORT, "reason": f"no answer in {SHORT} ms"}
+    crash = "gpushare-nvml ended with signal: 6 (SIGABRT)"
+    return [
+        Row("it answers", FIRST_BUSY, 1),
+        Row("it answers, and the ledger's first is the idler", SECOND_BUSY, 0),
+        Row("a library without memory_info v2 (before 510)", FIRST_BUSY, 1, path=library("NO_MEMORY_V2")),
+        Row("a library without nvmlShutdown", FIRST_BUSY, 1, path=library("NO_SHUTDOWN")),
+        Row("no library", None, 0, "library not found", path=SITE / "no/libnvidia-ml.so.1"),
+        Row("a library that is none", None, 0, "library not found", path="/etc/passwd"),
+        Row("no driver", FIRST_BUSY + "fail nvmlInit_v2 9\n", 0, "driver not loaded"),
+        Row("driver and library differ", FIRST_BUSY + "fail nvmlInit_v2 18\n", 0, "version mismatch"),
+        Row("hangs at init", FIRST_BUSY + f"delay nvmlInit_v2 {HANG}\n", 0, **hang),
+        Row("hangs at a query", FIRST_BUSY + f"delay nvmlDeviceGetUtilizationRates {HANG}\n", 0, **hang),
+        Row("crashes at init", FIRST_BUSY + "crash nvmlInit_v2\n", 0, crash),
+        Row("crashes at a query", FIRST_BUSY + "crash nvmlDeviceGetFieldValues\n", 0, crash),
+        Row("GPUs can't be counted", FIRST_BUSY + fails("GetCount_v2", UNKNOWN), 0, "an internal driver error occurred"),
+        Row("lies: more in use than there is", gpus("used=90000 utilisation=90", IDLE), 0),
+        Row("lies: utilisation 300", gpus("used=40000 utilisation=300", IDLE), 0),
+        Row("no utilisation of one (as with MIG)", FIRST_BUSY + fails("GetUtilizationRates", NOT_SUPPORTED, 0), 0),
+        Row("no memory figures", FIRST_BUSY + fails("GetMemoryInfo_v2", UNKNOWN), 0),
+        Row("lost, can't even be named", SECOND_BUSY + lost, 1, fault="fell off the bus", around=known_to_the_driver),
+        Row("lost while it is asked", SECOND_BUSY + fails("GetUtilizationRates", LOST, 0), 1, fault="fell off the bus"),
+        Row("a call wants a reset", SECOND_BUSY + fails("GetComputeMode", RESET_REQUIRED, 0), 1, fault="requires a reset"),
+        unusable("uncorrectable pages wait for retirement", "field=93:1", "wait for a reset to be retired"),
+        unusable("row remapping has failed", "field=145:1", "could not be remapped"),
+        unusable("needs a reset (field of older drivers)", "field=226:1", "must be reset"),
+        unusable("Xid: recovery action reset", "field=230:1", "must be reset"),
+        unusable("Xid: recovery action reboot", "field=230:2", "node must be rebooted"),
+        unusable("Xid: recovery action drain and reset", "field=230:4", "drained and reset"),
+        usable("a row waits to be remapped: still usable", "field=144:1 field=145:0 field=230:0"),
+        usable("correctable pages wait: still usable", "field=92:1 field=93:0"),
+        Row("no health fields", SECOND_BUSY + fails("GetFieldValues", NOT_SUPPORTED), 0),
+    ]
+
+
+def table():
+    found = [["NVML", "share on", "logged once", "logged at each job"]] + [row.run() for row in rows()]
+    real = real_library()
+    found += [real.run()] if real else []
+    widths = [max(len(line[column]) for line in found) for column in range(4)]
+    print(f"ok: NVML in {len(found) - 1} states, 3 jobs each")
+    for line in found:
+        print("    " + "  ".join(word.ljust(width) for word, width in zip(line, widths)).rstrip())
+
+
+def real_library():
+    """NVIDIA's own, which finds no driver here."""
+    asked = subprocess.run([TOP / "tests/lab/lab", "nvidia", "24.11"], capture_output=True, text=True)
+    found = list(Path(asked.stdout.strip() or "/nonexistent").glob("usr/lib/*/libnvidia-ml.so.1"))
+    if asked.returncode == 3 or not found:
+        print(f"NOT TESTED: NVIDIA's own library, which can't be had here: {asked.stderr.strip()}")
+        return None
+    assert asked.returncode == 0, asked
+    if Path("/proc/driver/nvidia").exists():
+        print("NOT TESTED: NVIDIA's own library without a driver, since this machine has one")
+        return None
+    return Row("NVIDIA's own library, no driver", None, 0, "driver not loaded", path=found[0], around=own_dev)
+
+
+def follows_memory():
+    """Each share goes to the GPU with less memory in use, of those that the ledger counts as equal."""
+    fake = library()
+    node = asking(fake, gpus=2, units=4)
+    placed = []
+    for job, state in enumerate((FIRST_BUSY, SECOND_BUSY, SECOND_BUSY, FIRST_BUSY), start=1):
+        says(fake, state)
+        node.prolog(job, 1)
+        placed.append(node.entries()[job][1])
+    assert placed == [1, 0, 0, 1], placed
+    jobs = {job["job"]: job["memory"] for job in node.status()["jobs"]}
+    assert jobs == {job: (81920 - 600) // 4 for job in range(1, 5)}, jobs
+
+
+def told_anew():
+    """Well again in between, the same trouble is told again; another trouble is told at once."""
+    fake = library()
+    node = asking(fake)
+    heard = []
+    troubles = ("", "crash nvmlInit_v2\n", "crash nvmlInit_v2\n", "", "crash nvmlInit_v2\n", "fail nvmlInit_v2 18\n")
+    for job, trouble in enumerate(troubles, start=1):
+        says(fake, FIRST_BUSY + trouble)
+        heard.append(sum(NO_LOAD in line for line in node.prolog(job, 1)))
+    assert heard == [0, 1, 0, 0, 1, 1], heard
+
+
+def seldom_asked_where_there_is_none():
+    """A node without NVML doesn't look for it at every job, and finds it within a minute of its coming."""
+    path = SITE / "later/libnvidia-ml.so.1"
+    node = asking(path)
+    node.prolog(1, 1)
+    path.parent.mkdir()
+    path.symlink_to(library())
+    says(path, SECOND_BUSY)
+    says(library(), SECOND_BUSY)
+    node.prolog(2, 1)
+    assert remembered().startswith("library not found") and {gpu for _, gpu, _ in node.entries().values()} == {0, 1}
+    late = time.time() - 61
+    os.utime(LEDGER / "nvml", (late, late))
+    assert not any(NO_LOAD in line for line in node.prolog(3, 1)) and remembered() is None
+    assert node.entries()[3][1] == 0
+
+
+def makes_no_sense():
+    """A gpushare-nvml of another version, half an answer, no end of it, none at all, or a program that is missing."""
+    node = asking(library())
+    node.programs = RUN / "bin"
+    node.programs.mkdir()
+    for name in ("gpushare-prolog", "gpushare-epilog"):
+        subprocess.run(["install", "-m755", PROGRAMS / name, node.programs / name], check=True)
+    asked = node.programs / "gpushare-nvml"
+    for job, (script, reason) in enumerate([
+        ("echo gpushare-nvml 2; echo end", "its first line is not"),
+        ("printf 'gpushare-nvml 1\\ngpu=GPU-a used=1'", "its last line is not"),
+        ("printf 'gpushare-nvml 1\\ngpu=GPU-a used=a\\nend\\n'", "a line that can't be read"),
+        ("exec yes", "said more than"),
+        ("exit 1", "it said nothing"),
+        ("printf 'one\\nline \\033[2J' >&2; exit 1", NO_LOAD + "one"),
+        ("exit 77", "exit status: 77"),
+        ("kill -SEGV $$", "SIGSEGV"),
+    ], start=1):
+        asked.write_text(f"#!/bin/sh\n{script}\n")
+        asked.chmod(0o755)
+        lines = [line for line in node.prolog(job, 1) if NO_LOAD in line]
+        assert len(lines) == 1 and reason in lines[0] and "\033" not in lines[0], (script, lines)
+        assert job in node.entries()
+    asked.unlink()
+    if Path("/usr/sbin/gpushare-nvml").exists():
+        print("NOT TESTED: a missing gpushare-nvml, since one is installed on this machine")
+        return
+    lines = [line for line in node.prolog(20, 1) if NO_LOAD in line]
+    assert len(lines) == 1 and "/usr/sbin/gpushare-nvml can't be run: No such file" in lines[0], lines
+
+
+def not_asked():
+    """Nvml=off, and jobs without a share: no process is started."""
+    fake = library()
+    says(fake, FIRST_BUSY + "crash nvmlInit_v2\n")
+    node = Node(more="Nvml=off\n")
+    assert not any(NO_LOAD in line for line in node.prolog(1)) and remembered() is None
+    node = asking(fake)
+    assert node.prolog(2, None) == [] and not LEDGER.exists()
+
+
+def can_limit():
+    """What the driver can is remembered for the job's extern step, also while it doesn't answer."""
+    fake, older = library(), library("NO_LIMITS")
+    marker = LEDGER / "limits"
+    node = asking(fake)
+    says(fake, FIRST_BUSY)
+    node.prolog(1, 1)
+    assert marker.is_file()
+    says(fake, FIRST_BUSY + "crash nvmlInit_v2\n")
+    node.prolog(2, 1)
+    assert marker.is_file() and remembered()
+    says(fake, FIRST_BUSY)
+    (node.site / "gpushare.conf").write_text((node.site / "gpushare.conf").read_text().replace(str(fake), str(older)))
+    says(older, FIRST_BUSY)
+    node.prolog(3, 1)
+    assert not marker.exists() and remembered() is None
+
+
+def sets():
+    """Compute mode and a cgroup's limit, as NVML gets them; and refusals, in a line."""
+    fake, older = library(), library("NO_LIMITS")
+
+    def order(*words, path=fake):
+        command = [PROGRAMS / "gpushare-nvml", "--library", path, *words]
+        done = subprocess.run(command, capture_output=True, text=True, env={})
+        assert done.stdout == "" and (done.returncode, done.stderr.count("\n")) in ((0, 0), (1, 1)), done
+        return done.stderr
+
+    for path in (fake, older):
+        says(path, FIRST_BUSY)
+    assert order("compute-mode", UUIDS[1], "exclusive-process") == ""
+    assert order("compute-mode", UUIDS[1], "default") == ""
+    assert order("limit", UUIDS[0], "/sys/fs/cgroup/job_7", "2048") == ""
+    limit = f"limit {UUIDS[0]} /sys/fs/cgroup/job_7 0 {2048 << 20}"
+    assert told(fake) == [f"mode {UUIDS[1]} 3", f"mode {UUIDS[1]} 0", limit], told(fake)
+    assert "function couldn't be found" in order("limit", UUIDS[0], "/sys/fs/cgroup/job_7", "2048", path=older)
+    assert "GPU 'GPU-none'" in order("compute-mode", "GPU-none", "default")
+    for words in (["compute-mode", UUIDS[0], "prohibited"], ["limit", UUIDS[0], "job_7", "1"], ["reset"]):
+        assert "usage: gpushare-nvml" in order(*words)
+    says(fake, FIRST_BUSY + fails("SetComputeMode", 4) + fails("SetMemoryLimits_v1", NOT_SUPPORTED))
+    assert "does not have permission" in order("compute-mode", UUIDS[0], "default")
+    assert "not available" in order("limit", UUIDS[0], "/sys/fs/cgroup/job_7", "2048")
+    assert told(fake) == []
+
+
+def shown():
+    """`gpushare status` has the figures and the fault, also for a plain user; what is wrong it says on standard error."""
+    fake = library()
+    says(fake, gpus(f"{BUSY} processes=2 clients=3", f"{IDLE} field=145:1"))
+    node = asking(fake, units=4)
+    node.prolog(1, 1)
+    (RUN / "bin").mkdir()
+    for name in ("gpushare", "gpushare-nvml"):
+        subprocess.run(["install", "-m755", PROGRAMS / name, RUN / "bin" / name], check=True)
+
+    def status(*words, user=0):
+        command = ["setpriv", f"--reuid={user}", "--clear-groups", "--", RUN / "bin/gpushare", "status", *words]
+        command += ["--conf", node.site / "gpushare.conf"]
+        return subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert "40000  81320   90%          3" in status(user=2002).stdout
+    first, second = json.loads(status("--json").stdout)["gpus"]
+    keys = ("used", "memory", "utilisation", "processes", "fault")
+    assert [first[key] for key in keys] == [40000, 81320, 90, 3, None], first
+    assert second["processes"] == 0 and "remapped" in second["fault"], second
+    table = status().stdout
+    assert "40000  81320   90%          3" in table and "GPU 1 takes no share, NVML says: " in table, table
+    says(fake, FIRST_BUSY + "crash nvmlInit_v2\n")
+    done = status()
+    assert "nothing from NVML: gpushare-nvml ended with signal: 6" in done.stderr and "MIB USED" not in done.stdout, done
+    assert remembered() is None, "a status is nobody's log"
+    says(fake, FIRST_BUSY + "fail nvmlInit_v2 9\n")
+    assert status().stderr == ""
+
+
+def status_of_many():
+    """The time that it takes; judged by nobody here."""
+    fake = library()
+    node = asking(fake, gpus=8, units=1000)
+    says(fake, "".join(f"gpu GPU-{number} {minor} total=81920 reserved=600 {IDLE} processes=25\n" for number, minor in
+                       enumerate(os.minor(os.stat(path).st_rdev) for path in DEVICES)))
+    for job in range(1, 201):
+        node.prolog(job, 1, user=2000 + job)
+    command = [PROGRAMS / "gpushare", "status", "--conf", node.site / "gpushare.conf"]
+    times = []
+    for _ in range(20):
+        start = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        times.append(time.monotonic() - start)
+    assert done.stdout.count("\n") == 211 and "MIB USED" in done.stdout, done.stdout
+    print(f"ok: gpushare status of 8 GPUs and 200 jobs of as many users: {1000 * sorted(times)[10]:.1f} ms (median of 20)")
+
+
+def told_so(test):
+    def run():
+        test()
+        print(f"ok: NVML: {test.__name__.replace('_', ' ')}: {test.__doc__}")
+
+    return run
+
+
+ALL = [table, *(told_so(test) for test in (
+    follows_memory, told_anew, seldom_asked_where_there_is_none, makes_no_sense, not_asked, can_limit, sets, shown,
+)), status_of_many]
