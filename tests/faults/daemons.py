@@ -46,12 +46,12 @@ class MpsNode(Node):
     def __init__(self, control, gpus=2, *settings, how=None):
         super().__init__(gpus, 80)
         know_users()
-        self.control = self.programs(control, how)
+        self.control = self.provide(control, how)
         self.make_gpus()
         self.timeout = 2000
         self.configure(*settings)
 
-    def programs(self, control, how):
+    def provide(self, control, how):
         """A folder with the control program, real or as HOW says, and a server that lives without a GPU."""
         folder = RUN / "nvidia"
         folder.mkdir()
