@@ -4,7 +4,9 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 from node import RUN, TOP, Node
@@ -40,18 +42,28 @@ def know_users():
         subprocess.run(["mount", "--bind", path, Path("/etc", name)], check=True)
 
 
+def stand_still(pid):
+    """Stops a process, and waits until it has stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    for _ in range(2000):
+        if stat(pid)[0] == "T":
+            return
+        time.sleep(0.001)
+    raise AssertionError(f"process {pid} goes on")
+
+
 class MpsNode(Node):
     """With GPUS GPUs of 80 units, and MPS for each user; SETTINGS are lines of gpushare.conf."""
 
     def __init__(self, control, gpus=2, *settings, how=None):
         super().__init__(gpus, 80)
         know_users()
-        self.control = self.programs(control, how)
+        self.control = self.control_folder(control, how)
         self.make_gpus()
         self.timeout = 2000
         self.configure(*settings)
 
-    def programs(self, control, how):
+    def control_folder(self, control, how):
         """A folder with the control program, real or as HOW says, and a server that lives without a GPU."""
         folder = RUN / "nvidia"
         folder.mkdir()
