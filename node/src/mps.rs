@@ -25,6 +25,7 @@ mod look;
 mod process;
 mod start;
 mod state;
+mod unit;
 
 pub use error::MpsError;
 pub use look::{Seen, seen, try_out};
