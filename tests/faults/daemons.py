@@ -4,7 +4,9 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 from node import RUN, TOP, Node
@@ -38,6 +40,16 @@ def know_users():
         path = Path(os.environ["GPUSHARE_FAULTS"]) / name
         path.write_text(Path("/etc", name).read_text() + "".join(line.format(user) for user in USERS))
         subprocess.run(["mount", "--bind", path, Path("/etc", name)], check=True)
+
+
+def stand_still(pid):
+    """Stops a process, and waits until it has stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    for _ in range(2000):
+        if stat(pid)[0] == "T":
+            return
+        time.sleep(0.001)
+    raise AssertionError(f"process {pid} goes on")
 
 
 class MpsNode(Node):

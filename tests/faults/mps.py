@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from daemons import LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, nvidia, stat
+from daemons import LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, nvidia, stand_still, stat
 from node import RUN, finished
 
 ALICE, BOB = USERS[0], USERS[1]
@@ -194,7 +194,7 @@ def stopped(control):
     """A daemon that stands still is ended and started anew where no other job has it; else the job that comes fails."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
-    os.kill(daemon[0], signal.SIGSTOP)
+    stand_still(daemon[0])
     lines = node.prolog(4, 40, user=ALICE)
     reason = node.failure(4) or ""
     assert f"MPS daemon {daemon[0]} is in state T" in reason and "jobs that use the daemon: 1" in reason, lines
@@ -204,7 +204,7 @@ def stopped(control):
     lines = node.prolog(1, 40, user=ALICE, restart=1)
     assert any("had to be started anew" in line for line in lines) and not alive(*daemon), lines
     assert node.daemon(folder) and node.failure(1) is None
-    os.kill(node.daemon(folder)[0], signal.SIGSTOP)
+    stand_still(node.daemon(folder)[0])
     node.epilog(1, restart=1)
     node.check_empty()
 
