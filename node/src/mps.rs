@@ -276,7 +276,8 @@ impl Here<'_> {
     fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
         start::check_user(self.daemon.serves, self.config)?;
         let ids = start::ids_of(self.daemon.serves);
-        self.state = State { limits: None, checked: 0, ..std::mem::take(&mut self.state) };
+        self.end_starting()?;
+        self.state = State { limits: None, checked: 0, starting: true, ..std::mem::take(&mut self.state) };
         self.locked.make_pipes(ids.0, ids.1)?;
         self.locked.keep(&self.state)?;
         let control = self.control();
@@ -291,11 +292,13 @@ impl Here<'_> {
             Ok(started) => {
                 self.state.limits = Some(limits);
                 self.state.checked = now;
+                self.state.starting = false;
                 self.locked.keep(&self.state)?;
                 Ok(started)
             }
             Err(error) => {
                 self.end_latest()?;
+                self.end_starting()?;
                 Err(error)
             }
         }
@@ -304,11 +307,21 @@ impl Here<'_> {
     /// Ends every daemon of the folder, and what is left of their servers.
     fn end(&mut self) -> Result<(), MpsError> {
         self.quit();
+        self.end_starting()?;
         for process in &self.state.processes {
             process::end(process, self.config.mps_timeout)?;
         }
         self.state.processes.clear();
         self.locked.keep(&self.state)
+    }
+
+    /// Ends a daemon that somebody before us was about to start and that has no lock yet.
+    fn end_starting(&mut self) -> Result<(), MpsError> {
+        if self.state.starting {
+            process::end_starting(&self.locked.pipe(), self.user_id(), self.config.mps_timeout)?;
+            self.state.starting = false;
+        }
+        Ok(())
     }
 
     fn end_latest(&mut self) -> Result<(), MpsError> {

@@ -51,6 +51,11 @@ impl Control {
         }
     }
 
+    /// `CUDA_MPS_PIPE_DIRECTORY`
+    pub fn pipe(&self) -> &Path {
+        &self.pipe
+    }
+
     /// The same, by name.
     pub fn variables(&self) -> [(&'static str, String); 3] {
         let beside = self.program.parent().unwrap_or(Path::new("/usr/bin")).display().to_string();

@@ -48,9 +48,11 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Its environment, by name: what its callers have too, and its GPU.
+    /// Its environment, by name: what its callers have too, its GPU, and by what it is found while it starts.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.control.variables().into_iter().chain([("CUDA_VISIBLE_DEVICES", self.uuid.to_owned())])
+        let pipe = self.control.pipe().display().to_string();
+        let own = [("CUDA_VISIBLE_DEVICES", self.uuid.to_owned()), (process::MARK, pipe)];
+        self.control.variables().into_iter().chain(own)
     }
 
     /// NVIDIA's program and its arguments.

@@ -5,6 +5,7 @@
 //! memory=23034
 //! percent=50
 //! checked=1700000000
+//! starting=yes
 //! exclusive=GPU-9a40c0de-0000-4000-8000-0000000000a0
 //! process=4711 123456
 //! end
@@ -27,6 +28,8 @@ pub struct State {
     pub limits: Option<Limits>,
     /// When it last answered, in seconds since 1970.
     pub checked: u64,
+    /// One is being started, or its start was cut short: it may come up at any moment.
+    pub starting: bool,
     /// The GPU that was put into compute mode `EXCLUSIVE_PROCESS` for it.
     pub exclusive: Option<String>,
     /// The daemons, the latest last; all but that are dead, and servers of theirs may not be.
@@ -60,6 +63,9 @@ impl fmt::Display for State {
             writeln!(out, "percent={percent}")?;
         }
         writeln!(out, "checked={}", self.checked)?;
+        if self.starting {
+            writeln!(out, "starting=yes")?;
+        }
         if let Some(uuid) = &self.exclusive {
             writeln!(out, "exclusive={uuid}")?;
         }
@@ -85,6 +91,7 @@ impl FromStr for State {
                 }
                 "percent" => state.limits.get_or_insert_default().percent = number(value)?,
                 "checked" => state.checked = number(value)?,
+                "starting" => state.starting = value == "yes",
                 "exclusive" => state.exclusive = Some(value.to_owned()),
                 "process" => {
                     let (pid, start) = value.split_once(' ').ok_or(())?;
@@ -109,6 +116,7 @@ mod tests {
         State {
             limits: Some(Limits { memory: Some(23_034), percent: 50 }),
             checked: 1_700_000_000,
+            starting: true,
             exclusive: Some("GPU-a".to_owned()),
             processes: vec![Process { pid: 7, start: 1 }, Process { pid: 4711, start: 123_456 }],
         }
@@ -117,9 +125,11 @@ mod tests {
     #[test]
     fn a_state_is_read_as_it_was_written() {
         let unlimited = State { limits: Some(Limits { memory: None, percent: 100 }), ..state() };
-        for state in
-            [state(), unlimited, State { limits: None, exclusive: None, processes: Vec::new(), ..state() }]
-        {
+        for state in [
+            state(),
+            unlimited,
+            State { limits: None, starting: false, exclusive: None, processes: Vec::new(), ..state() },
+        ] {
             assert_eq!(state.to_string().parse(), Ok(state));
         }
     }
