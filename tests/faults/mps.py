@@ -469,7 +469,7 @@ def calls_of(node, program, job, units):
     return steps
 
 
-def killed_anywhere(control, most=400):
+def killed_anywhere(control, most=50):
     """A prolog or an epilog killed at any of its system calls: the next one puts all in order."""
     def prolog(node):
         return node.start("gpushare-prolog", 1, 40, user=ALICE, before=before)
