@@ -6,15 +6,19 @@ import contextlib
 import fcntl
 import functools
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from daemons import LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, nvidia, stand_still, stat
-from node import RUN
+from node import RUN, finished
 
 ALICE, BOB = USERS[0], USERS[1]
 # One of each kind that the daemons differ in; 535 is bookworm's, 550 is trixie's.
@@ -433,6 +437,76 @@ def turned_off(control):
     node.check_empty()
 
 
+# --- at the worst moment -------------------------------------------------------------------------------------------
+
+
+def handed_over(control):
+    """An epilog that has seen no job any more, and waits for the lock while the next job's prolog is done: that has won."""
+    node = MpsNode(control, 1)
+    folder, daemon = started(node, 1)
+    slow = ["strace", "-o", "/dev/null", "--inject=flock:delay_enter=1000000"]
+    epilog = node.start("gpushare-epilog", 1, before=slow)
+    wait(lambda: 1 not in node.entries(), "the first job's entry to go")
+    assert started(node, 2)[1] == daemon
+    assert finished(epilog)[0].startswith("gpushare-epilog: job 1: share taken back")
+    assert alive(*daemon), "the epilog has looked again"
+    node.epilog(2)
+    node.check_empty()
+
+
+def calls_of(node, program, job, units):
+    """[(name, how many of that name)] of a program's system calls from the first on that names a daemon's folder."""
+    with tempfile.NamedTemporaryFile("r") as trace:
+        finished(node.start(program, job, units, user=ALICE, before=["strace", "-o", trace.name]))
+        names, steps = Counter(), []
+        for line in trace:
+            name = re.match(r"(\w+)\(", line)
+            if name:
+                names[name[1]] += 1
+                if steps or str(MPS) in line:
+                    steps.append((name[1], names[name[1]]))
+    assert len(steps) > 20, steps
+    return steps
+
+
+def killed_anywhere(control, most=400):
+    """A prolog or an epilog killed at any of its system calls: the next one puts all in order."""
+    def prolog(node):
+        return node.start("gpushare-prolog", 1, 40, user=ALICE, before=before)
+
+    def epilog(node):
+        started(node, 1)
+        return node.start("gpushare-epilog", 1, user=ALICE, before=before)
+
+    for name, run in (("gpushare-prolog", prolog), ("gpushare-epilog", epilog)):
+        before = []
+        node = MpsNode(control, 1)
+        if name == "gpushare-epilog":
+            started(node, 1)
+        steps = calls_of(node, name, 1, 40 if name == "gpushare-prolog" else None)
+        node.epilog(1)
+        node.check_empty()
+        seed = random.randrange(1 << 32)
+        some = steps if len(steps) <= most else sorted(random.Random(seed).sample(steps, most), key=steps.index)
+        for call, number in some:
+            before = ["strace", "-o", "/dev/null", f"--inject={call}:signal=KILL:when={number}"]
+            node = MpsNode(control, 1)
+            process = run(node)
+            process.communicate(timeout=60)
+            where = f"{name} killed at {call} number {number} (seed {seed})"
+            # Another run of it makes other calls, such as pauses: then it may not have come so far.
+            assert process.returncode in (0, -signal.SIGKILL), where
+            try:
+                node.epilog(1)
+                node.check_empty()
+                started(node, 2)
+                node.epilog(2)
+                node.check_empty()
+            except AssertionError as error:
+                raise AssertionError(where) from error
+        print(f"    {name}: killed at {len(some)} of {len(steps)} system calls")
+
+
 # --- several users' daemon -----------------------------------------------------------------------------------------
 
 
@@ -475,7 +549,7 @@ def all_tests():
     each = (served, live_servers, killed)
     with_one = (
         faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, foreign_folders, damaged_state, no_uuid, full,
-        held_lock, turned_off,
+        held_lock, turned_off, handed_over, killed_anywhere,
     )
     for wrap, tests in ((with_each, each), (with_550, with_one), (lambda test: test, (missing, multiuser))):
         for test in tests:
