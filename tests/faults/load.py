@@ -226,11 +226,19 @@ def makes_no_sense():
 def not_asked():
     """Nvml=off, and jobs without a share: no process is started."""
     fake = library()
-    says(fake, FIRST_BUSY + "crash nvmlInit_v2\n")
-    node = Node(more="Nvml=off\n")
-    assert not any(NO_LOAD in line for line in node.prolog(1)) and remembered() is None
-    node = asking(fake)
-    assert node.prolog(2, None) == [] and not LEDGER.exists()
+    says(fake, FIRST_BUSY)
+
+    def started(node, units):
+        trace = RUN / "trace"
+        before = ["strace", "-f", "-e", "trace=execve", "-o", trace]
+        process = node.start("gpushare-prolog", 1, units, before=before)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+        return sum("gpushare-nvml" in line for line in trace.read_text().splitlines())
+
+    assert started(asking(fake), 1) == 1
+    assert started(asking(fake), None) == 0
+    assert started(Node(more="Nvml=off\n"), 1) == 0
 
 
 def can_limit():
