@@ -1,7 +1,9 @@
 //! `gpushare`, the administrator's and user's command.
 #![forbid(unsafe_code)]
 
+mod check;
 mod explain;
+mod json;
 mod status;
 
 use std::process::ExitCode;
@@ -18,6 +20,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it
+    Check(check::Arguments),
     /// Explain a message by its number, or judge an sbatch command line or script without submitting it
     Explain(explain::Arguments),
     /// Show this node's GPUs, what is assigned of them, and to which jobs
@@ -26,6 +30,10 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Check(arguments) => {
+            let said = check::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.wrong));
+            finish(said.map(|wrong| ExitCode::from(u8::from(wrong))), 2)
+        }
         Command::Explain(arguments) => {
             // 1 is a verdict here.
             let said =

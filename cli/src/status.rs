@@ -1,7 +1,7 @@
 //! `gpushare status`: this node's GPUs, what is assigned of them, and to whom.
 //!
-//! Read → sum → print. NVML is asked what the GPUs are doing while the rest is read. The ledger is shown whatever else can't be read: no gpushare.conf, a broken one, or GPUs that are
-//! not there are said on standard error. Root sees every job, others see their own and the GPUs' totals; the files
+//! Read → sum → print. NVML is asked what the GPUs are doing while the rest is read. The ledger is shown whatever else
+//! can't be read: no gpushare.conf, a broken one, or GPUs that are not there are said on standard error. Root sees every job, others see their own and the GPUs' totals; the files
 //! themselves are readable to all, so this is for order, not for secrecy.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare::device::{self, DeviceError, Gpu, Roots};
 use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
 use gpushare::load::{GpuState, Measured};
+use gpushare::mps::Serves;
+use gpushare_node::mps::{self, Seen};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::program;
 
@@ -52,6 +54,7 @@ struct Status {
     /// Jobs that can't run here, and why; for root.
     failures: Vec<(u32, String)>,
     garbage: Vec<Garbage>,
+    daemons: Vec<Seen>,
     /// Whether jobs of other users are left out.
     own_only: bool,
     now: u64,
@@ -76,6 +79,7 @@ struct Node {
     /// Units that fill a GPU, where the node has a placement.
     capacity: Option<u32>,
     nvml: Option<Nvml>,
+    daemons: Vec<Seen>,
 }
 
 impl GpuTotal {
@@ -96,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
             Node::default()
         }
     };
-    let user_id = Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid());
+    let user_id = user_id();
     let own_only = user_id != 0;
     let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;
     let jobs: Vec<Entry> = entries.iter().filter(is_shown).cloned().collect();
@@ -105,13 +109,20 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let users = names(&jobs);
     let gpus = totals(node.gpus, node.capacity, &entries, &measured(node.nvml));
-    let status = Status { gpus, jobs, users, failures, garbage, own_only, now };
+    let is_shown = |seen: &Seen| !own_only || seen.daemon.serves == Serves::User(user_id);
+    let daemons = node.daemons.into_iter().filter(is_shown).collect();
+    let status = Status { gpus, jobs, users, failures, garbage, daemons, own_only, now };
     Ok(match (arguments.json, arguments.parsable, arguments.gpus) {
         (true, ..) => write::json(&status),
         (_, true, false) => write::parsable_jobs(&status),
         (_, true, true) => write::parsable_gpus(&status),
         (..) => write::tables(&status),
     })
+}
+
+/// Who has started this.
+pub fn user_id() -> u32 {
+    Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid())
 }
 
 fn complain(line: &str) {
@@ -127,6 +138,7 @@ fn node(conf: Option<&Path>, ledger: &Ledger) -> Result<Node, String> {
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
     let nvml = Some(Nvml::start(&config.node, ledger));
+    let daemons = mps::seen(&config.node);
     let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     // As the prolog finds them; it is told the node's name.
@@ -141,7 +153,7 @@ fn node(conf: Option<&Path>, ledger: &Ledger) -> Result<Node, String> {
             complain(&format!("GPU {} ({}) takes no share: {why}", detail.index, detail.path.display()));
         }
     }
-    Ok(Node { gpus: gpus.gpus(), capacity, nvml })
+    Ok(Node { gpus: gpus.gpus(), capacity, nvml, daemons })
 }
 
 /// What NVML says; nothing on a node without it.

@@ -9,24 +9,28 @@
 //! and started anew if no other job uses it; otherwise the job that comes fails, and the others are left alone.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use gpushare::config::NodeConfig;
+use gpushare::config::{ComputeMode, NodeConfig};
+use gpushare::device::Gpu;
 use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Ledger};
+use gpushare::load::Mode;
 use gpushare::mps::{Daemon, Limits, Serves};
 
 mod control;
 mod error;
 mod folder;
+mod look;
 mod process;
 mod start;
 mod state;
 
 pub use error::MpsError;
+pub use look::{Seen, seen, try_out};
 pub use start::How;
 
+use crate::nvml::{self, Trouble};
 use control::Control;
 use folder::Locked;
 use state::{Process, State};
@@ -37,7 +41,7 @@ const FRESH: u64 = 10;
 const SHORT: Duration = Duration::from_millis(50);
 
 /// What was done for a job.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[must_use]
 pub enum Prepared {
     /// It needs no daemon.
@@ -49,7 +53,7 @@ pub enum Prepared {
 }
 
 /// A daemon that was started.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Started {
     /// Which.
     pub daemon: Daemon,
@@ -59,6 +63,8 @@ pub struct Started {
     pub how: How,
     /// Why the one before it had to go.
     pub healed: Option<String>,
+    /// Why its GPU is not in the compute mode that it should be in.
+    pub mode: Option<Trouble>,
 }
 
 /// Sees to it that the daemon of a job's share is there, answers and has the limits. `now` is in seconds since 1970.
@@ -105,7 +111,8 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
         let _ = here.locked.remove_pipes();
     }
     let (process, how) = started?;
-    Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed }))
+    let mode = here.make_exclusive(gpu).err();
+    Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed, mode }))
 }
 
 /// A daemon that was ended.
@@ -272,12 +279,7 @@ impl Here<'_> {
         self.locked.admit(&users)
     }
 
-    fn start(
-        &mut self,
-        gpu: &gpushare::device::Gpu,
-        limits: Limits,
-        now: u64,
-    ) -> Result<(Process, How), MpsError> {
+    fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
         let group_id = start::group_of(self.daemon.serves, self.config)?;
         let ids = (self.user_id(), group_id);
         self.state = State { group: group_id, limits: None, checked: 0, ..std::mem::take(&mut self.state) };
@@ -333,22 +335,29 @@ impl Here<'_> {
         let _ = control.servers().and_then(|servers| control.quit(&servers));
     }
 
+    /// `ComputeMode=exclusive`: nobody computes on the GPU but by way of the daemon's server, which is started with the
+    /// first program.
+    fn make_exclusive(&mut self, gpu: &Gpu) -> Result<(), Trouble> {
+        let (Some(uuid), ComputeMode::Exclusive) = (&gpu.uuid, self.config.compute_mode) else {
+            return Ok(());
+        };
+        // Written down first: whoever ends the daemon undoes it, also if this process ends here.
+        self.state.exclusive = Some(uuid.clone());
+        let _ = self.locked.keep(&self.state);
+        nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess)
+    }
+
     /// Ends it for good; whether there was one.
     fn finish(mut self) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         self.end()?;
+        let mode = self
+            .state
+            .exclusive
+            .as_ref()
+            .map(|uuid| nvml::set_compute_mode(self.config, uuid, Mode::Default));
         self.locked.remove()?;
+        mode.transpose().map_err(MpsError::Mode)?;
         Ok(there)
     }
-}
-
-/// Whether a daemon works, for `gpushare status`: by its lock and its process's state, without asking it.
-#[must_use]
-pub fn look(mps_dir: &Path, daemon: Daemon) -> Option<u32> {
-    let user_id = match daemon.serves {
-        Serves::User(user_id) => user_id,
-        Serves::All => 0,
-    };
-    let process = process::holder(&daemon.pipe(mps_dir), user_id)?;
-    process::is_stuck(process.pid).is_none().then_some(process.pid)
 }

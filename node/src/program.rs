@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::unix::{self, To};
 
-/// More than any answer that is of use.
+/// More than any answer of a few lines.
 const LONGEST: usize = 256 << 10;
 /// How often a program that has closed its output is looked at.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -24,6 +24,7 @@ pub struct Asked {
     child: Child,
     output: Option<ChildStdout>,
     complaints: Option<ChildStderr>,
+    longest: usize,
     ended: bool,
 }
 
@@ -49,7 +50,7 @@ pub enum AskError {
     /// It took longer than this, and was killed.
     Deadline(PathBuf, Duration),
     /// It said more than anybody wants to know, and was killed.
-    TooMuch(PathBuf),
+    TooMuch(PathBuf, usize),
 }
 
 /// A program to be asked: nothing of our own environment, in a process group of its own.
@@ -71,12 +72,11 @@ impl Asked {
         let path = PathBuf::from(command.get_program());
         let started = |error| AskError::Start(path.clone(), error);
         let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
-        unix::keep_files_private().map_err(started)?;
         let piped = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().map_err(started)?;
         let (output, complaints) = (child.stdout.take(), child.stderr.take());
         let stdin = child.stdin.take();
-        let asked = Asked { path, child, output, complaints, ended: false };
+        let asked = Asked { path, child, output, complaints, longest: LONGEST, ended: false };
         match stdin.map(|mut stdin| stdin.write_all(input.as_bytes())) {
             // A program that has ended without reading has its say all the same.
             Some(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -84,6 +84,13 @@ impl Asked {
             }
             _ => Ok(asked),
         }
+    }
+
+    /// Takes an answer of so many bytes, where that is no few lines.
+    #[must_use]
+    pub fn at_most(mut self, bytes: usize) -> Asked {
+        self.longest = bytes;
+        self
     }
 
     /// Waits for the answer.
@@ -100,8 +107,8 @@ impl Asked {
             if ready[1] {
                 read_some(&mut self.complaints, &mut complaints).map_err(|error| self.talk(error))?;
             }
-            if output.len() + complaints.len() > LONGEST {
-                return Err(AskError::TooMuch(self.path.clone()));
+            if output.len() + complaints.len() > self.longest {
+                return Err(AskError::TooMuch(self.path.clone(), self.longest));
             }
         }
         let status = loop {
@@ -172,7 +179,9 @@ impl fmt::Display for AskError {
             AskError::Deadline(path, patience) => {
                 write!(out, "{} did not answer in {} ms", path.display(), patience.as_millis())
             }
-            AskError::TooMuch(path) => write!(out, "{} said more than {LONGEST} bytes", path.display()),
+            AskError::TooMuch(path, longest) => {
+                write!(out, "{} said more than {longest} bytes", path.display())
+            }
         }
     }
 }
@@ -229,7 +238,7 @@ mod tests {
     #[test]
     fn one_that_talks_without_end_is_stopped() {
         let error = ask(&mut shell("yes"), "", PATIENCE).unwrap_err();
-        assert!(matches!(error, AskError::TooMuch(_)), "{error}");
+        assert!(matches!(error, AskError::TooMuch(..)), "{error}");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub fn placed(program: &str, placed: &Placed) {
 
 /// A daemon was started for a job.
 pub fn started(program: &str, id: u32, started: &Started) {
-    let Started { daemon, pid, how, healed } = started;
+    let Started { daemon, pid, how, healed, mode } = started;
     let how = match how {
         How::Unit => format!("unit gpushare-mps-{daemon}"),
         How::Alone => "without a unit".to_owned(),
@@ -65,6 +65,9 @@ pub fn started(program: &str, id: u32, started: &Started) {
     info(program, &format!("job {id}: MPS daemon {daemon} started, process {pid}, {how}"));
     if let Some(why) = healed {
         error(program, &format!("job {id}: MPS daemon {daemon} had to be started anew: {why}"));
+    }
+    if let Some(why) = mode {
+        error(program, &format!("job {id}: its GPU is not in compute mode exclusive-process: {why}"));
     }
 }
 

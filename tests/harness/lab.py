@@ -17,14 +17,25 @@ RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
 PATIENCE = 40
 
 
+def nvidia(release):
+    """Where NVIDIA's own programs for MPS are, of the suite of RELEASE or "555"; None if they can't be had here."""
+    done = subprocess.run([LAB, "nvidia", release], capture_output=True, text=True)
+    if done.returncode == 3:
+        return None
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
 class Cluster:
-    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None):
+    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, nvidia=False):
         self.name, self.release, self.cgroup = name, release, cgroup
         command = [LAB, "up", name, "--release", release, "--cgroup", cgroup]
         for folder in conf:
             command += ["--conf", folder]
         if plugins:
             command += ["--plugins", plugins]
+        if nvidia:
+            command += ["--nvidia"]
         subprocess.run([LAB, "down", name], check=True)
         subprocess.run(command, check=True, timeout=120)
 

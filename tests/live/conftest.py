@@ -3,7 +3,7 @@
 
 import bypass_table
 import pytest
-from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster
+from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia
 
 
 def clusters(kind, **options):
@@ -13,6 +13,8 @@ def clusters(kind, **options):
     def fixture(request):
         release = request.param
         settings = {key: value(release) if callable(value) else value for key, value in options.items()}
+        if settings.get("nvidia") and not nvidia(release):
+            pytest.skip(f"NOT TESTED: NVIDIA's programs for {release} can't be had here")
         # A fixed name: a box that a killed run left behind is ended first, and its logs are replaced.
         name = f"test-{kind}-{release.replace('.', '')}"
         cluster = Cluster(name, release, **settings)
@@ -74,10 +76,17 @@ measured = placed_clusters(
 )
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
+# As the examples stand, and one to break.
+checked = placed_clusters("chk", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
+check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2")
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
+# The same with NVIDIA's own MPS daemon for each user and GPU.
+mps = clusters(
+    "mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=lambda release: "v1" if release == "22.05" else "v2"
+)
 # The same, where device numbers are not in the order of the device names.
 shuffled = clusters("shuffled", conf=[EXAMPLES / "surf", CASES / "shuffled"])
 # Builds that panic when asked to.

@@ -5,6 +5,10 @@ use std::fmt::Write;
 use gpushare::device::Gpu;
 use gpushare::ledger::{Entry, Holding};
 use gpushare::load::GpuState;
+use gpushare::mps::Serves;
+use gpushare_node::mps::Seen;
+
+use crate::json::quoted;
 
 use super::{GpuTotal, Status};
 
@@ -25,6 +29,14 @@ pub fn tables(status: &Status) -> String {
         if let Some(fault) = &total.state.fault {
             let _ = writeln!(text, "GPU {} takes no share, NVML says: {fault}", total.gpu.index);
         }
+    }
+    for Seen { daemon, pid, stuck } in &status.daemons {
+        let said = match (pid, stuck) {
+            (None, _) => "has no process".to_owned(),
+            (Some(pid), None) => format!("is process {pid}"),
+            (Some(pid), Some(state)) => format!("is process {pid}, which can't answer (state {state})"),
+        };
+        let _ = writeln!(text, "MPS daemon {daemon} {said}");
     }
     for (id, reason) in &status.failures {
         let _ = writeln!(text, "job {id} failed here: {reason}");
@@ -173,6 +185,19 @@ pub fn json(status: &Status) -> String {
         .failures
         .iter()
         .map(|(id, reason)| format!("{{\"job\": {id}, \"reason\": {}}}", quoted(reason)));
+    let daemons = status.daemons.iter().map(|Seen { daemon, pid, stuck }| {
+        let user = match daemon.serves {
+            Serves::User(user_id) => Some(user_id),
+            Serves::All => None,
+        };
+        format!(
+            "{{\"minor\": {}, \"user_id\": {}, \"pid\": {}, \"running\": {}}}",
+            daemon.minor,
+            or_null(user),
+            or_null(*pid),
+            pid.is_some() && stuck.is_none()
+        )
+    });
     let garbage = status.garbage.iter().map(|garbage| {
         format!(
             "{{\"name\": {}, \"reason\": {}}}",
@@ -181,11 +206,12 @@ pub fn json(status: &Status) -> String {
         )
     });
     format!(
-        "{{\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"own_jobs_only\": {}\n}}\n",
+        "{{\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"mps\": {},\n\"own_jobs_only\": {}\n}}\n",
         list(gpus),
         list(jobs),
         list(failures),
         list(garbage),
+        list(daemons),
         status.own_only
     )
 }
@@ -210,21 +236,6 @@ fn or_empty(number: Option<impl std::fmt::Display>) -> String {
 
 fn or_null(number: Option<impl std::fmt::Display>) -> String {
     number.map_or("null".to_owned(), |number| number.to_string())
-}
-
-/// A JSON string (RFC 8259, 7).
-fn quoted(text: &str) -> String {
-    let mut out = "\"".to_owned();
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if u32::from(c) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out + "\""
 }
 
 fn by_gpu(status: &Status) -> impl Iterator<Item = (&Entry, &Gpu)> {

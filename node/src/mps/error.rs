@@ -9,6 +9,7 @@ use gpushare::job::JobKey;
 use gpushare::ledger::LedgerError;
 use gpushare::node::listed;
 
+use crate::nvml::Trouble;
 use crate::program::AskError;
 
 /// Why a daemon can't be had, or can't be ended.
@@ -44,6 +45,8 @@ pub enum MpsError {
     NotRunning(u32, char),
     /// Processes of it can't be ended.
     Undead(u32),
+    /// It is ended, and its GPU's compute mode can't be set back.
+    Mode(Trouble),
 }
 
 impl From<LedgerError> for MpsError {
@@ -91,6 +94,9 @@ impl fmt::Display for MpsError {
             }
             MpsError::NotRunning(pid, state) => {
                 write!(out, "MPS daemon {pid} is in state {state}, not running")
+            }
+            MpsError::Mode(why) => {
+                write!(out, "its GPU's compute mode can't be set back to default: {why}")
             }
             MpsError::Undead(pid) => write!(out, "processes of MPS daemon {pid} can't be ended"),
         }

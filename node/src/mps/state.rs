@@ -6,6 +6,7 @@
 //! memory=23034
 //! percent=50
 //! checked=1700000000
+//! exclusive=GPU-9a40c0de-0000-4000-8000-0000000000a0
 //! process=4711 123456
 //! end
 //! ```
@@ -29,6 +30,8 @@ pub struct State {
     pub limits: Option<Limits>,
     /// When it last answered, in seconds since 1970.
     pub checked: u64,
+    /// The GPU that was put into compute mode `EXCLUSIVE_PROCESS` for it.
+    pub exclusive: Option<String>,
     /// The daemons, the latest last; all but that are dead, and servers of theirs may not be.
     pub processes: Vec<Process>,
 }
@@ -60,6 +63,9 @@ impl fmt::Display for State {
             writeln!(out, "percent={percent}")?;
         }
         writeln!(out, "checked={}", self.checked)?;
+        if let Some(uuid) = &self.exclusive {
+            writeln!(out, "exclusive={uuid}")?;
+        }
         for Process { pid, start } in &self.processes {
             writeln!(out, "process={pid} {start}")?;
         }
@@ -83,6 +89,7 @@ impl FromStr for State {
                 }
                 "percent" => state.limits.get_or_insert_default().percent = number(value)?,
                 "checked" => state.checked = number(value)?,
+                "exclusive" => state.exclusive = Some(value.to_owned()),
                 "process" => {
                     let (pid, start) = value.split_once(' ').ok_or(())?;
                     state.processes.push(Process { pid: number(pid)?, start: number(start)? });
@@ -107,6 +114,7 @@ mod tests {
             group: 100,
             limits: Some(Limits { memory: Some(23_034), percent: 50 }),
             checked: 1_700_000_000,
+            exclusive: Some("GPU-a".to_owned()),
             processes: vec![Process { pid: 7, start: 1 }, Process { pid: 4711, start: 123_456 }],
         }
     }
@@ -114,7 +122,9 @@ mod tests {
     #[test]
     fn a_state_is_read_as_it_was_written() {
         let unlimited = State { limits: Some(Limits { memory: None, percent: 100 }), ..state() };
-        for state in [state(), unlimited, State { limits: None, processes: Vec::new(), ..state() }] {
+        for state in
+            [state(), unlimited, State { limits: None, exclusive: None, processes: Vec::new(), ..state() }]
+        {
             assert_eq!(state.to_string().parse(), Ok(state));
         }
     }

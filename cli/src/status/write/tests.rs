@@ -33,6 +33,11 @@ fn status() -> Status {
             Garbage { name: "x\ny".to_owned(), damage: Damage::Truncated },
             Garbage { name: "12".to_owned(), damage: Damage::OtherVersion(3) },
         ],
+        daemons: vec![
+            Seen { daemon: "0.2001".parse().unwrap(), pid: Some(4711), stuck: None },
+            Seen { daemon: "1.all".parse().unwrap(), pid: Some(4712), stuck: Some('T') },
+            Seen { daemon: "2.2002".parse().unwrap(), pid: None, stuck: None },
+        ],
         own_only: false,
         now: 1000 + 2 * 86_400 + 3 * 3600 + 4 * 60 + 5,
     }
@@ -52,13 +57,23 @@ JOB    USER  GPU  UNITS        TIME
   8  al\"ice    0     40  2-03:04:05
   9  al\"ice    1  whole  2-03:04:05
   9  al\"ice    2  whole  2-03:04:05
+MPS daemon 0.2001 is process 4711
+MPS daemon 1.all is process 4712, which can't answer (state T)
+MPS daemon 2.2002 has no process
 job 11 failed here: no \\room
 not an entry: 'x\\ny': its last line is not 'end'
 an entry that can't be read: '12': it is of another version of gpushare, format 3
 ";
     assert_eq!(tables(&status()), expected);
-    let empty =
-        Status { gpus: vec![], jobs: vec![], failures: vec![], garbage: vec![], own_only: true, ..status() };
+    let empty = Status {
+        gpus: vec![],
+        jobs: vec![],
+        failures: vec![],
+        garbage: vec![],
+        daemons: vec![],
+        own_only: true,
+        ..status()
+    };
     assert_eq!(tables(&empty), "no jobs of yours on this node\n");
 }
 
@@ -81,6 +96,7 @@ fn measured() -> Status {
         jobs,
         failures: vec![],
         garbage: vec![],
+        daemons: vec![],
         ..status
     }
 }

@@ -1,0 +1,253 @@
+//! This node: its GPUs and Slurm's count of them, the ledger, and NVIDIA's MPS.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use gpushare::config::{self, Mps, NodeConfig, Placement};
+use gpushare::device::{self, DeviceError, Inventory, Roots};
+use gpushare::ledger::{Ledger, RUN_DIR};
+use gpushare_node::mps::{self, MpsError};
+use gpushare_node::nvml::Nvml;
+
+use super::cluster::SlurmNode;
+use super::finding::Finding;
+
+/// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `None` where Slurm knows no such node.
+pub fn gres(config: &NodeConfig, node: &SlurmNode, gpus: Option<usize>) -> Vec<Finding> {
+    let about = "Placement";
+    let has = |name: &str| node.gres.iter().any(|(found, ..)| found == name);
+    let share = config.share_gres.as_str();
+    let word = match config.placement {
+        Placement::Off => {
+            return vec![Finding::ok(about, "off: gpushare leaves this node's jobs as they are")];
+        }
+        Placement::Follow => "follow",
+        Placement::Own => "own",
+        Placement::Override => "override",
+    };
+    let mut findings = Vec::new();
+    if !has(share) {
+        let fix = match config.placement {
+            Placement::Own => format!("nodes.conf: Gres={share}:{}", units(config, gpus.unwrap_or(1))),
+            _ => {
+                format!("Gres=…,{share}:N in slurm.conf and a line for it in gres.conf, or another ShareGRES")
+            }
+        };
+        findings.push(Finding::wrong(
+            about,
+            format!("{word}, and node {} has no gres/{share}", node.name),
+            fix,
+        ));
+    } else if config.placement == Placement::Own && has("gpu") {
+        let said = format!("own, and Slurm gives GPUs of node {} away itself (gres/gpu)", node.name);
+        findings.push(Finding::wrong(about, said, "take gpu out of the node's Gres=, or Placement=follow"));
+    } else if config.placement != Placement::Own && !has("gpu") {
+        let said = format!("{word}, and node {} has no gres/gpu", node.name);
+        findings.push(Finding::wrong(about, said, "Gres=gpu:… for the node, or Placement=own"));
+    } else {
+        findings.push(Finding::ok(about, format!("{word}: {}", written(node))));
+    }
+    findings.extend(capacity(config, node, gpus));
+    findings
+}
+
+fn written(node: &SlurmNode) -> String {
+    let one = |(name, kind, count): &(String, Option<String>, u64)| match kind {
+        Some(kind) => format!("{name}:{kind}:{count}"),
+        None => format!("{name}:{count}"),
+    };
+    node.gres.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+fn units(config: &NodeConfig, gpus: usize) -> u64 {
+    u64::from(config.units_per_gpu) * u64::try_from(gpus).unwrap_or(u64::MAX)
+}
+
+/// Under `override` Slurm's count says nothing of this: all shares are charged to one GPU.
+fn capacity(config: &NodeConfig, node: &SlurmNode, gpus: Option<usize>) -> Option<Finding> {
+    let about = "UnitsPerGpu";
+    if config.placement == Placement::Override {
+        return None;
+    }
+    let all: u64 =
+        node.gres.iter().filter(|(name, ..)| *name == config.share_gres).map(|(.., count)| count).sum();
+    let wanted = units(config, gpus?);
+    if all == 0 {
+        return None;
+    }
+    Some(if all == wanted {
+        Finding::ok(about, format!("{} on each of {} GPUs, as Slurm counts", config.units_per_gpu, gpus?))
+    } else {
+        Finding::wrong(
+            about,
+            format!(
+                "{} on each of {} GPUs are {wanted}, and Slurm counts {all} {}",
+                config.units_per_gpu, gpus?, config.share_gres
+            ),
+            format!("Gres={}:{wanted} for the node, or another UnitsPerGpu", config.share_gres),
+        )
+    })
+}
+
+/// The GPUs as the prolog finds them.
+pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Option<Inventory>) {
+    let about = "GpuFile";
+    // As the prolog: under `own` gres.conf has no say.
+    let counted = (config.placement != Placement::Own).then_some(gres_conf);
+    let files = config.gpu_files.resolve(counted, Some(name)).map_err(DeviceError::from);
+    match files.and_then(|files| device::inventory(&files, &Roots::system())) {
+        Err(error) => {
+            (Finding::wrong(about, error.to_string(), "gpushare.conf: GpuFile=/dev/nvidia[0-3], say"), None)
+        }
+        Ok(found) => {
+            let unfit: Vec<String> = found
+                .details
+                .iter()
+                .filter_map(|detail| Some(format!("{}: {}", detail.path.display(), detail.unfit?)))
+                .collect();
+            let without =
+                found.details.iter().filter(|detail| detail.unfit.is_none() && detail.uuid.is_none()).count();
+            let count = found.count();
+            let finding = if !unfit.is_empty() {
+                Finding::wrong(
+                    about,
+                    format!("{count} GPUs; no share on {}", unfit.join(", ")),
+                    "see the driver's log, or GpuFile",
+                )
+            } else if without > 0 && config.mps != Mps::Off {
+                let said = format!("{count} GPUs; the driver tells no UUID of {without}, which Mps needs");
+                Finding::wrong(about, said, "load NVIDIA's driver, or Mps=off")
+            } else {
+                Finding::ok(about, format!("{count} GPUs"))
+            };
+            (finding, Some(found))
+        }
+    }
+}
+
+/// Who may change the ledger, and what is in it that shouldn't be.
+pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
+    let about = "ledger";
+    let shown = path.display();
+    let found = match path.symlink_metadata() {
+        Err(_) => {
+            return vec![Finding::ok(about, format!("{shown} is not there yet; the first prolog makes it"))];
+        }
+        Ok(found) => found,
+    };
+    if !found.is_dir() || found.uid() != 0 || found.mode() & 0o022 != 0 {
+        let said = format!("{shown} is not a folder that root alone can change");
+        return vec![Finding::wrong(
+            about,
+            said,
+            format!("mv {shown} {shown}.old; jobs with a share fail meanwhile"),
+        )];
+    }
+    match ledger.list() {
+        Err(error) => vec![Finding::wrong(about, error.to_string(), "see the file system")],
+        Ok(listing) if !listing.garbage.is_empty() => {
+            let names: Vec<&str> =
+                listing.garbage.iter().map(|garbage| garbage.name.as_str()).take(5).collect();
+            let said = format!("{shown}/jobs has files that are no entries: {}", names.join(", "));
+            vec![Finding::wrong(
+                about,
+                said,
+                "the next prolog sets them aside; entries of another version end with their jobs",
+            )]
+        }
+        Ok(listing) => vec![Finding::ok(about, format!("{} jobs", listing.entries.len()))],
+    }
+}
+
+/// Whether NVML says what the GPUs are doing.
+pub fn nvml(config: &NodeConfig) -> Option<Finding> {
+    let about = "Nvml";
+    if config.nvml == config::Nvml::Off {
+        return None;
+    }
+    let fix = "see the driver; or Nvml=off, and MemPerUnit for memory limits";
+    Some(match Nvml::start(config, &Ledger::at(RUN_DIR)).measured() {
+        Ok(measured) => match measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?))) {
+            Some((uuid, fault)) => {
+                Finding::wrong(about, format!("{uuid} takes no share: {fault}"), "repair or drain it")
+            }
+            None => Finding::ok(about, format!("{} GPUs measured", measured.gpus.len())),
+        },
+        // The ledger decides alone, and an explicit MemPerUnit limits memory.
+        Err(trouble) if trouble.is_absence() => {
+            Finding::unknown(about, format!("{trouble}: shares go by the ledger alone"))
+        }
+        Err(trouble) => Finding::wrong(about, trouble.to_string(), fix),
+    })
+}
+
+/// NVIDIA's daemons. Starting one for a moment is the only way to find out whether it can serve several users.
+pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
+    let about = "Mps";
+    let word = match config.mps {
+        Mps::Off => return Vec::new(),
+        Mps::PerUser => "per-user",
+        Mps::Multiuser => "multiuser",
+    };
+    let program = config.mps_control.display();
+    if !config.mps_control.exists() {
+        let said = format!("{word}, and there is no {program}");
+        return vec![Finding::wrong(
+            about,
+            said,
+            "install nvidia-cuda-mps (or the driver's package with it), or set MpsControl",
+        )];
+    }
+    if !is_root {
+        return vec![Finding::unknown(about, format!("{word} with {program}; only root can try it"))];
+    }
+    vec![match mps::try_out(config) {
+        Ok(()) => Finding::ok(about, format!("{word}: {program} starts, takes limits, and ends")),
+        Err(error @ MpsError::NoMultiuser(..)) => {
+            Finding::wrong(about, error.to_string(), "Mps=per-user, or a driver that can")
+        }
+        Err(error) => {
+            Finding::wrong(about, error.to_string(), "run it by hand as its own documentation says")
+        }
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::cluster::slurm_node;
+    use crate::check::finding::Verdict;
+    use gpushare::config::Config;
+
+    fn verdicts(lines: &str, gres: &str, gpus: usize) -> Vec<&'static str> {
+        let config = Config::parse(lines).unwrap().node;
+        let node = slurm_node(&format!("NodeName=n1 Arch=x86_64 Gres={gres} State=IDLE")).unwrap();
+        let word = |finding: Finding| match finding.verdict {
+            Verdict::Ok => "ok",
+            Verdict::Wrong(_) => "wrong",
+            Verdict::Unknown => "unknown",
+        };
+        super::gres(&config, &node, Some(gpus)).into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn a_placement_fits_what_slurm_counts() {
+        let own = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=80";
+        let follow = "Placement=follow\nUnitsPerGpu=100";
+        let over = "Placement=override\nUnitsPerGpu=80";
+        for (lines, gres, expected) in [
+            ("Placement=off", "(null)", vec!["ok"]),
+            (own, "gpushare:320", vec!["ok", "ok"]),
+            (own, "gpushare:160", vec!["ok", "wrong"]),
+            (own, "(null)", vec!["wrong"]),
+            (own, "gpu:a40:4,gpushare:320", vec!["wrong", "ok"]),
+            (follow, "gpu:a40:4(S:0-1),mps:a40:400", vec!["ok", "ok"]),
+            (follow, "gpu:4,mps:800", vec!["ok", "wrong"]),
+            (follow, "mps:400", vec!["wrong", "ok"]),
+            (follow, "gpu:a40:4", vec!["wrong"]),
+            (over, "gpu:titanrtx:4,mps:titanrtx:1280", vec!["ok"]),
+        ] {
+            assert_eq!(verdicts(lines, gres, 4), expected, "{lines} {gres}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What slurmctld says of itself: `scontrol show config`, which has slurm.conf and, since 22.05 at the latest, cgroup.conf.
+
+use std::collections::BTreeMap;
+
+/// The values by their keys, in small letters: releases don't agree on capitals.
+#[derive(Debug, Default)]
+pub struct Settings {
+    values: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Reads lines `Key = value`; `Key[0] = value` and so on add up, separated by commas.
+    pub fn parse(text: &str) -> Settings {
+        let mut values: BTreeMap<String, String> = BTreeMap::new();
+        for line in text.lines() {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let key = key.trim().split('[').next().unwrap_or_default().to_ascii_lowercase();
+            let value = value.trim();
+            if key.is_empty() || value == "(null)" || value == "(null type)" {
+                continue;
+            }
+            let place = values.entry(key).or_default();
+            if !place.is_empty() {
+                place.push(',');
+            }
+            place.push_str(value);
+        }
+        Settings { values }
+    }
+
+    /// A value; empty where there is none.
+    pub fn get(&self, key: &str) -> &str {
+        self.values.get(&key.to_ascii_lowercase()).map_or("", String::as_str)
+    }
+
+    /// The words of a list.
+    pub fn list(&self, key: &str) -> Vec<&str> {
+        self.get(key).split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
+    }
+
+    /// Whether a list has a word, read without case.
+    pub fn has(&self, key: &str, word: &str) -> bool {
+        self.list(key).iter().any(|found| found.eq_ignore_ascii_case(word))
+    }
+
+    /// A number; 0 where there is none.
+    pub fn number(&self, key: &str) -> u64 {
+        self.get(key).parse().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_whatever_the_release_writes() {
+        let text = "Configuration data as of 2026\nProlog[0]   = /a\nProlog[1] = /b\nPreemptType             = (null)\n\
+                    TaskPlugin = task/cgroup,task/affinity\n\nCgroup Support Configuration:\nConstrainDevices = yes\n\
+                    PriorityWeightQOS = 100\n";
+        let settings = Settings::parse(text);
+        assert_eq!(settings.list("prolog"), ["/a", "/b"]);
+        assert_eq!((settings.get("PreemptType"), settings.get("constraindevices")), ("", "yes"));
+        assert!(settings.has("TaskPlugin", "task/CGROUP") && !settings.has("TaskPlugin", "cgroup"));
+        assert_eq!((settings.number("PriorityWeightQOS"), settings.number("Prolog")), (100, 0));
+    }
+}

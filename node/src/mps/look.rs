@@ -1,0 +1,61 @@
+//! The daemons of this node as `gpushare status` and `gpushare check` see them: from outside, and without asking them
+//! anything that a job would have to wait for.
+
+use std::fs;
+
+use gpushare::config::{Mps, NodeConfig};
+use gpushare::device::{DeviceNumber, Gpu};
+use gpushare::mps::{Daemon, Limits, Serves};
+
+use super::error::MpsError;
+use super::{Here, folder, process};
+
+/// A daemon's folder, and what is behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Which daemon.
+    pub daemon: Daemon,
+    /// Its process, where it is there.
+    pub pid: Option<u32>,
+    /// It can't answer: stopped, or dead.
+    pub stuck: Option<char>,
+}
+
+/// Every daemon that has a folder, in order; of others' users only root finds the process.
+#[must_use]
+pub fn seen(config: &NodeConfig) -> Vec<Seen> {
+    let names = fs::read_dir(&config.mps_dir).into_iter().flatten().flatten();
+    let mut daemons: Vec<Daemon> = names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect();
+    daemons.sort_unstable();
+    let one = |daemon: Daemon| {
+        let user_id = match daemon.serves {
+            Serves::User(user_id) => user_id,
+            Serves::All => 0,
+        };
+        let pid = process::holder(&daemon.pipe(&config.mps_dir), user_id).map(|process| process.pid);
+        Seen { daemon, pid, stuck: pid.and_then(process::is_stuck) }
+    };
+    daemons.into_iter().map(one).collect()
+}
+
+/// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do it.
+pub fn try_out(config: &NodeConfig) -> Result<(), MpsError> {
+    let serves = match config.mps {
+        Mps::Off => return Ok(()),
+        Mps::PerUser => Serves::User(0),
+        Mps::Multiuser => Serves::All,
+    };
+    // No GPU has that minor: 255 is /dev/nvidiactl's.
+    let daemon = Daemon { minor: 255, serves };
+    let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout)?;
+    let mut here = Here { config, daemon, state: locked.state(), locked };
+    let gpu = Gpu {
+        index: 0,
+        path: "/dev/nvidiactl".into(),
+        number: DeviceNumber { major: 195, minor: 255 },
+        uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
+    };
+    let started = here.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
+    here.finish()?;
+    started.map(|_| ())
+}

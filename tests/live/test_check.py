@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`gpushare check` says "ok" of each example as it stands, and names what is wrong of copies that were broken."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from lab import RELEASES, TOP
+
+EXTRA = "/etc/slurm/extra.conf"
+RULES = "/etc/slurm/gpushare.conf"
+RESTART = "/lab/service restart slurmctld"
+
+# What is broken, how, and the keys that are named for it.
+BROKEN = {
+    "a rule that is none": (f"echo Placemnt=own >>{RULES}", {"gpushare.conf"}),
+    "an optional fence": ("sed -i s/required/optional/ /etc/slurm/plugstack.conf", {"plugstack.conf"}),
+    "no fence": (": >/etc/slurm/plugstack.conf", {"plugstack.conf"}),
+    "another unit": (f"sed -i s/UnitsPerGpu=.*/UnitsPerGpu=80/ {RULES}", {"UnitsPerGpu"}),
+    "another placement": (f"sed -i s/Placement=.*/Placement=own/ {RULES}", {"Placement"}),
+    "a GPU that is not there": (f"echo GpuFile=/dev/nvidia[0-4] >>{RULES}", {"GpuFile", "UnitsPerGpu"}),
+    "a ledger for everybody": ("mkdir -p /run/gpushare && chmod 777 /run/gpushare", {"ledger"}),
+    "no MPS program": (f"printf 'Mps=per-user\\nMpsControl=/no/such\\n' >>{RULES}", {"Mps"}),
+    "another order of plugins": (
+        f"sed -i s/JobSubmitPlugins=.*/JobSubmitPlugins=gpushare,all_partitions/ {EXTRA} && {RESTART}", {"JobSubmitPlugins"}
+    ),
+    "no plugin": (f"sed -i /JobSubmitPlugins/d {EXTRA} && {RESTART}", {"JobSubmitPlugins"}),
+    "no prolog": (f"sed -i /Prolog=/d {EXTRA} && {RESTART}", {"Prolog"}),
+    "no step for ssh": (f"sed -i s/PrologFlags=.*/PrologFlags=Alloc/ {EXTRA} && {RESTART}", {"PrologFlags"}),
+    "limits that nobody enforces": (f"echo AccountingStorageEnforce=associations >>{EXTRA} && {RESTART}", {"AccountingStorageEnforce"}),
+    "a QOS that preempts in vain": ("sacctmgr -i modify qos qos_lafferty set preempt=normal", {"PreemptType"}),
+    "a priority in vain": ("sacctmgr -i modify qos qos_lafferty set priority=7", {"PriorityWeightQOS"}),
+}
+MEND = (
+    "cp -a /lab/out/slurm/. /etc/slurm/ && chmod 755 /run/gpushare;"
+    "sacctmgr -i modify qos qos_lafferty set preempt= priority=0 >/dev/null; " + RESTART
+)
+
+
+def check(cluster):
+    """{key: finding} and the exit status; the lines for people must have the same keys."""
+    result = cluster.run(["gpushare", "check", "--json"])
+    assert result.returncode in (0, 1), result.stderr
+    findings = json.loads(result.stdout)["findings"]
+    lines = cluster.run(["gpushare", "check"])
+    assert lines.returncode == result.returncode
+    assert all(finding["about"] in lines.stdout for finding in findings), lines.stdout
+    return {finding["about"]: finding for finding in findings}, result.returncode
+
+
+def wrong(findings):
+    return {about for about, finding in findings.items() if finding["verdict"] == "wrong"}
+
+
+def test_an_example_is_all_right(checked):
+    findings, status = check(checked)
+    assert wrong(findings) == set() and status == 0, findings
+    assert {"JobSubmitPlugins", "Placement", "GpuFile", "spank_gpushare.so", "job_submit_gpushare.so"} <= set(findings)
+
+
+@pytest.fixture
+def whole(check_broken):
+    """A cluster that is right before and after; its configuration is kept beside it meanwhile."""
+    check_broken.ok("mkdir -p /lab/out/slurm && cp -a /etc/slurm/. /lab/out/slurm/")
+    yield check_broken
+    check_broken.ok(MEND)
+    assert wrong(check(check_broken)[0]) == set()
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_what_is_broken_is_named_and_nothing_else(whole, fault):
+    how, named = BROKEN[fault]
+    whole.ok(how)
+    findings, status = check(whole)
+    assert wrong(findings) == named and status == 1, findings
+    assert all(findings[about]["fix"] for about in named)
+
+
+PLUGINS = ("job_submit_gpushare.so", "spank_gpushare.so")
+
+
+def test_a_plugin_of_another_version_is_named(whole):
+    build = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab"))
+    other = next(release for release in RELEASES if release != whole.release)
+    out = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab")) / "run" / whole.name / "out"
+    folder = whole.ok("scontrol show config | sed -n 's/^PluginDir *= //p'")
+    for plugin in PLUGINS:
+        shutil.copy(build / other / plugin, out / plugin)
+        # By rename: the daemons have the old one open.
+        whole.ok(f"cp -a {folder}/{plugin} /lab/out/{plugin}.old && cp /lab/out/{plugin} {folder}/new && mv {folder}/new {folder}/{plugin}")
+    try:
+        findings, _ = check(whole)
+        assert wrong(findings) == set(PLUGINS), findings
+        assert f"built for Slurm {other}" in findings["spank_gpushare.so"]["said"], findings
+    finally:
+        for plugin in PLUGINS:
+            whole.ok(f"cp -a /lab/out/{plugin}.old {folder}/new && mv {folder}/new {folder}/{plugin}")
+
+
+def test_without_slurm_it_says_so(whole):
+    result = whole.run("SLURM_CONF=/nonexistent gpushare check")
+    assert result.returncode == 2 and result.stderr.count("\n") == 1 and "scontrol" in result.stderr, result
+    # Without a slurm.conf scontrol looks for one in the network for longer than that.
+    assert "did not answer" in result.stderr or "failed" in result.stderr, result

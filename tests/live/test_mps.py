@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""SURF's node with NVIDIA's own MPS daemon for every user and GPU, without a GPU: the daemon is real, real programs of jobs
+reach it, and its server then says that there is no GPU (cuInit gives 805; 100 where no daemon was reached)."""
+
+import contextlib
+import re
+import subprocess
+
+import client
+import pytest
+from gpus import entered, uuids
+from lab import TOP
+
+DIR = "/run/gpushare/mps"
+CLIENT = "/usr/local/bin/cuda-client"
+ALICE, BOB = 2001, 2002
+# What cuInit gives.
+NO_DAEMON, NO_SERVER = "100", "805"
+HALF, FULL, QUARTER = "--gres=mps:40", "--gres=mps:80", "--gres=mps:20"
+
+
+@pytest.fixture(scope="module")
+def with_client(mps, tmp_path_factory):
+    program = tmp_path_factory.mktemp("cuda") / "cuda-client"
+    source = TOP / "tests/live/tools/cuda-client.c"
+    # For the oldest libc of all roots, which is not newer than that of a machine that has this Python.
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-o", program, source, "-ldl"], check=True)
+    client.install(mps, program, CLIENT)
+    return mps
+
+
+@pytest.fixture
+def node(with_client):
+    """Every test begins and ends with an empty, healthy node without any daemon."""
+    with_client.cancel_all()
+    yield with_client
+    with_client.cancel_all()
+    assert with_client.node_state().split()[0] == "idle", with_client.node_state()
+    with_client.wait(lambda: with_client.ledger() == {}, "an empty ledger")
+    assert_nothing_left(with_client)
+
+
+def assert_nothing_left(node):
+    """cancel_all has waited for the epilogs."""
+    assert node.run(f"ls -A {DIR}").stdout == ""
+    assert node.run(ALL_MPS).stdout == ""
+
+
+# PID NAME of every process of MPS that is not dead, whoever's child it is.
+ALL_MPS = (
+    "for p in /proc/[0-9]*; do read -r name <$p/comm && [[ $name == nvidia-cuda-mps* && $(readlink $p/exe) ]] && "
+    "echo ${p##*/} $name; done 2>/dev/null; true"
+)
+
+
+def daemons(node):
+    """{"MINOR.UID": PID} of the daemons that the node's state files name and that live."""
+    text = node.ok(f"cd {DIR} 2>/dev/null && grep -sH ^process= */state; true")
+    found = {}
+    for line in text.splitlines():
+        folder, pid = re.fullmatch(r"(\S+)/state:process=(\d+) \d+", line).groups()
+        if node.run(f"readlink /proc/{pid}/exe").stdout.strip().endswith("nvidia-cuda-mps-control"):
+            found[folder] = pid
+    return found
+
+
+def start(node, *options, user="alice", script="sleep 60"):
+    """A job that runs: its number, and its daemon's folder and PID."""
+    job = node.sbatch(*options, user=user, script=script)
+    node.wait_state(job, "RUNNING")
+    gpu = node.wait(lambda: str(node.ledger().get(job, "")), f"an entry of job {job}")
+    folder = f"{gpu}.{ALICE if user == 'alice' else BOB}"
+    return job, folder, node.wait(lambda: daemons(node).get(folder), f"a daemon in {folder}")
+
+
+def ask(node, folder, *lines, user="alice"):
+    """What a daemon's own program answers to a user."""
+    command = f"CUDA_MPS_PIPE_DIRECTORY={DIR}/{folder}/pipe timeout 10 nvidia-cuda-mps-control"
+    done = node.run(command, user, stdin="".join(line + "\n" for line in lines))
+    return (done.stdout + done.stderr).split()
+
+
+def new_clients(node, folder):
+    """{(pid, uid)} of the programs that a daemon has taken."""
+    text = node.run(f"cat {DIR}/{folder}/log/control.log").stdout
+    return set(re.findall(r"NEW CLIENT (\d+) from user (\d+)", text))
+
+
+def values(text):
+    """NAME=VALUE lines; of several with one name the last."""
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+@contextlib.contextmanager
+def configured(node, *lines):
+    """With lines of gpushare.conf in place of those with the same keys: nodes read it for each job."""
+    text = node.ok("cat /etc/slurm/gpushare.conf")
+    keys = {line.split("=")[0] for line in lines}
+    kept = [line for line in text.splitlines() if line.split("=")[0] not in keys]
+    new = "cat >/etc/slurm/gpushare.new && mv /etc/slurm/gpushare.new /etc/slurm/gpushare.conf"
+    node.ok(new, stdin="\n".join([*kept, *lines]) + "\n")
+    try:
+        yield
+    finally:
+        node.cancel_all()
+        node.ok(new, stdin=text + "\n")
+
+
+# --- one daemon ----------------------------------------------------------------------------------------------------
+
+
+def test_a_daemon_is_its_users_and_nobody_elses_concern(node):
+    job, folder, pid = start(node, HALF)
+    status = node.ok(f"cat /proc/{pid}/status")
+    for line in (f"Uid:\t{ALICE}\t{ALICE}\t{ALICE}\t{ALICE}", f"Gid:\t{ALICE}\t{ALICE}\t{ALICE}\t{ALICE}"):
+        assert line in status, status
+    assert re.search(r"^Groups:\s*(2001)?\s*$", status, re.M), "none of root's groups"
+    assert re.search(r"^CapEff:\t0+$", status, re.M), status
+    session = node.ok(f"cut -d')' -f2 /proc/{pid}/stat").split()[3]
+    assert session == pid, "it leads a session, so that no signal to slurmd's or the job's processes meets it"
+    assert node.ok(f"readlink /proc/{pid}/cwd") == "/"
+    assert node.ok(f"cd /proc/{pid}/fd && readlink 0 1 2").splitlines() == ["/dev/null"] * 3
+    files = node.ok(f"for fd in /proc/{pid}/fd/*; do readlink $fd; done").splitlines()
+    own = re.compile(rf"/dev/null|socket:.*|anon_inode:.*|{DIR}/{folder}/(pipe|log)/.*")
+    assert [file for file in files if not own.fullmatch(file)] == [], "no pipe or file of slurmd's"
+    environment = values(node.ok(f"tr '\\0' '\\n' </proc/{pid}/environ"))
+    assert environment["CUDA_VISIBLE_DEVICES"] == uuids(node)[int(folder.split(".")[0])]
+    assert environment["CUDA_MPS_PIPE_DIRECTORY"] == f"{DIR}/{folder}/pipe"
+    assert not [name for name in environment if name.startswith(("SLURM", "SPANK"))], environment
+    assert "step_" not in node.ok(f"cat /proc/{pid}/cgroup"), "Slurm must not end it with the job that came first"
+
+
+def test_only_the_user_enters_the_pipe_folder(node):
+    job, folder, pid = start(node, HALF)
+    modes = node.ok(f"cd {DIR} && stat -c '%n %U %a' . {folder} {folder}/lock {folder}/state {folder}/pipe {folder}/log")
+    found = {name: (owner, int(mode, 8)) for name, owner, mode in (line.split() for line in modes.splitlines())}
+    for name in (".", folder, f"{folder}/lock", f"{folder}/state"):
+        owner, mode = found[name]
+        assert owner == "root" and mode & 0o022 == 0, f"only root may change {name}: {modes}"
+    for name in ("pipe", "log"):
+        assert found[f"{folder}/{name}"] == ("alice", 0o700), modes
+    assert node.run(f"ls {DIR}/{folder}/pipe", "bob").returncode != 0
+    assert node.run(f"ls {DIR}/{folder}/log", "bob").returncode != 0
+    assert ask(node, folder, "get_default_active_thread_percentage", user="bob")[:2] == ["Cannot", "find"]
+    assert ask(node, folder, "quit", user="bob")[:2] == ["Cannot", "find"]
+    strange = node.run(["env", f"CUDA_MPS_PIPE_DIRECTORY={DIR}/{folder}/pipe", CLIENT], "bob")
+    assert values(strange.stdout)["cuInit"] == NO_DAEMON
+    assert daemons(node) == {folder: pid} and new_clients(node, folder) == set()
+
+
+def test_the_shares_limits_are_the_daemons(node):
+    """NVIDIA shows whole G from 1 G on: 40 units of 300 MiB are 12000M, shown as 11G."""
+    job, folder, pid = start(node, HALF)
+    limits = ("get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0")
+    assert [ask(node, folder, line) for line in limits] == [["50.0"], ["11G"]]
+    with configured(node, "MemPerUnit=10"):
+        node.cancel_all()
+        job, folder, pid = start(node, QUARTER)
+        assert [ask(node, folder, line) for line in limits] == [["25.0"], ["200M"]]
+
+
+def test_the_jobs_variables_name_its_daemon(node):
+    other = start(node, FULL, user="bob")
+    environment = values(node.ok(["srun", HALF, "env"], "alice"))
+    gpu = int(environment["GPUSHARE_GPU"])
+    assert gpu != int(other[1].split(".")[0])
+    expected = {
+        "CUDA_MPS_PIPE_DIRECTORY": f"{DIR}/{gpu}.{ALICE}/pipe",
+        "CUDA_MPS_LOG_DIRECTORY": f"{DIR}/{gpu}.{ALICE}/log",
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=12000M",
+        "CUDA_VISIBLE_DEVICES": uuids(node)[gpu],
+    }
+    assert {name: environment.get(name) for name in expected} == expected
+
+
+def test_programs_of_every_kind_of_step_reach_their_jobs_daemon(node):
+    other = start(node, FULL, user="bob")
+    job, folder, pid = start(node, HALF, script=f"{CLIENT}; srun {CLIENT}; sleep 60")
+    node.wait(lambda: node.output(job).count("cuInit=") == 2, "batch and srun")
+    interactive = node.run(["salloc", HALF, "bash", "-c", f"srun --interactive {CLIENT}"], "alice").stdout
+    assert len(re.findall(rf"cuInit={NO_SERVER}", node.output(job))) == 2, node.output(job)
+    assert values(interactive)["cuInit"] == NO_SERVER, interactive
+    pids = set(re.findall(r"^pid=(\d+)", node.output(job), re.M))
+    assert len(pids) == 2 and {(pid, str(ALICE)) for pid in pids} <= new_clients(node, folder)
+    assert new_clients(node, other[1]) == set(), "nobody else's"
+    ssh = entered(node, job, "alice", f"bash -c '. /run/gpushare/env/{job}; {CLIENT}; true'")
+    assert values(ssh)["cuInit"] == NO_SERVER, ssh
+    assert (values(ssh)["pid"], str(ALICE)) in new_clients(node, folder)
+
+
+def test_a_program_with_its_own_pipe_directory_finds_no_other_daemon(node):
+    job, folder, pid = start(node, HALF, user="bob")
+    text = node.ok(["srun", HALF, "bash", "-c", f"CUDA_MPS_PIPE_DIRECTORY={DIR}/{folder}/pipe {CLIENT}; true"], "alice")
+    assert values(text)["cuInit"] == NO_DAEMON and new_clients(node, folder) == set()
+
+
+# --- whose daemon --------------------------------------------------------------------------------------------------
+
+
+def test_jobs_of_one_user_on_one_gpu_share_a_daemon_until_the_last_ends(node):
+    with configured(node, "Policy=pack"):
+        first = start(node, QUARTER)
+        second = start(node, HALF)
+        assert second[1:] == first[1:], "the same folder and process"
+        percentage, memory = (ask(node, first[1], line) for line in (
+            "get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0"))
+        assert (percentage, memory) == (["50.0"], ["11G"]), "what the larger may; the smaller is held by its variables"
+        node.ok(["scancel", second[0]])
+        node.finished(second[0])
+        node.wait(lambda: second[0] not in node.ledger(), "the epilog")
+        assert daemons(node) == {first[1]: first[2]}
+        node.ok(["scancel", first[0]])
+        node.wait(lambda: node.ledger() == {}, "the last epilog")
+        node.wait(lambda: not node.ok("squeue -h"), "an empty queue")
+        assert_nothing_left(node)
+
+
+def test_users_on_one_gpu_have_a_daemon_each(node):
+    with configured(node, "Policy=pack"):
+        alices, bobs = start(node, HALF), start(node, HALF, user="bob")
+        gpu = alices[1].split(".")[0]
+        assert [alices[1], bobs[1]] == [f"{gpu}.{ALICE}", f"{gpu}.{BOB}"] and alices[2] != bobs[2]
+        node.ok(["scancel", alices[0]])
+        node.wait(lambda: alices[0] not in node.ledger(), "the epilog")
+        node.wait(lambda: daemons(node) == {bobs[1]: bobs[2]}, "only bob's daemon")
+
+
+def test_a_user_on_two_gpus_has_a_daemon_each(node):
+    first, second = start(node, HALF), start(node, HALF)
+    assert first[1] != second[1] and first[2] != second[2]
+    node.ok(["scancel", first[0]])
+    node.wait(lambda: daemons(node) == {second[1]: second[2]}, "only the second job's daemon")
+
+
+def test_jobs_without_a_share_have_no_daemon(node):
+    text = node.ok(["srun", "bash", "-c", f"env; {CLIENT}; ls -A {DIR}; true"], "alice")
+    assert "CUDA_MPS" not in text and values(text)["cuInit"] == NO_DAEMON
+    text = node.ok(["srun", "--gres=gpu:1", "bash", "-c", f"env; {CLIENT}; ls -A {DIR}; true"], "alice")
+    assert "CUDA_MPS" not in text and values(text)["cuInit"] == NO_DAEMON and f".{ALICE}" not in text
+    assert node.run(ALL_MPS).stdout == ""
+
+
+# --- what goes wrong -----------------------------------------------------------------------------------------------
+
+
+def test_a_daemon_outlives_slurmd_and_serves_the_next_job(node):
+    with configured(node, "Policy=pack"):
+        job, folder, pid = start(node, QUARTER)
+        node.ok("/lab/service restart slurmd")
+        assert daemons(node) == {folder: pid} and ask(node, folder, "get_default_active_thread_percentage") == ["25.0"]
+        assert start(node, QUARTER)[1:] == (folder, pid)
+
+
+def test_a_killed_daemon_is_started_anew_for_the_next_job(node):
+    with configured(node, "Policy=pack"):
+        job, folder, pid = start(node, QUARTER, script=f"sleep 4; {CLIENT}; sleep 60")
+        node.ok(f"kill -KILL {pid}")
+        second = start(node, HALF, script=f"{CLIENT}; sleep 60")
+        assert second[1] == folder and second[2] != pid
+        assert ask(node, folder, "get_default_active_thread_percentage") == ["50.0"]
+        for one in (job, second[0]):
+            node.wait(lambda: "cuInit=" in node.output(one), f"the program of job {one}")
+            assert values(node.output(one))["cuInit"] == NO_SERVER, "the first job's programs reach the new one"
+
+
+def test_a_daemon_that_its_user_has_ended_is_started_anew(node):
+    with configured(node, "Policy=pack"):
+        job, folder, pid = start(node, QUARTER)
+        ask(node, folder, "quit -t 1")
+        node.wait(lambda: not daemons(node), "its end")
+        assert start(node, QUARTER)[1] == folder
+        assert list(daemons(node)) == [folder]
+
+
+def test_a_daemon_that_stands_still_fails_the_next_job_and_no_other(node):
+    with configured(node, "Policy=pack", "MpsTimeout=1000"):
+        job, folder, pid = start(node, QUARTER)
+        node.ok(f"kill -STOP {pid}")
+        refused = node.sbatch(QUARTER, script="echo ran")
+        assert node.finished(refused) == "FAILED"
+        assert "ran" not in node.output(refused).splitlines()
+        assert "gpushare: this job can't have its GPU here" in node.output(refused), node.output(refused)
+        assert f"MPS daemon {pid}" in node.output(refused) and job in node.output(refused), node.output(refused)
+        assert node.state(job) == "RUNNING" and node.node_state().split()[0] in ("mixed", "allocated")
+        node.ok(["scancel", job])
+        node.wait(lambda: node.ledger() == {}, "the epilog")
+        node.wait(lambda: not node.run(ALL_MPS).stdout, "the end of a daemon that does not answer")
+        again = start(node, QUARTER)
+        assert again[1] == folder and again[2] != pid
+
+
+def test_a_server_that_hangs_ends_with_its_last_job(node):
+    """Beside NVIDIA's control daemon a server that never gets ready, as one does whose GPU has gone: cuInit waits."""
+    node.ok("mkdir -p /opt/mps && cp /usr/bin/nvidia-cuda-mps-control /opt/mps/ && echo stubborn >/opt/mps/server")
+    client.install(node, TOP / "tests/fakes/nvidia-cuda-mps-server", "/opt/mps/nvidia-cuda-mps-server")
+    with configured(node, "MpsControl=/opt/mps/nvidia-cuda-mps-control", "MpsTimeout=2000"):
+        job, folder, pid = start(node, HALF, script=f"{CLIENT}; sleep 60")
+        server = node.wait(lambda: ask(node, folder, "get_server_list"), "a server")[0]
+        assert node.ok(f"stat -c %u /proc/{server}") == str(ALICE)
+        node.ok(["scancel", job])
+        node.wait(lambda: node.ledger() == {}, "the epilog")
+        node.wait(lambda: node.run(f"readlink /proc/{server}/exe").returncode != 0, "the server's end")
+        node.wait(lambda: not node.run(ALL_MPS).stdout, "the daemon's end")
+
+
+def test_without_nvidias_program_the_job_fails_and_not_the_node(node):
+    with configured(node, "MpsControl=/opt/none/nvidia-cuda-mps-control"):
+        job = node.sbatch(HALF, script="echo ran")
+        assert node.finished(job) == "FAILED"
+        srun = node.run(["srun", HALF, "echo", "ran"], "alice")
+        assert srun.returncode != 0
+        for text in (node.output(job), srun.stdout + srun.stderr):
+            assert "ran" not in text.splitlines(), text
+            lines = [line for line in text.splitlines() if "gpushare: this job can't have its GPU here" in line]
+            assert lines and "/opt/none/nvidia-cuda-mps-control" in lines[0], text
+        assert node.ok(["srun", "echo", "fine"], "bob") == "fine", "jobs without a share run on"
+        assert node.ok(["srun", "--gres=gpu:1", "echo", "fine"], "bob") == "fine", "whole GPUs too"
+
+
+def test_on_mps_failure_run_the_job_runs_without(node):
+    with configured(node, "MpsControl=/opt/none/nvidia-cuda-mps-control", "OnMpsFailure=run"):
+        text = node.run(["srun", HALF, CLIENT], "alice").stdout
+        assert values(text)["cuInit"] == NO_DAEMON, "and no error of a connection"
+        assert "/opt/none/nvidia-cuda-mps-control" in node.log("slurmd"), "the administrator is told"
+
+
+def test_a_user_who_floods_the_daemon_delays_only_himself(node):
+    """Another user's job beside one who asks his own daemon without end."""
+    with configured(node, "Policy=pack", "MpsTimeout=2000"):
+        noise = "while :; do echo get_server_list | nvidia-cuda-mps-control >/dev/null; done"
+        start(node, QUARTER, script=f"({noise}) & ({noise}) & ({noise}) & sleep 60")
+        assert start(node, QUARTER, user="bob")[1].endswith(str(BOB))
