@@ -25,6 +25,7 @@ mod look;
 mod process;
 mod start;
 mod state;
+mod unit;
 
 pub use error::MpsError;
 pub use look::{Seen, seen, try_out};
@@ -210,15 +211,11 @@ enum Found {
 
 impl Here<'_> {
     fn user_id(&self) -> u32 {
-        match self.daemon.serves {
-            Serves::User(user_id) => user_id,
-            // The user of this process: root, but for tests.
-            Serves::All => 0,
-        }
+        start::ids_of(self.daemon.serves).0
     }
 
     fn control(&self) -> Control {
-        Control::of(&self.locked, self.config, self.user_id(), self.state.group)
+        Control::of(&self.locked, self.config, start::ids_of(self.daemon.serves))
     }
 
     /// Whoever started the daemon may have been killed before it wrote that down: then the lock's holder is the daemon.
@@ -249,9 +246,6 @@ impl Here<'_> {
         if let Some(state) = process::is_stuck(process.pid) {
             return Err(MpsError::NotRunning(process.pid, state));
         }
-        if self.state.limits.is_none() {
-            self.state.group = start::group_of(self.daemon.serves, self.config)?;
-        }
         let control = self.control();
         let servers = control.servers()?;
         for server in &servers {
@@ -280,13 +274,13 @@ impl Here<'_> {
     }
 
     fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
-        let group_id = start::group_of(self.daemon.serves, self.config)?;
-        let ids = (self.user_id(), group_id);
-        self.state = State { group: group_id, limits: None, checked: 0, ..std::mem::take(&mut self.state) };
+        start::check_user(self.daemon.serves, self.config)?;
+        let ids = start::ids_of(self.daemon.serves);
+        self.state = State { limits: None, checked: 0, ..std::mem::take(&mut self.state) };
         self.locked.make_pipes(ids.0, ids.1)?;
         self.locked.keep(&self.state)?;
         let control = self.control();
-        let started = start::start(self.daemon, gpu, &self.locked, &control, self.config, ids);
+        let started = start::start(self.daemon, gpu, &self.locked, &control, self.config);
         // Also where it took too long: it may have come up all the same, and is to be found again.
         if let Some(process) = process::holder(&self.locked.pipe(), ids.0) {
             self.state.add(process);

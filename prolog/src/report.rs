@@ -58,11 +58,12 @@ pub fn placed(program: &str, placed: &Placed) {
 /// A daemon was started for a job.
 pub fn started(program: &str, id: u32, started: &Started) {
     let Started { daemon, pid, how, healed, mode } = started;
-    let how = match how {
-        How::Unit => format!("unit gpushare-mps-{daemon}"),
-        How::Alone => "without a unit".to_owned(),
-    };
-    info(program, &format!("job {id}: MPS daemon {daemon} started, process {pid}, {how}"));
+    let How { unit, remark } = how;
+    let unit = unit.as_ref().map_or_else(|| "without a unit".to_owned(), |unit| format!("unit {unit}"));
+    info(program, &format!("job {id}: MPS daemon {daemon} started, process {pid}, {unit}"));
+    if let Some(remark) = remark {
+        error(program, &format!("job {id}: MPS daemon {daemon}: {remark}"));
+    }
     if let Some(why) = healed {
         error(program, &format!("job {id}: MPS daemon {daemon} had to be started anew: {why}"));
     }

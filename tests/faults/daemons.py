@@ -58,12 +58,12 @@ class MpsNode(Node):
     def __init__(self, control, gpus=2, *settings, how=None):
         super().__init__(gpus, 80)
         know_users()
-        self.control = self.control_folder(control, how)
+        self.control = self.provide(control, how)
         self.make_gpus()
         self.timeout = 2000
         self.configure(*settings)
 
-    def control_folder(self, control, how):
+    def provide(self, control, how):
         """A folder with the control program, real or as HOW says, and a server that lives without a GPU."""
         folder = RUN / "nvidia"
         folder.mkdir()

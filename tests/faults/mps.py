@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -202,6 +203,37 @@ def stopped(control):
     assert node.daemon(folder) and node.failure(1) is None
     stand_still(node.daemon(folder)[0])
     node.epilog(1, restart=1)
+    node.check_empty()
+
+
+def traced(control):
+    """A daemon lives outside of the cgroups of its user's jobs: its user may not trace it, nor its servers, nor who asks it."""
+    node = MpsNode(control, 1)
+    node.server("live")
+    folder, daemon = started(node)
+    node.ask(folder, f"start_server -uid {ALICE}\n", ALICE)
+    server = int(wait(lambda: node.ask(folder, "get_server_list\n", ALICE), "a server")[0])
+    # ptrace(2): reading a process's environment and attaching to it want the same rights, but for what Yama adds.
+    script = (
+        "import ctypes, os, sys\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "for pid in map(int, sys.argv[1:]):\n"
+        "    attached = libc.ptrace(16, pid, 0, 0) == 0\n"
+        "    try: read = bool(open(f'/proc/{pid}/environ', 'rb').read())\n"
+        "    except PermissionError: read = False\n"
+        "    print(attached, read)\n"
+    )
+    own = subprocess.Popen(["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", "--", "sleep", "60"])
+    wait(lambda: os.stat(f"/proc/{own.pid}").st_uid == ALICE and "sleep" in Path(f"/proc/{own.pid}/cmdline").read_text(), "it")
+    try:
+        with as_user(ALICE, [sys.executable, "-c", script, str(daemon[0]), str(server), str(own.pid)]) as process:
+            lines = process.communicate()[0].splitlines()
+    finally:
+        own.kill()
+        own.wait()
+    assert lines[:2] == ["False False"] * 2, lines
+    assert lines[2].endswith("True"), f"what could be read of a process of the user's own: {lines}"
+    node.epilog(7)
     node.check_empty()
 
 
@@ -442,7 +474,7 @@ def told(test):
 def all_tests():
     each = (served, live_servers, killed)
     with_one = (
-        faulty, refuses_quit, unknown_user, stopped, hostile_user, foreign_folders, damaged_state, no_uuid, full,
+        faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, foreign_folders, damaged_state, no_uuid, full,
         held_lock, turned_off,
     )
     for wrap, tests in ((with_each, each), (with_550, with_one), (lambda test: test, (missing, multiuser))):

@@ -6,7 +6,7 @@ use std::path::Path;
 use gpushare::config::{self, Mps, NodeConfig, Placement};
 use gpushare::device::{self, DeviceError, Inventory, Roots};
 use gpushare::ledger::{Ledger, RUN_DIR};
-use gpushare_node::mps::{self, MpsError};
+use gpushare_node::mps::{self, How, MpsError};
 use gpushare_node::nvml::Nvml;
 
 use super::cluster::SlurmNode;
@@ -181,6 +181,8 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
     })
 }
 
+const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
+
 /// NVIDIA's daemons. Starting one for a moment is the only way to find out whether it can serve several users.
 pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     let about = "Mps";
@@ -202,7 +204,13 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
         return vec![Finding::unknown(about, format!("{word} with {program}; only root can try it"))];
     }
     vec![match mps::try_out(config) {
-        Ok(()) => Finding::ok(about, format!("{word}: {program} starts, takes limits, and ends")),
+        Ok(Some(How { remark: Some(remark), .. })) => {
+            Finding::wrong(about, format!("{word}: {program} works, but {remark}"), FIX_UNIT)
+        }
+        Ok(how) => {
+            let unit = if how.is_some_and(|how| how.unit.is_some()) { " as a systemd unit" } else { "" };
+            Finding::ok(about, format!("{word}: {program} starts{unit}, takes limits, and ends"))
+        }
         Err(error @ MpsError::NoMultiuser(..)) => {
             Finding::wrong(about, error.to_string(), "Mps=per-user, or a driver that can")
         }

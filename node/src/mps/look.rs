@@ -8,6 +8,7 @@ use gpushare::device::{DeviceNumber, Gpu};
 use gpushare::mps::{Daemon, Limits, Serves};
 
 use super::error::MpsError;
+use super::start::How;
 use super::{Here, folder, process};
 
 /// A daemon's folder, and what is behind it.
@@ -38,10 +39,11 @@ pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     daemons.into_iter().map(one).collect()
 }
 
-/// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do it.
-pub fn try_out(config: &NodeConfig) -> Result<(), MpsError> {
+/// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do it,
+/// and how it was started; `None` without `Mps`.
+pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
     let serves = match config.mps {
-        Mps::Off => return Ok(()),
+        Mps::Off => return Ok(None),
         Mps::PerUser => Serves::User(0),
         Mps::Multiuser => Serves::All,
     };
@@ -57,5 +59,5 @@ pub fn try_out(config: &NodeConfig) -> Result<(), MpsError> {
     };
     let started = here.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
     here.finish()?;
-    started.map(|_| ())
+    started.map(|(_, how)| Some(how))
 }

@@ -1,8 +1,9 @@
 //! Starts a daemon: as its user, with one GPU, detached from slurmd. Where systemd runs, as a transient unit, which also
-//! closes the other GPUs to it; else by itself, in a session of its own.
+//! closes the other GPUs to it; else, or where systemd can't, by itself, in a session of its own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use gpushare::config::NodeConfig;
 use gpushare::device::Gpu;
@@ -13,149 +14,139 @@ use super::error::MpsError;
 use super::folder::Locked;
 use super::process;
 use super::state::Process;
-use crate::program::{Answer, AskError, ask, program};
+use super::unit;
+use crate::program::{AskError, ask, program};
 
 const SETPRIV: &str = "/usr/bin/setpriv";
-const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
 const GETENT: &str = "/usr/bin/getent";
-/// Only there where systemd is process 1 (sd_booted(3)).
-const SYSTEMD: &str = "/run/systemd/system";
-/// What programs that compute open beside the GPU.
-const COMMON: [&str; 4] =
-    ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"];
+/// `nogroup` or `nobody`: of no user's, on every Linux (the kernel's overflow group).
+const NOBODYS_GROUP: u32 = 65534;
+/// What is left for a start without systemd, however long systemd took: most of the time a few milliseconds do.
+const LEAST: Duration = Duration::from_millis(50);
 
 /// How a daemon was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// As a transient unit.
-    Unit,
-    /// By itself.
-    Alone,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Its transient unit; without, it is a session of its own in the cgroup of whoever started it.
+    pub unit: Option<String>,
+    /// What is not as it should be, for an administrator.
+    pub remark: Option<String>,
 }
 
-/// The group of a daemon's user; root's for a daemon of all users.
-pub fn group_of(serves: Serves, config: &NodeConfig) -> Result<u32, MpsError> {
-    let user_id = match serves {
-        Serves::All => return Ok(0),
-        Serves::User(user_id) => user_id,
-    };
+/// What is to be started.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// Which daemon.
+    pub daemon: Daemon,
+    /// Its GPU.
+    pub gpu: &'a Gpu,
+    uuid: &'a str,
+    control: &'a Control,
+    config: &'a NodeConfig,
+    /// Its user and group.
+    pub ids: (u32, u32),
+}
+
+impl Plan<'_> {
+    /// Its environment, by name: what its callers have too, and its GPU.
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.control.variables().into_iter().chain([("CUDA_VISIBLE_DEVICES", self.uuid.to_owned())])
+    }
+
+    /// NVIDIA's program and its arguments.
+    pub fn command_line(&self) -> (&Path, &'static [&'static str]) {
+        let arguments: &[&str] = match self.daemon.serves {
+            Serves::User(_) => &["-d"],
+            // In 555 and newer; 535 and 550 take it for a question to a daemon that isn't there, and end with 1.
+            Serves::All => &["-d", "-multiuser-server"],
+        };
+        (&self.config.mps_control, arguments)
+    }
+}
+
+/// User and group of a daemon. It lives outside of the cgroups of its user's jobs, so the user must not be able to trace it:
+/// that would be a way out of them. ptrace(2) wants the same user and the same group, so the group is nobody's. (NVIDIA's
+/// own daemon of root's leaves the servers that it starts for users in root's group.)
+pub fn ids_of(serves: Serves) -> (u32, u32) {
+    match serves {
+        Serves::All => (0, 0),
+        Serves::User(user_id) => (user_id, NOBODYS_GROUP),
+    }
+}
+
+/// Whether this node knows the daemon's user: whom a name service has forgotten can't be given his groups.
+pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
+    let Serves::User(user_id) = serves else { return Ok(()) };
     let mut getent = program(Path::new(GETENT));
     getent.args(["passwd", &user_id.to_string()]);
     let answer = ask(&mut getent, "", config.mps_timeout)?;
     // NAME:x:UID:GID:…
-    let fields: Vec<&str> = answer.output.trim().split(':').collect();
-    let known = fields.get(2).is_some_and(|field| *field == user_id.to_string());
-    let group = fields.get(3).and_then(|field| field.parse().ok());
-    group.filter(|_| known).ok_or(MpsError::NoUser(user_id))
+    let known = answer.output.trim().split(':').nth(2) == Some(&user_id.to_string());
+    if known { Ok(()) } else { Err(MpsError::NoUser(user_id)) }
 }
 
 /// Starts a daemon in a folder whose pipes have just been made. NVIDIA's program ends with 0 when the daemon listens.
+///
+/// Whatever becomes of a unit that was asked for and did not come in time: of two daemons in one folder only the first
+/// stays (control_lock), and one that finds no folder ends.
 pub fn start(
     daemon: Daemon,
     gpu: &Gpu,
     locked: &Locked,
     control: &Control,
     config: &NodeConfig,
-    (user_id, group_id): (u32, u32),
 ) -> Result<(Process, How), MpsError> {
+    let ids = ids_of(daemon.serves);
     let uuid = gpu.uuid.as_deref().ok_or(MpsError::NoUuid)?;
-    let ids = (user_id, group_id);
-    let mut failed = None;
-    if Path::new(SYSTEMD).is_dir() && Path::new(SYSTEMD_RUN).exists() {
-        let mut command = unit(daemon, gpu, uuid, control, config, ids);
-        match ask(&mut command, "", config.mps_timeout) {
-            Ok(answer) => match process::holder(&locked.pipe(), user_id) {
-                Some(found) => return Ok((found, How::Unit)),
-                None => failed = Some(answer),
-            },
-            // Without an answer nobody knows whether it is about to start one.
-            Err(error) => return Err(unanswered(config, error)),
+    let plan = Plan { daemon, gpu, uuid, control, config, ids };
+    let end = Instant::now() + config.mps_timeout;
+    let found = || process::holder(&locked.pipe(), ids.0);
+    let mut no_unit = None;
+    if unit::is_possible() {
+        match unit::start(&plan, config.mps_timeout / 2, found) {
+            Ok(started) => return Ok(started),
+            Err(why) => no_unit = Some(why),
         }
     }
-    let mut command = alone(daemon, uuid, control, config, ids);
-    let answer = ask(&mut command, "", config.mps_timeout).map_err(|error| unanswered(config, error))?;
-    match process::holder(&locked.pipe(), user_id) {
-        Some(found) => Ok((found, How::Alone)),
-        None => Err(not_started(daemon, config, &answer, failed.as_ref())),
-    }
-}
-
-/// The program that was run is setpriv(1) or systemd-run(1); what doesn't answer is the one behind it.
-fn unanswered(config: &NodeConfig, error: AskError) -> MpsError {
-    match error {
-        AskError::Deadline(_, patience) => {
-            let said = format!("no answer in {} ms", patience.as_millis());
-            MpsError::NotStarted(config.mps_control.clone(), said)
-        }
-        error => error.into(),
-    }
-}
-
-fn not_started(daemon: Daemon, config: &NodeConfig, answer: &Answer, unit: Option<&Answer>) -> MpsError {
-    let mut said = answer.first_line();
-    if let Some(unit) = unit {
-        said = format!("{said}; as a unit: {}", unit.first_line());
-    }
-    match daemon.serves {
-        Serves::All => MpsError::NoMultiuser(config.mps_control.clone(), said),
-        Serves::User(_) => MpsError::NotStarted(config.mps_control.clone(), said),
-    }
-}
-
-/// The daemon's own command line.
-fn daemon_arguments(daemon: Daemon, config: &NodeConfig) -> (PathBuf, &'static [&'static str]) {
-    let arguments: &[&str] = match daemon.serves {
-        Serves::User(_) => &["-d"],
-        // In 555 and newer; 535 and 550 take it for a question to a daemon that isn't there, and end with 1.
-        Serves::All => &["-d", "-multiuser-server"],
+    let left = end.saturating_duration_since(Instant::now()).max(LEAST);
+    let said = match ask(&mut alone(&plan), "", left) {
+        Ok(answer) => answer.first_line(),
+        // The program that was run is setpriv(1); what doesn't answer is the one behind it.
+        Err(AskError::Deadline(..)) => format!("no answer in {} ms", config.mps_timeout.as_millis()),
+        Err(error) => return Err(error.into()),
     };
-    (config.mps_control.clone(), arguments)
+    match found() {
+        Some(found) => {
+            let remark = no_unit.map(|why| format!("it is no systemd unit, and can open every GPU: {why}"));
+            Ok((found, How { unit: None, remark }))
+        }
+        None => Err(not_started(&plan, said, no_unit)),
+    }
 }
 
-fn alone(daemon: Daemon, uuid: &str, control: &Control, config: &NodeConfig, ids: (u32, u32)) -> Command {
-    let (path, arguments) = daemon_arguments(daemon, config);
-    let mut command = match daemon.serves {
-        Serves::All => program(&path),
+fn not_started(plan: &Plan, mut said: String, no_unit: Option<String>) -> MpsError {
+    if let Some(why) = no_unit {
+        said = format!("{said}; as a systemd unit: {why}");
+    }
+    let path = plan.config.mps_control.clone();
+    match plan.daemon.serves {
+        Serves::All => MpsError::NoMultiuser(path, said),
+        Serves::User(_) => MpsError::NotStarted(path, said),
+    }
+}
+
+fn alone(plan: &Plan) -> Command {
+    let (path, arguments) = plan.command_line();
+    let mut command = match plan.daemon.serves {
+        Serves::All => program(path),
         Serves::User(_) => {
             let mut command = program(Path::new(SETPRIV));
             // All of the user's groups: a site may have given GPUs to one of them.
-            command.arg(format!("--reuid={}", ids.0)).arg(format!("--regid={}", ids.1));
-            command.arg("--init-groups").arg("--").arg(&path);
+            command.arg(format!("--reuid={}", plan.ids.0)).arg(format!("--regid={}", plan.ids.1));
+            command.arg("--init-groups").arg("--").arg(path);
             command
         }
     };
-    command.args(arguments).env("CUDA_VISIBLE_DEVICES", uuid);
-    control.environment(&mut command);
-    command
-}
-
-fn unit(
-    daemon: Daemon,
-    gpu: &Gpu,
-    uuid: &str,
-    control: &Control,
-    config: &NodeConfig,
-    ids: (u32, u32),
-) -> Command {
-    let (path, arguments) = daemon_arguments(daemon, config);
-    let mut command = program(Path::new(SYSTEMD_RUN));
-    command.args([
-        "--quiet",
-        "--collect",
-        "--service-type=forking",
-        &format!("--unit=gpushare-mps-{daemon}"),
-    ]);
-    if let Serves::User(user_id) = daemon.serves {
-        command.args([format!("--uid={user_id}"), format!("--gid={}", ids.1)]);
-    }
-    command.arg("--property=DevicePolicy=closed");
-    let own = gpu.path.display().to_string();
-    for device in std::iter::once(own.as_str()).chain(COMMON) {
-        command.arg(format!("--property=DeviceAllow={device} rw"));
-    }
-    for (name, value) in control.variables().into_iter().chain([("CUDA_VISIBLE_DEVICES", uuid.to_owned())]) {
-        command.arg(format!("--setenv={name}={value}"));
-    }
-    command.arg("--").arg(&path).args(arguments);
+    command.args(arguments).envs(plan.variables());
     command
 }

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! gpushare-mps 1
-//! group=100
 //! memory=23034
 //! percent=50
 //! checked=1700000000
@@ -24,8 +23,6 @@ const MOST: usize = 16;
 /// What is known of a folder's daemons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// The group that its user had.
-    pub group: u32,
     /// What it was told last; nothing after a daemon was found whose limits nobody knows.
     pub limits: Option<Limits>,
     /// When it last answered, in seconds since 1970.
@@ -57,7 +54,7 @@ impl State {
 
 impl fmt::Display for State {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        writeln!(out, "{FIRST_LINE}\ngroup={}", self.group)?;
+        writeln!(out, "{FIRST_LINE}")?;
         if let Some(Limits { memory, percent }) = self.limits {
             writeln!(out, "memory={}", memory.map(|memory| memory.to_string()).unwrap_or_default())?;
             writeln!(out, "percent={percent}")?;
@@ -82,7 +79,6 @@ impl FromStr for State {
         for line in body.lines().filter(|line| !line.is_empty()) {
             let (name, value) = line.split_once('=').ok_or(())?;
             match name {
-                "group" => state.group = number(value)?,
                 "memory" => {
                     state.limits.get_or_insert_default().memory =
                         if value.is_empty() { None } else { Some(number(value)?) };
@@ -111,7 +107,6 @@ mod tests {
 
     fn state() -> State {
         State {
-            group: 100,
             limits: Some(Limits { memory: Some(23_034), percent: 50 }),
             checked: 1_700_000_000,
             exclusive: Some("GPU-a".to_owned()),

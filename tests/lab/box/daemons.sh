@@ -121,8 +121,14 @@ spawn() {
 }
 
 # In v2 slurmd sits in a cgroup of its own and, on a hybrid machine, with the shim;
-# slurmstepd inherits both.
+# slurmstepd inherits both. Under systemd it is a unit, as Slurm's own unit file has it.
 spawn_slurmd() (
+    if [[ -d /run/systemd/system ]]; then
+        exec systemd-run --quiet --collect --unit="slurmd-$1" --service-type=forking \
+            --property=PIDFile="$(pid_file slurmd "$1")" --property=KillMode=process --property=Delegate=yes \
+            --property=LimitMEMLOCK=infinity --property=LimitNOFILE=131072 --property=TasksMax=infinity \
+            ${PRELOAD:+--setenv=LD_PRELOAD="$PRELOAD"} /usr/sbin/slurmd -N "$1"
+    fi
     if [[ $KIND == v2 ]]; then echo "$BASHPID" >/sys/fs/cgroup/slurmd.service/cgroup.procs; fi
     if [[ -n $PRELOAD ]]; then export LD_PRELOAD=$PRELOAD; fi
     exec slurmd -N "$1"

@@ -1,15 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# enter.sh NAME ROOTS KIND DIR: the first process of a box, still in the machine's tree.
-# Decides: nothing. Touches: the box's own mounts, devices, network and host name, and
-# its cgroup directories on the machine. Ends by becoming init.sh inside the box.
+# enter.sh NAME ROOTS HIERARCHIES DIR SYSTEMD: the first process of a box, still in the
+# machine's tree. Decides: nothing. Touches: the box's own mounts, devices, network and host
+# name, and its cgroup directories on the machine. Ends by becoming init.sh inside the box,
+# or systemd, which starts that.
 #
 # It runs in fresh mount, net, uts, ipc and pid namespaces, where no mount propagates
 # back. The root, or several with ':' between them of which the first wins, is the lower
 # layer of an overlay, so a run never changes it.
 set -euo pipefail
-name=$1 roots=$2 kind=$3 dir=$4
+name=$1 roots=$2 hierarchies=$3 dir=$4 systemd=$5
+kind=${hierarchies%-systemd}
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../host/cgroups.sh"
 tree=$dir/mnt/tree
@@ -18,7 +20,7 @@ tree=$dir/mnt/tree
 # refuses a top directory that holds processes of another pid namespace.
 enter_cgroups() {
     local directory
-    for directory in $(cgroup_directories "$name" "$kind"); do
+    for directory in $(cgroup_directories "$name" "$hierarchies"); do
         mkdir -p "$directory"
         echo 0 >"$directory/cgroup.procs" # 0 is the writer itself
     done
@@ -118,6 +120,9 @@ mount_cgroups() {
             mkdir "$top/$controller"
             mount -t cgroup -o "$controller" cgroup "$top/$controller"
         done
+        [[ -n $systemd ]] || return 0
+        mkdir "$top/systemd"
+        mount -t cgroup -o none,name=systemd cgroup "$top/systemd"
         ;;
     v2) mount -t cgroup2 cgroup2 "$top" ;;
     esac
@@ -128,6 +133,37 @@ mount_cgroups() {
 slurmd_preload() {
     [[ $kind == v2 ]] || return 0
     (($(wc -l </proc/self/cgroup) == 1)) || echo /lab/cgroup2-only.so
+}
+
+# What systemd as process 1 finds: nothing of the machine that it could change. It mounts
+# every controller of /proc/cgroups, so those are only the box's.
+prepare_systemd() {
+    local file=$dir/mnt/cgroups
+    { printf '#subsys_name\thierarchy\tnum_cgroups\tenabled\n'
+        printf '%s\t1\t1\t1\n' "${CGROUP1_CONTROLLERS[@]}"; } >"$file"
+    mount --bind "$file" "$tree/proc/cgroups"
+    mount --bind "$tree/proc/sys" "$tree/proc/sys"
+    mount -o remount,bind,ro "$tree/proc/sys"
+    mount -o remount,bind,ro "$tree/sys"
+    rm -rf "$tree"/etc/systemd/system/*
+    mkdir -p "$tree"/etc/systemd/system/{sysinit,lab}.target.wants
+    cp "$tree"/lab/lab.{service,target} "$tree/etc/systemd/system/"
+    sed -i "s|@KIND@|$kind|; s|@PRELOAD@|$preload|" "$tree/etc/systemd/system/lab.service"
+    ln -s /usr/lib/systemd/system/systemd-journald{.service,.socket,-dev-log.socket} \
+        "$tree/etc/systemd/system/sysinit.target.wants/"
+    grep -q ^systemd-journal: "$tree/etc/group" || echo systemd-journal:x:990: >>"$tree/etc/group"
+}
+
+# A chroot is not enough: units have mounts of their own, and those start at the real root.
+become_systemd() {
+    local hierarchy=''
+    # It would else mount cgroup2 too, whose top in a v1 box is the machine's.
+    [[ $kind == v2 ]] || hierarchy='systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1'
+    pivot_root . .
+    umount --lazy .
+    cd /
+    exec env -i container=lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+        /usr/lib/systemd/systemd --unit=lab.target --show-status=no $hierarchy
 }
 
 set_up_network() {
@@ -188,5 +224,9 @@ preload=$(slurmd_preload)
 set_up_network
 install_files
 cd "$tree"
+if [[ -n $systemd ]]; then
+    prepare_systemd
+    become_systemd
+fi
 exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root USER=root LANG=C.UTF-8 \
     chroot "$tree" /bin/bash /lab/init.sh "$kind" "$preload"

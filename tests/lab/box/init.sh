@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# init.sh KIND PRELOAD: process 1 of a box, inside its root.
+# init.sh KIND PRELOAD: process 1 of a box, inside its root; or, where that is systemd, its lab.service.
 # Decides: the order of the daemons, and when the cluster is ready (/lab/state/ready)
 # or has failed (/lab/state/failed: a sentence and the last lines of the log).
 # Afterwards it serves /lab/service: a daemon is always started from here, never from
@@ -114,7 +114,7 @@ serve() {
     esac
 }
 
-if [[ $KIND == v2 ]]; then make_v2_cgroups; fi
+if [[ $KIND == v2 && $$ == 1 ]]; then make_v2_cgroups; fi
 make_directories
 start_munge
 start_database

@@ -6,7 +6,7 @@
 #
 # $LAB_STATE/run/NAME:
 #   pid, pid.started   the `unshare` process: with it the whole box ends
-#   release, cgroup    what it was started with
+#   release, cgroup    what it was started with; hierarchies: what cgroup_directories takes
 #   conf/              becomes /etc/slurm      lab/       becomes /lab
 #   install/           plugins and programs    mnt/       where the box mounts its root
 #   state/             ready or failed         log/, out/ stay after `down`
@@ -35,28 +35,40 @@ running_box_of_release() {
     return 1
 }
 
-# start_box NAME RELEASE KIND PLUGINS NVIDIA [OVERLAY]...: NVIDIA is empty or not.
+# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD [OVERLAY]...: NVIDIA and SYSTEMD are
+# empty or not.
 start_box() {
-    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 dir started=$SECONDS
-    shift 5
+    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 systemd=$6 dir hierarchies layers started=$SECONDS
+    shift 6
     dir=$(box_dir "$name")
-    cgroup_directories "$name" "$kind" >/dev/null ||
+    hierarchies=$kind
+    [[ $kind == v2 || -z $systemd ]] || hierarchies=v1-systemd
+    cgroup_directories "$name" "$hierarchies" >/dev/null ||
         refuse "$STATUS_NOT_HERE" "this machine has no cgroup $kind hierarchy that a box could use"
     lock "$LAB_STATE/run/$name.lock" "box '$name'"
     ! box_pid "$name" >/dev/null || refuse "$STATUS_FAILED" "box '$name' runs already"
     ensure_root "$release" # the box's lock stays held until lab exits
-    [[ -z $nvidia ]] || ensure_nvidia "$release"
+    layers=$(root_of "$release")
+    if [[ -n $systemd ]]; then
+        ensure_systemd "$release"
+        layers=$(systemd_of "$release"):$layers
+    fi
+    if [[ -n $nvidia ]]; then
+        ensure_nvidia "$release"
+        layers=$(nvidia_of "$release"):$layers
+    fi
     build_tools
-    remove_cgroups "$name" "$kind" # of a box that was killed from outside
+    remove_cgroups "$name" "$hierarchies" # of a box that was killed from outside
     rm -rf --one-file-system "$dir"
     mkdir -p "$dir"/{conf,lab,install,mnt,state,log,out}
     chmod 1777 "$dir/out"
     echo "$release" >"$dir/release"
     echo "$kind" >"$dir/cgroup"
+    echo "$hierarchies" >"$dir/hierarchies"
     lay_configuration "$name" "$kind" "$@"
     gather_lab_files "$dir"
     gather_plugins "$dir/install" "${plugins:-${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$release}"
-    launch "$name" "$release" "$kind" "${nvidia:+$(nvidia_of "$release")}"
+    launch "$name" "$layers" "$hierarchies" "$systemd"
     say "box '$name' is up: Slurm $(version_in_root "$release"), cgroup $kind, $(cat "$dir/state/ready")"
     # Only now: a signal up to here ends the box, so nobody is left with one unawares.
     STARTING_BOX=''
@@ -81,7 +93,7 @@ lay_configuration() {
 # What the box finds under /lab; accounting and gpus are the lab's files, not Slurm's.
 gather_lab_files() {
     local dir=$1 file
-    cp "$LAB_HOME"/box/{init.sh,daemons.sh,service} "$dir/lab/"
+    cp "$LAB_HOME"/box/{init.sh,daemons.sh,service,lab.service,lab.target} "$dir/lab/"
     cp "$LAB_STATE"/tools/{open-gpus,cgroup2-only.so} "$dir/lab/"
     for file in accounting accounting.more gpus devices; do
         [[ ! -e $dir/conf/$file ]] || mv "$dir/conf/$file" "$dir/lab/$file"
@@ -112,19 +124,18 @@ build_tools() {
     done
 }
 
-# launch NAME RELEASE KIND NVIDIA: starts the box's processes and waits until its node is
-# idle. NVIDIA: a tree to lay over the root, or empty.
+# launch NAME LAYERS HIERARCHIES SYSTEMD: starts the box's processes and waits until its
+# node is idle. LAYERS: trees for an overlay, the first wins.
 launch() {
-    local name=$1 release=$2 kind=$3 nvidia=$4 dir root
+    local name=$1 layers=$2 hierarchies=$3 systemd=$4 dir
     dir=$(box_dir "$name")
-    root=$(root_of "$release")
     undo_at_exit abandon_box
     STARTING_BOX=$name
     # setsid: Ctrl-C in the caller's terminal, later, is not for the box.
     (
         close_inherited_descriptors
         exec setsid unshare --mount --net --uts --ipc --pid --fork --kill-child --propagation private -- \
-            bash "$LAB_HOME/box/enter.sh" "$name" "${nvidia:+$nvidia:}$root" "$kind" "$dir" </dev/null >"$dir/log/box.log" 2>&1
+            bash "$LAB_HOME/box/enter.sh" "$name" "$layers" "$hierarchies" "$dir" "$systemd" </dev/null >"$dir/log/box.log" 2>&1
     ) &
     remember_process $! "$dir/pid"
     wait_until_ready "$name" || refuse "$STATUS_FAILED" "box '$name' did not come up; 'lab logs $name' has it all"
@@ -160,7 +171,7 @@ end_box() {
     local dir pid kind
     dir=$(box_dir "$1")
     if pid=$(box_pid "$1"); then end_namespace "$pid"; fi
-    kind=$(cat "$dir/cgroup" 2>/dev/null) && remove_cgroups "$1" "$kind"
+    kind=$(cat "$dir/hierarchies" 2>/dev/null || cat "$dir/cgroup" 2>/dev/null) && remove_cgroups "$1" "$kind"
     rm -f "$dir/pid" "$dir/pid.started" "$dir/state/ready"
 }
 

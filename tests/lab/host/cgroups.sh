@@ -19,12 +19,14 @@ mounted_hierarchy() {
     return 1
 }
 
-# Prints the directories that box $1 of kind $2 has in the machine's hierarchies.
+# Prints the directories that box $1 of kind $2 has in the machine's hierarchies. Kinds:
+# v1, v1-systemd (with systemd's own, which has no controller), v2.
 cgroup_directories() {
-    local name=$1 kind=$2 controller point
+    local name=$1 kind=$2 controller point controllers=("${CGROUP1_CONTROLLERS[@]}")
     case $kind in
-    v1)
-        for controller in "${CGROUP1_CONTROLLERS[@]}"; do
+    v1 | v1-systemd)
+        [[ $kind == v1 ]] || controllers+=(name=systemd)
+        for controller in "${controllers[@]}"; do
             point=$(mounted_hierarchy cgroup "$controller") || return 1
             echo "$point/gpushare-lab-$name"
         done

@@ -1,0 +1,115 @@
+//! A daemon as a transient unit, by systemd-run(1): outside of slurmd's cgroup and any job's, so that neither's end is its
+//! end, and with no GPU but its own to open. A user may make a daemon of his do what he likes, with a debugger.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gpushare::mps::Serves;
+
+use super::start::{How, Plan};
+use super::state::Process;
+use crate::program::{ask, program};
+
+const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
+const NVIDIA_MODPROBE: &str = "/usr/bin/nvidia-modprobe";
+/// Only there where systemd is process 1 (sd_booted(3)).
+const SYSTEMD: &str = "/run/systemd/system";
+/// What programs that compute can't do without beside the GPU.
+const NEEDED: [&str; 2] = ["/dev/nvidiactl", "/dev/nvidia-uvm"];
+/// And what some open.
+const MORE: [&str; 2] = ["/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"];
+/// Properties of every unit; all are older than systemd-run's --collect (systemd 236).
+const PROPERTIES: [&str; 4] = [
+    // Servers of a daemon that died may be at work for jobs; gpushare-epilog ends them.
+    "KillMode=process",
+    // Processes that don't heed SIGTERM.
+    "TimeoutStopSec=1s",
+    // As in Slurm's unit of slurmd, whose limits a daemon would have without a unit.
+    "LimitNOFILE=131072",
+    "LimitMEMLOCK=infinity",
+];
+
+/// Whether units can be had.
+pub fn is_possible() -> bool {
+    Path::new(SYSTEMD).is_dir() && Path::new(SYSTEMD_RUN).exists()
+}
+
+/// Starts the daemon; `found` tells whether it is there. The error is what went wrong, in words.
+pub fn start(
+    plan: &Plan,
+    patience: Duration,
+    found: impl Fn() -> Option<Process>,
+) -> Result<(Process, How), String> {
+    let end = Instant::now() + patience;
+    let missing = missing(patience / 2);
+    let name = format!("gpushare-mps-{}", plan.daemon);
+    // A unit stays as long as anything lives in its cgroup: servers of a dead daemon keep their unit's name.
+    let other = format!("{name}-{}", std::process::id());
+    let mut why = String::new();
+    for name in [name, other] {
+        let left = end.saturating_duration_since(Instant::now());
+        let answered = ask(&mut command(plan, &name, missing.is_none(), left), "", left);
+        // Also where systemd-run says otherwise, or nothing: it may have been slow only.
+        if let Some(process) = found() {
+            let remark = missing.map(|path| {
+                format!("unit {name} can open every GPU: {path} is not there; load its kernel module at boot")
+            });
+            return Ok((process, How { unit: Some(name), remark }));
+        }
+        why = match answered {
+            Ok(answer) => answer.first_line(),
+            Err(error) => return Err(error.to_string()),
+        };
+        // "Unit … already exists.", "Unit … was already loaded or has a fragment file."
+        if !why.contains(" already ") {
+            break;
+        }
+    }
+    Err(why)
+}
+
+/// A device that the daemon's servers will need and that systemd can't let them open, for it is not there yet. Made by
+/// NVIDIA's own program where that is installed, as CUDA itself would.
+fn missing(patience: Duration) -> Option<&'static str> {
+    let find = || NEEDED.into_iter().find(|path| !Path::new(path).exists());
+    find()?;
+    if Path::new(NVIDIA_MODPROBE).exists() {
+        // Whether it worked is seen by what is there.
+        let _ = ask(program(Path::new(NVIDIA_MODPROBE)).args(["-u", "-c=0"]), "", patience);
+    }
+    find()
+}
+
+fn command(plan: &Plan, name: &str, close: bool, patience: Duration) -> Command {
+    let mut command = program(Path::new(SYSTEMD_RUN));
+    let whose = match plan.daemon.serves {
+        Serves::User(user_id) => format!("user {user_id}"),
+        Serves::All => "all users".to_owned(),
+    };
+    command.args(["--quiet", "--collect", "--service-type=forking"]);
+    command.arg(format!("--unit={name}"));
+    command.arg(format!("--description=gpushare: MPS daemon of {} for {whose}", plan.gpu.path.display()));
+    if plan.daemon.serves != Serves::All {
+        command.args([format!("--uid={}", plan.ids.0), format!("--gid={}", plan.ids.1)]);
+    }
+    command.args(PROPERTIES.map(|property| format!("--property={property}")));
+    // systemd gives up before we do, so that it is over then.
+    command.arg(format!("--property=TimeoutStartSec={}ms", patience.as_millis() * 4 / 5));
+    if close {
+        command.arg("--property=DevicePolicy=closed");
+        let own = plan.gpu.path.display().to_string();
+        for device in std::iter::once(own.as_str()).chain(NEEDED).chain(MORE) {
+            // systemd logs a warning for each that isn't there.
+            if Path::new(device).exists() {
+                command.arg(format!("--property=DeviceAllow={device} rw"));
+            }
+        }
+    }
+    for (name, value) in plan.variables() {
+        command.arg(format!("--setenv={name}={value}"));
+    }
+    let (path, arguments) = plan.command_line();
+    command.arg("--").arg(path).args(arguments);
+    command
+}
