@@ -112,9 +112,10 @@ def configured(node, *lines):
 def test_a_daemon_is_its_users_and_nobody_elses_concern(node):
     job, folder, pid = start(node, HALF)
     status = node.ok(f"cat /proc/{pid}/status")
-    for line in (f"Uid:\t{ALICE}\t{ALICE}\t{ALICE}\t{ALICE}", f"Gid:\t{ALICE}\t{ALICE}\t{ALICE}\t{ALICE}"):
+    # The group is nobody's: a user traces processes only of his own user and group.
+    for line in (f"Uid:\t{ALICE}\t{ALICE}\t{ALICE}\t{ALICE}", "Gid:" + "\t65534" * 4):
         assert line in status, status
-    assert re.search(r"^Groups:\s*(2001)?\s*$", status, re.M), "none of root's groups"
+    assert re.search(rf"^Groups:\s*{ALICE}\s*$", status, re.M), "the user's groups, and none of root's"
     assert re.search(r"^CapEff:\t0+$", status, re.M), status
     session = node.ok(f"cut -d')' -f2 /proc/{pid}/stat").split()[3]
     assert session == pid, "it leads a session, so that no signal to slurmd's or the job's processes meets it"
