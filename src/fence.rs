@@ -53,11 +53,9 @@ pub enum Fault {
 }
 
 impl Fence {
-    /// The fence of a job that has `own` of `all` GPUs.
+    /// The fence of a job that has these GPUs, and to which those devices are closed. It doesn't widen.
     #[must_use]
-    pub fn around(own: &[Gpu], all: &[Gpu]) -> Fence {
-        let is_own = |gpu: &&Gpu| own.iter().any(|mine| mine.number == gpu.number);
-        let closed = all.iter().filter(|gpu| !is_own(gpu)).map(Gpu::device).collect();
+    pub fn around(own: &[Gpu], closed: Vec<Device>) -> Fence {
         Fence { open: own.iter().map(Gpu::device).collect(), closed, widens: false }
     }
 
@@ -120,7 +118,7 @@ mod tests {
     #[test]
     fn a_fence_is_right_only_if_exactly_the_share_is_open() {
         let all = [gpu(0), gpu(1), gpu(2)];
-        let fence = Fence::around(&all[1..2], &all);
+        let fence = Fence::around(&all[1..2], [&all[0], &all[2]].map(Gpu::device).into());
         let with = |open: &'static [&'static str]| {
             move |path: &Path| {
                 if open.contains(&path.to_str().unwrap()) { Access::Open } else { Access::Closed }
@@ -139,7 +137,7 @@ mod tests {
     #[test]
     fn what_is_open_already_counts_too() {
         let all = [gpu(0), gpu(1), gpu(2)];
-        let fence = Fence::around(&all[1..2], &all);
+        let fence = Fence::around(&all[1..2], [&all[0], &all[2]].map(Gpu::device).into());
         let null = DeviceNumber { major: 1, minor: 3 };
         assert_eq!(fence.held(&[]), None);
         assert_eq!(fence.held(&[null, all[1].number]), None);

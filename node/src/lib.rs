@@ -10,3 +10,5 @@ pub mod mps;
 pub mod nvml;
 pub mod program;
 mod unix;
+
+pub use unix::keep_files_private;

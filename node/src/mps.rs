@@ -211,15 +211,11 @@ enum Found {
 
 impl Here<'_> {
     fn user_id(&self) -> u32 {
-        match self.daemon.serves {
-            Serves::User(user_id) => user_id,
-            // The user of this process: root, but for tests.
-            Serves::All => 0,
-        }
+        start::ids_of(self.daemon.serves).0
     }
 
     fn control(&self) -> Control {
-        Control::of(&self.locked, self.config, self.user_id(), self.state.group)
+        Control::of(&self.locked, self.config, start::ids_of(self.daemon.serves))
     }
 
     /// Whoever started the daemon may have been killed before it wrote that down: then the lock's holder is the daemon.
@@ -250,9 +246,6 @@ impl Here<'_> {
         if let Some(state) = process::is_stuck(process.pid) {
             return Err(MpsError::NotRunning(process.pid, state));
         }
-        if self.state.limits.is_none() {
-            self.state.group = start::group_of(self.daemon.serves, self.config)?;
-        }
         let control = self.control();
         let servers = control.servers()?;
         for server in &servers {
@@ -281,13 +274,14 @@ impl Here<'_> {
     }
 
     fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
-        let group_id = start::group_of(self.daemon.serves, self.config)?;
-        let ids = (self.user_id(), group_id);
-        self.state = State { group: group_id, limits: None, checked: 0, ..std::mem::take(&mut self.state) };
+        start::check_user(self.daemon.serves, self.config)?;
+        let ids = start::ids_of(self.daemon.serves);
+        self.end_starting()?;
+        self.state = State { limits: None, checked: 0, starting: true, ..std::mem::take(&mut self.state) };
         self.locked.make_pipes(ids.0, ids.1)?;
         self.locked.keep(&self.state)?;
         let control = self.control();
-        let started = start::start(self.daemon, gpu, &self.locked, &control, self.config, ids);
+        let started = start::start(self.daemon, gpu, &self.locked, &control, self.config);
         // Also where it took too long: it may have come up all the same, and is to be found again.
         if let Some(process) = process::holder(&self.locked.pipe(), ids.0) {
             self.state.add(process);
@@ -298,11 +292,13 @@ impl Here<'_> {
             Ok(started) => {
                 self.state.limits = Some(limits);
                 self.state.checked = now;
+                self.state.starting = false;
                 self.locked.keep(&self.state)?;
                 Ok(started)
             }
             Err(error) => {
                 self.end_latest()?;
+                self.end_starting()?;
                 Err(error)
             }
         }
@@ -311,11 +307,21 @@ impl Here<'_> {
     /// Ends every daemon of the folder, and what is left of their servers.
     fn end(&mut self) -> Result<(), MpsError> {
         self.quit();
+        self.end_starting()?;
         for process in &self.state.processes {
             process::end(process, self.config.mps_timeout)?;
         }
         self.state.processes.clear();
         self.locked.keep(&self.state)
+    }
+
+    /// Ends a daemon that somebody before us was about to start and that has no lock yet.
+    fn end_starting(&mut self) -> Result<(), MpsError> {
+        if self.state.starting {
+            process::end_starting(&self.locked.pipe(), self.user_id(), self.config.mps_timeout)?;
+            self.state.starting = false;
+        }
+        Ok(())
     }
 
     fn end_latest(&mut self) -> Result<(), MpsError> {

@@ -1,7 +1,8 @@
 //! gpushare-nvml, asked: what the GPUs are doing, while the prolog does something else, and what only NVML can set.
 //!
 //! NVML that can't be asked is no reason to fail a job: the ledger decides alone. What is wrong is told once, not at every
-//! job, and remembered in the ledger's folder; a node without a library or driver is asked once a minute.
+//! job, and remembered in the ledger's folder. A node without a library or driver is asked once a minute, and a driver that
+//! hangs seldom enough that no crowd of processes gathers that can't even be killed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,13 @@ use crate::program::{AskError, Asked, ask, program};
 /// Where gpushare-nvml is installed, unless it lies beside the program that asks.
 const INSTALLED: &str = "/usr/sbin/gpushare-nvml";
 const NAME: &str = "gpushare-nvml";
+const LATE: &str = "no answer in";
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// A node without NVML gets it by an administrator's work: it can wait so long.
 const QUIET: Duration = Duration::from_secs(60);
+/// And a driver that hangs.
+const QUIET_AFTER_A_HANG: Duration = Duration::from_secs(10);
 /// Where what came before has taken all of the time, an answer that is there is taken all the same.
 const LEAST: Duration = Duration::from_millis(5);
 
@@ -29,8 +33,8 @@ const LEAST: Duration = Duration::from_millis(5);
 pub enum Trouble {
     /// `Nvml=off`
     Off,
-    /// It was asked a short while ago and isn't now: there is no library or no driver.
-    Absent(String),
+    /// It was asked a short while ago, with this outcome, and isn't now.
+    Remembered(String),
     /// gpushare-nvml can't be run or asked.
     Ask(AskError),
     /// It took longer than this, and was killed.
@@ -55,8 +59,8 @@ impl Nvml {
     /// Asks. gpushare-nvml then runs beside whatever the caller does next.
     pub fn start(config: &NodeConfig, ledger: &Ledger) -> Nvml {
         let command = match ledger.silence() {
-            Some(last) if is_absent(&last.reason) && last.age.is_some_and(|age| age < QUIET) => {
-                Err(Trouble::Absent(last.reason))
+            Some(last) if last.age.is_some_and(|age| age < quiet_after(&last.reason)) => {
+                Err(Trouble::Remembered(last.reason))
             }
             _ => command(config),
         };
@@ -84,7 +88,7 @@ impl Nvml {
                 let noted = ledger.note_answer(measured.limits, LOCK_WAIT);
                 (Some(measured), noted.err().map(|error| error.to_string()))
             }
-            Err(Trouble::Off | Trouble::Absent(_)) => (None, None),
+            Err(Trouble::Off | Trouble::Remembered(_)) => (None, None),
             Err(trouble) => {
                 let reason = trouble.to_string();
                 // Where it can't be remembered it is told at every job, and so is that.
@@ -114,6 +118,16 @@ fn set(config: &NodeConfig, words: &[&str]) -> Result<(), Trouble> {
     command.args(words);
     let answer = ask(&mut command, "", config.mps_timeout);
     said(answer.map_err(|error| late(error, config.mps_timeout))).map(|_| ())
+}
+
+fn quiet_after(reason: &str) -> Duration {
+    if is_absent(reason) {
+        QUIET
+    } else if reason.starts_with(LATE) {
+        QUIET_AFTER_A_HANG
+    } else {
+        Duration::ZERO
+    }
 }
 
 fn is_absent(reason: &str) -> bool {
@@ -166,8 +180,8 @@ impl Trouble {
     #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {
-            Trouble::Off | Trouble::Absent(_) => true,
-            Trouble::Said(reason) => is_absent(reason),
+            Trouble::Off => true,
+            Trouble::Remembered(reason) | Trouble::Said(reason) => is_absent(reason),
             Trouble::Ask(_) | Trouble::Late(_) | Trouble::Ended(_) | Trouble::Nonsense(_) => false,
         }
     }
@@ -177,9 +191,9 @@ impl fmt::Display for Trouble {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Trouble::Off => write!(out, "Nvml=off in gpushare.conf"),
-            Trouble::Absent(reason) | Trouble::Said(reason) => out.write_str(reason),
+            Trouble::Remembered(reason) | Trouble::Said(reason) => out.write_str(reason),
             Trouble::Ask(error) => error.fmt(out),
-            Trouble::Late(patience) => write!(out, "no answer in {} ms", patience.as_millis()),
+            Trouble::Late(patience) => write!(out, "{LATE} {} ms", patience.as_millis()),
             Trouble::Ended(status) => write!(out, "{NAME} ended with {status}"),
             Trouble::Nonsense(why) => write!(out, "the answer of {NAME} makes no sense: {why}"),
         }
@@ -245,16 +259,17 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_nvml_is_not_asked_at_every_job() {
+    fn a_node_where_nvml_is_missing_or_hangs_is_not_asked_at_every_job() {
         let (_dir, ledger) = ledger();
         let config = NodeConfig::default();
         let asks = |reason: &str| {
             ledger.note_silence(reason, PATIENCE).unwrap();
-            !matches!(Nvml::start(&config, &ledger).asked, Err(Trouble::Absent(_)))
+            !matches!(Nvml::start(&config, &ledger).asked, Err(Trouble::Remembered(_)))
         };
         assert!(!asks("library not found: libnvidia-ml.so.1: cannot open shared object file"));
         assert!(!asks("driver not loaded"));
-        assert!(asks("no answer in 500 ms"));
+        assert!(!asks(&Trouble::Late(config.load_timeout).to_string()));
+        assert!(asks("gpushare-nvml ended with signal: 6 (SIGABRT)"));
         let off = NodeConfig { nvml: config::Nvml::Off, ..NodeConfig::default() };
         assert!(matches!(Nvml::start(&off, &ledger).asked, Err(Trouble::Off)));
     }

@@ -72,7 +72,6 @@ impl Asked {
         let path = PathBuf::from(command.get_program());
         let started = |error| AskError::Start(path.clone(), error);
         let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
-        unix::keep_files_private().map_err(started)?;
         let piped = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().map_err(started)?;
         let (output, complaints) = (child.stdout.take(), child.stderr.take());

@@ -12,11 +12,20 @@ use std::time::Duration;
 /// Programs that are started from now on inherit no file but the first three. A daemon that kept slurmd's pipes would
 /// make slurmd wait for it.
 #[doc(alias = "close_range")]
-pub fn keep_files_private() -> io::Result<()> {
+pub fn keep_files_private() {
     let flags = libc::c_int::try_from(libc::CLOSE_RANGE_CLOEXEC).unwrap_or_default();
     // SAFETY: close_range(2) with CLOSE_RANGE_CLOEXEC closes nothing; it marks files, and takes numbers only.
     let result = unsafe { libc::close_range(3, libc::c_uint::MAX, flags) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        return;
+    }
+    // Linux before 5.11: one by one. Where /proc isn't readable nothing else works either.
+    let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = names.filter_map(|name| name.file_name().to_str()?.parse::<libc::c_int>().ok());
+    for number in numbers.filter(|number| *number > 2) {
+        // SAFETY: fcntl(2) with F_SETFD marks a file, and takes numbers only; one that is closed by now is an error.
+        let _ = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
 }
 
 /// The process that holds a write lock on the file, by fcntl(2), if any.

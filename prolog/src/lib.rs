@@ -41,6 +41,7 @@ pub fn epilog(program: &str) {
 
 /// Runs all of a program. Any other end than 0 would make slurmd drain the node, also that of a panic.
 fn run(program: &str, work: impl FnOnce() + std::panic::UnwindSafe) {
+    gpushare_node::keep_files_private();
     if std::panic::catch_unwind(work).is_err() {
         error(program, "internal error, see the line before");
     }

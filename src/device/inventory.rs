@@ -33,8 +33,6 @@ pub struct Detail {
     pub pci: Option<String>,
     /// Such as `NVIDIA A40`.
     pub model: Option<String>,
-    /// The NUMA node that it belongs to, where there is one.
-    pub numa: Option<u32>,
     /// Why no share can be on it.
     pub unfit: Option<Unfit>,
 }
@@ -102,10 +100,15 @@ impl Detail {
             uuid: known.and_then(|gpu| gpu.uuid.clone()),
             pci: known.map(|gpu| gpu.pci.clone()),
             model: known.and_then(|gpu| gpu.model.clone()),
-            numa: known.and_then(|gpu| driver::numa(roots, &gpu.pci)),
             unfit: number.err().or_else(|| divided.then_some(Unfit::Divided)),
             path,
         }
+    }
+
+    /// The NUMA node that it belongs to, where there is one. Not for free: a file is read.
+    #[must_use]
+    pub fn numa(&self, roots: &Roots) -> Option<u32> {
+        driver::numa(roots, self.pci.as_deref()?)
     }
 
     /// The GPU, if its device node is there.

@@ -138,7 +138,11 @@ mod tests {
         }
         std::fs::create_dir(job.join("step_gone")).unwrap();
         let all = [gpu(0), gpu(1), gpu(2)];
-        put_up(&steps[0], &Fence { widens: true, ..Fence::around(&all[1..2], &all) }).unwrap();
+        put_up(
+            &steps[0],
+            &Fence { widens: true, ..Fence::around(&all[1..2], [&all[0], &all[2]].map(Gpu::device).into()) },
+        )
+        .unwrap();
         for place in [&job, &steps[0], &steps[1], &steps[0].join("task_0"), &steps[1].join("task_0")] {
             assert_eq!(allowed(place), "c 195:1 rwm", "{}", place.display());
         }
@@ -152,7 +156,7 @@ mod tests {
     #[test]
     fn a_step_that_is_not_there_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let fence = Fence::around(&[gpu(0)], &[gpu(0), gpu(1)]);
+        let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);
         let error = put_up(&dir.path().join("step_0"), &fence).unwrap_err();
         assert!(error.to_string().contains("devices.deny"), "{error}");
     }

@@ -18,8 +18,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define OTHERS 7    // shares on the node beside the measured one: two on each of four GPUs, with it
 #define PATIENCE 60 // seconds a visit; then SIGALRM ends the program
@@ -43,12 +44,6 @@ static int syslog_socket;
 static void fail(const char *what) {
     perror(what);
     exit(1);
-}
-
-static long long now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
 static void open_syslog(void) {

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define INCLUDED "/lab/out/plugstack"
 #define PATIENCE 60 // seconds a visit; then SIGALRM ends the program
@@ -25,12 +26,6 @@ extern char **environ;
 static void fail(const char *what) {
     perror(what);
     exit(1);
-}
-
-static long long now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
 static void change_to(const char *kind) {

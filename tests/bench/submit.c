@@ -18,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define MOST 1000    // submissions a visit
 #define AT_ONCE 8    // processes of a parallel visit
@@ -39,12 +40,6 @@
 static void fail(const char *what) {
     fprintf(stderr, "submit: %s: %s\n", what, slurm_strerror(errno));
     exit(1);
-}
-
-static long long now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
 static unsigned submit_by_library(void) {

@@ -13,7 +13,8 @@
 #include <slurm/spank.h> // slurm_error()
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 
 #define MOST 100000
 
@@ -69,12 +70,6 @@ int init(void) {
     }
     submits[LOOK_UP] = look_up;
     return SLURM_SUCCESS;
-}
-
-static long long now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
 static void report(void) {

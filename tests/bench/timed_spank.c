@@ -13,8 +13,9 @@
 #include <slurm/spank.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #define OUT "/lab/out/hooks"
 
@@ -23,12 +24,6 @@ SPANK_PLUGIN(timed, 1)
 enum { INIT, USER_INIT, TASK_POST_FORK, TASK_INIT, EXIT, HOOKS };
 static const char *const names[HOOKS] = {"init", "user_init", "task_post_fork", "task_init", "exit"};
 static spank_f *hooks[HOOKS];
-
-static long long now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
-}
 
 // One write(2) a line, so that those of other steps don't mix with it.
 static void note(spank_t spank, const char *hook, long long time) {

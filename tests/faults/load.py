@@ -163,6 +163,22 @@ def follows_memory():
     assert jobs == {job: (81920 - 600) // 4 for job in range(1, 5)}, jobs
 
 
+def hangs_once_in_a_while():
+    """Of the jobs that come while NVML hangs, few wait for it; well again, it is heard within ten seconds."""
+    fake = library()
+    says(fake, SECOND_BUSY + f"delay nvmlInit_v2 {HANG}\n")
+    node = asking(fake, SHORT)
+    node.prolog(1, 1)
+    says(fake, SECOND_BUSY)
+    (node.site / "gpushare.conf").write_text((node.site / "gpushare.conf").read_text().replace(f"={SHORT}\n", f"={PATIENT}\n"))
+    node.prolog(2, 1)
+    assert remembered() == f"no answer in {SHORT} ms"
+    late = time.time() - 11
+    os.utime(LEDGER / "nvml", (late, late))
+    node.prolog(3, 1)
+    assert remembered() is None
+
+
 def told_anew():
     """Well again in between, the same trouble is told again; another trouble is told at once."""
     fake = library()
@@ -226,11 +242,19 @@ def makes_no_sense():
 def not_asked():
     """Nvml=off, and jobs without a share: no process is started."""
     fake = library()
-    says(fake, FIRST_BUSY + "crash nvmlInit_v2\n")
-    node = Node(more="Nvml=off\n")
-    assert not any(NO_LOAD in line for line in node.prolog(1)) and remembered() is None
-    node = asking(fake)
-    assert node.prolog(2, None) == [] and not LEDGER.exists()
+    says(fake, FIRST_BUSY)
+
+    def started(node, units):
+        trace = RUN / "trace"
+        before = ["strace", "-f", "-e", "trace=execve", "-o", trace]
+        process = node.start("gpushare-prolog", 1, units, before=before)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+        return sum("gpushare-nvml" in line for line in trace.read_text().splitlines())
+
+    assert started(asking(fake), 1) == 1
+    assert started(asking(fake), None) == 0
+    assert started(Node(more="Nvml=off\n"), 1) == 0
 
 
 def can_limit():
@@ -335,5 +359,5 @@ def told_so(test):
 
 
 ALL = [table, *(told_so(test) for test in (
-    follows_memory, told_anew, seldom_asked_where_there_is_none, makes_no_sense, not_asked, can_limit, sets, shown,
+    follows_memory, hangs_once_in_a_while, told_anew, seldom_asked_where_there_is_none, makes_no_sense, not_asked, can_limit, sets, shown,
 )), status_of_many]

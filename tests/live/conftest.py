@@ -69,6 +69,11 @@ by_whom = placed_clusters(
     "w", ["hooks-only", "both", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one], cgroups=["v2"],
     since={"run-in-job": "24.05"},
 )
+# What NVML says and does, for jobs that the prolog places and for those that the SPANK hooks place.
+measured = placed_clusters(
+    "m", ["own", "hooks-only"],
+    lambda one: [EXAMPLES / "own", *([CASES / one] if one != "own" else []), CASES / "nvml"], cgroups=["v2"],
+)
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
 # As the examples stand, and one to break.

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use gpushare::config::{self, Mps, NodeConfig, Placement};
-use gpushare::device::{self, DeviceError, Inventory, Roots};
+use gpushare::device::{self, Detail, DeviceError, Inventory, Roots};
 use gpushare::ledger::{Ledger, RUN_DIR};
 use gpushare_node::mps::{self, How, MpsError};
 use gpushare_node::nvml::Nvml;
@@ -118,11 +118,24 @@ pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Opti
                 let said = format!("{count} GPUs; the driver tells no UUID of {without}, which Mps needs");
                 Finding::wrong(about, said, "load NVIDIA's driver, or Mps=off")
             } else {
-                Finding::ok(about, format!("{count} GPUs"))
+                let gpus: Vec<String> = found.details.iter().map(described).collect();
+                Finding::ok(about, gpus.join(", "))
             };
             (finding, Some(found))
         }
     }
+}
+
+/// Index, device, PCI address, NUMA node and type: what an administrator would look up in five places.
+fn described(detail: &Detail) -> String {
+    let words = [
+        detail.path.display().to_string(),
+        detail.pci.clone().unwrap_or_default(),
+        detail.numa(&Roots::system()).map(|numa| format!("NUMA {numa}")).unwrap_or_default(),
+        detail.model.clone().unwrap_or_default(),
+    ];
+    let known: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    format!("{}: {}", detail.index, known.join(" "))
 }
 
 /// Who may change the ledger, and what is in it that shouldn't be.

@@ -32,8 +32,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// The daemon of that folder, which runs as that user.
-    pub fn of(locked: &Locked, config: &NodeConfig, user_id: u32, group_id: u32) -> Control {
+    /// The daemon of that folder, which runs as that user and group.
+    pub fn of(locked: &Locked, config: &NodeConfig, (user_id, group_id): (u32, u32)) -> Control {
         Control {
             program: config.mps_control.clone(),
             pipe: locked.pipe(),
@@ -49,6 +49,11 @@ impl Control {
         for (name, value) in self.variables() {
             command.env(name, value);
         }
+    }
+
+    /// `CUDA_MPS_PIPE_DIRECTORY`
+    pub fn pipe(&self) -> &Path {
+        &self.pipe
     }
 
     /// The same, by name.

@@ -17,6 +17,10 @@ const PROC: &str = "/proc";
 /// No /proc/PID/stat is longer.
 const LONGEST_STAT: u64 = 4096;
 const PAUSE: Duration = Duration::from_millis(1);
+/// By this variable, its pipe folder, a daemon is known before it has its lock. Job's programs don't have it.
+pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
+/// A daemon's environment is shorter.
+const LONGEST_ENVIRONMENT: u64 = 1 << 16;
 
 /// The daemon that holds the lock of a pipe folder, if it is the user's: the file is the user's, and might be locked by
 /// any program of that user.
@@ -69,11 +73,15 @@ fn session_of(daemon: &Process) -> Vec<u32> {
         // The number of a leader that is dead is nobody else's while its session has members (pid_namespaces(7), setsid(2)).
         _ => {}
     }
-    let names = fs::read_dir(PROC).into_iter().flatten().flatten();
-    let pids = names.filter_map(|found| found.file_name().to_str()?.parse::<u32>().ok());
     let lives =
         |pid: &u32| stat(*pid).is_some_and(|stat| stat.session == daemon.pid && !"ZX".contains(stat.state));
-    pids.filter(lives).collect()
+    processes().filter(lives).collect()
+}
+
+/// Every process's number.
+fn processes() -> impl Iterator<Item = u32> {
+    let names = fs::read_dir(PROC).into_iter().flatten().flatten();
+    names.filter_map(|found| found.file_name().to_str()?.parse().ok())
 }
 
 /// Ends what is left of a daemon at once, and waits until it is gone.
@@ -90,6 +98,34 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
         }
         if Instant::now() >= end {
             return Err(MpsError::Undead(daemon.pid));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Ends what is on its way to be the daemon of that folder: whoever started it was killed, or has lost patience.
+pub fn end_starting(pipe: &Path, user_id: u32, patience: Duration) -> Result<(), MpsError> {
+    let end = Instant::now() + patience;
+    let mark = format!("{MARK}={}", pipe.display());
+    let is_marked = |pid: &u32| {
+        let folder = Path::new(PROC).join(pid.to_string());
+        // Root's until it has become the user's.
+        let owner = folder.metadata().map(|found| found.uid());
+        let mut bytes = Vec::new();
+        owner.is_ok_and(|owner| owner == 0 || owner == user_id)
+            && File::open(folder.join("environ"))
+                .is_ok_and(|file| file.take(LONGEST_ENVIRONMENT).read_to_end(&mut bytes).is_ok())
+            && bytes.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+            && stat(*pid).is_some_and(|stat| !"ZX".contains(stat.state))
+    };
+    loop {
+        let found: Vec<u32> = processes().filter(is_marked).collect();
+        let Some(last) = found.last() else { return Ok(()) };
+        for pid in &found {
+            let _ = unix::kill(To::Process(*pid));
+        }
+        if Instant::now() >= end {
+            return Err(MpsError::Undead(*last));
         }
         std::thread::sleep(PAUSE);
     }
@@ -120,6 +156,20 @@ mod tests {
         end(&leader, patience).unwrap();
         assert!(session_of(&leader).is_empty());
         let _ = child.wait();
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_known_by_its_mark() {
+        let patience = Duration::from_secs(20);
+        let user_id = Path::new("/proc/self").metadata().unwrap().uid();
+        let pipe = tempfile::tempdir().unwrap();
+        let start = |path: &Path| Command::new("sleep").arg("300").env(MARK, path).spawn().unwrap();
+        let (mut ours, mut other) = (start(pipe.path()), start(&pipe.path().join("other")));
+        end_starting(pipe.path(), user_id, patience).unwrap();
+        assert!(!ours.wait().unwrap().success());
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 
     #[test]

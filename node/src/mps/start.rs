@@ -19,6 +19,8 @@ use crate::program::{AskError, ask, program};
 
 const SETPRIV: &str = "/usr/bin/setpriv";
 const GETENT: &str = "/usr/bin/getent";
+/// `nogroup` or `nobody`: of no user's, on every Linux (the kernel's overflow group).
+const NOBODYS_GROUP: u32 = 65534;
 /// What is left for a start without systemd, however long systemd took: most of the time a few milliseconds do.
 const LEAST: Duration = Duration::from_millis(50);
 
@@ -46,9 +48,11 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Its environment, by name: what its callers have too, and its GPU.
+    /// Its environment, by name: what its callers have too, its GPU, and by what it is found while it starts.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.control.variables().into_iter().chain([("CUDA_VISIBLE_DEVICES", self.uuid.to_owned())])
+        let pipe = self.control.pipe().display().to_string();
+        let own = [("CUDA_VISIBLE_DEVICES", self.uuid.to_owned()), (process::MARK, pipe)];
+        self.control.variables().into_iter().chain(own)
     }
 
     /// NVIDIA's program and its arguments.
@@ -62,20 +66,25 @@ impl Plan<'_> {
     }
 }
 
-/// The group of a daemon's user; root's for a daemon of all users.
-pub fn group_of(serves: Serves, config: &NodeConfig) -> Result<u32, MpsError> {
-    let user_id = match serves {
-        Serves::All => return Ok(0),
-        Serves::User(user_id) => user_id,
-    };
+/// User and group of a daemon. It lives outside of the cgroups of its user's jobs, so the user must not be able to trace it:
+/// that would be a way out of them. ptrace(2) wants the same user and the same group, so the group is nobody's. (NVIDIA's
+/// own daemon of root's leaves the servers that it starts for users in root's group.)
+pub fn ids_of(serves: Serves) -> (u32, u32) {
+    match serves {
+        Serves::All => (0, 0),
+        Serves::User(user_id) => (user_id, NOBODYS_GROUP),
+    }
+}
+
+/// Whether this node knows the daemon's user: whom a name service has forgotten can't be given his groups.
+pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
+    let Serves::User(user_id) = serves else { return Ok(()) };
     let mut getent = program(Path::new(GETENT));
     getent.args(["passwd", &user_id.to_string()]);
     let answer = ask(&mut getent, "", config.mps_timeout)?;
     // NAME:x:UID:GID:…
-    let fields: Vec<&str> = answer.output.trim().split(':').collect();
-    let known = fields.get(2).is_some_and(|field| *field == user_id.to_string());
-    let group = fields.get(3).and_then(|field| field.parse().ok());
-    group.filter(|_| known).ok_or(MpsError::NoUser(user_id))
+    let known = answer.output.trim().split(':').nth(2) == Some(&user_id.to_string());
+    if known { Ok(()) } else { Err(MpsError::NoUser(user_id)) }
 }
 
 /// Starts a daemon in a folder whose pipes have just been made. NVIDIA's program ends with 0 when the daemon listens.
@@ -88,8 +97,8 @@ pub fn start(
     locked: &Locked,
     control: &Control,
     config: &NodeConfig,
-    ids: (u32, u32),
 ) -> Result<(Process, How), MpsError> {
+    let ids = ids_of(daemon.serves);
     let uuid = gpu.uuid.as_deref().ok_or(MpsError::NoUuid)?;
     let plan = Plan { daemon, gpu, uuid, control, config, ids };
     let end = Instant::now() + config.mps_timeout;

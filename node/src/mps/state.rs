@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! gpushare-mps 1
-//! group=100
 //! memory=23034
 //! percent=50
 //! checked=1700000000
+//! starting=yes
 //! exclusive=GPU-9a40c0de-0000-4000-8000-0000000000a0
 //! process=4711 123456
 //! end
@@ -24,12 +24,12 @@ const MOST: usize = 16;
 /// What is known of a folder's daemons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// The group that its user had.
-    pub group: u32,
     /// What it was told last; nothing after a daemon was found whose limits nobody knows.
     pub limits: Option<Limits>,
     /// When it last answered, in seconds since 1970.
     pub checked: u64,
+    /// One is being started, or its start was cut short: it may come up at any moment.
+    pub starting: bool,
     /// The GPU that was put into compute mode `EXCLUSIVE_PROCESS` for it.
     pub exclusive: Option<String>,
     /// The daemons, the latest last; all but that are dead, and servers of theirs may not be.
@@ -57,12 +57,15 @@ impl State {
 
 impl fmt::Display for State {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        writeln!(out, "{FIRST_LINE}\ngroup={}", self.group)?;
+        writeln!(out, "{FIRST_LINE}")?;
         if let Some(Limits { memory, percent }) = self.limits {
             writeln!(out, "memory={}", memory.map(|memory| memory.to_string()).unwrap_or_default())?;
             writeln!(out, "percent={percent}")?;
         }
         writeln!(out, "checked={}", self.checked)?;
+        if self.starting {
+            writeln!(out, "starting=yes")?;
+        }
         if let Some(uuid) = &self.exclusive {
             writeln!(out, "exclusive={uuid}")?;
         }
@@ -82,13 +85,13 @@ impl FromStr for State {
         for line in body.lines().filter(|line| !line.is_empty()) {
             let (name, value) = line.split_once('=').ok_or(())?;
             match name {
-                "group" => state.group = number(value)?,
                 "memory" => {
                     state.limits.get_or_insert_default().memory =
                         if value.is_empty() { None } else { Some(number(value)?) };
                 }
                 "percent" => state.limits.get_or_insert_default().percent = number(value)?,
                 "checked" => state.checked = number(value)?,
+                "starting" => state.starting = value == "yes",
                 "exclusive" => state.exclusive = Some(value.to_owned()),
                 "process" => {
                     let (pid, start) = value.split_once(' ').ok_or(())?;
@@ -111,9 +114,9 @@ mod tests {
 
     fn state() -> State {
         State {
-            group: 100,
             limits: Some(Limits { memory: Some(23_034), percent: 50 }),
             checked: 1_700_000_000,
+            starting: true,
             exclusive: Some("GPU-a".to_owned()),
             processes: vec![Process { pid: 7, start: 1 }, Process { pid: 4711, start: 123_456 }],
         }
@@ -122,9 +125,11 @@ mod tests {
     #[test]
     fn a_state_is_read_as_it_was_written() {
         let unlimited = State { limits: Some(Limits { memory: None, percent: 100 }), ..state() };
-        for state in
-            [state(), unlimited, State { limits: None, exclusive: None, processes: Vec::new(), ..state() }]
-        {
+        for state in [
+            state(),
+            unlimited,
+            State { limits: None, starting: false, exclusive: None, processes: Vec::new(), ..state() },
+        ] {
             assert_eq!(state.to_string().parse(), Ok(state));
         }
     }

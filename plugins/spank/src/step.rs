@@ -165,7 +165,7 @@ fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, String> {
     let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system())
         .map_err(|error| format!("/dev: {error}"))?;
     let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
-    Ok(Fence { closed, ..Fence::around(own, &[]) })
+    Ok(Fence::around(own, closed))
 }
 
 fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {

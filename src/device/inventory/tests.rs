@@ -41,9 +41,9 @@ fn what_the_driver_says_is_found_by_minor() {
     write(&fake.roots.sys.join("bus/pci/devices/0000:c2:00.0/numa_node"), "-1\n");
     let found = inventory(&listed("/dev/zero,/dev/null,/dev/full,/dev/random"), &fake.roots).unwrap();
     let line = |detail: &Detail| {
-        let Detail { uuid, pci, model, numa, unfit, .. } = detail;
+        let Detail { uuid, pci, model, unfit, .. } = detail;
         let text = |field: &Option<String>| field.as_deref().unwrap_or("-").to_owned();
-        (text(uuid), text(pci), text(model), *numa, *unfit)
+        (text(uuid), text(pci), text(model), detail.numa(&fake.roots), *unfit)
     };
     let owned = |uuid: &str, pci: &str, model: &str, numa| {
         (uuid.to_owned(), pci.to_owned(), model.to_owned(), numa, None)
