@@ -23,6 +23,7 @@ mod error;
 mod folder;
 mod look;
 mod process;
+mod remove;
 mod start;
 mod state;
 mod unit;

@@ -260,6 +260,14 @@ time.sleep(3600)
 """
 
 
+# Deeper than anybody has open files or a stack for.
+DEEP = """
+import os
+os.chdir("pipe")
+for _ in range(100000): os.mkdir("d"); os.chdir("d")
+"""
+
+
 def hostile_user(control):
     """Whatever a user does in his own two folders, the node's files stay as they are and his next job is served or fails."""
     precious = RUN / "precious"
@@ -278,6 +286,7 @@ def hostile_user(control):
         "closed folders": "chmod 0 pipe log",
         "open folders": "chmod 777 pipe log",
         "many files": "for i in $(seq 2000); do : >pipe/$i; done",
+        "a deep tree": f"/usr/bin/python3 -c '{DEEP}'",
         "an immortal name": "rm -f pipe/*; mkdir -p pipe/$(printf %0200d 0)/$(printf %0200d 1)",
     }
     for name, script in tricks.items():
@@ -306,6 +315,24 @@ def hostile_user(control):
         assert impostor.poll() is None, "its number is not a session's: nobody of it is ended"
         node.epilog(1)
         node.check_no_folder()
+    node.check_empty()
+
+
+def mounts(control):
+    """What a user has mounted in his folders (FUSE, which here is a tmpfs) goes with them."""
+    node = MpsNode(control, 1)
+    folder, daemon = started(node, 1)
+    os.kill(daemon[0], signal.SIGKILL)
+    wait(lambda: not alive(*daemon), "its death")
+    (folder / "pipe/deeper").mkdir()
+    for place in ("pipe/deeper", "log", "log", "pipe/log"):
+        subprocess.run(["mount", "-t", "tmpfs", "user", folder / place] if place != "pipe/log" else
+                       ["mount", "--bind", "/dev/null", folder / place], check=True)
+    node.prolog(2, 40, user=ALICE)
+    assert node.failure(2) is None and node.daemon(folder)
+    subprocess.run(["mount", "-t", "tmpfs", "user", folder / "pipe"], check=True)
+    for job in (1, 2):
+        node.epilog(job)
     node.check_empty()
 
 
@@ -548,8 +575,8 @@ def told(test):
 def all_tests():
     each = (served, live_servers, killed)
     with_one = (
-        faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, foreign_folders, damaged_state, no_uuid, full,
-        held_lock, turned_off, handed_over, killed_anywhere,
+        faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, mounts, foreign_folders, damaged_state, no_uuid,
+        full, held_lock, turned_off, handed_over, killed_anywhere,
     )
     for wrap, tests in ((with_each, each), (with_550, with_one), (lambda test: test, (missing, multiuser))):
         for test in tests:
