@@ -287,7 +287,7 @@ impl Here<'_> {
             self.state.add(process);
             self.locked.keep(&self.state)?;
         }
-        let started = started.and_then(|started| control.limit(limits, &[]).map(|()| started));
+        let started = started.and_then(|started| self.control().limit(limits, &[]).map(|()| started));
         match started {
             Ok(started) => {
                 self.state.limits = Some(limits);

@@ -12,6 +12,8 @@ use crate::unix::{self, To};
 
 /// More than any answer of a few lines.
 const LONGEST: usize = 256 << 10;
+/// What a pipe takes at once, however little memory its user may have left for pipes (pipe(7)).
+const LONGEST_INPUT: usize = 4096;
 /// How often a program that has closed its output is looked at.
 const PAUSE: Duration = Duration::from_micros(200);
 /// How long a killed program is waited for; one that hangs in the kernel is left to itself.
@@ -67,9 +69,12 @@ pub fn ask(command: &mut Command, input: &str, patience: Duration) -> Result<Ans
 }
 
 impl Asked {
-    /// Starts the program. `input` must fit into a pipe: a few lines.
+    /// Starts the program. `input` is a few lines: more than fits into a pipe would be waited for without a deadline.
     pub fn start(command: &mut Command, input: &str) -> Result<Asked, AskError> {
         let path = PathBuf::from(command.get_program());
+        if input.len() > LONGEST_INPUT {
+            return Err(AskError::Talk(path, io::ErrorKind::ArgumentListTooLong.into()));
+        }
         let started = |error| AskError::Start(path.clone(), error);
         let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
         let piped = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -239,6 +244,12 @@ mod tests {
     fn one_that_talks_without_end_is_stopped() {
         let error = ask(&mut shell("yes"), "", PATIENCE).unwrap_err();
         assert!(matches!(error, AskError::TooMuch(..)), "{error}");
+    }
+
+    #[test]
+    fn more_than_a_pipe_takes_is_not_said() {
+        let long = "line\n".repeat(LONGEST_INPUT);
+        assert!(matches!(ask(&mut shell("sleep 300"), &long, PATIENCE), Err(AskError::Talk(..))));
     }
 
     #[test]

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -314,6 +315,59 @@ def hostile_user(control):
     node.check_empty()
 
 
+# A daemon of the user's own behind the sockets of the real one, in NVIDIA's protocol (seen with 550): it has more servers
+# or clients than there can be, and takes its time.
+ENDLESS = """
+import os, socket, struct, sys, threading, time
+pipe, how = sys.argv[1:]
+answers = {
+    "get_server_list": "1" if how == "clients" else "\\n".join(map(str, range(1, 1001))),
+    "get_default_active_thread_percentage": "50.0",
+    "get_client_list": "\\n".join(map(str, range(9000000, 9005000))),
+    "get_server_status": "ACTIVE",
+}
+def serve(connection):
+    credentials = struct.pack("iii", os.getpid(), os.getuid(), os.getgid())
+    connection.sendmsg([b"OUTBHELL\\0"], [(socket.SOL_SOCKET, 2, credentials)])
+    connection.recv(100), connection.recv(100)
+    while (length := struct.unpack("q", connection.recv(8))[0]):
+        word = connection.recv(length).decode().strip("\\0\\n").split()[0]
+        if word == "terminate_client":
+            return time.sleep(3600)
+        if word == "get_server_status":
+            time.sleep(0.5)
+        text = answers.get(word, "").encode()
+        for at in range(0, len(text), 4000):
+            connection.send(struct.pack("i", 0) + text[at:at + 4000])
+    connection.send(struct.pack("ii", 1, 0))
+os.chdir(pipe)
+os.unlink("control"), os.unlink("control_privileged")
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("control"), os.symlink("control", "control_privileged")
+listener.listen(50)
+print("held", flush=True)
+while True:
+    threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
+"""
+
+
+def endless(control):
+    """Whatever answers in a daemon's stead, and however much and slowly, prolog and epilog end."""
+    for how in ("clients", "servers"):
+        node = MpsNode(control, 1)
+        folder, daemon = started(node, 1)
+        with as_user(ALICE, ["/usr/bin/python3", "-c", ENDLESS, folder / "pipe", how]) as impostor:
+            assert impostor.stdout.readline() == "held\n"
+            said = node.ask(folder, "get_server_list\nget_default_active_thread_percentage\n", ALICE)
+            assert said[-1] == "50.0" and "1" in said, f"it speaks as a daemon does: {said}"
+            (folder / "state").write_text(re.sub("checked=.*", "checked=1", (folder / "state").read_text()))
+            lines = node.prolog(2, 40, user=ALICE)
+            assert "jobs that use the daemon: 1" in (node.failure(2) or ""), lines
+            node.epilog(2)
+            node.epilog(1)
+        node.check_empty()
+
+
 def mounts(control):
     """What a user has mounted in his folders (FUSE, which here is a tmpfs) goes with them."""
     node = MpsNode(control, 1)
@@ -501,7 +555,7 @@ def told(test):
 def all_tests():
     each = (served, live_servers, killed)
     with_one = (
-        faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, mounts, foreign_folders, damaged_state, no_uuid, full,
+        faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, mounts, endless, foreign_folders, damaged_state, no_uuid, full,
         held_lock, turned_off,
     )
     for wrap, tests in ((with_each, each), (with_550, with_one), (lambda test: test, (missing, multiuser))):
