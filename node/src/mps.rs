@@ -14,7 +14,7 @@ use std::time::Duration;
 use gpushare::config::{ComputeMode, NodeConfig};
 use gpushare::device::Gpu;
 use gpushare::job::JobKey;
-use gpushare::ledger::{Entry, Ledger};
+use gpushare::ledger::{Entry, Garbage, Ledger};
 use gpushare::load::Mode;
 use gpushare::mps::{Daemon, Limits, Serves};
 
@@ -157,8 +157,13 @@ fn tidy(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<(), MpsEr
 }
 
 fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> {
-    // Where the ledger can't be read, jobs may be there.
-    let is_used = || users(ledger, daemon, None).map_or(true, |jobs| !jobs.is_empty());
+    // Where the ledger can't be read, jobs may be there; so may those of another version's entries.
+    let is_used = || {
+        ledger.list().map_or(true, |listing| {
+            listing.entries.iter().any(|entry| daemon.serves(entry))
+                || listing.garbage.iter().any(Garbage::is_entry)
+        })
+    };
     if is_used() {
         return None;
     }
@@ -225,13 +230,20 @@ impl Here<'_> {
         match (holder, self.state.processes.last()) {
             (Some(holder), Some(known)) if holder == *known => Found::Alive(holder),
             (Some(holder), _) => {
-                self.state.add(holder);
+                self.add(holder);
                 self.state.limits = None;
                 self.state.checked = 0;
                 Found::Alive(holder)
             }
             (None, None) => Found::Nothing,
             (None, Some(_)) => Found::Dead,
+        }
+    }
+
+    fn add(&mut self, process: Process) {
+        for old in self.state.add(process) {
+            // What can't be ended is in the kernel's hands.
+            let _ = process::end(&old, self.config.mps_timeout);
         }
     }
 
@@ -284,7 +296,7 @@ impl Here<'_> {
         let started = start::start(self.daemon, gpu, &self.locked, &control, self.config);
         // Also where it took too long: it may have come up all the same, and is to be found again.
         if let Some(process) = process::holder(&self.locked.pipe(), ids.0) {
-            self.state.add(process);
+            self.add(process);
             self.locked.keep(&self.state)?;
         }
         let started = started.and_then(|started| self.control().limit(limits, &[]).map(|()| started));

@@ -119,6 +119,37 @@ def killed(control):
     return "ok"
 
 
+def killed_again_and_again(control):
+    """However many daemons a user kills, none of their servers outlives his last job."""
+    node = MpsNode(control, 1)
+    node.server("stubborn")
+    folder, daemon = started(node, 1, units=20)
+    for job in range(2, 22):
+        node.ask(folder, f"start_server -uid {ALICE}\n", ALICE)
+        wait(lambda: node.ask(folder, "get_server_list\n", ALICE), "a server")
+        os.kill(daemon[0], signal.SIGKILL)
+        wait(lambda: not alive(*daemon), "its death")
+        node.prolog(job, 20, user=ALICE)
+        daemon = node.daemon(folder)
+        node.epilog(job)
+    node.epilog(1)
+    node.check_empty()
+
+
+def another_version(control):
+    """Daemons stay while the ledger has entries that can't be read: their jobs may be at work there."""
+    node = MpsNode(control, 1)
+    folder, daemon = started(node, 1)
+    entry = RUN / "gpushare/jobs/1"
+    text = entry.read_text()
+    entry.write_text(text.replace("gpushare-ledger 3", "gpushare-ledger 99"))
+    node.epilog(2)
+    assert alive(*daemon)
+    entry.write_text(text)
+    node.epilog(1)
+    node.check_empty()
+
+
 # --- NVIDIA's program ----------------------------------------------------------------------------------------------
 
 
@@ -555,8 +586,8 @@ def told(test):
 def all_tests():
     each = (served, live_servers, killed)
     with_one = (
-        faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, mounts, endless, foreign_folders, damaged_state, no_uuid, full,
-        held_lock, turned_off,
+        killed_again_and_again, another_version, faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, mounts,
+        endless, foreign_folders, damaged_state, no_uuid, full, held_lock, turned_off,
     )
     for wrap, tests in ((with_each, each), (with_550, with_one), (lambda test: test, (missing, multiuser))):
         for test in tests:
