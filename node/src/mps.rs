@@ -133,9 +133,7 @@ pub fn leave(config: &NodeConfig, ledger: &Ledger, entry: Option<&Entry>) -> Vec
         // Nothing of this is worth a report: the next prolog looks again.
         let _ = tidy(config, ledger, entry);
     }
-    let names = fs::read_dir(&config.mps_dir).into_iter().flatten().flatten();
-    let daemons = names.filter_map(|name| name.file_name().to_str()?.parse::<Daemon>().ok());
-    daemons.filter_map(|daemon| sweep(config, ledger, daemon)).collect()
+    daemons(config).into_iter().filter_map(|daemon| sweep(config, ledger, daemon)).collect()
 }
 
 /// The clients of a killed job stay with the server until it is told.
@@ -172,7 +170,7 @@ fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> 
         Ok(None) | Err(MpsError::Busy(..)) => return None,
         Err(error) => Err(error),
         Ok(Some(_)) if is_used() => return None,
-        Ok(Some(locked)) => match (Here { config, daemon, state: locked.state(), locked }).finish() {
+        Ok(Some(locked)) => match (Here { config, daemon, state: locked.state(), locked }).finish(ledger) {
             // What was left of one that never was.
             Ok(false) => return None,
             result => result.map(|_| ()),
@@ -355,16 +353,43 @@ impl Here<'_> {
     }
 
     /// Ends it for good; whether there was one.
-    fn finish(mut self) -> Result<bool, MpsError> {
+    fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         self.end()?;
-        let mode = self
-            .state
-            .exclusive
-            .as_ref()
-            .map(|uuid| nvml::set_compute_mode(self.config, uuid, Mode::Default));
+        let mode = self.state.exclusive.as_ref().map(|uuid| self.make_shared(ledger, uuid));
         self.locked.remove()?;
         mode.transpose().map_err(MpsError::Mode)?;
         Ok(there)
     }
+
+    /// Undoes [`Here::make_exclusive`], but not under another daemon, which may come while NVML is asked: whoever set the
+    /// mode last looks again.
+    fn make_shared(&self, ledger: &Ledger, uuid: &str) -> Result<(), Trouble> {
+        let mut mode = self.mode_for_others(ledger, uuid);
+        // Daemons that come and go this fast are others' to look after.
+        for _ in 0..3 {
+            nvml::set_compute_mode(self.config, uuid, mode)?;
+            let now = self.mode_for_others(ledger, uuid);
+            if now == mode {
+                break;
+            }
+            mode = now;
+        }
+        Ok(())
+    }
+
+    fn mode_for_others(&self, ledger: &Ledger, uuid: &str) -> Mode {
+        let wants = |other: &Daemon| {
+            *other != self.daemon
+                && folder::state(&other.folder(&self.config.mps_dir)).exclusive.as_deref() == Some(uuid)
+                && users(ledger, *other, None).is_ok_and(|jobs| !jobs.is_empty())
+        };
+        if daemons(self.config).iter().any(wants) { Mode::ExclusiveProcess } else { Mode::Default }
+    }
+}
+
+/// Every daemon that has a folder.
+fn daemons(config: &NodeConfig) -> Vec<Daemon> {
+    let names = fs::read_dir(&config.mps_dir).into_iter().flatten().flatten();
+    names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect()
 }

@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 
 from daemons import LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, nvidia, stand_still, stat
-from node import RUN
+from fake import library, says, told
+from node import RUN, finished
 
 ALICE, BOB = USERS[0], USERS[1]
 # One of each kind that the daemons differ in; 535 is bookworm's, 550 is trixie's.
@@ -545,6 +546,27 @@ def turned_off(control):
     node.check_empty()
 
 
+def exclusive(control):
+    """A GPU stays in the compute mode of the daemon that comes while the one before it goes."""
+    fake = library()
+    node = MpsNode(control, 1, f"Nvml={fake}", "UserMix=deny", "ComputeMode=exclusive", "LoadTimeout=2000")
+    gpu = f"gpu {node.uuid(0)} 0 total=81920 reserved=600 used=100 utilisation=0\n"
+    says(fake, gpu)
+    started(node, 1)
+    says(fake, gpu + "delay nvmlDeviceSetComputeMode 1000\n")
+    slow = node.start("gpushare-epilog", 1, user=ALICE)
+    wait(lambda: 1 not in node.entries() and b"compute-mode" in b"".join(
+        path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()), "its end")
+    time.sleep(0.2)
+    says(fake, gpu)
+    started(node, 2, BOB)
+    finished(slow)
+    assert [line.split()[-1] for line in told(fake)][-1] == "3", told(fake)
+    node.epilog(2)
+    assert [line.split()[-1] for line in told(fake)][-1] == "0", told(fake)
+    node.check_empty()
+
+
 # --- several users' daemon -----------------------------------------------------------------------------------------
 
 
@@ -574,7 +596,7 @@ def multiuser():
     node.check_empty()
 
 
-def told(test):
+def spoken(test):
     @functools.wraps(test)
     def run():
         test()
@@ -587,13 +609,13 @@ def all_tests():
     each = (served, live_servers, killed)
     with_one = (
         killed_again_and_again, another_version, faulty, refuses_quit, unknown_user, stopped, traced, hostile_user, mounts,
-        endless, foreign_folders, damaged_state, no_uuid, full, held_lock, turned_off,
+        endless, foreign_folders, damaged_state, no_uuid, full, held_lock, turned_off, exclusive,
     )
     for wrap, tests in ((with_each, each), (with_550, with_one), (lambda test: test, (missing, multiuser))):
         for test in tests:
             run = wrap(test)
             run.__name__, run.__doc__ = test.__name__, test.__doc__
-            yield told(run)
+            yield spoken(run)
 
 
 ALL = list(all_tests())
