@@ -76,19 +76,11 @@ impl Asked {
             return Err(AskError::Talk(path, io::ErrorKind::ArgumentListTooLong.into()));
         }
         let started = |error| AskError::Start(path.clone(), error);
-        let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+        let stdin = stdin(input).map_err(|error| AskError::Talk(path.clone(), error))?;
         let piped = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().map_err(started)?;
         let (output, complaints) = (child.stdout.take(), child.stderr.take());
-        let stdin = child.stdin.take();
-        let asked = Asked { path, child, output, complaints, longest: LONGEST, ended: false };
-        match stdin.map(|mut stdin| stdin.write_all(input.as_bytes())) {
-            // A program that has ended without reading has its say all the same.
-            Some(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(AskError::Talk(asked.path.clone(), error))
-            }
-            _ => Ok(asked),
-        }
+        Ok(Asked { path, child, output, complaints, longest: LONGEST, ended: false })
     }
 
     /// Takes an answer of so many bytes, where that is no few lines.
@@ -136,6 +128,17 @@ impl Asked {
     fn talk(&self, error: io::Error) -> AskError {
         AskError::Talk(self.path.clone(), error)
     }
+}
+
+/// A program's input, all of it there before the program is. Writing to one that its user has killed meanwhile would be a
+/// SIGPIPE, which ends slurmstepd where this is a SPANK plugin.
+fn stdin(input: &str) -> io::Result<Stdio> {
+    if input.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let (reader, mut writer) = io::pipe()?;
+    writer.write_all(input.as_bytes())?;
+    Ok(reader.into())
 }
 
 /// Reads what is there; at its end the stream is closed.
