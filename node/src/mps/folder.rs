@@ -83,6 +83,12 @@ fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Lo
     Ok(same.then(locked))
 }
 
+/// What is known of the daemon of a folder, locked or not.
+pub fn state(folder: &Path) -> State {
+    let bytes = file::read(&folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
+    String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
 /// Every folder on the way must be root's (or, in a test, the tester's): pipes are handed to users by their names.
 fn check_above(mps_dir: &Path) -> Result<(), MpsError> {
     let own = Path::new("/proc/self").metadata().map_or(0, |process| process.uid());
@@ -120,8 +126,7 @@ impl Locked {
 
     /// What is known of the daemon; nothing where the file is missing or none.
     pub fn state(&self) -> State {
-        let bytes = file::read(&self.folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
-        String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+        state(&self.folder)
     }
 
     /// Writes down what is known.
