@@ -15,6 +15,7 @@
 //! /run/gpushare/reconciled     its date: when entries of jobs that are over were last looked for
 //! /run/gpushare/nvml           why NVML has no answer
 //! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
+//! /run/gpushare/daemons        folders with MPS daemons
 //! /run/gpushare/garbage/…      what stood in the place of one of these
 //! /run/gpushare/new            what is being written
 //! ```
@@ -24,6 +25,7 @@
 
 mod alive;
 mod balance;
+mod daemons;
 mod entry;
 mod error;
 mod failure;

@@ -127,10 +127,15 @@ fn prepare_mps(program: &str, node: Node, entry: &Entry, now: u64) -> Result<(),
 fn release(program: &str) -> Result<(), String> {
     let (id, restart) = id_and_restart(variable).map_err(|error| error.to_string())?;
     let ledger = Ledger::at(RUN_DIR);
-    let entry = ledger.find(id).ok().flatten();
+    // Most nodes: nothing but the ledger is looked at.
+    let has_daemons = !ledger.daemon_folders().is_empty();
+    let entry = has_daemons.then(|| ledger.find(id).ok().flatten()).flatten();
     let released = node::release(&ledger, id, restart).map_err(|error| format!("job {id}: {error}"))?;
     if let Some(key) = released {
         info(program, &format!("job {}: share taken back", key.id));
+    }
+    if !has_daemons {
+        return Ok(());
     }
     // A file that can't be read any more doesn't keep the daemons of yesterday's.
     let config = config(&slurm_conf()).unwrap_or_default();

@@ -72,7 +72,7 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    fn write_note(&self, path: &Path, text: &str) -> Result<(), LedgerError> {
+    pub(super) fn write_note(&self, path: &Path, text: &str) -> Result<(), LedgerError> {
         self.clear(path);
         file::replace(&self.ledger.temporary(), path, text)
             .map_err(|error| LedgerError::Write(path.to_owned(), error))

@@ -123,7 +123,7 @@ def killed(control):
 
 def killed_again_and_again(control):
     """However many daemons a user kills, none of their servers outlives his last job."""
-    node = MpsNode(control, 1)
+    node = MpsNode(control, 1, "MpsTimeout=20000")
     node.server("stubborn")
     folder, daemon = started(node, 1, units=20)
     for job in range(2, 22):
@@ -131,10 +131,25 @@ def killed_again_and_again(control):
         wait(lambda: node.ask(folder, "get_server_list\n", ALICE), "a server")
         os.kill(daemon[0], signal.SIGKILL)
         wait(lambda: not alive(*daemon), "its death")
-        node.prolog(job, 20, user=ALICE)
+        lines = node.prolog(job, 20, user=ALICE)
         daemon = node.daemon(folder)
+        assert daemon, (job, lines)
         node.epilog(job)
     node.epilog(1)
+    node.check_empty()
+
+
+def moved(control):
+    """Daemons go with their last job also where MpsDir has another value by then."""
+    node = MpsNode(control, 1)
+    folder, daemon = started(node, 1)
+    node.configure("MpsDir=/run/elsewhere")
+    node.prolog(2, 20, user=ALICE)
+    other = re.findall(r"^process=(\d+) (\d+)$", (RUN / "elsewhere" / folder.name / "state").read_text(), re.M)[-1]
+    assert alive(*daemon) and alive(*map(int, other))
+    node.epilog(1)
+    node.epilog(2)
+    assert not alive(*daemon) and not alive(*map(int, other)) and not os.listdir(RUN / "elsewhere")
     node.check_empty()
 
 
@@ -606,6 +621,8 @@ def killed_anywhere(control, most=50):
             where = f"{name} killed at {call} number {number} (seed {seed})"
             # Another run of it makes other calls, such as pauses: then it may not have come so far.
             assert process.returncode in (0, -signal.SIGKILL), where
+            # What was being written is the next writer's to replace.
+            (RUN / "gpushare/new").unlink(missing_ok=True)
             try:
                 node.epilog(1)
                 node.check_empty()
@@ -682,7 +699,7 @@ def spoken(test):
 def all_tests():
     each = (served, live_servers, killed)
     with_one = (
-        killed_again_and_again, another_version, faulty, refuses_quit, unknown_user, stopped, traced, hostile_user,
+        killed_again_and_again, moved, another_version, faulty, refuses_quit, unknown_user, stopped, traced, hostile_user,
         mounts, endless, foreign_folders, damaged_state, no_uuid, full, held_lock, turned_off, exclusive,
         handed_over, killed_anywhere,
     )

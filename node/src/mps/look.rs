@@ -7,8 +7,9 @@ use gpushare::ledger::{Ledger, RUN_DIR};
 use gpushare::mps::{Daemon, Limits, Serves};
 
 use super::error::MpsError;
+use super::here::Here;
 use super::start::How;
-use super::{Here, folder, process};
+use super::{folder, process};
 
 /// A daemon's folder, and what is behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
