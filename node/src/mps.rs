@@ -14,7 +14,7 @@ use std::time::Duration;
 use gpushare::config::{ComputeMode, NodeConfig};
 use gpushare::device::Gpu;
 use gpushare::job::JobKey;
-use gpushare::ledger::{Entry, Ledger};
+use gpushare::ledger::{Entry, Garbage, Ledger};
 use gpushare::load::Mode;
 use gpushare::mps::{Daemon, Limits, Serves};
 
@@ -23,6 +23,7 @@ mod error;
 mod folder;
 mod look;
 mod process;
+mod remove;
 mod start;
 mod state;
 mod unit;
@@ -132,9 +133,7 @@ pub fn leave(config: &NodeConfig, ledger: &Ledger, entry: Option<&Entry>) -> Vec
         // Nothing of this is worth a report: the next prolog looks again.
         let _ = tidy(config, ledger, entry);
     }
-    let names = fs::read_dir(&config.mps_dir).into_iter().flatten().flatten();
-    let daemons = names.filter_map(|name| name.file_name().to_str()?.parse::<Daemon>().ok());
-    daemons.filter_map(|daemon| sweep(config, ledger, daemon)).collect()
+    daemons(config).into_iter().filter_map(|daemon| sweep(config, ledger, daemon)).collect()
 }
 
 /// The clients of a killed job stay with the server until it is told.
@@ -156,8 +155,13 @@ fn tidy(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<(), MpsEr
 }
 
 fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> {
-    // Where the ledger can't be read, jobs may be there.
-    let is_used = || users(ledger, daemon, None).map_or(true, |jobs| !jobs.is_empty());
+    // Where the ledger can't be read, jobs may be there; so may those of another version's entries.
+    let is_used = || {
+        ledger.list().map_or(true, |listing| {
+            listing.entries.iter().any(|entry| daemon.serves(entry))
+                || listing.garbage.iter().any(Garbage::is_entry)
+        })
+    };
     if is_used() {
         return None;
     }
@@ -166,7 +170,7 @@ fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> 
         Ok(None) | Err(MpsError::Busy(..)) => return None,
         Err(error) => Err(error),
         Ok(Some(_)) if is_used() => return None,
-        Ok(Some(locked)) => match (Here { config, daemon, state: locked.state(), locked }).finish() {
+        Ok(Some(locked)) => match (Here { config, daemon, state: locked.state(), locked }).finish(ledger) {
             // What was left of one that never was.
             Ok(false) => return None,
             result => result.map(|_| ()),
@@ -224,13 +228,20 @@ impl Here<'_> {
         match (holder, self.state.processes.last()) {
             (Some(holder), Some(known)) if holder == *known => Found::Alive(holder),
             (Some(holder), _) => {
-                self.state.add(holder);
+                self.add(holder);
                 self.state.limits = None;
                 self.state.checked = 0;
                 Found::Alive(holder)
             }
             (None, None) => Found::Nothing,
             (None, Some(_)) => Found::Dead,
+        }
+    }
+
+    fn add(&mut self, process: Process) {
+        for old in self.state.add(process) {
+            // What can't be ended is in the kernel's hands.
+            let _ = process::end(&old, self.config.mps_timeout);
         }
     }
 
@@ -284,10 +295,10 @@ impl Here<'_> {
         let started = start::start(self.daemon, gpu, &self.locked, &control, self.config);
         // Also where it took too long: it may have come up all the same, and is to be found again.
         if let Some(process) = process::holder(&self.locked.pipe(), ids.0) {
-            self.state.add(process);
+            self.add(process);
             self.locked.keep(&self.state)?;
         }
-        let started = started.and_then(|started| control.limit(limits, &[]).map(|()| started));
+        let started = started.and_then(|started| self.control().limit(limits, &[]).map(|()| started));
         match started {
             Ok(started) => {
                 self.state.limits = Some(limits);
@@ -355,16 +366,43 @@ impl Here<'_> {
     }
 
     /// Ends it for good; whether there was one.
-    fn finish(mut self) -> Result<bool, MpsError> {
+    fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         self.end()?;
-        let mode = self
-            .state
-            .exclusive
-            .as_ref()
-            .map(|uuid| nvml::set_compute_mode(self.config, uuid, Mode::Default));
+        let mode = self.state.exclusive.as_ref().map(|uuid| self.make_shared(ledger, uuid));
         self.locked.remove()?;
         mode.transpose().map_err(MpsError::Mode)?;
         Ok(there)
     }
+
+    /// Undoes [`Here::make_exclusive`], but not under another daemon, which may come while NVML is asked: whoever set the
+    /// mode last looks again.
+    fn make_shared(&self, ledger: &Ledger, uuid: &str) -> Result<(), Trouble> {
+        let mut mode = self.mode_for_others(ledger, uuid);
+        // Daemons that come and go this fast are others' to look after.
+        for _ in 0..3 {
+            nvml::set_compute_mode(self.config, uuid, mode)?;
+            let now = self.mode_for_others(ledger, uuid);
+            if now == mode {
+                break;
+            }
+            mode = now;
+        }
+        Ok(())
+    }
+
+    fn mode_for_others(&self, ledger: &Ledger, uuid: &str) -> Mode {
+        let wants = |other: &Daemon| {
+            *other != self.daemon
+                && folder::state(&other.folder(&self.config.mps_dir)).exclusive.as_deref() == Some(uuid)
+                && users(ledger, *other, None).is_ok_and(|jobs| !jobs.is_empty())
+        };
+        if daemons(self.config).iter().any(wants) { Mode::ExclusiveProcess } else { Mode::Default }
+    }
+}
+
+/// Every daemon that has a folder.
+fn daemons(config: &NodeConfig) -> Vec<Daemon> {
+    let names = fs::read_dir(&config.mps_dir).into_iter().flatten().flatten();
+    names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect()
 }

@@ -12,6 +12,8 @@ use crate::unix::{self, To};
 
 /// More than any answer of a few lines.
 const LONGEST: usize = 256 << 10;
+/// What a pipe takes at once, however little memory its user may have left for pipes (pipe(7)).
+const LONGEST_INPUT: usize = 4096;
 /// How often a program that has closed its output is looked at.
 const PAUSE: Duration = Duration::from_micros(200);
 /// How long a killed program is waited for; one that hangs in the kernel is left to itself.
@@ -67,23 +69,18 @@ pub fn ask(command: &mut Command, input: &str, patience: Duration) -> Result<Ans
 }
 
 impl Asked {
-    /// Starts the program. `input` must fit into a pipe: a few lines.
+    /// Starts the program. `input` is a few lines: more than fits into a pipe would be waited for without a deadline.
     pub fn start(command: &mut Command, input: &str) -> Result<Asked, AskError> {
         let path = PathBuf::from(command.get_program());
+        if input.len() > LONGEST_INPUT {
+            return Err(AskError::Talk(path, io::ErrorKind::ArgumentListTooLong.into()));
+        }
         let started = |error| AskError::Start(path.clone(), error);
-        let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+        let stdin = stdin(input).map_err(|error| AskError::Talk(path.clone(), error))?;
         let piped = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().map_err(started)?;
         let (output, complaints) = (child.stdout.take(), child.stderr.take());
-        let stdin = child.stdin.take();
-        let asked = Asked { path, child, output, complaints, longest: LONGEST, ended: false };
-        match stdin.map(|mut stdin| stdin.write_all(input.as_bytes())) {
-            // A program that has ended without reading has its say all the same.
-            Some(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(AskError::Talk(asked.path.clone(), error))
-            }
-            _ => Ok(asked),
-        }
+        Ok(Asked { path, child, output, complaints, longest: LONGEST, ended: false })
     }
 
     /// Takes an answer of so many bytes, where that is no few lines.
@@ -131,6 +128,17 @@ impl Asked {
     fn talk(&self, error: io::Error) -> AskError {
         AskError::Talk(self.path.clone(), error)
     }
+}
+
+/// A program's input, all of it there before the program is. Writing to one that its user has killed meanwhile would be a
+/// SIGPIPE, which ends slurmstepd where this is a SPANK plugin.
+fn stdin(input: &str) -> io::Result<Stdio> {
+    if input.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let (reader, mut writer) = io::pipe()?;
+    writer.write_all(input.as_bytes())?;
+    Ok(reader.into())
 }
 
 /// Reads what is there; at its end the stream is closed.
@@ -239,6 +247,12 @@ mod tests {
     fn one_that_talks_without_end_is_stopped() {
         let error = ask(&mut shell("yes"), "", PATIENCE).unwrap_err();
         assert!(matches!(error, AskError::TooMuch(..)), "{error}");
+    }
+
+    #[test]
+    fn more_than_a_pipe_takes_is_not_said() {
+        let long = "line\n".repeat(LONGEST_INPUT);
+        assert!(matches!(ask(&mut shell("sleep 300"), &long, PATIENCE), Err(AskError::Talk(..))));
     }
 
     #[test]

@@ -97,6 +97,22 @@ pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Takes away what is mounted there (a user may mount FUSE on a folder of his own), never through a link; `false` where
+/// nothing is.
+#[doc(alias = "umount2")]
+pub fn detach(path: &Path) -> io::Result<bool> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: umount2(2) reads a string that ends with NUL and lives until the call is over.
+    match unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) } {
+        0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            // EINVAL: it is no mount point.
+            error if [Some(libc::EINVAL), Some(libc::ENOENT)].contains(&error.raw_os_error()) => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
 /// Waits until one of two files can be read or has come to its end; which of them, both `false` after the time.
 #[doc(alias = "poll")]
 pub fn wait_readable(files: [Option<BorrowedFd>; 2], time: Duration) -> io::Result<[bool; 2]> {

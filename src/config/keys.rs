@@ -317,14 +317,15 @@ impl Draft {
             (None, None) => {}
         }
         let node = &self.config.node;
-        // Under EXCLUSIVE_PROCESS a GPU takes one MPS server, and a user's own serves that user alone.
+        // Under EXCLUSIVE_PROCESS a GPU takes one MPS server, and a user's own serves that user alone. Where Slurm picks GPUs
+        // it mixes users whatever UserMix says.
         if node.compute_mode == ComputeMode::Exclusive
             && node.mps != Mps::Multiuser
-            && (node.mps == Mps::Off || node.user_mix != UserMix::Deny)
+            && (node.mps == Mps::Off || node.user_mix != UserMix::Deny || node.placement == Placement::Follow)
         {
             return Err(Problem::Against {
                 setting: "ComputeMode=exclusive",
-                needs: "Mps=multiuser, or Mps=per-user and UserMix=deny",
+                needs: "Mps=multiuser, or Mps=per-user and UserMix=deny where gpushare picks GPUs (Placement=own or override)",
             });
         }
         // slurmctld notes the size of such a share for the node.

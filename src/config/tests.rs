@@ -53,6 +53,8 @@ fn an_exclusive_gpu_needs_one_server() {
         ("", false),
         ("Mps=per-user", false),
         ("Mps=per-user\nUserMix=deny", true),
+        ("Mps=per-user\nUserMix=deny\nPlacement=override\nUnitsPerGpu=80", true),
+        ("Mps=per-user\nUserMix=deny\nPlacement=follow\nUnitsPerGpu=80", false),
         ("UserMix=deny", false),
         ("Mps=multiuser", true),
     ] {

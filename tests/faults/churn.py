@@ -10,6 +10,8 @@ from collections import Counter
 from daemons import MPS, USERS, MpsNode, alive, nvidia, stat, strangers
 
 SECONDS = 25
+# Of 535, 550 and 555: the seed says which.
+VERSIONS = ("22.05", "24.11", "555")
 GPUS = 4
 # Prologs and epilogs at once.
 AT_ONCE = 6
@@ -181,14 +183,16 @@ class Churn:
 
 def churn(seconds=SECONDS, seed=None):
     """Whatever is killed: no daemon goes under a living job, and nothing is left at the end."""
-    control = nvidia("24.11")
+    seed = random.randrange(1 << 32) if seed is None else seed
+    version = VERSIONS[seed % len(VERSIONS)]
+    control = nvidia(version)
     if not control:
         return
-    seed = random.randrange(1 << 32) if seed is None else seed
-    print(f"churn: seed {seed} (tests/faults/run churn:{seconds}:{seed})", flush=True)
+    print(f"churn: seed {seed} (tests/faults/run churn:{seconds}:{seed}), NVIDIA's programs of {version}", flush=True)
     run = Churn(control, seed)
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(run.jobs) < 100:
+        assert time.monotonic() < end + 300, f"only {len(run.jobs)} jobs"
         run.step()
     run.finish()
     print(f"ok: churn: {len(run.jobs)} jobs of {len(USERS)} users in {seconds} s: {dict(sorted(run.count.items()))}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A node as in node.py, with GPUs that the NVIDIA driver knows, users, and NVIDIA's own nvidia-cuda-mps-control."""
 
+import functools
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ UNKNOWN = 30999
 LIMITS = "get_default_active_thread_percentage\nget_default_device_pinned_mem_limit 0\n"
 
 
+@functools.cache
 def nvidia(version):
     """NVIDIA's programs of a Debian suite (22.05 is 535, 24.11 is 550) or 555; None, said aloud, where they can't be had."""
     done = subprocess.run([LAB, "nvidia", version], capture_output=True, text=True)

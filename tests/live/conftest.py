@@ -6,6 +6,11 @@ import pytest
 from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia, systemd
 
 
+def skip_without(settings, release):
+    if settings.get("nvidia") and not nvidia(release):
+        pytest.skip(f"NOT TESTED: NVIDIA's programs for {release} can't be had here")
+
+
 def clusters(kind, **options):
     """A fixture that gives a cluster of every release in turn."""
 
@@ -13,8 +18,7 @@ def clusters(kind, **options):
     def fixture(request):
         release = request.param
         settings = {key: value(release) if callable(value) else value for key, value in options.items()}
-        if settings.get("nvidia") and not nvidia(release):
-            pytest.skip(f"NOT TESTED: NVIDIA's programs for {release} can't be had here")
+        skip_without(settings, release)
         # A fixed name: a box that a killed run left behind is ended first, and its logs are replaced.
         name = f"test-{kind}-{release.replace('.', '')}"
         cluster = Cluster(name, release, **settings)
@@ -48,6 +52,7 @@ def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **op
     def fixture(request):
         release, cgroup, placement = request.param
         settings = {key: value(release) for key, value in options.items()}
+        skip_without(settings, release)
         name = f"test-{kind}-{placement}-{cgroup}-{release.replace('.', '')}"
         cluster = Cluster(name, release, cgroup, conf=conf(placement), **settings)
         cluster.kind = placement
@@ -73,6 +78,11 @@ by_whom = placed_clusters(
 measured = placed_clusters(
     "m", ["own", "hooks-only"],
     lambda one: [EXAMPLES / "own", *([CASES / one] if one != "own" else []), CASES / "nvml"], cgroups=["v2"],
+)
+# Prologs that run somewhere else, with MPS.
+mps_by_whom = placed_clusters(
+    "m", ["hooks-only", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one, CASES / "own-mps"], cgroups=["v2"],
+    since={"run-in-job": "24.05"}, nvidia=lambda release: True,
 )
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])

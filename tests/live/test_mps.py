@@ -332,3 +332,29 @@ def test_a_user_who_floods_the_daemon_delays_only_himself(node):
         noise = "while :; do echo get_server_list | nvidia-cuda-mps-control >/dev/null; done"
         start(node, QUARTER, script=f"({noise}) & ({noise}) & ({noise}) & sleep 60")
         assert start(node, QUARTER, user="bob")[1].endswith(str(BOB))
+
+
+# --- prologs that run somewhere else -------------------------------------------------------------------------------
+
+
+def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):
+    """Started by a prolog inside the job it would end with that job, so there it takes systemd, which no cluster has here."""
+    node, half = mps_by_whom, "--gres=gpushare:40"
+    node.cancel_all()
+    if node.kind == "run-in-job":
+        job = node.sbatch(half, script="echo ran")
+        assert node.finished(job) == "FAILED"
+        assert "ran" not in node.output(job).splitlines() and "PrologFlags=RunInJob" in node.output(job), node.output(job)
+        assert node.run(ALL_MPS).stdout == ""
+    else:
+        first = start(node, half)
+        assert "step_" not in node.ok(f"cat /proc/{first[2]}/cgroup")
+        second = start(node, half)
+        assert second[1:] == first[1:]
+        node.ok(["scancel", first[0]])
+        node.wait(lambda: first[0] not in node.ledger(), "the first job's end")
+        assert daemons(node) == {second[1]: second[2]}
+    node.cancel_all()
+    assert node.node_state().split()[0] == "idle", node.node_state()
+    node.wait(lambda: node.ledger() == {}, "an empty ledger")
+    node.wait(lambda: node.run(f"ls -A {DIR}").stdout + node.run(ALL_MPS).stdout == "", "the daemons' end")

@@ -1,7 +1,8 @@
 //! What a daemon is asked and told, by NVIDIA's own program and as the daemon's user: never as root towards a folder that
 //! a user can write, and one call at a time, for calls side by side fail.
 //!
-//! Exit codes say nothing; the answers' text does (seen with 535, 550 and 555).
+//! Exit codes say nothing; the answers' text does (seen with 535, 550 and 555). Behind the sockets there may be anything, for
+//! they lie in the user's folder: all that is said to one [`Control`] ends in time, and what is answered is bounded.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,14 +14,20 @@ use gpushare::mps::Limits;
 
 use super::error::MpsError;
 use super::folder::Locked;
-use crate::program::{ask, program};
+use crate::program::{AskError, ask, program};
 
 /// Where the daemon looks for nvidia-cuda-mps-server, after the folder of its own program.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// A daemon has one server; one for another user comes when that has gone.
+const MOST_SERVERS: usize = 16;
+/// `quit -t 1` takes a second.
+const LEAST_QUIT: Duration = Duration::from_secs(2);
+/// A GPU has 60 clients at the most. So many lines always fit into a pipe.
+const MOST_CLIENTS: usize = 100;
 /// The first pause before a daemon that did not answer is asked again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// A daemon to talk to.
+/// A daemon to talk to, for a while: `MpsTimeout` from when this is made.
 #[derive(Clone, Debug)]
 pub struct Control {
     program: PathBuf,
@@ -29,6 +36,7 @@ pub struct Control {
     user_id: u32,
     group_id: u32,
     patience: Duration,
+    end: Instant,
 }
 
 impl Control {
@@ -41,6 +49,7 @@ impl Control {
             user_id,
             group_id,
             patience: config.mps_timeout,
+            end: Instant::now() + config.mps_timeout,
         }
     }
 
@@ -67,27 +76,35 @@ impl Control {
     }
 
     /// Sends lines, and gives the lines of the answer.
-    fn say(&self, lines: &str, patience: Duration) -> Result<Vec<String>, MpsError> {
+    fn say(&self, lines: &str) -> Result<Vec<String>, MpsError> {
+        self.say_until(lines, self.end)
+    }
+
+    fn say_until(&self, lines: &str, end: Instant) -> Result<Vec<String>, MpsError> {
+        let left = end.saturating_duration_since(Instant::now());
         let mut command = program(&self.program);
         self.environment(&mut command);
         // std also drops all other groups.
         command.uid(self.user_id).gid(self.group_id);
-        let answer = ask(&mut command, lines, patience)?;
+        // The same words for the same trouble, however much time was left.
+        let late = |error| match error {
+            AskError::Deadline(path, _) => AskError::Deadline(path, self.patience),
+            error => error,
+        };
+        let answer = ask(&mut command, lines, left).map_err(late)?;
         let said = answer.output.lines().map(str::trim).filter(|line| !line.is_empty());
         Ok(said.map(str::to_owned).collect())
     }
 
     /// Sends lines until the last line of the answer is one that `good` takes: another caller may have been in the way.
-    fn say_until<T>(&self, lines: &str, good: impl Fn(&[String]) -> Option<T>) -> Result<T, MpsError> {
-        let end = Instant::now() + self.patience;
+    fn insist<T>(&self, lines: &str, good: impl Fn(&[String]) -> Option<T>) -> Result<T, MpsError> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let left = end.saturating_duration_since(Instant::now()).max(FIRST_PAUSE);
-            let said = self.say(lines, left)?;
+            let said = self.say(lines)?;
             if let Some(found) = good(&said) {
                 return Ok(found);
             }
-            if Instant::now() + pause >= end {
+            if Instant::now() + pause >= self.end {
                 return Err(MpsError::Nonsense(excerpt(&said)));
             }
             std::thread::sleep(pause);
@@ -99,16 +116,17 @@ impl Control {
     pub fn servers(&self) -> Result<Vec<u32>, MpsError> {
         // The list may be empty, as after a call that was turned away; the percentage never is.
         let lines = "get_server_list\nget_default_active_thread_percentage\n";
-        self.say_until(lines, |said| {
+        self.insist(lines, |said| {
             let (percentage, servers) = said.split_last()?;
             percentage.parse::<f32>().ok()?;
+            let servers = Some(servers).filter(|servers| servers.len() <= MOST_SERVERS)?;
             servers.iter().map(|line| line.parse().ok()).collect()
         })
     }
 
     /// Whether a server has met an error that it can't come out of; 535 can't tell.
     pub fn is_faulty(&self, server: u32) -> Result<bool, MpsError> {
-        let said = self.say(&format!("get_server_status {server}\n"), self.patience)?;
+        let said = self.say(&format!("get_server_status {server}\n"))?;
         Ok(said.iter().any(|line| line == "FAULT"))
     }
 
@@ -125,9 +143,9 @@ impl Control {
         lines += &format!(
             "set_default_active_thread_percentage {percent}\nset_default_device_pinned_mem_limit 0 {mib}\n"
         );
-        self.say(&lines, self.patience)?;
+        self.say(&lines)?;
         let read_back = "get_default_active_thread_percentage\nget_default_device_pinned_mem_limit 0\n";
-        let said = self.say_until(read_back, |said| {
+        let said = self.insist(read_back, |said| {
             let percentage = said.first()?.parse::<f32>().ok()?;
             Some((percentage, said.get(1).cloned().unwrap_or_default()))
         })?;
@@ -144,13 +162,8 @@ impl Control {
     /// Takes clients away that are dead: one that was killed while it computed leaves its server in an undefined state.
     pub fn forget_dead_clients(&self, servers: &[u32]) -> Result<(), MpsError> {
         for server in servers {
-            let clients = self.say(&format!("get_client_list {server}\n"), self.patience)?;
-            let clients = clients.iter().filter_map(|line| line.parse::<u32>().ok());
-            let dead = clients.filter(|pid| !Path::new("/proc").join(pid.to_string()).exists());
-            let lines: String = dead.map(|pid| format!("terminate_client {server} {pid}\n")).collect();
-            if !lines.is_empty() {
-                self.say(&lines, self.patience)?;
-            }
+            let is_dead = |pid: &u32| !Path::new("/proc").join(pid.to_string()).exists();
+            self.terminate_clients(*server, is_dead)?;
         }
         Ok(())
     }
@@ -158,15 +171,21 @@ impl Control {
     /// Ends the daemon with its clients and servers. What it answers is of no use; whether it is gone is to be looked at.
     pub fn quit(&self, servers: &[u32]) -> Result<(), MpsError> {
         for server in servers {
-            let clients = self.say(&format!("get_client_list {server}\n"), self.patience)?;
-            let clients = clients.iter().filter_map(|line| line.parse::<u32>().ok());
-            let lines: String = clients.map(|pid| format!("terminate_client {server} {pid}\n")).collect();
-            if !lines.is_empty() {
-                self.say(&lines, self.patience)?;
-            }
+            self.terminate_clients(*server, |_| true)?;
         }
         // Plain `quit` waits for servers without end.
-        self.say("quit -t 1\n", self.patience.max(Duration::from_secs(2)))?;
+        self.say_until("quit -t 1\n", self.end.max(Instant::now() + LEAST_QUIT))?;
+        Ok(())
+    }
+
+    fn terminate_clients(&self, server: u32, which: impl Fn(&u32) -> bool) -> Result<(), MpsError> {
+        let clients = self.say(&format!("get_client_list {server}\n"))?;
+        let clients = clients.iter().take(MOST_CLIENTS).filter_map(|line| line.parse::<u32>().ok());
+        let lines: String =
+            clients.filter(which).map(|pid| format!("terminate_client {server} {pid}\n")).collect();
+        if !lines.is_empty() {
+            self.say(&lines)?;
+        }
         Ok(())
     }
 }

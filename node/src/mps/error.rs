@@ -29,6 +29,8 @@ pub enum MpsError {
     NoUser(u32),
     /// A program can't be asked.
     Ask(AskError),
+    /// This process is inside of a job's step, and so would the daemon be; why it can't be a unit.
+    InJob(Option<String>),
     /// It was started and is not there; what the program said.
     NotStarted(PathBuf, String),
     /// This nvidia-cuda-mps-control serves one user only; what it said.
@@ -79,6 +81,12 @@ impl fmt::Display for MpsError {
             }
             MpsError::NoUser(user_id) => write!(out, "this node knows no user {user_id}"),
             MpsError::Ask(error) => error.fmt(out),
+            MpsError::InJob(why) => write!(
+                out,
+                "it would end with this job, because the prolog runs inside the job (PrologFlags=RunInJob) and no \
+                 systemd takes it out ({}); PrologFlags=Contain would do",
+                why.as_deref().unwrap_or("there is none")
+            ),
             MpsError::NotStarted(path, said) => write!(out, "{} started no daemon: {said}", path.display()),
             MpsError::NoMultiuser(path, said) => {
                 write!(out, "{} has no multi-user server, Mps=per-user would do: {said}", path.display())

@@ -11,11 +11,14 @@ use gpushare::ledger::file;
 use gpushare::mps::Daemon;
 
 use super::error::MpsError;
+use super::remove::Bin;
 use super::state::State;
 use crate::unix;
 
 /// How often a taken lock is tried.
 const PAUSE: Duration = Duration::from_millis(1);
+/// However short somebody else's work was waited for.
+const LEAST: Duration = Duration::from_secs(5);
 /// No state is longer.
 const LONGEST_STATE: u64 = 4096;
 
@@ -23,6 +26,8 @@ const LONGEST_STATE: u64 = 4096;
 #[derive(Debug)]
 pub struct Locked {
     folder: PathBuf,
+    /// For as long a user's files are removed.
+    patience: Duration,
     _lock: File,
 }
 
@@ -74,7 +79,14 @@ fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Lo
     let ours = lock.metadata().map_err(failed)?;
     let there = path.symlink_metadata();
     let same = there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
-    Ok(same.then(|| Locked { folder: folder.to_owned(), _lock: lock }))
+    let locked = || Locked { folder: folder.to_owned(), patience: patience.max(LEAST), _lock: lock };
+    Ok(same.then(locked))
+}
+
+/// What is known of the daemon of a folder, locked or not.
+pub fn state(folder: &Path) -> State {
+    let bytes = file::read(&folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
+    String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 /// Every folder on the way must be root's (or, in a test, the tester's): pipes are handed to users by their names.
@@ -114,8 +126,7 @@ impl Locked {
 
     /// What is known of the daemon; nothing where the file is missing or none.
     pub fn state(&self) -> State {
-        let bytes = file::read(&self.folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
-        String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+        state(&self.folder)
     }
 
     /// Writes down what is known.
@@ -128,7 +139,7 @@ impl Locked {
     /// Makes the pipe folder anew, and the log folder where it isn't the user's already: a daemon that was killed cleans
     /// nothing up, and its files get in the next one's way.
     pub fn make_pipes(&self, user_id: u32, group_id: u32) -> Result<(), MpsError> {
-        remove(&self.pipe())?;
+        self.remove_pipes()?;
         make_private(&self.pipe(), user_id, group_id)?;
         let log = self.log();
         let fits =
@@ -136,7 +147,7 @@ impl Locked {
         if log.symlink_metadata().is_ok_and(fits) {
             return Ok(());
         }
-        remove(&log)?;
+        self.take(&["log"])?;
         make_private(&log, user_id, group_id)
     }
 
@@ -147,14 +158,29 @@ impl Locked {
 
     /// Takes the pipes away, so that programs run without MPS and don't wait for a daemon that doesn't answer.
     pub fn remove_pipes(&self) -> Result<(), MpsError> {
-        remove(&self.pipe())
+        self.take(&["pipe"])
+    }
+
+    /// Frees these names. What they stood for may be so much that it goes later.
+    fn take(&self, names: &[&str]) -> Result<(), MpsError> {
+        let bin = self.bin(names)?;
+        let _ = bin.empty();
+        Ok(())
+    }
+
+    fn bin(&self, names: &[&str]) -> Result<Bin, MpsError> {
+        let mut bin = Bin::at(self.folder.join("gone"), Instant::now() + self.patience);
+        for path in names.iter().map(|name| self.folder.join(name)) {
+            bin.take(&path).map_err(|error| MpsError::File(path, error))?;
+        }
+        Ok(bin)
     }
 
     /// Removes all of it, the lock last.
     pub fn remove(self) -> Result<(), MpsError> {
-        for name in ["pipe", "log", "state", "new", "lock"] {
-            remove(&self.folder.join(name))?;
-        }
+        let bin = self.bin(&["pipe", "log", "state", "new"])?;
+        bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))?;
+        self.bin(&["lock"])?;
         match fs::remove_dir(&self.folder) {
             // Somebody has come who needs it, and has made a lock of his own.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
@@ -174,25 +200,4 @@ fn make_private(path: &Path, user_id: u32, group_id: u32) -> Result<(), MpsError
         return Ok(());
     }
     lchown(path, Some(user_id), Some(group_id)).map_err(failed)
-}
-
-/// Removes a file, a link or a folder with all that is in it. Its user may be writing into it: tried a few times.
-fn remove(path: &Path) -> Result<(), MpsError> {
-    let mut tries = 5;
-    loop {
-        let removed = match path.symlink_metadata() {
-            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
-            Ok(_) => fs::remove_file(path),
-            Err(error) => Err(error),
-        };
-        match removed {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if tries == 0 => return Err(MpsError::File(path.to_owned(), error)),
-            Err(_) => {
-                tries -= 1;
-                std::thread::sleep(PAUSE);
-            }
-        }
-    }
 }

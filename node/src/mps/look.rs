@@ -1,10 +1,9 @@
 //! The daemons of this node as `gpushare status` and `gpushare check` see them: from outside, and without asking them
 //! anything that a job would have to wait for.
 
-use std::fs;
-
 use gpushare::config::{Mps, NodeConfig};
 use gpushare::device::{DeviceNumber, Gpu};
+use gpushare::ledger::{Ledger, RUN_DIR};
 use gpushare::mps::{Daemon, Limits, Serves};
 
 use super::error::MpsError;
@@ -25,8 +24,7 @@ pub struct Seen {
 /// Every daemon that has a folder, in order; of others' users only root finds the process.
 #[must_use]
 pub fn seen(config: &NodeConfig) -> Vec<Seen> {
-    let names = fs::read_dir(&config.mps_dir).into_iter().flatten().flatten();
-    let mut daemons: Vec<Daemon> = names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect();
+    let mut daemons = super::daemons(config);
     daemons.sort_unstable();
     let one = |daemon: Daemon| {
         let user_id = match daemon.serves {
@@ -58,6 +56,7 @@ pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
         uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
     };
     let started = here.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
-    here.finish()?;
+    // Its GPU is none, so no mode was set, and there are no jobs to be asked for.
+    here.finish(&Ledger::at(RUN_DIR))?;
     started.map(|(_, how)| Some(how))
 }

@@ -110,6 +110,9 @@ pub fn start(
             Err(why) => no_unit = Some(why),
         }
     }
+    if is_in_step(&std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default()) {
+        return Err(MpsError::InJob(no_unit));
+    }
     let left = end.saturating_duration_since(Instant::now()).max(LEAST);
     let said = match ask(&mut alone(&plan), "", left) {
         Ok(answer) => answer.first_line(),
@@ -124,6 +127,12 @@ pub fn start(
         }
         None => Err(not_started(&plan, said, no_unit)),
     }
+}
+
+/// Whether a process with that /proc/PID/cgroup is in a Slurm step's cgroup: as a prolog is with `PrologFlags=RunInJob`. A
+/// daemon there would end with the job, whoever uses it, and be behind the job's fence.
+fn is_in_step(cgroups: &str) -> bool {
+    cgroups.split(['/', '\n']).any(|part| part.starts_with("step_"))
 }
 
 fn not_started(plan: &Plan, mut said: String, no_unit: Option<String>) -> MpsError {
@@ -151,4 +160,23 @@ fn alone(plan: &Plan) -> Command {
     };
     command.args(arguments).envs(plan.variables());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steps_cgroup_is_known_in_every_release() {
+        for (cgroups, inside) in [
+            ("0::/system.slice/node_slurmstepd.scope/job_1/step_extern/slurm\n", true),
+            ("0::/system.slice/slurmstepd.scope/s6Y5M7XQRE5T00/step_extern/slurm\n", true),
+            ("9:devices:/slurm_node/uid_2001/job_1/step_extern\n1:name=systemd:/\n", true),
+            ("0::/system.slice/node_slurmstepd.scope/slurmd\n", false),
+            ("9:devices:/\n0::/system.slice/slurmd.service\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_in_step(cgroups), inside, "{cgroups}");
+        }
+    }
 }

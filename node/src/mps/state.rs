@@ -18,7 +18,7 @@ use gpushare::mps::Limits;
 
 const FIRST_LINE: &str = "gpushare-mps 1";
 const LAST_LINE: &str = "end";
-/// Daemons of one folder that may still have servers; older ones have none.
+/// Daemons of one folder that are remembered: one that dies leaves servers to its jobs, and few die.
 const MOST: usize = 16;
 
 /// What is known of a folder's daemons.
@@ -46,12 +46,14 @@ pub struct Process {
 }
 
 impl State {
-    /// Adds a daemon; one that is there already becomes the latest.
-    pub fn add(&mut self, process: Process) {
+    /// Adds a daemon; one that is there already becomes the latest. Gives those that are forgotten for it, and must be
+    /// ended: a user may kill daemons, or pose as one, as often as he likes.
+    #[must_use]
+    pub fn add(&mut self, process: Process) -> Vec<Process> {
         self.processes.retain(|known| *known != process);
         self.processes.push(process);
         let surplus = self.processes.len().saturating_sub(MOST);
-        self.processes.drain(..surplus);
+        self.processes.drain(..surplus).collect()
     }
 }
 
@@ -147,10 +149,11 @@ mod tests {
     fn old_daemons_are_forgotten_when_there_are_many() {
         let mut state = state();
         for pid in 0..40 {
-            state.add(Process { pid, start: 1 });
+            let forgotten = state.add(Process { pid, start: 1 });
+            assert!(pid < 20 || forgotten == [Process { pid: pid - 16, start: 1 }], "{pid}: {forgotten:?}");
         }
         assert_eq!((state.processes.len(), state.processes.last().unwrap().pid), (MOST, 39));
-        state.add(Process { pid: 30, start: 1 });
+        assert_eq!(state.add(Process { pid: 30, start: 1 }), []);
         assert_eq!((state.processes.len(), state.processes.last().unwrap().pid), (MOST, 30));
     }
 }
