@@ -1,5 +1,5 @@
 //! A daemon as a transient unit, by systemd-run(1): outside of slurmd's cgroup and any job's, so that neither's end is its
-//! end, and with no GPU but its own to open. A user may make a daemon of his do what he likes, with a debugger.
+//! end, and with no GPU but its own to open, whatever its clients make it do.
 
 use std::path::Path;
 use std::process::Command;
@@ -97,8 +97,8 @@ fn command(plan: &Plan, name: &str, close: bool, patience: Duration) -> Command 
         command.args([format!("--uid={}", plan.ids.0), format!("--gid={}", plan.ids.1)]);
     }
     command.args(PROPERTIES.map(|property| format!("--property={property}")));
-    // systemd gives up before we do, so that it is over then; 0 would be never.
-    command.arg(format!("--property=TimeoutStartSec={}ms", (patience.as_millis() * 4 / 5).max(1)));
+    // systemd gives up before we do, so that it is over then; its timers may be late by a quarter of a second. 0 would be never.
+    command.arg(format!("--property=TimeoutStartSec={}ms", (patience.as_millis() / 2).max(1)));
     if close {
         command.arg("--property=DevicePolicy=closed");
         let own = plan.gpu.path.display().to_string();
