@@ -104,6 +104,7 @@ fn this_node(config: &Config, here: &SlurmNode, slurm_conf: &Path) -> Vec<Findin
     findings.extend(node::gres(config, here, gpus.map(|gpus| gpus.count())));
     findings.extend(node::ledger(&Ledger::at(RUN_DIR), Path::new(RUN_DIR)));
     findings.extend(node::nvml(config));
+    findings.extend(node::mps_dir(config));
     findings.extend(node::mps(config, crate::status::user_id() == 0));
     findings
 }

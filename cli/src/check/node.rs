@@ -196,6 +196,26 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
 
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
 
+/// What a user puts into his daemon's folders is on the file system of `MpsDir`.
+pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
+    let about = "MpsDir";
+    if config.mps != Mps::PerUser {
+        return None;
+    }
+    let device = |path: &Path| path.ancestors().find_map(|path| Some(path.metadata().ok()?.dev()));
+    let shown = config.mps_dir.display();
+    Some(if device(&config.mps_dir) == device(Path::new(RUN_DIR)) {
+        Finding::unknown(
+            about,
+            format!(
+                "{shown} is on the file system of the ledger, and its users can fill it; see docs/mps.md"
+            ),
+        )
+    } else {
+        Finding::ok(about, format!("{shown}, on a file system of its own"))
+    })
+}
+
 /// NVIDIA's daemons. Starting one for a moment is the only way to find out whether it can serve several users.
 pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     let about = "Mps";
