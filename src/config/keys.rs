@@ -1,12 +1,14 @@
 //! The keys that stand on a line of their own: what each allows, and where its value goes.
 
+use std::collections::HashMap;
+
 use super::values::{
     MODES, NAMES, YES_NO, governed, governed_gres, milliseconds, mode, names_to, number, nvml, path,
     share_gres, word,
 };
 use super::{
     ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
-    Problem, UserMix, record,
+    Problem, UserMix, record, share,
 };
 use crate::device::GpuFiles;
 use crate::policy::{ForeignTypes, ShareGres};
@@ -266,7 +268,7 @@ const KEYS: [Key; 31] = [
 
 /// Every key that can begin a line.
 pub(super) fn names() -> Vec<&'static str> {
-    KEYS.iter().map(|key| key.name).chain([record::KEY]).collect()
+    KEYS.iter().map(|key| key.name).chain([record::KEY, share::KEY]).collect()
 }
 
 /// What was read so far.
@@ -275,6 +277,8 @@ pub(super) struct Draft {
     config: Config,
     units_per_gpu: Option<u32>,
     seen: Vec<(&'static str, usize)>,
+    /// Line numbers of shares, by QOS.
+    shares: HashMap<String, usize>,
 }
 
 impl Draft {
@@ -283,6 +287,14 @@ impl Draft {
         let (name, value) = (name.trim(), value.trim());
         if name.eq_ignore_ascii_case(record::KEY) {
             self.config.policy.records.push(record::parse(line)?);
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case(share::KEY) {
+            let share = share::parse(number, line)?;
+            if let Some(first) = self.shares.insert(share.qos.clone(), number) {
+                return Err(Problem::SameShare(share.qos, first));
+            }
+            self.config.shares.push(share);
             return Ok(());
         }
         let key = KEYS

@@ -115,7 +115,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
              ForeignTypes, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
              ShareReservations, ShareSizes, ShareOnlyPartitions, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
-             FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, QOS",
+             FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, QOS, Share",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         ("UnitsPerGpu=0", "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000"),
@@ -141,6 +141,16 @@ fn errors_name_line_key_and_what_is_allowed() {
         ("QOS=a Mode=warn mode=warn", "line 1: Mode is given twice"),
         ("QOS=a DefaultType=a/b", "line 1: DefaultType can't be 'a/b'; allowed is the name of a GPU type"),
         ("QOS=a ArrayTasksOver=2:00:00", "line 1: ArrayTasksOver needs ArrayTasks"),
+        ("QOS=a\nShare=q\n\nSHARE=Q", "line 4: QOS 'q' has a line already, line 2"),
+        ("Share=q Users=maria", "line 1: Users can only be had with one Account"),
+        ("Share=q CPUs=1 GrpCpus=2", "line 1: GrpTRES of cpu is said twice"),
+        ("Share=q GrpCpus=1 grpcpus=1", "line 1: GrpTRES of cpu is said twice"),
+        (
+            "Share=q Flags=Fast",
+            "line 1: Flags can't be 'Fast'; allowed is some of DenyOnLimit, EnforceUsageThreshold, NoDecay, NoReserve, \
+             OverPartQOS, PartitionMaxNodes, PartitionMinNodes, PartitionTimeLimit, RequiresReservation, UsageFactorSafe",
+        ),
+        ("Share=a b", "line 1: 'b' is not of the form Key=Value"),
         ("Overcommit=allow\n\nOvercommit=allow", "line 3: Overcommit is given twice, first in line 1"),
         ("Placement=override", "Placement=override needs UnitsPerGpu"),
         (
@@ -191,7 +201,7 @@ proptest::proptest! {
 fn every_key_is_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/gpushare.conf.md");
     let text = std::fs::read_to_string(path).unwrap();
-    for key in keys::names().into_iter().chain(record::names()) {
+    for key in keys::names().into_iter().chain(record::names()).chain(crate::shares::record::names()) {
         assert!(
             text.contains(&format!("`{key}`")) || text.contains(&format!("`{key}=")),
             "{key} is not in {path}"
