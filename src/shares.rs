@@ -14,6 +14,7 @@ pub mod plan;
 pub mod record;
 pub mod state;
 pub mod tree;
+pub mod usage;
 pub mod value;
 pub mod words;
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::field::FIELDS;
+use super::usage::Usage;
 use super::value::{Value, amount, text};
 use super::{Members, Share};
 
@@ -44,6 +45,22 @@ fn in_words(tres: &str, number: u64) -> String {
             None => format!("{number} {}", other.strip_prefix("gres/").unwrap_or(other)),
         },
     }
+}
+
+/// `2 of 4 a40, 8 of 32 CPUs`: what is in use of the group limit.
+#[must_use]
+pub fn in_use(share: &Share, usage: &Usage) -> String {
+    let Some(Value::Tres(limits)) = share.settings.get("GrpTRES") else { return String::new() };
+    let used = |name: &str| {
+        let found = usage.tres.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map_or(0, |(_, used)| *used)
+    };
+    let typed = limits.keys().any(|name| name.starts_with("gres/gpu:"));
+    // The untyped number is the sum of the typed ones.
+    let shown = limits.iter().filter(|(name, _)| !(typed && *name == "gres/gpu"));
+    let parts =
+        shown.map(|(name, number)| format!("{} of {}", amount(name, used(name)), in_words(name, *number)));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// Options that work for any member: two GPUs of the first type, or one where there is no second.
@@ -154,6 +171,15 @@ mod tests {
             let [_, found, command] = row(shares.first().unwrap());
             assert_eq!((found.as_str(), command.as_str()), (limit, example), "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_in_use_of_it() {
+        let shares = shares("Share=q GPUs=a40:4 CPUs=32 Mem=975G");
+        let tres = [("gres/gpu:A40", 2), ("gres/gpu", 2), ("cpu", 1), ("mem", 2048)];
+        let tres = tres.map(|(name, used)| (name.to_owned(), used)).into();
+        let said = in_use(shares.first().unwrap(), &Usage { jobs: 1, tres });
+        assert_eq!(said, "1 of 32 CPUs, 2 of 4 a40, 2G of 975G memory");
     }
 
     #[test]
