@@ -113,9 +113,6 @@ pub fn check(
     let (mut sums, names) = (HashMap::new(), shares.iter().map(|share| share.qos.as_str()).collect());
     for share in shares {
         let mut say = |is_error, text| findings.push(Finding { line: share.line, is_error, text });
-        if let Some(text) = untracked(share, cluster) {
-            say(true, text);
-        }
         for (kind, number) in &share.gpus {
             match cluster.count(kind) {
                 None => say(true, no_such_type(kind, cluster)),
@@ -138,6 +135,9 @@ pub fn check(
                 }
             }
         }
+        if let Some(text) = untracked(share, cluster) {
+            say(true, text);
+        }
         for text in unknown_preempted(share, actual, &names) {
             say(true, text);
         }
@@ -158,13 +158,15 @@ fn no_such_type(kind: &str, cluster: &Cluster) -> String {
     format!("no node has a GPU of type '{kind}'; {there}")
 }
 
-/// A limit on what slurmctld doesn't count would limit nothing.
+/// A limit on what slurmctld doesn't count would limit nothing. Of a type that no node has enough is said.
 fn untracked(share: &Share, cluster: &Cluster) -> Option<String> {
     let mut missing: Vec<&str> = Vec::new();
     for field in FIELDS.iter().filter(|field| field.kind == Kind::Tres) {
         let Some(Value::Tres(limits)) = share.setting(field) else { continue };
         for name in limits.keys().filter(|name| cluster.spelling(name).is_none()) {
-            if !missing.contains(&name.as_str()) {
+            let kind = share.gpus.iter().find(|(kind, _)| *name == format!("gres/gpu:{kind}"));
+            let nowhere = kind.is_some_and(|(kind, _)| cluster.count(kind).is_none());
+            if !nowhere && !missing.contains(&name.as_str()) {
                 missing.push(name);
             }
         }

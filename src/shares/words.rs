@@ -97,7 +97,7 @@ pub fn settings(share: &Share) -> String {
     set.map(|(field, value)| format!("{}={}", field.name, text(value))).collect::<Vec<_>>().join(" ")
 }
 
-/// The users' table as Markdown.
+/// The users' table as Markdown. A line that says nobody's is not in it.
 #[must_use]
 pub fn markdown(shares: &[Share]) -> String {
     let cells = |share: &Share| {
@@ -105,13 +105,17 @@ pub fn markdown(shares: &[Share]) -> String {
         // A bar would end the cell; names and types have none.
         [name, limit, format!("`{example}`")]
     };
-    table(shares.iter().map(cells), "| ", " | ", " |", Some('-'))
+    table(published(shares).map(cells), "| ", " | ", " |", Some('-'))
 }
 
 /// The same for a terminal.
 #[must_use]
 pub fn plain(shares: &[Share]) -> String {
-    table(shares.iter().map(row), "", "  ", "", None)
+    table(published(shares).map(row), "", "  ", "", None)
+}
+
+fn published(shares: &[Share]) -> impl Iterator<Item = &Share> {
+    shares.iter().filter(|share| share.members != Members::Unsaid)
 }
 
 fn table(
@@ -184,7 +188,8 @@ mod tests {
 
     #[test]
     fn the_table_is_markdown_or_text() {
-        let shares = shares("Share=qos_x GPUs=a40:4\nShare=free");
+        let shares =
+            shares("Share=qos_x Account=x GPUs=a40:4\nShare=normal GraceTime=5\nShare=free Account=*");
         assert_eq!(
             markdown(&shares),
             "| QOS name | Group limit | Example                        |\n\

@@ -45,6 +45,6 @@ fn halt(change: &Change, reason: &str, done: usize, all: usize) -> String {
         lines => format!(" (and {} more)", lines - 1),
     };
     format!(
-        "stopped at '{what}'{more}: {reason}; {done} of {all} steps are done, and running this again does the others"
+        "stopped at '{what}'{more}: {reason}; done: {done} of {all} steps, running this again does the others"
     )
 }

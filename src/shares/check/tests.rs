@@ -72,12 +72,12 @@ fn lines_that_cannot_be_had_say_why() {
         assert_eq!(said(text), [expected], "{text}");
     }
     assert_eq!(
-        said("Share=q GPUs=v100:1,p100:1"),
+        said("Share=q GPUs=v100:1,p100:1 GrpTRES=gres/mps=1,gres/shard=1"),
         [
-            "1 error: gres/gpu:p100,gres/gpu:v100 are no TRES that this cluster counts; add them to AccountingStorageTRES in \
-             slurm.conf and restart slurmctld",
             "1 error: no node has a GPU of type 'v100'; there are H100, a40",
             "1 error: no node has a GPU of type 'p100'; there are H100, a40",
+            "1 error: gres/mps,gres/shard are no TRES that this cluster counts; add them to AccountingStorageTRES in slurm.conf \
+             and restart slurmctld",
         ]
     );
 }

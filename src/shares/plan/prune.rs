@@ -11,6 +11,9 @@ use crate::shares::change::{BATCH, Change, Sign, named};
 use crate::shares::state::Actual;
 use crate::shares::tree::{Association, Own, Tree};
 
+/// What every job falls back on; a line of the file may have taken it over, and it stays when that has gone.
+const SLURMS_OWN: &str = "normal";
+
 /// The calls that remove them, and those that stay.
 pub(super) fn removals(
     shares: &[Share],
@@ -21,7 +24,7 @@ pub(super) fn removals(
     let in_file: HashSet<&str> = shares.iter().map(|share| share.qos.as_str()).collect();
     let (mut unused, mut stay) = (Vec::new(), Vec::new());
     for (name, qos) in &actual.qoses {
-        if in_file.contains(name.as_str()) || !is_ours(qos) {
+        if in_file.contains(name.as_str()) || !is_ours(qos) || name == SLURMS_OWN {
             continue;
         }
         match prune.map(|jobs| jobs.get(name).copied().unwrap_or(0)) {

@@ -253,6 +253,13 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
 }
 
 #[test]
+fn slurms_own_qos_is_never_removed() {
+    let mut there = actual(&[], "");
+    there.qoses.get_mut("normal").unwrap().description = MARK.to_owned();
+    assert_eq!(plan(&[], &there, &cluster(), Some(&Jobs::new())), Plan::default());
+}
+
+#[test]
 fn an_argument_is_never_an_option_or_two() {
     let text = "Share=q Account=a,b Users=x\n";
     assert!(Config::parse(text).is_err());
