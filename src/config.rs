@@ -39,6 +39,13 @@ pub struct Config {
     pub shares: Vec<Share>,
 }
 
+/// What becomes of the lines of contributors' shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shares {
+    Read,
+    Skip,
+}
+
 /// Why a text is no configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -120,6 +127,16 @@ pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
 impl Config {
     /// Reads the file; `None` where there is none. A link that leads nowhere is an error, not "none".
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
+        Config::load_with(path, Shares::Read)
+    }
+
+    /// The same for a node, where a job waits for it: nodes have no use for contributors' shares. Their lines are not
+    /// read, so a mistake in one fails no job.
+    pub fn load_on_node(path: &Path) -> Result<Option<Config>, LoadError> {
+        Config::load_with(path, Shares::Skip)
+    }
+
+    fn load_with(path: &Path, shares: Shares) -> Result<Option<Config>, LoadError> {
         if let Err(error) = path.symlink_metadata()
             && error.kind() == io::ErrorKind::NotFound
         {
@@ -143,12 +160,16 @@ impl Config {
             let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
             wrong(ConfigError { line: Some(line), problem: Problem::NotText })
         })?;
-        Config::parse(&text).map(Some).map_err(wrong)
+        Config::parse_with(&text, shares).map(Some).map_err(wrong)
     }
 
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        let mut draft = keys::Draft::default();
+        Config::parse_with(text, Shares::Read)
+    }
+
+    fn parse_with(text: &str, shares: Shares) -> Result<Config, ConfigError> {
+        let mut draft = keys::Draft::new(shares);
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {

@@ -84,7 +84,7 @@ fn place(program: &str) -> Result<(), String> {
 
 fn config(slurm_conf: &Path) -> Result<Config, LoadError> {
     let path = config::find(slurm_conf, Path::new(config::FALLBACK));
-    Ok(Config::load(&path)?.unwrap_or_default())
+    Ok(Config::load_on_node(&path)?.unwrap_or_default())
 }
 
 /// The job's MPS daemon; without one the job fails, or runs without MPS.

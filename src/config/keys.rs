@@ -8,7 +8,7 @@ use super::values::{
 };
 use super::{
     ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
-    Problem, UserMix, record, share,
+    Problem, Shares, UserMix, record, share,
 };
 use crate::device::GpuFiles;
 use crate::policy::{ForeignTypes, ShareGres};
@@ -272,8 +272,8 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 /// What was read so far.
-#[derive(Default)]
 pub(super) struct Draft {
+    lines_of_shares: Shares,
     config: Config,
     units_per_gpu: Option<u32>,
     seen: Vec<(&'static str, usize)>,
@@ -282,6 +282,11 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    pub(super) fn new(lines_of_shares: Shares) -> Draft {
+        let (config, seen, shares) = (Config::default(), Vec::new(), HashMap::new());
+        Draft { lines_of_shares, config, units_per_gpu: None, seen, shares }
+    }
+
     pub(super) fn take(&mut self, number: usize, line: &str) -> Result<(), Problem> {
         let (name, value) = line.split_once('=').ok_or_else(|| Problem::NoValue(line.to_owned()))?;
         let (name, value) = (name.trim(), value.trim());
@@ -290,6 +295,9 @@ impl Draft {
             return Ok(());
         }
         if name.eq_ignore_ascii_case(share::KEY) {
+            if self.lines_of_shares == Shares::Skip {
+                return Ok(());
+            }
             let share = share::parse(number, line)?;
             if let Some(first) = self.shares.insert(share.qos.clone(), number) {
                 return Err(Problem::SameShare(share.qos, first));

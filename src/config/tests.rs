@@ -190,6 +190,16 @@ fn a_missing_file_is_none_and_everything_else_that_fails_is_an_error() {
     assert!(Config::load(&path).unwrap_err().to_string().contains("the file is empty"));
 }
 
+#[test]
+fn a_mistake_in_a_contributors_line_fails_no_job_on_a_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("gpushare.conf");
+    std::fs::write(&path, "Share=q GPUs=many\nMps=per-user\n").unwrap();
+    assert!(Config::load(&path).unwrap_err().to_string().contains("line 1: GPUs can't be 'many'"));
+    let config = Config::load_on_node(&path).unwrap().unwrap();
+    assert_eq!((config.node.mps, config.shares.len()), (Mps::PerUser, 0));
+}
+
 proptest::proptest! {
     #[test]
     fn any_text_gives_an_answer(text in "\\PC{0,200}") {
