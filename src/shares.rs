@@ -20,7 +20,7 @@ pub mod words;
 
 pub use change::Change;
 pub use check::{Cluster, Finding};
-pub use plan::{Leftover, Plan, plan};
+pub use plan::{Leftover, Obstacle, Plan, plan};
 pub use state::Actual;
 
 use field::{Field, OldName};

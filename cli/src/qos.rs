@@ -80,7 +80,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         }
         Command::Apply { prune } => {
             let (site, plan) = plan(conf, *prune)?;
-            apply::apply(&plan, &site).map(|()| ExitCode::SUCCESS)
+            apply::apply(&plan)?;
+            confirm(&plan, site).map(|()| ExitCode::SUCCESS)
         }
         Command::Show { names } => {
             show::show(conf, names).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
@@ -90,6 +91,22 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             let table =
                 if *markdown { shares::words::markdown(&shares) } else { shares::words::plain(&shares) };
             print(&table).map(|()| ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// sacctmgr says of some things that they are done and they are not, up to 22.05 at least: so the database is read again.
+fn confirm(done: &Plan, site: Site) -> Result<(), String> {
+    if done.changes.is_empty() {
+        return Ok(());
+    }
+    let site = site.read_again()?;
+    let left = shares::plan(&site.shares, &site.actual, &site.cluster, None);
+    let first = left.changes.iter().flat_map(|change| &change.lines).map(|(_, line)| line).next();
+    match first {
+        None => Ok(()),
+        Some(line) => {
+            Err(format!("Slurm took every step, but '{line}' is still to do: is somebody else at it?"))
         }
     }
 }

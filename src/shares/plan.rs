@@ -6,11 +6,13 @@
 //! is left alone, but for those that bear our [`MARK`].
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use super::change::{BATCH, Change, Sign, named};
 use super::check::Cluster;
 use super::field::{FIELDS, Field, Kind};
 use super::state::{Actual, Qos};
+use super::tree::Association;
 use super::value::{self, Settings, Value};
 use super::{MARK, Members, Share};
 
@@ -24,6 +26,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// QOSes with our mark that the file has no longer, and that stay.
     pub leftovers: Vec<Leftover>,
+    /// What should be taken away and can't be.
+    pub obstacles: Vec<Obstacle>,
 }
 
 /// A QOS that is not in the file any more.
@@ -33,6 +37,44 @@ pub struct Leftover {
     pub qos: String,
     /// How many jobs keep it from being removed; `None` where nobody asked for it to be removed.
     pub jobs: Option<usize>,
+}
+
+/// Somebody's default: Slurm takes it away from nobody who has it so, and up to 22.05 says that it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    qos: String,
+    /// Who should not have it; `None` where there should be no such QOS.
+    whose: Option<String>,
+    account: String,
+    /// Empty for the account's own default.
+    user: String,
+    cluster: String,
+}
+
+impl Obstacle {
+    fn new(qos: &str, whose: Option<&Association>, default_of: &Association, cluster: &str) -> Obstacle {
+        Obstacle {
+            qos: qos.to_owned(),
+            whose: whose.map(Association::in_words),
+            account: default_of.account.clone(),
+            user: default_of.user.clone(),
+            cluster: cluster.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let Obstacle { qos, whose, account, user, cluster } = self;
+        let with = whose.as_ref().map(|whose| format!(" with {whose}")).unwrap_or_default();
+        let (of, what) = if user.is_empty() {
+            (format!("account {account}"), format!("account where name={account}"))
+        } else {
+            (format!("user {user} in account {account}"), format!("user where name={user} account={account}"))
+        };
+        write!(out, "qos {qos} stays{with}: it is the default of {of}; first: ")?;
+        write!(out, "sacctmgr modify {what} cluster={cluster} set DefaultQOS=-1")
+    }
 }
 
 /// How many jobs there are under each QOS that has any.
@@ -46,12 +88,13 @@ pub fn plan(shares: &[Share], actual: &Actual, cluster: &Cluster, prune: Option<
     changes.extend(new_qoses(shares, actual));
     changes.extend(fields(shares, actual, cluster));
     changes.extend(new_users(shares, &mut tree, &cluster.name));
-    let (grants, revocations) = grant::grants(shares, &tree, &cluster.name);
+    let mut obstacles = Vec::new();
+    let (grants, revocations) = grant::grants(shares, &tree, &cluster.name, &mut obstacles);
     changes.extend(grants);
     changes.extend(revocations);
-    let (removals, leftovers) = prune::removals(shares, actual, &cluster.name, prune);
+    let (removals, leftovers) = prune::removals(shares, actual, &cluster.name, prune, &mut obstacles);
     changes.extend(removals);
-    Plan { changes, leftovers }
+    Plan { changes, leftovers, obstacles }
 }
 
 fn new_accounts(shares: &[Share], tree: &mut super::tree::Tree, cluster: &str) -> Vec<Change> {

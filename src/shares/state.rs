@@ -72,7 +72,7 @@ pub fn ask_associations(cluster: &str) -> Vec<String> {
         "WithRawQOSLevel",
         "where",
         &cluster,
-        "format=account,user,partition,qos",
+        "format=account,user,partition,qos,defaultqos",
     ];
     words.map(str::to_owned).to_vec()
 }

@@ -27,6 +27,8 @@ pub struct Association {
     pub partition: String,
     /// Its QOSes.
     pub own: Own,
+    /// What its jobs have that name none; empty where it says none itself.
+    pub default: String,
 }
 
 /// All associations of a cluster.
@@ -41,6 +43,8 @@ pub struct Tree {
     users: HashMap<String, Vec<usize>>,
     /// The rows that name a QOS.
     naming: HashMap<String, Vec<usize>>,
+    /// The rows that have a QOS as their default.
+    defaults: HashMap<String, Vec<usize>>,
 }
 
 impl Own {
@@ -88,7 +92,8 @@ impl Tree {
             let mut columns = line.split('|');
             let mut next = || columns.next().ok_or_else(short);
             let (account, user, partition) = (next()?.to_owned(), next()?.to_owned(), next()?.to_owned());
-            tree.insert(Association { account, user, partition, own: Own::parse(next()?) });
+            let (own, default) = (Own::parse(next()?), next()?.to_ascii_lowercase());
+            tree.insert(Association { account, user, partition, own, default });
         }
         for line in state::lines(parents) {
             if let Some((account, parent)) = line.split_once('|')
@@ -107,6 +112,9 @@ impl Tree {
         let at = self.rows.len();
         for name in row.own.names() {
             self.naming.entry(name.to_owned()).or_default().push(at);
+        }
+        if !row.default.is_empty() {
+            self.defaults.entry(row.default.clone()).or_default().push(at);
         }
         if row.user.is_empty() {
             self.accounts.insert(row.account.clone(), at);
@@ -154,6 +162,21 @@ impl Tree {
         self.naming.get(qos).into_iter().flatten().filter_map(|at| self.rows.get(*at))
     }
 
+    /// Who has a QOS as the default, if `row` is where it is taken away: Slurm refuses that, and 22.05 says that it did it.
+    #[must_use]
+    pub fn default_of(&self, qos: &str, row: &Association) -> Option<&Association> {
+        let below = [row.account.clone()];
+        self.defaults_to(qos).find(|other| match row.user.as_str() {
+            "" => self.is_under(&other.account, &below),
+            user => other.account == row.account && other.user == user,
+        })
+    }
+
+    /// The rows that have a QOS as their default.
+    pub fn defaults_to(&self, qos: &str) -> impl Iterator<Item = &Association> {
+        self.defaults.get(qos).into_iter().flatten().filter_map(|at| self.rows.get(*at))
+    }
+
     /// Whether an account has a QOS, its own word or the one above's; `gone` are rows that are about to lose it.
     #[must_use]
     pub fn account_has(&self, account: &str, qos: &str, gone: &[&Association]) -> bool {
@@ -177,9 +200,25 @@ impl Tree {
 }
 
 impl Association {
+    /// `account a`, `user u in account a`
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match (self.account.as_str(), self.user.as_str()) {
+            (ROOT, "") => "all accounts (root)".to_owned(),
+            (account, "") => format!("account {account}"),
+            (account, user) => format!("user {user} in account {account}"),
+        }
+    }
+
     fn new(account: &str, user: &str) -> Association {
         let own = Own::Inherits(BTreeMap::new());
-        Association { account: account.to_owned(), user: user.to_owned(), partition: String::new(), own }
+        Association {
+            account: account.to_owned(),
+            user: user.to_owned(),
+            partition: String::new(),
+            own,
+            default: String::new(),
+        }
     }
 }
 
@@ -188,10 +227,8 @@ mod tests {
     use super::*;
 
     fn tree() -> Tree {
-        let rows =
-            "root||||\nroot|root||\nu|||+q1,+q2\nu|alice||-q1\nu|bob|p|normal,q3\nsub|||\nsub|carol||+q3\n"
-                .replace("root||||", "root|||normal,qb");
-        Tree::read(&rows, "root|\nu|root\nsub|u\n").unwrap()
+        let rows = "root|||normal,qb|\nroot|root|||\nu|||+q1,+q2|\nu|alice||-q1|\nu|bob|p|normal,q3|\nsub||||\nsub|carol||+q3|q1\n";
+        Tree::read(rows, "root|\nu|root\nsub|u\n").unwrap()
     }
 
     #[test]
@@ -225,6 +262,20 @@ mod tests {
     }
 
     #[test]
+    fn whose_default_stands_in_the_way() {
+        let tree = tree();
+        for (account, user, expected) in [
+            ("u", "", Some("carol")),
+            ("sub", "", Some("carol")),
+            ("sub", "carol", Some("carol")),
+            ("u", "bob", None),
+        ] {
+            let row = tree.rows().find(|row| row.account == account && row.user == user).unwrap();
+            assert_eq!(tree.default_of("q1", row).map(|row| row.user.as_str()), expected, "{account} {user}");
+        }
+    }
+
+    #[test]
     fn a_cluster_without_root_is_none() {
         assert_eq!(Tree::read("", "").unwrap_err(), "sacctmgr shows no account 'root' of this cluster");
         assert_eq!(Tree::read("root|x\n", "").unwrap_err(), "sacctmgr's line 'root|x' is too short");
@@ -232,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_account_above_itself_has_an_end() {
-        let tree = Tree::read("root|||\na|||\n", "a|a\n").unwrap();
+        let tree = Tree::read("root||||\na||||\n", "a|a\n").unwrap();
         assert!(!tree.account_has("a", "q", &[]));
     }
 }

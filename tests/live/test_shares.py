@@ -185,6 +185,21 @@ def test_members_are_added_and_dropped(shared):
     shared.ok("sacctmgr -i delete user where account=group; sacctmgr -i delete account group")
 
 
+def test_what_is_somebodys_default_stays_until_it_is_not(shared):
+    apply(shared, MINE)
+    shared.ok("sacctmgr -i modify user where name=alice account=lafferty set DefaultQOS=qos_mine")
+    for text, whose in [(MINE.replace("=lafferty", "=yildirim"), " with account lafferty"), ("# nobody\n", "")]:
+        write(shared, text)
+        result = qos(shared, "apply", "--prune")
+        assert result.returncode == 1, result.stdout
+        line = next(line for line in result.stdout.splitlines() if line.startswith("!"))
+        assert line.startswith(f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first: ")
+        assert "qos_mine" in may_use(shared, "alice", "lafferty")
+    command = line.split("first: ")[1].split()
+    shared.ok([command[0], "-i", *command[1:]])
+    assert "- qos qos_mine" in lines(apply(shared, "# nobody\n", "--prune"))
+
+
 # Stands before sacctmgr in PATH: at the call that is in /lab/out/bin/stop-at slurmdbd is stopped.
 STOPPER = """#!/bin/bash
 if [[ $1 == -i ]]; then
@@ -235,7 +250,7 @@ def test_only_prune_removes_and_not_what_a_job_uses(shared):
     refused = qos(shared, "apply", "--prune")
     assert refused.returncode == 1
     assert "! qos qos_gone is no longer in the file, but has 1 job and stays\n" in refused.stdout
-    assert re.match(r"gpushare: 1 of the QOSes .* in use; run this again when their jobs are over$", refused.stderr)
+    assert refused.stderr == "gpushare: one thing was not taken away, see above; run this again when that is possible\n"
     assert "qos_gone" in qoses(shared)
 
     shared.ok(["scancel", job])

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use gpushare::shares::{Change, Plan};
 
-use super::site::{Site, reason};
+use super::site::reason;
 use super::write;
 use crate::explain::program::run;
 use crate::print;
@@ -14,7 +14,7 @@ use crate::print;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// Makes the changes. An error is one line.
-pub fn apply(plan: &Plan, site: &Site) -> Result<(), String> {
+pub fn apply(plan: &Plan) -> Result<(), String> {
     let all = plan.changes.len();
     for (done, change) in plan.changes.iter().enumerate() {
         if let Err(reason) = call(change) {
@@ -24,11 +24,10 @@ pub fn apply(plan: &Plan, site: &Site) -> Result<(), String> {
     }
     print(&write::leftovers(plan))?;
     let busy = plan.leftovers.iter().filter(|leftover| leftover.jobs.is_some()).count();
-    if busy > 0 {
-        return Err(format!(
-            "{busy} of the QOSes that {} has no longer are in use; run this again when their jobs are over",
-            site.path.display()
-        ));
+    let stay = busy + plan.obstacles.len();
+    if stay > 0 {
+        let were = if stay == 1 { "one thing was" } else { &format!("{stay} things were") };
+        return Err(format!("{were} not taken away, see above; run this again when that is possible"));
     }
     if all == 0 { print(write::NOTHING) } else { Ok(()) }
 }

@@ -36,11 +36,20 @@ impl Site {
     pub fn read(conf: Option<&Path>) -> Result<Site, String> {
         let (path, shares) = shares(conf)?;
         let cluster = cluster()?;
-        let qoses = state::qoses(&ask("sacctmgr", &state::ask_qoses())?)?;
-        let actual = Actual { qoses, tree: tree(&cluster.name)? };
+        let actual = actual(&cluster)?;
         let strangers = strangers(&shares);
         Ok(Site { path, shares, actual, cluster, strangers })
     }
+
+    /// The same file, and the database as it is now.
+    pub fn read_again(self) -> Result<Site, String> {
+        Ok(Site { actual: actual(&self.cluster)?, ..self })
+    }
+}
+
+fn actual(cluster: &Cluster) -> Result<Actual, String> {
+    let qoses = state::qoses(&ask("sacctmgr", &state::ask_qoses())?)?;
+    Ok(Actual { qoses, tree: tree(&cluster.name)? })
 }
 
 /// The shares of the file, as slurmctld's plugin finds it.

@@ -37,9 +37,9 @@ pub fn progress(change: &Change, done: usize, all: usize) -> String {
     change.text().lines().map(|line| format!("{done}/{all} {line}\n")).collect()
 }
 
-/// The QOSes that are ours and that the file has no longer.
+/// What should not be there and stays.
 pub fn leftovers(plan: &Plan) -> String {
-    let mut text = String::new();
+    let mut text: String = plan.obstacles.iter().map(|obstacle| format!("! {obstacle}\n")).collect();
     for leftover in &plan.leftovers {
         let _ = match leftover.jobs {
             None => writeln!(text, "! qos {} is no longer in the file; --prune removes it", leftover.qos),

@@ -15,7 +15,7 @@ fn cluster() -> Cluster {
 }
 
 fn actual() -> Actual {
-    let tree = Tree::read("root|||normal\na|||\na|old||\n", "root|\na|root\n").unwrap();
+    let tree = Tree::read("root|||normal|\na||||\na|old|||\n", "root|\na|root\n").unwrap();
     let bare = format!("normal|{}0||cluster||00:00:00||1.000000|||x\n", "|".repeat(23));
     Actual { qoses: state::qoses(&bare).unwrap(), tree }
 }

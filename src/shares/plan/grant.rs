@@ -6,12 +6,18 @@
 
 use std::collections::BTreeMap;
 
+use super::Obstacle;
 use crate::shares::change::{BATCH, Change, Sign, named};
 use crate::shares::tree::{Association, Tree};
 use crate::shares::{Members, ROOT, Share};
 
 /// Grants, then what is taken away: nobody is without it in between.
-pub(super) fn grants(shares: &[Share], tree: &Tree, cluster: &str) -> (Vec<Change>, Vec<Change>) {
+pub(super) fn grants(
+    shares: &[Share],
+    tree: &Tree,
+    cluster: &str,
+    obstacles: &mut Vec<Obstacle>,
+) -> (Vec<Change>, Vec<Change>) {
     let (mut given, mut taken) = (Vec::new(), Vec::new());
     for share in shares {
         let gone: Vec<&Association> = match share.members {
@@ -31,7 +37,10 @@ pub(super) fn grants(shares: &[Share], tree: &Tree, cluster: &str) -> (Vec<Chang
         given.extend(wanted.calls(&share.qos, cluster, Sign::Add));
         let mut unwanted = Wanted::default();
         for row in gone {
-            unwanted.add(row);
+            match tree.default_of(&share.qos, row) {
+                Some(default) => obstacles.push(Obstacle::new(&share.qos, Some(row), default, cluster)),
+                None => unwanted.add(row),
+            }
         }
         taken.extend(unwanted.calls(&share.qos, cluster, Sign::Remove));
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::{Jobs, Leftover, is_ours};
+use super::{Jobs, Leftover, Obstacle, is_ours};
 use crate::shares::Share;
 use crate::shares::change::{BATCH, Change, Sign, named};
 use crate::shares::state::Actual;
@@ -20,6 +20,7 @@ pub(super) fn removals(
     actual: &Actual,
     cluster: &str,
     prune: Option<&Jobs>,
+    obstacles: &mut Vec<Obstacle>,
 ) -> (Vec<Change>, Vec<Leftover>) {
     let in_file: HashSet<&str> = shares.iter().map(|share| share.qos.as_str()).collect();
     let (mut unused, mut stay) = (Vec::new(), Vec::new());
@@ -28,7 +29,10 @@ pub(super) fn removals(
             continue;
         }
         match prune.map(|jobs| jobs.get(name).copied().unwrap_or(0)) {
-            Some(0) => unused.push(name.as_str()),
+            Some(0) => match actual.tree.defaults_to(name).next() {
+                Some(default) => obstacles.push(Obstacle::new(name, None, default, cluster)),
+                None => unused.push(name.as_str()),
+            },
             jobs => stay.push(Leftover { qos: name.clone(), jobs }),
         }
     }
@@ -59,10 +63,7 @@ fn without(row: &Association, qos: &str, unused: &[&str], tree: &Tree, cluster: 
         words.push("set");
         Change::call(vec![(sign, line)], words.into_iter().chain(set.iter().map(String::as_str)))
     };
-    let who = match row.user.as_str() {
-        "" => format!("account {}", row.account),
-        user => format!("user {user} in account {}", row.account),
-    };
+    let who = row.in_words();
     match &row.own {
         Own::List(names) if names.len() > 1 => {
             vec![call(&[format!("qos-={qos}")], Sign::Remove, format!("qos {qos} for {who}"))]

@@ -29,7 +29,11 @@ fn line(name: &str, set: &[(&str, &str)], description: &str) -> String {
 }
 
 fn actual(qoses: &[String], rows: &str) -> Actual {
-    let rows = format!("root|||normal\n{rows}");
+    // Most have no default of their own.
+    let rows: String = format!("root|||normal\n{rows}")
+        .lines()
+        .map(|row| format!("{row}{}\n", if row.matches('|').count() == 3 { "|" } else { "" }))
+        .collect();
     let parents: Vec<String> =
         rows.lines().filter_map(|row| row.split('|').next()).map(|name| format!("{name}|root")).collect();
     let qoses = [&[line("normal", &[], "Normal QOS default")], qoses].concat().concat();
@@ -213,7 +217,7 @@ fn an_account_that_had_it_from_above_keeps_it() {
     let there = actual(&[line("q", &[], "gpushare")], "a|||\n");
     let mut tree = there.tree.clone();
     assert!(!tree.account_has("a", "q", &[]));
-    tree = Tree::read("root|||normal,q\na|||\n", "root|\na|root\n").unwrap();
+    tree = Tree::read("root|||normal,q|\na||||\n", "root|\na|root\n").unwrap();
     let plan = made("Share=q Account=a\n", &Actual { tree, ..there });
     assert_eq!(said(&plan), ["+ qos q for account a", "- qos q for all accounts (root)"]);
 }
@@ -250,6 +254,26 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
         ]
     );
     assert_eq!(said(&plan).last().unwrap(), "- qos old");
+}
+
+#[test]
+fn what_is_somebodys_default_is_not_taken_away() {
+    let there = actual(&[line("q", &[], "gpushare")], "a|||+q\na|alice|||q\nb|||\nb|bob||+q|\n");
+    let plan = made("Share=q Account=b\n", &there);
+    assert_eq!(said(&plan), ["+ qos q for account b"], "taking it from a is refused by Slurm");
+    let [obstacle] = plan.obstacles.as_slice() else { panic!("{:?}", plan.obstacles) };
+    assert_eq!(
+        obstacle.to_string(),
+        "qos q stays with account a: it is the default of user alice in account a; first: \
+         sacctmgr modify user where name=alice account=a cluster=lab set DefaultQOS=-1"
+    );
+    let plan = super::plan(&[], &there, &cluster(), Some(&Jobs::new()));
+    assert_eq!((plan.changes.len(), plan.leftovers.len()), (0, 0));
+    let said: Vec<String> = plan.obstacles.iter().map(Obstacle::to_string).collect();
+    assert!(
+        said[0].starts_with("qos q stays: it is the default of user alice in account a; first: "),
+        "{said:?}"
+    );
 }
 
 #[test]
