@@ -26,8 +26,9 @@ pub use state::Actual;
 use field::{Field, OldName};
 use value::Settings;
 
-/// What a QOS's description begins with if gpushare.conf has it: only such a QOS is ever removed.
-pub const MARK: &str = "gpushare";
+/// What a QOS's description begins with if a gpushare.conf has it; then comes the cluster whose file that is. Only a QOS
+/// with our own cluster's mark is ever removed: a database has the QOSes of all its clusters.
+pub const MARK: &str = "gpushare@";
 
 /// The account above all others.
 pub const ROOT: &str = "root";

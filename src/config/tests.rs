@@ -208,6 +208,14 @@ proptest::proptest! {
 }
 
 #[test]
+fn every_example_is_a_configuration() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path().join("gpushare.conf"));
+    let read = files.filter_map(|path| Config::load(&path).unwrap()).count();
+    assert!(read >= 8, "{read} in {folder}");
+}
+
+#[test]
 fn every_key_is_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/gpushare.conf.md");
     let text = std::fs::read_to_string(path).unwrap();

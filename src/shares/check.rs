@@ -138,6 +138,9 @@ pub fn check(
         if let Some(text) = untracked(share, cluster) {
             say(true, text);
         }
+        if let Some(text) = elsewhere(share, actual, cluster) {
+            say(true, text);
+        }
         for text in unknown_preempted(share, actual, &names) {
             say(true, text);
         }
@@ -176,6 +179,17 @@ fn untracked(share: &Share, cluster: &Cluster) -> Option<String> {
         let list = missing.join(",");
         format!("{list} {words} that this cluster counts; add {them} to AccountingStorageTRES in slurm.conf and restart slurmctld")
     })
+}
+
+/// Two files that have a QOS would take it from each other for ever.
+fn elsewhere(share: &Share, actual: &Actual, cluster: &Cluster) -> Option<String> {
+    let owner =
+        actual.qoses.get(&share.qos)?.owner().filter(|owner| !owner.eq_ignore_ascii_case(&cluster.name))?;
+    Some(format!(
+        "QOS '{}' is in the gpushare.conf of cluster '{}', and this database's clusters have the same QOSes",
+        share.qos,
+        owner.escape_debug()
+    ))
 }
 
 fn unknown_preempted(share: &Share, actual: &Actual, in_file: &HashSet<&str>) -> Vec<String> {

@@ -85,7 +85,7 @@ pub type Jobs = HashMap<String, usize>;
 pub fn plan(shares: &[Share], actual: &Actual, cluster: &Cluster, prune: Option<&Jobs>) -> Plan {
     let mut tree = actual.tree.clone();
     let mut changes = new_accounts(shares, &mut tree, &cluster.name);
-    changes.extend(new_qoses(shares, actual));
+    changes.extend(new_qoses(shares, actual, &cluster.name));
     changes.extend(fields(shares, actual, cluster));
     changes.extend(new_users(shares, &mut tree, &cluster.name));
     let mut obstacles = Vec::new();
@@ -113,13 +113,13 @@ fn new_accounts(shares: &[Share], tree: &mut super::tree::Tree, cluster: &str) -
     missing.chunks(BATCH).map(call).collect()
 }
 
-fn new_qoses(shares: &[Share], actual: &Actual) -> Vec<Change> {
+fn new_qoses(shares: &[Share], actual: &Actual, cluster: &str) -> Vec<Change> {
     let missing: Vec<&str> = shares
         .iter()
         .map(|share| share.qos.as_str())
         .filter(|qos| !actual.qoses.contains_key(*qos))
         .collect();
-    let mark = format!("description={MARK}");
+    let mark = format!("description={MARK}{cluster}");
     let call = |names: &[&str]| {
         let lines = names.iter().map(|name| (Sign::Add, format!("qos {name}"))).collect();
         Change::call(lines, ["add", "qos", &named(names), "set", &mark])
@@ -186,11 +186,16 @@ fn of_one(share: &Share, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<String>, 
     let (wanted, none) = (cluster.spelled(&share.settings), Settings::new());
     let found = qos.map_or(&none, |qos| &qos.settings);
     let (mut arguments, mut lines) = (Vec::new(), Vec::new());
-    if let Some(qos) = qos.filter(|qos| !is_ours(qos)) {
-        arguments.push(format!("Description={MARK}"));
+    if let Some(qos) = qos.filter(|qos| !qos.is_of(&cluster.name)) {
+        arguments.push(format!("Description={MARK}{}", cluster.name));
         lines.push((
             Sign::Change,
-            format!("qos {}  Description: '{}' -> '{MARK}'", share.qos, printable(&qos.description)),
+            format!(
+                "qos {}  Description: '{}' -> '{MARK}{}'",
+                share.qos,
+                printable(&qos.description),
+                cluster.name
+            ),
         ));
     }
     for field in &FIELDS {
@@ -254,11 +259,6 @@ fn difference_of_tres(
         lines.push(format!("{} {name}: {} -> {}", field.name, amount(old), amount(new)));
     }
     (format!("{}={}", field.column, parts.join(",")), lines)
-}
-
-/// Whether a QOS was made, or taken over, by an earlier plan.
-fn is_ours(qos: &Qos) -> bool {
-    qos.description.to_ascii_lowercase().starts_with(MARK)
 }
 
 /// Text of the database, for a terminal.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::MARK;
 use super::field::FIELDS;
 use super::tree::Tree;
-use super::value::{Settings, Value, printed};
+use super::value::{Settings, printed};
 
 /// A QOS of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qos {
-    /// Its description; one that begins with [`super::MARK`] is ours.
+    /// Its description; one that begins with [`super::MARK`] is of a gpushare.conf.
     pub description: String,
     /// All that is set.
     pub settings: Settings,
@@ -22,6 +23,21 @@ pub struct Actual {
     pub qoses: BTreeMap<String, Qos>,
     /// Who may use which.
     pub tree: Tree,
+}
+
+impl Qos {
+    /// The cluster whose gpushare.conf has made it or taken it over, in small letters as Slurm keeps descriptions.
+    #[must_use]
+    pub fn owner(&self) -> Option<String> {
+        let first = self.description.split_whitespace().next()?.to_ascii_lowercase();
+        first.strip_prefix(MARK).map(str::to_owned)
+    }
+
+    /// Whether that is this cluster's.
+    #[must_use]
+    pub fn is_of(&self, cluster: &str) -> bool {
+        self.owner().is_some_and(|owner| owner.eq_ignore_ascii_case(cluster))
+    }
 }
 
 /// sacctmgr's arguments for [`qoses`].
@@ -90,17 +106,6 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.is_empty())
 }
 
-impl Qos {
-    /// The number of a TRES in a field that has several.
-    #[must_use]
-    pub fn limit(&self, field: &str, tres: &str) -> Option<u64> {
-        match self.settings.get(field) {
-            Some(Value::Tres(limits)) => limits.get(tres).copied(),
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,10 +122,9 @@ mod tests {
         let qos = all.get("qa").unwrap();
         assert_eq!(qos.settings.len(), FIELDS.len(), "{qos:?}");
         assert_eq!(qos.description, "gpushare x|y");
-        assert_eq!(
-            (qos.limit("GrpTRES", "mem"), qos.limit("GrpTRESMins", "mem")),
-            (Some(975 << 10), Some(1 << 20))
-        );
+        let shown = |name| text(qos.settings.get(name).unwrap());
+        assert_eq!(shown("GrpTRES"), "billing=7,cpu=32,gres/gpu=4,gres/gpu:a40=4,mem=975G,node=2");
+        assert_eq!(shown("GrpTRESMins"), "cpu=100,mem=1024G");
         assert_eq!(text(qos.settings.get("LimitFactor").unwrap()), "1.5");
         assert_eq!(text(qos.settings.get("GraceTime").unwrap()), "01:00:00");
     }

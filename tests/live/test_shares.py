@@ -76,7 +76,7 @@ DRIFT = [
     ("modify qos where name=qos_mine set Priority=0 GraceTime=0", ["Priority: 0 -> 1000", "GraceTime: 0 -> 00:01:30"]),
     ("modify qos where name=qos_mine set UsageFactor=0.5 PreemptMode=cancel",
      ["UsageFactor: 0.5 -> 1", "PreemptMode: cancel -> cluster"]),
-    ("modify qos where name=qos_mine set Description=theirs", ["Description: 'theirs' -> 'gpushare'"]),
+    ("modify qos where name=qos_mine set Description=theirs", ["Description: 'theirs' -> 'gpushare@lab'"]),
 ]
 
 
@@ -307,6 +307,25 @@ def test_bad_input_is_one_line_and_changes_nothing(shared):
     result = qos(shared, "apply")
     assert result.returncode == 0, "sites sell more than they have on purpose"
     assert result.stderr == f"{AT} 2: warning: with h100:2 shares add up to 14 h100, and the cluster has 12\n"
+
+
+def test_slurmctld_keeps_its_rules_when_a_line_is_broken(shared):
+    path = "/etc/slurm/gpushare.conf"
+    good = shared.ok(["cat", path])
+    write(shared, good + "\nShare=q GPUs=many\n", path)
+    line = len(good.splitlines()) + 1
+    expected = f"{path}: line {line}: GPUs can't be 'many'; allowed is TYPE:NUMBER, such as a40:4, separated by commas; " \
+               "the last good rules stay in force"
+
+    def said():
+        # It looks when there is something to judge.
+        shared.run(["sbatch", "--test-only", "--gres=gpu:a40:1", "--wrap", "true"], "alice")
+        return expected in shared.log("slurmctld")
+
+    try:
+        shared.wait(said, "slurmctld to find the mistake")
+    finally:
+        write(shared, good + "\n", path)
 
 
 def test_users_may_look_and_not_change(shared):

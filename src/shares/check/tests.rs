@@ -17,7 +17,8 @@ fn cluster() -> Cluster {
 fn actual() -> Actual {
     let tree = Tree::read("root|||normal|\na||||\na|old|||\n", "root|\na|root\n").unwrap();
     let bare = format!("normal|{}0||cluster||00:00:00||1.000000|||x\n", "|".repeat(23));
-    Actual { qoses: state::qoses(&bare).unwrap(), tree }
+    let theirs = bare.replace("normal", "theirs").replace("|x", "|gpushare@north Prof. N.");
+    Actual { qoses: state::qoses(&(bare + &theirs)).unwrap(), tree }
 }
 
 fn said(text: &str) -> Vec<String> {
@@ -62,6 +63,7 @@ fn lines_that_cannot_be_had_say_why() {
         ),
         ("Share=q Account=a Users=eve", "1 error: this system knows no user 'eve'".to_owned()),
         ("Share=q Account=a Users=old", "1 warning: this system knows no user 'old'".to_owned()),
+        ("Share=theirs", "1 error: QOS 'theirs' is in the gpushare.conf of cluster 'north', and this database's clusters have the same QOSes".to_owned()),
         ("Share=q Account=root", "1 error: every user is below the account root; write Account=*".to_owned()),
         ("Share=q MaxTRESPerUser=gres/mps=3,cpu=2", format!("1 error: gres/mps is not a TRES {counts}")),
         (

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::{Jobs, Leftover, Obstacle, is_ours};
+use super::{Jobs, Leftover, Obstacle};
 use crate::shares::Share;
 use crate::shares::change::{BATCH, Change, Sign, named};
 use crate::shares::state::Actual;
@@ -25,7 +25,7 @@ pub(super) fn removals(
     let in_file: HashSet<&str> = shares.iter().map(|share| share.qos.as_str()).collect();
     let (mut unused, mut stay) = (Vec::new(), Vec::new());
     for (name, qos) in &actual.qoses {
-        if in_file.contains(name.as_str()) || !is_ours(qos) || name == SLURMS_OWN {
+        if in_file.contains(name.as_str()) || !qos.is_of(cluster) || name == SLURMS_OWN {
             continue;
         }
         match prune.map(|jobs| jobs.get(name).copied().unwrap_or(0)) {

@@ -77,7 +77,7 @@ fn an_empty_database_gets_all_in_order() {
         called(&plan),
         [
             "-i add account name=lafferty,saxena cluster=lab",
-            "-i add qos name=qos_lafferty,qos_saxena,free set description=gpushare",
+            "-i add qos name=qos_lafferty,qos_saxena,free set description=gpushare@lab",
             "-i modify qos where name=qos_lafferty set GrpTRES=cpu=32,gres/gpu=4,gres/gpu:a40=4,mem=975G Priority=1000 \
              Preempt=normal GraceTime=3600",
             "-i modify qos where name=qos_saxena set GrpTRES=gres/gpu=2,gres/gpu:H100=2",
@@ -106,7 +106,7 @@ fn an_empty_database_gets_all_in_order() {
 #[test]
 fn what_is_there_is_left() {
     let there = actual(
-        &[line("qos_lafferty", &IS_LAFFERTY, "gpushare: Prof. L.")],
+        &[line("qos_lafferty", &IS_LAFFERTY, "gpushare@lab Prof. L.")],
         "lafferty|||+qos_lafferty\nlafferty|alice||\n",
     );
     assert_eq!(made(LAFFERTY, &there), Plan::default());
@@ -114,7 +114,7 @@ fn what_is_there_is_left() {
 
 #[test]
 fn one_changed_line_is_one_call() {
-    let there = actual(&[line("qos_lafferty", &IS_LAFFERTY, "gpushare")], "lafferty|||+qos_lafferty\n");
+    let there = actual(&[line("qos_lafferty", &IS_LAFFERTY, "gpushare@lab")], "lafferty|||+qos_lafferty\n");
     let plan = made(
         &LAFFERTY.replace("CPUs=32", "CPUs=64").replace("Mem=975G ", "").replace("1:00:00", "90"),
         &there,
@@ -149,14 +149,14 @@ fn what_the_line_does_not_say_is_unset() {
     assert_eq!(
         called(&made(LAFFERTY, &there)),
         [
-            "-i modify qos where name=qos_lafferty set Description=gpushare GrpTRES=gres/gpu:a40=4,node=-1 MaxWall=-1 \
+            "-i modify qos where name=qos_lafferty set Description=gpushare@lab GrpTRES=gres/gpu:a40=4,node=-1 MaxWall=-1 \
           Preempt=normal PreemptMode=cluster Flags=-1 UsageFactor=1"
         ]
     );
     assert_eq!(
         said(&made(LAFFERTY, &there))[..2],
         [
-            "~ qos qos_lafferty  Description: 'by hand' -> 'gpushare'",
+            "~ qos qos_lafferty  Description: 'by hand' -> 'gpushare@lab'",
             "~ qos qos_lafferty  GrpTRES gres/gpu:a40: 8 -> 4"
         ]
     );
@@ -180,7 +180,7 @@ fn equal_qoses_are_told_in_one_call() {
 
 #[test]
 fn who_may_use_it() {
-    let there = |rows: &str| actual(&[line("q", &[], "gpushare")], rows);
+    let there = |rows: &str| actual(&[line("q", &[], "gpushare@lab")], rows);
     for (line, rows, expected) in [
         ("Account=a", "a|||+q\na|alice||\n", ""),
         ("Account=a", "a|||+q\na|alice||normal\n", "+ qos q for user alice in account a"),
@@ -214,7 +214,7 @@ fn who_may_use_it() {
 
 #[test]
 fn an_account_that_had_it_from_above_keeps_it() {
-    let there = actual(&[line("q", &[], "gpushare")], "a|||\n");
+    let there = actual(&[line("q", &[], "gpushare@lab")], "a|||\n");
     let mut tree = there.tree.clone();
     assert!(!tree.account_has("a", "q", &[]));
     tree = Tree::read("root|||normal,q|\na||||\n", "root|\na|root\n").unwrap();
@@ -227,10 +227,11 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
     let rows = "a|||+kept,+old\na|alice||+old\na|bob||normal,old\na|eve||old\n";
     let there = actual(
         &[
-            line("old", &[], "GPUshare"),
-            line("busy", &[], "gpushare"),
-            line("theirs", &[], "not gpushare"),
-            line("kept", &[], "gpushare"),
+            line("old", &[], "GPUshare@LAB x"),
+            line("busy", &[], "gpushare@lab"),
+            line("theirs", &[], "not gpushare@lab"),
+            line("other", &[], "gpushare@lab2"),
+            line("kept", &[], "gpushare@lab"),
         ],
         rows,
     );
@@ -258,7 +259,7 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
 
 #[test]
 fn what_is_somebodys_default_is_not_taken_away() {
-    let there = actual(&[line("q", &[], "gpushare")], "a|||+q\na|alice|||q\nb|||\nb|bob||+q|\n");
+    let there = actual(&[line("q", &[], "gpushare@lab")], "a|||+q\na|alice|||q\nb|||\nb|bob||+q|\n");
     let plan = made("Share=q Account=b\n", &there);
     assert_eq!(said(&plan), ["+ qos q for account b"], "taking it from a is refused by Slurm");
     let [obstacle] = plan.obstacles.as_slice() else { panic!("{:?}", plan.obstacles) };
@@ -279,7 +280,7 @@ fn what_is_somebodys_default_is_not_taken_away() {
 #[test]
 fn slurms_own_qos_is_never_removed() {
     let mut there = actual(&[], "");
-    there.qoses.get_mut("normal").unwrap().description = MARK.to_owned();
+    there.qoses.get_mut("normal").unwrap().description = "gpushare@lab".to_owned();
     assert_eq!(plan(&[], &there, &cluster(), Some(&Jobs::new())), Plan::default());
 }
 
