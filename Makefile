@@ -66,6 +66,7 @@ bench: setup
 	@tests/bench/run --release $(RELEASE)
 	@cargo run --quiet --locked --release --example placing
 	@tests/host/speed $(RELEASE)
+	@tests/bench/plan --release $(RELEASE)
 
 simulate:
 	@tests/bench/simulate

@@ -1,9 +1,10 @@
 //! gpushare.conf: the administrator's rules for both sides, read whole or not at all.
 //!
 //! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and paths
-//! as they are; a line that begins with `QOS=` is a record of several settings. An unknown key, a value that isn't allowed
+//! as they are; a line that begins with `QOS=` or `Share=` is a record of several settings. An unknown key, a value that isn't allowed
 //! or a key given twice is an error that names the line, the key and what is allowed; half a policy is never used. Which
-//! file to read is the caller's question ([`find`]). The keys are in `keys`, those of a record in `record`.
+//! file to read is the caller's question ([`find`]). The keys are in `keys`, those of a record in `record` and in
+//! [`crate::shares::record`].
 
 use std::fmt;
 use std::io::{self, Read};
@@ -11,10 +12,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::policy::Policy;
+use crate::shares::{SaidTwice, Share};
 
 mod keys;
 mod node;
 mod record;
+mod share;
 mod values;
 
 pub use node::{
@@ -32,6 +35,15 @@ pub struct Config {
     pub policy: Policy,
     /// The node side's part.
     pub node: NodeConfig,
+    /// The contributors' shares of the cluster, in the order of their lines.
+    pub shares: Vec<Share>,
+}
+
+/// What becomes of the lines of contributors' shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shares {
+    Read,
+    Skip,
 }
 
 /// Why a text is no configuration.
@@ -80,6 +92,10 @@ pub enum Problem {
         /// What it needs.
         needs: &'static str,
     },
+    /// One limit in two ways.
+    SaidTwice(SaidTwice),
+    /// The QOS has a line, in this one.
+    SameShare(String, usize),
     /// Bytes that are no text.
     NotText,
     /// Not a single byte: somebody's disk was full, or an editor is not done.
@@ -111,6 +127,16 @@ pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
 impl Config {
     /// Reads the file; `None` where there is none. A link that leads nowhere is an error, not "none".
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
+        Config::load_with(path, Shares::Read)
+    }
+
+    /// The same for a node, where a job waits for it: nodes have no use for contributors' shares. Their lines are not
+    /// read, so a mistake in one fails no job.
+    pub fn load_on_node(path: &Path) -> Result<Option<Config>, LoadError> {
+        Config::load_with(path, Shares::Skip)
+    }
+
+    fn load_with(path: &Path, shares: Shares) -> Result<Option<Config>, LoadError> {
         if let Err(error) = path.symlink_metadata()
             && error.kind() == io::ErrorKind::NotFound
         {
@@ -134,12 +160,16 @@ impl Config {
             let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
             wrong(ConfigError { line: Some(line), problem: Problem::NotText })
         })?;
-        Config::parse(&text).map(Some).map_err(wrong)
+        Config::parse_with(&text, shares).map(Some).map_err(wrong)
     }
 
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        let mut draft = keys::Draft::default();
+        Config::parse_with(text, Shares::Read)
+    }
+
+    fn parse_with(text: &str, shares: Shares) -> Result<Config, ConfigError> {
+        let mut draft = keys::Draft::new(shares);
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {
@@ -175,6 +205,8 @@ impl fmt::Display for Problem {
             Problem::Twice { key, first: None } => write!(out, "{key} is given twice"),
             Problem::Missing { key, because } => write!(out, "{because} needs {key}"),
             Problem::Against { setting, needs } => write!(out, "{setting} can only be had with {needs}"),
+            Problem::SaidTwice(what) => what.fmt(out),
+            Problem::SameShare(qos, first) => write!(out, "QOS '{qos}' has a line already, line {first}"),
             Problem::NotText => write!(out, "bytes that are not UTF-8"),
             Problem::Empty => {
                 write!(out, "the file is empty; for the defaults, remove it or leave a comment in it")

@@ -4,8 +4,10 @@
 //!   verdict) → [`message`] (what the user reads).
 //! - Node side: [`job`] (what slurmd says of a job) → [`claim`] (what it may have) → [`device`] (the node's GPUs) → [`placement`] (the choice) →
 //!   [`ledger`] (who is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job gets and may open).
-//!   [`load`] is what NVML says of the GPUs, [`mps`] which MPS daemon serves a share, [`dmem`] the kernel's limit of its memory; [`node`] is the pipeline of these.
-//! - Both read one [`config`].
+//!   [`load`] is what NVML says of the GPUs, [`mps`] which MPS daemon serves a share, [`dmem`] the kernel's limit of its
+//!   memory; [`node`] is the pipeline of these.
+//! - Both read one [`config`]. It has contributors' [`shares`] of the cluster too, which the administrator's command makes
+//!   QOSes of Slurm's database.
 //!
 //! Nothing here knows Slurm's structures, reads the clock or the process environment, or is unsafe; paths are
 //! parameters. The safe layer over Slurm is the crate `gpushare-slurm`.
@@ -28,4 +30,5 @@ pub mod pattern;
 pub mod placement;
 pub mod policy;
 pub mod request;
+pub mod shares;
 pub mod time;

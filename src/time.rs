@@ -4,6 +4,12 @@
 /// In minutes, seconds rounded up; `None` where sbatch takes no such text.
 #[must_use]
 pub fn minutes(text: &str) -> Option<u32> {
+    u32::try_from(seconds(text)?.div_ceil(60)).ok()
+}
+
+/// In seconds; `None` where sbatch takes no such text.
+#[must_use]
+pub fn seconds(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(number(days)?), rest),
         None => (None, text),
@@ -18,8 +24,15 @@ pub fn minutes(text: &str) -> Option<u32> {
         (None, 1 | 2) => (0, part(0), part(1)),
         _ => return None,
     };
-    let seconds = days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds;
-    u32::try_from(seconds.div_ceil(60)).ok()
+    Some(days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds)
+}
+
+/// As Slurm prints it: `1-02:03:04`, without the days where there are none.
+#[must_use]
+pub fn text(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+    if days == 0 { clock } else { format!("{days}-{clock}") }
 }
 
 /// Small enough that no sum of them overflows.
@@ -51,6 +64,16 @@ mod tests {
             ("4000000000-0", None),
         ] {
             assert_eq!(minutes(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn seconds_come_back_as_they_were_printed() {
+        for (text, expected) in
+            [("00:00:00", 0), ("00:01:30", 90), ("01:00:00", 3600), ("1-01:01:01", 90_061)]
+        {
+            assert_eq!(seconds(text), Some(expected), "{text}");
+            assert_eq!(super::text(expected), text);
         }
     }
 }

@@ -4,13 +4,14 @@
 mod check;
 mod explain;
 mod json;
+mod qos;
 mod status;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Share GPUs on Slurm: who is on which GPU, and what a message means.
+/// Share GPUs on Slurm: who is on which GPU, what a message means, and whose the cluster's GPUs are.
 #[derive(Parser)]
 #[command(name = "gpushare", version, max_term_width = 100)]
 struct Arguments {
@@ -24,6 +25,8 @@ enum Command {
     Check(check::Arguments),
     /// Explain a message by its number, or judge an sbatch command line or script without submitting it
     Explain(explain::Arguments),
+    /// Contributors' shares: compare gpushare.conf with Slurm's QOSes, make them alike, show and publish them
+    Qos(qos::Arguments),
     /// Show this node's GPUs, what is assigned of them, and to which jobs
     Status(status::Arguments),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
                 explain::run(arguments).and_then(|answer| print(&answer.text).map(|()| answer.refused));
             finish(said.map(|refused| ExitCode::from(u8::from(refused))), 2)
         }
+        Command::Qos(arguments) => finish(qos::run(&arguments), 1),
         Command::Status(arguments) => {
             finish(status::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)
         }

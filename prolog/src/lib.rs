@@ -100,7 +100,7 @@ fn measured(program: &str, nvml: Option<Nvml>, ledger: &Ledger) -> Option<Measur
 
 fn config(slurm_conf: &Path) -> Result<Config, LoadError> {
     let path = config::find(slurm_conf, Path::new(config::FALLBACK));
-    Ok(Config::load(&path)?.unwrap_or_default())
+    Ok(Config::load_on_node(&path)?.unwrap_or_default())
 }
 
 /// The job's MPS daemon; without one the job fails, or runs without MPS.

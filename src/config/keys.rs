@@ -1,12 +1,14 @@
 //! The keys that stand on a line of their own: what each allows, and where its value goes.
 
+use std::collections::HashMap;
+
 use super::values::{
     MODES, NAMES, YES_NO, governed, governed_gres, milliseconds, mode, names_to, number, nvml, path,
     share_gres, word,
 };
 use super::{
     ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
-    Problem, UserMix, record,
+    Problem, Shares, UserMix, record, share,
 };
 use crate::device::GpuFiles;
 use crate::policy::{ForeignTypes, ShareGres};
@@ -266,23 +268,41 @@ const KEYS: [Key; 31] = [
 
 /// Every key that can begin a line.
 pub(super) fn names() -> Vec<&'static str> {
-    KEYS.iter().map(|key| key.name).chain([record::KEY]).collect()
+    KEYS.iter().map(|key| key.name).chain([record::KEY, share::KEY]).collect()
 }
 
 /// What was read so far.
-#[derive(Default)]
 pub(super) struct Draft {
+    lines_of_shares: Shares,
     config: Config,
     units_per_gpu: Option<u32>,
     seen: Vec<(&'static str, usize)>,
+    /// Line numbers of shares, by QOS.
+    shares: HashMap<String, usize>,
 }
 
 impl Draft {
+    pub(super) fn new(lines_of_shares: Shares) -> Draft {
+        let (config, seen, shares) = (Config::default(), Vec::new(), HashMap::new());
+        Draft { lines_of_shares, config, units_per_gpu: None, seen, shares }
+    }
+
     pub(super) fn take(&mut self, number: usize, line: &str) -> Result<(), Problem> {
         let (name, value) = line.split_once('=').ok_or_else(|| Problem::NoValue(line.to_owned()))?;
         let (name, value) = (name.trim(), value.trim());
         if name.eq_ignore_ascii_case(record::KEY) {
             self.config.policy.records.push(record::parse(line)?);
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case(share::KEY) {
+            if self.lines_of_shares == Shares::Skip {
+                return Ok(());
+            }
+            let share = share::parse(number, line)?;
+            if let Some(first) = self.shares.insert(share.qos.clone(), number) {
+                return Err(Problem::SameShare(share.qos, first));
+            }
+            self.config.shares.push(share);
             return Ok(());
         }
         let key = KEYS

@@ -117,7 +117,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
              ForeignTypes, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
              ShareReservations, ShareSizes, ShareOnlyPartitions, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
-             FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, QOS",
+             FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, QOS, Share",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         ("UnitsPerGpu=0", "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000"),
@@ -143,6 +143,16 @@ fn errors_name_line_key_and_what_is_allowed() {
         ("QOS=a Mode=warn mode=warn", "line 1: Mode is given twice"),
         ("QOS=a DefaultType=a/b", "line 1: DefaultType can't be 'a/b'; allowed is the name of a GPU type"),
         ("QOS=a ArrayTasksOver=2:00:00", "line 1: ArrayTasksOver needs ArrayTasks"),
+        ("QOS=a\nShare=q\n\nSHARE=Q", "line 4: QOS 'q' has a line already, line 2"),
+        ("Share=q Users=maria", "line 1: Users can only be had with one Account"),
+        ("Share=q CPUs=1 GrpCpus=2", "line 1: GrpTRES of cpu is said twice"),
+        ("Share=q GrpCpus=1 grpcpus=1", "line 1: GrpTRES of cpu is said twice"),
+        (
+            "Share=q Flags=Fast",
+            "line 1: Flags can't be 'Fast'; allowed is some of DenyOnLimit, EnforceUsageThreshold, NoDecay, NoReserve, \
+             OverPartQOS, PartitionMaxNodes, PartitionMinNodes, PartitionTimeLimit, RequiresReservation, UsageFactorSafe",
+        ),
+        ("Share=a b", "line 1: 'b' is not of the form Key=Value"),
         ("Overcommit=allow\n\nOvercommit=allow", "line 3: Overcommit is given twice, first in line 1"),
         ("Placement=override", "Placement=override needs UnitsPerGpu"),
         (
@@ -182,6 +192,16 @@ fn a_missing_file_is_none_and_everything_else_that_fails_is_an_error() {
     assert!(Config::load(&path).unwrap_err().to_string().contains("the file is empty"));
 }
 
+#[test]
+fn a_mistake_in_a_contributors_line_fails_no_job_on_a_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("gpushare.conf");
+    std::fs::write(&path, "Share=q GPUs=many\nMps=per-user\n").unwrap();
+    assert!(Config::load(&path).unwrap_err().to_string().contains("line 1: GPUs can't be 'many'"));
+    let config = Config::load_on_node(&path).unwrap().unwrap();
+    assert_eq!((config.node.mps, config.shares.len()), (Mps::PerUser, 0));
+}
+
 proptest::proptest! {
     #[test]
     fn any_text_gives_an_answer(text in "\\PC{0,200}") {
@@ -190,10 +210,18 @@ proptest::proptest! {
 }
 
 #[test]
+fn every_example_is_a_configuration() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path().join("gpushare.conf"));
+    let read = files.filter_map(|path| Config::load(&path).unwrap()).count();
+    assert!(read >= 8, "{read} in {folder}");
+}
+
+#[test]
 fn every_key_is_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/gpushare.conf.md");
     let text = std::fs::read_to_string(path).unwrap();
-    for key in keys::names().into_iter().chain(record::names()) {
+    for key in keys::names().into_iter().chain(record::names()).chain(crate::shares::record::names()) {
         assert!(
             text.contains(&format!("`{key}`")) || text.contains(&format!("`{key}=")),
             "{key} is not in {path}"

@@ -38,6 +38,10 @@ explained = clusters("explain", conf=EXPLAINED)
 explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-site"])
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
+# Contributors of three types of GPU, each QOS a line of gpushare.conf; the database has none of them yet.
+MISHA = [EXAMPLES / "misha", CASES / "misha"]
+shared = clusters("shares", conf=MISHA)
+misha = clusters("misha", conf=MISHA)
 # SURF's node: 4 GPUs, 1280 mps units.
 surf = clusters("surf", conf=[EXAMPLES / "surf"])
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):

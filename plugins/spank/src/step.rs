@@ -206,5 +206,5 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     let path = named
         .or_else(|| slurm_conf().map(|path| config::find(&path, Path::new(config::FALLBACK))))
         .ok_or("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH")?;
-    Ok(Config::load(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
+    Ok(Config::load_on_node(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
 }

@@ -1,0 +1,127 @@
+//! `gpushare qos`: the contributors' shares of gpushare.conf, and Slurm's database made like them.
+//!
+//! Read → judge → apply: the file and the database are read, [`gpushare::shares`] makes the plan, and `apply` carries it
+//! out, one call of sacctmgr after another. Each call leaves the database in a state from which the next plan goes on.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use gpushare::shares::{self, Plan};
+
+use crate::print;
+
+mod apply;
+mod show;
+mod site;
+mod write;
+
+use site::Site;
+
+/// The command line of `gpushare qos`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
+    #[arg(long, value_name = "PATH", global = true)]
+    conf: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print what is different between the file and Slurm's database; change nothing
+    #[command(
+        after_help = "Exit status: 0, or 1 if there is no plan; with --detailed-exitcode 2 if there is something to do."
+    )]
+    Plan {
+        /// Plan to remove the QOSes that an earlier apply made and that the file has no longer
+        #[arg(long)]
+        prune: bool,
+        /// Exit with 2 if there is something to do
+        #[arg(long)]
+        detailed_exitcode: bool,
+    },
+    /// Make Slurm's database like the file
+    #[command(
+        after_help = "Exit status: 0 if all is done, else 1; running it again goes on where it stopped."
+    )]
+    Apply {
+        /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job uses
+        #[arg(long)]
+        prune: bool,
+    },
+    /// Show each share: whose it is, its members, its limits, and what is in use now
+    Show {
+        /// Only these
+        #[arg(value_name = "QOS")]
+        names: Vec<String>,
+    },
+    /// Print the users' table: name, group limit, and options that work
+    Docs {
+        /// As Markdown [default: text]
+        #[arg(long, conflicts_with = "text")]
+        markdown: bool,
+        /// As text
+        #[arg(long)]
+        text: bool,
+    },
+}
+
+/// The exit status; an error is one line: why nothing, or not everything, was done.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let conf = arguments.conf.as_deref();
+    match &arguments.command {
+        Command::Plan { prune, detailed_exitcode } => {
+            let (_, plan) = plan(conf, *prune)?;
+            print(&write::plan(&plan))?;
+            let pending = *detailed_exitcode && !plan.changes.is_empty();
+            Ok(ExitCode::from(if pending { 2 } else { 0 }))
+        }
+        Command::Apply { prune } => {
+            let (site, plan) = plan(conf, *prune)?;
+            apply::apply(&plan)?;
+            confirm(&plan, site).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Show { names } => {
+            show::show(conf, names).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Docs { markdown, .. } => {
+            let (_, shares) = site::shares(conf)?;
+            let table =
+                if *markdown { shares::words::markdown(&shares) } else { shares::words::plain(&shares) };
+            print(&table).map(|()| ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// sacctmgr says of some things that they are done and they are not, up to 22.05 at least: so the database is read again.
+fn confirm(done: &Plan, site: Site) -> Result<(), String> {
+    if done.changes.is_empty() {
+        return Ok(());
+    }
+    let site = site.read_again()?;
+    let left = shares::plan(&site.shares, &site.actual, &site.cluster, None);
+    let first = left.changes.iter().flat_map(|change| &change.lines).map(|(_, line)| line).next();
+    match first {
+        None => Ok(()),
+        Some(line) => {
+            Err(format!("Slurm took every step, but '{line}' is still to do: is somebody else at it?"))
+        }
+    }
+}
+
+/// What the lines say wrong, or in old words, is said first; an error among them is the end.
+fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), String> {
+    let site = Site::read(conf)?;
+    let findings = shares::check::check(&site.shares, &site.actual, &site.cluster, &site.strangers);
+    write::remarks(&site, &findings);
+    let errors = findings.iter().filter(|finding| finding.is_error).count();
+    if errors > 0 {
+        let mistakes = if errors == 1 { "a mistake".to_owned() } else { format!("{errors} mistakes") };
+        return Err(format!("{} has {mistakes}, see above; nothing was changed", site.path.display()));
+    }
+    let jobs = if prune { Some(site::jobs()?) } else { None };
+    let plan = shares::plan(&site.shares, &site.actual, &site.cluster, jobs.as_ref());
+    Ok((site, plan))
+}

@@ -1,0 +1,143 @@
+//! Everything that a plan needs: the file, the database, the nodes, and which users there are. Three calls of sacctmgr,
+//! two of scontrol, whatever the number of shares.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use gpushare::config::{self, Config};
+use gpushare::shares::plan::Jobs;
+use gpushare::shares::tree::Tree;
+use gpushare::shares::{Actual, Cluster, Members, Share, state};
+
+use crate::explain::program::{Answer, run};
+
+/// Longer than a busy slurmdbd takes for one change.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// So many names are asked for in one call of getent.
+const NAMES: usize = 500;
+
+/// The file and what there is.
+pub struct Site {
+    /// Where the shares are written.
+    pub path: PathBuf,
+    /// The shares.
+    pub shares: Vec<Share>,
+    /// The database.
+    pub actual: Actual,
+    /// The cluster's name, what it counts, its GPUs.
+    pub cluster: Cluster,
+    /// Members that the system doesn't know.
+    pub strangers: HashSet<String>,
+}
+
+impl Site {
+    pub fn read(conf: Option<&Path>) -> Result<Site, String> {
+        let (path, shares) = shares(conf)?;
+        let cluster = cluster()?;
+        let actual = actual(&cluster)?;
+        let strangers = strangers(&shares);
+        Ok(Site { path, shares, actual, cluster, strangers })
+    }
+
+    /// The same file, and the database as it is now.
+    pub fn read_again(self) -> Result<Site, String> {
+        Ok(Site { actual: actual(&self.cluster)?, ..self })
+    }
+}
+
+fn actual(cluster: &Cluster) -> Result<Actual, String> {
+    let qoses = state::qoses(&ask("sacctmgr", &state::ask_qoses())?)?;
+    Ok(Actual { qoses, tree: tree(&cluster.name)? })
+}
+
+/// The shares of the file, as slurmctld's plugin finds it.
+pub fn shares(conf: Option<&Path>) -> Result<(PathBuf, Vec<Share>), String> {
+    let slurm_conf = std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
+    let found = || config::find(Path::new(&slurm_conf), Path::new(config::FALLBACK));
+    let path = conf.map_or_else(found, Path::to_owned);
+    let config = Config::load(&path).map_err(|error| error.to_string())?;
+    let config = config.ok_or_else(|| format!("{}: there is no such file", path.display()))?;
+    Ok((path, config.shares))
+}
+
+pub fn cluster() -> Result<Cluster, String> {
+    let config = ask("scontrol", &["show", "config"])?;
+    Cluster::read(&config, &ask("scontrol", &["-a", "-o", "--future", "show", "node"])?)
+}
+
+pub fn tree(cluster: &str) -> Result<Tree, String> {
+    let associations = ask("sacctmgr", &state::ask_associations(cluster))?;
+    Tree::read(&associations, &ask("sacctmgr", &state::ask_parents(cluster))?)
+}
+
+/// How many jobs each QOS has, in whatever partition and state but over.
+pub fn jobs() -> Result<Jobs, String> {
+    let mut jobs = Jobs::new();
+    // A job with several QOSes lists them.
+    for name in ask("squeue", &["-h", "-a", "-r", "-o", "%q"])?.lines().flat_map(|line| line.split(',')) {
+        *jobs.entry(name.trim().to_ascii_lowercase()).or_insert(0) += 1;
+    }
+    Ok(jobs)
+}
+
+/// By getent(1), since the name service is the site's affair; where it can't be asked, nobody is a stranger.
+fn strangers(shares: &[Share]) -> HashSet<String> {
+    let users = shares.iter().filter_map(|share| match &share.members {
+        Members::Users(_, users) => Some(users),
+        _ => None,
+    });
+    let mut users: Vec<&str> = users.flatten().map(String::as_str).collect();
+    users.sort_unstable();
+    users.dedup();
+    let mut strangers = HashSet::new();
+    for names in users.chunks(NAMES) {
+        let Ok(answer) = run(command("getent").arg("passwd").args(names), PATIENCE) else { continue };
+        // 2: some of them were not found.
+        if !matches!(answer.status.code(), Some(0 | 2)) {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&answer.output).into_owned();
+        let known: HashSet<&str> = text.lines().filter_map(|line| line.split(':').next()).collect();
+        strangers.extend(names.iter().filter(|name| !known.contains(**name)).map(|name| (*name).to_owned()));
+    }
+    strangers
+}
+
+/// What one of Slurm's programs prints.
+pub fn ask(program: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<String, String> {
+    let answer = run(command(program).args(arguments), PATIENCE)?;
+    if !answer.status.success() {
+        return Err(format!("{program}: {}", reason(&answer)));
+    }
+    Ok(String::from_utf8_lossy(&answer.output).into_owned())
+}
+
+/// Without the caller's variables that make Slurm's programs speak of another cluster, or of some jobs only.
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text == "SLURM_CLUSTERS" || text.starts_with("SQUEUE_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// Why Slurm's program failed, in one line.
+pub fn reason(answer: &Answer) -> String {
+    let text = [answer.complaints.as_slice(), b"\n", answer.output.as_slice()].concat();
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().map(|line| {
+        line.trim().trim_start_matches("sacctmgr: error: ").trim_start_matches("scontrol: error: ")
+    });
+    let said: Vec<&str> = lines.filter(|line| !line.is_empty()).take(4).collect();
+    if said.iter().any(|line| line.contains("persistent connection") || line.contains("PersistInit")) {
+        return "slurmdbd does not answer; is it running?".to_owned();
+    }
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    let line: String = said.join("; ").chars().take(300).map(printable).collect();
+    if line.is_empty() { format!("it said nothing ({})", answer.status) } else { line }
+}

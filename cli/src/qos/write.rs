@@ -1,0 +1,72 @@
+//! What is printed of a plan: a diff for people.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use gpushare::shares::change::Sign;
+use gpushare::shares::{Change, Finding, Plan};
+
+use super::site::Site;
+
+/// Said where file and database are alike.
+pub const NOTHING: &str = "= nothing to do\n";
+
+/// What would be done.
+pub fn plan(plan: &Plan) -> String {
+    let mut text: String = plan.changes.iter().map(Change::text).collect();
+    text.push_str(&leftovers(plan));
+    if plan.changes.is_empty() {
+        return text + NOTHING;
+    }
+    let count = |sign| {
+        plan.changes.iter().flat_map(|change| &change.lines).filter(|(other, _)| *other == sign).count()
+    };
+    let counts = [(Sign::Add, "to add"), (Sign::Change, "to change"), (Sign::Remove, "to remove")];
+    let counts = counts.map(|(sign, words)| (count(sign), words)).into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, words)| format!("{count} {words}")).collect();
+    let calls = plan.changes.len();
+    let _ = writeln!(text, "{}, in {calls} step{}", counts.join(", "), if calls == 1 { "" } else { "s" });
+    text
+}
+
+/// What has been done, with how far it is.
+pub fn progress(change: &Change, done: usize, all: usize) -> String {
+    if all == 1 {
+        return change.text();
+    }
+    change.text().lines().map(|line| format!("{done}/{all} {line}\n")).collect()
+}
+
+/// What should not be there and stays.
+pub fn leftovers(plan: &Plan) -> String {
+    let mut text: String = plan.obstacles.iter().map(|obstacle| format!("! {obstacle}\n")).collect();
+    for leftover in &plan.leftovers {
+        let _ = match leftover.jobs {
+            None => writeln!(text, "! qos {} is no longer in the file; --prune removes it", leftover.qos),
+            Some(jobs) => {
+                let s = if jobs == 1 { "" } else { "s" };
+                writeln!(
+                    text,
+                    "! qos {} is no longer in the file, but has {jobs} job{s} and stays",
+                    leftover.qos
+                )
+            }
+        };
+    }
+    text
+}
+
+/// On standard error, so that a plan can be kept: what is wrong or odd, and the names of 2009.
+pub fn remarks(site: &Site, findings: &[Finding]) {
+    let path = site.path.display();
+    let mut stderr = std::io::stderr().lock();
+    for share in &site.shares {
+        for old in &share.old_names {
+            let _ = writeln!(stderr, "gpushare: {path}: line {}: {old}", share.line);
+        }
+    }
+    for Finding { line, is_error, text } in findings {
+        let warning = if *is_error { "" } else { "warning: " };
+        let _ = writeln!(stderr, "gpushare: {path}: line {line}: {warning}{text}");
+    }
+}

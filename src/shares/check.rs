@@ -1,0 +1,219 @@
+//! Which lines can't be had on this cluster, and which are odd.
+//!
+//! An error stops a plan, because Slurm would refuse a part of it or because nobody could ever use what it gives; a
+//! warning doesn't. That shares of one type add up to more than there is, is a warning: some sites sell more than they
+//! have on purpose.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::field::{FIELDS, Kind};
+use super::state::{Actual, lines};
+use super::value::{Settings, Value};
+use super::{Members, ROOT, Share};
+
+/// What slurmctld says of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its name in the database.
+    pub name: String,
+    /// The TRES that it counts.
+    pub tracked: Vec<String>,
+    /// GPUs of each type, on all nodes, whatever their state.
+    pub gpus: BTreeMap<String, u64>,
+}
+
+/// Something that is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Of gpushare.conf.
+    pub line: usize,
+    /// It stops a plan.
+    pub is_error: bool,
+    /// One sentence.
+    pub text: String,
+}
+
+impl Cluster {
+    /// Reads `scontrol show config` and `scontrol -o show node`.
+    pub fn read(config: &str, nodes: &str) -> Result<Cluster, String> {
+        let value = |key: &str| {
+            let of = |line: &str| {
+                line.strip_prefix(key)?.trim_start().strip_prefix('=').map(|text| text.trim().to_owned())
+            };
+            config.lines().find_map(of).ok_or_else(|| format!("'scontrol show config' has no {key}"))
+        };
+        let tracked = value("AccountingStorageTRES")?.split(',').map(str::to_owned).collect();
+        let mut gpus = BTreeMap::new();
+        for gres in lines(nodes)
+            .filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("Gres=")))
+        {
+            for (kind, number) in gres_of(gres).filter_map(gpu) {
+                *gpus.entry(kind.to_owned()).or_insert(0) += number;
+            }
+        }
+        Ok(Cluster { name: value("ClusterName")?, tracked, gpus })
+    }
+
+    /// How many GPUs of a type there are.
+    fn count(&self, kind: &str) -> Option<u64> {
+        let found =
+            self.gpus.iter().filter(|(known, _)| known.eq_ignore_ascii_case(kind)).map(|(_, count)| *count);
+        found.reduce(u64::saturating_add)
+    }
+
+    /// A TRES as the cluster writes it.
+    fn spelling<'a>(&'a self, tres: &str) -> Option<&'a str> {
+        self.tracked.iter().find(|known| known.eq_ignore_ascii_case(tres)).map(String::as_str)
+    }
+
+    /// The same settings, with TRES as the cluster writes them.
+    #[must_use]
+    pub fn spelled(&self, settings: &Settings) -> Settings {
+        let mut settings = settings.clone();
+        for value in settings.values_mut() {
+            if let Value::Tres(limits) = value {
+                let again = std::mem::take(limits).into_iter();
+                *limits = again
+                    .map(|(name, number)| (self.spelling(&name).unwrap_or(&name).to_owned(), number))
+                    .collect();
+            }
+        }
+        settings
+    }
+}
+
+/// `gpu:a40:4(S:0-1),mps:400`: commas inside the brackets separate nothing.
+fn gres_of(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    text.split(move |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+}
+
+/// `gpu:a40:4(S:0-1)` → a40, 4
+fn gpu(gres: &str) -> Option<(&str, u64)> {
+    let (kind, number) = gres.strip_prefix("gpu:")?.split('(').next()?.split_once(':')?;
+    Some((kind, number.parse().ok()?))
+}
+
+/// Everything that is wrong, in the order of the lines. `strangers` are the members of whom the system knows nothing.
+#[must_use]
+pub fn check(
+    shares: &[Share],
+    actual: &Actual,
+    cluster: &Cluster,
+    strangers: &HashSet<String>,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (mut sums, names) = (HashMap::new(), shares.iter().map(|share| share.qos.as_str()).collect());
+    for share in shares {
+        let mut say = |is_error, text| findings.push(Finding { line: share.line, is_error, text });
+        for (kind, number) in &share.gpus {
+            match cluster.count(kind) {
+                None => say(true, no_such_type(kind, cluster)),
+                Some(count) if *number > count => {
+                    say(true, format!("{kind}:{number} is more than the cluster's {count}"));
+                }
+                Some(count) => {
+                    let sum = sums.entry(kind.to_ascii_lowercase()).or_insert(0_u64);
+                    let before = *sum;
+                    *sum = sum.saturating_add(*number);
+                    // Said once, of the line that makes it so.
+                    if before <= count && *sum > count {
+                        say(
+                            false,
+                            format!(
+                                "with {kind}:{number} shares add up to {sum} {kind}, and the cluster has {count}"
+                            ),
+                        );
+                    }
+                }
+            }
+        }
+        if let Some(text) = untracked(share, cluster) {
+            say(true, text);
+        }
+        if let Some(text) = elsewhere(share, actual, cluster) {
+            say(true, text);
+        }
+        for text in unknown_preempted(share, actual, &names) {
+            say(true, text);
+        }
+        for (is_error, text) in unknown_members(share, actual, strangers) {
+            say(is_error, text);
+        }
+    }
+    findings
+}
+
+fn no_such_type(kind: &str, cluster: &Cluster) -> String {
+    let types: Vec<&str> = cluster.gpus.keys().map(String::as_str).collect();
+    let there = if types.is_empty() {
+        "nodes have no typed GPUs".to_owned()
+    } else {
+        format!("there are {}", types.join(", "))
+    };
+    format!("no node has a GPU of type '{kind}'; {there}")
+}
+
+/// A limit on what slurmctld doesn't count would limit nothing. Of a type that no node has enough is said.
+fn untracked(share: &Share, cluster: &Cluster) -> Option<String> {
+    let mut missing: Vec<&str> = Vec::new();
+    for field in FIELDS.iter().filter(|field| field.kind == Kind::Tres) {
+        let Some(Value::Tres(limits)) = share.setting(field) else { continue };
+        for name in limits.keys().filter(|name| cluster.spelling(name).is_none()) {
+            let kind = share.gpus.iter().find(|(kind, _)| *name == format!("gres/gpu:{kind}"));
+            let nowhere = kind.is_some_and(|(kind, _)| cluster.count(kind).is_none());
+            if !nowhere && !missing.contains(&name.as_str()) {
+                missing.push(name);
+            }
+        }
+    }
+    let (words, them) = if missing.len() == 1 { ("is not a TRES", "it") } else { ("are no TRES", "them") };
+    (!missing.is_empty()).then(|| {
+        let list = missing.join(",");
+        format!("{list} {words} that this cluster counts; add {them} to AccountingStorageTRES in slurm.conf and restart slurmctld")
+    })
+}
+
+/// Two files that have a QOS would take it from each other for ever.
+fn elsewhere(share: &Share, actual: &Actual, cluster: &Cluster) -> Option<String> {
+    let owner =
+        actual.qoses.get(&share.qos)?.owner().filter(|owner| !owner.eq_ignore_ascii_case(&cluster.name))?;
+    Some(format!(
+        "QOS '{}' is in the gpushare.conf of cluster '{}', and this database's clusters have the same QOSes",
+        share.qos,
+        owner.escape_debug()
+    ))
+}
+
+fn unknown_preempted(share: &Share, actual: &Actual, in_file: &HashSet<&str>) -> Vec<String> {
+    let Some(Value::Words(names)) = share.settings.get("Preempt") else { return Vec::new() };
+    let unknown =
+        names.iter().filter(|name| !in_file.contains(name.as_str()) && !actual.qoses.contains_key(*name));
+    unknown
+        .map(|name| {
+            format!("Preempt names QOS '{name}', which is neither in this file nor in Slurm's database")
+        })
+        .collect()
+}
+
+fn unknown_members(share: &Share, actual: &Actual, strangers: &HashSet<String>) -> Vec<(bool, String)> {
+    if share.members.accounts().any(|account| account == ROOT) {
+        return vec![(true, "every user is below the account root; write Account=*".to_owned())];
+    }
+    let Members::Users(account, users) = &share.members else { return Vec::new() };
+    let unknown = users.iter().filter(|user| strangers.contains(*user));
+    // One who has left is in the database still, and mustn't stop everybody else's plan.
+    unknown
+        .map(|user| (!actual.tree.has_user(account, user), format!("this system knows no user '{user}'")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

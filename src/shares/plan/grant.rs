@@ -1,0 +1,151 @@
+//! Who may use a QOS, and who may not any more.
+//!
+//! Whoever has a QOS has it by an association that names it: the user's, the account's, or one above. So what is taken
+//! away is taken from associations that name it and are not among the members' own; below an account of the members
+//! nothing is looked at but its own users.
+
+use std::collections::BTreeMap;
+
+use super::Obstacle;
+use crate::shares::change::{BATCH, Change, Sign, named};
+use crate::shares::tree::{Association, Tree};
+use crate::shares::{Members, ROOT, Share};
+
+/// Grants, then what is taken away: nobody is without it in between.
+pub(super) fn grants(
+    shares: &[Share],
+    tree: &Tree,
+    cluster: &str,
+    obstacles: &mut Vec<Obstacle>,
+) -> (Vec<Change>, Vec<Change>) {
+    let (mut given, mut taken) = (Vec::new(), Vec::new());
+    for share in shares {
+        let gone: Vec<&Association> = match share.members {
+            Members::Unsaid => continue,
+            Members::All => Vec::new(),
+            _ => tree.naming(&share.qos).filter(|row| has_wrongly(row, share, tree)).collect(),
+        };
+        let wanted = match &share.members {
+            Members::All => everywhere(tree, &share.qos),
+            Members::Accounts(accounts) => accounts_and_users(tree, &share.qos, accounts, &gone),
+            Members::Users(account, users) => Wanted {
+                accounts: Vec::new(),
+                users: BTreeMap::from([(account.as_str(), of_users(tree, share, account, users))]),
+            },
+            Members::Unsaid => continue,
+        };
+        given.extend(wanted.calls(&share.qos, cluster, Sign::Add));
+        let mut unwanted = Wanted::default();
+        for row in gone {
+            match tree.default_of(&share.qos, row) {
+                Some(default) => obstacles.push(Obstacle::new(&share.qos, Some(row), default, cluster)),
+                None => unwanted.add(row),
+            }
+        }
+        taken.extend(unwanted.calls(&share.qos, cluster, Sign::Remove));
+    }
+    (given, taken)
+}
+
+/// Names of accounts, and of users by account.
+#[derive(Default)]
+struct Wanted<'t> {
+    accounts: Vec<&'t str>,
+    users: BTreeMap<&'t str, Vec<&'t str>>,
+}
+
+fn has_wrongly(row: &Association, share: &Share, tree: &Tree) -> bool {
+    row.own.says(&share.qos) == Some(true)
+        && match &share.members {
+            Members::Accounts(accounts) => !tree.is_under(&row.account, accounts),
+            Members::Users(account, users) => {
+                row.account != *account || !users.iter().any(|user| user.eq_ignore_ascii_case(&row.user))
+            }
+            Members::Unsaid | Members::All => false,
+        }
+}
+
+/// The account above all, and every association that doesn't leave it to the one above.
+fn everywhere<'t>(tree: &'t Tree, qos: &str) -> Wanted<'t> {
+    let mut wanted = Wanted::default();
+    for row in tree.rows() {
+        let is_root = row.account == ROOT && row.user.is_empty();
+        if row.own.says(qos) == Some(false) || (is_root && row.own.says(qos).is_none()) {
+            wanted.add(row);
+        }
+    }
+    wanted
+}
+
+fn accounts_and_users<'t>(
+    tree: &'t Tree,
+    qos: &str,
+    accounts: &'t [String],
+    gone: &[&Association],
+) -> Wanted<'t> {
+    let mut wanted = Wanted::default();
+    for account in accounts {
+        if !tree.account_has(account, qos, gone) {
+            wanted.accounts.push(account);
+        }
+        for row in tree.users_of(account).filter(|row| row.own.says(qos) == Some(false)) {
+            wanted.add(row);
+        }
+    }
+    wanted
+}
+
+/// Members have it themselves: their account must not.
+fn of_users<'t>(tree: &Tree, share: &Share, account: &str, users: &'t [String]) -> Vec<&'t str> {
+    let has = |user: &str| {
+        let mut rows = tree.users_of(account).filter(|row| row.user.eq_ignore_ascii_case(user));
+        rows.all(|row| row.own.says(&share.qos) == Some(true))
+    };
+    users.iter().map(String::as_str).filter(|user| !has(user)).collect()
+}
+
+impl<'t> Wanted<'t> {
+    fn add(&mut self, row: &'t Association) {
+        let names = if row.user.is_empty() {
+            &mut self.accounts
+        } else {
+            self.users.entry(&row.account).or_default()
+        };
+        let name = if row.user.is_empty() { &row.account } else { &row.user };
+        // A user has several rows in an account where partitions have their own; one call reaches them all.
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+
+    fn calls(self, qos: &str, cluster: &str, sign: Sign) -> Vec<Change> {
+        let set = format!("qos{}={qos}", if sign == Sign::Add { '+' } else { '-' });
+        let at = format!("cluster={cluster}");
+        let mut calls = Vec::new();
+        for names in self.accounts.chunks(BATCH) {
+            let lines = names
+                .iter()
+                .map(|name| (sign, format!("qos {qos} for {}", account_in_words(name))))
+                .collect();
+            calls.push(Change::call(lines, ["modify", "account", "where", &named(names), &at, "set", &set]));
+        }
+        for (account, users) in self.users {
+            let of = format!("account={account}");
+            for names in users.chunks(BATCH) {
+                let lines = names
+                    .iter()
+                    .map(|name| (sign, format!("qos {qos} for user {name} in account {account}")))
+                    .collect();
+                calls.push(Change::call(
+                    lines,
+                    ["modify", "user", "where", &named(names), &of, &at, "set", &set],
+                ));
+            }
+        }
+        calls
+    }
+}
+
+fn account_in_words(name: &str) -> String {
+    if name == ROOT { "all accounts (root)".to_owned() } else { format!("account {name}") }
+}

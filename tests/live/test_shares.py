@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`gpushare qos`: gpushare.conf's contributors in Slurm's database, made, kept, mended and removed."""
+
+import re
+
+import pytest
+from lab import EXAMPLES
+from shares import (NOTHING, apply, field, limits_in_slurmctld, may_use, plan, qos, qoses, transactions, write)
+
+MINE = "Share=qos_mine Account=lafferty GPUs=a40:4 CPUs=32 Mem=975G Priority=1000 Preempt=normal GraceTime=90\n"
+
+
+@pytest.fixture(autouse=True)
+def clean(shared):
+    """Every test ends with no QOS of ours and no job."""
+    yield
+    shared.run(["/lab/service", "start", "slurmdbd"])
+    shared.cancel_all()
+    apply(shared, "# nobody\n", "--prune")
+    assert qoses(shared) == {"normal"}
+
+
+def lines(text):
+    """Without the counters of `apply`."""
+    return [re.sub(r"^\d+/\d+ ", "", line) for line in text.splitlines()]
+
+
+def test_an_empty_database_gets_all_of_the_example(shared):
+    before = transactions(shared)
+    planned = qos(shared, "plan", "--detailed-exitcode", conf=None)
+    assert planned.returncode == 2, planned.stderr
+    assert transactions(shared) == before and qoses(shared) == {"normal"}, "a plan changes nothing"
+
+    applied = qos(shared, "apply", conf=None)
+    assert applied.returncode == 0, applied.stderr
+    assert lines(applied.stdout) == lines(planned.stdout)[:-1], "what was planned is done"
+    for line in ("+ account saxena", "+ qos qos_saxena", "+ qos qos_dijk  Preempt normal",
+                 "+ qos qos_lafferty for account lafferty"):
+        assert line in lines(applied.stdout), applied.stdout
+    assert "+ account lafferty" not in lines(applied.stdout), "it is there"
+    assert sorted(field(shared, "qos_saxena", "GrpTRES").split(",")) == [
+        "cpu=160", "gres/gpu:a100=20", "gres/gpu=20", "mem=5000G"]
+    assert field(shared, "normal", "GraceTime,PreemptMode") == "01:00:00|requeue"
+    assert may_use(shared, "alice", "lafferty") == {"normal", "qos_lafferty"}
+    assert may_use(shared, "bob", "yildirim") == {"normal", "qos_yildirim"}
+
+    after = transactions(shared)
+    assert qos(shared, "apply", conf=None).stdout == NOTHING
+    assert qos(shared, "plan", "--detailed-exitcode", conf=None).returncode == 0
+    assert transactions(shared) == after
+
+
+def test_one_changed_line_is_one_change(shared):
+    apply(shared, MINE)
+    before = transactions(shared)
+    said = apply(shared, MINE.replace("a40:4 CPUs=32", "a40:8 CPUs=64"))
+    assert lines(said) == [
+        "~ qos qos_mine  GrpTRES cpu: 32 -> 64",
+        "~ qos qos_mine  GrpTRES gres/gpu: 4 -> 8",
+        "~ qos qos_mine  GrpTRES gres/gpu:a40: 4 -> 8",
+    ]
+    assert transactions(shared) == before + 1
+
+
+# By hand: sacctmgr's words, and what the plan says of it.
+DRIFT = [
+    ("modify qos where name=qos_mine set GrpTRES=cpu=16,node=2",
+     ["GrpTRES cpu: 16 -> 32", "GrpTRES node: 2 -> none"]),
+    ("modify qos where name=qos_mine set GrpTRES=mem=-1", ["GrpTRES mem: none -> 975G"]),
+    ("modify qos where name=qos_mine set MaxWall=60 MaxJobsPU=3",
+     ["MaxWallDurationPerJob: 01:00:00 -> none", "MaxJobsPerUser: 3 -> none"]),
+    ("modify qos where name=qos_mine set Flags=NoDecay,NoReserve", ["Flags: NoDecay,NoReserve -> DenyOnLimit"]),
+    ("modify qos where name=qos_mine set Flags=-1", ["Flags: none -> DenyOnLimit"]),
+    ("modify qos where name=qos_mine set Preempt=", ["Preempt: none -> normal"]),
+    ("modify qos where name=qos_mine set Preempt+=qos_other", ["Preempt: normal,qos_other -> normal"]),
+    ("modify qos where name=qos_mine set Priority=0 GraceTime=0", ["Priority: 0 -> 1000", "GraceTime: 0 -> 00:01:30"]),
+    ("modify qos where name=qos_mine set UsageFactor=0.5 PreemptMode=cancel",
+     ["UsageFactor: 0.5 -> 1", "PreemptMode: cancel -> cluster"]),
+    ("modify qos where name=qos_mine set Description=theirs", ["Description: 'theirs' -> 'gpushare@lab'"]),
+]
+
+
+def test_drift_by_hand_is_shown_and_mended(shared):
+    text = MINE.replace("\n", " Flags=DenyOnLimit\n") + "Share=qos_other\n"
+    apply(shared, text)
+    for words, expected in DRIFT:
+        shared.ok(["sacctmgr", "-i", *words.split()])
+        wanted = sorted(f"~ qos qos_mine  {line}" for line in expected)
+        assert sorted(lines(plan(shared, text))[:-1]) == wanted, words
+        assert sorted(lines(apply(shared, text))) == wanted, words
+        assert plan(shared, text) == NOTHING, words
+    # Who may use it.
+    for words, expected in [
+        ("modify account where name=yildirim set qos+=qos_mine", "- qos qos_mine for account yildirim"),
+        ("modify user where name=bob account=yildirim set qos+=qos_mine",
+         "- qos qos_mine for user bob in account yildirim"),
+        ("modify user where name=alice account=lafferty set qos-=qos_mine",
+         "+ qos qos_mine for user alice in account lafferty"),
+        ("modify account where name=lafferty set qos=normal", "+ qos qos_mine for account lafferty"),
+    ]:
+        shared.ok(["sacctmgr", "-i", *words.split()])
+        assert lines(plan(shared, text))[0] == expected, words
+        apply(shared, text)
+        assert plan(shared, text) == NOTHING, words
+        assert "qos_mine" in may_use(shared, "alice", "lafferty")
+        assert "qos_mine" not in may_use(shared, "bob", "yildirim")
+
+
+# What the file says, the column of sacctmgr, and what that shows: row by row of the page of 2009.
+ROWS = {
+    "grp_cpus": ("GrpTRES", "cpu=64"), "grp_cpu_mins": ("GrpTRESMins", "cpu=100000"),
+    "grp_cpu_run": ("GrpTRESRunMins", "cpu=5000"), "grp_jobs": ("GrpJobs", "10"), "grp_memory": ("GrpTRES", "mem=975G"),
+    "grp_nodes": ("GrpTRES", "node=4"), "grp_submit": ("GrpSubmit", "20"), "grp_wall": ("GrpWall", "30-00:00:00"),
+    "job_cpus": ("MaxTRES", "cpu=16"), "job_cpu_mins": ("MaxTRESMins", "cpu=2000"), "job_nodes": ("MaxTRES", "node=2"),
+    "job_wall": ("MaxWall", "12:00:00"), "user_cpus": ("MaxTRESPU", "cpu=32"), "user_jobs": ("MaxJobsPU", "5"),
+    "user_nodes": ("MaxTRESPU", "node=3"), "user_submit": ("MaxSubmitPU", "8"),
+    "deny": ("Flags", "DenyOnLimit"), "threshold": ("Flags,UsageThres", "EnforceUsageThreshold|0.250000"),
+    "standby": ("Flags", "NoReserve"), "max_nodes": ("Flags", "PartitionMaxNodes"),
+    "min_nodes": ("Flags", "PartitionMinNodes"), "time_limit": ("Flags", "PartitionTimeLimit"),
+    "reservation": ("Flags", "RequiresReservation"), "grace": ("GraceTime", "00:01:00"),
+    "half": ("UsageFactor", "0.500000"), "first": ("Priority", "1000"), "preempts": ("Preempt", "grace,standby"),
+}
+# What slurmctld has of them in memory; it doesn't show the others.
+IN_MEMORY = {
+    "grp_cpus": "GrpTRES=cpu=64(0)", "grp_cpu_mins": "GrpTRESMins=cpu=100000(0)", "grp_cpu_run": "GrpTRESRunMins=cpu=5000(0)",
+    "grp_jobs": "GrpJobs=10(0)", "grp_memory": "mem=998400(0)", "grp_nodes": "node=4(0)", "grp_submit": "GrpSubmitJobs=20(0)",
+    "grp_wall": "GrpWall=43200(0.00)", "job_cpus": "MaxTRESPJ=cpu=16", "job_cpu_mins": "MaxTRESMinsPJ=cpu=2000",
+    "job_nodes": "MaxTRESPJ=node=2", "job_wall": "MaxWallPJ=720", "first": "Priority=1000",
+}
+
+
+def test_every_row_of_the_page_of_2009(shared):
+    text = (EXAMPLES / "qos-2009/gpushare.conf").read_text()
+    assert set(re.findall(r"^Share=(\w+)", text, re.M)) == set(ROWS)
+    write(shared, text)
+    applied = qos(shared, "apply")
+    assert applied.returncode == 0, applied.stderr
+    for old, today in [("GrpCpus", "GrpTRES=cpu"), ("GrpMemory", "GrpTRES=mem"), ("MaxNodesPerUser", "MaxTRESPerUser=node")]:
+        assert f": {old} is {today} today\n" in applied.stderr
+    for name, (column, expected) in ROWS.items():
+        assert field(shared, name, column) == expected, name
+    for name, expected in IN_MEMORY.items():
+        assert expected in limits_in_slurmctld(shared, name), name
+    assert plan(shared, text) == NOTHING
+
+
+EVERYTHING = (
+    "Share=qos_all GrpTRES=cpu=1,mem=3G,node=4,gres/gpu:h100=5 GrpTRESMins=cpu=2,mem=5000 GrpTRESRunMins=cpu=3 GrpJobs=4 "
+    "GrpJobsAccrue=5 GrpSubmitJobs=6 GrpWall=7 MaxTRESPerJob=cpu=8 MaxTRESPerNode=cpu=9 MaxTRESMinsPerJob=cpu=10 "
+    "MaxWallDurationPerJob=1-2:3:4 MaxTRESPerUser=cpu=12 MaxJobsPerUser=13 MaxJobsAccruePerUser=14 MaxSubmitJobsPerUser=15 "
+    "MaxTRESRunMinsPerUser=cpu=16 MaxTRESPerAccount=cpu=17 MaxJobsPerAccount=18 MaxJobsAccruePerAccount=19 "
+    "MaxSubmitJobsPerAccount=20 MaxTRESRunMinsPerAccount=cpu=21 MinTRESPerJob=cpu=22 MinPrioThreshold=23 Priority=24 "
+    "Preempt=normal PreemptMode=requeue,within PreemptExemptTime=1:00 GraceTime=1:00:00 Flags=DenyOnLimit,"
+    "EnforceUsageThreshold,NoDecay,NoReserve,OverPartQOS,PartitionMaxNodes,PartitionMinNodes,PartitionTimeLimit,"
+    "RequiresReservation,UsageFactorSafe UsageFactor=0.123456 UsageThreshold=0.5 LimitFactor=2.5\n"
+)
+
+
+def test_every_field_is_set_read_back_and_unset(shared):
+    apply(shared, EVERYTHING)
+    assert plan(shared, EVERYTHING) == NOTHING
+    assert field(shared, "qos_all", "GraceTime,MaxWall,PreemptExemptTime") == "01:00:00|1-02:04:00|00:01:00"
+    bare = apply(shared, "Share=qos_all\n")
+    assert len(lines(bare)) == len(EVERYTHING.split()) - 1 + 4, "each of them is one less, and of TRES each"
+    assert plan(shared, "Share=qos_all\n") == NOTHING
+    shared.ok(["sacctmgr", "-i", "add", "qos", "bare"])
+    show = ["sacctmgr", "-nP", "show", "qos", "where", "name=qos_all"]
+    assert shared.ok(show) == shared.ok([*show[:-1], "name=bare"]).replace("bare|", "qos_all|", 1)
+    shared.ok(["sacctmgr", "-i", "delete", "qos", "bare"])
+
+
+def test_members_are_added_and_dropped(shared):
+    text = "Share=qos_some Account=group Users={} GPUs=h100:1\n"
+    said = lines(apply(shared, text.format("alice,bob")))
+    assert said[-3:] == ["+ user alice in account group", "+ user bob in account group",
+                         "+ qos qos_some for user alice in account group"] or "+ user bob in account group" in said
+    assert "qos_some" in may_use(shared, "alice", "group") and "qos_some" in may_use(shared, "bob", "group")
+    assert "qos_some" not in may_use(shared, "alice", "lafferty")
+    assert lines(apply(shared, text.format("bob"))) == ["- qos qos_some for user alice in account group"]
+    assert "qos_some" not in may_use(shared, "alice", "group")
+    everybody = text.replace("Account=group Users={}", "Account=*")
+    apply(shared, everybody)
+    assert "qos_some" in may_use(shared, "alice", "lafferty") and "qos_some" in may_use(shared, "bob", "yildirim")
+    assert plan(shared, everybody) == NOTHING
+    shared.ok("sacctmgr -i delete user where account=group; sacctmgr -i delete account group")
+
+
+def test_what_is_somebodys_default_stays_until_it_is_not(shared):
+    apply(shared, MINE)
+    shared.ok("sacctmgr -i modify user where name=alice account=lafferty set DefaultQOS=qos_mine")
+    for text, whose in [(MINE.replace("=lafferty", "=yildirim"), " with account lafferty"), ("# nobody\n", "")]:
+        write(shared, text)
+        result = qos(shared, "apply", "--prune")
+        assert result.returncode == 1, result.stdout
+        line = next(line for line in result.stdout.splitlines() if line.startswith("!"))
+        assert line.startswith(f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first: ")
+        assert "qos_mine" in may_use(shared, "alice", "lafferty")
+    command = line.split("first: ")[1].split()
+    shared.ok([command[0], "-i", *command[1:]])
+    assert "- qos qos_mine" in lines(apply(shared, "# nobody\n", "--prune"))
+
+
+# Stands before sacctmgr in PATH: at the call that is in /lab/out/bin/stop-at slurmdbd is stopped.
+STOPPER = """#!/bin/bash
+if [[ $1 == -i ]]; then
+    read -r left </lab/out/bin/stop-at
+    echo $((left - 1)) >/lab/out/bin/stop-at
+    ((left != 0)) || /lab/service stop slurmdbd >/dev/null
+fi
+exec /usr/bin/sacctmgr "$@"
+"""
+
+
+def test_slurmdbd_goes_down_half_way_and_a_second_run_finishes(shared):
+    write(shared, STOPPER, "/lab/out/stopper")
+    shared.ok("mkdir -p /lab/out/bin; install -m 755 /lab/out/stopper /lab/out/bin/sacctmgr")
+    text = MINE + "Share=qos_more Account=half{0} Users=alice,bob GPUs=h100:2 Preempt=qos_mine\nShare=qos_free Account=*\n"
+    for done in range(8):
+        file = text.format(done)
+        write(shared, file)
+        shared.ok(f"echo {done} >/lab/out/bin/stop-at")
+        stopped = qos(shared, "apply", path="/lab/out/bin:")
+        assert stopped.returncode == 1, stopped.stdout
+        assert len(stopped.stderr.splitlines()) == 1, stopped.stderr
+        what = r"gpushare: stopped at '.+'( \(and \d more\))?: slurmdbd does not answer; is it running\?; "
+        assert re.match(what + rf"done: {done} of \d+ steps, running this again does the others$", stopped.stderr)
+        assert len({line.split("/")[0] for line in stopped.stdout.splitlines()}) == done
+        assert qos(shared, "plan").stderr == "gpushare: sacctmgr: slurmdbd does not answer; is it running?\n"
+        shared.ok(["/lab/service", "start", "slurmdbd"])
+        again = apply(shared, file)
+        assert again != NOTHING
+        assert plan(shared, file) == NOTHING
+        assert {"qos_mine", "qos_more", "qos_free"} <= may_use(shared, "alice", f"half{done}") | may_use(
+            shared, "alice", "lafferty")
+        # slurmctld hears of it too, once it has found slurmdbd again.
+        shared.wait(lambda: "QOS=qos_free(" in limits_in_slurmctld(shared, "qos_free"), "slurmctld to know the QOS")
+        apply(shared, "# nobody\n", "--prune")
+
+
+def test_only_prune_removes_and_not_what_a_job_uses(shared):
+    both = MINE + "Share=qos_gone Account=lafferty GPUs=a40:1\n"
+    apply(shared, both)
+    shared.ok("sacctmgr -i add qos by_hand; sacctmgr -i modify user where name=bob account=yildirim set qos=normal,qos_gone,by_hand")
+    for words in (["plan"], ["apply"]):
+        assert qos_gone(shared, *words) == "! qos qos_gone is no longer in the file; --prune removes it"
+    assert {"qos_gone", "by_hand"} <= qoses(shared)
+
+    job = shared.sbatch("-Alafferty", "--qos=qos_gone", "--gres=gpu:a40:1")
+    write(shared, MINE)
+    refused = qos(shared, "apply", "--prune")
+    assert refused.returncode == 1
+    assert "! qos qos_gone is no longer in the file, but has 1 job and stays\n" in refused.stdout
+    assert refused.stderr == "gpushare: one thing was not taken away, see above; run this again when that is possible\n"
+    assert "qos_gone" in qoses(shared)
+
+    shared.ok(["scancel", job])
+    shared.wait(lambda: not shared.ok(["squeue", "-h"]), "an empty queue")
+    assert "- qos qos_gone" in lines(apply(shared, MINE, "--prune"))
+    assert qoses(shared) == {"normal", "qos_mine", "by_hand"}, "only what bears our mark"
+    # 22.05 loses the neighbours of a deleted QOS, unless it is taken out of each list before.
+    assert may_use(shared, "bob", "yildirim") == {"normal", "by_hand"}
+    assert may_use(shared, "alice", "lafferty") == {"normal", "qos_mine"}
+    assert plan(shared, MINE) == NOTHING
+    shared.ok("sacctmgr -i modify user where name=bob account=yildirim set qos=; sacctmgr -i delete qos by_hand")
+
+
+def qos_gone(cluster, *words):
+    write(cluster, MINE)
+    return next(line for line in qos(cluster, *words).stdout.splitlines() if "qos_gone" in line and line[0] == "!")
+
+
+AT = f"gpushare: /lab/out/gpushare.conf: line"
+BAD = [
+    ("Share=q GPUs=v100:1", f"{AT} 1: no node has a GPU of type 'v100'; there are a100, a40, h100"),
+    ("#\nShare=q GPUs=h100:13", f"{AT} 2: h100:13 is more than the cluster's 12"),
+    ("Share=q CPUs=1\n\nShare=Q CPUs=2", f"{AT} 3: QOS 'q' has a line already, line 1"),
+    ("Share=q Users=alice", f"{AT} 1: Users can only be had with one Account"),
+    ("Share=q Account=lafferty Users=nobody-here", f"{AT} 1: this system knows no user 'nobody-here'"),
+    ("Share=q MaxTRESPerUser=gres/mps=4", f"{AT} 1: gres/mps is not a TRES that this cluster counts; add it to "
+                                           "AccountingStorageTRES in slurm.conf and restart slurmctld"),
+    ("Share=q Preempt=nonesuch",
+     f"{AT} 1: Preempt names QOS 'nonesuch', which is neither in this file nor in Slurm's database"),
+    ("Share='q'", f"{AT} 1: Share can't be '\\'q\\''; allowed is a name of letters"),
+    ("Share=my qos", f"{AT} 1: 'qos' is not of the form Key=Value"),
+    ("Share=a,b", f"{AT} 1: Share can't be 'a,b'; allowed is a name of letters"),
+    ("Share=q Account=a;reboot", f"{AT} 1: Account can't be 'a;reboot'; allowed is * or names"),
+    ("Share=q GrpJobs=many", f"{AT} 1: GrpJobs can't be 'many'; allowed is a whole number"),
+    ("Share=q GrpFish=4", f"{AT} 1: unknown key 'GrpFish'; the keys are Share, Account, Users, GPUs"),
+]
+
+
+def test_bad_input_is_one_line_and_changes_nothing(shared):
+    before = transactions(shared)
+    for text, expected in BAD:
+        write(shared, f"{text}\n")
+        for verb in ("plan", "apply"):
+            result = qos(shared, verb)
+            assert result.returncode == 1 and result.stdout == "", text
+            assert result.stderr.splitlines()[0].startswith(expected), result.stderr
+    write(shared, "Share=q GPUs=h100:13,v100:2\n")
+    assert qos(shared, "plan").stderr.splitlines()[-1] == (
+        "gpushare: /lab/out/gpushare.conf has 2 mistakes, see above; nothing was changed")
+    assert qos(shared, "plan", conf="/none").stderr == "gpushare: /none: there is no such file\n"
+    assert transactions(shared) == before
+    oversold = "Share=a Account=lafferty GPUs=h100:12\nShare=b Account=lafferty GPUs=h100:2\n"
+    write(shared, oversold)
+    result = qos(shared, "apply")
+    assert result.returncode == 0, "sites sell more than they have on purpose"
+    assert result.stderr == f"{AT} 2: warning: with h100:2 shares add up to 14 h100, and the cluster has 12\n"
+
+
+def test_slurmctld_keeps_its_rules_when_a_line_is_broken(shared):
+    path = "/etc/slurm/gpushare.conf"
+    good = shared.ok(["cat", path])
+    write(shared, good + "\nShare=q GPUs=many\n", path)
+    line = len(good.splitlines()) + 1
+    expected = f"{path}: line {line}: GPUs can't be 'many'; allowed is TYPE:NUMBER, such as a40:4, separated by commas; " \
+               "the last good rules stay in force"
+
+    def said():
+        # It looks when there is something to judge.
+        shared.run(["sbatch", "--test-only", "--gres=gpu:a40:1", "--wrap", "true"], "alice")
+        return expected in shared.log("slurmctld")
+
+    try:
+        shared.wait(said, "slurmctld to find the mistake")
+    finally:
+        write(shared, good + "\n", path)
+
+
+def test_users_may_look_and_not_change(shared):
+    write(shared, MINE)
+    refused = qos(shared, "apply", user="alice")
+    assert refused.returncode == 1
+    assert re.match(r"gpushare: stopped at 'qos qos_mine': .*done: 0 of \d steps", refused.stderr), refused.stderr
+    apply(shared, MINE)
+    table = qos(shared, "docs", user="alice").stdout
+    assert "qos_mine  4 a40, 32 CPUs, 975G memory  --qos=qos_mine --gres=gpu:a40:2\n" in table
+    options = table.split("975G memory")[1].split()
+    job = shared.sbatch(*options, "-n3")
+    shared.wait_state(job, "RUNNING")
+    shown = qos(shared, "show", user="alice").stdout
+    for line in ("owner    account lafferty", "members  alice, root", "share    4 a40, 32 CPUs, 975G memory",
+                 "in use   3 of 32 CPUs, 2 of 4 a40, 0M of 975G memory; 1 job"):
+        assert f"    {line}\n" in shown, shown
+    assert qos(shared, "show", "nonesuch").stderr == "gpushare: /lab/out/gpushare.conf has no share 'nonesuch'\n"
