@@ -11,7 +11,7 @@ use clap::Args;
 use gpushare::config::{self, Config, Placement};
 use gpushare::ledger::{Ledger, RUN_DIR};
 
-use gpushare_node::program::Asked;
+use crate::explain::program;
 
 mod cluster;
 mod finding;
@@ -25,9 +25,6 @@ use settings::Settings;
 
 /// How long one of Slurm's commands may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// More than 10,000 nodes are.
-const LONGEST: usize = 64 << 20;
 
 /// The command line of `gpushare check`.
 #[derive(Args)]
@@ -117,13 +114,8 @@ fn slurm_nodes() -> Result<Vec<SlurmNode>, String> {
 /// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of them
 /// try for minutes.
 fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
-    let mut command = Command::new(name);
-    let asked = Asked::start(command.args(arguments), "").map_err(|error| error.to_string())?;
-    let answer = asked.at_most(LONGEST).answer(PATIENCE).map_err(|error| error.to_string())?;
-    if answer.status.success() {
-        return Ok(answer.output);
-    }
-    Err(format!("'{name} {}' failed: {}", arguments.join(" "), answer.first_line()))
+    let answer = program::run(Command::new(name).args(arguments), PATIENCE)?;
+    program::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
 /// The QOSes.

@@ -90,8 +90,15 @@ impl Asked {
         self
     }
 
-    /// Waits for the answer.
-    pub fn answer(mut self, patience: Duration) -> Result<Answer, AskError> {
+    /// Waits for the answer, as text.
+    pub fn answer(self, patience: Duration) -> Result<Answer, AskError> {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let (status, output, complaints) = self.bytes(patience)?;
+        Ok(Answer { status, output: text(output), complaints: text(complaints) })
+    }
+
+    /// Waits for the answer: how it ended, its standard output and its standard error.
+    pub fn bytes(mut self, patience: Duration) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), AskError> {
         let end = Instant::now() + patience;
         let (mut output, mut complaints) = (Vec::new(), Vec::new());
         while self.output.is_some() || self.complaints.is_some() {
@@ -116,8 +123,7 @@ impl Asked {
             std::thread::sleep(PAUSE);
         };
         self.ended = true;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Answer { status, output: text(output), complaints: text(complaints) })
+        Ok((status, output, complaints))
     }
 
     fn left(&self, end: Instant, patience: Duration) -> Result<Duration, AskError> {

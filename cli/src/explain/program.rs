@@ -1,17 +1,15 @@
 //! Runs Slurm's own commands and reads what they print: no shell, no input, no more output than a table can have, and an
 //! end to waiting.
 
-use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
-/// More than the associations and QOSes of any site.
-const LONGEST: u64 = 64 << 20;
+use gpushare_node::program::{AskError, Asked};
+
+/// More than the associations and QOSes of any site, or 10,000 nodes.
+const LONGEST: usize = 64 << 20;
 /// Longer than a busy slurmctld or slurmdbd takes.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often a program that has closed its output is looked at.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// How a program ended, and what it said.
 pub struct Answer {
@@ -25,8 +23,12 @@ pub struct Answer {
 
 /// What the program prints; an error says in one line which program failed and how.
 pub fn ask(program: &str, arguments: &[&str]) -> Result<Vec<u8>, String> {
-    let mut command = Command::new(program);
-    let Answer { status, output, complaints } = run(command.args(arguments), PATIENCE)?;
+    succeeded(program, arguments, run(Command::new(program).args(arguments), PATIENCE)?)
+}
+
+/// What it printed, or in one line that it failed and how.
+pub fn succeeded(program: &str, arguments: &[&str], answer: Answer) -> Result<Vec<u8>, String> {
+    let Answer { status, output, complaints } = answer;
     if !status.success() {
         let text =
             String::from_utf8_lossy(if complaints.trim_ascii().is_empty() { &output } else { &complaints });
@@ -43,53 +45,14 @@ pub fn ask(program: &str, arguments: &[&str]) -> Result<Vec<u8>, String> {
 /// Runs a program to its end, whatever it is; an error is one line: why there is no answer.
 pub fn run(command: &mut Command, patience: Duration) -> Result<Answer, String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("can't run '{program}': {error}"))?;
-    let answer = talk(&mut child, &program, patience);
-    if answer.is_err() {
-        // It would go on, or wait for a reader for ever.
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-    answer
-}
-
-/// Both streams are read side by side: a program that fills one while the other is read would never end.
-fn talk(child: &mut Child, program: &str, patience: Duration) -> Result<Answer, String> {
-    let end = Instant::now() + patience;
-    let late = || format!("'{program}' did not answer in {} s", patience.as_secs_f32());
-    let (send, receive) = mpsc::channel();
-    let (stdout, stderr, other) = (child.stdout.take(), child.stderr.take(), send.clone());
-    std::thread::spawn(move || send.send((true, stdout.map(|stream| read(stream, LONGEST + 1)))));
-    std::thread::spawn(move || other.send((false, stderr.map(|stream| read(stream, 1 << 16)))));
-    let (mut output, mut complaints) = (Vec::new(), Vec::new());
-    for _ in 0..2 {
-        match receive.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok((true, text)) => output = text.unwrap_or_default(),
-            Ok((false, text)) => complaints = text.unwrap_or_default(),
-            Err(RecvTimeoutError::Timeout) => return Err(late()),
-            Err(RecvTimeoutError::Disconnected) => {}
-        }
-        if output.len() as u64 > LONGEST {
-            return Err(format!("'{program}' printed more than {LONGEST} bytes"));
-        }
-    }
-    loop {
-        let ended = child.try_wait().map_err(|error| format!("'{program}' can't be waited for: {error}"))?;
-        if let Some(status) = ended {
-            return Ok(Answer { status, output, complaints });
-        }
-        if Instant::now() >= end {
-            return Err(late());
-        }
-        std::thread::sleep(PAUSE);
-    }
-}
-
-fn read(stream: impl Read, limit: u64) -> Vec<u8> {
-    let mut text = Vec::new();
-    let _ = stream.take(limit).read_to_end(&mut text);
-    text
+    let said = Asked::start(command, "").and_then(|asked| asked.at_most(LONGEST).bytes(patience));
+    let (status, output, complaints) = said.map_err(|error| match error {
+        AskError::Start(_, error) => format!("can't run '{program}': {error}"),
+        AskError::Talk(_, error) => format!("'{program}': {error}"),
+        AskError::Deadline(..) => format!("'{program}' did not answer in {} s", patience.as_secs_f32()),
+        AskError::TooMuch(..) => format!("'{program}' printed more than {LONGEST} bytes"),
+    })?;
+    Ok(Answer { status, output, complaints })
 }
 
 #[cfg(test)]
