@@ -97,7 +97,7 @@ fn command(plan: &Plan, name: &str, close: bool, patience: Duration) -> Command 
         command.args([format!("--uid={}", plan.ids.0), format!("--gid={}", plan.ids.1)]);
     }
     command.args(PROPERTIES.map(|property| format!("--property={property}")));
-    // systemd gives up before we do, so that it is over then; its timers may be late by a quarter of a second. 0 would be never.
+    // systemd gives up before we do, so that it is over then. Its timers may be late by a quarter of a second; 0 is never.
     command.arg(format!("--property=TimeoutStartSec={}ms", (patience.as_millis() / 2).max(1)));
     if close {
         command.arg("--property=DevicePolicy=closed");
