@@ -1,6 +1,6 @@
 //! The keys that stand on a line of their own: what each allows, and where its value goes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::values::{
     MODES, NAMES, YES_NO, governed, governed_gres, milliseconds, mode, names_to, number, nvml, path,
@@ -278,12 +278,13 @@ pub(super) struct Draft {
     units_per_gpu: Option<u32>,
     seen: Vec<(&'static str, usize)>,
     /// Line numbers of shares, by QOS.
-    shares: HashMap<String, usize>,
+    /// Not hashed: that would take memory of each thread of slurmctld's, and keep it.
+    shares: BTreeMap<String, usize>,
 }
 
 impl Draft {
     pub(super) fn new(lines_of_shares: Shares) -> Draft {
-        let (config, seen, shares) = (Config::default(), Vec::new(), HashMap::new());
+        let (config, seen, shares) = (Config::default(), Vec::new(), BTreeMap::new());
         Draft { lines_of_shares, config, units_per_gpu: None, seen, shares }
     }
 
