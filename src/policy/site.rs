@@ -76,23 +76,24 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     pub(super) fn share_unclear(&self) -> Option<Refusal> {
         let name = self.policy.share_gres.0.as_bytes();
         let most = self.policy.shares.most?;
+        // Of mps asked for twice Slurm takes the last, so each counts.
+        let too_many = |(_, token)| match token {
+            Token::Gres(gres) if gres.name == name && gres.count > most => Some(self.too_many(gres, most)),
+            _ => None,
+        };
         match self.request.share(name) {
-            Some(share) if share.count > most => {
-                let refusal = self.refusal(Rule::ShareSize, Ground::Site);
-                let offer = Offer::Sizes(vec![most]);
-                Some(Refusal {
-                    gres: shortened(name),
-                    count: share.count,
-                    asked: plain(share),
-                    offer,
-                    ..refusal
-                })
-            }
+            Some(share) if share.count > most => Some(self.too_many(share, most)),
             Some(_) => None,
-            // Of mps the node has Slurm's own count.
-            None if name == b"mps" => None,
+            // In other forms too, of mps the node has Slurm's own count.
+            None if name == b"mps" => self.request.tokens().find_map(too_many),
             None => self.request.tokens().find_map(|(field, token)| self.unclear(name, field, token)),
         }
+    }
+
+    fn too_many(&self, share: Gres, most: u64) -> Refusal {
+        let refusal = self.refusal(Rule::ShareSize, Ground::Site);
+        let (gres, asked, offer) = (shortened(share.name), plain(share), Offer::Sizes(vec![most]));
+        Refusal { gres, count: share.count, asked, offer, ..refusal }
     }
 
     fn unclear(&self, name: &[u8], field: Field, token: Token) -> Option<Refusal> {

@@ -274,7 +274,10 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node,
 
 def test_a_share_that_the_node_could_not_be_told_of_is_refused_with_one_that_works(node, share):
     wrong = {f"{share.gres}:{share.full + 1}": "GS122"}
-    if share.gres != "mps":
+    if share.gres == "mps":
+        # Slurm takes the last.
+        wrong[f"{share.gres}:1,{share.gres}:{share.full + 1}"] = "GS122"
+    else:
         wrong[f"{share.gres}:1,{share.gres}:1"] = "GS125"
     for request, number in wrong.items():
         refused = node.run(["sbatch", "--hold", f"--gres={request}", "--wrap=true"], "alice")

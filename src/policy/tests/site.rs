@@ -147,4 +147,9 @@ fn a_share_that_the_node_is_told_of_by_us_alone_is_asked_for_once_and_per_node()
     let of_mps = Policy { shares, ..Policy::default() };
     assert_eq!(rule(&node("normal", "gres/mps:320"), &of_mps), Some(Rule::ShareSize));
     assert_eq!(rule(&node("normal", "gres/mps:20,gres/mps:20"), &of_mps), None);
+    for twice in ["gres/mps:1,gres/mps:320", "gres/mps:0,gres/mps:320", "gres/mps:320,gres/mps:1"] {
+        assert_eq!(rule(&node("normal", twice), &of_mps), Some(Rule::ShareSize), "{twice}");
+    }
+    let per_task = Request { tres_per_task: Some(b"gres/mps:320"), ..Request::new(Spelling::Slash) };
+    assert_eq!(rule(&per_task, &of_mps), Some(Rule::ShareSize));
 }
