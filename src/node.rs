@@ -262,6 +262,9 @@ fn gpu_of_share(
     remarks: &mut Vec<Remark>,
 ) -> Result<Gpu, PlaceError> {
     let capacity = config.units_per_gpu;
+    if units > capacity {
+        return Err(PlaceError::TooLarge { units, capacity });
+    }
     let index = match (config.placement, charged) {
         (Placement::Follow, Some(index)) => index,
         _ if !state.others.is_empty() => {

@@ -29,6 +29,13 @@ pub enum PlaceError {
         /// What is wrong.
         why: Unfit,
     },
+    /// The share is more than a GPU: each part of the request was none, and Slurm added them up.
+    TooLarge {
+        /// Units asked for.
+        units: u32,
+        /// Units that fill one GPU.
+        capacity: u32,
+    },
     /// The share may go nowhere.
     Nowhere {
         /// Units asked for.
@@ -51,6 +58,7 @@ impl PlaceError {
     pub(super) fn fails_the_job(&self, job: &NodeJob) -> bool {
         match self {
             PlaceError::Mismatch(_)
+            | PlaceError::TooLarge { .. }
             | PlaceError::Nowhere { .. }
             | PlaceError::Collision(_)
             | PlaceError::HeldWhole(_)
@@ -69,6 +77,7 @@ impl PlaceError {
             | PlaceError::HeldWhole(_)
             | PlaceError::OtherVersion(_) => true,
             PlaceError::Mismatch(_)
+            | PlaceError::TooLarge { .. }
             | PlaceError::Devices(_)
             | PlaceError::NoSuchGpu(_)
             | PlaceError::Unfit { .. }
@@ -94,6 +103,12 @@ impl fmt::Display for PlaceError {
             }
             PlaceError::Unfit { index, path, why } => {
                 write!(out, "Slurm names GPU {index}, {}: {why}", path.display())
+            }
+            PlaceError::TooLarge { units, capacity } => {
+                write!(
+                    out,
+                    "it asks for {units} units on a node, and a share is of one GPU, which has {capacity}"
+                )
             }
             PlaceError::Nowhere { units, capacity, why } => match why {
                 NothingFits::Full => write!(
