@@ -339,7 +339,10 @@ def test_users_may_look_and_not_change(shared):
     options = table.split("975G memory")[1].split()
     job = shared.sbatch(*options, "-n3")
     shared.wait_state(job, "RUNNING")
-    shown = qos(shared, "show", user="alice").stdout
+    # slurmctld counts a job under its QOS a moment after it runs.
+    show = lambda: qos(shared, "show", user="alice").stdout
+    shared.wait(lambda: "; 1 job" in show(), "the job to be counted")
+    shown = show()
     for line in ("owner    account lafferty", "members  alice, root", "share    4 a40, 32 CPUs, 975G memory",
                  "in use   3 of 32 CPUs, 2 of 4 a40, 0M of 975G memory; 1 job"):
         assert f"    {line}\n" in shown, shown
