@@ -64,6 +64,7 @@ test-long: setup
 bench: setup
 	@tests/build $(RELEASE)
 	@tests/bench/run --release $(RELEASE)
+	@tests/bench/daemons 60
 	@cargo run --quiet --locked --release --example placing
 	@tests/host/speed $(RELEASE)
 	@tests/bench/plan --release $(RELEASE)
