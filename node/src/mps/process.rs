@@ -33,7 +33,7 @@ pub fn holder(pipe: &Path, user_id: u32) -> Option<Process> {
     }
     let process = of(unix::lock_holder(&file).ok()??)?;
     let owner = Path::new(PROC).join(process.pid.to_string()).metadata().ok()?.uid();
-    (owner == user_id).then_some(process)
+    (owner == user_id && !is_dead(process.pid)).then_some(process)
 }
 
 /// The process with that number.
@@ -59,6 +59,11 @@ fn stat(pid: u32) -> Option<Stat> {
     let mut words = std::str::from_utf8(after).ok()?.split_ascii_whitespace();
     let state = words.next()?.chars().next()?;
     Some(Stat { state, session: words.nth(2)?.parse().ok()? })
+}
+
+/// Dead, be it that it isn't waited for yet, or that the last of its threads still ends and holds its files.
+fn is_dead(pid: u32) -> bool {
+    stat(pid).is_none_or(|stat| "ZX".contains(stat.state))
 }
 
 /// The state of a process that can't answer: stopped, traced, dead.
