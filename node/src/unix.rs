@@ -13,9 +13,10 @@ use std::time::Duration;
 /// make slurmd wait for it.
 #[doc(alias = "close_range")]
 pub fn keep_files_private() {
-    let flags = libc::c_int::try_from(libc::CLOSE_RANGE_CLOEXEC).unwrap_or_default();
+    let (first, last, flags) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    // By its number: a C library before 2.34 (RHEL 8) has no function for it.
     // SAFETY: close_range(2) with CLOSE_RANGE_CLOEXEC closes nothing; it marks files, and takes numbers only.
-    let result = unsafe { libc::close_range(3, libc::c_uint::MAX, flags) };
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     if result == 0 {
         return;
     }

@@ -305,6 +305,30 @@ time.sleep(3600)
 """
 
 
+# The first thread has ended and another still has the lock: so is a daemon for a moment that was killed.
+HALF_DEAD = HOLD.replace("time.sleep(3600)", """
+import ctypes, threading
+threading.Thread(target=time.sleep, args=(3600,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+""")
+
+
+def half_dead(control):
+    """What is dying is dead: the job that comes gets a daemon, though another job had the one before."""
+    node = MpsNode(control, 1)
+    folder, daemon = started(node, 1, units=20)
+    os.kill(daemon[0], signal.SIGKILL)
+    wait(lambda: not alive(*daemon), "its death")
+    with as_user(ALICE, [sys.executable, "-c", HALF_DEAD, folder / "pipe/control_lock"]) as process:
+        assert process.stdout.readline() == "held\n"
+        wait(lambda: stat(process.pid)[0] == "Z", "the end of its first thread")
+        lines = node.prolog(2, 20, user=ALICE)
+        assert node.failure(2) is None and node.daemon(folder), lines
+    for job in (1, 2):
+        node.epilog(job)
+    node.check_empty()
+
+
 # Deeper than anybody has open files or a stack for.
 DEEP = """
 import os
@@ -699,7 +723,7 @@ def spoken(test):
 def all_tests():
     each = (served, live_servers, killed)
     with_one = (
-        killed_again_and_again, moved, another_version, faulty, refuses_quit, unknown_user, stopped, traced, hostile_user,
+        killed_again_and_again, half_dead, moved, another_version, faulty, refuses_quit, unknown_user, stopped, traced, hostile_user,
         mounts, endless, foreign_folders, damaged_state, no_uuid, full, held_lock, turned_off, exclusive,
         handed_over, killed_anywhere,
     )

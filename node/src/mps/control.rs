@@ -6,7 +6,6 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use gpushare::config::NodeConfig;
@@ -53,19 +52,12 @@ impl Control {
         }
     }
 
-    /// Gives a command the environment of a daemon and its callers.
-    pub fn environment(&self, command: &mut Command) {
-        for (name, value) in self.variables() {
-            command.env(name, value);
-        }
-    }
-
     /// `CUDA_MPS_PIPE_DIRECTORY`
     pub fn pipe(&self) -> &Path {
         &self.pipe
     }
 
-    /// The same, by name.
+    /// The environment of a daemon and its callers.
     pub fn variables(&self) -> [(&'static str, String); 3] {
         let beside = self.program.parent().unwrap_or(Path::new("/usr/bin")).display().to_string();
         [
@@ -83,9 +75,8 @@ impl Control {
     fn say_until(&self, lines: &str, end: Instant) -> Result<Vec<String>, MpsError> {
         let left = end.saturating_duration_since(Instant::now());
         let mut command = program(&self.program);
-        self.environment(&mut command);
         // std also drops all other groups.
-        command.uid(self.user_id).gid(self.group_id);
+        command.envs(self.variables()).uid(self.user_id).gid(self.group_id);
         // The same words for the same trouble, however much time was left.
         let late = |error| match error {
             AskError::Deadline(path, _) => AskError::Deadline(path, self.patience),

@@ -18,7 +18,7 @@ pub struct Seen {
     pub daemon: Daemon,
     /// Its process, where it is there.
     pub pid: Option<u32>,
-    /// It can't answer: stopped, or dead.
+    /// It can't answer: it is stopped or traced.
     pub stuck: Option<char>,
 }
 
