@@ -12,6 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::policy::Policy;
+use crate::shares::value::decimal;
 use crate::shares::{SaidTwice, Share};
 
 mod keys;
@@ -37,6 +38,24 @@ pub struct Config {
     pub node: NodeConfig,
     /// The contributors' shares of the cluster, in the order of their lines.
     pub shares: Vec<Share>,
+    /// `GpuWeight`: what fair-share counts a GPU of each type as.
+    pub gpu_weights: Vec<GpuWeight>,
+}
+
+/// What a second of a GPU is counted as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuWeight {
+    /// Its type.
+    pub kind: String,
+    /// The number, in millionths.
+    pub millionths: u64,
+}
+
+impl fmt::Display for GpuWeight {
+    /// As a word of `TRESBillingWeights`.
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "GRES/gpu:{}={}", self.kind, decimal(self.millionths))
+    }
 }
 
 /// What becomes of the lines of contributors' shares.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::values::{
-    MODES, NAMES, YES_NO, governed, governed_gres, milliseconds, mode, names_to, number, nvml, path,
+    MODES, NAMES, YES_NO, governed, governed_gres, gpu_weights, milliseconds, mode, names_to, number, nvml, path,
     share_gres, word,
 };
 use super::{
@@ -20,7 +20,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 31] = [
+const KEYS: [Key; 32] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -97,6 +97,14 @@ const KEYS: [Key; 31] = [
         name: "ShareOnlyPartitions",
         allowed: NAMES,
         take: |draft, value| names_to(&mut draft.config.policy.shares.only_partitions, value),
+    },
+    Key {
+        name: "GpuWeight",
+        allowed: "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once",
+        take: |draft, value| {
+            draft.config.gpu_weights = gpu_weights(value)?;
+            Some(())
+        },
     },
     Key {
         name: "Placement",

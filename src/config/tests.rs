@@ -88,6 +88,18 @@ fn every_rule_of_submission_is_taken() {
 }
 
 #[test]
+fn weights_of_types_are_numbers() {
+    let words = |text: &str| {
+        let config = Config::parse(&format!("GpuWeight={text}")).ok()?;
+        Some(config.gpu_weights.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+    };
+    assert_eq!(words("a40:1, H100:4.50").as_deref(), Some("GRES/gpu:a40=1,GRES/gpu:H100=4.5"));
+    for wrong in ["a40", "a40:", "a40:-1", "a40:1e3", "a40:1,A40:2", "a40:1,", ":1", "a b:1", "a40:1000001", "a40=1"] {
+        assert_eq!(words(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
 fn a_record_is_taken_with_every_setting() {
     let text = "QOS=savio_lowprio,free* Requeue=yes OpenMode=append ArrayTasks=8 ArrayTasksOver=2:00:00\n\
                 qos=qos_x mode=default defaulttype=a40\n";
@@ -116,7 +128,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "\nGouvernedQOS=x",
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
              ForeignTypes, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
-             ShareReservations, ShareSizes, ShareOnlyPartitions, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
+             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
              FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, QOS, Share",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),

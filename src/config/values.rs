@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Nvml;
+use super::{GpuWeight, Nvml};
 use crate::pattern::Patterns;
 use crate::policy::{Governed, GovernedGres, Mode};
+use crate::shares::record::is_gpu_type;
+use crate::shares::value::factor;
 
 pub(super) const NAMES: &str = "names separated by commas, in which * stands for any characters";
 
@@ -73,4 +75,18 @@ pub(super) fn governed_gres(value: &str) -> Option<GovernedGres> {
     let known = [("gpu", "gpu"), ("mps", "mps"), ("shard", "shard")];
     let names = value.split(',').map(|name| word(name.trim(), &known).map(str::to_owned));
     names.collect::<Option<_>>().map(GovernedGres)
+}
+
+pub(super) fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
+    let mut weights: Vec<GpuWeight> = Vec::new();
+    for part in value.split(',') {
+        let (kind, number) = part.trim().split_once(':')?;
+        let millionths = factor(number).filter(|millionths| *millionths <= 1_000_000 * 1_000_000)?;
+        // A type may be written in capitals, and then it is the same one.
+        if !is_gpu_type(kind) || weights.iter().any(|known| known.kind.eq_ignore_ascii_case(kind)) {
+            return None;
+        }
+        weights.push(GpuWeight { kind: kind.to_owned(), millionths });
+    }
+    Some(weights)
 }

@@ -169,12 +169,16 @@ fn lower(names: Vec<String>) -> Vec<String> {
 fn gpus(text: &str) -> Option<Vec<(String, u64)>> {
     let one = |part: &str| {
         let (kind, number) = part.split_once(':')?;
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_.-+".contains(c);
-        let named = kind.starts_with(|c: char| c.is_ascii_alphanumeric()) && kind.chars().all(plain);
         let number: u64 = number.parse().ok().filter(|number| (1..=1_000_000).contains(number))?;
-        named.then(|| (kind.to_owned(), number))
+        is_gpu_type(kind).then(|| (kind.to_owned(), number))
     };
     text.split(',').map(one).collect()
+}
+
+/// What gres.conf may have as `Type=` of a GPU.
+pub(crate) fn is_gpu_type(kind: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-+".contains(c);
+    kind.starts_with(|c: char| c.is_ascii_alphanumeric()) && kind.chars().all(plain)
 }
 
 #[cfg(test)]

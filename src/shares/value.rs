@@ -123,15 +123,18 @@ pub fn text(value: &Value) -> String {
     match value {
         Value::Count(number) => number.to_string(),
         Value::Time(seconds) => time::text(*seconds),
-        Value::Factor(millionths) => {
-            let digits = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
-            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
-        }
+        Value::Factor(millionths) => decimal(*millionths),
         Value::Words(words) => words.iter().map(String::as_str).collect::<Vec<_>>().join(","),
         Value::Tres(limits) => {
             limits.iter().map(|(name, number)| limit(name, *number)).collect::<Vec<_>>().join(",")
         }
     }
+}
+
+/// `0.5` of millionths.
+pub(crate) fn decimal(millionths: u64) -> String {
+    let digits = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// `mem=975G`, `cpu=32`.
@@ -182,7 +185,8 @@ fn count(text: &str) -> Option<u64> {
 }
 
 /// At most six digits after the point count.
-fn factor(text: &str) -> Option<u64> {
+/// `0.5`, in millionths.
+pub(crate) fn factor(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let fraction = fraction.get(..6).unwrap_or(fraction);
     let millionths = format!("{fraction:0<6}");
