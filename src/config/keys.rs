@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::values::{
-    MODES, NAMES, YES_NO, governed, governed_gres, gpu_weights, milliseconds, mode, names_to, number, nvml, path,
-    share_gres, word,
+    MODES, NAMES, YES_NO, governed, governed_gres, gpu_weights, milliseconds, mode, names_to, number, nvml,
+    path, share_gres, word,
 };
 use super::{
     ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,

@@ -94,7 +94,9 @@ fn weights_of_types_are_numbers() {
         Some(config.gpu_weights.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
     };
     assert_eq!(words("a40:1, H100:4.50").as_deref(), Some("GRES/gpu:a40=1,GRES/gpu:H100=4.5"));
-    for wrong in ["a40", "a40:", "a40:-1", "a40:1e3", "a40:1,A40:2", "a40:1,", ":1", "a b:1", "a40:1000001", "a40=1"] {
+    for wrong in
+        ["a40", "a40:", "a40:-1", "a40:1e3", "a40:1,A40:2", "a40:1,", ":1", "a b:1", "a40:1000001", "a40=1"]
+    {
         assert_eq!(words(wrong), None, "{wrong}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::finding::Finding;
-use super::settings::Settings;
+use crate::slurm::Settings;
 
 /// How many files plugstack.conf may include, one in another.
 const DEPTH: usize = 4;
