@@ -59,6 +59,22 @@ pub enum Met {
     Perhaps(String),
 }
 
+/// Words that nobody writes: no list, and what slurmctld counts of itself.
+const OF_ITSELF: [&str; 12] = [
+    "(none)",
+    "none",
+    "cpu",
+    "mem",
+    "energy",
+    "node",
+    "billing",
+    "fs/disk",
+    "vmem",
+    "pages",
+    "gres/gpumem",
+    "gres/gpuutil",
+];
+
 impl Need {
     /// Of slurm.conf.
     fn slurm(key: &'static str, must: Must, why: impl Into<String>) -> Need {
@@ -106,7 +122,7 @@ impl Need {
         let keep = |good: &str| if now.is_empty() { good.to_owned() } else { now.to_owned() };
         let value = match &self.must {
             Must::Words(_) => {
-                let list = settings.list(key).into_iter().filter(|word| !matches!(*word, "(none)" | "none"));
+                let list = settings.list(key).into_iter().filter(|word| !OF_ITSELF.contains(word));
                 let words: Vec<String> = list.map(str::to_owned).chain(self.missing(settings)).collect();
                 words.join(",")
             }

@@ -14,15 +14,22 @@ pub fn of(config: &Config, name: &str, slurm: &Slurm) -> Result<String, String> 
     Ok(text(&config.node, name, &details, &known_types(config, name, slurm)))
 }
 
-/// What types are called here: on this node, and in gpushare.conf.
-fn known_types(config: &Config, name: &str, slurm: &Slurm) -> Vec<String> {
+/// What types are called: on this node, or else in gpushare.conf.
+#[derive(Default)]
+struct Types {
+    here: Vec<String>,
+    elsewhere: Vec<String>,
+}
+
+fn known_types(config: &Config, name: &str, slurm: &Slurm) -> Types {
     let here = slurm.nodes.iter().filter(|node| node.name == name).flat_map(|node| &node.gres);
     let here = here.filter(|(name, ..)| name == "gpu").filter_map(|(_, kind, _)| kind.clone());
     let shares = config.shares.iter().flat_map(|share| &share.gpus).map(|(kind, _)| kind.clone());
-    here.chain(shares).chain(config.gpu_weights.iter().map(|weight| weight.kind.clone())).collect()
+    let weights = config.gpu_weights.iter().map(|weight| weight.kind.clone());
+    Types { here: here.collect(), elsewhere: shares.chain(weights).collect() }
 }
 
-fn text(config: &NodeConfig, name: &str, details: &[Detail], known: &[String]) -> String {
+fn text(config: &NodeConfig, name: &str, details: &[Detail], known: &Types) -> String {
     let groups = groups(details, known);
     let gpus = details.len();
     let mut lines = String::new();
@@ -76,7 +83,7 @@ fn shares(config: &NodeConfig, gpus: u64) -> (u64, &'static str, Option<String>)
 }
 
 /// GPUs of one type that follow each other.
-fn groups(details: &[Detail], known: &[String]) -> Vec<(String, Vec<String>)> {
+fn groups(details: &[Detail], known: &Types) -> Vec<(String, Vec<String>)> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for detail in details {
         let kind = type_of(detail.model.as_deref().unwrap_or_default(), known);
@@ -103,10 +110,14 @@ fn counts(groups: &[(String, Vec<String>)]) -> Vec<String> {
     kinds.into_iter().map(|kind| format!("gpu:{kind}:{}", count(kind))).collect()
 }
 
-/// What a model is called: the longest known type that is in its name, or else that name as Slurm would write it.
-fn type_of(model: &str, known: &[String]) -> String {
+/// What a model is called: as Slurm calls all of the node's, or the longest known type that is in its name, or else that
+/// name as Slurm would write it.
+fn type_of(model: &str, known: &Types) -> String {
+    if let [only] = known.here.as_slice() {
+        return only.clone();
+    }
     let plain = |text: &str| text.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
-    let within = known.iter().filter(|kind| plain(model).contains(&plain(kind)));
+    let within = known.here.iter().chain(&known.elsewhere).filter(|kind| plain(model).contains(&plain(kind)));
     if let Some(kind) = within.max_by_key(|kind| kind.len()) {
         return kind.clone();
     }

@@ -153,37 +153,32 @@ fn fair_share() -> Vec<Need> {
 
 fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Need> {
     let placement = config.node.placement;
-    let mut needs = Vec::new();
-    let mut types = Vec::new();
-    let known = slurm.nodes.iter().flat_map(|node| &node.gres).any(|(name, ..)| name == "gpu");
-    if known || !self::types(config).is_empty() || !matches!(placement, Placement::Off | Placement::Own) {
-        types.push("gpu".to_owned());
-    }
+    let named = slurm.nodes.iter().flat_map(|node| &node.gres).any(|(name, ..)| name == "gpu");
+    let gpus =
+        named || !types(config).is_empty() || matches!(placement, Placement::Follow | Placement::Override);
+    let mut gres: Vec<String> = gpus.then(|| "gpu".to_owned()).into_iter().collect();
     if placement != Placement::Off {
-        types.push(config.node.share_gres.clone());
+        gres.push(config.node.share_gres.clone());
     }
-    if !types.is_empty() {
-        needs.push(Need::slurm("GresTypes", Must::Words(types), "Slurm counts no such things"));
+    if gres.is_empty() {
+        return Vec::new();
     }
-    if placement == Placement::Off {
-        return needs;
-    }
-    needs.extend([
-        Need::slurm("TaskPlugin", owned(&["task/cgroup"]), "there is no cgroup of a step to fence"),
-        Need::slurm("ProctrackType", Must::Be("proctrack/cgroup"), "steps have no cgroup"),
-        Need::slurm(
-            "PrologFlags",
-            owned(&["Contain"]),
-            "ssh sessions have no step, and the share's size is not the prolog's to trust",
-        ),
-    ]);
-    if !hooks {
-        needs.push(Need::slurm("Prolog", Must::Run("gpushare-prolog"), "no job gets its share"));
-        needs.push(Need::slurm("Epilog", Must::Run("gpushare-epilog"), "no share is given back"));
+    let mut needs = vec![
+        Need::slurm("GresTypes", Must::Words(gres), "Slurm counts no such things"),
+        Need::slurm("TaskPlugin", owned(&["task/cgroup"]), "a step's devices can't be fenced"),
+    ];
+    if placement != Placement::Off {
+        needs.push(Need::slurm("ProctrackType", Must::Be("proctrack/cgroup"), "steps have no cgroup"));
+        let why = "ssh sessions have no step, and the share's size is not the prolog's to trust";
+        needs.push(Need::slurm("PrologFlags", owned(&["Contain"]), why));
+        if !hooks {
+            needs.push(Need::slurm("Prolog", Must::Run("gpushare-prolog"), "no job gets its share"));
+            needs.push(Need::slurm("Epilog", Must::Run("gpushare-epilog"), "no share is given back"));
+        }
     }
     // On v2 our own filter is enough where Slurm knows no GPUs.
     if placement != Placement::Own || slurm.settings.get("CgroupPlugin") != "cgroup/v2" {
-        let why = "Slurm doesn't fence devices, which this Placement rests on";
+        let why = "a job can use GPUs that Slurm gave to others";
         needs.push(Need { file: File::Cgroup, ..Need::slurm("ConstrainDevices", Must::Be("yes"), why) });
     }
     needs

@@ -62,12 +62,12 @@ fn each_setting_that_is_not_right_is_named_and_mended() {
         (
             "AccountingStorageTRES",
             "cpu,gres/gpu,gres/mps",
-            Some("AccountingStorageTRES=cpu,gres/gpu,gres/mps,gres/gpu:a40"),
+            Some("AccountingStorageTRES=gres/gpu,gres/mps,gres/gpu:a40"),
         ),
         (
             "AccountingStorageTRES",
             "cpu,gres/gpu:a40,gres/mps",
-            Some("AccountingStorageTRES=cpu,gres/gpu:a40,gres/mps,gres/gpu"),
+            Some("AccountingStorageTRES=gres/gpu:a40,gres/mps,gres/gpu"),
         ),
         ("PreemptType", "(null)", Some("PreemptType=preempt/qos")),
         ("PreemptMode", "OFF", Some("PreemptMode=REQUEUE")),

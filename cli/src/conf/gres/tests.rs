@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::slurm;
 use gpushare::device::Unfit;
 
 fn node(models: &[&str]) -> Vec<Detail> {
@@ -75,7 +76,8 @@ fn each_placement_has_the_lines_of_its_example() {
 
 #[test]
 fn a_type_is_called_as_it_is_called_elsewhere() {
-    let known = ["a40".to_owned(), "a4".to_owned(), "TitanRTX".to_owned(), "h100".to_owned()];
+    let known =
+        Types { here: Vec::new(), elsewhere: ["a40", "a4", "TitanRTX", "h100"].map(str::to_owned).to_vec() };
     for (model, kind) in [
         ("NVIDIA A40", "a40"),
         ("NVIDIA TITAN RTX", "TitanRTX"),
@@ -84,6 +86,18 @@ fn a_type_is_called_as_it_is_called_elsewhere() {
         ("", "gpu"),
     ] {
         assert_eq!(type_of(model, &known), kind, "{model}");
+    }
+    let config = Config::parse("Share=x GPUs=a40:1").unwrap();
+    let slurm = |gres| Slurm {
+        nodes: vec![slurm::node(&format!("NodeName=n1 Gres={gres}")).unwrap()],
+        ..Slurm::default()
+    };
+    for (gres, model, kind) in [
+        ("gpu:big:4", "NVIDIA A40", "big"),
+        ("gpu:big:2,gpu:a100:2", "NVIDIA A40", "a40"),
+        ("gpu:4", "NVIDIA A40", "a40"),
+    ] {
+        assert_eq!(type_of(model, &known_types(&config, "n1", &slurm(gres))), kind, "{gres}");
     }
 }
 
@@ -108,7 +122,7 @@ fn a_gpu_that_takes_no_share_is_said() {
     let mut details = node(&["NVIDIA A40"; 2]);
     details[1].unfit = Some(Unfit::Divided);
     let config = Config::default();
-    let said = text(&config.node, "n1", &details, &[]);
+    let said = text(&config.node, "n1", &details, &Types::default());
     assert!(
         said.lines().any(|line| line.starts_with("# /dev/nvidia1: ") && line.contains("no share")),
         "{said}"
