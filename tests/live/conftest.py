@@ -132,10 +132,14 @@ panicking = clusters(
 )
 
 
-def release_of(item):
-    values = getattr(item, "callspec", None) and item.callspec.params.values() or ()
-    words = [word for value in values for word in (value if isinstance(value, tuple) else (value,))]
-    return next((word for word in words if word in RELEASES), "any")
+def box_of(item):
+    """Which cluster a test runs in, by its fixture and what that was asked for."""
+    params = item.callspec.params.items() if getattr(item, "callspec", None) else ()
+    for fixture, value in params:
+        words = value if isinstance(value, tuple) else (value,)
+        if any(word in RELEASES for word in words):
+            return "-".join([fixture, *map(str, words)])
+    return "any"
 
 
 def pytest_configure(config):
@@ -150,8 +154,8 @@ def pytest_runtest_logreport(report):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
-        # The releases' tests run side by side, those of one release one after another.
-        item.add_marker(pytest.mark.xdist_group(release_of(item)))
+        # Clusters run side by side; the tests in one run one after another.
+        item.add_marker(pytest.mark.xdist_group(box_of(item)))
         mark = item.get_closest_marker("bypass")
         if mark:
             item.user_properties.append(("bypass", mark.args))
