@@ -94,9 +94,17 @@ fn weights_of_types_are_numbers() {
         Some(config.gpu_weights.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
     };
     assert_eq!(words("a40:1, H100:4.50").as_deref(), Some("GRES/gpu:a40=1,GRES/gpu:H100=4.5"));
-    for wrong in ["a40", "a40:", "a40:-1", "a40:1e3", "a40:1,A40:2", "a40:1,", ":1", "a b:1", "a40:1000001", "a40=1"] {
+    for wrong in
+        ["a40", "a40:", "a40:-1", "a40:1e3", "a40:1,A40:2", "a40:1,", ":1", "a b:1", "a40:1000001", "a40=1"]
+    {
         assert_eq!(words(wrong), None, "{wrong}");
     }
+}
+
+#[test]
+fn types_are_known_from_shares_and_weights() {
+    let config = Config::parse("GpuWeight=A5000:1,a40:2\nShare=q GPUs=V100:4,A5000:2\n").unwrap();
+    assert_eq!(config.policy.types, ["A5000", "V100", "a40"]);
 }
 
 #[test]
