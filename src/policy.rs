@@ -48,7 +48,8 @@ pub trait Accounting {
     fn typed_limits<'s>(&'s self, qos: Self::Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>>;
     /// Whether the QOS has a limit on `gres` of whatever type.
     fn limits_all(&self, qos: Self::Qos, gres: &[u8]) -> bool;
-    /// The types of `gres` that are TRES of this cluster, in Slurm's spelling: it matches nodes letter by letter.
+    /// The types of `gres` that are TRES of this cluster, in small letters as Slurm's database has them, whatever nodes
+    /// write.
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]>;
     /// Whether `gres` is a TRES of this cluster.
     fn counts(&self, gres: &[u8]) -> bool;

@@ -359,6 +359,11 @@ impl Draft {
         }
         // slurmctld notes the size of such a share for the node.
         self.config.policy.share_gres = ShareGres(self.config.node.share_gres.clone());
+        let of_shares = self.config.shares.iter().flat_map(|share| &share.gpus).map(|(kind, _)| kind);
+        let types = of_shares.chain(self.config.gpu_weights.iter().map(|weight| &weight.kind));
+        self.config.policy.types = types.cloned().collect();
+        self.config.policy.types.sort_unstable();
+        self.config.policy.types.dedup();
         Ok(self.config)
     }
 }

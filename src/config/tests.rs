@@ -102,6 +102,12 @@ fn weights_of_types_are_numbers() {
 }
 
 #[test]
+fn types_are_known_from_shares_and_weights() {
+    let config = Config::parse("GpuWeight=A5000:1,a40:2\nShare=q GPUs=V100:4,A5000:2\n").unwrap();
+    assert_eq!(config.policy.types, ["A5000", "V100", "a40"]);
+}
+
+#[test]
 fn a_record_is_taken_with_every_setting() {
     let text = "QOS=savio_lowprio,free* Requeue=yes OpenMode=append ArrayTasks=8 ArrayTasksOver=2:00:00\n\
                 qos=qos_x mode=default defaulttype=a40\n";

@@ -148,7 +148,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
-        let known = |kind: &[u8]| self.accounting.types(gres.name).any(|known| known == kind);
+        let known =
+            |kind: &[u8]| self.accounting.types(gres.name).any(|known| self.policy.is_type(known, kind));
         let Under::Qos(qos) = under else {
             return match gres.kind {
                 None => Some(Rule::TypeMissing),
@@ -187,17 +188,22 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Under::Partition(_) => None,
         };
         let limits = limits.into_iter().flatten();
-        let mut limits: Vec<_> = limits.map(|limit| (shortened(limit.kind), limit.count)).collect();
+        let mut limits: Vec<_> = limits.map(|limit| (self.written(limit.kind), limit.count)).collect();
         // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.
         limits.sort_by(|(a, _), (b, _)| first_then_by_name(a, b, kind));
         let offer = if limits.is_empty() {
-            let mut types: Vec<_> = self.accounting.types(offered).map(shortened).collect();
+            let mut types: Vec<_> = self.accounting.types(offered).map(|kind| self.written(kind)).collect();
             types.sort_by(|a, b| first_then_by_name(a, b, kind));
             Offer::OfCluster(types)
         } else {
             Offer::OfQos(limits)
         };
         Refusal { gres: shortened(offered), offer, ..self.refusal(rule, ground) }
+    }
+
+    /// A type as a user has to write it.
+    pub(super) fn written(&self, kind: &[u8]) -> Vec<u8> {
+        shortened(self.policy.written(kind))
     }
 }
 

@@ -23,6 +23,26 @@ pub struct Policy {
     pub shares: ShareRules,
     /// `ShareGRES`, whose count the node is told, as it is of mps and shard.
     pub share_gres: ShareGres,
+    /// Types of GPUs as the file's other lines write them: `Share`, `GpuWeight`.
+    pub types: Vec<String>,
+}
+
+impl Policy {
+    /// A type as nodes have it, as far as the file tells. Slurm's database has every type in small letters, and limits
+    /// count it so, but nodes are found letter by letter.
+    pub(super) fn written<'a>(&'a self, kind: &'a [u8]) -> &'a [u8] {
+        self.written_so(kind).unwrap_or(kind)
+    }
+
+    /// Whether what a user wrote is a type of Slurm's database. Capitals are for Slurm to judge where the file doesn't
+    /// tell how nodes have it: whatever it says then, the limit on the type counts.
+    pub(super) fn is_type(&self, kind: &[u8], asked: &[u8]) -> bool {
+        self.written_so(kind).map_or_else(|| kind.eq_ignore_ascii_case(asked), |kind| kind == asked)
+    }
+
+    fn written_so(&self, kind: &[u8]) -> Option<&[u8]> {
+        self.types.iter().map(String::as_bytes).find(|known| known.eq_ignore_ascii_case(kind))
+    }
 }
 
 /// The GRES whose counts are shares of one GPU; `mps` unless something else is said.

@@ -3,7 +3,7 @@
 use super::governed::{Under, plain};
 use super::{
     Accounting, Because, Change, Command, DefaultQos, GPU, Ground, Judgement, Mode, Outcome, Owner, Refusal,
-    Remark, Rule, shortened,
+    Remark, Rule,
 };
 use crate::grammar::{self, Gres, Token};
 use crate::pattern::{Case, Patterns};
@@ -123,7 +123,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return Some(named.into_bytes());
         }
         let mut kinds = self.accounting.typed_limits(qos, GPU).filter(|limit| limit.count != Some(0));
-        let only = kinds.next().map(|limit| shortened(limit.kind));
+        let only = kinds.next().map(|limit| self.written(limit.kind));
         only.filter(|_| kinds.next().is_none())
     }
 

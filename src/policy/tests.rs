@@ -104,7 +104,8 @@ fn under_a_governed_qos_only_its_own_types_pass() {
         ("qos_lafferty", "gres/gpu:a40:1,gres/gpu:1", Some(Rule::TypeMissing)),
         ("qos_lafferty", "gres/nic:1", None),
         ("qos_lafferty", "gres/gpu:0", None),
-        ("qos_lafferty", "gres/gpu:A40:1", Some(Rule::TypeUnknown)),
+        ("qos_lafferty", "gres/gpu:A40:1", None),
+        ("qos_lafferty", "gres/gpu:H100:1", Some(Rule::TypeForeign)),
         ("qos_lafferty", "gres/gpu:mAA0zxtUzzzz:2", Some(Rule::TypeUnknown)),
         ("qos_lafferty", "gres/gpu:h100:1", Some(Rule::TypeForeign)),
         ("qos_none_of_h100", "gres/gpu:h100:1", Some(Rule::TypeForeign)),
@@ -119,6 +120,34 @@ fn under_a_governed_qos_only_its_own_types_pass() {
     ] {
         assert_eq!(rule(&node(qos, text), &Policy::default()), expected, "{qos} {text}");
     }
+}
+
+/// Slurm's database has a40 and h100, whatever nodes write.
+#[test]
+fn a_type_is_written_as_the_file_writes_it() {
+    let policy = Policy { types: vec!["A40".to_owned()], ..Policy::default() };
+    for (text, expected) in [
+        ("gres/gpu:A40:1", None),
+        ("gres/gpu:a40:1", Some(Rule::TypeUnknown)),
+        ("gres/gpu:1", Some(Rule::TypeMissing)),
+        ("gres/gpu:H100:1", Some(Rule::TypeForeign)),
+        ("gres/gpu:mAA0zxtUzzzz:1", Some(Rule::TypeUnknown)),
+    ] {
+        let request = node("qos_lafferty", text);
+        let Verdict::Refuse(refusal) = judge(&request, &policy, &Table) else {
+            assert_eq!(expected, None, "{text}");
+            continue;
+        };
+        assert_eq!(Some(refusal.rule), expected, "{text}");
+        assert_eq!(refusal.offer, Offer::OfQos(vec![(b"A40".to_vec(), Some(4))]), "{text}");
+    }
+    let filled = Policy { mode: Mode::Default, ..policy };
+    let request = node("qos_lafferty", "gres/gpu:2");
+    let Verdict::Accept(accepted) = judge(&request, &filled, &Table) else { panic!("the type is filled in") };
+    let Some(Remark::Changed(Change::Type { given, .. })) = accepted.remarks.first() else {
+        panic!("{accepted:?}")
+    };
+    assert_eq!(given, b"gpu:A40:2");
 }
 
 #[test]

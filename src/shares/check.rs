@@ -20,6 +20,9 @@ pub struct Cluster {
     pub tracked: Vec<String>,
     /// GPUs of each type, on all nodes, whatever their state.
     pub gpus: BTreeMap<String, u64>,
+    /// From 23.11.0 to 25.05.0 slurmdbd tells slurmctld of an account's change only what its own users and the accounts just
+    /// below inherit, not those accounts' users. They have it when slurmctld starts again.
+    pub one_level: bool,
 }
 
 /// Something that is wrong with a line.
@@ -51,14 +54,14 @@ impl Cluster {
                 *gpus.entry(kind.to_owned()).or_insert(0) += number;
             }
         }
-        Ok(Cluster { name: value("ClusterName")?, tracked, gpus })
+        let one_level = value("SLURM_VERSION").is_ok_and(|version| tells_one_level(&version));
+        Ok(Cluster { name: value("ClusterName")?, tracked, gpus, one_level })
     }
 
-    /// How many GPUs of a type there are.
+    /// How many GPUs of a type there are. Capitals count: users will write the type as the file does, and Slurm finds
+    /// nodes for it letter by letter.
     fn count(&self, kind: &str) -> Option<u64> {
-        let found =
-            self.gpus.iter().filter(|(known, _)| known.eq_ignore_ascii_case(kind)).map(|(_, count)| *count);
-        found.reduce(u64::saturating_add)
+        self.gpus.get(kind).copied()
     }
 
     /// A TRES as the cluster writes it.
@@ -80,6 +83,12 @@ impl Cluster {
         }
         settings
     }
+}
+
+fn tells_one_level(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let mut next = || numbers.next().unwrap_or_default();
+    ((23, 11, 0)..(25, 5, 1)).contains(&(next(), next(), next()))
 }
 
 /// `gpu:a40:4(S:0-1),mps:400`: commas inside the brackets separate nothing.
@@ -120,7 +129,7 @@ pub fn check(
                     say(true, format!("{kind}:{number} is more than the cluster's {count}"));
                 }
                 Some(count) => {
-                    let sum = sums.entry(kind.to_ascii_lowercase()).or_insert(0_u64);
+                    let sum = sums.entry(kind).or_insert(0_u64);
                     let before = *sum;
                     *sum = sum.saturating_add(*number);
                     // Said once, of the line that makes it so.

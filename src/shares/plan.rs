@@ -89,7 +89,7 @@ pub fn plan(shares: &[Share], actual: &Actual, cluster: &Cluster, prune: Option<
     changes.extend(fields(shares, actual, cluster));
     changes.extend(new_users(shares, &mut tree, &cluster.name));
     let mut obstacles = Vec::new();
-    let (grants, revocations) = grant::grants(shares, &tree, &cluster.name, &mut obstacles);
+    let (grants, revocations) = grant::grants(shares, &tree, cluster, &mut obstacles);
     changes.extend(grants);
     changes.extend(revocations);
     let (removals, leftovers) = prune::removals(shares, actual, &cluster.name, prune, &mut obstacles);

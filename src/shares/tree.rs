@@ -191,6 +191,15 @@ impl Tree {
         self.line_up(account).any(|row| accounts.contains(&row.account))
     }
 
+    /// The accounts below one that is not the root.
+    pub fn below<'t>(&'t self, account: &'t str) -> impl Iterator<Item = &'t Association> {
+        // Most are right below the root; that is looked at first, since this is asked for each of a thousand shares.
+        let deep =
+            |row: &&Association| self.parents.get(&row.account).is_some_and(|parent| parent.as_str() != ROOT);
+        let rows = self.rows.iter().filter(|row| row.user.is_empty()).filter(deep);
+        rows.filter(move |row| self.line_up(&row.account).skip(1).any(|above| above.account == account))
+    }
+
     /// An account and those above it.
     fn line_up<'t>(&'t self, account: &'t str) -> impl Iterator<Item = &'t Association> {
         let names = std::iter::successors(Some(account), |name| self.parents.get(*name).map(String::as_str));

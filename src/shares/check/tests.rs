@@ -44,7 +44,7 @@ fn nodes_are_counted_whatever_their_state() {
 fn lines_that_can_be_had_are_silent() {
     assert_eq!(
         said(
-            "Share=q Account=a Users=tom GPUs=a40:6,h100:2 CPUs=4 Mem=9999G Preempt=normal,q2 Priority=3\nShare=q2 Account=*"
+            "Share=q Account=a Users=tom GPUs=a40:6,H100:2 CPUs=4 Mem=9999G Preempt=normal,q2 Priority=3\nShare=q2 Account=*"
         ),
         Vec::<String>::new()
     );
@@ -55,7 +55,8 @@ fn lines_that_cannot_be_had_say_why() {
     let counts =
         "that this cluster counts; add it to AccountingStorageTRES in slurm.conf and restart slurmctld";
     for (text, expected) in [
-        ("\nShare=q GPUs=h100:3", "2 error: h100:3 is more than the cluster's 2".to_owned()),
+        ("\nShare=q GPUs=H100:3", "2 error: H100:3 is more than the cluster's 2".to_owned()),
+        ("Share=q GPUs=h100:1", "1 error: no node has a GPU of type 'h100'; there are H100, a40".to_owned()),
         (
             "Share=q Preempts=normale",
             "1 error: Preempt names QOS 'normale', which is neither in this file nor in Slurm's database"

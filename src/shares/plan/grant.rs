@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use super::Obstacle;
 use crate::shares::change::{BATCH, Change, Sign, named};
 use crate::shares::tree::{Association, Tree};
-use crate::shares::{Members, ROOT, Share};
+use crate::shares::{Cluster, Members, ROOT, Share};
 
 /// Grants, then what is taken away: nobody is without it in between.
 pub(super) fn grants(
     shares: &[Share],
     tree: &Tree,
-    cluster: &str,
+    at: &Cluster,
     obstacles: &mut Vec<Obstacle>,
 ) -> (Vec<Change>, Vec<Change>) {
     let (mut given, mut taken) = (Vec::new(), Vec::new());
+    let (cluster, one_level) = (at.name.as_str(), at.one_level);
     for share in shares {
         let gone: Vec<&Association> = match share.members {
             Members::Unsaid => continue,
@@ -26,8 +27,8 @@ pub(super) fn grants(
             _ => tree.naming(&share.qos).filter(|row| has_wrongly(row, share, tree)).collect(),
         };
         let wanted = match &share.members {
-            Members::All => everywhere(tree, &share.qos),
-            Members::Accounts(accounts) => accounts_and_users(tree, &share.qos, accounts, &gone),
+            Members::All => everywhere(tree, &share.qos, one_level),
+            Members::Accounts(accounts) => accounts_and_users(tree, &share.qos, accounts, &gone, one_level),
             Members::Users(account, users) => Wanted {
                 accounts: Vec::new(),
                 users: BTreeMap::from([(account.as_str(), of_users(tree, share, account, users))]),
@@ -65,14 +66,19 @@ fn has_wrongly(row: &Association, share: &Share, tree: &Tree) -> bool {
         }
 }
 
-/// The account above all, and every association that doesn't leave it to the one above.
-fn everywhere<'t>(tree: &'t Tree, qos: &str) -> Wanted<'t> {
+/// The account above all, and every association that doesn't leave it to the one above. Where slurmctld hears of one level
+/// only, the accounts below are given it too; then root is the last, so that a plan that stops before is made again.
+fn everywhere<'t>(tree: &'t Tree, qos: &str, one_level: bool) -> Wanted<'t> {
     let mut wanted = Wanted::default();
+    let to_all = one_level && !tree.account_has(ROOT, qos, &[]);
     for row in tree.rows() {
-        let is_root = row.account == ROOT && row.user.is_empty();
-        if row.own.says(qos) == Some(false) || (is_root && row.own.says(qos).is_none()) {
+        let heir = row.user.is_empty() && (row.account == ROOT || to_all);
+        if row.own.says(qos) == Some(false) || (heir && row.own.says(qos).is_none()) {
             wanted.add(row);
         }
+    }
+    if to_all {
+        wanted.accounts.sort_by_key(|name| *name == ROOT);
     }
     wanted
 }
@@ -82,10 +88,14 @@ fn accounts_and_users<'t>(
     qos: &str,
     accounts: &'t [String],
     gone: &[&Association],
+    one_level: bool,
 ) -> Wanted<'t> {
     let mut wanted = Wanted::default();
     for account in accounts {
         if !tree.account_has(account, qos, gone) {
+            if one_level {
+                tree.below(account).filter(|row| row.own.says(qos).is_none()).for_each(|row| wanted.add(row));
+            }
             wanted.accounts.push(account);
         }
         for row in tree.users_of(account).filter(|row| row.own.says(qos) == Some(false)) {

@@ -212,6 +212,42 @@ fn who_may_use_it() {
     }
 }
 
+/// From 23.11.0 to 25.05.0 slurmctld hears of one level of heirs only.
+#[test]
+fn every_account_is_told_where_slurmctld_hears_of_one_level() {
+    let rows = "a|||\na|tom||\nb|||-q\nc|||+q\nd|||normal\n";
+    let there = |rows: &str| actual(&[line("q", &[], "gpushare@lab")], rows);
+    let deep = |rows: &str| {
+        let found = there(rows);
+        let tree = "root|||normal|\nup||||\na||||\na|tom|||\nb||||\nb|eve|||\nother||||\n";
+        let tree = Tree::read(tree, "root|\nup|root\na|up\nb|a\nother|root\n").unwrap();
+        Actual { tree, ..found }
+    };
+    let made = |line: &str, actual: &Actual, version: &str| {
+        let config = format!("AccountingStorageTRES = cpu\nClusterName = lab\nSLURM_VERSION = {version}\n");
+        let cluster = Cluster::read(&config, "").unwrap();
+        said(&plan(&Config::parse(line).unwrap().shares, actual, &cluster, None)).join("\n")
+    };
+    for version in ["23.11.0", "24.11.5", "25.05.0-0rc1"] {
+        assert_eq!(
+            made("Share=q Account=*", &there(rows), version),
+            "+ qos q for account a\n+ qos q for account b\n+ qos q for account d\n+ qos q for all accounts (root)"
+        );
+        assert_eq!(
+            made("Share=q Account=up", &deep(""), version),
+            "+ qos q for account a\n+ qos q for account b\n+ qos q for account up"
+        );
+    }
+    for version in ["22.05.8", "25.05.1", "26.05.5"] {
+        let all = "+ qos q for all accounts (root)\n+ qos q for account b\n+ qos q for account d";
+        assert_eq!(made("Share=q Account=*", &there(rows), version), all);
+        assert_eq!(made("Share=q Account=up", &deep(""), version), "+ qos q for account up");
+    }
+    // Accounts that came later have it from root.
+    let tree = Tree::read("root|||normal,q|\na|||+q|\nnew||||\n", "root|\na|root\nnew|root\n").unwrap();
+    assert_eq!(made("Share=q Account=*", &Actual { tree, ..there("") }, "24.11.5"), "");
+}
+
 #[test]
 fn an_account_that_had_it_from_above_keeps_it() {
     let there = actual(&[line("q", &[], "gpushare@lab")], "a|||\n");
