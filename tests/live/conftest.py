@@ -85,7 +85,7 @@ measured = placed_clusters(
 )
 # Prologs that run somewhere else, with MPS.
 mps_by_whom = placed_clusters(
-    "m", ["hooks-only", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one, CASES / "own-mps"], cgroups=["v2"],
+    "mw", ["hooks-only", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one, CASES / "own-mps"], cgroups=["v2"],
     since={"run-in-job": "24.05"}, nvidia=lambda release: True,
 )
 # One to break.
