@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
-// enter-steps HIERARCHY SECONDS: as a user, goes into every folder of a step of his jobs in that cgroup v1 hierarchy that he
-// can make a folder in, again and again, and opens the GPUs of /lab/gpus there. Prints, at the end and at SIGTERM:
+// enter-steps HIERARCHY SECONDS: as a user, goes into every folder of a step of his other jobs in that cgroup v1 hierarchy that
+// he can make a folder in, again and again, and opens the GPUs of /lab/gpus there. Prints, at the end and at SIGTERM:
 //	entered=3 open=0,2
 // "entered" counts the steps, "open" is every GPU that opened anywhere (ENXIO: the cgroup let us through).
 #include <errno.h>
@@ -41,8 +41,9 @@ static void open_gpus(void) {
     }
 }
 
-static void enter(const char *step) {
+static void enter(const char *step, const char *own_job) {
     char path[4200];
+    if (strstr(step, own_job)) return;
     int length = snprintf(path, sizeof path, "%s/entered-%d", step, getpid());
     if (mkdir(path, 0755) != 0) return;
     snprintf(path + length, sizeof path - (size_t)length, "/cgroup.procs");
@@ -55,15 +56,16 @@ static void enter(const char *step) {
 }
 
 int main(int argc, char **argv) {
-    char pattern[200];
+    char pattern[200], own_job[40];
     if (argc != 3) return 2;
+    snprintf(own_job, sizeof own_job, "/job_%s/", getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : "-");
     snprintf(pattern, sizeof pattern, "/sys/fs/cgroup/%s/slurm*/uid_%d/job_*/step_*", argv[1], getuid());
     signal(SIGTERM, end);
     read_gpus();
     for (time_t last = time(NULL) + atoi(argv[2]); !ended && time(NULL) < last;) {
         glob_t found;
         if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
-            for (size_t i = 0; i < found.gl_pathc; i++) enter(found.gl_pathv[i]);
+            for (size_t i = 0; i < found.gl_pathc; i++) enter(found.gl_pathv[i], own_job);
         globfree(&found);
     }
     printf("entered=%d open=", entered);
