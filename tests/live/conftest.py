@@ -97,6 +97,8 @@ configured = placed_clusters("conf", ["follow-mps", "follow-shard", "own", "over
 check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2")
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
+# The same, with a second node in the box.
+attacked = placed_clusters("atk", ["own", "override"], lambda one: [*example(one), CASES / f"attack-{one}"])
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
 # The same with NVIDIA's own MPS daemon for each user and GPU.
