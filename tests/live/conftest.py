@@ -42,6 +42,8 @@ ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 MISHA = [EXAMPLES / "misha", CASES / "misha"]
 shared = clusters("shares", conf=MISHA)
 misha = clusters("misha", conf=MISHA)
+# The QOS page of 2009.
+qos_2009 = clusters("q2009", conf=[EXAMPLES / "qos-2009"])
 # SURF's node: 4 GPUs, 1280 mps units.
 surf = clusters("surf", conf=[EXAMPLES / "surf"])
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
