@@ -42,8 +42,12 @@ ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 MISHA = [EXAMPLES / "misha", CASES / "misha"]
 shared = clusters("shares", conf=MISHA)
 misha = clusters("misha", conf=MISHA)
-# SURF's node: 4 GPUs, 1280 mps units.
-surf = clusters("surf", conf=[EXAMPLES / "surf"])
+# The QOS page of 2009.
+qos_2009 = clusters("q2009", conf=[EXAMPLES / "qos-2009"])
+# SURF's node: 4 GPUs, 1280 mps units. As it stands, with shares for courses only, and for everybody.
+course = clusters("course", conf=[EXAMPLES / "surf"])
+SURF = [EXAMPLES / "surf", CASES / "surf-open"]
+surf = clusters("surf", conf=SURF)
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
     """A fixture that gives a cluster of every release, cgroup version and placement in turn; some are new `since` one."""
     every = [
@@ -67,10 +71,10 @@ def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **op
 
 
 def example(placement):
-    return [EXAMPLES / {"override": "surf"}.get(placement, placement)]
+    return SURF if placement == "override" else [EXAMPLES / placement]
 
 
-# Each placement as its example configures it, on both versions of cgroups.
+# Each placement as its example configures it, on both versions of cgroups; SURF's without its rule on reservations.
 placed = placed_clusters("p", ["follow-mps", "follow-shard", "own", "override"], example)
 placed_follow = placed_clusters("l", ["follow-mps"], example)
 # Ways to have jobs placed.
@@ -91,7 +95,7 @@ mps_by_whom = placed_clusters(
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
 # As the examples stand, and one to break.
-checked = placed_clusters("chk", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
+checked = placed_clusters("chk", ["follow-mps", "follow-shard", "own", "surf"], lambda one: [EXAMPLES / one], cgroups=["v2"])
 # The same, for what `gpushare conf` prints.
 configured = placed_clusters("conf", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
 check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2")
@@ -125,11 +129,11 @@ def with_systemd(request):
 
 
 # The same, where device numbers are not in the order of the device names.
-shuffled = clusters("shuffled", conf=[EXAMPLES / "surf", CASES / "shuffled"])
+shuffled = clusters("shuffled", conf=[*SURF, CASES / "shuffled"])
 # Builds that panic when asked to.
 panicking = clusters(
     "panic",
-    conf=[EXAMPLES / "surf", CASES / "surf-governed"],
+    conf=[*SURF, CASES / "surf-governed"],
     plugins=lambda release: TOP / "target/lab-panic" / release,
 )
 
