@@ -42,6 +42,9 @@ ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 MISHA = [EXAMPLES / "misha", CASES / "misha"]
 shared = clusters("shares", conf=MISHA)
 misha = clusters("misha", conf=MISHA)
+# A free QOS and those that preempt it; GPUs of four types. Fair-share on two types. More GPUs than the lab has by itself.
+savio = clusters("savio", conf=[EXAMPLES / "savio", CASES / "misha"])
+fairshare = clusters("fairshare", conf=[EXAMPLES / "fairshare", CASES / "misha"])
 # SURF's node: 4 GPUs, 1280 mps units.
 surf = clusters("surf", conf=[EXAMPLES / "surf"])
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
