@@ -39,15 +39,20 @@ explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-sit
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 # Contributors of three types of GPU, each QOS a line of gpushare.conf; the database has none of them yet.
-MISHA = [EXAMPLES / "misha", CASES / "misha"]
+MISHA = [EXAMPLES / "misha", CASES / "many-gpus"]
 shared = clusters("shares", conf=MISHA)
 misha = clusters("misha", conf=MISHA)
 # The QOS page of 2009.
 qos_2009 = clusters("q2009", conf=[EXAMPLES / "qos-2009"])
+# A free QOS and those that preempt it; GPUs of four types. Fair-share on two types. More GPUs than the lab has by itself.
+savio = clusters("savio", conf=[EXAMPLES / "savio", CASES / "many-gpus"])
+fairshare = clusters("fairshare", conf=[EXAMPLES / "fairshare", CASES / "many-gpus"])
 # SURF's node: 4 GPUs, 1280 mps units. As it stands, with shares for courses only, and for everybody.
 course = clusters("course", conf=[EXAMPLES / "surf"])
 SURF = [EXAMPLES / "surf", CASES / "surf-open"]
 surf = clusters("surf", conf=SURF)
+
+
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
     """A fixture that gives a cluster of every release, cgroup version and placement in turn; some are new `since` one."""
     every = [

@@ -223,7 +223,7 @@ def test_slurmdbd_goes_down_half_way_and_a_second_run_finishes(shared):
         stopped = qos(shared, "apply", path="/lab/out/bin:")
         assert stopped.returncode == 1, stopped.stdout
         assert len(stopped.stderr.splitlines()) == 1, stopped.stderr
-        what = r"gpushare: stopped at '.+'( \(and \d more\))?: slurmdbd does not answer; is it running\?; "
+        what = r"gpushare: stopped at '.+'( \(and \d+ more\))?: slurmdbd does not answer; is it running\?; "
         assert re.match(what + rf"done: {done} of \d+ steps, running this again does the others$", stopped.stderr)
         assert len({line.split("/")[0] for line in stopped.stdout.splitlines()}) == done
         assert qos(shared, "plan").stderr == "gpushare: sacctmgr: slurmdbd does not answer; is it running?\n"
