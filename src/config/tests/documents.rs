@@ -43,7 +43,11 @@ fn the_installed_file_has_every_key_and_switches_nothing_on() {
     assert_eq!(Config::parse(&defaults.join("\n")), Ok(Config::default()), "its defaults are the code's");
     Config::parse(&examples.join("\n")).unwrap();
     for line in &examples {
-        assert_ne!(Config::parse(&format!("Placement=off\n{line}")), Ok(Config::default()), "{line} is no default");
+        assert_ne!(
+            Config::parse(&format!("Placement=off\n{line}")),
+            Ok(Config::default()),
+            "{line} is no default"
+        );
     }
     let mut there: Vec<&str> = defaults.iter().chain(&examples).map(|line| key(line)).collect();
     let mut known = keys::names();
@@ -96,7 +100,10 @@ fn the_manual_page_has_every_key_and_nothing_else() {
     assert_eq!(shares, sorted(crate::shares::record::names()));
     let (top, terms) = in_section("KEYS");
     let lines_of_their_own = [record::KEY, share::KEY];
-    assert_eq!(top, sorted(keys::names().into_iter().filter(|key| !lines_of_their_own.contains(key)).collect()));
+    assert_eq!(
+        top,
+        sorted(keys::names().into_iter().filter(|key| !lines_of_their_own.contains(key)).collect())
+    );
     for line in lines("#") {
         let (name, default) = line.split_once('=').unwrap();
         let (_, said) = terms.iter().find(|(key, _)| key == name).unwrap();
