@@ -1,6 +1,11 @@
-//! What gpushare.conf needs of slurm.conf and cgroup.conf, a setting at a time: pure. `gpushare check` judges with it
-//! what slurmctld has, and `gpushare conf` prints the lines, so that what the one calls wrong the other mends.
+//! What gpushare.conf needs of slurm.conf and cgroup.conf, a setting at a time. `gpushare check` judges with it what
+//! slurmctld has, and `gpushare conf` prints the lines, so that what the one calls wrong the other mends. Pure, but for
+//! the links that `Prolog=` and `Epilog=` may name.
 
+use std::fs;
+use std::path::Path;
+
+use crate::check::plugins::matching;
 use crate::slurm::Settings;
 
 mod billing;
@@ -103,7 +108,7 @@ impl Need {
             Must::Positive(_) => is(settings.number(self.key) > 0),
             Must::Run(program) => {
                 let named = settings.list(self.key);
-                if named.iter().any(|path| path.rsplit('/').next() == Some(program)) {
+                if named.iter().any(|path| runs(path, program)) {
                     Met::Yes
                 } else if named.is_empty() {
                     Met::No("there is none".to_owned())
@@ -149,6 +154,13 @@ impl Need {
         let all = self.key == "AccountingStorageEnforce" && settings.has(self.key, "all");
         words.iter().filter(|word| !all && !settings.has(self.key, word)).cloned().collect()
     }
+}
+
+/// Whether a program of that name is what slurmd runs for `Prolog=PATH`: itself, by a link, or as one of `FOLDER/*`.
+fn runs(path: &str, program: &str) -> bool {
+    let is_it = |path: &Path| path.file_name().is_some_and(|name| name == program);
+    let files = matching(Path::new("/"), path);
+    files.iter().any(|file| is_it(file) || fs::canonicalize(file).is_ok_and(|file| is_it(&file)))
 }
 
 #[cfg(test)]

@@ -92,6 +92,20 @@ fn each_setting_that_is_not_right_is_named_and_mended() {
     assert_eq!(unmet(RULES, &slurm(&[("AccountingStorageEnforce", "all")])), []);
 }
 
+#[test]
+fn a_program_may_be_named_by_a_link_in_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let pattern = dir.path().join("prolog.d/*").display().to_string();
+    std::fs::create_dir(dir.path().join("prolog.d")).unwrap();
+    std::fs::write(dir.path().join("gpushare-prolog"), "").unwrap();
+    let unmet = |value: &str| unmet(RULES, &slurm(&[("Prolog", value)])).len();
+    assert_eq!(unmet(&pattern), 1, "nothing is in it");
+    let link = dir.path().join("prolog.d/50-gpushare");
+    std::os::unix::fs::symlink(dir.path().join("gpushare-prolog"), &link).unwrap();
+    assert_eq!((unmet(&pattern), unmet(&link.display().to_string())), (0, 0));
+    assert_eq!(unmet(&pattern.replace("*", "*.sh")), 1);
+}
+
 /// Every line that is printed, put into slurm.conf, leaves nothing to do.
 #[test]
 fn what_is_printed_meets_every_need() {
