@@ -101,8 +101,14 @@ mps_by_whom = placed_clusters(
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
 # As the examples stand, and one to break.
 checked = placed_clusters("chk", ["follow-mps", "follow-shard", "own", "surf"], lambda one: [EXAMPLES / one], cgroups=["v2"])
+# Those with contributors' shares, for `gpushare qos apply` and then check.
+checked_shares = placed_clusters(
+    "chks", ["contributors", "misha", "qos-2009", "savio", "fairshare"], lambda one: [EXAMPLES / one, CASES / "many-gpus"],
+    cgroups=["v2"],
+)
 # The same, for what `gpushare conf` prints.
 configured = placed_clusters("conf", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
+misha_check = clusters("chks-broken", conf=MISHA, cgroup="v2")
 check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2")
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
