@@ -65,7 +65,7 @@ def test_everything_is_in_its_place(tree):
         "usr/share/zsh/vendor-completions/_gpushare": 0o644,
     }
     docs = [path.relative_to(TOP / "docs") for path in (TOP / "docs").rglob("*") if path.is_file()]
-    expected |= {f"usr/share/doc/gpushare/{path}": 0o644 for path in docs}
+    expected |= {f"usr/share/doc/gpushare/{path}": 0o644 for path in [*docs, "gpushare.conf"]}
     links = {"etc/slurm/prolog.d/50-gpushare": "/usr/sbin/gpushare-prolog"}
     links |= {"etc/slurm/epilog.d/50-gpushare": "/usr/sbin/gpushare-epilog"}
     assert files(tree) == set(expected) | set(links)
