@@ -4,27 +4,20 @@
 //! concerns a node on that node. Run it on the controller and on a compute node of each kind.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 use clap::Args;
 use gpushare::config::{self, Config, Placement};
 use gpushare::ledger::{Ledger, RUN_DIR};
 
-use crate::explain::program;
+use crate::qos;
+use crate::slurm::{self, Slurm};
 
 mod cluster;
 mod finding;
 mod node;
-mod plugins;
-mod settings;
+pub mod plugins;
 
-use cluster::{Accounting, SlurmNode};
 use finding::{Finding, Verdict};
-use settings::Settings;
-
-/// How long one of Slurm's commands may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The command line of `gpushare check`.
 #[derive(Args)]
@@ -48,24 +41,23 @@ pub struct Answer {
 
 /// An error is one line: why nothing could be checked.
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
-    let slurm_conf: PathBuf =
-        std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into();
-    let text = ask("scontrol", &["show", "config"])?;
-    let settings = Settings::parse(&text);
+    let slurm_conf = slurm::conf();
     let (mut findings, config) = rules(arguments.conf.as_deref(), &slurm_conf);
-    let nodes = slurm_nodes()?;
-    let host = host();
-    let here = nodes.iter().find(|node| node.name == host);
-    findings.extend(cluster::submission(&settings, &config, &accounting(&config)?));
-    findings.push(cluster::counted(&settings, &config, &nodes));
+    let slurm = Slurm::ask(&config)?;
+    let settings = &slurm.settings;
+    let host = slurm::host();
     let controller = settings.list("SlurmctldHost").iter().any(|name| name.split('(').next() == Some(&host));
-    findings.extend(plugins::job_submit(&settings, controller));
+    let (of_plugins, hooks) = match config.node.placement {
+        Placement::Off => (Vec::new(), false),
+        _ => plugins::spank(settings, &slurm_conf),
+    };
+    findings.extend(cluster::findings(&config, &slurm, hooks));
+    findings.extend(shares(arguments.conf.as_deref(), &config));
+    findings.extend(plugins::job_submit(settings, controller));
     if config.node.placement != Placement::Off {
-        let (found, hooks) = plugins::spank(&settings, &slurm_conf);
-        findings.extend(cluster::nodes(&settings, &config, hooks));
-        match here {
+        match slurm.nodes.iter().find(|node| node.name == host) {
             Some(here) => {
-                findings.extend(found);
+                findings.extend(of_plugins);
                 findings.extend(this_node(&config, here, &slurm_conf));
             }
             None => findings
@@ -94,7 +86,7 @@ fn rules(conf: Option<&Path>, slurm_conf: &Path) -> (Vec<Finding>, Config) {
     }
 }
 
-fn this_node(config: &Config, here: &SlurmNode, slurm_conf: &Path) -> Vec<Finding> {
+fn this_node(config: &Config, here: &slurm::Node, slurm_conf: &Path) -> Vec<Finding> {
     let config = &config.node;
     let (found, gpus) = node::gpus(config, &slurm_conf.with_file_name("gres.conf"), &here.name);
     let mut findings = vec![found];
@@ -106,49 +98,20 @@ fn this_node(config: &Config, here: &SlurmNode, slurm_conf: &Path) -> Vec<Findin
     findings
 }
 
-fn slurm_nodes() -> Result<Vec<SlurmNode>, String> {
-    let text = ask("scontrol", &["-o", "show", "node"])?;
-    Ok(text.lines().filter_map(cluster::slurm_node).collect())
-}
-
-/// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of them
-/// try for minutes.
-fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
-    let answer = program::run(Command::new(name).args(arguments), PATIENCE)?;
-    program::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
-}
-
-/// The QOSes.
-fn accounting(config: &Config) -> Result<Accounting, String> {
-    let fields = "format=name,priority,preempt,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA";
-    let text = ask("sacctmgr", &["-nP", "show", "qos", fields])?;
-    let mut found = Accounting::default();
-    let mut priorities: Vec<&str> = Vec::new();
-    for line in text.lines() {
-        let mut columns = line.split('|');
-        let (Some(name), Some(priority), Some(preempts)) = (columns.next(), columns.next(), columns.next())
-        else {
-            continue;
-        };
-        let is_typed = |limit: &str| {
-            let gres = limit.strip_prefix("gres/").and_then(|rest| rest.split_once(':'));
-            gres.is_some_and(|(gres, _)| config.policy.gres.0.iter().any(|name| name == gres))
-        };
-        if columns.flat_map(|column| column.split(',')).any(is_typed) {
-            found.governed.push(name.to_owned());
-        }
-        if !preempts.is_empty() {
-            found.preempting.push(name.to_owned());
-        }
-        priorities.push(priority);
+/// The database against the file's lines of shares. `None` where it has none.
+fn shares(conf: Option<&Path>, config: &Config) -> Option<Finding> {
+    let about = "Share";
+    if config.shares.is_empty() {
+        return None;
     }
-    priorities.dedup();
-    found.priorities = priorities.len() > 1;
-    Ok(found)
-}
-
-/// This machine's name as Slurm would have it.
-fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().split('.').next().unwrap_or_default().to_owned()
+    let number = config.shares.len();
+    let lines = format!("{number} line{}", if number == 1 { "" } else { "s" });
+    Some(match qos::drift(conf) {
+        Err(error) => Finding::unknown(about, error),
+        Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "mend the line"),
+        Ok(qos::Drift::Pending(said)) => {
+            Finding::wrong(about, said, "gpushare qos plan, and if it is as wanted gpushare qos apply")
+        }
+        Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database is like them")),
+    })
 }

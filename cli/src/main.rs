@@ -2,10 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod conf;
 mod explain;
 mod json;
+mod needs;
 mod qos;
+mod slurm;
 mod status;
+#[cfg(test)]
+mod written;
 
 use std::process::ExitCode;
 
@@ -23,6 +28,8 @@ struct Arguments {
 enum Command {
     /// Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it
     Check(check::Arguments),
+    /// Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons
+    Conf(conf::Arguments),
     /// Explain a message by its number, or judge an sbatch command line or script without submitting it
     Explain(explain::Arguments),
     /// Contributors' shares: compare gpushare.conf with Slurm's QOSes, make them alike, show and publish them
@@ -36,6 +43,9 @@ fn main() -> ExitCode {
         Command::Check(arguments) => {
             let said = check::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.wrong));
             finish(said.map(|wrong| ExitCode::from(u8::from(wrong))), 2)
+        }
+        Command::Conf(arguments) => {
+            finish(conf::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)
         }
         Command::Explain(arguments) => {
             // 1 is a verdict here.

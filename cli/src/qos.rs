@@ -111,10 +111,42 @@ fn confirm(done: &Plan, site: Site) -> Result<(), String> {
     }
 }
 
+/// How the database differs from the file, for `gpushare check`.
+pub enum Drift {
+    /// Not at all.
+    None,
+    /// A line can't be had; which, and why.
+    Mistake(String),
+    /// What `apply` would do, or can't.
+    Pending(String),
+}
+
+/// Reads both; nothing is printed. An error is one line.
+pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
+    let site = Site::read(conf)?;
+    let mut findings = site.findings().into_iter().filter(|finding| finding.is_error);
+    if let Some(finding) = findings.next() {
+        let more = findings.count();
+        let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+        return Ok(Drift::Mistake(format!("line {}: {}{more}", finding.line, finding.text)));
+    }
+    let plan = shares::plan(&site.shares, &site.actual, &site.cluster, None);
+    let said = write::plan(&plan);
+    let first = said.lines().next().unwrap_or_default().to_owned();
+    Ok(if plan.changes.is_empty() && plan.obstacles.is_empty() && plan.leftovers.is_empty() {
+        Drift::None
+    } else if plan.changes.is_empty() {
+        Drift::Pending(first)
+    } else {
+        let all = said.lines().last().unwrap_or_default();
+        Drift::Pending(format!("{all}: {first}"))
+    })
+}
+
 /// What the lines say wrong, or in old words, is said first; an error among them is the end.
 fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), String> {
     let site = Site::read(conf)?;
-    let findings = shares::check::check(&site.shares, &site.actual, &site.cluster, &site.strangers);
+    let findings = site.findings();
     write::remarks(&site, &findings);
     let errors = findings.iter().filter(|finding| finding.is_error).count();
     if errors > 0 {

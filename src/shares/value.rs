@@ -186,7 +186,8 @@ fn count(text: &str) -> Option<u64> {
 
 /// At most six digits after the point count.
 /// `0.5`, in millionths.
-pub(crate) fn factor(text: &str) -> Option<u64> {
+#[must_use]
+pub fn factor(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let fraction = fraction.get(..6).unwrap_or(fraction);
     let millionths = format!("{fraction:0<6}");

@@ -91,14 +91,14 @@ class Cluster:
         ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
         return self.wait_state(job, *ends)
 
-    def wait(self, condition, what):
-        end = time.monotonic() + PATIENCE
+    def wait(self, condition, what, patience=PATIENCE):
+        end = time.monotonic() + patience
         while time.monotonic() < end:
             found = condition()
             if found:
                 return found
             time.sleep(0.1)
-        raise AssertionError(f"waited {PATIENCE} s for {what}")
+        raise AssertionError(f"waited {patience} s for {what}")
 
     def cancel_all(self):
         """Ends every job and waits until none is left, epilogs included."""

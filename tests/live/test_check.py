@@ -30,7 +30,7 @@ BROKEN = {
     "no prolog": (f"sed -i /Prolog=/d {EXTRA} && {RESTART}", {"Prolog"}),
     "no step for ssh": (f"sed -i s/PrologFlags=.*/PrologFlags=Alloc/ {EXTRA} && {RESTART}", {"PrologFlags"}),
     "limits that nobody enforces": (f"echo AccountingStorageEnforce=associations >>{EXTRA} && {RESTART}", {"AccountingStorageEnforce"}),
-    "a QOS that preempts in vain": ("sacctmgr -i modify qos qos_lafferty set preempt=normal", {"PreemptType"}),
+    "a QOS that preempts in vain": ("sacctmgr -i modify qos qos_lafferty set preempt=normal", {"PreemptType", "PreemptMode"}),
     "a priority in vain": ("sacctmgr -i modify qos qos_lafferty set priority=7", {"PriorityWeightQOS"}),
 }
 MEND = (

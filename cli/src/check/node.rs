@@ -9,11 +9,11 @@ use gpushare::ledger::{Ledger, RUN_DIR};
 use gpushare_node::mps::{self, How, MpsError};
 use gpushare_node::nvml::Nvml;
 
-use super::cluster::SlurmNode;
 use super::finding::Finding;
+use crate::slurm::Node;
 
 /// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `None` where Slurm knows no such node.
-pub fn gres(config: &NodeConfig, node: &SlurmNode, gpus: Option<usize>) -> Vec<Finding> {
+pub fn gres(config: &NodeConfig, node: &Node, gpus: Option<usize>) -> Vec<Finding> {
     let about = "Placement";
     let has = |name: &str| node.gres.iter().any(|(found, ..)| found == name);
     let share = config.share_gres.as_str();
@@ -51,7 +51,7 @@ pub fn gres(config: &NodeConfig, node: &SlurmNode, gpus: Option<usize>) -> Vec<F
     findings
 }
 
-fn written(node: &SlurmNode) -> String {
+fn written(node: &Node) -> String {
     let one = |(name, kind, count): &(String, Option<String>, u64)| match kind {
         Some(kind) => format!("{name}:{kind}:{count}"),
         None => format!("{name}:{count}"),
@@ -64,7 +64,7 @@ fn units(config: &NodeConfig, gpus: usize) -> u64 {
 }
 
 /// Under `override` Slurm's count says nothing of this: all shares are charged to one GPU.
-fn capacity(config: &NodeConfig, node: &SlurmNode, gpus: Option<usize>) -> Option<Finding> {
+fn capacity(config: &NodeConfig, node: &Node, gpus: Option<usize>) -> Option<Finding> {
     let about = "UnitsPerGpu";
     if config.placement == Placement::Override {
         return None;
@@ -256,13 +256,12 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::cluster::slurm_node;
     use crate::check::finding::Verdict;
     use gpushare::config::Config;
 
     fn verdicts(lines: &str, gres: &str, gpus: usize) -> Vec<&'static str> {
         let config = Config::parse(lines).unwrap().node;
-        let node = slurm_node(&format!("NodeName=n1 Arch=x86_64 Gres={gres} State=IDLE")).unwrap();
+        let node = crate::slurm::node(&format!("NodeName=n1 Arch=x86_64 Gres={gres} State=IDLE")).unwrap();
         let word = |finding: Finding| match finding.verdict {
             Verdict::Ok => "ok",
             Verdict::Wrong(_) => "wrong",

@@ -9,7 +9,7 @@ use std::time::Duration;
 use gpushare::config::{self, Config};
 use gpushare::shares::plan::Jobs;
 use gpushare::shares::tree::Tree;
-use gpushare::shares::{Actual, Cluster, Members, Share, state};
+use gpushare::shares::{self, Actual, Cluster, Finding, Members, Share, state};
 
 use crate::explain::program::{Answer, run};
 
@@ -41,6 +41,11 @@ impl Site {
         Ok(Site { path, shares, actual, cluster, strangers })
     }
 
+    /// What is wrong or odd with the lines.
+    pub fn findings(&self) -> Vec<Finding> {
+        shares::check::check(&self.shares, &self.actual, &self.cluster, &self.strangers)
+    }
+
     /// The same file, and the database as it is now.
     pub fn read_again(self) -> Result<Site, String> {
         Ok(Site { actual: actual(&self.cluster)?, ..self })
@@ -54,8 +59,7 @@ fn actual(cluster: &Cluster) -> Result<Actual, String> {
 
 /// The shares of the file, as slurmctld's plugin finds it.
 pub fn shares(conf: Option<&Path>) -> Result<(PathBuf, Vec<Share>), String> {
-    let slurm_conf = std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
-    let found = || config::find(Path::new(&slurm_conf), Path::new(config::FALLBACK));
+    let found = || config::find(&crate::slurm::conf(), Path::new(config::FALLBACK));
     let path = conf.map_or_else(found, Path::to_owned);
     let config = Config::load(&path).map_err(|error| error.to_string())?;
     let config = config.ok_or_else(|| format!("{}: there is no such file", path.display()))?;

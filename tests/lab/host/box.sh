@@ -53,12 +53,12 @@ start_box() {
     ensure_root "$release" # the box's lock stays held until lab exits
     layers=$(root_of "$release")
     if [[ -n $systemd ]]; then
-        ensure_systemd "$release"
-        layers=$(systemd_of "$release"):$layers
+        ensure_layer systemd "$release"
+        layers=$(layer_of systemd "$release"):$layers
     fi
     if [[ -n $nvidia ]]; then
-        ensure_nvidia "$release"
-        layers=$(nvidia_of "$release"):$layers
+        ensure_layer nvidia "$release"
+        layers=$(layer_of nvidia "$release"):$layers
     fi
     build_tools
     remove_cgroups "$name" "$hierarchies" # of a box that was killed from outside

@@ -3,7 +3,7 @@
 #
 # nvidia.sh SUITE DIR MIRROR: unpacks into DIR what a node with an NVIDIA driver has for
 # MPS, from that Debian suite's non-free. Touches DIR only: apt is given a state of its
-# own there. Nothing is installed and no maintainer script runs. Run by host/nvidia.sh.
+# own there. Nothing is installed and no maintainer script runs. Run by host/layer.sh.
 set -euo pipefail
 suite=$1 dir=$2 mirror=$3
 apt=$dir/apt

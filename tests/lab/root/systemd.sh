@@ -3,7 +3,7 @@
 #
 # systemd.sh SUITE DIR MIRROR ROOT: unpacks into DIR the suite's systemd and what it needs
 # beyond ROOT, a release's root, which is only read. Touches DIR only: apt is given a state
-# of its own there. No maintainer script runs. Run by host/systemd.sh.
+# of its own there. No maintainer script runs. Run by host/layer.sh.
 set -euo pipefail
 suite=$1 dir=$2 mirror=$3 root=$4
 apt=$dir/apt

@@ -1,103 +1,66 @@
-//! What slurmctld says, right and wrong, one setting at a time.
+//! What is said of settings; which are wrong is tested with [`crate::needs`].
 
 use super::*;
 use crate::check::finding::Verdict;
+use crate::slurm;
 
-/// All right, for shares under `override`.
-const GOOD: [(&str, &str); 12] = [
-    ("JobSubmitPlugins", "lua,gpushare"),
-    ("AccountingStorageEnforce", "associations,limits,qos"),
-    ("AccountingStorageTRES", "cpu,mem,gres/gpu,gres/gpu:a40,gres/mps"),
-    ("PreemptType", "preempt/qos"),
-    ("PreemptMode", "REQUEUE"),
-    ("PriorityType", "priority/multifactor"),
-    ("PriorityWeightQOS", "1000"),
-    ("TaskPlugin", "task/affinity,task/cgroup"),
-    ("ProctrackType", "proctrack/cgroup"),
-    ("PrologFlags", "Alloc,Contain"),
-    ("GresTypes", "gpu,mps"),
-    ("ConstrainDevices", "yes"),
-];
-
-fn settings(changes: &[(&str, &str)]) -> Settings {
-    let programs = [("Prolog[0]", "/usr/sbin/gpushare-prolog"), ("Epilog[0]", "/usr/sbin/gpushare-epilog")];
-    let kept = GOOD.into_iter().chain(programs).filter(|(key, _)| {
-        !changes.iter().any(|(changed, _)| *changed == key.split('[').next().unwrap_or_default())
-    });
-    let lines = kept.chain(changes.iter().copied()).map(|(key, value)| format!("{key} = {value}\n"));
-    Settings::parse(&lines.collect::<String>())
+fn cluster(settings: &str) -> Slurm {
+    let nodes = vec![slurm::node("NodeName=n1 Gres=gpu:a40:4 Partitions=p").unwrap()];
+    let partitions = vec![slurm::partition("PartitionName=p").unwrap()];
+    Slurm { settings: Settings::parse(settings), nodes, partitions, ..Slurm::default() }
 }
 
-/// What is wrong, by key, under those changes of slurm.conf.
-fn wrong(changes: &[(&str, &str)]) -> Vec<&'static str> {
-    let settings = settings(changes);
-    let config = Config::parse("Placement=override\nUnitsPerGpu=80").unwrap();
-    let accounting = Accounting {
-        governed: vec!["qos_lafferty".to_owned()],
-        preempting: vec!["qos_lafferty".to_owned()],
-        priorities: true,
-    };
-    let nodes = [slurm_node("NodeName=n1 Gres=gpu:a40:4,mps:a40:320").unwrap()];
-    let mut findings = submission(&settings, &config, &accounting);
-    findings.extend(super::nodes(&settings, &config, false));
-    findings.push(counted(&settings, &config, &nodes));
-    let bad = findings.into_iter().filter(|finding| finding.verdict != Verdict::Ok);
-    bad.map(|finding| finding.about).collect()
+fn finding(rules: &str, settings: &str, about: &str) -> (String, Verdict) {
+    let found = findings(&Config::parse(rules).unwrap(), &cluster(settings), false);
+    let finding = found.into_iter().find(|finding| finding.about == about).unwrap();
+    (finding.said, finding.verdict)
 }
 
 #[test]
-fn each_setting_that_is_not_right_is_named_and_nothing_else() {
-    assert_eq!(wrong(&[]), [""; 0]);
-    for (key, value, named) in [
-        ("JobSubmitPlugins", "gpushare,lua", "JobSubmitPlugins"),
-        ("JobSubmitPlugins", "lua", "JobSubmitPlugins"),
-        ("JobSubmitPlugins", "(null)", "JobSubmitPlugins"),
-        ("AccountingStorageEnforce", "associations,limits", "AccountingStorageEnforce"),
-        ("AccountingStorageEnforce", "none", "AccountingStorageEnforce"),
-        ("AccountingStorageTRES", "cpu,gres/gpu,gres/mps", "AccountingStorageTRES"),
-        ("AccountingStorageTRES", "cpu,gres/gpu:a40,gres/mps", "AccountingStorageTRES"),
-        ("PreemptType", "(null)", "PreemptType"),
-        ("PreemptMode", "OFF", "PreemptType"),
-        ("PriorityWeightQOS", "0", "PriorityWeightQOS"),
-        ("PriorityType", "priority/basic", "PriorityWeightQOS"),
-        ("TaskPlugin", "task/affinity", "TaskPlugin"),
-        ("ProctrackType", "proctrack/linuxproc", "ProctrackType"),
-        ("PrologFlags", "Alloc", "PrologFlags"),
-        ("GresTypes", "gpu", "GresTypes"),
-        ("ConstrainDevices", "no", "ConstrainDevices"),
-        ("Prolog", "(null)", "Prolog"),
-        ("Epilog", "/etc/slurm/epilog.sh", "Epilog"),
-    ] {
-        assert_eq!(wrong(&[(key, value)]), [named], "{key}={value}");
+fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
+    let rules = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8\nGpuWeight=a40:2";
+    assert_eq!(
+        finding(rules, "PrologFlags = Alloc", "PrologFlags"),
+        (
+            "'Alloc' lacks Contain: ssh sessions have no step, and the share's size is not the prolog's to trust".into(),
+            Verdict::Wrong("PrologFlags=Alloc,Contain".into())
+        )
+    );
+    assert_eq!(
+        finding(rules, "", "ConstrainDevices").1,
+        Verdict::Wrong("cgroup.conf: ConstrainDevices=yes".into())
+    );
+    assert_eq!(
+        finding(rules, "Prolog = /etc/slurm/prolog", "Prolog"),
+        ("'/etc/slurm/prolog' must call /usr/sbin/gpushare-prolog".into(), Verdict::Unknown)
+    );
+    assert_eq!(
+        finding(rules, "", "TRESBillingWeights"),
+        (
+            "partition p doesn't bill GPUs as GpuWeight says".into(),
+            Verdict::Wrong("PartitionName=p … TRESBillingWeights=GRES/gpu:a40=2".into())
+        )
+    );
+    assert_eq!(
+        finding("# none", "JobSubmitPlugins = gpushare", "JobSubmitPlugins"),
+        ("gpushare".into(), Verdict::Ok)
+    );
+}
+
+#[test]
+fn hooks_do_the_work_of_prolog_and_epilog() {
+    let config = Config::parse("Placement=follow\nUnitsPerGpu=8").unwrap();
+    let found = findings(&config, &cluster(""), true);
+    for about in ["Prolog", "Epilog"] {
+        let of: Vec<_> =
+            found.iter().filter(|finding| finding.about == about).map(|finding| &finding.verdict).collect();
+        assert_eq!(of, [&Verdict::Ok], "{about}");
     }
-    assert_eq!(wrong(&[("AccountingStorageEnforce", "all")]), [""; 0]);
 }
 
 #[test]
-fn what_mends_a_setting_can_be_copied() {
-    let fix = |finding: Finding| match finding.verdict {
-        Verdict::Wrong(fix) => fix,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(
-        fix(order(&settings(&[("JobSubmitPlugins", "gpushare,lua")]))),
-        "JobSubmitPlugins=lua,gpushare"
-    );
-    let config = Config::default();
-    let nodes = [
-        slurm_node("NodeName=n1 Gres=gpu:a40:4").unwrap(),
-        slurm_node("NodeName=n2 Gres=gpu:h100:2").unwrap(),
-    ];
-    let found = counted(&settings(&[("AccountingStorageTRES", "cpu")]), &config, &nodes);
-    assert_eq!(fix(found), "AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/gpu:h100");
-}
-
-#[test]
-fn a_node_is_read_with_its_gres() {
-    let gres = |text: &str| slurm_node(&format!("NodeName=n1 Gres={text} NodeAddr=x")).unwrap().gres;
-    assert_eq!(gres("(null)"), []);
-    assert_eq!(
-        gres("gpu:a40:4(S:0-1),shard:400,x"),
-        [("gpu".into(), Some("a40".into()), 4), ("shard".into(), None, 400), ("x".into(), None, 1)]
-    );
+fn without_gpus_nothing_is_to_be_counted() {
+    let found = findings(&Config::default(), &Slurm::default(), false);
+    let counted = found.iter().find(|finding| finding.about == "AccountingStorageTRES").unwrap();
+    assert_eq!(counted.verdict, Verdict::Unknown);
 }

@@ -1,0 +1,100 @@
+//! `gpushare conf`: the lines of Slurm's configuration that belong to gpushare.conf, each with its reason. Prints, and
+//! changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use gpushare::config::{self, Config, Placement};
+
+use crate::check;
+use crate::needs::{self, File};
+use crate::slurm::{self, Slurm};
+
+mod gres;
+mod lines;
+
+/// The command line of `gpushare conf`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
+    #[arg(long, value_name = "PATH", global = true)]
+    conf: Option<PathBuf>,
+    /// For a cluster that there isn't yet: ask Slurm nothing
+    #[arg(long, global = true)]
+    new: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes
+    Slurm,
+    /// Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf
+    Gres {
+        /// The node's name [default: this machine's]
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+    },
+    /// Of cgroup.conf
+    Cgroup,
+    /// Of plugstack.conf
+    Plugstack {
+        /// For a machine where jobs are submitted and none run
+        #[arg(long)]
+        login: bool,
+    },
+}
+
+/// What is printed; an error is one line.
+pub fn run(arguments: &Arguments) -> Result<String, String> {
+    let slurm_conf = slurm::conf();
+    let path =
+        arguments.conf.clone().unwrap_or_else(|| config::find(&slurm_conf, Path::new(config::FALLBACK)));
+    let config = Config::load(&path).map_err(|error| error.to_string())?;
+    let config = config.ok_or_else(|| format!("{}: there is no such file", path.display()))?;
+    let ask = || if arguments.new { Ok(Slurm::default()) } else { running(&config) };
+    let shown = path.display();
+    match &arguments.command {
+        Command::Slurm => {
+            let slurm = ask()?;
+            let hooks = !arguments.new && check::plugins::spank(&slurm.settings, &slurm_conf).1;
+            let needs = needs::needs(&config, &slurm, hooks);
+            let bills = needs::billing(&config, &slurm);
+            Ok(head(&shown, "slurm.conf") + &lines::of(&needs, File::Slurm, &slurm) + &lines::bills(&bills))
+        }
+        Command::Cgroup => {
+            let slurm = ask()?;
+            let needs = needs::needs(&config, &slurm, false);
+            let text = lines::of(&needs, File::Cgroup, &slurm);
+            Ok(head(&shown, "cgroup.conf") + if text.is_empty() { NOTHING } else { &text })
+        }
+        Command::Gres { node } => {
+            let name = node.clone().unwrap_or_else(slurm::host);
+            gres::of(&config, &name, &ask()?).map(|text| head(&shown, "gres.conf") + &text)
+        }
+        Command::Plugstack { login } => {
+            Ok(head(&shown, "plugstack.conf") + &plugstack(config.node.placement, *login))
+        }
+    }
+}
+
+fn running(config: &Config) -> Result<Slurm, String> {
+    Slurm::ask(config).map_err(|error| format!("{error} (for a cluster that there isn't yet: --new)"))
+}
+
+fn head(path: &impl std::fmt::Display, file: &str) -> String {
+    format!("# Of {file}, for {path}\n")
+}
+
+const NOTHING: &str = "# Nothing is needed.\n";
+
+fn plugstack(placement: Placement, login: bool) -> String {
+    match (placement, login) {
+        (Placement::Off, _) => NOTHING.to_owned(),
+        (_, true) => "\n# A machine without jobs works as well without it.\noptional spank_gpushare.so\n".to_owned(),
+        (_, false) => "\n# Without it, jobs have no fence. If it can't be loaded, jobs fail and don't run without one.\n\
+                       required spank_gpushare.so\n"
+            .to_owned(),
+    }
+}

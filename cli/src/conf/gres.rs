@@ -1,0 +1,155 @@
+//! A node's lines of gres.conf, from its GPUs and `Placement`, and what slurm.conf must say of the node.
+
+use gpushare::config::{Config, NodeConfig, Placement};
+use gpushare::device::{self, Detail, DeviceError, Roots};
+
+use crate::slurm::Slurm;
+
+/// The lines for this machine, as node `name`.
+pub fn of(config: &Config, name: &str, slurm: &Slurm) -> Result<String, String> {
+    // As gpushare.conf or /dev has them: gres.conf is what we are about to write.
+    let files = config.node.gpu_files.resolve(None, Some(name)).map_err(DeviceError::from);
+    let found = files.and_then(|files| device::inventory(&files, &Roots::system()));
+    let details = found.map_err(|error| format!("{error}; run this on the node"))?.details;
+    Ok(text(&config.node, name, &details, &known_types(config, name, slurm)))
+}
+
+/// What types are called: on this node, or else in gpushare.conf.
+#[derive(Default)]
+struct Types {
+    here: Vec<String>,
+    elsewhere: Vec<String>,
+}
+
+fn known_types(config: &Config, name: &str, slurm: &Slurm) -> Types {
+    let here = slurm.nodes.iter().filter(|node| node.name == name).flat_map(|node| &node.gres);
+    let here = here.filter(|(name, ..)| name == "gpu").filter_map(|(_, kind, _)| kind.clone());
+    let shares = config.shares.iter().flat_map(|share| &share.gpus).map(|(kind, _)| kind.clone());
+    let weights = config.gpu_weights.iter().map(|weight| weight.kind.clone());
+    Types { here: here.collect(), elsewhere: shares.chain(weights).collect() }
+}
+
+fn text(config: &NodeConfig, name: &str, details: &[Detail], known: &Types) -> String {
+    let groups = groups(details, known);
+    let gpus = details.len();
+    let mut lines = String::new();
+    let mut gres: Vec<String> = Vec::new();
+    for detail in details {
+        if let Some(unfit) = &detail.unfit {
+            lines += &format!("# {}: {unfit}, and takes no share\n", detail.path.display());
+        }
+    }
+    if config.placement == Placement::Own {
+        lines += "\n# Slurm only counts shares here and knows no GPUs: gpushare gives them away.\n";
+    } else {
+        lines += "\n# In this order, whatever the driver finds.\nAutoDetect=off\n";
+        if groups.len() > 1 && config.placement != Placement::Off {
+            lines += "# GPUs of several types: gpushare.conf needs GpuFile=, in the order that slurmd -G prints.\n";
+        }
+        for (kind, paths) in &groups {
+            lines += &format!("NodeName={name} Name=gpu Type={kind} File={}\n", files(paths));
+        }
+        gres.extend(counts(&groups));
+    }
+    let (units, flags, why) = shares(config, u64::try_from(gpus).unwrap_or(u64::MAX));
+    if let Some(why) = why {
+        let share = &config.share_gres;
+        lines += &format!("# {why}.\nNodeName={name} Name={share} Count={units}{flags}\n");
+        gres.push(format!("{share}:{units}"));
+    }
+    lines + &format!("\n# In slurm.conf:\n# NodeName={name} … Gres={}\n", gres.join(","))
+}
+
+/// How many units Slurm must count on a node of so many GPUs, what else the line says, and why.
+fn shares(config: &NodeConfig, gpus: u64) -> (u64, &'static str, Option<String>) {
+    let each = u64::from(config.units_per_gpu);
+    let all = each.saturating_mul(gpus);
+    let is_mps = config.share_gres == "mps";
+    match config.placement {
+        Placement::Off => (0, "", None),
+        Placement::Own => (all, " Flags=CountOnly", Some(format!("{each} on each of {gpus} GPUs"))),
+        Placement::Follow if is_mps => {
+            let why = format!("{each} on each of {gpus} GPUs, which Slurm shares all at once");
+            (all, " Flags=all_sharing", Some(why))
+        }
+        Placement::Override if is_mps => {
+            let why = format!(
+                "{each} on each of {gpus} GPUs are {all}; Slurm gives away only one GPU's part of the count at once"
+            );
+            (all.saturating_mul(gpus), "", Some(why))
+        }
+        Placement::Follow | Placement::Override => (all, "", Some(format!("{each} on each of {gpus} GPUs"))),
+    }
+}
+
+/// GPUs of one type that follow each other.
+fn groups(details: &[Detail], known: &Types) -> Vec<(String, Vec<String>)> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for detail in details {
+        let kind = type_of(detail.model.as_deref().unwrap_or_default(), known);
+        let path = detail.path.display().to_string();
+        match groups.last_mut() {
+            Some((last, paths)) if *last == kind => paths.push(path),
+            _ => groups.push((kind, vec![path])),
+        }
+    }
+    groups
+}
+
+/// Of each type once: `gpu:a40:4`.
+fn counts(groups: &[(String, Vec<String>)]) -> Vec<String> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for (kind, _) in groups {
+        if !kinds.contains(&kind.as_str()) {
+            kinds.push(kind);
+        }
+    }
+    let count = |kind: &str| {
+        groups.iter().filter(|(other, _)| other == kind).map(|(_, paths)| paths.len()).sum::<usize>()
+    };
+    kinds.into_iter().map(|kind| format!("gpu:{kind}:{}", count(kind))).collect()
+}
+
+/// What a model is called: as Slurm calls all of the node's, or the longest known type that is in its name, or else that
+/// name as Slurm would write it.
+fn type_of(model: &str, known: &Types) -> String {
+    if let [only] = known.here.as_slice() {
+        return only.clone();
+    }
+    let plain = |text: &str| text.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let within = known.here.iter().chain(&known.elsewhere).filter(|kind| plain(model).contains(&plain(kind)));
+    if let Some(kind) = within.max_by_key(|kind| kind.len()) {
+        return kind.clone();
+    }
+    let words = model.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_ascii_lowercase).filter(|word| word != "nvidia").collect();
+    if words.is_empty() { "gpu".to_owned() } else { words.join("_") }
+}
+
+/// `/dev/nvidia[0-2,5]`
+fn files(paths: &[String]) -> String {
+    let split = |path: &str| {
+        let digits = path.chars().rev().take_while(char::is_ascii_digit).count();
+        let (stem, number) = path.split_at(path.len() - digits);
+        Some((stem.to_owned(), number.parse::<u32>().ok()?))
+    };
+    let numbers: Option<Vec<(String, u32)>> = paths.iter().map(|path| split(path)).collect();
+    let (Some(numbers), true) = (numbers, paths.len() > 1) else { return paths.join(",") };
+    let stem = numbers.first().map(|(stem, _)| stem.clone()).unwrap_or_default();
+    if numbers.iter().any(|(other, _)| *other != stem) {
+        return paths.join(",");
+    }
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for (_, number) in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let range =
+        |(first, last): (u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    format!("{stem}[{}]", ranges.into_iter().map(range).collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Needs as lines to copy: the reason, what slurmctld has now if that is not it, and the line.
+
+use crate::needs::{Bill, File, Met, Must, Need};
+use crate::slurm::Slurm;
+
+/// The lines of one file.
+pub fn of(needs: &[Need], file: File, slurm: &Slurm) -> String {
+    needs.iter().filter(|need| need.file == file).map(|need| line(need, slurm)).collect()
+}
+
+fn line(need: &Need, slurm: &Slurm) -> String {
+    let Need { key, why, .. } = need;
+    let settings = &slurm.settings;
+    let why = if matches!(need.must, Must::Choice(_)) { why.clone() } else { format!("Without it, {why}") };
+    // A cluster that there isn't yet has nothing now.
+    let now = match need.met(settings) {
+        Met::No(said) if !slurm.nodes.is_empty() => format!(" Now: {said}."),
+        _ => String::new(),
+    };
+    match need.line(settings) {
+        Some(line) => format!("\n# {why}.{now}\n{line}\n"),
+        None => match need.met(settings) {
+            Met::Perhaps(said) => format!("\n# {why}. {key}: {said}.\n"),
+            Met::Yes | Met::No(_) => String::new(),
+        },
+    }
+}
+
+/// What partitions bill. A partition's line is the site's, so only one that all have can be a line of its own.
+pub fn bills(bills: &[Bill]) -> String {
+    let mut text = String::new();
+    for Bill { partition, met, line } in bills {
+        if text.is_empty() {
+            text += "\n# What a second of a GPU is counted as, by its type; also of a job that names none. What is not in the \
+                     list counts\n# nothing: CPU=1.0 or Mem=0.25G may stand in it too.\n";
+        }
+        text += &match (partition.as_str(), met) {
+            ("DEFAULT", _) => {
+                format!("# It is for the partitions that follow.\nPartitionName=DEFAULT {line}\n")
+            }
+            (name, true) => format!("# PartitionName={name} has it: {line}\n"),
+            (name, false) => format!("# To be added to PartitionName={name}: {line}\n"),
+        };
+    }
+    text
+}

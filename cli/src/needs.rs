@@ -1,0 +1,167 @@
+//! What gpushare.conf needs of slurm.conf and cgroup.conf, a setting at a time. `gpushare check` judges with it what
+//! slurmctld has, and `gpushare conf` prints the lines, so that what the one calls wrong the other mends. Pure, but for
+//! the links that `Prolog=` and `Epilog=` may name.
+
+use std::fs;
+use std::path::Path;
+
+use crate::check::plugins::matching;
+use crate::slurm::Settings;
+
+mod billing;
+mod list;
+
+pub use billing::{Bill, billing};
+pub use list::needs;
+
+/// A setting, and how it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Where it is written.
+    pub file: File,
+    /// Its name.
+    pub key: &'static str,
+    /// Its value.
+    pub must: Must,
+    /// What happens without it; of a [`Must::Choice`], what it means. Without a full stop.
+    pub why: String,
+}
+
+/// A file beside slurm.conf, or itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    Slurm,
+    Cgroup,
+}
+
+/// How a value must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Must {
+    /// A list with these words, whatever else is in it.
+    Words(Vec<String>),
+    /// A list that ends with this word.
+    Last(&'static str),
+    /// This.
+    Be(&'static str),
+    /// Whatever, but not `OFF`; this, if nothing else is wanted.
+    NotOff(&'static str),
+    /// Above 0; so much, if nothing else is wanted.
+    Positive(u64),
+    /// The path of this program of ours, or of one of the site's that calls it.
+    Run(&'static str),
+    /// The administrator's choice; this, where slurmctld has none.
+    Choice(&'static str),
+}
+
+/// Whether a need is met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// It is.
+    Yes,
+    /// It is not; what is wrong with the value.
+    No(String),
+    /// That depends on a program of the site's.
+    Perhaps(String),
+}
+
+/// Words that nobody writes: no list, and what slurmctld counts of itself.
+const OF_ITSELF: [&str; 12] = [
+    "(none)",
+    "none",
+    "cpu",
+    "mem",
+    "energy",
+    "node",
+    "billing",
+    "fs/disk",
+    "vmem",
+    "pages",
+    "gres/gpumem",
+    "gres/gpuutil",
+];
+
+impl Need {
+    /// Of slurm.conf.
+    fn slurm(key: &'static str, must: Must, why: impl Into<String>) -> Need {
+        Need { file: File::Slurm, key, must, why: why.into() }
+    }
+
+    /// Whether slurmctld has it so.
+    pub fn met(&self, settings: &Settings) -> Met {
+        let now = settings.get(self.key);
+        let is = |met: bool| if met { Met::Yes } else { Met::No(format!("'{now}'")) };
+        match &self.must {
+            Must::Words(_) => match self.missing(settings).as_slice() {
+                [] => Met::Yes,
+                missing => Met::No(format!("'{now}' lacks {}", missing.join(" and "))),
+            },
+            Must::Last(word) => {
+                let list = settings.list(self.key);
+                match list.iter().position(|found| found == word) {
+                    Some(at) if at + 1 == list.len() => Met::Yes,
+                    Some(_) => Met::No(format!("'{now}' has others after {word}")),
+                    None => Met::No(format!("'{now}' lacks {word}")),
+                }
+            }
+            Must::Be(value) => is(now.eq_ignore_ascii_case(value)),
+            Must::NotOff(_) => is(!now.is_empty() && !settings.has(self.key, "OFF")),
+            Must::Positive(_) => is(settings.number(self.key) > 0),
+            Must::Run(program) => {
+                let named = settings.list(self.key);
+                if named.iter().any(|path| runs(path, program)) {
+                    Met::Yes
+                } else if named.is_empty() {
+                    Met::No("there is none".to_owned())
+                } else {
+                    Met::Perhaps(format!("'{now}' must call /usr/sbin/{program}"))
+                }
+            }
+            Must::Choice(_) => Met::Yes,
+        }
+    }
+
+    /// The line that meets it, with what slurmctld has of its own. `None` where only the site's program can.
+    pub fn line(&self, settings: &Settings) -> Option<String> {
+        let key = self.key;
+        let now = settings.get(key);
+        let keep = |good: &str| if now.is_empty() { good.to_owned() } else { now.to_owned() };
+        let value = match &self.must {
+            Must::Words(_) => {
+                let list = settings.list(key).into_iter().filter(|word| !OF_ITSELF.contains(word));
+                let words: Vec<String> = list.map(str::to_owned).chain(self.missing(settings)).collect();
+                words.join(",")
+            }
+            Must::Last(word) => {
+                let others = settings.list(key).into_iter().filter(|other| other != word);
+                others.chain([*word]).collect::<Vec<_>>().join(",")
+            }
+            Must::Be(value) => (*value).to_owned(),
+            Must::NotOff(good) if self.met(settings) != Met::Yes => (*good).to_owned(),
+            Must::Positive(good) if self.met(settings) != Met::Yes => good.to_string(),
+            Must::NotOff(_) | Must::Positive(_) => now.to_owned(),
+            Must::Run(program) => match self.met(settings) {
+                Met::Perhaps(_) => return None,
+                _ => keep(&format!("/usr/sbin/{program}")),
+            },
+            Must::Choice(_) if !matches!(now, "" | "0") => now.to_owned(),
+            Must::Choice(good) => (*good).to_owned(),
+        };
+        Some(format!("{key}={value}"))
+    }
+
+    fn missing(&self, settings: &Settings) -> Vec<String> {
+        let Must::Words(words) = &self.must else { return Vec::new() };
+        let all = self.key == "AccountingStorageEnforce" && settings.has(self.key, "all");
+        words.iter().filter(|word| !all && !settings.has(self.key, word)).cloned().collect()
+    }
+}
+
+/// Whether a program of that name is what slurmd runs for `Prolog=PATH`: itself, by a link, or as one of `FOLDER/*`.
+fn runs(path: &str, program: &str) -> bool {
+    let is_it = |path: &Path| path.file_name().is_some_and(|name| name == program);
+    let files = matching(Path::new("/"), path);
+    files.iter().any(|file| is_it(file) || fs::canonicalize(file).is_ok_and(|file| is_it(&file)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Which settings there must be, by what gpushare.conf and the QOSes ask for.
+
+use gpushare::config::{Config, Placement};
+use gpushare::shares::Share;
+use gpushare::shares::value::Value;
+
+use super::{File, Must, Need};
+use crate::slurm::Slurm;
+
+/// All of them, in the order in which an administrator would read slurm.conf. `hooks`: plugstack.conf has
+/// spank_gpushare_prolog.so.
+pub fn needs(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Need> {
+    let mut needs = submission();
+    needs.extend(counted(config, slurm));
+    needs.extend(preemption(config, slurm));
+    needs.extend(priority(config, slurm));
+    needs.extend(nodes(config, slurm, hooks));
+    needs
+}
+
+fn owned(words: &[&str]) -> Must {
+    Must::Words(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+fn submission() -> Vec<Need> {
+    vec![
+        Need::slurm(
+            "JobSubmitPlugins",
+            Must::Last("gpushare"),
+            "no job is looked at, or what comes after gpushare changes what it has judged",
+        ),
+        Need::slurm(
+            "AccountingStorageEnforce",
+            owned(&["associations", "limits", "qos"]),
+            "limits of QOSes don't hold, or anybody may use any",
+        ),
+    ]
+}
+
+/// Types of GPUs and the GRES of shares: what isn't counted can't be limited.
+fn counted(config: &Config, slurm: &Slurm) -> Option<Need> {
+    let mut wanted = Vec::new();
+    for (name, kind, _) in slurm.nodes.iter().flat_map(|node| &node.gres) {
+        if name == "gpu" {
+            wanted.push("gres/gpu".to_owned());
+            wanted.extend(kind.iter().map(|kind| format!("gres/gpu:{kind}")));
+        } else if config.node.placement != Placement::Off && *name == config.node.share_gres {
+            wanted.push(format!("gres/{name}"));
+        }
+    }
+    // Of a cluster that there isn't yet, the file knows.
+    let mut named: Vec<&str> = Vec::new();
+    if slurm.nodes.is_empty() {
+        named = types(config);
+        if config.node.placement != Placement::Off {
+            wanted.push(format!("gres/{}", config.node.share_gres));
+        }
+        if !named.is_empty() || !matches!(config.node.placement, Placement::Off | Placement::Own) {
+            wanted.push("gres/gpu".to_owned());
+        }
+    }
+    wanted.extend(named.iter().map(|kind| format!("gres/gpu:{kind}")));
+    wanted.sort();
+    wanted.dedup();
+    let why =
+        "no QOS can limit what is missing, nor fair-share count it (a new one needs a restart of slurmctld)";
+    (!wanted.is_empty()).then(|| Need::slurm("AccountingStorageTRES", Must::Words(wanted), why))
+}
+
+/// The types that shares and weights name.
+fn types(config: &Config) -> Vec<&str> {
+    let shares = config.shares.iter().flat_map(|share| &share.gpus).map(|(kind, _)| kind.as_str());
+    shares.chain(config.gpu_weights.iter().map(|weight| weight.kind.as_str())).collect()
+}
+
+fn has(share: &Share, field: &str) -> bool {
+    share.settings.contains_key(field)
+}
+
+/// Whether a share's jobs are preempted in this way.
+fn is_preempted_by(share: &Share, mode: &str) -> bool {
+    matches!(share.settings.get("PreemptMode"), Some(Value::Words(words)) if words.contains(mode))
+}
+
+fn preemption(config: &Config, slurm: &Slurm) -> Vec<Need> {
+    if slurm.qoses.preempting.is_empty() && !config.shares.iter().any(|share| has(share, "Preempt")) {
+        return Vec::new();
+    }
+    let suspends =
+        config.shares.iter().any(|share| ["suspend", "gang"].iter().any(|mode| is_preempted_by(share, mode)));
+    let mut needs = vec![
+        Need::slurm("PreemptType", Must::Be("preempt/qos"), "QOSes that preempt others preempt nobody"),
+        Need::slurm(
+            "PreemptMode",
+            Must::NotOff(if suspends { "SUSPEND,GANG" } else { "REQUEUE" }),
+            "nothing is preempted, whatever PreemptMode a QOS has",
+        ),
+    ];
+    let requeues = config.shares.iter().any(|share| is_preempted_by(share, "requeue"))
+        || config.policy.records.iter().any(|record| record.requeue == Some(true));
+    if requeues {
+        needs.push(Need::slurm(
+            "JobRequeue",
+            Must::Be("1"),
+            "a preempted batch job is over, unless it was submitted with --requeue",
+        ));
+    }
+    needs
+}
+
+fn priority(config: &Config, slurm: &Slurm) -> Vec<Need> {
+    let by_qos = slurm.qoses.priorities || config.shares.iter().any(|share| has(share, "Priority"));
+    let by_use = !config.gpu_weights.is_empty();
+    let mut needs = Vec::new();
+    if by_qos || by_use {
+        let why = "jobs start in the order in which they came";
+        needs.push(Need::slurm("PriorityType", Must::Be("priority/multifactor"), why));
+    }
+    if by_qos {
+        let why = "QOSes differ in priority, and it counts for nothing";
+        needs.push(Need::slurm("PriorityWeightQOS", Must::Positive(100_000), why));
+    }
+    if by_use {
+        needs.extend(fair_share());
+    }
+    needs
+}
+
+/// The weights are those of a cluster of GPUs of several types whose administrators describe theirs.
+fn fair_share() -> Vec<Need> {
+    let choice = |key, value, why: &str| Need::slurm(key, Must::Choice(value), why);
+    vec![
+        Need::slurm(
+            "PriorityWeightFairshare",
+            Must::Positive(100_000),
+            "what GPUs are counted as counts for nothing",
+        ),
+        choice("PriorityWeightAge", "10000", "Points of a job that has waited for PriorityMaxAge or longer"),
+        choice("PriorityMaxAge", "5-0", "After that a job gains no more by waiting"),
+        choice(
+            "PriorityWeightTRES",
+            "GRES/gpu=20000",
+            "Points of a job that asks for all GPUs of its partition",
+        ),
+        choice(
+            "PriorityWeightPartition",
+            "10000",
+            "Points of a job in the partition with the highest PriorityJobFactor",
+        ),
+        choice("PriorityDecayHalfLife", "60-0", "After that, use counts half"),
+    ]
+}
+
+fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Need> {
+    let placement = config.node.placement;
+    let named = slurm.nodes.iter().flat_map(|node| &node.gres).any(|(name, ..)| name == "gpu");
+    let gpus =
+        named || !types(config).is_empty() || matches!(placement, Placement::Follow | Placement::Override);
+    let mut gres: Vec<String> = gpus.then(|| "gpu".to_owned()).into_iter().collect();
+    if placement != Placement::Off {
+        gres.push(config.node.share_gres.clone());
+    }
+    if gres.is_empty() {
+        return Vec::new();
+    }
+    let mut needs = vec![
+        Need::slurm("GresTypes", Must::Words(gres), "Slurm counts no such things"),
+        Need::slurm("TaskPlugin", owned(&["task/cgroup"]), "a step's devices can't be fenced"),
+    ];
+    if placement != Placement::Off {
+        needs.push(Need::slurm("ProctrackType", Must::Be("proctrack/cgroup"), "steps have no cgroup"));
+        let why = "ssh sessions have no step, and the share's size is not the prolog's to trust";
+        needs.push(Need::slurm("PrologFlags", owned(&["Contain"]), why));
+        if !hooks {
+            needs.push(Need::slurm("Prolog", Must::Run("gpushare-prolog"), "no job gets its share"));
+            needs.push(Need::slurm("Epilog", Must::Run("gpushare-epilog"), "no share is given back"));
+        }
+    }
+    // On v2 our own filter is enough where Slurm knows no GPUs.
+    if placement != Placement::Own || slurm.settings.get("CgroupPlugin") != "cgroup/v2" {
+        let why = "a job can use GPUs that Slurm gave to others";
+        needs.push(Need { file: File::Cgroup, ..Need::slurm("ConstrainDevices", Must::Be("yes"), why) });
+    }
+    needs
+}

@@ -1,0 +1,182 @@
+//! What Slurm says of itself: its settings, nodes, partitions and QOSes, each asked of a program of Slurm's and read here.
+//! Nothing is changed, and nobody waits longer than a health check may.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use gpushare::config::Config;
+
+use crate::explain::program;
+
+mod settings;
+
+pub use settings::Settings;
+
+/// How long one of Slurm's commands may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// All that `check` and `conf` compare gpushare.conf with. The default is a cluster that there isn't yet.
+#[derive(Debug, Default)]
+pub struct Slurm {
+    /// slurm.conf and cgroup.conf.
+    pub settings: Settings,
+    /// Every node.
+    pub nodes: Vec<Node>,
+    /// Every partition.
+    pub partitions: Vec<Partition>,
+    /// What the database says of QOSes.
+    pub qoses: Qoses,
+}
+
+/// A node, as `scontrol show node` tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// `(gpu, Some(a40), 4)`
+    pub gres: Vec<(String, Option<String>, u64)>,
+    /// The partitions that it is in.
+    pub partitions: Vec<String>,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Its name.
+    pub name: String,
+    /// `TRESBillingWeights`, a word each.
+    pub billing: Vec<String>,
+}
+
+/// What is to be known of QOSes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Qoses {
+    /// Those with a limit on a type of a governed GRES.
+    pub governed: Vec<String>,
+    /// Those that preempt others.
+    pub preempting: Vec<String>,
+    /// Whether they differ in priority.
+    pub priorities: bool,
+}
+
+impl Slurm {
+    /// Asks slurmctld and slurmdbd. An error is one line.
+    pub fn ask(config: &Config) -> Result<Slurm, String> {
+        Ok(Slurm {
+            settings: Settings::parse(&ask("scontrol", &["show", "config"])?),
+            nodes: ask("scontrol", &["-a", "-o", "show", "node"])?.lines().filter_map(node).collect(),
+            partitions: ask("scontrol", &["-a", "-o", "show", "partition"])?
+                .lines()
+                .filter_map(partition)
+                .collect(),
+            qoses: qoses(config)?,
+        })
+    }
+}
+
+/// Where slurm.conf is.
+pub fn conf() -> PathBuf {
+    std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into()
+}
+
+/// This machine's name as Slurm would have it.
+pub fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().split('.').next().unwrap_or_default().to_owned()
+}
+
+/// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of them
+/// try for minutes.
+fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
+    let answer = program::run(Command::new(name).args(arguments), PATIENCE)?;
+    program::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
+}
+
+/// The value of `Key=` in a line of words.
+fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let found = line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+    found.filter(|value| *value != "(null)")
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// Reads a line of `scontrol -o show node`.
+pub fn node(line: &str) -> Option<Node> {
+    let gres = |text: &str| {
+        // gpu:a40:4(S:0-1)
+        let mut words = text.split('(').next()?.split(':');
+        let (name, next) = (words.next()?.to_owned(), words.next());
+        match (next, words.next()) {
+            (Some(kind), Some(count)) => Some((name, Some(kind.to_owned()), count.parse().ok()?)),
+            (Some(count), None) => Some((name, None, count.parse().ok()?)),
+            (None, _) => Some((name, None, 1)),
+        }
+    };
+    Some(Node {
+        name: value(line, "NodeName")?.to_owned(),
+        gres: words(value(line, "Gres").unwrap_or_default()).iter().filter_map(|word| gres(word)).collect(),
+        partitions: words(value(line, "Partitions").unwrap_or_default()),
+    })
+}
+
+/// Reads a line of `scontrol -o show partition`.
+pub fn partition(line: &str) -> Option<Partition> {
+    let name = value(line, "PartitionName")?.to_owned();
+    Some(Partition { name, billing: words(value(line, "TRESBillingWeights").unwrap_or_default()) })
+}
+
+fn qoses(config: &Config) -> Result<Qoses, String> {
+    let fields = "format=name,priority,preempt,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA";
+    let text = ask("sacctmgr", &["-nP", "show", "qos", fields])?;
+    let mut found = Qoses::default();
+    let mut priorities: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        let mut columns = line.split('|');
+        let (Some(name), Some(priority), Some(preempts)) = (columns.next(), columns.next(), columns.next())
+        else {
+            continue;
+        };
+        let is_typed = |limit: &str| {
+            let gres = limit.strip_prefix("gres/").and_then(|rest| rest.split_once(':'));
+            gres.is_some_and(|(gres, _)| config.policy.gres.0.iter().any(|name| name == gres))
+        };
+        if columns.flat_map(|column| column.split(',')).any(is_typed) {
+            found.governed.push(name.to_owned());
+        }
+        if !preempts.is_empty() {
+            found.preempting.push(name.to_owned());
+        }
+        priorities.push(priority);
+    }
+    priorities.dedup();
+    found.priorities = priorities.len() > 1;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_read_with_its_gres_and_partitions() {
+        let read = |text: &str| node(&format!("NodeName=n1 Gres={text} NodeAddr=x Partitions=p,q")).unwrap();
+        assert_eq!(read("(null)").gres, []);
+        assert_eq!(
+            read("gpu:a40:4(S:0-1),shard:400,x").gres,
+            [("gpu".into(), Some("a40".into()), 4), ("shard".into(), None, 400), ("x".into(), None, 1)]
+        );
+        assert_eq!(read("x").partitions, ["p", "q"]);
+    }
+
+    #[test]
+    fn a_partition_is_read_with_what_it_bills() {
+        let read =
+            |text: &str| partition(&format!("PartitionName=p AllowGroups=ALL {text}")).unwrap().billing;
+        assert_eq!(read("TRESBillingWeights=CPU=1.0,GRES/gpu:a40=2"), ["CPU=1.0", "GRES/gpu:a40=2"]);
+        assert_eq!(read("TRESBillingWeights=(null)"), [""; 0]);
+        assert_eq!(read(""), [""; 0]);
+    }
+}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Layers over a release's root: `nvidia`, NVIDIA's own programs for MPS and the driver's
+# libraries; `systemd`, for boxes whose process 1 it is. Decides: which suite a layer is of,
+# and when it is stale. Touches: $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh does the
+# making. None of it is ever part of this project's files: it is fetched where the tests
+# run, and where it can't be had they report NOT TESTED.
+
+layer_of() { # KIND RELEASE
+    echo "$LAB_STATE/$1/$2"
+}
+
+layer_name() {
+    case $1 in
+    nvidia) echo "NVIDIA's programs for $2" ;;
+    systemd) echo "systemd for $2" ;;
+    esac
+}
+
+# A release's own suite; 555 is a driver that has -multiuser-server.
+layer_suite() {
+    if [[ $1 == nvidia && $2 == 555 ]]; then echo experimental; else suite_of "$2"; fi
+}
+
+# systemd fits the root that it was made for.
+layer_stamp() {
+    {
+        cat "$LAB_HOME/root/$1.sh"
+        [[ $1 != systemd ]] || recipe_stamp
+    } | sha256sum | cut -d' ' -f1
+}
+
+layer_is_fresh() {
+    [[ $(cat "$(layer_of "$1" "$2")/.lab-stamp" 2>/dev/null) == "$(layer_stamp "$1")" ]]
+}
+
+# ensure_layer KIND RELEASE: returns when it is there; exits with 3 if it can't be had. For
+# systemd the release's root must be there.
+ensure_layer() {
+    lock "$LAB_STATE/$1/$2.lock" "$(layer_name "$1" "$2")"
+    layer_is_fresh "$1" "$2" || make_layer "$1" "$2"
+    unlock
+}
+
+make_layer() {
+    local kind=$1 release=$2 log=$LAB_STATE/$1/$2.log mirror root=() layer
+    layer=$(layer_of "$kind" "$release")
+    mirror=$(debian_mirror) || refuse "$STATUS_NOT_HERE" \
+        "apt's configuration names no Debian mirror (a URI that ends in /debian): set GPUSHARE_LAB_MIRROR"
+    [[ ! -d $layer ]] || refuse_if_used "$release"
+    [[ $kind != systemd ]] || root=("$(root_of "$release")")
+    begin_tree "$layer.new"
+    if ! follow_recipe "$log" "$kind.sh" "$(layer_suite "$kind" "$release")" "$BUILD_DIR" "$mirror" \
+        ${root[@]+"${root[@]}"}; then
+        hide_mirror <"$log" | tail -20 >&2
+        refuse "$STATUS_NOT_HERE" "$(layer_name "$kind" "$release") can't be had here; the whole log is $log"
+    fi
+    layer_stamp "$kind" >"$BUILD_DIR/.lab-stamp"
+    finish_tree "$layer"
+    say "$(layer_name "$kind" "$release"): $(cat "$layer/.lab-version" 2>/dev/null || echo made)"
+}
+
+purge_layers() {
+    local kind release
+    for kind in nvidia systemd; do
+        for release in 22.05 24.11 26.05 555; do
+            lock "$LAB_STATE/$kind/$release.lock" "$(layer_name "$kind" "$release")"
+            remove_root_directory "$(layer_of "$kind" "$release")"
+            remove_root_directory "$(layer_of "$kind" "$release").new"
+            rm -f "$LAB_STATE/$kind/$release.log"
+            unlock
+        done
+    done
+}
