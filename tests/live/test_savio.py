@@ -11,16 +11,14 @@ from shares import NOTHING, field, qos
 FREE, PAID = "--qos=savio_lowprio", "--qos=a5k_gpu4_normal"
 PAGE = ["-A", "fc_chenlab", "-p", "savio4_gpu"]
 
-# A batch script as the page has it.
+# A batch script with the page's options.
 SCRIPT = """#!/bin/bash
 #SBATCH --account=fc_chenlab
 #SBATCH --partition=savio4_gpu
 #SBATCH --gres=gpu:A5000:1 --cpus-per-task=4
-###SBATCH --qos=a5k_gpu4_normal # disabling this option
-
 #SBATCH --qos=savio_lowprio
-#SBATCH --requeue  # requeues after premption
-#SBATCH --open-mode=append # appends the log outputs at re-run
+#SBATCH --requeue
+#SBATCH --open-mode=append
 #SBATCH --output=/lab/out/page.%j
 echo "gpus $SLURM_GPUS_ON_NODE"
 """
