@@ -8,6 +8,9 @@ use gpushare::fence::locate::{StepCgroup, step_cgroup};
 use gpushare::fence::{Fence, v1, v2};
 use gpushare_slurm::bpf::Bpf;
 
+/// No machine has more mounts than fit in here.
+const LONGEST: u64 = 16 << 20;
+
 /// A fence and the step's cgroup.
 pub struct StepFence {
     fence: Fence,
@@ -68,6 +71,6 @@ fn find() -> Result<StepCgroup, String> {
 /// In one piece: files in /proc say that they are empty, and would be read in many small ones.
 fn read(path: &str) -> io::Result<String> {
     let mut text = String::with_capacity(16 << 10);
-    File::open(path)?.read_to_string(&mut text)?;
+    File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
     Ok(text)
 }
