@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use gpushare::fence::locate::{StepCgroup, step_cgroup};
+use gpushare::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup};
 use gpushare::fence::{Fence, v1, v2};
 use gpushare_slurm::bpf::Bpf;
 
@@ -63,13 +63,22 @@ impl StepFence {
 }
 
 fn find() -> Result<StepCgroup, String> {
-    let text = |path| read(path).map_err(|error| format!("{path}: {error}"));
-    step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?)
-        .map_err(|error| error.to_string())
+    let text = |path: &str| read(path).map_err(|error| format!("{path}: {error}"));
+    let cgroup = text("/proc/self/cgroup")?;
+    match usual_step_cgroup(&cgroup, is_own) {
+        Some(step) => Ok(step),
+        None => step_cgroup(&cgroup, &text("/proc/self/mountinfo")?).map_err(|error| error.to_string()),
+    }
+}
+
+/// Whether this process is in the cgroup.
+fn is_own(cgroup: &Path) -> bool {
+    let id = std::process::id().to_string();
+    read(&cgroup.join("cgroup.procs")).is_ok_and(|processes| processes.lines().any(|line| line == id))
 }
 
 /// In one piece: files in /proc say that they are empty, and would be read in many small ones.
-fn read(path: &str) -> io::Result<String> {
+fn read(path: impl AsRef<Path>) -> io::Result<String> {
     let mut text = String::with_capacity(16 << 10);
     File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
     Ok(text)
