@@ -20,4 +20,15 @@ fn main() {
             println!("cargo::rustc-cfg=slurm_{major:02}_{minor:02}");
         }
     }
+    link_unwinder();
+}
+
+/// Puts GCC's unwinder into the plugins: srun loads them twice in every start, and libgcc_s.so with them. The standard library
+/// asks for `-lgcc_s`, so a linker script of that name says where else it is.
+fn link_unwinder() {
+    let folder = std::env::var("OUT_DIR").unwrap_or_default();
+    if let Err(error) = std::fs::write(format!("{folder}/libgcc_s.so"), "INPUT(-lgcc_eh)\n") {
+        println!("cargo::error={folder}: {error}");
+    }
+    println!("cargo::rustc-link-search=native={folder}");
 }

@@ -1,5 +1,5 @@
-//! Which cgroup is the step's? From /proc/self/cgroup and /proc/self/mountinfo, never from an assumed path: releases
-//! name the directories differently and slurmd may live in a cgroup namespace.
+//! Which cgroup is the step's? From /proc/self/cgroup and /proc/self/mountinfo, or a folder that the kernel lists this process
+//! in, never from an assumed path: releases name the directories differently and slurmd may live in a cgroup namespace.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -35,12 +35,29 @@ pub enum Hierarchy {
 
 /// Finds the step's cgroup from the texts of /proc/self/cgroup and /proc/self/mountinfo.
 pub fn step_cgroup(cgroup: &str, mountinfo: &str) -> Result<StepCgroup, LocateError> {
-    for (hierarchy, version) in [
-        (Hierarchy::Devices, StepCgroup::V1 as fn(PathBuf) -> StepCgroup),
-        (Hierarchy::Unified, StepCgroup::V2),
-    ] {
-        if let Some(step) = paths(cgroup, hierarchy.controller()).find_map(step_of) {
-            return mounted(hierarchy, &step, mountinfo).map(version);
+    let (hierarchy, _, step) = in_hierarchy(cgroup)?;
+    mounted(hierarchy, &step, mountinfo).map(|step| hierarchy.step(step))
+}
+
+/// The same without the mounts, which the kernel takes long to list, for a hierarchy that is where all systems have it. That
+/// is so if `is_own` tells that the process is in the folder.
+pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option<StepCgroup> {
+    let (hierarchy, own, step) = in_hierarchy(cgroup).ok()?;
+    let mount = Path::new(match hierarchy {
+        Hierarchy::Devices | Hierarchy::Freezer => "/sys/fs/cgroup/devices",
+        Hierarchy::Unified => "/sys/fs/cgroup",
+    });
+    let place =
+        |path: &Path| path.strip_prefix("/").ok().filter(|below| is_plain(below)).map(|it| mount.join(it));
+    place(own).filter(|own| is_own(own)).and_then(|_| place(&step)).map(|step| hierarchy.step(step))
+}
+
+/// The hierarchy that the step is fenced by, and what the process's own path and the step's are in it.
+fn in_hierarchy(cgroup: &str) -> Result<(Hierarchy, &Path, PathBuf), LocateError> {
+    for hierarchy in [Hierarchy::Devices, Hierarchy::Unified] {
+        let mut paths = paths(cgroup, hierarchy.controller());
+        if let Some((own, step)) = paths.find_map(|path| Some((Path::new(path), step_of(path)?))) {
+            return Ok((hierarchy, own, step));
         }
     }
     Err(LocateError::NotInStep)
@@ -82,13 +99,17 @@ pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Res
         let (Some(root), Some(point)) = (fields.next(), fields.next()) else { continue };
         if hierarchy.is_mounted_by(file_system)
             && let Ok(below) = path.strip_prefix(unescaped(root))
-            // `/..` is what a cgroup namespace calls what is above its own root.
-            && below.components().all(|component| matches!(component, Component::Normal(_)))
+            && is_plain(below)
         {
             return Ok(Path::new(&unescaped(point)).join(below));
         }
     }
     Err(LocateError::NotMounted(hierarchy))
+}
+
+/// `/..` is what a cgroup namespace calls what is above its own root.
+fn is_plain(below: &Path) -> bool {
+    below.components().all(|component| matches!(component, Component::Normal(_)))
 }
 
 impl Hierarchy {
@@ -98,6 +119,13 @@ impl Hierarchy {
             Hierarchy::Devices => "devices",
             Hierarchy::Freezer => "freezer",
             Hierarchy::Unified => "",
+        }
+    }
+
+    fn step(self, folder: PathBuf) -> StepCgroup {
+        match self {
+            Hierarchy::Devices | Hierarchy::Freezer => StepCgroup::V1(folder),
+            Hierarchy::Unified => StepCgroup::V2(folder),
         }
     }
 
@@ -202,6 +230,28 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_place_is_taken_only_if_the_process_is_there() {
+        let v1 = "5:devices:/s/job_7/step_0/task_3\n0::/\n";
+        let v2 = "5:devices:/\n0::/s/job_7/step_0/slurm\n";
+        for (text, own, expected) in [
+            (
+                v1,
+                "/sys/fs/cgroup/devices/s/job_7/step_0/task_3",
+                Some("/sys/fs/cgroup/devices/s/job_7/step_0"),
+            ),
+            (v1, "/sys/fs/cgroup/devices/s/job_7/step_0", None),
+            (v2, "/sys/fs/cgroup/s/job_7/step_0/slurm", Some("/sys/fs/cgroup/s/job_7/step_0")),
+            (v2, "/sys/fs/cgroup/devices/s/job_7/step_0/slurm", None),
+            ("0::/../s/job_7/step_0\n", "/sys/fs/cgroup/../s/job_7/step_0", None),
+            ("0::/s/job_7\n", "/sys/fs/cgroup/s/job_7", None),
+        ] {
+            let found = usual_step_cgroup(text, |folder| folder == Path::new(own));
+            let hierarchy = if text == v1 { Hierarchy::Devices } else { Hierarchy::Unified };
+            assert_eq!(found, expected.map(|path| hierarchy.step(path.into())), "{text} {own}");
+        }
+    }
+
+    #[test]
     fn no_step_is_an_error() {
         for text in ["", "5:devices:/\n0::/\n", "5:devices:/slurm/uid_1/job_7\n", "garbage"] {
             assert_eq!(step_cgroup(text, MOUNTS), Err(LocateError::NotInStep), "{text}");
@@ -214,6 +264,7 @@ mod tests {
         #[test]
         fn any_text_gives_an_answer(cgroup in "\\PC{0,200}", mounts in "\\PC{0,200}") {
             let _ = step_cgroup(&cgroup, &mounts);
+            let _ = usual_step_cgroup(&cgroup, |_| true);
         }
     }
 }

@@ -4,11 +4,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use gpushare::fence::locate::{StepCgroup, step_cgroup};
+use gpushare::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup};
 use gpushare::fence::owner::Folders;
 use gpushare::fence::{Fence, v1, v2};
 use gpushare_slurm::bpf::Bpf;
 use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
+
+/// No machine has more mounts than fit in here.
+const LONGEST: u64 = 16 << 20;
 
 /// A fence and the step's cgroup.
 pub struct StepFence {
@@ -31,14 +34,17 @@ pub fn close_to_users() -> Result<(), String> {
 impl StepFence {
     /// In `user_init`, or in the extern step `task_post_fork`, slurmstepd is in the step's cgroup.
     pub fn of(fence: Fence) -> StepFence {
-        let texts = texts();
-        let folders = match &texts {
-            Ok((cgroup, mountinfo)) if USERS_OWN_CGROUPS => Folders::find(cgroup, mountinfo),
-            _ => Folders::default(),
+        let (cgroup, folders) = if USERS_OWN_CGROUPS {
+            let texts = texts();
+            let folders =
+                texts.as_ref().map(|(cgroup, mounts)| Folders::find(cgroup, mounts)).unwrap_or_default();
+            let step = |(cgroup, mounts): (String, String)| {
+                step_cgroup(&cgroup, &mounts).map_err(|error| error.to_string())
+            };
+            (texts.and_then(step), folders)
+        } else {
+            (find(), Folders::default())
         };
-        let cgroup = texts.and_then(|(cgroup, mountinfo)| {
-            step_cgroup(&cgroup, &mountinfo).map_err(|error| error.to_string())
-        });
         StepFence { fence, cgroup, folders }
     }
 
@@ -81,14 +87,32 @@ impl StepFence {
     }
 }
 
+/// What tells where all folders of the step are, also those of other hierarchies.
 fn texts() -> Result<(String, String), String> {
-    let text = |path| read(path).map_err(|error| format!("{path}: {error}"));
     Ok((text("/proc/self/cgroup")?, text("/proc/self/mountinfo")?))
 }
 
+fn text(path: &str) -> Result<String, String> {
+    read(path).map_err(|error| format!("{path}: {error}"))
+}
+
+fn find() -> Result<StepCgroup, String> {
+    let cgroup = text("/proc/self/cgroup")?;
+    match usual_step_cgroup(&cgroup, is_own) {
+        Some(step) => Ok(step),
+        None => step_cgroup(&cgroup, &text("/proc/self/mountinfo")?).map_err(|error| error.to_string()),
+    }
+}
+
+/// Whether this process is in the cgroup.
+fn is_own(cgroup: &Path) -> bool {
+    let id = std::process::id().to_string();
+    read(&cgroup.join("cgroup.procs")).is_ok_and(|processes| processes.lines().any(|line| line == id))
+}
+
 /// In one piece: files in /proc say that they are empty, and would be read in many small ones.
-fn read(path: &str) -> io::Result<String> {
+fn read(path: impl AsRef<Path>) -> io::Result<String> {
     let mut text = String::with_capacity(16 << 10);
-    File::open(path)?.read_to_string(&mut text)?;
+    File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
     Ok(text)
 }

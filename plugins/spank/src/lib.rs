@@ -20,16 +20,16 @@
 mod cgroup;
 mod step;
 
-use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use gpushare::device::{DeviceNumber, Roots};
-use gpushare::environment::PYTORCH;
+use gpushare::config::NodeConfig;
+use gpushare::device::Roots;
+use gpushare::environment::{PYTORCH, shell_lines};
 use gpushare::fence::{Fault, Fence};
 use gpushare::job::JobKey;
-use gpushare::ledger::{self, Ledger, RUN_DIR};
+use gpushare::ledger::{self, Entry, Ledger, RUN_DIR};
 use gpushare_node::memory::{self, Limited};
 use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
@@ -115,9 +115,11 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
     };
     match &verdict {
         Verdict::Failed(reason) if step.kind() == Kind::Extern => tell_the_other_steps(fenced.key, reason),
-        Verdict::Up if step.kind() == Kind::Extern && fenced.recorded.is_some() => {
-            prepare_for_ssh(fenced);
-            limit_memory(fenced);
+        Verdict::Up if step.kind() == Kind::Extern => {
+            if let Some((entry, config)) = &fenced.recorded {
+                prepare_for_ssh(entry, config);
+                limit_memory(fenced, entry, config);
+            }
         }
         _ => {}
     }
@@ -135,13 +137,13 @@ fn tell_the_other_steps(key: JobKey, reason: &str) {
 
 /// Leaves the variables where an ssh session finds them, and a witness: this slurmstepd lives as long as the job, and
 /// when it is gone and the entry isn't, the epilog never ran.
-fn prepare_for_ssh(fenced: &Fenced) {
-    let (ledger, key, pid) = (Ledger::at(RUN_DIR), fenced.key, std::process::id());
+fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
+    let (ledger, key, pid) = (Ledger::at(RUN_DIR), entry.key, std::process::id());
     let witnessed = match ledger::start_time(Path::new("/proc"), pid) {
         Ok(Some(start)) => ledger.witness(key, pid, start),
         Ok(None) | Err(_) => Ok(()),
     };
-    let published = match fenced.shell_lines.as_str() {
+    let published = match shell_lines(entry, config).as_str() {
         "" => Ok(()),
         lines => ledger.lock(LOCK_WAIT).and_then(|locked| locked.publish(key, lines)),
     };
@@ -152,9 +154,9 @@ fn prepare_for_ssh(fenced: &Fenced) {
 
 /// Limits the GPU memory of all that runs in the job, where the machine offers that. Without it a job runs as it would
 /// elsewhere: MPS limits each of its programs.
-fn limit_memory(fenced: &Fenced) {
-    let (Some((entry, config)), Some(cgroup)) = (&fenced.recorded, fenced.fence.job()) else { return };
-    let id = fenced.key.id;
+fn limit_memory(fenced: &Fenced, entry: &Entry, config: &NodeConfig) {
+    let Some(cgroup) = fenced.fence.job() else { return };
+    let id = entry.key.id;
     match memory::limit(config, &Ledger::at(RUN_DIR), &Roots::system(), (entry, cgroup)) {
         Ok(Limited::Not) => {}
         Ok(by) => log::debug(format!("spank/gpushare: job {id}: GPU memory limited, {by:?}")),
@@ -199,7 +201,8 @@ fn extern_failed(fenced: &Fenced) -> Option<String> {
 /// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
 /// (Slurm writes the job's rules anew), so it is given time.
 fn check(fence: &Fence) -> Result<(), String> {
-    if let Some(fault) = fence.held(&open_devices()?) {
+    let held = access::held().map_err(|error| format!("/proc/self/status: {error}"))?;
+    if let Some(fault) = fence.held(&held) {
         return Err(fault.to_string());
     }
     let mut patience = 2000;
@@ -215,19 +218,12 @@ fn check(fence: &Fence) -> Result<(), String> {
     }
 }
 
-/// The devices that this task has open.
-fn open_devices() -> Result<Vec<DeviceNumber>, String> {
-    let descriptors = fs::read_dir("/proc/self/fd").map_err(|error| format!("/proc/self/fd: {error}"))?;
-    // One that can't be looked at is the folder's own, closed by now.
-    let files = descriptors.filter_map(|descriptor| fs::metadata(descriptor.ok()?.path()).ok());
-    Ok(files.filter_map(|file| DeviceNumber::of(&file)).collect())
-}
-
 /// Lets the job's other steps open the GPU again, if this step started and ended without its fence.
 fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "exit");
     with_state(|state| {
         if let State::Fenced(fenced) = state
+            && fenced.page.get() != Verdict::Up
             && let Err(error) = fenced.fence.open_again()
         {
             log::error(format!("spank/gpushare: job {}: {error}", fenced.key.id));

@@ -55,8 +55,6 @@ pub struct Fenced {
     pub check: Fence,
     /// Variables for the job's programs.
     pub variables: Vec<(&'static str, String)>,
-    /// The same for a shell.
-    pub shell_lines: String,
     /// Slurm's index of a share's GPU.
     pub share_gpu: Option<u32>,
     /// Tells the tasks whether the fence is up.
@@ -122,7 +120,6 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<State, Str
         recorded: Some((entry.clone(), config.clone())),
         check,
         variables: environment::variables(entry, config),
-        shell_lines: environment::shell_lines(entry, config),
         share_gpu: entry.share_gpu().map(|gpu| gpu.index),
         ..fenced(entry.key, fence)?
     })))
@@ -182,7 +179,6 @@ fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
         check: fence.clone(),
         fence: StepFence::of(fence),
         variables: Vec::new(),
-        shell_lines: String::new(),
         share_gpu: None,
         page,
         forked: 0,
