@@ -80,8 +80,11 @@ pub fn conf() -> PathBuf {
     std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into()
 }
 
-/// This machine's name as Slurm would have it.
+/// This machine's name as Slurm would have it; in a job, as slurmd has it.
 pub fn host() -> String {
+    if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
+        return name;
+    }
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().split('.').next().unwrap_or_default().to_owned()
 }
