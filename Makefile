@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # make              build for the Slurm headers found (SLURM_INCLUDE_DIR, pkg-config, /usr/include)
+# make install      put it into place: PREFIX=/usr SYSCONFDIR=/etc/slurm SLURM_PLUGIN_DIR=(Slurm's) DESTDIR=
+# make uninstall    take it away again, with the same variables
 # make demo         the main job on a real Slurm, in a small root of its own
 # make test         everything; make test-unit, test-lint, test-faults, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
 # make test-long    what is random in it, with far more tries and a new seed
@@ -16,7 +18,7 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
+.PHONY: all install uninstall setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
 	test-long bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
@@ -24,6 +26,13 @@ all:
 	cargo build --locked --release
 	cargo build --locked --release -p job_submit_gpushare -p spank_gpushare -p spank_gpushare_prolog
 	@echo "built: target/release/{libjob_submit_gpushare.so,libspank_gpushare.so,libspank_gpushare_prolog.so,gpushare,gpushare-prolog,gpushare-epilog,gpushare-nvml}"
+
+# Not built here: that may want another user's cargo.
+install:
+	@packaging/install
+
+uninstall:
+	@packaging/install --uninstall
 
 setup:
 	@tests/setup

@@ -152,6 +152,29 @@ mod tests {
     }
 
     #[test]
+    fn every_variable_is_in_the_manual_page() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/man/spank_gpushare.8");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, rest) = page.split_once("\n.SH ENVIRONMENT\n").unwrap();
+        let section = rest.split_once("\n.SH ").unwrap().0;
+        let names = section.lines().filter(|line| line.starts_with(".B") && line.contains('_'));
+        let mut there: Vec<&str> = names
+            .flat_map(|line| line.split([' ', '"', ',']).skip(1))
+            .filter(|word| !word.is_empty())
+            .collect();
+        let share = Entry {
+            holding: Holding::Share { units: 40, capacity: 80, charged: None, memory: Some(1) },
+            ..entry(40, Some("GPU-a"))
+        };
+        let config =
+            NodeConfig { mps: Mps::PerUser, framework_env: FrameworkEnv::Pytorch, ..NodeConfig::default() };
+        let mut names: Vec<&str> = variables(&share, &config).into_iter().map(|(name, _)| name).collect();
+        there.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(there, names);
+    }
+
+    #[test]
     fn a_shell_reads_the_lines_as_they_are_meant() {
         let lines = shell_lines(&entry(40, Some("GPU-a")), &NodeConfig::default());
         assert!(lines.contains("export CUDA_VISIBLE_DEVICES='GPU-a'\n"), "{lines}");

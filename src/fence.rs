@@ -5,10 +5,11 @@
 //! Slurm's own rules and before any task runs, and checked by each task for itself.
 //!
 //! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs, which
-//! [`filter`] writes.
+//! [`filter`] writes. [`owner`] makes root's what old releases give to users.
 
 pub mod filter;
 pub mod locate;
+pub mod owner;
 pub mod v1;
 pub mod v2;
 

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use gpushare::config::{self, Config};
 use gpushare::message;
 use gpushare::policy::{self, Policy, Verdict};
@@ -45,13 +45,13 @@ const LONGEST_SCRIPT: u64 = 64 << 20;
 )]
 pub struct Arguments {
     /// The user whose job it would be [default: you]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     user: Option<String>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
     /// A message's number, a batch script, or -- and sbatch's options [default: all messages]
-    #[arg(value_name = "GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true)]
+    #[arg(value_name = "GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,
 }
 

@@ -9,6 +9,8 @@ mod needs;
 mod qos;
 mod slurm;
 mod status;
+#[cfg(test)]
+mod written;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,11 @@
-//! What gpushare.conf needs of slurm.conf and cgroup.conf, a setting at a time: pure. `gpushare check` judges with it
-//! what slurmctld has, and `gpushare conf` prints the lines, so that what the one calls wrong the other mends.
+//! What gpushare.conf needs of slurm.conf and cgroup.conf, a setting at a time. `gpushare check` judges with it what
+//! slurmctld has, and `gpushare conf` prints the lines, so that what the one calls wrong the other mends. Pure, but for
+//! the links that `Prolog=` and `Epilog=` may name.
 
+use std::fs;
+use std::path::Path;
+
+use crate::check::plugins::matching;
 use crate::slurm::Settings;
 
 mod billing;
@@ -40,6 +45,8 @@ pub enum Must {
     Be(&'static str),
     /// Whatever, but not `OFF`; this, if nothing else is wanted.
     NotOff(&'static str),
+    /// One of `CR_Core_Memory` and the like.
+    CountMemory,
     /// Above 0; so much, if nothing else is wanted.
     Positive(u64),
     /// The path of this program of ours, or of one of the site's that calls it.
@@ -100,10 +107,11 @@ impl Need {
             }
             Must::Be(value) => is(now.eq_ignore_ascii_case(value)),
             Must::NotOff(_) => is(!now.is_empty() && !settings.has(self.key, "OFF")),
+            Must::CountMemory => is(now.to_ascii_uppercase().contains("_MEMORY")),
             Must::Positive(_) => is(settings.number(self.key) > 0),
             Must::Run(program) => {
                 let named = settings.list(self.key);
-                if named.iter().any(|path| path.rsplit('/').next() == Some(program)) {
+                if named.iter().any(|path| runs(path, program)) {
                     Met::Yes
                 } else if named.is_empty() {
                     Met::No("there is none".to_owned())
@@ -133,6 +141,7 @@ impl Need {
             Must::Be(value) => (*value).to_owned(),
             Must::NotOff(good) if self.met(settings) != Met::Yes => (*good).to_owned(),
             Must::Positive(good) if self.met(settings) != Met::Yes => good.to_string(),
+            Must::CountMemory => with_memory(now),
             Must::NotOff(_) | Must::Positive(_) => now.to_owned(),
             Must::Run(program) => match self.met(settings) {
                 Met::Perhaps(_) => return None,
@@ -149,6 +158,32 @@ impl Need {
         let all = self.key == "AccountingStorageEnforce" && settings.has(self.key, "all");
         words.iter().filter(|word| !all && !settings.has(self.key, word)).cloned().collect()
     }
+}
+
+/// Whether a program of that name is what slurmd runs for `Prolog=PATH`: itself, by a link, or as one of `FOLDER/*`.
+fn runs(path: &str, program: &str) -> bool {
+    let is_it = |path: &Path| path.file_name().is_some_and(|name| name == program);
+    let files = matching(Path::new("/"), path);
+    files.iter().any(|file| is_it(file) || fs::canonicalize(file).is_ok_and(|file| is_it(&file)))
+}
+
+/// `CR_Core,CR_ONE_TASK_PER_CORE` with memory.
+fn with_memory(now: &str) -> String {
+    let units = ["CR_Core", "CR_CPU", "CR_Socket", "CR_Board"];
+    let mut found = now.to_ascii_uppercase().contains("_MEMORY");
+    let words = now.split(',').filter(|word| !word.is_empty()).map(|word| {
+        let unit = units.iter().find(|unit| unit.eq_ignore_ascii_case(word)).filter(|_| !found);
+        unit.map_or_else(
+            || word.to_owned(),
+            |unit| {
+                found = true;
+                format!("{unit}_Memory")
+            },
+        )
+    });
+    let words: Vec<String> = words.collect();
+    let first = (!found).then(|| "CR_Core_Memory".to_owned());
+    first.into_iter().chain(words).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

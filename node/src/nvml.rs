@@ -147,10 +147,14 @@ fn command(config: &NodeConfig) -> Result<Command, Trouble> {
     Ok(command)
 }
 
-/// Beside the running program, so that a build that is not installed uses its own.
+/// Beside the running program, so that a build that is not installed uses its own; or in the sbin beside its bin.
 fn path() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(NAME));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| INSTALLED.into())
+    std::env::current_exe().ok().and_then(|own| near(&own)).unwrap_or_else(|| INSTALLED.into())
+}
+
+fn near(own: &Path) -> Option<PathBuf> {
+    let in_sbin = own.parent()?.with_file_name("sbin").join(NAME);
+    [own.with_file_name(NAME), in_sbin].into_iter().find(|path| path.is_file())
 }
 
 /// What it printed, if all went well.
@@ -218,6 +222,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let ledger = Ledger::at(dir.path().join("gpushare"));
         (dir, ledger)
+    }
+
+    #[test]
+    fn the_program_is_looked_for_beside_the_one_that_asks() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("bin/gpushare");
+        for folder in ["bin", "sbin"] {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+        }
+        assert_eq!(near(&own), None);
+        for there in ["sbin/gpushare-nvml", "bin/gpushare-nvml"] {
+            std::fs::write(dir.path().join(there), "").unwrap();
+            assert_eq!(near(&own), Some(dir.path().join(there)));
+        }
     }
 
     #[test]

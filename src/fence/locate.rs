@@ -27,35 +27,47 @@ pub enum LocateError {
 pub enum Hierarchy {
     /// The `devices` controller of cgroup v1.
     Devices,
+    /// The `freezer` controller of cgroup v1, by which Slurm finds the processes of a job.
+    Freezer,
     /// cgroup v2.
     Unified,
 }
 
 /// Finds the step's cgroup from the texts of /proc/self/cgroup and /proc/self/mountinfo.
 pub fn step_cgroup(cgroup: &str, mountinfo: &str) -> Result<StepCgroup, LocateError> {
-    let paths = |wanted: &'static str| {
-        cgroup.lines().filter_map(move |line| {
-            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-            controllers.split(',').any(|name| name == wanted).then_some(path)
-        })
-    };
-    if let Some(step) = paths("devices").find_map(step_of) {
-        return mounted(Hierarchy::Devices, &step, mountinfo).map(StepCgroup::V1);
+    for (hierarchy, version) in [
+        (Hierarchy::Devices, StepCgroup::V1 as fn(PathBuf) -> StepCgroup),
+        (Hierarchy::Unified, StepCgroup::V2),
+    ] {
+        if let Some(step) = paths(cgroup, hierarchy.controller()).find_map(step_of) {
+            return mounted(hierarchy, &step, mountinfo).map(version);
+        }
     }
-    // The v2 line has no controllers: `0::/path`.
-    let step = paths("").find_map(step_of).ok_or(LocateError::NotInStep)?;
-    mounted(Hierarchy::Unified, &step, mountinfo).map(StepCgroup::V2)
+    Err(LocateError::NotInStep)
+}
+
+/// The process's folders in the hierarchies with that controller, of the text of /proc/self/cgroup.
+pub(super) fn paths<'a>(cgroup: &'a str, controller: &str) -> impl Iterator<Item = &'a str> {
+    cgroup.lines().filter_map(move |line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|name| name == controller).then_some(path)
+    })
 }
 
 /// The path up to the component that names a step.
-fn step_of(path: &str) -> Option<PathBuf> {
-    let mut step = PathBuf::new();
+pub(super) fn step_of(path: &str) -> Option<PathBuf> {
+    up_to(path, "step_")
+}
+
+/// The path up to the first component that begins so.
+pub(super) fn up_to(path: &str, prefix: &str) -> Option<PathBuf> {
+    let mut found = PathBuf::new();
     for component in Path::new(path).components() {
-        step.push(component);
+        found.push(component);
         if let Component::Normal(name) = component
-            && name.to_str().is_some_and(|name| name.starts_with("step_"))
+            && name.to_str().is_some_and(|name| name.starts_with(prefix))
         {
-            return Some(step);
+            return Some(found);
         }
     }
     None
@@ -63,7 +75,7 @@ fn step_of(path: &str) -> Option<PathBuf> {
 
 /// Where a path of the hierarchy is in this process's file system. A mount shows the hierarchy from its root field on,
 /// which is not `/` in a container.
-fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Result<PathBuf, LocateError> {
+pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Result<PathBuf, LocateError> {
     for line in mountinfo.lines() {
         let Some((mount, file_system)) = line.split_once(" - ") else { continue };
         let mut fields = mount.split(' ').skip(3);
@@ -80,13 +92,24 @@ fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Result<PathBuf
 }
 
 impl Hierarchy {
+    /// Its name in /proc/self/cgroup; the line of v2 has none: `0::/path`.
+    pub(super) fn controller(self) -> &'static str {
+        match self {
+            Hierarchy::Devices => "devices",
+            Hierarchy::Freezer => "freezer",
+            Hierarchy::Unified => "",
+        }
+    }
+
     /// From the last fields of a line of mountinfo: type, source and options of the file system.
     fn is_mounted_by(self, file_system: &str) -> bool {
         let mut fields = file_system.split(' ');
         let (kind, options) = (fields.next(), fields.nth(1).unwrap_or_default());
         match self {
-            Hierarchy::Devices => kind == Some("cgroup") && options.split(',').any(|one| one == "devices"),
             Hierarchy::Unified => kind == Some("cgroup2"),
+            Hierarchy::Devices | Hierarchy::Freezer => {
+                kind == Some("cgroup") && options.split(',').any(|one| one == self.controller())
+            }
         }
     }
 }
@@ -106,11 +129,12 @@ impl fmt::Display for LocateError {
                     "slurmstepd is in no step's device cgroup; cgroup.conf needs ConstrainDevices=yes"
                 )
             }
-            LocateError::NotMounted(Hierarchy::Devices) => {
-                write!(out, "the cgroup hierarchy 'devices' is not mounted where slurmstepd can see its step")
-            }
             LocateError::NotMounted(Hierarchy::Unified) => {
                 write!(out, "cgroup2 is not mounted where slurmstepd can see its step")
+            }
+            LocateError::NotMounted(hierarchy) => {
+                let name = hierarchy.controller();
+                write!(out, "the cgroup hierarchy '{name}' is not mounted where slurmstepd can see its step")
             }
         }
     }

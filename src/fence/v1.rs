@@ -68,7 +68,7 @@ fn open_once(job: &Path, device: DeviceNumber) -> Result<(), RuleError> {
 }
 
 /// Folders of that kind; none where the parent has just gone.
-fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+pub(super) fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = parent.read_dir() else { return Vec::new() };
     entries
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -204,3 +204,18 @@ fn docs_messages_are_the_pages() {
     }
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), text, "{path} is not what the code says");
 }
+
+#[test]
+fn the_manual_page_has_every_number_and_no_other() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/man/job_submit_gpushare.8");
+    let page = std::fs::read_to_string(page).unwrap().replace('\\', "");
+    let (_, diagnostics) = page.split_once("\n.SH DIAGNOSTICS\n").unwrap();
+    let terms = diagnostics.split("\n.TP\n").skip(1).map(|term| {
+        let mut lines = term.lines();
+        let number = lines.next().unwrap().trim_start_matches(".B ").to_owned();
+        (number, lines.next().unwrap().trim_end_matches('.').to_lowercase())
+    });
+    let known = PAGES.iter().map(|page| (page.number.to_owned(), page.title.to_lowercase()));
+    assert_eq!(terms.collect::<Vec<_>>(), known.collect::<Vec<_>>());
+    assert_eq!(page.matches("GS").count(), PAGES.len(), "numbers elsewhere on the page");
+}

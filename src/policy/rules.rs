@@ -159,7 +159,7 @@ pub struct ShareRules {
 
 impl Policy {
     /// What the records say of a QOS, the first that says something.
-    pub(super) fn of_qos<T>(&self, name: &[u8], setting: impl Fn(&QosRecord) -> Option<T>) -> Option<T> {
+    pub fn of_qos<T>(&self, name: &[u8], setting: impl Fn(&QosRecord) -> Option<T>) -> Option<T> {
         let matching = |record: &&QosRecord| record.names.match_name(name, Case::Ignored);
         self.records.iter().filter(matching).find_map(setting)
     }

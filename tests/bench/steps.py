@@ -4,13 +4,14 @@ after another."""
 
 import hooks
 import starts
-from boxes import TOP, Box, NotHere
+from boxes import Box, NotHere
+from lab import CASES, EXAMPLES
 
-# Each placement's example, and half a GPU there.
+# Each placement's example, SURF's with shares for everybody, and half a GPU there.
 PLACEMENTS = {
-    "override": ("surf", "--gres=mps:40"),
-    "own": ("own", "--gres=gpushare:40"),
-    "follow": ("follow-mps", "--gres=mps:50"),
+    "override": ([EXAMPLES / "surf", CASES / "surf-open"], "--gres=mps:40"),
+    "own": ([EXAMPLES / "own"], "--gres=gpushare:40"),
+    "follow": ([EXAMPLES / "follow-mps"], "--gres=mps:50"),
 }
 # Whose fence does the most: it closes and opens.
 STARTED = "override"
@@ -32,8 +33,8 @@ def measure(release, folder, cgroups, jobs, rounds, blocks):
 
 def one(release, folder, cgroup, placement, jobs, rounds, blocks):
     """The same for one placement on one version."""
-    example, request = PLACEMENTS[placement]
-    with Box(f"{placement}-{cgroup}", release, TOP / "docs/examples" / example, cgroup=cgroup) as box:
+    conf, request = PLACEMENTS[placement]
+    with Box(f"{placement}-{cgroup}", release, *conf, cgroup=cgroup) as box:
         hooks.install(box, release, folder)
         lines = hooks.measure(box, f"{placement}, {cgroup}", request, jobs[0], jobs[1])
         rows = starts.measure(box, cgroup, request, folder, rounds, blocks) if placement == STARTED else []

@@ -32,6 +32,8 @@ def clusters(kind, **options):
 plain = clusters("plain")
 # The contributors' QOSes, with a second type of GPU on a second node.
 contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES / "two-types"])
+# A node for shares and nothing of gpushare on it, which a test installs.
+bare = clusters("install", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # What `gpushare explain` is compared on: the contributors' cluster with more accounts, and one with a site's settings.
 EXPLAINED = [EXAMPLES / "contributors", CASES / "two-types", CASES / "explain"]
 explained = clusters("explain", conf=EXPLAINED)
@@ -39,11 +41,20 @@ explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-sit
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 # Contributors of three types of GPU, each QOS a line of gpushare.conf; the database has none of them yet.
-MISHA = [EXAMPLES / "misha", CASES / "misha"]
+MISHA = [EXAMPLES / "misha", CASES / "many-gpus"]
 shared = clusters("shares", conf=MISHA)
 misha = clusters("misha", conf=MISHA)
-# SURF's node: 4 GPUs, 1280 mps units.
-surf = clusters("surf", conf=[EXAMPLES / "surf"])
+# The QOS page of 2009.
+qos_2009 = clusters("q2009", conf=[EXAMPLES / "qos-2009"])
+# A free QOS and those that preempt it; GPUs of four types. Fair-share on two types. More GPUs than the lab has by itself.
+savio = clusters("savio", conf=[EXAMPLES / "savio", CASES / "many-gpus"])
+fairshare = clusters("fairshare", conf=[EXAMPLES / "fairshare", CASES / "many-gpus"])
+# SURF's node: 4 GPUs, 1280 mps units. As it stands, with shares for courses only, and for everybody.
+course = clusters("course", conf=[EXAMPLES / "surf"])
+SURF = [EXAMPLES / "surf", CASES / "surf-open"]
+surf = clusters("surf", conf=SURF)
+
+
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
     """A fixture that gives a cluster of every release, cgroup version and placement in turn; some are new `since` one."""
     every = [
@@ -67,10 +78,10 @@ def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **op
 
 
 def example(placement):
-    return [EXAMPLES / {"override": "surf"}.get(placement, placement)]
+    return SURF if placement == "override" else [EXAMPLES / placement]
 
 
-# Each placement as its example configures it, on both versions of cgroups.
+# Each placement as its example configures it, on both versions of cgroups; SURF's without its rule on reservations.
 placed = placed_clusters("p", ["follow-mps", "follow-shard", "own", "override"], example)
 placed_follow = placed_clusters("l", ["follow-mps"], example)
 # Ways to have jobs placed.
@@ -85,18 +96,26 @@ measured = placed_clusters(
 )
 # Prologs that run somewhere else, with MPS.
 mps_by_whom = placed_clusters(
-    "m", ["hooks-only", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one, CASES / "own-mps"], cgroups=["v2"],
+    "mw", ["hooks-only", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one, CASES / "own-mps"], cgroups=["v2"],
     since={"run-in-job": "24.05"}, nvidia=lambda release: True,
 )
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
 # As the examples stand, and one to break.
-checked = placed_clusters("chk", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
+checked = placed_clusters("chk", ["follow-mps", "follow-shard", "own", "surf"], lambda one: [EXAMPLES / one], cgroups=["v2"])
+# Those with contributors' shares, for `gpushare qos apply` and then check.
+checked_shares = placed_clusters(
+    "chks", ["contributors", "misha", "qos-2009", "savio", "fairshare"], lambda one: [EXAMPLES / one, CASES / "many-gpus"],
+    cgroups=["v2"],
+)
 # The same, for what `gpushare conf` prints.
 configured = placed_clusters("conf", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
+misha_check = clusters("chks-broken", conf=MISHA, cgroup="v2")
 check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2")
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
+# The same, with a second node in the box.
+attacked = placed_clusters("atk", ["own", "override"], lambda one: [*example(one), CASES / f"attack-{one}"])
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
 # The same with NVIDIA's own MPS daemon for each user and GPU.
@@ -123,11 +142,11 @@ def with_systemd(request):
 
 
 # The same, where device numbers are not in the order of the device names.
-shuffled = clusters("shuffled", conf=[EXAMPLES / "surf", CASES / "shuffled"])
+shuffled = clusters("shuffled", conf=[*SURF, CASES / "shuffled"])
 # Builds that panic when asked to.
 panicking = clusters(
     "panic",
-    conf=[EXAMPLES / "surf", CASES / "surf-governed"],
+    conf=[*SURF, CASES / "surf-governed"],
     plugins=lambda release: TOP / "target/lab-panic" / release,
 )
 

@@ -318,12 +318,19 @@ def test_made_up_types(way):
         way.refused("GS102", QOS, f"--gres={gres}")
     for options in (["--gpus=mAA0zxtUzzzz:1"], ["-n1", "--gpus-per-task=mAA0zxtUzzzz:1"]):
         way.refused("GS102", QOS, *options, keep=[o for o in options if o == "-n1"])
-    for gres in ("gpu::2", "gpu:=2", "gpu:a40:x:1", "gpu:A40:1"):
+    for gres in ("gpu::2", "gpu:=2", "gpu:a40:x:1"):
         assert way.submit(QOS, f"--gres={gres}").returncode != 0, gres
     p = way.prefix
     for kind in ("mAA0zxtUzzzz", "UUUUUUUUVUUU"):
         way.update_refused("GS102", way.held(QOS), f"TresPerNode={p}gpu:{kind}:1")
     assert way.update(way.held(QOS), f"TresPerNode={p}gpu::2").returncode != 0
+    # No node has it in capitals: the limit on a40 counts it, and it gets none.
+    for job in (way.held(QOS, "--gres=gpu:A40:1"), way.held(QOS)):
+        assert way.update(job, f"TresPerNode={p}gpu:A40:1").returncode == 0
+        way.cluster.ok(["scontrol", "release", job])
+        shown = lambda: way.cluster.ok(["scontrol", "show", "job", job])
+        way.cluster.wait(lambda: "Reason=BadConstraints" in shown(), "Slurm to find no node")
+        assert "gres/gpu:a40=1" in shown()
 
 
 @row(13, "gresgpu, licence and cpu tokens with a GPU inside")

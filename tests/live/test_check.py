@@ -60,6 +60,53 @@ def test_an_example_is_all_right(checked):
     assert {"JobSubmitPlugins", "Placement", "GpuFile", "spank_gpushare.so", "job_submit_gpushare.so"} <= set(findings)
 
 
+def test_the_example_with_daemons_is_all_right(mps):
+    findings, status = check(mps)
+    assert wrong(findings) == set() and status == 0 and findings["Mps"]["verdict"] == "ok", findings
+
+
+def test_an_example_with_shares_is_all_right_when_they_are_applied(checked_shares):
+    findings, status = check(checked_shares)
+    if checked_shares.kind not in ("contributors", "fairshare"):
+        assert wrong(findings) == {"Share"} and status == 1, findings
+        assert "gpushare qos apply" in findings["Share"]["fix"]
+        checked_shares.ok(["gpushare", "qos", "apply"])
+        findings, status = check(checked_shares)
+        assert findings["Share"]["verdict"] == "ok"
+    assert wrong(findings) == set() and status == 0, findings
+
+
+# What is broken of the cluster with shares of three types, and what is named for it.
+BROKEN_SHARES = {
+    "a type that nobody counts": ("sed -i 's|,gres/gpu:h100||' {EXTRA} && {RESTART}", {"AccountingStorageTRES", "Share"}),
+    "a share that was changed by hand": ("sacctmgr -i modify qos qos_dijk set GrpTRES=gres/gpu:h100=12", {"Share"}),
+    "a type that no node has": ("sed -i s/GPUs=a40:12/GPUs=v100:12/ {RULES}", {"Share"}),
+    "memory that nobody counts": ("sed -i s/_Memory// {EXTRA} && {RESTART}", {"SelectTypeParameters"}),
+    "preempted jobs that are lost": ("sed -i s/JobRequeue=1/JobRequeue=0/ {EXTRA} && {RESTART}", {"JobRequeue"}),
+    "weights that nobody counts": (
+        "echo GpuWeight=a40:1,h100:8 >>{RULES}", {"PriorityWeightFairshare", "TRESBillingWeights"}
+    ),
+}
+
+
+@pytest.fixture
+def applied(misha_check):
+    """The same cluster, with its shares in the database before and after."""
+    misha_check.ok("mkdir -p /lab/out/slurm && cp -a /etc/slurm/. /lab/out/slurm/ && gpushare qos apply")
+    yield misha_check
+    misha_check.ok("cp -a /lab/out/slurm/. /etc/slurm/; " + RESTART + " && gpushare qos apply")
+    assert wrong(check(misha_check)[0]) == set()
+
+
+@pytest.mark.parametrize("fault", BROKEN_SHARES)
+def test_what_is_broken_about_shares_is_named_and_nothing_else(applied, fault):
+    how, named = BROKEN_SHARES[fault]
+    applied.ok(how.format(EXTRA=EXTRA, RULES=RULES, RESTART=RESTART))
+    findings, status = check(applied)
+    assert wrong(findings) == named and status == 1, findings
+    assert all(findings[about]["fix"] for about in named)
+
+
 @pytest.fixture
 def whole(check_broken):
     """A cluster that is right before and after; its configuration is kept beside it meanwhile."""

@@ -185,7 +185,7 @@ def test_partitions_for_shares_refuse_whole_gpus(site):
         site.ok(f"scontrol update job={job} partition=course TresPerNode={prefix}shard:4", "alice")
 
 
-FREE = (EXAMPLES / "free/gpushare.conf").read_text()
+FREE = (EXAMPLES / "savio/gpushare.conf").read_text()
 
 
 def test_a_free_qos_sets_what_its_users_forget(site):

@@ -110,11 +110,12 @@ def test_drift_by_hand_is_shown_and_mended(shared):
 ROWS = {
     "grp_cpus": ("GrpTRES", "cpu=64"), "grp_cpu_mins": ("GrpTRESMins", "cpu=100000"),
     "grp_cpu_run": ("GrpTRESRunMins", "cpu=5000"), "grp_jobs": ("GrpJobs", "10"), "grp_memory": ("GrpTRES", "mem=975G"),
-    "grp_nodes": ("GrpTRES", "node=4"), "grp_submit": ("GrpSubmit", "20"), "grp_wall": ("GrpWall", "30-00:00:00"),
+    "grp_nodes": ("GrpTRES", "node=3"), "grp_submit": ("GrpSubmit", "20"), "grp_wall": ("GrpWall", "30-00:00:00"),
     "job_cpus": ("MaxTRES", "cpu=16"), "job_cpu_mins": ("MaxTRESMins", "cpu=2000"), "job_nodes": ("MaxTRES", "node=2"),
     "job_wall": ("MaxWall", "12:00:00"), "user_cpus": ("MaxTRESPU", "cpu=32"), "user_jobs": ("MaxJobsPU", "5"),
-    "user_nodes": ("MaxTRESPU", "node=3"), "user_submit": ("MaxSubmitPU", "8"),
-    "deny": ("Flags", "DenyOnLimit"), "threshold": ("Flags,UsageThres", "EnforceUsageThreshold|0.250000"),
+    "user_nodes": ("MaxTRESPU", "node=2"), "user_submit": ("MaxSubmitPU", "8"),
+    "deny": ("Flags,MaxTRES,GrpTRES", "DenyOnLimit|cpu=16|node=3"),
+    "threshold": ("Flags,UsageThres", "EnforceUsageThreshold|0.300000"),
     "standby": ("Flags", "NoReserve"), "max_nodes": ("Flags", "PartitionMaxNodes"),
     "min_nodes": ("Flags", "PartitionMinNodes"), "time_limit": ("Flags", "PartitionTimeLimit"),
     "reservation": ("Flags", "RequiresReservation"), "grace": ("GraceTime", "00:01:00"),
@@ -123,7 +124,7 @@ ROWS = {
 # What slurmctld has of them in memory; it doesn't show the others.
 IN_MEMORY = {
     "grp_cpus": "GrpTRES=cpu=64(0)", "grp_cpu_mins": "GrpTRESMins=cpu=100000(0)", "grp_cpu_run": "GrpTRESRunMins=cpu=5000(0)",
-    "grp_jobs": "GrpJobs=10(0)", "grp_memory": "mem=998400(0)", "grp_nodes": "node=4(0)", "grp_submit": "GrpSubmitJobs=20(0)",
+    "grp_jobs": "GrpJobs=10(0)", "grp_memory": "mem=998400(0)", "grp_nodes": "node=3(0)", "grp_submit": "GrpSubmitJobs=20(0)",
     "grp_wall": "GrpWall=43200(0.00)", "job_cpus": "MaxTRESPJ=cpu=16", "job_cpu_mins": "MaxTRESMinsPJ=cpu=2000",
     "job_nodes": "MaxTRESPJ=node=2", "job_wall": "MaxWallPJ=720", "first": "Priority=1000",
 }
@@ -222,7 +223,7 @@ def test_slurmdbd_goes_down_half_way_and_a_second_run_finishes(shared):
         stopped = qos(shared, "apply", path="/lab/out/bin:")
         assert stopped.returncode == 1, stopped.stdout
         assert len(stopped.stderr.splitlines()) == 1, stopped.stderr
-        what = r"gpushare: stopped at '.+'( \(and \d more\))?: slurmdbd does not answer; is it running\?; "
+        what = r"gpushare: stopped at '.+'( \(and \d+ more\))?: slurmdbd does not answer; is it running\?; "
         assert re.match(what + rf"done: {done} of \d+ steps, running this again does the others$", stopped.stderr)
         assert len({line.split("/")[0] for line in stopped.stdout.splitlines()}) == done
         assert qos(shared, "plan").stderr == "gpushare: sacctmgr: slurmdbd does not answer; is it running?\n"

@@ -161,8 +161,8 @@ fn lines(path: &Path, depth: usize) -> Vec<Line> {
     found
 }
 
-/// The files that an include line names; `*` in its last part only, as everybody writes it.
-fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
+/// The files that an include line, or `Prolog=`, names; `*` in its last part only, as everybody writes it.
+pub fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
     let path = from.with_file_name(pattern);
     let Some((before, after)) = path.file_name().and_then(|name| name.to_str()?.split_once('*')) else {
         return vec![path];

@@ -12,6 +12,7 @@ use crate::slurm::Slurm;
 pub fn needs(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Need> {
     let mut needs = submission();
     needs.extend(counted(config, slurm));
+    needs.extend(memory(config));
     needs.extend(preemption(config, slurm));
     needs.extend(priority(config, slurm));
     needs.extend(nodes(config, slurm, hooks));
@@ -82,6 +83,15 @@ fn is_preempted_by(share: &Share, mode: &str) -> bool {
     matches!(share.settings.get("PreemptMode"), Some(Value::Words(words)) if words.contains(mode))
 }
 
+/// Limits on memory count what jobs are given, and Slurm gives none unless memory is a resource.
+fn memory(config: &Config) -> Option<Need> {
+    let is_limited = |value: &Value| matches!(value, Value::Tres(limits) if limits.contains_key("mem"));
+    let limited = config.shares.iter().flat_map(|share| share.settings.values()).any(is_limited);
+    let why = "limits on memory limit nothing (and a job that doesn't name any gets all of a node's: set DefMemPerCPU or \
+               DefMemPerGPU too)";
+    limited.then(|| Need::slurm("SelectTypeParameters", Must::CountMemory, why))
+}
+
 fn preemption(config: &Config, slurm: &Slurm) -> Vec<Need> {
     if slurm.qoses.preempting.is_empty() && !config.shares.iter().any(|share| has(share, "Preempt")) {
         return Vec::new();
@@ -96,8 +106,10 @@ fn preemption(config: &Config, slurm: &Slurm) -> Vec<Need> {
             "nothing is preempted, whatever PreemptMode a QOS has",
         ),
     ];
-    let requeues = config.shares.iter().any(|share| is_preempted_by(share, "requeue"))
-        || config.policy.records.iter().any(|record| record.requeue == Some(true));
+    // A rule of submission may say --requeue for its jobs.
+    let said_for =
+        |share: &Share| config.policy.of_qos(share.qos.as_bytes(), |record| record.requeue) == Some(true);
+    let requeues = config.shares.iter().any(|share| is_preempted_by(share, "requeue") && !said_for(share));
     if requeues {
         needs.push(Need::slurm(
             "JobRequeue",

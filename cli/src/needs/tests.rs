@@ -92,12 +92,29 @@ fn each_setting_that_is_not_right_is_named_and_mended() {
     assert_eq!(unmet(RULES, &slurm(&[("AccountingStorageEnforce", "all")])), []);
 }
 
+#[test]
+fn a_program_may_be_named_by_a_link_in_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let pattern = dir.path().join("prolog.d/*").display().to_string();
+    std::fs::create_dir(dir.path().join("prolog.d")).unwrap();
+    std::fs::write(dir.path().join("gpushare-prolog"), "").unwrap();
+    let unmet = |value: &str| unmet(RULES, &slurm(&[("Prolog", value)])).len();
+    assert_eq!(unmet(&pattern), 1, "nothing is in it");
+    let link = dir.path().join("prolog.d/50-gpushare");
+    std::os::unix::fs::symlink(dir.path().join("gpushare-prolog"), &link).unwrap();
+    assert_eq!((unmet(&pattern), unmet(&link.display().to_string())), (0, 0));
+    assert_eq!(unmet(&pattern.replace("*", "*.sh")), 1);
+}
+
 /// Every line that is printed, put into slurm.conf, leaves nothing to do.
 #[test]
 fn what_is_printed_meets_every_need() {
-    for rules in
-        [RULES, "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8", "Share=x GPUs=a100:1,h100:2", "# none"]
-    {
+    for rules in [
+        RULES,
+        "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8",
+        "Share=x GPUs=a100:1,h100:2 Mem=1T",
+        "# none",
+    ] {
         let mut slurm = Slurm::default();
         let printed: String = needs(&Config::parse(rules).unwrap(), &slurm, false)
             .iter()
@@ -128,6 +145,25 @@ fn a_cluster_that_there_is_not_yet_counts_what_the_file_names() {
     ] {
         assert_eq!(tres(rules), expected.map(|tres| format!("AccountingStorageTRES={tres}")), "{rules}");
     }
+}
+
+#[test]
+fn memory_is_a_resource_where_it_is_limited() {
+    for (now, line) in [
+        ("CR_CORE", "CR_Core_Memory"),
+        ("CR_Core_Memory", "CR_Core_Memory"),
+        ("CR_CPU,CR_ONE_TASK_PER_CORE", "CR_CPU_Memory,CR_ONE_TASK_PER_CORE"),
+        ("CR_LLN", "CR_Core_Memory,CR_LLN"),
+        ("(null)", "CR_Core_Memory"),
+    ] {
+        let slurm = slurm(&[("SelectTypeParameters", now)]);
+        let needs = needs(&Config::parse("Share=x Mem=4G").unwrap(), &slurm, false);
+        let need = needs.into_iter().find(|need| need.key == "SelectTypeParameters").unwrap();
+        assert_eq!(need.met(&slurm.settings) == Met::Yes, now.contains("Memory"), "{now}");
+        assert_eq!(need.line(&slurm.settings), Some(format!("SelectTypeParameters={line}")), "{now}");
+    }
+    let without = needs(&Config::parse("Share=x CPUs=4").unwrap(), &Slurm::default(), false);
+    assert!(without.iter().all(|need| need.key != "SelectTypeParameters"));
 }
 
 #[test]

@@ -11,6 +11,10 @@ use crate::text;
 /// How this release spells a GRES request; it changed with 23.11 (src/common/gres.c, slurm_protocol_defs.c).
 pub const SPELLING: Spelling = if cfg!(slurm_23_11) { Spelling::Slash } else { Spelling::Colon };
 
+/// Whether the folders of a step on cgroup v1 belong to the job's user, as they did before 23.02
+/// (src/plugins/cgroup/v1/xcgroup.c, `xcgroup_create_hierarchy`).
+pub const USERS_OWN_CGROUPS: bool = cfg!(not(slurm_23_02));
+
 /// The path of the slurm.conf that the daemon runs on; `None` where it has none.
 #[must_use]
 pub fn slurm_conf() -> Option<PathBuf> {

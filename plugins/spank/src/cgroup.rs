@@ -5,20 +5,41 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use gpushare::fence::locate::{StepCgroup, step_cgroup};
+use gpushare::fence::owner::Folders;
 use gpushare::fence::{Fence, v1, v2};
 use gpushare_slurm::bpf::Bpf;
+use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
 
 /// A fence and the step's cgroup.
 pub struct StepFence {
     fence: Fence,
     /// slurmstepd leaves it before the `exit` hook, so it is looked up early.
     cgroup: Result<StepCgroup, String>,
+    /// What Slurm gives to the job's user and must be root's; nothing on most releases.
+    folders: Folders,
+}
+
+/// In `init`, before Slurm makes the step's device cgroup: keeps users out of its folders where they would own them.
+pub fn close_to_users() -> Result<(), String> {
+    if !USERS_OWN_CGROUPS {
+        return Ok(());
+    }
+    let (cgroup, mountinfo) = texts()?;
+    Folders::find(&cgroup, &mountinfo).take().map_err(|error| error.to_string())
 }
 
 impl StepFence {
     /// In `user_init`, or in the extern step `task_post_fork`, slurmstepd is in the step's cgroup.
     pub fn of(fence: Fence) -> StepFence {
-        StepFence { fence, cgroup: find() }
+        let texts = texts();
+        let folders = match &texts {
+            Ok((cgroup, mountinfo)) if USERS_OWN_CGROUPS => Folders::find(cgroup, mountinfo),
+            _ => Folders::default(),
+        };
+        let cgroup = texts.and_then(|(cgroup, mountinfo)| {
+            step_cgroup(&cgroup, &mountinfo).map_err(|error| error.to_string())
+        });
+        StepFence { fence, cgroup, folders }
     }
 
     /// The job's cgroup, which all of its steps are in; on v2 only.
@@ -39,6 +60,7 @@ impl StepFence {
     }
 
     fn try_to_put_up(&self) -> Result<(), String> {
+        self.folders.take().map_err(|error| error.to_string())?;
         match self.cgroup.as_ref().map_err(Clone::clone)? {
             StepCgroup::V1(step) => v1::put_up(step, &self.fence).map_err(|error| error.to_string()),
             StepCgroup::V2(step) => v2::put_up(&Bpf, step, &self.fence).map_err(|error| error.to_string()),
@@ -59,10 +81,9 @@ impl StepFence {
     }
 }
 
-fn find() -> Result<StepCgroup, String> {
+fn texts() -> Result<(String, String), String> {
     let text = |path| read(path).map_err(|error| format!("{path}: {error}"));
-    step_cgroup(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?)
-        .map_err(|error| error.to_string())
+    Ok((text("/proc/self/cgroup")?, text("/proc/self/mountinfo")?))
 }
 
 /// In one piece: files in /proc say that they are empty, and would be read in many small ones.

@@ -5,7 +5,7 @@
 //!
 //! | hook | process, user | here |
 //! |---|---|---|
-//! | `init` | slurmstepd, root | read gpushare.conf, which the job's user may not |
+//! | `init` | slurmstepd, root | read gpushare.conf, which the job's user may not; keep users out of Slurm's cgroups (22.05) |
 //! | `user_init` | slurmstepd, effective user is the job's | read what the job has ([`step`]), set the environment |
 //! | `task_post_fork` | slurmstepd, root; the task waits | after the last task: put the fence up, note the outcome |
 //! | `task_init` | the task, as the job's user, before its program | read the outcome, check every GPU, set the environment |
@@ -60,7 +60,14 @@ fn with_state<T>(work: impl FnOnce(&mut State) -> T) -> T {
 
 fn init(step: Step, arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "init");
-    with_state(|state| *state = State::configured(arguments));
+    with_state(|state| {
+        *state = State::configured(arguments);
+        if state.may_fence()
+            && let Err(reason) = cgroup::close_to_users()
+        {
+            log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
+        }
+    });
     Answer::Success
 }
 

@@ -71,6 +71,11 @@ impl State {
         State::Configured(node_config(arguments))
     }
 
+    /// Whether gpushare has a say on this node, also where its rules can't be read.
+    pub fn may_fence(&self) -> bool {
+        !matches!(self, State::Configured(Ok(config)) if config.placement == Placement::Off)
+    }
+
     /// Looks the job up in the ledger, which everybody may read.
     pub fn read(&mut self, step: Step) {
         let State::Configured(config) = self else { return };

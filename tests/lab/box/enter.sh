@@ -154,14 +154,19 @@ prepare_systemd() {
     grep -q ^systemd-journal: "$tree/etc/group" || echo systemd-journal:x:990: >>"$tree/etc/group"
 }
 
-# A chroot is not enough: units have mounts of their own, and those start at the real root.
+# A chroot is not enough: units have mounts of their own, and those start at the real root; and in a chroot nobody may make
+# a user namespace.
+enter_tree() {
+    cd "$tree"
+    pivot_root . .
+    umount --lazy .
+    cd /
+}
+
 become_systemd() {
     local hierarchy=''
     # It would else mount cgroup2 too, whose top in a v1 box is the machine's.
     [[ $kind == v2 ]] || hierarchy='systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1'
-    pivot_root . .
-    umount --lazy .
-    cd /
     exec env -i container=lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
         /usr/lib/systemd/systemd --unit=lab.target --show-status=no $hierarchy
 }
@@ -223,10 +228,8 @@ mount_cgroups
 preload=$(slurmd_preload)
 set_up_network
 install_files
-cd "$tree"
-if [[ -n $systemd ]]; then
-    prepare_systemd
-    become_systemd
-fi
+[[ -z $systemd ]] || prepare_systemd
+enter_tree
+[[ -z $systemd ]] || become_systemd
 exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root USER=root LANG=C.UTF-8 \
-    chroot "$tree" /bin/bash /lab/init.sh "$kind" "$preload"
+    /bin/bash /lab/init.sh "$kind" "$preload"

@@ -1,0 +1,140 @@
+//! man/gpushare.1 and completions/ are written from the command line's definition, so that installing needs no generator.
+//! After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli written`
+
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::Arguments;
+
+const WHERE_ALL_ENDS: &str = r#".SH EXIT STATUS
+0 if all went well, else 1, unless the command says otherwise; 2 also where the command line is wrong.
+.SH ENVIRONMENT
+.TP
+SLURM_CONF
+The path of slurm.conf, as for Slurm's commands.
+.SH FILES
+.TP
+gpushare.conf
+The rules, beside slurm.conf or in /etc/slurm.
+.TP
+/run/gpushare
+The ledger of a node: who has which GPU.
+.TP
+/usr/share/doc/gpushare
+A page for each command, messages.md, and examples/ with configurations that work.
+.SH SEE ALSO
+.BR gpushare.conf (5),
+.BR gpushare\-prolog (8),
+.BR job_submit_gpushare (8),
+.BR spank_gpushare (8),
+.BR sacctmgr (1),
+.BR scontrol (1)
+"#;
+
+fn command() -> Command {
+    // On every page they would say the same.
+    let mut command = Arguments::command().disable_help_flag(true).disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+/// The commands that do something: all but those that only have others below them.
+fn leaves(command: &Command) -> Vec<&Command> {
+    let below: Vec<&Command> = command.get_subcommands().flat_map(leaves).collect();
+    if below.is_empty() { vec![command] } else { below }
+}
+
+/// A part of clap_mangen's page of a command, without its heading and what each page begins with.
+fn part(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+    let mut bytes = Vec::new();
+    render(&mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let kept = text.lines().filter(|line| ![".ie", ".el", ".SH"].iter().any(|start| line.starts_with(start)));
+    kept.map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn manual_page() -> String {
+    let command = command();
+    let about = command.get_about().unwrap().to_string();
+    let (title, text) = about.split_once(": ").unwrap();
+    let mut page = format!(
+        ".\\\" Written by `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli written`: change cli/src\n\
+         .ds Aq \\(aq\n.TH gpushare 1 2026-11-21 gpushare\n.SH NAME\ngpushare \\- {}\n.SH SYNOPSIS\n",
+        title.to_lowercase().replace("gpus", "GPUs").replace("slurm", "Slurm")
+    );
+    let synopsis = |leaf: &Command| part(|to| Man::new(leaf.clone()).render_synopsis_section(to));
+    page += &leaves(&command).into_iter().map(synopsis).collect::<Vec<_>>().join(".br\n");
+    page += &format!(
+        ".SH DESCRIPTION\n{}.\n.PP\n.B gpushare\n.I command\n.B \\-\\-help\nsays what is here too, and\n\
+         .B gpushare \\-\\-version\nwhich version it is.\n.SH COMMANDS\n",
+        text[..1].to_uppercase() + &text[1..]
+    );
+    page + &command.get_subcommands().map(section).collect::<String>() + WHERE_ALL_ENDS
+}
+
+/// What is said of a command, and of those below it.
+fn section(command: &Command) -> String {
+    let man = Man::new(command.clone());
+    let about = part(|to| man.render_description_section(to));
+    let mut text = format!(".SS {}\n{}.\n", command.get_bin_name().unwrap(), about.trim_end());
+    if command.has_subcommands() {
+        return text + &command.get_subcommands().map(section).collect::<String>();
+    }
+    text += &part(|to| man.render_options_section(to));
+    if command.get_after_help().is_some() {
+        text += &format!(".PP\n{}", part(|to| man.render_extra_section(to)));
+    }
+    text
+}
+
+fn completion(shell: Shell) -> String {
+    let mut bytes = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "gpushare", &mut bytes);
+    String::from_utf8(bytes).unwrap()
+}
+
+fn is_in_its_file(name: &str, text: &str) {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(name);
+    if std::env::var_os("GPUSHARE_WRITE_DOCS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), text, "{name} is not what the code says");
+}
+
+#[test]
+fn the_manual_page_is_that_of_the_command() {
+    is_in_its_file("man/gpushare.1", &manual_page());
+}
+
+#[test]
+fn completions_are_those_of_the_command() {
+    for (shell, name) in
+        [(Shell::Bash, "gpushare.bash"), (Shell::Zsh, "_gpushare"), (Shell::Fish, "gpushare.fish")]
+    {
+        is_in_its_file(&format!("completions/{name}"), &completion(shell));
+    }
+}
+
+/// Whatever the generator leaves out.
+#[test]
+fn every_option_is_in_the_manual_page_below_its_command() {
+    let (command, page) = (command(), manual_page());
+    for leaf in leaves(&command) {
+        let heading = format!("\n.SS {}\n", leaf.get_bin_name().unwrap());
+        let section = page.split_once(&heading).unwrap().1.split("\n.S").next().unwrap();
+        let terms: Vec<&str> =
+            section.split("\n.TP\n").skip(1).map(|term| term.lines().next().unwrap()).collect();
+        let options: Vec<_> = leaf.get_arguments().filter(|argument| !argument.is_hide_set()).collect();
+        assert_eq!(terms.len(), options.len(), "{heading}{terms:?}");
+        for option in options {
+            let name = option
+                .get_long()
+                .map_or_else(|| option.get_value_names().unwrap()[0].to_string(), |long| format!("--{long}"));
+            let written = name.replace('-', "\\-");
+            assert!(terms.iter().any(|term| term.contains(&written)), "{heading}{name}");
+        }
+    }
+}

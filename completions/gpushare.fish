@@ -1,0 +1,111 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_gpushare_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_gpushare_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_gpushare_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_gpushare_using_subcommand
+    set -l cmd (__fish_gpushare_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c gpushare -n "__fish_gpushare_needs_command" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_needs_command" -s V -l version -d 'Print version'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "status" -d 'Show this node\'s GPUs, what is assigned of them, and to which jobs'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l json -d 'All of it as one JSON object'
+complete -c gpushare -n "__fish_gpushare_using_subcommand check" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -l new -d 'For a cluster that there isn\'t yet: ask Slurm nothing'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -f -a "slurm" -d 'Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -f -a "gres" -d 'Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -f -a "cgroup" -d 'Of cgroup.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -f -a "plugstack" -d 'Of plugstack.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from slurm" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from slurm" -l new -d 'For a cluster that there isn\'t yet: ask Slurm nothing'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from slurm" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from gres" -l node -d 'The node\'s name [default: this machine\'s]' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from gres" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from gres" -l new -d 'For a cluster that there isn\'t yet: ask Slurm nothing'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from gres" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from cgroup" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from cgroup" -l new -d 'For a cluster that there isn\'t yet: ask Slurm nothing'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from cgroup" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from plugstack" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from plugstack" -l login -d 'For a machine where jobs are submitted and none run'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from plugstack" -l new -d 'For a cluster that there isn\'t yet: ask Slurm nothing'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from plugstack" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from help" -f -a "slurm" -d 'Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from help" -f -a "gres" -d 'Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from help" -f -a "cgroup" -d 'Of cgroup.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from help" -f -a "plugstack" -d 'Of plugstack.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l user -d 'The user whose job it would be [default: you]' -r -f -a "(__fish_complete_users)"
+complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "plan" -d 'Print what is different between the file and Slurm\'s database; change nothing'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "apply" -d 'Make Slurm\'s database like the file'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "show" -d 'Show each share: whose it is, its members, its limits, and what is in use now'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "docs" -d 'Print the users\' table: name, group limit, and options that work'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -l prune -d 'Plan to remove the QOSes that an earlier apply made and that the file has no longer'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -l detailed-exitcode -d 'Exit with 2 if there is something to do'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -l prune -d 'Remove the QOSes that an earlier apply made, that the file has no longer and that no job uses'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from show" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -l markdown -d 'As Markdown [default: text]'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -l text -d 'As text'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "plan" -d 'Print what is different between the file and Slurm\'s database; change nothing'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "apply" -d 'Make Slurm\'s database like the file'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show each share: whose it is, its members, its limits, and what is in use now'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "docs" -d 'Print the users\' table: name, group limit, and options that work'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l conf -d 'The node\'s rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s P -l parsable -d 'One line a job and GPU, fields separated by \'|\', with a header line; times in seconds since 1970'
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l gpus -d 'With --parsable: one line a GPU instead'
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l json -d 'All of it as one JSON object'
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "status" -d 'Show this node\'s GPUs, what is assigned of them, and to which jobs'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "slurm" -d 'Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "gres" -d 'Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "cgroup" -d 'Of cgroup.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "plugstack" -d 'Of plugstack.conf'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "plan" -d 'Print what is different between the file and Slurm\'s database; change nothing'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "apply" -d 'Make Slurm\'s database like the file'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "show" -d 'Show each share: whose it is, its members, its limits, and what is in use now'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "docs" -d 'Print the users\' table: name, group limit, and options that work'

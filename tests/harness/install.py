@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `make install` installs, without building it again."""
+
+import os
+import shutil
+from pathlib import Path
+
+from lab import TOP
+
+PLUGINS = ["job_submit_gpushare", "spank_gpushare", "spank_gpushare_prolog"]
+PROGRAMS = ["gpushare", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml"]
+
+
+def built(release, folder):
+    """A FOLDER with the build for a release, named as cargo names it."""
+    source = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab")) / release
+    folder.mkdir()
+    for plugin in PLUGINS:
+        shutil.copy(source / f"{plugin}.so", folder / f"lib{plugin}.so")
+    for program in PROGRAMS:
+        shutil.copy(source / program, folder / program)
+    return folder
+
+
+def sources(release, folder):
+    """A FOLDER with all that packaging/install takes, the build in target/release."""
+    for part in ["packaging", "man", "completions", "docs"]:
+        shutil.copytree(TOP / part, folder / part)
+    (folder / "target").mkdir()
+    built(release, folder / "target/release")

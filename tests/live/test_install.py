@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An administrator's way on a cluster in use: install, switch on, install anew, uninstall; jobs run all along."""
+
+import os
+from pathlib import Path
+
+import install
+import pytest
+from gpus import OPEN, opened
+from lab import EXAMPLES
+
+EXTRA = "/etc/slurm/extra.conf"
+RULES = "/etc/slurm/gpushare.conf"
+SOURCES = "/lab/out/sources"
+SHARE = "--gres=gpushare:40"
+# Of a size that no GPU has.
+REFUSED = ["sbatch", "--gres=gpushare:81", "--wrap", "true"]
+ALL = {0, 1, 2, 3}
+FILES = "find /usr /etc ! -type d | LC_ALL=C sort"
+
+
+@pytest.fixture(scope="module")
+def cluster(bare):
+    """With what `make` has built on it, and without the configuration that goes with it."""
+    out = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab")) / "run" / bare.name / "out"
+    install.sources(bare.release, out / "sources")
+    # With `Prolog=/etc/slurm/prolog.d/*` slurmd drains a node where that is missing or empty.
+    bare.ok(f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site && ln -s /bin/true epilog.d/10-site")
+    return bare
+
+
+def run_install(cluster, *words):
+    return cluster.ok(["bash", f"{SOURCES}/packaging/install", *words])
+
+
+def could_open(cluster, *options):
+    """The GPUs that a job could open; it must complete."""
+    job = cluster.sbatch(*options, script=OPEN)
+    assert cluster.finished(job) == "COMPLETED", cluster.output(job)
+    return opened(cluster.output(job))
+
+
+def healthy(cluster):
+    cluster.wait(lambda: cluster.node_state().startswith("idle"), "an idle node")
+    return True
+
+
+def switch_on(cluster):
+    cluster.ok(f"cat >{RULES}", stdin=(EXAMPLES / "own/gpushare.conf").read_text())
+    cluster.ok(f"echo JobSubmitPlugins=gpushare >>{EXTRA} && /lab/service restart slurmctld", timeout=60)
+
+
+def plugin_in_memory(cluster):
+    """slurmctld, and the lines of its plugin in its memory."""
+    pid = cluster.ok("cat /run/slurm/slurmctld.pid")
+    return pid, cluster.run(f"grep job_submit_gpushare /proc/{pid}/maps").stdout.splitlines()
+
+
+def test_an_installation_from_beginning_to_end(cluster):
+    assert could_open(cluster) == [ALL] and healthy(cluster)
+    before = cluster.ok(FILES).splitlines()
+
+    # Installed, and nothing has changed: the plugin of steps is loaded, prolog and epilog run.
+    said = run_install(cluster)
+    plugin_dir = cluster.ok("scontrol show config | sed -n 's/^PluginDir *= *//p'")
+    assert f"with the plugins in {plugin_dir}. " in said
+    assert could_open(cluster) == [ALL] and healthy(cluster)
+    assert "error" not in cluster.ok(f"gpushare check 2>&1; cat {RULES}").lower()
+
+    switch_on(cluster)
+    assert could_open(cluster) == [set()]
+    opened_by_share = could_open(cluster, SHARE)
+    assert len(opened_by_share[0]) == 1
+    check = cluster.run(["gpushare", "check"])
+    assert check.returncode == 0 and "\nok     Prolog " in check.stdout, check.stdout
+    assert "GS122" in cluster.run(REFUSED, "alice").stderr or cluster.release == "22.05"
+
+    # Other builds, while a job runs and slurmctld has the plugin in memory.
+    pid, lines = plugin_in_memory(cluster)
+    assert lines and not any("(deleted)" in line for line in lines)
+    job = cluster.sbatch(SHARE, script=f"sleep 1000 & wait; {OPEN}")
+    cluster.wait_state(job, "RUNNING")
+    cluster.ok(f"for file in {SOURCES}/target/release/*; do echo newer >>$file; done")
+    run_install(cluster)
+    assert cluster.run(REFUSED, "alice").returncode != 0
+    again, lines = plugin_in_memory(cluster)
+    assert again == pid and lines and all("(deleted)" in line for line in lines)
+    assert len(could_open(cluster, SHARE)[0]) == 1
+    assert cluster.shares()[0]["JOB"] == job
+    cluster.cancel_all()
+    cluster.wait(lambda: cluster.ledger() == {}, "an empty ledger")
+    cluster.ok("/lab/service restart slurmctld", timeout=60)
+    assert cluster.run(REFUSED, "alice").returncode != 0 and healthy(cluster)
+
+    # Taken away, but not before Slurm can do without it; the rules were edited, and stay.
+    installed = cluster.ok(FILES)
+    refused = cluster.run(["bash", f"{SOURCES}/packaging/install", "--uninstall"])
+    assert "Slurm still needs it, and would fail: JobSubmitPlugins=gpushare; take" in refused.stderr
+    cluster.ok(f"sed -i /JobSubmitPlugins/d {EXTRA} && /lab/service restart slurmctld", timeout=60)
+    cluster.ok("mv /etc/slurm/prolog.d/10-site /tmp")
+    refused = cluster.run(["bash", f"{SOURCES}/packaging/install", "--uninstall"])
+    assert "would fail: Prolog=/etc/slurm/prolog.d/*; take" in refused.stderr
+    cluster.ok("mv /tmp/10-site /etc/slurm/prolog.d")
+    assert cluster.ok(FILES) == installed
+    assert run_install(cluster, "--uninstall").splitlines() == [f"uninstall: {RULES} was edited and stays"]
+    assert cluster.ok(FILES).splitlines() == sorted([*before, RULES])
+    assert could_open(cluster) == [ALL] and healthy(cluster)
+    cluster.ok("/lab/service restart slurmctld && /lab/service restart slurmd", timeout=60)
+    assert could_open(cluster) == [ALL] and healthy(cluster)
