@@ -153,7 +153,7 @@ fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), Str
         let mistakes = if errors == 1 { "a mistake".to_owned() } else { format!("{errors} mistakes") };
         return Err(format!("{} has {mistakes}, see above; nothing was changed", site.path.display()));
     }
-    let jobs = if prune { Some(site::jobs()?) } else { None };
-    let plan = shares::plan(&site.shares, &site.actual, &site.cluster, jobs.as_ref());
+    let used = if prune { Some(site::used()?) } else { None };
+    let plan = shares::plan(&site.shares, &site.actual, &site.cluster, used.as_ref());
     Ok((site, plan))
 }
