@@ -47,7 +47,7 @@ enum Command {
         after_help = "Exit status: 0 if all is done, else 1; running it again goes on where it stopped."
     )]
     Apply {
-        /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job uses
+        /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job or partition uses
         #[arg(long)]
         prune: bool,
     },
