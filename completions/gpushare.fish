@@ -77,7 +77,7 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_s
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -l detailed-exitcode -d 'Exit with 2 if there is something to do'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
-complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -l prune -d 'Remove the QOSes that an earlier apply made, that the file has no longer and that no job uses'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -l prune -d 'Remove the QOSes that an earlier apply made, that the file has no longer and that no job or partition uses'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from show" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'

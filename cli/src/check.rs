@@ -58,7 +58,9 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         match slurm.nodes.iter().find(|node| node.name == host) {
             Some(here) => {
                 findings.extend(of_plugins);
-                findings.extend(this_node(&config, here, &slurm_conf));
+                let share = &config.node.share_gres;
+                let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
+                findings.extend(this_node(&config, here, shares, &slurm_conf));
             }
             None => findings
                 .push(Finding::unknown("node", format!("{host} is no node of Slurm's; run this on one too"))),
@@ -86,11 +88,11 @@ fn rules(conf: Option<&Path>, slurm_conf: &Path) -> (Vec<Finding>, Config) {
     }
 }
 
-fn this_node(config: &Config, here: &slurm::Node, slurm_conf: &Path) -> Vec<Finding> {
+fn this_node(config: &Config, here: &slurm::Node, shares: bool, slurm_conf: &Path) -> Vec<Finding> {
     let config = &config.node;
     let (found, gpus) = node::gpus(config, &slurm_conf.with_file_name("gres.conf"), &here.name);
     let mut findings = vec![found];
-    findings.extend(node::gres(config, here, gpus.map(|gpus| gpus.count())));
+    findings.extend(node::gres(config, here, shares, gpus.map(|gpus| gpus.count())));
     findings.extend(node::ledger(&Ledger::at(RUN_DIR), Path::new(RUN_DIR)));
     findings.extend(node::nvml(config));
     findings.extend(node::mps_dir(config));

@@ -47,7 +47,7 @@ enum Command {
         after_help = "Exit status: 0 if all is done, else 1; running it again goes on where it stopped."
     )]
     Apply {
-        /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job uses
+        /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job or partition uses
         #[arg(long)]
         prune: bool,
     },
@@ -153,7 +153,7 @@ fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), Str
         let mistakes = if errors == 1 { "a mistake".to_owned() } else { format!("{errors} mistakes") };
         return Err(format!("{} has {mistakes}, see above; nothing was changed", site.path.display()));
     }
-    let jobs = if prune { Some(site::jobs()?) } else { None };
-    let plan = shares::plan(&site.shares, &site.actual, &site.cluster, jobs.as_ref());
+    let used = if prune { Some(site::used()?) } else { None };
+    let plan = shares::plan(&site.shares, &site.actual, &site.cluster, used.as_ref());
     Ok((site, plan))
 }

@@ -47,6 +47,8 @@ pub struct Partition {
     pub name: String,
     /// `TRESBillingWeights`, a word each.
     pub billing: Vec<String>,
+    /// QOSes that are allowed or denied in it, or its own.
+    pub qoses: Vec<String>,
 }
 
 /// What is to be known of QOSes.
@@ -80,8 +82,11 @@ pub fn conf() -> PathBuf {
     std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into()
 }
 
-/// This machine's name as Slurm would have it.
+/// This machine's name as Slurm would have it; in a job, as slurmd has it.
 pub fn host() -> String {
+    if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
+        return name;
+    }
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().split('.').next().unwrap_or_default().to_owned()
 }
@@ -125,7 +130,11 @@ pub fn node(line: &str) -> Option<Node> {
 /// Reads a line of `scontrol -o show partition`.
 pub fn partition(line: &str) -> Option<Partition> {
     let name = value(line, "PartitionName")?.to_owned();
-    Some(Partition { name, billing: words(value(line, "TRESBillingWeights").unwrap_or_default()) })
+    let list = |key| words(value(line, key).unwrap_or_default());
+    let qoses = ["AllowQos", "DenyQos", "QoS"].into_iter().flat_map(list);
+    // What stands where there is none.
+    let qoses = qoses.filter(|name| !["ALL", "N/A"].contains(&name.as_str())).collect();
+    Some(Partition { name, billing: list("TRESBillingWeights"), qoses })
 }
 
 fn qoses(config: &Config) -> Result<Qoses, String> {
@@ -178,5 +187,16 @@ mod tests {
         assert_eq!(read("TRESBillingWeights=CPU=1.0,GRES/gpu:a40=2"), ["CPU=1.0", "GRES/gpu:a40=2"]);
         assert_eq!(read("TRESBillingWeights=(null)"), [""; 0]);
         assert_eq!(read(""), [""; 0]);
+    }
+
+    #[test]
+    fn a_partition_is_read_with_the_qoses_that_it_names() {
+        for (text, expected) in [
+            ("AllowQos=ALL QoS=N/A", vec![]),
+            ("AllowQos=course,free QoS=n", vec!["course", "free", "n"]),
+            ("DenyQos=course QoS=(null)", vec!["course"]),
+        ] {
+            assert_eq!(partition(&format!("PartitionName=p {text}")).unwrap().qoses, expected, "{text}");
+        }
     }
 }

@@ -20,6 +20,8 @@ use gpushare_node::mps::{self, Seen};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::program;
 
+use crate::slurm;
+
 mod write;
 
 /// The name service's, as glibc installs it.
@@ -142,9 +144,8 @@ fn node(conf: Option<&Path>, ledger: &Ledger) -> Result<Node, String> {
     let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     // As the prolog finds them; it is told the node's name.
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = host.trim().split('.').next();
-    let files = gpu_files.resolve((placement != Placement::Own).then_some(gres_conf.as_path()), name);
+    let gres_conf = (placement != Placement::Own).then_some(gres_conf.as_path());
+    let files = gpu_files.resolve(gres_conf, Some(&slurm::host()));
     let gpus = files.map_err(DeviceError::from).and_then(|files| device::inventory(&files, &Roots::system()));
     let capacity = (placement != Placement::Off).then_some(units_per_gpu);
     let gpus = gpus.map_err(|error| error.to_string())?;

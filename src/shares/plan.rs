@@ -5,7 +5,7 @@
 //! Of a QOS in the file every field belongs to it, also those that its line doesn't say: they are unset. Every other QOS
 //! is left alone, but for those that bear our [`MARK`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use super::change::{BATCH, Change, Sign, named};
@@ -35,8 +35,18 @@ pub struct Plan {
 pub struct Leftover {
     /// Its name.
     pub qos: String,
-    /// How many jobs keep it from being removed; `None` where nobody asked for it to be removed.
-    pub jobs: Option<usize>,
+    /// What keeps it from being removed; `None` where nobody asked for it to be removed.
+    pub used: Option<Use>,
+}
+
+/// What a QOS is used for. slurmctld 26.05 does not start with a partition that names a QOS that there isn't, and until
+/// then its partition is open to all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// How many jobs there are under it.
+    pub jobs: usize,
+    /// The partitions that name it.
+    pub partitions: BTreeSet<String>,
 }
 
 /// Somebody's default: Slurm takes it away from nobody who has it so, and up to 22.05 says that it did.
@@ -77,12 +87,25 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// How many jobs there are under each QOS that has any.
-pub type Jobs = HashMap<String, usize>;
+impl fmt::Display for Use {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let partitions: Vec<&str> = self.partitions.iter().map(String::as_str).collect();
+        let named = format!("is named by partition {}", partitions.join(", "));
+        let has = format!("has {} job{}", self.jobs, if self.jobs == 1 { "" } else { "s" });
+        match (self.jobs, partitions.is_empty()) {
+            (_, true) => out.write_str(&has),
+            (0, _) => out.write_str(&named),
+            _ => write!(out, "{has} and {named}"),
+        }
+    }
+}
 
-/// Makes the plan. QOSes that are no longer in the file are removed if `prune` has the jobs of the cluster.
+/// Each QOS that is used.
+pub type InUse = HashMap<String, Use>;
+
+/// Makes the plan. QOSes that are no longer in the file are removed if `prune` has what is used on the cluster.
 #[must_use]
-pub fn plan(shares: &[Share], actual: &Actual, cluster: &Cluster, prune: Option<&Jobs>) -> Plan {
+pub fn plan(shares: &[Share], actual: &Actual, cluster: &Cluster, prune: Option<&InUse>) -> Plan {
     let mut tree = actual.tree.clone();
     let mut changes = new_accounts(shares, &mut tree, &cluster.name);
     changes.extend(new_qoses(shares, actual, &cluster.name));

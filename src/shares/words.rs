@@ -13,7 +13,8 @@ pub const TITLES: [&str; 3] = ["QOS name", "Group limit", "Example"];
 /// One share as the users' table has it.
 #[must_use]
 pub fn row(share: &Share) -> [String; 3] {
-    let limit = group_limit(share);
+    let limits = [group_limit(share), user_limit(share)];
+    let limit = limits.into_iter().filter(|limit| !limit.is_empty()).collect::<Vec<_>>().join("; ");
     let limit = if limit.is_empty() { "no limit".to_owned() } else { limit };
     [share.qos.clone(), limit, example(share)]
 }
@@ -31,6 +32,13 @@ pub fn group_limit(share: &Share) -> String {
         }
     }
     parts.join(", ")
+}
+
+/// `100 mps a user`: what the jobs of one of its users together can have.
+fn user_limit(share: &Share) -> String {
+    let Some(Value::Tres(limits)) = share.settings.get("MaxTRESPerUser") else { return String::new() };
+    let parts: Vec<String> = limits.iter().map(|(name, number)| in_words(name, *number)).collect();
+    format!("{} a user", parts.join(", "))
 }
 
 fn in_words(tres: &str, number: u64) -> String {
@@ -170,6 +178,8 @@ mod tests {
             ("Share=q GrpTRES=gres/gpu=3,gres/mps=80,cpu=1", "1 CPU, 3 GPUs, 80 mps", "--qos=q"),
             ("Share=q GrpTRES=gres/gpu:a40=0", "0 a40", "--qos=q"),
             ("Share=free UsageFactor=0", "no limit", "--qos=free"),
+            ("Share=q GPUs=a40:4 MaxTRESPerUser=cpu=8", "4 a40; 8 CPUs a user", "--qos=q --gres=gpu:a40:2"),
+            ("Share=course MaxTRESPerUser=gres/mps=100", "100 mps a user", "--qos=course"),
         ] {
             let shares = shares(line);
             let [_, found, command] = row(shares.first().unwrap());

@@ -53,6 +53,10 @@ fairshare = clusters("fairshare", conf=[EXAMPLES / "fairshare", CASES / "many-gp
 course = clusters("course", conf=[EXAMPLES / "surf"])
 SURF = [EXAMPLES / "surf", CASES / "surf-open"]
 surf = clusters("surf", conf=SURF)
+# Only the devices of docs/admin-guide.md; the test does what the guide says.
+guide = clusters(
+    "guide", conf=[CASES / "guide"], nvidia=True, cgroup=lambda release: "v1" if release == "22.05" else "v2"
+)
 
 
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):

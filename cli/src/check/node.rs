@@ -12,8 +12,9 @@ use gpushare_node::nvml::Nvml;
 use super::finding::Finding;
 use crate::slurm::Node;
 
-/// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `None` where Slurm knows no such node.
-pub fn gres(config: &NodeConfig, node: &Node, gpus: Option<usize>) -> Vec<Finding> {
+/// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares, so this
+/// one may be for whole GPUs only.
+pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<usize>) -> Vec<Finding> {
     let about = "Placement";
     let has = |name: &str| node.gres.iter().any(|(found, ..)| found == name);
     let share = config.share_gres.as_str();
@@ -26,7 +27,9 @@ pub fn gres(config: &NodeConfig, node: &Node, gpus: Option<usize>) -> Vec<Findin
         Placement::Override => "override",
     };
     let mut findings = Vec::new();
-    if !has(share) {
+    if !has(share) && has("gpu") && elsewhere && config.placement != Placement::Own {
+        findings.push(Finding::ok(about, format!("{word}: {}, whole GPUs only", written(node))));
+    } else if !has(share) {
         let fix = match config.placement {
             Placement::Own => format!("nodes.conf: Gres={share}:{}", units(config, gpus.unwrap_or(1))),
             _ => {
@@ -259,7 +262,7 @@ mod tests {
     use crate::check::finding::Verdict;
     use gpushare::config::Config;
 
-    fn verdicts(lines: &str, gres: &str, gpus: usize) -> Vec<&'static str> {
+    fn verdicts(lines: &str, gres: &str, elsewhere: bool, gpus: usize) -> Vec<&'static str> {
         let config = Config::parse(lines).unwrap().node;
         let node = crate::slurm::node(&format!("NodeName=n1 Arch=x86_64 Gres={gres} State=IDLE")).unwrap();
         let word = |finding: Finding| match finding.verdict {
@@ -267,7 +270,7 @@ mod tests {
             Verdict::Wrong(_) => "wrong",
             Verdict::Unknown => "unknown",
         };
-        super::gres(&config, &node, Some(gpus)).into_iter().map(word).collect()
+        super::gres(&config, &node, elsewhere, Some(gpus)).into_iter().map(word).collect()
     }
 
     #[test]
@@ -287,7 +290,15 @@ mod tests {
             (follow, "gpu:a40:4", vec!["wrong"]),
             (over, "gpu:titanrtx:4,mps:titanrtx:1280", vec!["ok"]),
         ] {
-            assert_eq!(verdicts(lines, gres, 4), expected, "{lines} {gres}");
+            assert_eq!(verdicts(lines, gres, false, 4), expected, "{lines} {gres}");
+        }
+        for (lines, gres, expected) in [
+            (follow, "gpu:a40:4", "ok"),
+            (over, "gpu:a40:4", "ok"),
+            (follow, "(null)", "wrong"),
+            (own, "gpu:a40:4", "wrong"),
+        ] {
+            assert_eq!(verdicts(lines, gres, true, 4), [expected], "{lines} {gres}, and others have shares");
         }
     }
 }

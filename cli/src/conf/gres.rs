@@ -54,11 +54,15 @@ fn text(config: &NodeConfig, name: &str, details: &[Detail], known: &Types) -> S
     let (units, flags, why) = shares(config, u64::try_from(gpus).unwrap_or(u64::MAX));
     if let Some(why) = why {
         let share = &config.share_gres;
-        lines += &format!("# {why}.\nNodeName={name} Name={share} Count={units}{flags}\n");
+        let without = if config.placement == Placement::Own { "" } else { WITHOUT };
+        lines += &format!("# {why}.{without}\nNodeName={name} Name={share} Count={units}{flags}\n");
         gres.push(format!("{share}:{units}"));
     }
     lines + &format!("\n# In slurm.conf:\n# NodeName={name} … Gres={}\n", gres.join(","))
 }
+
+/// What is said of the line of shares where the same gpushare.conf is for nodes without.
+const WITHOUT: &str = " A node for whole GPUs only goes without.";
 
 /// How many units Slurm must count on a node of so many GPUs, what else the line says, and why.
 fn shares(config: &NodeConfig, gpus: u64) -> (u64, &'static str, Option<String>) {

@@ -23,7 +23,7 @@ pub fn apply(plan: &Plan) -> Result<(), String> {
         print(&write::progress(change, done + 1, all))?;
     }
     print(&write::leftovers(plan))?;
-    let busy = plan.leftovers.iter().filter(|leftover| leftover.jobs.is_some()).count();
+    let busy = plan.leftovers.iter().filter(|leftover| leftover.used.is_some()).count();
     let stay = busy + plan.obstacles.len();
     if stay > 0 {
         let were = if stay == 1 { "one thing was" } else { &format!("{stay} things were") };

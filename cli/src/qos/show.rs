@@ -49,7 +49,7 @@ fn one(share: &Share, tree: &Tree, usage: Option<&Usage>) -> String {
 
 /// The users of the owner's accounts who may use it now.
 fn members(share: &Share, tree: &Tree) -> String {
-    if share.members == Members::All {
+    if matches!(share.members, Members::All | Members::Unsaid) {
         return String::new();
     }
     let accounts = share.members.accounts();

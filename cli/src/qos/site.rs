@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use gpushare::config::{self, Config};
-use gpushare::shares::plan::Jobs;
+use gpushare::shares::plan::InUse;
 use gpushare::shares::tree::Tree;
 use gpushare::shares::{self, Actual, Cluster, Finding, Members, Share, state};
 
@@ -76,14 +76,21 @@ pub fn tree(cluster: &str) -> Result<Tree, String> {
     Tree::read(&associations, &ask("sacctmgr", &state::ask_parents(cluster))?)
 }
 
-/// How many jobs each QOS has, in whatever partition and state but over.
-pub fn jobs() -> Result<Jobs, String> {
-    let mut jobs = Jobs::new();
+/// The jobs of each QOS, in whatever partition and state but over, and the partitions that name it.
+pub fn used() -> Result<InUse, String> {
+    let mut used = InUse::new();
     // A job with several QOSes lists them.
     for name in ask("squeue", &["-h", "-a", "-r", "-o", "%q"])?.lines().flat_map(|line| line.split(',')) {
-        *jobs.entry(name.trim().to_ascii_lowercase()).or_insert(0) += 1;
+        used.entry(name.trim().to_ascii_lowercase()).or_default().jobs += 1;
     }
-    Ok(jobs)
+    let text = ask("scontrol", &["-a", "-o", "show", "partition"])?;
+    for partition in text.lines().filter_map(crate::slurm::partition) {
+        for name in partition.qoses {
+            let name = name.to_ascii_lowercase();
+            used.entry(name).or_default().partitions.insert(partition.name.clone());
+        }
+    }
+    Ok(used)
 }
 
 /// By getent(1), since the name service is the site's affair; where it can't be asked, nobody is a stranger.

@@ -41,16 +41,10 @@ pub fn progress(change: &Change, done: usize, all: usize) -> String {
 pub fn leftovers(plan: &Plan) -> String {
     let mut text: String = plan.obstacles.iter().map(|obstacle| format!("! {obstacle}\n")).collect();
     for leftover in &plan.leftovers {
-        let _ = match leftover.jobs {
-            None => writeln!(text, "! qos {} is no longer in the file; --prune removes it", leftover.qos),
-            Some(jobs) => {
-                let s = if jobs == 1 { "" } else { "s" };
-                writeln!(
-                    text,
-                    "! qos {} is no longer in the file, but has {jobs} job{s} and stays",
-                    leftover.qos
-                )
-            }
+        let qos = &leftover.qos;
+        let _ = match &leftover.used {
+            None => writeln!(text, "! qos {qos} is no longer in the file; --prune removes it"),
+            Some(used) => writeln!(text, "! qos {qos} is no longer in the file, but {used} and stays"),
         };
     }
     text

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::{Jobs, Leftover, Obstacle};
+use super::{InUse, Leftover, Obstacle};
 use crate::shares::Share;
 use crate::shares::change::{BATCH, Change, Sign, named};
 use crate::shares::state::Actual;
@@ -19,7 +19,7 @@ pub(super) fn removals(
     shares: &[Share],
     actual: &Actual,
     cluster: &str,
-    prune: Option<&Jobs>,
+    prune: Option<&InUse>,
     obstacles: &mut Vec<Obstacle>,
 ) -> (Vec<Change>, Vec<Leftover>) {
     let in_file: HashSet<&str> = shares.iter().map(|share| share.qos.as_str()).collect();
@@ -28,12 +28,12 @@ pub(super) fn removals(
         if in_file.contains(name.as_str()) || !qos.is_of(cluster) || name == SLURMS_OWN {
             continue;
         }
-        match prune.map(|jobs| jobs.get(name).copied().unwrap_or(0)) {
-            Some(0) => match actual.tree.defaults_to(name).next() {
+        match prune.map(|used| used.get(name)) {
+            Some(None) => match actual.tree.defaults_to(name).next() {
                 Some(default) => obstacles.push(Obstacle::new(name, None, default, cluster)),
                 None => unused.push(name.as_str()),
             },
-            jobs => stay.push(Leftover { qos: name.clone(), jobs }),
+            used => stay.push(Leftover { qos: name.clone(), used: used.flatten().cloned() }),
         }
     }
     let mut changes = Vec::new();

@@ -265,6 +265,7 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
         &[
             line("old", &[], "GPUshare@LAB x"),
             line("busy", &[], "gpushare@lab"),
+            line("named", &[], "gpushare@lab"),
             line("theirs", &[], "not gpushare@lab"),
             line("other", &[], "gpushare@lab2"),
             line("kept", &[], "gpushare@lab"),
@@ -272,15 +273,19 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
         rows,
     );
     let file = "Share=kept\n";
-    let leftover = |qos: &str, jobs| Leftover { qos: qos.to_owned(), jobs };
+    let leftover = |qos: &str, used| Leftover { qos: qos.to_owned(), used };
     let without = made(file, &there);
     assert_eq!(
         (without.changes.len(), without.leftovers),
-        (0, vec![leftover("busy", None), leftover("old", None)])
+        (0, vec![leftover("busy", None), leftover("named", None), leftover("old", None)])
     );
-    let jobs = HashMap::from([("busy".to_owned(), 2)]);
-    let plan = plan(&Config::parse(file).unwrap().shares, &there, &cluster(), Some(&jobs));
-    assert_eq!(plan.leftovers, [leftover("busy", Some(2))]);
+    let busy = Use { jobs: 2, ..Use::default() };
+    let named = Use { jobs: 0, partitions: ["p", "q"].map(str::to_owned).into() };
+    assert_eq!(named.to_string(), "is named by partition p, q");
+    assert_eq!(Use { jobs: 1, ..named.clone() }.to_string(), "has 1 job and is named by partition p, q");
+    let used = HashMap::from([("busy".to_owned(), busy.clone()), ("named".to_owned(), named.clone())]);
+    let plan = plan(&Config::parse(file).unwrap().shares, &there, &cluster(), Some(&used));
+    assert_eq!(plan.leftovers, [leftover("busy", Some(busy)), leftover("named", Some(named))]);
     assert_eq!(
         called(&plan),
         [
@@ -304,7 +309,7 @@ fn what_is_somebodys_default_is_not_taken_away() {
         "qos q stays with account a: it is the default of user alice in account a; first: \
          sacctmgr modify user where name=alice account=a cluster=lab set DefaultQOS=-1"
     );
-    let plan = super::plan(&[], &there, &cluster(), Some(&Jobs::new()));
+    let plan = super::plan(&[], &there, &cluster(), Some(&InUse::new()));
     assert_eq!((plan.changes.len(), plan.leftovers.len()), (0, 0));
     let said: Vec<String> = plan.obstacles.iter().map(Obstacle::to_string).collect();
     assert!(
@@ -317,7 +322,7 @@ fn what_is_somebodys_default_is_not_taken_away() {
 fn slurms_own_qos_is_never_removed() {
     let mut there = actual(&[], "");
     there.qoses.get_mut("normal").unwrap().description = "gpushare@lab".to_owned();
-    assert_eq!(plan(&[], &there, &cluster(), Some(&Jobs::new())), Plan::default());
+    assert_eq!(plan(&[], &there, &cluster(), Some(&InUse::new())), Plan::default());
 }
 
 #[test]
