@@ -78,10 +78,11 @@ def test_the_guides_weights(fairshare):
     assert {name: found[name].strip() for name in expected} == expected
     factors = {name: fairshare.ok(["scontrol", "-o", "show", "partition", name]) for name in ("compute", "develop")}
     assert "PriorityJobFactor=10 " in factors["compute"] and "PriorityJobFactor=5 " in factors["develop"]
-    # What gpushare.conf's GpuWeight is for Slurm.
+    # What gpushare.conf's GpuWeight is for Slurm; and gpushare would have nothing otherwise.
     weights = re.search(r"^GpuWeight=(.*)$", (EXAMPLES / "fairshare/gpushare.conf").read_text(), re.M).group(1)
     billed = ",".join("GRES/gpu:{}={}".format(*word.split(":")) for word in weights.split(","))
     assert all(f"TRESBillingWeights={billed}" in text for text in factors.values())
+    assert "Now:" not in fairshare.ok(["gpushare", "conf", "slurm"])
 
 
 def test_the_guides_table_of_shares(fairshare):

@@ -71,7 +71,8 @@ def test_everybody_may_use_the_free_qos(savio):
     assert [row.split("|")[:4] for row in rows["bob"]] == [["lab", "others", "bob", ""]]
     assert all("a5k_gpu4_normal" in row for row in rows["alice"]) and "a5k_gpu4_normal" not in rows["bob"][0]
     # slurmctld knows it as well as the database, without a restart.
-    for user, partition, kind in (("alice", "savio4_gpu", "A5000"), ("alice", "savio3_gpu", "A40"), ("bob", "savio3_gpu", "V100")):
+    for user, partition, kind in (
+            ("alice", "savio4_gpu", "A5000"), ("alice", "savio3_gpu", "A40"), ("bob", "savio3_gpu", "V100")):
         savio.sbatch("-H", FREE, f"-p{partition}", f"--gres=gpu:{kind}:1", user=user)
     refused = savio.run(["sbatch", PAID, "--gres=gpu:A5000:1", "--wrap", "true"], "bob")
     assert refused.returncode != 0 and "Invalid qos specification" in refused.stderr
@@ -165,7 +166,8 @@ def test_an_array_of_long_tasks_is_eight_at_a_time(savio):
     tasks = ["--array=0-11", "--gres=gpu:A5000:1"]
     array = savio.sbatch(FREE, *PAGE, *tasks, "-t3:00:00")
     savio.wait(lambda: running(savio, array) == 8, "eight tasks")
-    savio.wait(lambda: "JobArrayTaskLimit" in savio.ok(["squeue", "-h", "-j", array, "-t", "PD", "-o", "%r"]), "the others to wait")
+    why = ["squeue", "-h", "-j", array, "-t", "PD", "-o", "%r"]
+    savio.wait(lambda: "JobArrayTaskLimit" in savio.ok(why), "the others to wait")
     assert running(savio, array) == 8, "though there are GPUs for twelve"
     savio.cancel_all()
     array = savio.sbatch(FREE, *PAGE, *tasks, "-t1:00:00")
