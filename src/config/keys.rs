@@ -20,7 +20,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 31] = [
+const KEYS: [Key; 32] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -97,6 +97,14 @@ const KEYS: [Key; 31] = [
         name: "ShareOnlyPartitions",
         allowed: NAMES,
         take: |draft, value| names_to(&mut draft.config.policy.shares.only_partitions, value),
+    },
+    Key {
+        name: "GetUserEnv",
+        allowed: "allow or drop",
+        take: |draft, value| {
+            draft.config.policy.drops_user_env = word(value, &[("allow", false), ("drop", true)])?;
+            Some(())
+        },
     },
     Key {
         name: "Placement",

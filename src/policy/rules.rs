@@ -23,6 +23,8 @@ pub struct Policy {
     pub shares: ShareRules,
     /// `ShareGRES`, whose count the node is told, as it is of mps and shard.
     pub share_gres: ShareGres,
+    /// `GetUserEnv=drop`: slurmd runs no user's login shell, which would run outside of all jobs.
+    pub drops_user_env: bool,
 }
 
 /// The GRES whose counts are shares of one GPU; `mps` unless something else is said.
