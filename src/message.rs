@@ -248,6 +248,11 @@ fn changed(change: &Change) -> String {
                 quoted(array)
             )
         }
+        Change::UserEnv => {
+            "the node doesn't run your login shell before the job, which has the variables that you export \
+             and no others"
+                .to_owned()
+        }
     }
 }
 

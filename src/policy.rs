@@ -175,6 +175,10 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         self.settle(self.site_fault(), &mut accepted.remarks)?;
         self.settle(self.share_unclear(), &mut accepted.remarks)?;
         accepted.share = self.share_to_note();
+        let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
+        if asks_for_env && self.policy.drops_user_env {
+            accepted.remarks.push(Remark::Changed(Change::UserEnv));
+        }
         Ok(accepted)
     }
 

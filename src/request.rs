@@ -38,7 +38,7 @@ pub struct Request<'a> {
     pub batch: Option<Batch<'a>>,
 }
 
-/// What a batch job says of its own repetition.
+/// What only a batch job says: of its own repetition, and of its environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch<'a> {
     /// `--requeue` or `--no-requeue`; `None` where neither is given.
@@ -49,6 +49,8 @@ pub struct Batch<'a> {
     pub array: Option<&'a [u8]>,
     /// `--time` in minutes; `None` where not given.
     pub time_limit: Option<u32>,
+    /// slurmd shall ask the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`, scrontab.
+    pub user_env: bool,
 }
 
 /// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c); it looks

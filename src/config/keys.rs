@@ -20,7 +20,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 32] = [
+const KEYS: [Key; 33] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -103,6 +103,14 @@ const KEYS: [Key; 32] = [
         allowed: "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once",
         take: |draft, value| {
             draft.config.gpu_weights = gpu_weights(value)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "GetUserEnv",
+        allowed: "allow or drop",
+        take: |draft, value| {
+            draft.config.policy.drops_user_env = word(value, &[("allow", false), ("drop", true)])?;
             Some(())
         },
     },

@@ -138,7 +138,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "\nGouvernedQOS=x",
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
              ForeignTypes, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
-             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
+             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
              FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, QOS, Share",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),

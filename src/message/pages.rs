@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// Every message, in the order of the numbers.
-pub const PAGES: [Page; 19] = [
+pub const PAGES: [Page; 20] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
@@ -136,6 +136,15 @@ pub const PAGES: [Page; 19] = [
         text: "Long tasks of an array hold what other users of this free QOS wait for, so only some of them run at once \
                (the number after % in --array). Tasks with a shorter time limit are not held back: say so with --time.",
     },
+    Page {
+        number: "GS155",
+        title: "no login shell before the job",
+        text: "With --get-user-env, with an --export that is neither ALL nor NIL, and in scrontab, Slurm starts the \
+               user's login shell on the node before the job, outside of it and of the job's GPUs (GetUserEnv in \
+               gpushare.conf). That is not done here: the job has the variables that were exported, and no others. With \
+               --export=ALL,NAME=VALUE those are all that there were. Instead of --export=NONE say \
+               --export=HOME,USER,PATH, and begin the script with #!/bin/bash -l if it needs what the login shell sets.",
+    },
 ];
 
 /// The page of a number such as `GS101`; case does not count.
@@ -183,6 +192,7 @@ impl Change {
             Change::Requeue { .. } => "GS152",
             Change::Append { .. } => "GS153",
             Change::Throttle { .. } => "GS154",
+            Change::UserEnv => "GS155",
         }
     }
 }

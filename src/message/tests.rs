@@ -182,7 +182,7 @@ fn docs_messages_are_the_pages() {
     let mut text = String::from(
         "# Messages\n\nWhat gpushare says to users, by number; `gpushare explain GS101` shows the same. GS101 to GS110 \
          are about QOSes and\npartitions that guarantee GPUs by type, GS121 to GS125 are a site's rules on shares of a \
-         GPU, and GS151 to GS154 go\nwith accepted jobs. To change one, see `src/message/pages.rs`.\n",
+         GPU, and GS151 to GS155 go\nwith accepted jobs. To change one, see `src/message/pages.rs`.\n",
     );
     for page in PAGES {
         let _ = write!(text, "\n## {}: {}\n\n", page.number, page.title);

@@ -141,6 +141,8 @@ pub enum Change {
         /// For jobs longer than this.
         over_minutes: u32,
     },
+    /// GS155: the login shell's variables are not asked for.
+    UserEnv,
 }
 
 /// Something to say about an accepted request.

@@ -23,6 +23,8 @@ pub struct Policy {
     pub shares: ShareRules,
     /// `ShareGRES`, whose count the node is told, as it is of mps and shard.
     pub share_gres: ShareGres,
+    /// `GetUserEnv=drop`: slurmd runs no user's login shell, which would run outside of all jobs.
+    pub drops_user_env: bool,
     /// Types of GPUs as the file's other lines write them: `Share`, `GpuWeight`.
     pub types: Vec<String>,
 }

@@ -187,3 +187,37 @@ def test_no_process_outlives_its_job(node, share):
     assert node.finished(job) == "CANCELLED"
     assert not asleep()
     assert "left" not in node.output(job), node.output(job)
+
+
+def test_a_login_shell_runs_outside_of_all_fences_unless_none_is_asked_for(node, share):
+    """slurmd starts it as the user, in its own cgroup, for the variables of a job with --export or --get-user-env."""
+    profile = f"{OPEN} >>/lab/out/profile; export FROM_PROFILE=yes\n"
+    node.ok("rm -f /lab/out/profile /lab/out/*.env; cat >~alice/.bash_profile; chown alice: ~alice/.bash_profile", stdin=profile)
+    node.ok("printf '#!/bin/bash -l\nenv; /lab/open-gpus\n' >/lab/out/login; chmod 755 /lab/out/login")
+
+    def submitted(*options):
+        asked = node.run(["sbatch", "--parsable", "-o", "/lab/out/%j", *options, share.half_gpu, "/lab/out/login"], "alice")
+        assert asked.returncode == 0, asked.stderr
+        job = asked.stdout.split()[0]
+        assert node.finished(job) == "COMPLETED", node.output(job)
+        return asked.stderr, node.output(job)
+
+    try:
+        told, _ = submitted("--export=NONE")
+        assert {0, 1, 2, 3} in opened(node.output("profile")) and "GS155" not in told, "Slurm's way"
+        before = node.log("slurmctld").count("gpushare.conf read again")
+        node.ok("echo GetUserEnv=drop >>/etc/slurm/gpushare.conf")
+        node.wait(
+            lambda: node.run(["sbatch", "--test-only", "--wrap=true"], "alice")
+            and node.log("slurmctld").count("gpushare.conf read again") > before,
+            "the new rule",
+        )
+        for options in (["--export=HOME,PATH"], ["--export=ALL,ONE=1"], ["--get-user-env"]):
+            node.ok("rm -f /lab/out/profile")
+            told, said = submitted(*options)
+            assert "GS155" in told, told
+            # The script's own shell is a login shell, in the job.
+            assert "FROM_PROFILE=yes\n" in said and "HOME=/home/alice\n" in said, said
+            assert opened(node.output("profile")) == opened(said) and len(opened(said)[0]) == 1, said
+    finally:
+        node.ok("sed -i /GetUserEnv/d /etc/slurm/gpushare.conf; rm -f ~alice/.bash_profile")

@@ -31,6 +31,9 @@ pub struct Submission {
     requeue: Option<bool>,
     open_mode: bool,
     time_limit: Option<u32>,
+    get_user_env: bool,
+    /// `--export` with names, or `NONE`.
+    exports_some: bool,
     /// `--clusters`
     pub clusters: Option<Vec<u8>>,
     /// `--wrap`: there is no script then.
@@ -75,6 +78,7 @@ impl Submission {
                 open_mode: self.open_mode,
                 array: self.array.as_deref(),
                 time_limit: self.time_limit,
+                user_env: self.get_user_env || self.exports_some,
             }),
         }
     }
@@ -106,6 +110,12 @@ impl Submission {
             "exclusive" => self.exclusive = is_exclusive(given).ok_or_else(bad)?,
             "oversubscribe" => self.exclusive = false,
             "time" => self.time_limit = Some(text().as_deref().and_then(time::minutes).ok_or_else(bad)?),
+            "get-user-env" => self.get_user_env = true,
+            "export" => {
+                let names = text().unwrap_or_default();
+                let all_or_nil = [&b"ALL"[..], b"NIL"].iter().any(|word| names.eq_ignore_ascii_case(word));
+                self.exports_some = !all_or_nil;
+            }
             "uid" => {
                 return Err(
                     "--uid submits for another user; name that user with gpushare's --user".to_owned()

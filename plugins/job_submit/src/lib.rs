@@ -161,6 +161,7 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
                 Change::Requeue { .. } => job.set_requeue(),
                 Change::Append { .. } => job.set_append(),
                 Change::Throttle { array, .. } => job.set_array(array),
+                Change::UserEnv => job.drop_user_env(),
             }
             log::info(format!("job_submit/gpushare: changed {} {who}", change.number()));
         }

@@ -1,6 +1,6 @@
 //! A job description on its way through slurmctld: read once into a plain request, written back in few places.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 
 use gpushare::request::{Batch, Field, Request};
@@ -113,6 +113,16 @@ impl<'a> Submission<'a> {
         self.description.open_mode = u8::try_from(slurm_sys::OPEN_MODE_APPEND).unwrap_or(0);
     }
 
+    /// slurmd asks no login shell for variables, as if neither `--get-user-env` nor `--export` had been given.
+    pub fn drop_user_env(&mut self) {
+        for entry in user_env(self.description) {
+            // SAFETY: an entry begins with USER_ENV, a C string in Slurm's memory; this is its last character.
+            let last = unsafe { entry.add(USER_ENV.count_bytes() - 1) };
+            // SAFETY: the same; the description is ours alone (see `new`).
+            unsafe { last.write(c_char::from_ne_bytes([b'0'])) };
+        }
+    }
+
     /// Says something to the user, after what an earlier plugin said.
     pub fn say(&mut self, message: &str) {
         let Some(place) = self.message.as_deref_mut() else { return };
@@ -207,6 +217,22 @@ fn index(count: u32) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
+/// What sbatch writes into the environment of a job for which slurmd shall ask the login shell, and slurmd looks for
+/// (src/slurmd/slurmd/req.c, `_get_user_env`).
+const USER_ENV: &CStr = c"SLURM_GET_USER_ENV=1";
+
+/// The entries of a job's environment that say so.
+fn user_env(job: &job_desc_msg_t) -> impl Iterator<Item = *mut c_char> {
+    let array = job.environment;
+    let count = if array.is_null() { 0 } else { index(job.env_size) };
+    // SAFETY: slurmctld keeps `env_size` entries there.
+    let places = (0..count).map(move |at| unsafe { array.add(at) });
+    // SAFETY: the same.
+    let entries = places.map(|place| unsafe { *place });
+    // SAFETY: an entry is null or a C string.
+    entries.filter(|entry| unsafe { text::bytes(*entry) } == Some(USER_ENV.to_bytes()))
+}
+
 /// Reads what the rules look at, and nothing else.
 fn request_of(job: &job_desc_msg_t) -> Request<'_> {
     // SAFETY: string fields of a job description: null or C strings, unchanged while it is borrowed.
@@ -218,6 +244,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         open_mode: job.open_mode != 0,
         array: field(job.array_inx),
         time_limit: number(job.time_limit),
+        user_env: user_env(job).next().is_some(),
     };
     Request {
         spelling: SPELLING,

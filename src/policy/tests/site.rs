@@ -97,6 +97,18 @@ fn a_free_qos_sets_what_the_user_leaves_open() {
 }
 
 #[test]
+fn the_login_shell_is_asked_where_that_is_allowed() {
+    let job = |user_env| Request {
+        batch: Some(Batch { user_env, ..Batch::default() }),
+        ..Request::new(Spelling::Slash)
+    };
+    let drops = Policy { drops_user_env: true, ..Policy::default() };
+    assert_eq!(remarks(judge(&job(true), &drops, &Table)), [Remark::Changed(Change::UserEnv)]);
+    assert_eq!(remarks(judge(&job(false), &drops, &Table)), []);
+    assert_eq!(remarks(judge(&job(true), &Policy::default(), &Table)), []);
+}
+
+#[test]
 fn a_share_of_a_certain_size_is_counted_per_node() {
     let shares = ShareRules { sizes: vec![2], ..ShareRules::default() };
     let policy = Policy { shares, ..Policy::default() };

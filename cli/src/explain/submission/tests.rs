@@ -102,8 +102,25 @@ fn the_rest_of_a_request_is_read() {
         (Some(&b"v"[..]), Some(4), Some(2))
     );
     assert_eq!((request.exclusive, request.user_id), (true, 2001));
-    let expected = Batch { requeue: Some(true), open_mode: true, array: Some(b"0-9"), time_limit: Some(120) };
+    let expected = Batch {
+        requeue: Some(true),
+        open_mode: true,
+        array: Some(b"0-9"),
+        time_limit: Some(120),
+        user_env: false,
+    };
     assert_eq!(request.batch, Some(expected));
+    for (line, asks) in [
+        ("--export=ALL", false),
+        ("--export=nil", false),
+        ("--export=NONE", true),
+        ("--export=ALL,A=1", true),
+        ("--export=NONE --export=ALL", false),
+        ("--get-user-env --export=ALL", true),
+    ] {
+        let job = submission(line, NEW).unwrap();
+        assert_eq!(job.request(NEW.spelling(), 2001).batch.unwrap().user_env, asks, "{line}");
+    }
     let request = submission("--exclusive --oversubscribe", NEW).unwrap();
     assert!(!request.request(NEW.spelling(), 2001).exclusive);
     let request = submission("--no-requeue --exclusive=user", NEW).unwrap();
