@@ -45,7 +45,8 @@ def missing(built, plugin, *providers):
     """Names that the plugin needs and neither the loading process nor the C library has."""
     libraries = run("readelf", "-dW", built.folder / plugin)
     needed = set(re.findall(r"NEEDED.*\[(.*)\]", libraries))
-    assert needed <= {"libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}, needed
+    # srun loads a plugin twice in every start, and every library that it needs.
+    assert needed <= {"libc.so.6", "ld-linux-x86-64.so.2"}, needed
     wanted = {line.split()[-1] for line in run("nm", "-D", "--undefined-only", built.folder / plugin).splitlines()
               if "@" not in line and " w " not in line}
     offered = set()
