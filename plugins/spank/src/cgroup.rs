@@ -74,7 +74,7 @@ fn find() -> Result<StepCgroup, String> {
 /// Whether this process is in the cgroup.
 fn is_own(cgroup: &Path) -> bool {
     let id = std::process::id().to_string();
-    read(&cgroup.join("cgroup.procs")).is_ok_and(|processes| processes.lines().any(|line| line == id))
+    read(cgroup.join("cgroup.procs")).is_ok_and(|processes| processes.lines().any(|line| line == id))
 }
 
 /// In one piece: files in /proc say that they are empty, and would be read in many small ones.
