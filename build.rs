@@ -1,7 +1,8 @@
 //! Build script of every crate that depends on `slurm-sys`: turns the release found in Slurm's headers into cfgs.
 //!
 //! A cfg means "at least this release": code says `#[cfg(slurm_23_02)]` for what came with 23.02 and is still there.
-//! The number comes from `slurm-sys`, which read it from slurm_version.h; nothing is typed by hand.
+//! The number comes from `slurm-sys`, which read it from slurm_version.h; nothing is typed by hand. It also says which unwinder
+//! the plugins are linked with.
 
 /// The releases at which something that this project uses changed.
 const RELEASES: [(u32, u32); 2] = [(23, 2), (23, 11)];
