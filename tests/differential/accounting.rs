@@ -7,6 +7,11 @@ use gpushare::request::Request;
 pub const TYPES: [&[u8]; 9] =
     [b"a40", b"h100", b"1g.5gb", b"3090", b"k", b"2k", b"0x2", b"1e2", b"20000000p"];
 
+/// Slurm's database has a type in small letters, whatever nodes have, and counts it so.
+pub fn is_type(kind: &[u8]) -> bool {
+    TYPES.iter().any(|known| known.eq_ignore_ascii_case(kind))
+}
+
 /// The QOS.
 pub const GOVERNED: &[u8] = b"governed";
 

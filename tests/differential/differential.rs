@@ -15,7 +15,7 @@ mod reading;
 mod slurm;
 mod table;
 
-use accounting::{Database, GOVERNED, TYPES};
+use accounting::{Database, GOVERNED, is_type};
 use generate::Generator;
 use gpushare::grammar::Spelling;
 use gpushare::policy::{Policy, Verdict, judge};
@@ -136,7 +136,7 @@ fn parts(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn has_known_type(wanted: &reading::Wanted) -> bool {
-    wanted.kind.as_deref().is_some_and(|kind| TYPES.contains(&kind))
+    wanted.kind.as_deref().is_some_and(is_type)
 }
 
 /// What was seen.

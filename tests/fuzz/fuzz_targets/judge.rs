@@ -7,7 +7,7 @@
 #[path = "../../differential/accounting.rs"]
 mod accounting;
 
-use accounting::{Database, GOVERNED, TYPES};
+use accounting::{Database, GOVERNED, is_type};
 use gpushare::grammar::{Spelling, Token};
 use gpushare::policy::{Policy, Verdict, judge};
 use gpushare::request::{LONGEST, Request};
@@ -45,7 +45,7 @@ fn check(request: &Request) {
         match token {
             Token::Unrecognised(part) => panic!("\"{}\" was accepted", part.escape_ascii()),
             Token::Gres(gres) if gres.name == b"gpu" && gres.count > 0 => {
-                assert!(gres.kind.is_some_and(|kind| TYPES.contains(&kind)), "{gres:?} was accepted");
+                assert!(gres.kind.is_some_and(is_type), "{gres:?} was accepted");
                 gpus += 1;
             }
             Token::Gres(_) | Token::Other => {}
