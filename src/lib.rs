@@ -26,6 +26,7 @@ pub mod load;
 pub mod message;
 pub mod mps;
 pub mod node;
+pub mod node_gres;
 pub mod pattern;
 pub mod placement;
 pub mod policy;

@@ -61,6 +61,10 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
                 let share = &config.node.share_gres;
                 let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
                 findings.extend(this_node(&config, here, shares, &slurm_conf));
+                for missing in node::programs(settings) {
+                    findings.retain(|finding| finding.about != missing.about);
+                    findings.push(missing);
+                }
             }
             None => findings
                 .push(Finding::unknown("node", format!("{host} is no node of Slurm's; run this on one too"))),
@@ -114,6 +118,7 @@ fn shares(conf: Option<&Path>, config: &Config) -> Option<Finding> {
         Ok(qos::Drift::Pending(said)) => {
             Finding::wrong(about, said, "gpushare qos plan, and if it is as wanted gpushare qos apply")
         }
+        Ok(qos::Drift::Leftover(said)) => Finding::ok(about, format!("{lines}; {said}")),
         Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database is like them")),
     })
 }

@@ -41,7 +41,7 @@ pub enum Must {
     Words(Vec<String>),
     /// A list that ends with this word.
     Last(&'static str),
-    /// This.
+    /// This; of a list these words, in whatever order.
     Be(&'static str),
     /// Whatever, but not `OFF`; this, if nothing else is wanted.
     NotOff(&'static str),
@@ -99,24 +99,25 @@ impl Need {
             },
             Must::Last(word) => {
                 let list = settings.list(self.key);
-                match list.iter().position(|found| found == word) {
+                match list.iter().position(|found| is_plugin(found, word)) {
                     Some(at) if at + 1 == list.len() => Met::Yes,
                     Some(_) => Met::No(format!("'{now}' has others after {word}")),
                     None => Met::No(format!("'{now}' lacks {word}")),
                 }
             }
-            Must::Be(value) => is(now.eq_ignore_ascii_case(value)),
+            Must::Be(value) => is(settings.list(self.key).len() == value.split(',').count()
+                && value.split(',').all(|word| settings.has(self.key, word))),
             Must::NotOff(_) => is(!now.is_empty() && !settings.has(self.key, "OFF")),
             Must::CountMemory => is(now.to_ascii_uppercase().contains("_MEMORY")),
             Must::Positive(_) => is(settings.number(self.key) > 0),
             Must::Run(program) => {
-                let named = settings.list(self.key);
+                let named = settings.all(self.key);
                 if named.iter().any(|path| runs(path, program)) {
                     Met::Yes
                 } else if named.is_empty() {
                     Met::No("there is none".to_owned())
                 } else {
-                    Met::Perhaps(format!("'{now}' must call /usr/sbin/{program}"))
+                    Met::Perhaps(format!("'{}' must call /usr/sbin/{program}", named.join(", ")))
                 }
             }
             Must::Choice(_) => Met::Yes,
@@ -127,15 +128,15 @@ impl Need {
     pub fn line(&self, settings: &Settings) -> Option<String> {
         let key = self.key;
         let now = settings.get(key);
-        let keep = |good: &str| if now.is_empty() { good.to_owned() } else { now.to_owned() };
         let value = match &self.must {
             Must::Words(_) => {
-                let list = settings.list(key).into_iter().filter(|word| !OF_ITSELF.contains(word));
+                let list = settings.list(key).into_iter();
+                let list = list.filter(|word| !OF_ITSELF.contains(word) && !self.excludes(word));
                 let words: Vec<String> = list.map(str::to_owned).chain(self.missing(settings)).collect();
                 words.join(",")
             }
             Must::Last(word) => {
-                let others = settings.list(key).into_iter().filter(|other| other != word);
+                let others = settings.list(key).into_iter().filter(|other| !is_plugin(other, word));
                 others.chain([*word]).collect::<Vec<_>>().join(",")
             }
             Must::Be(value) => (*value).to_owned(),
@@ -145,7 +146,9 @@ impl Need {
             Must::NotOff(_) | Must::Positive(_) => now.to_owned(),
             Must::Run(program) => match self.met(settings) {
                 Met::Perhaps(_) => return None,
-                _ => keep(&format!("/usr/sbin/{program}")),
+                Met::No(_) => format!("/usr/sbin/{program}"),
+                // Slurm takes a line for each, and a comma as a part of a path.
+                Met::Yes => settings.all(key).join(&format!("\n{key}=")),
             },
             Must::Choice(_) if !matches!(now, "" | "0") => now.to_owned(),
             Must::Choice(good) => (*good).to_owned(),
@@ -153,11 +156,22 @@ impl Need {
         Some(format!("{key}={value}"))
     }
 
+    /// slurmctld does not start with NoHold beside Contain.
+    fn excludes(&self, word: &str) -> bool {
+        let contains = matches!(&self.must, Must::Words(words) if words.iter().any(|word| word == "Contain"));
+        contains && word.eq_ignore_ascii_case("NoHold")
+    }
+
     fn missing(&self, settings: &Settings) -> Vec<String> {
         let Must::Words(words) = &self.must else { return Vec::new() };
         let all = self.key == "AccountingStorageEnforce" && settings.has(self.key, "all");
         words.iter().filter(|word| !all && !settings.has(self.key, word)).cloned().collect()
     }
+}
+
+/// Slurm takes a plugin's name with its kind before it, too.
+pub fn is_plugin(word: &str, name: &str) -> bool {
+    word.strip_prefix("job_submit/").unwrap_or(word) == name
 }
 
 /// Whether a program of that name is what slurmd runs for `Prolog=PATH`: itself, by a link, or as one of `FOLDER/*`.

@@ -119,6 +119,8 @@ pub enum Drift {
     Mistake(String),
     /// What `apply` would do, or can't.
     Pending(String),
+    /// A QOS whose line has gone, which stays until somebody says `--prune`.
+    Leftover(String),
 }
 
 /// Reads both; nothing is printed. An error is one line.
@@ -135,6 +137,8 @@ pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
     let first = said.lines().next().unwrap_or_default().to_owned();
     Ok(if plan.changes.is_empty() && plan.obstacles.is_empty() && plan.leftovers.is_empty() {
         Drift::None
+    } else if plan.changes.is_empty() && plan.obstacles.is_empty() {
+        Drift::Leftover(first.trim_start_matches("! ").to_owned())
     } else if plan.changes.is_empty() {
         Drift::Pending(first)
     } else {

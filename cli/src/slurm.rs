@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use gpushare::config::Config;
+use gpushare::node_gres::{self, NodeGres};
 
 use crate::explain::program;
 
@@ -35,7 +36,7 @@ pub struct Node {
     /// Its name.
     pub name: String,
     /// `(gpu, Some(a40), 4)`
-    pub gres: Vec<(String, Option<String>, u64)>,
+    pub gres: Vec<NodeGres>,
     /// The partitions that it is in.
     pub partitions: Vec<String>,
 }
@@ -110,19 +111,9 @@ fn words(text: &str) -> Vec<String> {
 
 /// Reads a line of `scontrol -o show node`.
 pub fn node(line: &str) -> Option<Node> {
-    let gres = |text: &str| {
-        // gpu:a40:4(S:0-1)
-        let mut words = text.split('(').next()?.split(':');
-        let (name, next) = (words.next()?.to_owned(), words.next());
-        match (next, words.next()) {
-            (Some(kind), Some(count)) => Some((name, Some(kind.to_owned()), count.parse().ok()?)),
-            (Some(count), None) => Some((name, None, count.parse().ok()?)),
-            (None, _) => Some((name, None, 1)),
-        }
-    };
     Some(Node {
         name: value(line, "NodeName")?.to_owned(),
-        gres: words(value(line, "Gres").unwrap_or_default()).iter().filter_map(|word| gres(word)).collect(),
+        gres: node_gres::read(value(line, "Gres").unwrap_or_default()),
         partitions: words(value(line, "Partitions").unwrap_or_default()),
     })
 }
@@ -173,10 +164,7 @@ mod tests {
     fn a_node_is_read_with_its_gres_and_partitions() {
         let read = |text: &str| node(&format!("NodeName=n1 Gres={text} NodeAddr=x Partitions=p,q")).unwrap();
         assert_eq!(read("(null)").gres, []);
-        assert_eq!(
-            read("gpu:a40:4(S:0-1),shard:400,x").gres,
-            [("gpu".into(), Some("a40".into()), 4), ("shard".into(), None, 400), ("x".into(), None, 1)]
-        );
+        assert_eq!(read("gpu:a40:4(S:0,1),mps:1K").gres.len(), 2);
         assert_eq!(read("x").partitions, ["p", "q"]);
     }
 

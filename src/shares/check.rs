@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::node_gres;
+
 use super::field::{FIELDS, Kind};
 use super::state::{Actual, lines};
 use super::value::{Settings, Value};
@@ -50,8 +52,10 @@ impl Cluster {
         for gres in lines(nodes)
             .filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("Gres=")))
         {
-            for (kind, number) in gres_of(gres).filter_map(gpu) {
-                *gpus.entry(kind.to_owned()).or_insert(0) += number;
+            for (name, kind, number) in node_gres::read(gres) {
+                if let Some(kind) = kind.filter(|_| name == "gpu") {
+                    *gpus.entry(kind).or_insert(0) += number;
+                }
             }
         }
         let one_level = value("SLURM_VERSION").is_ok_and(|version| tells_one_level(&version));
@@ -89,25 +93,6 @@ fn tells_one_level(version: &str) -> bool {
     let mut numbers = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let mut next = || numbers.next().unwrap_or_default();
     ((23, 11, 0)..(25, 5, 1)).contains(&(next(), next(), next()))
-}
-
-/// `gpu:a40:4(S:0-1),mps:400`: commas inside the brackets separate nothing.
-fn gres_of(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_usize;
-    text.split(move |c: char| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
-}
-
-/// `gpu:a40:4(S:0-1)` → a40, 4
-fn gpu(gres: &str) -> Option<(&str, u64)> {
-    let (kind, number) = gres.strip_prefix("gpu:")?.split('(').next()?.split_once(':')?;
-    Some((kind, number.parse().ok()?))
 }
 
 /// Everything that is wrong, in the order of the lines. `strangers` are the members of whom the system knows nothing.

@@ -27,6 +27,7 @@ BROKEN = {
         f"sed -i s/JobSubmitPlugins=.*/JobSubmitPlugins=gpushare,all_partitions/ {EXTRA} && {RESTART}", {"JobSubmitPlugins"}
     ),
     "no plugin": (f"sed -i /JobSubmitPlugins/d {EXTRA} && {RESTART}", {"JobSubmitPlugins"}),
+    "a prolog that is not there": ("chmod 644 /usr/sbin/gpushare-prolog", {"Prolog"}),
     "no prolog": (f"sed -i /Prolog=/d {EXTRA} && {RESTART}", {"Prolog"}),
     "no step for ssh": (f"sed -i s/PrologFlags=.*/PrologFlags=Alloc/ {EXTRA} && {RESTART}", {"PrologFlags"}),
     "limits that nobody enforces": (f"echo AccountingStorageEnforce=associations >>{EXTRA} && {RESTART}", {"AccountingStorageEnforce"}),
@@ -34,7 +35,7 @@ BROKEN = {
     "a priority in vain": ("sacctmgr -i modify qos qos_lafferty set priority=7", {"PriorityWeightQOS"}),
 }
 MEND = (
-    "cp -a /lab/out/slurm/. /etc/slurm/ && chmod 755 /run/gpushare;"
+    "cp -a /lab/out/slurm/. /etc/slurm/ && chmod 755 /run/gpushare /usr/sbin/gpushare-prolog;"
     "sacctmgr -i modify qos qos_lafferty set preempt= priority=0 >/dev/null; " + RESTART
 )
 
@@ -80,7 +81,7 @@ def test_an_example_with_shares_is_all_right_when_they_are_applied(checked_share
 BROKEN_SHARES = {
     "a type that nobody counts": ("sed -i 's|,gres/gpu:h100||' {EXTRA} && {RESTART}", {"AccountingStorageTRES", "Share"}),
     "a share that was changed by hand": ("sacctmgr -i modify qos qos_dijk set GrpTRES=gres/gpu:h100=12", {"Share"}),
-    "a type that no node has": ("sed -i s/GPUs=a40:12/GPUs=v100:12/ {RULES}", {"Share"}),
+    "a type that no node has": ("sed -i s/GPUs=a40:12/GPUs=v100:12/ {RULES}", {"Share", "AccountingStorageTRES"}),
     "memory that nobody counts": ("sed -i s/_Memory// {EXTRA} && {RESTART}", {"SelectTypeParameters"}),
     "preempted jobs that are lost": ("sed -i s/JobRequeue=1/JobRequeue=0/ {EXTRA} && {RESTART}", {"JobRequeue"}),
     "weights that nobody counts": (

@@ -32,7 +32,7 @@ fn setting(need: &Need, settings: &Settings) -> Finding {
             Must::Words(words) if need.key == "AccountingStorageTRES" => {
                 Finding::ok(need.key, words.join(","))
             }
-            _ => Finding::ok(need.key, settings.get(need.key)),
+            _ => Finding::ok(need.key, settings.all(need.key).join(", ")),
         },
         Met::No(said) => {
             let file = if need.file == File::Cgroup { "cgroup.conf: " } else { "" };

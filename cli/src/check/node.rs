@@ -10,7 +10,7 @@ use gpushare_node::mps::{self, How, MpsError};
 use gpushare_node::nvml::Nvml;
 
 use super::finding::Finding;
-use crate::slurm::Node;
+use crate::slurm::{Node, Settings};
 
 /// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares, so this
 /// one may be for whole GPUs only.
@@ -139,6 +139,21 @@ fn described(detail: &Detail) -> String {
     ];
     let known: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
     format!("{}: {}", detail.index, known.join(" "))
+}
+
+/// Programs of ours that slurm.conf names and that slurmd can't run: it drains the node then.
+pub fn programs(settings: &Settings) -> Vec<Finding> {
+    let can_run =
+        |path: &str| Path::new(path).metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
+    let mut findings = Vec::new();
+    for about in ["Prolog", "Epilog"] {
+        let ours = |path: &&String| path.rsplit('/').next().is_some_and(|name| name.starts_with("gpushare-"));
+        if let Some(path) = settings.all(about).iter().filter(ours).find(|path| !can_run(path)) {
+            let said = format!("there is no program {path} on this node: the next job drains it");
+            findings.push(Finding::wrong(about, said, "make install here, or install the package"));
+        }
+    }
+    findings
 }
 
 /// Who may change the ledger, and what is in it that shouldn't be.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::finding::Finding;
+use crate::needs::is_plugin;
 use crate::slurm::Settings;
 
 /// How many files plugstack.conf may include, one in another.
@@ -83,11 +84,15 @@ pub fn job_submit(settings: &Settings, is_controller: bool) -> Option<Finding> {
     let about = "job_submit_gpushare.so";
     match path.try_exists() {
         Ok(true) => Some(fits(about, &path, settings, Match::Micro)),
-        _ if is_controller && settings.has("JobSubmitPlugins", "gpushare") => Some(Finding::wrong(
-            about,
-            format!("{}: there is no such file, and slurmctld needs it to start", path.display()),
-            "install it there",
-        )),
+        _ if is_controller
+            && settings.list("JobSubmitPlugins").iter().any(|word| is_plugin(word, "gpushare")) =>
+        {
+            Some(Finding::wrong(
+                about,
+                format!("{}: there is no such file, and slurmctld needs it to start", path.display()),
+                "install it there",
+            ))
+        }
         _ => None,
     }
 }

@@ -33,7 +33,8 @@ fn submission() -> Vec<Need> {
         Need::slurm(
             "AccountingStorageEnforce",
             owned(&["associations", "limits", "qos"]),
-            "limits of QOSes don't hold, or anybody may use any",
+            "limits of QOSes don't hold, or anybody may use any (with it, who has no association can't submit, and his \
+             waiting jobs don't start: look at 'sacctmgr show assoc' first)",
         ),
     ]
 }
@@ -49,18 +50,20 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Need> {
             wanted.push(format!("gres/{name}"));
         }
     }
-    // Of a cluster that there isn't yet, the file knows.
-    let mut named: Vec<&str> = Vec::new();
-    if slurm.nodes.is_empty() {
-        named = types(config);
-        if config.node.placement != Placement::Off {
-            wanted.push(format!("gres/{}", config.node.share_gres));
-        }
-        if !named.is_empty() || !matches!(config.node.placement, Placement::Off | Placement::Own) {
-            wanted.push("gres/gpu".to_owned());
-        }
+    // What the file names too: slurmctld does not start where something is weighed that it doesn't count.
+    let named = types(config);
+    let has_gpus =
+        !named.is_empty() || matches!(config.node.placement, Placement::Follow | Placement::Override);
+    if has_gpus && (slurm.nodes.is_empty() || !named.is_empty()) {
+        wanted.push("gres/gpu".to_owned());
     }
-    wanted.extend(named.iter().map(|kind| format!("gres/gpu:{kind}")));
+    if slurm.nodes.is_empty() && config.node.placement != Placement::Off {
+        wanted.push(format!("gres/{}", config.node.share_gres));
+    }
+    let is_counted =
+        |kind: &&&str| !wanted.iter().any(|word| word.eq_ignore_ascii_case(&format!("gres/gpu:{kind}")));
+    let more: Vec<String> = named.iter().filter(is_counted).map(|kind| format!("gres/gpu:{kind}")).collect();
+    wanted.extend(more);
     wanted.sort();
     wanted.dedup();
     let why =
@@ -98,13 +101,14 @@ fn preemption(config: &Config, slurm: &Slurm) -> Vec<Need> {
     }
     let suspends =
         config.shares.iter().any(|share| ["suspend", "gang"].iter().any(|mode| is_preempted_by(share, mode)));
+    let (mode, why) = if suspends {
+        (Must::Be("SUSPEND,GANG"), "no QOS's jobs can be suspended (and those that are keep their GPUs)")
+    } else {
+        (Must::NotOff("REQUEUE"), "nothing is preempted, whatever PreemptMode a QOS has")
+    };
     let mut needs = vec![
         Need::slurm("PreemptType", Must::Be("preempt/qos"), "QOSes that preempt others preempt nobody"),
-        Need::slurm(
-            "PreemptMode",
-            Must::NotOff(if suspends { "SUSPEND,GANG" } else { "REQUEUE" }),
-            "nothing is preempted, whatever PreemptMode a QOS has",
-        ),
+        Need::slurm("PreemptMode", mode, why),
     ];
     // A rule of submission may say --requeue for its jobs.
     let said_for =

@@ -79,6 +79,12 @@ fn each_setting_that_is_not_right_is_named_and_mended() {
         ("ProctrackType", "proctrack/linuxproc", Some("ProctrackType=proctrack/cgroup")),
         ("PrologFlags", "Alloc", Some("PrologFlags=Alloc,Contain")),
         ("PrologFlags", "(null)", Some("PrologFlags=Contain")),
+        ("PrologFlags", "Alloc,NoHold", Some("PrologFlags=Alloc,Contain")),
+        (
+            "JobSubmitPlugins",
+            "job_submit/gpushare,job_submit/lua",
+            Some("JobSubmitPlugins=job_submit/lua,gpushare"),
+        ),
         ("GresTypes", "gpu", Some("GresTypes=gpu,mps")),
         ("ConstrainDevices", "no", Some("ConstrainDevices=yes")),
         ("Prolog", "(null)", Some("Prolog=/usr/sbin/gpushare-prolog")),
@@ -104,6 +110,44 @@ fn a_program_may_be_named_by_a_link_in_a_folder() {
     std::os::unix::fs::symlink(dir.path().join("gpushare-prolog"), &link).unwrap();
     assert_eq!((unmet(&pattern), unmet(&link.display().to_string())), (0, 0));
     assert_eq!(unmet(&pattern.replace("*", "*.sh")), 1);
+}
+
+#[test]
+fn what_is_right_in_other_words_stays() {
+    for (key, value) in [
+        ("JobSubmitPlugins", "job_submit/lua,job_submit/gpushare"),
+        ("AccountingStorageTRES", "gres/gpu,gres/gpu:A40,gres/mps"),
+        ("PreemptMode", "GANG,SUSPEND"),
+    ] {
+        assert_eq!(unmet(RULES, &slurm(&[(key, value)])), [], "{key}={value}");
+    }
+    let suspends = "Share=x Preempt=y\nShare=y PreemptMode=suspend";
+    for (mode, met) in [("GANG,SUSPEND", true), ("REQUEUE", false), ("SUSPEND", false)] {
+        let found = unmet(suspends, &slurm(&[("PreemptMode", mode)]));
+        assert_eq!(found.is_empty(), met, "{mode}: {found:?}");
+    }
+}
+
+/// Slurm takes a line for each program, and a comma as a part of a path.
+#[test]
+fn several_prologs_are_several_lines() {
+    let both = [("Prolog", "/site/prolog"), ("Prolog", "/usr/sbin/gpushare-prolog")];
+    let slurm = slurm(&both);
+    let all = needs(&Config::parse(RULES).unwrap(), &slurm, false);
+    let prolog = all.iter().find(|need| need.key == "Prolog").unwrap();
+    assert_eq!(prolog.met(&slurm.settings), Met::Yes);
+    let lines = prolog.line(&slurm.settings).unwrap();
+    assert_eq!(lines, "Prolog=/site/prolog\nProlog=/usr/sbin/gpushare-prolog");
+}
+
+/// slurmctld does not start where something is weighed that it doesn't count.
+#[test]
+fn what_is_weighed_is_counted() {
+    let slurm = slurm(&[]);
+    let all = needs(&Config::parse("GpuWeight=a40:1,h100:4").unwrap(), &slurm, false);
+    let counted = all.iter().find(|need| need.key == "AccountingStorageTRES").unwrap();
+    let line = counted.line(&slurm.settings).unwrap();
+    assert_eq!(line, "AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps,gres/gpu:h100");
 }
 
 /// Every line that is printed, put into slurm.conf, leaves nothing to do.

@@ -17,8 +17,7 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<String, String> {
             return Err(format!("{} has no share '{}'", path.display(), name.escape_debug()));
         }
     }
-    let cluster = site::cluster()?;
-    let tree = site::tree(&cluster.name)?;
+    let tree = site::tree(&site::cluster_name()?)?;
     let usages = usage::read(&site::ask("scontrol", &["-o", "show", "assoc_mgr", "flags=qos"])?);
     let wanted =
         |share: &&Share| names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(&share.qos));

@@ -66,9 +66,14 @@ pub fn shares(conf: Option<&Path>) -> Result<(PathBuf, Vec<Share>), String> {
     Ok((path, config.shares))
 }
 
-pub fn cluster() -> Result<Cluster, String> {
+fn cluster() -> Result<Cluster, String> {
     let config = ask("scontrol", &["show", "config"])?;
     Cluster::read(&config, &ask("scontrol", &["-a", "-o", "--future", "show", "node"])?)
+}
+
+/// Its name alone: nodes may be hidden from users.
+pub fn cluster_name() -> Result<String, String> {
+    Ok(Cluster::read(&ask("scontrol", &["show", "config"])?, "")?.name)
 }
 
 pub fn tree(cluster: &str) -> Result<Tree, String> {

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-/// The values by their keys, in small letters: releases don't agree on capitals.
+/// The values by their keys, in small letters: releases don't agree on capitals. One key may have several lines.
 #[derive(Debug, Default)]
 pub struct Settings {
-    values: BTreeMap<String, String>,
+    values: BTreeMap<String, Vec<String>>,
 }
 
 impl Settings {
-    /// Reads lines `Key = value`; `Key[0] = value` and so on add up, separated by commas.
+    /// Reads lines `Key = value`; of `Key[0] = value` and so on each stays as it is.
     pub fn parse(text: &str) -> Settings {
-        let mut values: BTreeMap<String, String> = BTreeMap::new();
+        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for line in text.lines() {
             let Some((key, value)) = line.split_once('=') else { continue };
             let key = key.trim().split('[').next().unwrap_or_default().to_ascii_lowercase();
@@ -19,23 +19,29 @@ impl Settings {
             if key.is_empty() || value == "(null)" || value == "(null type)" {
                 continue;
             }
-            let place = values.entry(key).or_default();
-            if !place.is_empty() {
-                place.push(',');
-            }
-            place.push_str(value);
+            values.entry(key).or_default().push(value.to_owned());
         }
         Settings { values }
     }
 
-    /// A value; empty where there is none.
+    /// A value, the first if there are several; empty where there is none.
     pub fn get(&self, key: &str) -> &str {
-        self.values.get(&key.to_ascii_lowercase()).map_or("", String::as_str)
+        self.all(key).first().map_or("", String::as_str)
+    }
+
+    /// Every line's value.
+    pub fn all(&self, key: &str) -> &[String] {
+        self.values.get(&key.to_ascii_lowercase()).map_or(&[], Vec::as_slice)
     }
 
     /// The words of a list.
     pub fn list(&self, key: &str) -> Vec<&str> {
-        self.get(key).split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
+        self.all(key)
+            .iter()
+            .flat_map(|value| value.split(','))
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .collect()
     }
 
     /// Whether a list has a word, read without case.
@@ -60,6 +66,7 @@ mod tests {
                     PriorityWeightQOS = 100\n";
         let settings = Settings::parse(text);
         assert_eq!(settings.list("prolog"), ["/a", "/b"]);
+        assert_eq!((settings.all("Prolog").len(), settings.get("Prolog")), (2, "/a"));
         assert_eq!((settings.get("PreemptType"), settings.get("constraindevices")), ("", "yes"));
         assert!(settings.has("TaskPlugin", "task/CGROUP") && !settings.has("TaskPlugin", "cgroup"));
         assert_eq!((settings.number("PriorityWeightQOS"), settings.number("Prolog")), (100, 0));
