@@ -355,6 +355,6 @@ def test_users_may_look_and_not_change(shared):
     shared.wait(lambda: "; 1 job" in show(), "the job to be counted")
     shown = show()
     for line in ("owner    account lafferty", "members  alice, root", "share    4 a40, 32 CPUs, 975G memory",
-                 "in use   3 of 32 CPUs, 2 of 4 a40, 0M of 975G memory; 1 job"):
+                 "in use   3 of 32 CPUs, 2 of 4 a40, 90M of 975G memory; 1 job"):
         assert f"    {line}\n" in shown, shown
     assert qos(shared, "show", "nonesuch").stderr == "gpushare: /lab/out/gpushare.conf has no share 'nonesuch'\n"
