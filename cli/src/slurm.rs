@@ -95,8 +95,20 @@ pub fn host() -> String {
 /// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of them
 /// try for minutes.
 fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
-    let answer = program::run(Command::new(name).args(arguments), PATIENCE)?;
+    let answer = program::run(command(name).args(arguments), PATIENCE)?;
     program::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
+}
+
+/// Without the caller's variables that make Slurm's programs speak of another cluster, or of some jobs only.
+pub fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text == "SLURM_CLUSTERS" || text.starts_with("SQUEUE_") {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// The value of `Key=` in a line of words.

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use gpushare::config::{self, Config};
@@ -12,6 +11,7 @@ use gpushare::shares::tree::Tree;
 use gpushare::shares::{self, Actual, Cluster, Finding, Members, Share, state};
 
 use crate::explain::program::{Answer, run};
+use crate::slurm::command;
 
 /// Longer than a busy slurmdbd takes for one change.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -128,18 +128,6 @@ pub fn ask(program: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<S
         return Err(format!("{program}: {}", reason(&answer)));
     }
     Ok(String::from_utf8_lossy(&answer.output).into_owned())
-}
-
-/// Without the caller's variables that make Slurm's programs speak of another cluster, or of some jobs only.
-fn command(program: &str) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text == "SLURM_CLUSTERS" || text.starts_with("SQUEUE_") {
-            command.env_remove(&name);
-        }
-    }
-    command
 }
 
 /// Why Slurm's program failed, in one line.
