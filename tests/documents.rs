@@ -1,0 +1,143 @@
+//! What is written, against the tree: links lead somewhere, and files, tests and functions that are named are there.
+#![allow(missing_docs, reason = "a test has no interface")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Pages on which every name with `()` is a function of ours; others name Slurm's and C's too.
+const ABOUT_OUR_CODE: [&str; 2] = ["docs/architecture.md", "docs/threat-model.md"];
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file below a folder, as a path from the top; not what is built, nor what begins with a dot.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        let hidden = name.to_string_lossy().starts_with('.');
+        if !entry.file_type().unwrap().is_dir() {
+            found.push(entry.path().strip_prefix(top()).unwrap().to_owned());
+        } else if !hidden && name != "target" && name != "__pycache__" {
+            files(&entry.path(), found);
+        }
+    }
+}
+
+fn tree() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    files(top(), &mut found);
+    found
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(top().join(path)).unwrap()
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|found| found == ending)
+}
+
+/// The lines of a page that are no block of code.
+fn prose(page: &Path) -> Vec<String> {
+    let mut inside = false;
+    let mut kept = Vec::new();
+    for line in read(page).lines() {
+        if line.starts_with("```") {
+            inside = !inside;
+        } else if !inside && !line.starts_with("    ") {
+            kept.push(line.to_owned());
+        }
+    }
+    kept
+}
+
+/// What a link to a heading ends in, as code hosts make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase();
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+fn has_heading(page: &Path, wanted: &str) -> bool {
+    prose(page)
+        .iter()
+        .filter(|line| line.starts_with('#'))
+        .any(|line| anchor(line.trim_start_matches('#').trim()) == wanted)
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages: Vec<PathBuf> = tree().into_iter().filter(|path| has_ending(path, "md")).collect();
+    assert!(pages.len() > 15, "{pages:?}");
+    let mut wrong = Vec::new();
+    for page in &pages {
+        let text = prose(page).join(" ");
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.contains("://")) {
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let to = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let there = top().join(&to).exists() && (heading.is_empty() || has_heading(&to, heading));
+            if !there {
+                wrong.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The words that a page sets as code.
+fn code(page: &Path) -> Vec<String> {
+    let text = prose(page).join(" ");
+    let spans = text.split('`').skip(1).step_by(2);
+    spans
+        .flat_map(str::split_whitespace)
+        .map(|word| word.trim_end_matches([',', ';', '.']).to_owned())
+        .collect()
+}
+
+/// Whether a word says where something is in this tree. Slurm's own sources are C, and its folder is called `src` too.
+fn is_ours(word: &str) -> bool {
+    let Some((first, rest)) = word.split_once('/') else { return false };
+    let slurms = first == "src" && (rest.ends_with(".c") || rest.ends_with(".h"));
+    !first.is_empty()
+        && !slurms
+        && first != "target"
+        && top().join(first).is_dir()
+        && !word.contains(['*', '…', '$', '<'])
+}
+
+#[test]
+fn every_file_test_and_function_that_is_named_is_there() {
+    let tree = tree();
+    let texts = |ending: &str| -> String {
+        tree.iter().filter(|path| has_ending(path, ending)).map(|path| read(path)).collect()
+    };
+    let (rust, python) = (texts("rs"), texts("py"));
+    let mut wrong = Vec::new();
+    for page in tree.iter().filter(|path| has_ending(path, "md")) {
+        for word in code(page) {
+            let source = [".rs", ".py", ".sh"].iter().any(|ending| word.ends_with(ending))
+                && !word.contains(['*', '…']);
+            let there = if is_ours(&word) {
+                top().join(&word).exists()
+            } else if source && !word.starts_with('/') && !word.starts_with('.') {
+                tree.iter().any(|path| path.ends_with(&word))
+            } else if word.starts_with("test_") && !word.contains('.') {
+                python.contains(&format!("def {word}("))
+            } else if ABOUT_OUR_CODE.iter().any(|about| page == Path::new(about)) && word.ends_with("()") {
+                let name = word.trim_end_matches("()").rsplit("::").next().unwrap();
+                [format!("fn {name}("), format!("fn {name}<")].iter().any(|start| rust.contains(start))
+            } else {
+                true
+            };
+            if !there {
+                wrong.push(format!("{}: {word}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
