@@ -89,6 +89,17 @@ fn every_link_leads_somewhere() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+#[test]
+fn every_page_is_in_the_index() {
+    let index = prose(Path::new("docs/README.md")).join(" ");
+    let pages =
+        tree().into_iter().filter(|path| has_ending(path, "md") && path.parent() == Some(Path::new("docs")));
+    for page in pages.filter(|page| !page.ends_with("README.md")) {
+        let name = page.file_name().unwrap().to_string_lossy();
+        assert!(index.contains(&format!("]({name}")), "{name} is not in docs/README.md");
+    }
+}
+
 /// The words that a page sets as code.
 fn code(page: &Path) -> Vec<String> {
     let text = prose(page).join(" ");
@@ -120,8 +131,8 @@ fn every_file_test_and_function_that_is_named_is_there() {
     let mut wrong = Vec::new();
     for page in tree.iter().filter(|path| has_ending(path, "md")) {
         for word in code(page) {
-            let source = [".rs", ".py", ".sh"].iter().any(|ending| word.ends_with(ending))
-                && !word.contains(['*', '…']);
+            let source =
+                [".rs", ".py"].iter().any(|ending| word.ends_with(ending)) && !word.contains(['*', '…']);
             let there = if is_ours(&word) {
                 top().join(&word).exists()
             } else if source && !word.starts_with('/') && !word.starts_with('.') {
