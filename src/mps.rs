@@ -1,5 +1,5 @@
 //! Which MPS daemon serves a share, where its folders are, and the limits that it is given: pure. The daemons' lives are
-//! the crate `gpushare-mps`'s affair.
+//! the crate `gpushare-node`'s affair.
 //!
 //! ```text
 //! MpsDir/3.2001/        root's; of GPU minor 3 and user 2001, or 3.all of the daemon for all users

@@ -3,6 +3,8 @@
 //! Read → compare → print; changes nothing. What concerns submission is checked wherever slurmctld can be asked, what
 //! concerns a node on that node. Run it on the controller and on a compute node of each kind.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -80,7 +82,7 @@ fn rules(conf: Option<&Path>, slurm_conf: &Path) -> (Vec<Finding>, Config) {
     let about = "gpushare.conf";
     let path = conf.map_or_else(|| config::find(slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
     match Config::load(&path) {
-        Ok(Some(config)) => (vec![Finding::ok(about, path.display().to_string())], config),
+        Ok(Some(config)) => (vec![of_file(about, &path)], config),
         Ok(None) => {
             let said = format!("{}: there is no such file; the defaults hold", path.display());
             (vec![Finding::ok(about, said)], Config::default())
@@ -90,6 +92,20 @@ fn rules(conf: Option<&Path>, slurm_conf: &Path) -> (Vec<Finding>, Config) {
             (vec![Finding::wrong(about, error.to_string(), fix)], Config::default())
         }
     }
+}
+
+/// On nodes root runs what `MpsControl` and `Nvml` name. An owner other than root, such as SlurmUser on the controller, is
+/// the site's affair.
+fn of_file(about: &'static str, path: &Path) -> Finding {
+    let shown = path.display();
+    let by_others =
+        |found: Metadata| found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && found.gid() != 0);
+    if path.metadata().is_ok_and(by_others) {
+        let said =
+            format!("{shown} can be changed by others than its owner, and names what root runs on nodes");
+        return Finding::wrong(about, said, format!("chmod go-w {shown}"));
+    }
+    Finding::ok(about, shown.to_string())
 }
 
 fn this_node(config: &Config, here: &slurm::Node, shares: bool, slurm_conf: &Path) -> Vec<Finding> {
@@ -121,4 +137,30 @@ fn shares(conf: Option<&Path>, config: &Config) -> Option<Finding> {
         Ok(qos::Drift::Leftover(said)) => Finding::ok(about, format!("{lines}; {said}")),
         Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database is like them")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_others_can_change_is_wrong() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let is_root = file.path().metadata().unwrap().uid() == 0;
+        for (mode, group, wrong) in
+            [(0o644, 0, false), (0o600, 1, false), (0o646, 0, true), (0o664, 1, true), (0o664, 0, false)]
+        {
+            fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+            if is_root {
+                chown(file.path(), None, Some(group)).unwrap();
+            } else if group == 0 && mode == 0o664 {
+                continue; // Nobody else can give a file to group root.
+            }
+            let finding = of_file("gpushare.conf", file.path());
+            assert_eq!(matches!(finding.verdict, Verdict::Wrong(_)), wrong, "{mode:o} {group}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ RESTART = "/lab/service restart slurmctld"
 # What is broken, how, and the keys that are named for it.
 BROKEN = {
     "a rule that is none": (f"echo Placemnt=own >>{RULES}", {"gpushare.conf"}),
+    "rules that others can change": (f"chmod o+w {RULES}", {"gpushare.conf"}),
     "an optional fence": ("sed -i s/required/optional/ /etc/slurm/plugstack.conf", {"plugstack.conf"}),
     "no fence": (": >/etc/slurm/plugstack.conf", {"plugstack.conf"}),
     "another unit": (f"sed -i s/UnitsPerGpu=.*/UnitsPerGpu=80/ {RULES}", {"UnitsPerGpu"}),
