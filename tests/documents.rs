@@ -39,14 +39,17 @@ fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|found| found == ending)
 }
 
-/// The lines of a page that are no block of code.
+/// The lines of a page that are no block of code: one between fences, or indented behind an empty line.
 fn prose(page: &Path) -> Vec<String> {
-    let mut inside = false;
+    let (mut fenced, mut is_code) = (false, true);
     let mut kept = Vec::new();
     for line in read(page).lines() {
         if line.starts_with("```") {
-            inside = !inside;
-        } else if !inside && !line.starts_with("    ") {
+            fenced = !fenced;
+            continue;
+        }
+        is_code = line.is_empty() || (is_code && line.starts_with("    "));
+        if !fenced && !is_code {
             kept.push(line.to_owned());
         }
     }
