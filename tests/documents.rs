@@ -1,5 +1,5 @@
 //! What is written, against the tree: links lead somewhere, and files, tests and functions that are named are there.
-#![allow(missing_docs, reason = "a test has no interface")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -109,9 +109,9 @@ def test_a_gpu_is_no_jobs_input_or_output(node, share):
         assert node.run("test -e /lab/out/read").returncode != 0
         # What has labels slurmstepd writes itself; the task has its files until the program starts.
         node.ok("ln -sfn /dev/nvidia9 /lab/out/labelled0", "bob")
-        output = ["-l", "-o", "/lab/out/labelled%t", "-e", "/lab/out/labelled.err"]
+        output = ["-l", "-o", "/lab/out/labelled%t", "-e", "/lab/out/labelled%t.err"]
         step = node.run(["srun", share.half_gpu, *output, "touch", "/lab/out/read"], "bob")
-        assert step.returncode != 0 and "is not the job's GPU and is its input" in node.output("labelled.err"), step.stderr
+        assert step.returncode != 0 and "is not the job's GPU and is its input" in node.output("labelled0.err"), step.stderr
         assert node.run("test -e /lab/out/read").returncode != 0
     finally:
         node.ok("rm -f /dev/nvidia9 /lab/out/read /lab/out/labelled*")
