@@ -78,6 +78,19 @@ def test_nothing_within_a_job_opens_another_gpu(node, share):
     assert "not permitted" in inside(node, job, "mknod /tmp/nvidia3 c 195 3")
 
 
+def test_however_a_step_is_started_it_is_fenced(node, share):
+    """Ways of srun's that are not those of every day; Slurm puts no rules of its own on a step of --external-launcher."""
+    start(node, share.full_gpu)
+    job, gpu = start(node, share.half_gpu)
+    node.ok(f"echo '0 {OPEN}' >/tmp/multi; chmod 644 /tmp/multi")
+    ways = ["--multi-prog /tmp/multi", f"--bcast=/tmp/copied {OPEN}"]
+    if node.newer_than("23.11"):
+        ways.append(f"--external-launcher {OPEN}")
+    for way in ways:
+        said = node.run(f"srun --jobid={job} --overlap -n1 {way}", "alice")
+        assert opened(said.stdout) == [{int(gpu)}], f"{way}: {said.stdout}{said.stderr}"
+
+
 def test_a_step_in_another_job_has_that_jobs_gpu(node, share):
     """The user's own other jobs are his; what he sets for the step doesn't count."""
     first, gpu = start(node, share.full_gpu)
