@@ -74,6 +74,14 @@ def test_they_are_small_and_bound_at_load(built, plugin):
     assert "NOW" in run("readelf", "-dW", built.folder / plugin)
 
 
+@pytest.mark.parametrize("program", ["gpushare-prolog", "gpushare-epilog"])
+def test_what_is_started_for_every_job_loads_no_library(built, program):
+    archive = run("cc", "-print-file-name=libc.a").strip()
+    if not archive.startswith("/"):
+        pytest.skip("NOT TESTED: this machine's C library is not there as an archive")
+    assert "NEEDED" not in run("readelf", "-dW", built.folder / program)
+
+
 def test_headers_that_are_not_there_are_one_message(tmp_path):
     """The build stops with what was tried, the variable and the packages."""
     result = subprocess.run(

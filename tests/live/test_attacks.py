@@ -215,16 +215,20 @@ def test_a_login_shell_runs_outside_of_all_fences_unless_none_is_asked_for(node,
         assert node.finished(job) == "COMPLETED", node.output(job)
         return asked.stderr, node.output(job)
 
-    try:
-        told, _ = submitted("--export=NONE")
-        assert {0, 1, 2, 3} in opened(node.output("profile")) and "GS155" not in told, "Slurm's way"
+    def rules(change):
         before = node.log("slurmctld").count("gpushare.conf read again")
-        node.ok("echo GetUserEnv=drop >>/etc/slurm/gpushare.conf")
+        node.ok(f"sed -i {change} /etc/slurm/gpushare.conf")
         node.wait(
             lambda: node.run(["sbatch", "--test-only", "--wrap=true"], "alice")
             and node.log("slurmctld").count("gpushare.conf read again") > before,
             "the new rule",
         )
+
+    try:
+        rules("s/^GetUserEnv=.*/GetUserEnv=allow/")
+        told, _ = submitted("--export=NONE")
+        assert {0, 1, 2, 3} in opened(node.output("profile")) and "GS155" not in told, "Slurm's way"
+        rules("s/^GetUserEnv=.*/GetUserEnv=drop/")
         for options in (["--export=HOME,PATH"], ["--export=ALL,ONE=1"], ["--get-user-env"]):
             node.ok("rm -f /lab/out/profile")
             told, said = submitted(*options)
@@ -233,4 +237,4 @@ def test_a_login_shell_runs_outside_of_all_fences_unless_none_is_asked_for(node,
             assert "FROM_PROFILE=yes\n" in said and "HOME=/home/alice\n" in said, said
             assert opened(node.output("profile")) == opened(said) and len(opened(said)[0]) == 1, said
     finally:
-        node.ok("sed -i /GetUserEnv/d /etc/slurm/gpushare.conf; rm -f ~alice/.bash_profile")
+        node.ok("sed -i s/^GetUserEnv=.*/GetUserEnv=drop/ /etc/slurm/gpushare.conf; rm -f ~alice/.bash_profile")

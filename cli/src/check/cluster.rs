@@ -1,7 +1,7 @@
 //! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure. What they need
 //! is [`crate::needs`]'s to say.
 
-use gpushare::config::Config;
+use gpushare::config::{Config, Placement};
 use gpushare::policy::Governed;
 
 use super::finding::Finding;
@@ -22,6 +22,7 @@ pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
     }
     findings.push(governed(config, &slurm.qoses));
     findings.extend(billing(config, slurm));
+    findings.extend(login_shells(config, &slurm.settings));
     findings
 }
 
@@ -75,6 +76,25 @@ fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         Finding::wrong(about, said, format!("PartitionName={} … {}", bill.partition, bill.line))
     }));
     findings
+}
+
+/// Whether users' processes run outside of all jobs. `None` where nothing is fenced.
+fn login_shells(config: &Config, settings: &Settings) -> Option<Finding> {
+    let about = "GetUserEnv";
+    if config.node.placement == Placement::Off {
+        return None;
+    }
+    // Until 24.11.
+    let never = settings.get("GetEnvTimeout").split(' ').next() == Some("0");
+    Some(match (config.policy.drops_user_env, never) {
+        (true, _) => Finding::ok(about, "drop: slurmd runs no user's login shell"),
+        (false, true) => Finding::ok(about, "GetEnvTimeout=0: slurmd runs no user's login shell"),
+        (false, false) => Finding::unknown(
+            about,
+            "allow: slurmd runs login shells of users outside of jobs, where they can open every GPU; \
+             GetUserEnv=drop in gpushare.conf ends that",
+        ),
+    })
 }
 
 #[cfg(test)]

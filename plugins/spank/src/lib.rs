@@ -240,6 +240,10 @@ fn set_environment(step: Step, fenced: &Fenced) {
         if name == PYTORCH && step.has_variable(name) {
             continue;
         }
+        // A task has most of them from user_init, and Slurm clears 256 KiB for each that it sets.
+        if step.variable(name).is_some_and(|now| now == value.as_bytes()) {
+            continue;
+        }
         if !step.set_variable(name, &value) {
             log::error(format!("spank/gpushare: job {}: {name} could not be set", fenced.key.id));
         }

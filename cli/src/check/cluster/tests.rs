@@ -64,3 +64,18 @@ fn without_gpus_nothing_is_to_be_counted() {
     let counted = found.iter().find(|finding| finding.about == "AccountingStorageTRES").unwrap();
     assert_eq!(counted.verdict, Verdict::Unknown);
 }
+
+#[test]
+fn login_shells_outside_of_fences_are_named() {
+    let of = |rules: &str, settings: &str| {
+        finding(&format!("Placement=follow\nUnitsPerGpu=8{rules}"), settings, "GetUserEnv")
+    };
+    let (said, verdict) = of("", "GetEnvTimeout = 2 sec");
+    assert!(said.starts_with("allow: slurmd runs login shells of users outside of jobs"), "{said}");
+    assert_eq!(verdict, Verdict::Unknown);
+    assert_eq!(of("", "").1, Verdict::Unknown);
+    assert_eq!(of("\nGetUserEnv=drop", "GetEnvTimeout = 2 sec").1, Verdict::Ok);
+    assert_eq!(of("", "GetEnvTimeout = 0 sec").1, Verdict::Ok);
+    let findings = findings(&Config::parse("Placement=off").unwrap(), &cluster(""), false);
+    assert!(findings.iter().all(|finding| finding.about != "GetUserEnv"));
+}
