@@ -125,8 +125,6 @@ NODES = {"own": [EXAMPLES / "own"], "override": SURF, "follow-mps": [EXAMPLES / 
 several = placed_clusters(
     "mn", list(NODES), lambda one: [*NODES[one], CASES / "nodes", CASES / f"nodes-{one}"], cgroups=["v2"],
 )
-# The same on cgroup v1.
-several_v1 = placed_clusters("mn1", ["override"], lambda one: [*NODES[one], CASES / "nodes", CASES / f"nodes-{one}"], cgroups=["v1"])
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
 # The same with NVIDIA's own MPS daemon for each user and GPU.

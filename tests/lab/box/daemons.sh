@@ -190,7 +190,7 @@ spawn_slurmd() (
 
 # wait_until_up DAEMON NODE PIDFILE LOG FROM: gives up at once when the daemon has died.
 wait_until_up() {
-    local deadline=$((SECONDS + 15)) seen='' grace
+    local deadline=$((SECONDS + 50)) seen='' grace
     grace=$((SECONDS + 3))
     while ((SECONDS < deadline)); do
         is_up "$1" "$2" "$4" "$5" && return 0
