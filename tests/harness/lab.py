@@ -55,12 +55,14 @@ class Cluster:
         """Whether this cluster's release is RELEASE or newer."""
         return [int(part) for part in self.release.split(".")] >= [int(part) for part in release.split(".")]
 
-    def run(self, command, user="root", timeout=PATIENCE, stdin=None):
-        """COMMAND (a list, or a text for bash) in the cluster; its result, whatever its status."""
+    def run(self, command, user="root", timeout=PATIENCE, stdin=None, node=None):
+        """COMMAND (a list, or a text for bash) in the cluster, or on a NODE with namespaces of its own; its result, whatever
+        its status."""
         if isinstance(command, str):
             command = ["bash", "-c", command]
+        where = ["--node", node] if node else []
         return subprocess.run(
-            [LAB, "exec", self.name, "--user", user, "--", *map(str, command)],
+            [LAB, "exec", self.name, "--user", user, *where, "--", *map(str, command)],
             capture_output=True, text=True, errors="replace", timeout=timeout, input=stdin,
         )
 
@@ -113,11 +115,11 @@ class Cluster:
         return subprocess.run([LAB, "logs", self.name, daemon], capture_output=True, text=True, errors="replace",
                               check=True).stdout
 
-    def shares(self):
+    def shares(self, node=None):
         """What the ledger has, one dict a job and GPU, as `gpushare status --parsable` names it."""
-        header, *lines = self.ok(["gpushare", "status", "--parsable"]).splitlines()
+        header, *lines = self.ok(["gpushare", "status", "--parsable"], node=node).splitlines()
         return [dict(zip(header.split("|"), line.split("|"))) for line in lines]
 
-    def ledger(self):
+    def ledger(self, node=None):
         """{job: GPU index}"""
-        return {row["JOB"]: int(row["GPU"]) for row in self.shares()}
+        return {row["JOB"]: int(row["GPU"]) for row in self.shares(node)}

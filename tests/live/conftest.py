@@ -120,6 +120,11 @@ check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2
 nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
 # The same, with a second node in the box.
 attacked = placed_clusters("atk", ["own", "override"], lambda one: [*example(one), CASES / f"attack-{one}"])
+# Three nodes, each as far as gpushare can tell a machine of its own: 4 GPUs, 2 and 8 of three types.
+NODES = {"own": [EXAMPLES / "own"], "override": SURF, "follow-mps": [EXAMPLES / "follow-mps"]}
+several = placed_clusters(
+    "mn", list(NODES), lambda one: [*NODES[one], CASES / "nodes", CASES / f"nodes-{one}"], cgroups=["v2"],
+)
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
 # The same with NVIDIA's own MPS daemon for each user and GPU.

@@ -19,9 +19,10 @@ wait_for() {
     return 1
 }
 
-# The nodes whose slurmd runs here: all of slurm.conf's. slurmctld must be up.
+# The nodes whose slurmd runs here: all of slurm.conf's but those of a cloud, which are switched off (`idle~`). slurmctld
+# must be up.
 list_nodes() {
-    scontrol show hostnames "$(sinfo -h -o %N)"
+    sinfo -h -N -o '%N %T' | grep -v '~$' | cut -d' ' -f1 | sort -u
 }
 
 # pid_file DAEMON [NODE]
@@ -36,8 +37,58 @@ log_file() {
 
 # Prints the pid of a daemon that runs. slurmd leaves zombies to process 1: not those.
 running_pid() {
+    local pid node=${1##*/slurmd-}
+    pid=$(cat "$1" 2>/dev/null) && [[ -n $pid ]] || return 1
+    if is_machine "${node%.pid}"; then
+        pid=$(number_here "$(machine "${node%.pid}")" "$pid") || return 1
+    fi
+    [[ -e /proc/$pid/exe ]] && echo "$pid"
+}
+
+# Whether a node has namespaces of its own; node.sh makes them.
+is_machine() {
+    [[ -e /lab/gpus.$1 ]]
+}
+
+# Prints process 1 of such a node, as it is numbered here.
+machine() {
     local pid
-    pid=$(cat "$1" 2>/dev/null) && [[ -n $pid && -e /proc/$pid/exe ]] && echo "$pid"
+    pid=$(cat "/run/lab/nodes/$1" 2>/dev/null) && [[ -e /proc/$pid/exe ]] && echo "$pid"
+}
+
+# number_here MACHINE PID: how a machine's process PID is numbered here.
+number_here() {
+    local status pid
+    for status in $(grep -lE "^NSpid:.*[[:space:]]$2\$" /proc/[0-9]*/status 2>/dev/null); do
+        pid=${status//[!0-9]/}
+        [[ $(readlink "/proc/$pid/ns/pid") != "$(readlink "/proc/$1/ns/pid")" ]] || { echo "$pid"; return 0; }
+    done
+    return 1
+}
+
+# The cgroups of a node with namespaces of its own.
+machine_cgroups() {
+    case $KIND in
+    v1) echo /sys/fs/cgroup/{devices,freezer}/"node-$1" ;;
+    v2) echo "/sys/fs/cgroup/node-$1" ;;
+    esac
+}
+
+# Starts the machine of a node, also after it was killed.
+start_machine() {
+    local directory
+    ! machine "$1" >/dev/null || return 0
+    [[ ! -d /run/systemd/system ]] || { echo "no gpus.$1 in a box with systemd"; return 1; }
+    for directory in $(machine_cgroups "$1"); do
+        find "$directory" -depth -type d -exec rmdir {} \; 2>/dev/null
+        mkdir "$directory" || return 1
+    done
+    rm -f "/run/lab/nodes/$1"
+    (
+        for directory in $(machine_cgroups "$1"); do echo "$BASHPID" >"$directory/cgroup.procs"; done
+        exec unshare --mount --uts --pid --cgroup --fork bash /lab/node.sh "$1" "$KIND"
+    ) </dev/null >"$LOGS/node-$1.log" 2>&1 &
+    wait_for 5 test -e "/run/lab/nodes/$1" || { cat "$LOGS/node-$1.log"; return 1; }
 }
 
 # The lines that say what is wrong ("log levels: ... syslog=fatal" does not).
@@ -53,7 +104,7 @@ start_daemon() {
     case $1 in
     slurmdbd) start_one slurmdbd '' ;;
     slurmctld) start_one slurmctld '' && wait_for_nodes ;;
-    slurmd) start_slurmds ;;
+    slurmd) start_slurmds "${2:-}" ;;
     esac
 }
 
@@ -78,14 +129,15 @@ node_answers() {
 stop_daemon() {
     local file
     case $1 in
-    slurmd) for file in /run/slurm/slurmd-*.pid; do stop_by_pid_file "$file"; done ;;
+    slurmd) for file in /run/slurm/slurmd-${2:-*}.pid; do stop_by_pid_file "$file"; done ;;
     *) stop_by_pid_file "$(pid_file "$1")" ;;
     esac
 }
 
-start_slurmds() {
+start_slurmds() { # [NODE]
     local node failed=0
-    for node in $(list_nodes); do
+    for node in ${1:-$(list_nodes)}; do
+        ! is_machine "$node" || start_machine "$node" || { failed=1; continue; }
         start_one slurmd "$node" || failed=1
     done
     return $failed
@@ -124,14 +176,21 @@ spawn() {
 # slurmstepd inherits both. Under systemd it is a unit, as Slurm's own unit file has it.
 spawn_slurmd() (
     if [[ -d /run/systemd/system ]]; then exec systemctl start "slurmd@$1"; fi
-    if [[ $KIND == v2 ]]; then echo "$BASHPID" >/sys/fs/cgroup/slurmd.service/cgroup.procs; fi
-    if [[ -n $PRELOAD ]]; then export LD_PRELOAD=$PRELOAD; fi
-    exec slurmd -N "$1"
+    enter=() tops=/sys/fs/cgroup
+    if is_machine "$1"; then
+        enter=(nsenter --target "$(machine "$1")" --mount --uts --pid --cgroup --)
+        tops=$(machine_cgroups "$1")
+    fi
+    if [[ $KIND == v2 ]]; then tops+=/slurmd.service; fi
+    if [[ $KIND == v2 ]] || is_machine "$1"; then
+        for top in $tops; do echo "$BASHPID" >"$top/cgroup.procs"; done
+    fi
+    exec "${enter[@]}" env ${PRELOAD:+LD_PRELOAD="$PRELOAD"} slurmd -N "$1"
 )
 
 # wait_until_up DAEMON NODE PIDFILE LOG FROM: gives up at once when the daemon has died.
 wait_until_up() {
-    local deadline=$((SECONDS + 15)) seen='' grace
+    local deadline=$((SECONDS + 50)) seen='' grace
     grace=$((SECONDS + 3))
     while ((SECONDS < deadline)); do
         is_up "$1" "$2" "$4" "$5" && return 0

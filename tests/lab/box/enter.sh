@@ -14,6 +14,7 @@ name=$1 roots=$2 hierarchies=$3 dir=$4 systemd=$5
 kind=${hierarchies%-systemd}
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../host/cgroups.sh"
+. "$here/devices.sh"
 tree=$dir/mnt/tree
 
 # Own cgroups and a cgroup namespace on them: two Slurms do not meet, and cgroup/v2
@@ -36,96 +37,6 @@ mount_tree() {
     mount -t tmpfs -o mode=755 tmpfs "$tree/dev"
     mount -t tmpfs -o mode=755 tmpfs "$tree/run"
     mount -t tmpfs -o mode=1777 tmpfs "$tree/tmp"
-}
-
-make_devices() {
-    local device major minor
-    while read -r device major minor; do
-        mknod -m 666 "$tree/dev/$device" c "$major" "$minor"
-    done <<'DEVICES'
-null 1 3
-zero 1 5
-full 1 7
-random 1 8
-urandom 1 9
-tty 5 0
-nvidiactl 195 255
-DEVICES
-    mkdir "$tree/dev/pts" "$tree/dev/shm"
-    chmod 1777 "$tree/dev/shm"
-    mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$tree/dev/pts"
-    ln -s pts/ptmx "$tree/dev/ptmx"
-    ln -s /proc/self/fd "$tree/dev/fd"
-    ln -s /proc/self/fd/0 "$tree/dev/stdin"
-    ln -s /proc/self/fd/1 "$tree/dev/stdout"
-    ln -s /proc/self/fd/2 "$tree/dev/stderr"
-}
-
-# Device nodes and /proc/driver/nvidia as the NVIDIA driver would make them. procfs takes
-# no new entries, but /proc/driver is always there and a tmpfs can be mounted on it.
-make_gpus() {
-    local device minor uuid pci model
-    mount -t tmpfs -o mode=755 tmpfs "$tree/proc/driver"
-    mkdir -p "$tree/proc/driver/nvidia/gpus"
-    mount -t tmpfs -o mode=755 tmpfs "$tree/sys/bus/pci/devices"
-    while read -r device minor uuid pci model; do
-        [[ -n $device && $device != '#'* ]] || continue
-        [[ $minor =~ ^[0-9]+$ && -n $model ]] ||
-            { echo "gpus: '$device $minor $uuid $pci $model' is not NAME MINOR UUID PCI MODEL"; exit 1; }
-        mknod -m 666 "$tree/dev/$device" c 195 "$minor"
-        describe_gpu "$minor" "$uuid" "$(kernel_pci_address "$pci")" "$model"
-        make_drm "$minor" "$(kernel_pci_address "$pci")"
-    done <"$dir/lab/gpus"
-    while read -r device minor; do
-        mknod -m 666 "$tree/dev/$device" c 120 "$minor" # a number for local use
-    done < <(grep -v '^#' "$dir/lab/devices" 2>/dev/null)
-}
-
-# As nvidia-drm makes them: card and render node of each GPU.
-make_drm() {
-    local minor=$1 folder=$tree/sys/bus/pci/devices/$2/drm name number
-    mkdir -p "$tree/dev/dri"
-    for name in "card$minor" "renderD$((128 + minor))"; do
-        number=${name##*[a-zD]}
-        mkdir -p "$folder/$name"
-        echo "226:$number" >"$folder/$name/dev"
-        mknod -m 666 "$tree/dev/dri/$name" c 226 "$number"
-    done
-}
-
-# nvidia-smi writes the domain with 8 capital digits, the kernel with 4 small ones.
-kernel_pci_address() {
-    local address=${1,,}
-    [[ ! $address =~ ^0000([0-9a-f]{4}:.*)$ ]] || address=${BASH_REMATCH[1]}
-    echo "$address"
-}
-
-# The blanks are those of the real file: "Key: \t value", but none before the last tab.
-describe_gpu() {
-    local minor=$1 uuid=$2 pci=$3 model=$4 gpu=$tree/proc/driver/nvidia/gpus/$3
-    mkdir "$gpu"
-    printf '%s\t%s\n' 'Model: ' "	 $model" 'IRQ:   ' "	 $((100 + minor))" 'GPU UUID: ' " $uuid" \
-        'Video BIOS: ' ' 94.02.5c.00.05' 'Bus Type: ' ' PCIe' 'DMA Size: ' ' 47 bits' \
-        'DMA Mask: ' ' 0x7fffffffffff' 'Bus Location: ' " $pci" 'Device Minor: ' " $minor" \
-        'GPU Excluded:' ' No' >"$gpu/information"
-}
-
-# Only what Slurm shall use is mounted; both show the box's own cgroup as the top.
-mount_cgroups() {
-    local controller top=$tree/sys/fs/cgroup
-    case $kind in
-    v1)
-        mount -t tmpfs -o mode=755 tmpfs "$top"
-        for controller in "${CGROUP1_CONTROLLERS[@]}"; do
-            mkdir "$top/$controller"
-            mount -t cgroup -o "$controller" cgroup "$top/$controller"
-        done
-        [[ -n $systemd ]] || return 0
-        mkdir "$top/systemd"
-        mount -t cgroup -o none,name=systemd cgroup "$top/systemd"
-        ;;
-    v2) mount -t cgroup2 cgroup2 "$top" ;;
-    esac
 }
 
 # On a machine with any v1 hierarchy Slurm's cgroup/v2 refuses to work ("Hybrid mode is
@@ -180,6 +91,8 @@ set_up_network() {
     hostname "$name"
     echo "$name" >"$tree/etc/hostname"
     printf '127.0.0.1 localhost %s\n' "$name" >"$tree/etc/hosts"
+    # Nodes with namespaces of their own have names of their own too.
+    find "$dir/lab" -name 'gpus.*' -printf '127.0.0.1 %f\n' | sed 's/ gpus\./ /' >>"$tree/etc/hosts"
 }
 
 # 22.05 writes a message in two parts and waits 40 ms each time for a delayed
@@ -223,7 +136,7 @@ if [[ -z ${IN_CGROUP_NAMESPACE:-} ]]; then
 fi
 mount_tree
 make_devices
-make_gpus
+make_gpus "$dir/lab/gpus" "$dir/lab/devices"
 mount_cgroups
 preload=$(slurmd_preload)
 set_up_network

@@ -8,7 +8,9 @@
 # the process that asked, so it always has the same environment, descriptors and cgroup.
 set -uo pipefail
 readonly KIND=$1 PRELOAD=$2
+readonly tree=''
 . /lab/daemons.sh
+. /lab/devices.sh
 
 # fail SENTENCE [TEXT]: written aside and renamed, so that it is read whole.
 fail() {
@@ -28,18 +30,11 @@ report() {
     echo "$1 after $(elapsed)"
 }
 
-# As on a machine with systemd: process 1 in init.scope, slurmd in a service, the top
-# directory empty. 22.05 wants system.slice to be there.
-make_v2_cgroups() {
-    mkdir /sys/fs/cgroup/{init.scope,slurmd.service,system.slice}
-    echo $$ >/sys/fs/cgroup/init.scope/cgroup.procs
-}
-
 make_directories() {
     install -d -o munge -g munge -m 755 /run/munge
     install -d -o munge -g munge -m 700 /var/log/munge /var/lib/munge
     install -d -o slurm -g slurm /var/lib/slurm /var/lib/slurm/slurmctld /run/slurm
-    install -d /run/mysqld /run/lab/answers
+    install -d /run/mysqld /run/lab/answers /run/lab/nodes
     ln -s mysqld /run/mariadbd # where sid's libmariadb looks
     chown slurm:slurm /var/log/slurm /etc/slurm/slurmdbd.conf
     chmod 600 /etc/slurm/slurmdbd.conf # slurmdbd insists
@@ -92,14 +87,14 @@ run_accounting_file() {
     done <"$1"
 }
 
-# Requests are lines "ID VERB DAEMON"; the answer is a file with the exit status in its
+# Requests are lines "ID VERB DAEMON [NODE]"; the answer is a file with the exit status in its
 # first line. A file and not a pipe: a client that went away must not stop process 1.
 serve_requests() {
-    local id verb daemon answer status
+    local id verb daemon node answer status
     mkfifo -m 600 /run/lab/requests
     exec 3<>/run/lab/requests
-    while read -r id verb daemon <&3; do
-        answer=$(serve "$verb" "$daemon" 3>&- 2>&1)
+    while read -r id verb daemon node <&3; do
+        answer=$(serve "$verb" "$daemon" "$node" 3>&- 2>&1)
         status=$?
         printf '%s\n%s\n' "$status" "$answer" >"/run/lab/answers/$id.new"
         mv "/run/lab/answers/$id.new" "/run/lab/answers/$id"
@@ -108,9 +103,9 @@ serve_requests() {
 
 serve() {
     case $1 in
-    start) start_daemon "$2" ;;
-    stop) stop_daemon "$2" ;;
-    restart) stop_daemon "$2" && start_daemon "$2" ;;
+    start) start_daemon "$2" "$3" ;;
+    stop) stop_daemon "$2" "$3" ;;
+    restart) stop_daemon "$2" "$3" && start_daemon "$2" "$3" ;;
     esac
 }
 

@@ -96,10 +96,11 @@ lay_configuration() {
 # What the box finds under /lab; accounting and gpus are the lab's files, not Slurm's.
 gather_lab_files() {
     local dir=$1 file
-    cp "$LAB_HOME"/box/{init.sh,daemons.sh,service,lab.service,lab.target,slurmd@.service} "$dir/lab/"
+    cp "$LAB_HOME"/box/{init.sh,daemons.sh,devices.sh,node.sh,service,lab.service,lab.target,slurmd@.service} "$dir/lab/"
+    cp "$LAB_HOME/host/cgroups.sh" "$dir/lab/"
     cp "$LAB_STATE"/tools/{open-gpus,cgroup2-only.so} "$dir/lab/"
-    for file in accounting accounting.more gpus devices; do
-        [[ ! -e $dir/conf/$file ]] || mv "$dir/conf/$file" "$dir/lab/$file"
+    for file in "$dir"/conf/{accounting,accounting.more,gpus,devices} "$dir"/conf/gpus.*; do
+        [[ ! -e $file ]] || mv "$file" "$dir/lab/"
     done
     chmod 755 "$dir"/lab/{service,open-gpus}
 }
@@ -183,18 +184,24 @@ stop_box() {
     end_box "$1"
 }
 
-# exec_in_box NAME USER CMD...: becomes CMD. Only four variables are set. CMD ends when
-# lab is killed (pdeathsig), or a test that gives up would leave it in the box.
+# exec_in_box NAME USER NODE CMD...: becomes CMD. Only four variables are set. CMD ends when
+# lab is killed (pdeathsig), or a test that gives up would leave it in the box. NODE, if not
+# empty, is one with namespaces of its own.
 exec_in_box() {
-    local name=$1 user=$2 outer init home=/root
-    shift 2
+    local name=$1 user=$2 node=$3 outer init pid home=/root machine=()
+    shift 3
     outer=$(box_pid "$name") && [[ -e $(box_dir "$name")/state/ready ]] && init=$(namespace_init_of "$outer") ||
         refuse "$STATUS_NO_BOX" "box '$name' does not run"
     [[ $user == root ]] || home=/home/$user
     grep -q "^$user:" "/proc/$init/root/etc/passwd" ||
         refuse "$STATUS_NO_BOX" "box '$name' has no user '$user'"
+    if [[ -n $node ]]; then
+        pid=$(cat "/proc/$init/root/run/lab/nodes/$node" 2>/dev/null) ||
+            refuse "$STATUS_NO_BOX" "box '$name' has no node '$node' with namespaces of its own"
+        machine=(/usr/bin/setpriv --pdeathsig KILL /usr/bin/nsenter --target "$pid" --mount --uts --pid --)
+    fi
     exec nsenter --target "$init" --mount --net --uts --ipc --pid --root --wd \
-        /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        ${machine[@]+"${machine[@]}"} /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         HOME="$home" USER="$user" LANG=C.UTF-8 \
         /usr/bin/setpriv --reuid="$user" --regid="$user" --init-groups --pdeathsig KILL \
         /usr/bin/env --chdir="$home" "$@"

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A cluster with as many nodes as one likes: all but the first are in a cloud, switched off, and need no slurmd."""
+
+# What slurm.conf needs for nodes of a cloud; `cloud` lets every command show them.
+CLOUD = """SuspendProgram=/bin/true
+ResumeProgram=/bin/true
+SuspendTime=600
+PrivateData=cloud
+"""
+
+
+def nodes_conf(count):
+    """Included by slurm.conf, with @NODE@ and COUNT nodes of a cloud, in a partition of their own."""
+    def line(name, rest):
+        return f"NodeName={name} CPUs=64 Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=2000 Gres=gpu:a40:4 {rest}\n"
+
+    text = line("@NODE@", "NodeAddr=127.0.0.1 State=UNKNOWN")
+    text += "PartitionName=p Nodes=@NODE@ Default=YES MaxTime=INFINITE State=UP\n"
+    if count:
+        text += CLOUD + line(f"c[1-{count}]", "State=CLOUD")
+        text += f"PartitionName=cloud Nodes=c[1-{count}] MaxTime=INFINITE State=UP\n"
+    return text
+
+
+def gres_conf(count):
+    text = "AutoDetect=off\nNodeName=@NODE@ Name=gpu Type=a40 File=/dev/nvidia[0-3]\n"
+    return text + (f"NodeName=c[1-{count}] Name=gpu Type=a40 File=/dev/nvidia[0-3]\n" if count else "")
+
+
+def overlay(folder, count):
+    """A FOLDER for `lab up --conf`."""
+    folder.mkdir(exist_ok=True)
+    (folder / "nodes.conf").write_text(nodes_conf(count))
+    (folder / "gres.conf").write_text(gres_conf(count))
+    return folder
