@@ -27,7 +27,7 @@ pub struct Arguments {
     /// The nodes of the cluster that have shares, or these of them, as Slurm counts; as anybody, on any machine
     #[arg(long, value_name = "HOSTLIST", num_args = 0..=1, default_missing_value = "")]
     nodes: Option<String>,
-    /// With --nodes: what gpushare status --json of a node has written to DIR/NODE.json, for what Slurm doesn't know
+    /// With --nodes: read DIR/NODE.json, what gpushare status --json has said on the nodes, for what Slurm doesn't know
     #[arg(long, value_name = "DIR", requires = "nodes")]
     collected: Option<PathBuf>,
     /// Look again every so many seconds until q or Ctrl-C, on a terminal [default: 2, with --nodes 10]
@@ -42,8 +42,8 @@ pub struct Arguments {
     /// All of it as one JSON object
     #[arg(long)]
     json: bool,
-    /// Colours: auto is on a terminal, unless NO_COLOR is set
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto, hide_default_value = true)]
+    /// Colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto, hide_default_value = true, hide_possible_values = true)]
     color: Color,
     /// The node's rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]

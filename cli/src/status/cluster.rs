@@ -167,3 +167,6 @@ fn owners(text: &str) -> BTreeMap<u32, String> {
     };
     text.lines().filter_map(owner).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,6 +124,7 @@ pub fn aligned(mut rows: Vec<Vec<Span>>, sides: &[Side]) -> Vec<Line> {
             let missing = width.saturating_sub(span.width());
             match sides.get(index).unwrap_or(&Side::Right) {
                 Side::Right => spans.extend([blank(gap + missing), span]),
+                Side::Left if index == last && span.text.is_empty() => {}
                 Side::Left if index == last => spans.extend([blank(gap), span]),
                 Side::Left => spans.extend([blank(gap), span, blank(missing)]),
             }
@@ -152,7 +153,7 @@ mod tests {
         let row = |words: [&str; 3]| words.into_iter().map(Span::from).collect();
         let rows = vec![row(["NODE", "N", "WHO"]), row(["n1", "10", "a"]), row(["n100x", "7", ""])];
         let lines = aligned(rows, &[Side::Left, Side::Right, Side::Left]);
-        assert_eq!(text(&lines, false), "NODE    N  WHO\nn1     10  a\nn100x   7  \n");
+        assert_eq!(text(&lines, false), "NODE    N  WHO\nn1     10  a\nn100x   7\n");
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn take_keys(to: Sender<Event>) {
         return;
     }
     thread::spawn(move || {
-        for key in std::io::stdin().bytes() {
+        for key in std::io::stdin().lock().bytes() {
             if key.map_or(true, |key| to.send(Event::Key(key)).is_err()) {
                 return;
             }

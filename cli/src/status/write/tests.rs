@@ -155,7 +155,9 @@ fn what_a_name_holds_cannot_break_the_json() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let empty = Status { gpus: vec![], jobs: vec![], failures: vec![], garbage: vec![], ..status() };
-    assert!(json(&empty).starts_with("{\n\"gpus\": [],\n\"jobs\": [],"));
+    assert!(
+        json(&empty).starts_with("{\n\"node\": \"n1\",\n\"time\": 184845,\n\"gpus\": [],\n\"jobs\": [],")
+    );
 }
 
 #[test]
