@@ -74,6 +74,7 @@ pub struct Gpu {
 /// A job on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Job {
+    /// 0 where nobody can say which it is.
     pub job: u32,
     pub user: Option<String>,
     /// Units of its share; null where it has whole GPUs.

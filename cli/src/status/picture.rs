@@ -116,7 +116,6 @@ pub fn aligned(mut rows: Vec<Vec<Span>>, sides: &[Side]) -> Vec<Line> {
         head.look = Look::Bold;
     }
     let line = |row: Vec<Span>| {
-        let last = row.len().saturating_sub(1);
         let mut spans = Vec::with_capacity(2 * row.len());
         for (index, (span, width)) in row.into_iter().zip(&widths).enumerate() {
             let gap = if index == 0 { 0 } else { 2 };
@@ -124,10 +123,11 @@ pub fn aligned(mut rows: Vec<Vec<Span>>, sides: &[Side]) -> Vec<Line> {
             let missing = width.saturating_sub(span.width());
             match sides.get(index).unwrap_or(&Side::Right) {
                 Side::Right => spans.extend([blank(gap + missing), span]),
-                Side::Left if index == last && span.text.is_empty() => {}
-                Side::Left if index == last => spans.extend([blank(gap), span]),
                 Side::Left => spans.extend([blank(gap), span, blank(missing)]),
             }
+        }
+        while spans.last().is_some_and(|span| span.text.trim_end().is_empty()) {
+            spans.pop();
         }
         Line(spans)
     };

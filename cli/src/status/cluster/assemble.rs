@@ -148,12 +148,15 @@ fn room(units: u64, capacity: u64, whole: bool) -> u64 {
     if whole { 0 } else { capacity.saturating_sub(units) }
 }
 
-/// The node's sums are those of its GPUs.
+/// The node's sums are those of its GPUs. Nothing is free where no job can start.
 fn sum(node: &mut Node) {
+    for gpu in node.gpus.iter_mut().filter(|_| !node.usable) {
+        gpu.free = 0;
+    }
     node.whole = node.gpus.iter().filter(|gpu| gpu.whole).count() as u64;
     node.units = node.gpus.iter().map(|gpu| gpu.units).sum();
     node.capacity = node.gpus.iter().map(|gpu| gpu.capacity).sum();
-    node.free = if node.usable { node.gpus.iter().map(|gpu| gpu.free).sum() } else { 0 };
+    node.free = node.gpus.iter().map(|gpu| gpu.free).sum();
 }
 
 /// Puts a node's own word in the place of what Slurm doesn't know. Where Slurm knows, it is the newer, and only faults

@@ -1,7 +1,9 @@
 //! What scontrol(1) prints of nodes and jobs, read; nothing is judged here.
 //!
 //! The forms of several lines are read, for in those of one line (`-o`) the name of a job, which is any text of its user's,
-//! stands before fields that count.
+//! stands before fields that count. A name may have line breaks too (seen in three releases) and look like other jobs.
+
+use std::collections::HashMap;
 
 use gpushare::node_gres;
 
@@ -24,6 +26,7 @@ pub struct NodeText {
 /// A running job, as `scontrol show job -d` tells of it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct JobText {
+    /// 0 where the text has the number twice: one of the two is part of a name, and none can say which.
     pub id: u32,
     /// Hostlists, and what the job has on each of their nodes.
     pub on: Vec<(String, Vec<Gres>)>,
@@ -101,6 +104,15 @@ pub fn jobs(text: &str) -> Vec<JobText> {
                 }
             }
             _ => {}
+        }
+    }
+    let mut times: HashMap<u32, usize> = HashMap::new();
+    for job in &jobs {
+        *times.entry(job.id).or_default() += 1;
+    }
+    for job in &mut jobs {
+        if times.get(&job.id) != Some(&1) {
+            job.id = 0;
         }
     }
     jobs.retain(|job| !job.on.is_empty());

@@ -36,8 +36,7 @@ fn node(release: &str, placement: &str) -> Node {
 }
 
 fn gpu(index: u32, units: u64, whole: bool) -> Gpu {
-    let free = if whole { 0 } else { 100 - units };
-    Gpu { index, units, free, capacity: 100, whole, fault: None }
+    Gpu { index, units, free: 0, capacity: 100, whole, fault: None }
 }
 
 fn job(job: u32, user: &str, units: Option<u64>, gpus: &[u32]) -> Job {
@@ -117,6 +116,8 @@ fn a_node_can_take_jobs_or_not() {
         let text = text.replace("State=MIXED+DRAIN", &format!("State={state}"));
         let nodes = made(&[text, jobs.clone(), users.clone()], &rules("follow-mps"));
         assert_eq!((nodes[0].usable, nodes[0].free), (usable, free), "{state}");
+        let gpus: Vec<u64> = nodes[0].gpus.iter().map(|gpu| gpu.free).collect();
+        assert_eq!(gpus, if usable { [20, 60, 0, 100] } else { [0; 4] }, "{state}");
     }
 }
 
@@ -144,7 +145,6 @@ fn gpus_of_several_types_are_counted_on() {
     assert_eq!(gpus, [(30, 70, 100, false), (0, 0, 100, true), (0, 200, 200, false), (5, 195, 200, false)]);
 }
 
-/// The name of a job may be any text, with line breaks too (seen in the three releases).
 #[test]
 fn a_name_gives_nobody_a_job() {
     let text = "JobId=7 JobName=x\n   JobState=RUNNING\n\nJobId=9 JobName=y UserId=root(0) Nodes=n1 GRES=mps:99\n   \
@@ -156,6 +156,13 @@ fn a_name_gives_nobody_a_job() {
     let [nodes, ..] = said("22.05", "follow-mps");
     let nodes = made(&[nodes, text.to_owned(), "7|alice\n".to_owned()], &rules("follow-mps"));
     assert_eq!(nodes[0].jobs[0].user, None);
+    // Nor the number of somebody's, which is there twice then.
+    let [nodes, jobs, users] = said("22.05", "follow-mps");
+    let text = text.replace("JobId=9", "JobId=3") + &jobs;
+    let nodes = made(&[nodes, text, users], &rules("follow-mps"));
+    let by = |user: Option<&str>| nodes[0].jobs.iter().filter(|job| job.user.as_deref() == user).count();
+    assert_eq!((by(None), by(Some("alice")), by(Some("bob"))), (2, 2, 1));
+    assert!(nodes[0].jobs.iter().all(|job| (job.job == 0) == job.user.is_none()));
 }
 
 #[test]

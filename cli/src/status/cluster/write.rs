@@ -96,7 +96,7 @@ fn by_gpu(cluster: &Cluster) -> Vec<Line> {
         ];
         row.extend(is_collected.then(|| age(node)));
         row.push(some(&users(&jobs)).into());
-        row.push(some(&jobs.iter().map(|job| job.job.to_string()).collect::<Vec<_>>()).into());
+        row.push(some(&jobs.iter().map(number).collect::<Vec<_>>()).into());
         rows.push(row);
     }
     aligned(rows, &sides(6 + usize::from(is_collected)))
@@ -121,6 +121,10 @@ fn state(node: &Node) -> Span {
 
 fn age(node: &Node) -> Span {
     known(node.age.map(|seconds| format!("{seconds}s"))).into()
+}
+
+fn number(job: &Job) -> String {
+    if job.job == 0 { "?".to_owned() } else { job.job.to_string() }
 }
 
 fn users(jobs: &[Job]) -> Vec<String> {
@@ -194,7 +198,7 @@ pub fn parsable_gpus(cluster: &Cluster) -> String {
         let jobs = jobs_on(node, gpu);
         let (units, room, capacity) =
             gpu.map_or((node.units, node.free, node.capacity), |gpu| (gpu.units, gpu.free, gpu.capacity));
-        let numbers: Vec<String> = jobs.iter().map(|job| job.job.to_string()).collect();
+        let numbers: Vec<String> = jobs.iter().map(number).collect();
         let _ = writeln!(
             text,
             "{}|{}|{}|{}|{units}|{}|{capacity}|{}|{}|{}|{}|{}",
@@ -202,7 +206,7 @@ pub fn parsable_gpus(cluster: &Cluster) -> String {
             field(&node.state),
             if node.usable { "yes" } else { "no" },
             or_empty(gpu.map(|gpu| gpu.index)),
-            if node.usable { room } else { 0 },
+            room,
             gpu.map_or("", |gpu| if gpu.whole { "yes" } else { "no" }),
             numbers.join(","),
             field(&users(&jobs).join(",")),
