@@ -265,6 +265,8 @@ def test_it_can_be_stopped_and_goes_on(fakes):
             terminal.wait(lambda: terminal.text().count(ENTER) == times + 1, "the screen again")
             terminal.wait(lambda: not terminal.text().rpartition(ENTER)[2].endswith("l\x1b[2J"), "a picture")
             assert is_drawn(terminal.frame())
+            # The shell's screen is not drawn on.
+            assert f"{LEAVE}{ENTER}" in terminal.text().rpartition(LEAVE)[1] + terminal.text().rpartition(LEAVE)[2]
         terminal.type("q")
         assert terminal.wait_end() == 0 and terminal.settings() == terminal.before
 

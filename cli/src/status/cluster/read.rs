@@ -23,7 +23,7 @@ pub struct NodeText {
     pub allocated: String,
 }
 
-/// A running job, as `scontrol show job -d` tells of it.
+/// A job, as `scontrol show job -d` tells of it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct JobText {
     /// 0 where the text has the number twice: one of the two is part of a name, and none can say which.
@@ -51,10 +51,6 @@ pub enum Which {
     /// `40/100,0/100,-/100`: units of each GPU, and how many it has. `-` is a GPU that a job has whole. Since 23.11.
     Units(Vec<(Option<u64>, u64)>),
 }
-
-/// Jobs in these states may have something of a node.
-const ALIVE: [&str; 8] =
-    ["RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"];
 
 /// Every node of `scontrol show node -d`.
 pub fn nodes(text: &str) -> Vec<NodeText> {
@@ -85,25 +81,19 @@ pub fn nodes(text: &str) -> Vec<NodeText> {
 /// The jobs of `scontrol show job -d` that have something somewhere.
 pub fn jobs(text: &str) -> Vec<JobText> {
     let mut jobs: Vec<JobText> = Vec::new();
-    let mut is_alive = false;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("JobId=") {
-            is_alive = false;
             jobs.push(JobText { id: first_word(rest).parse().unwrap_or(0), on: Vec::new() });
         }
         let (Some(job), Some((key, value))) = (jobs.last_mut(), line.trim().split_once('=')) else {
             continue;
         };
-        match key {
-            "JobState" => is_alive = ALIVE.contains(&first_word(value)),
-            "Nodes" if is_alive => {
-                let had = value.split_once(" GRES=").map_or("", |(_, had)| had);
-                let had = gres(had);
-                if !had.is_empty() {
-                    job.on.push((first_word(value).to_owned(), had));
-                }
+        // A job that is over, or waits, has nothing there.
+        if key == "Nodes" {
+            let had = gres(value.split_once(" GRES=").map_or("", |(_, had)| had));
+            if !had.is_empty() {
+                job.on.push((first_word(value).to_owned(), had));
             }
-            _ => {}
         }
     }
     let mut times: HashMap<u32, usize> = HashMap::new();
