@@ -759,12 +759,28 @@ _gpushare() {
             return 0
             ;;
         gpushare__subcmd__status)
-            opts="-P -h --parsable --gpus --json --conf --help"
+            opts="-P -h --nodes --collected --watch --parsable --gpus --json --color --conf --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --nodes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --collected)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --watch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
                 --conf)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -90,9 +90,15 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_s
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show each share: whose it is, its members, its limits, and what is in use now'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "docs" -d 'Print the users\' table: name, group limit, and options that work'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l nodes -d 'The nodes of the cluster that have shares, or these of them, as Slurm counts; as anybody, on any machine' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l collected -d 'With --nodes: read DIR/NODE.json, what gpushare status --json has said on the nodes, for what Slurm doesn\'t know' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l watch -d 'Look again every so many seconds until q or Ctrl-C, on a terminal [default: 2, with --nodes 10]' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l color -d 'Colours: auto (on a terminal, unless NO_COLOR is set), always or never' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l conf -d 'The node\'s rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
-complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s P -l parsable -d 'One line a job and GPU, fields separated by \'|\', with a header line; times in seconds since 1970'
-complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l gpus -d 'With --parsable: one line a GPU instead'
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s P -l parsable -d 'One line a job and GPU (with --nodes: a node), fields separated by \'|\', with a header line; times in seconds since 1970'
+complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l gpus -d 'With --parsable or --nodes: one line a GPU instead'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l json -d 'All of it as one JSON object'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'

@@ -9,8 +9,8 @@ pub fn read(text: &str) -> Vec<NodeGres> {
     parts(text).filter_map(one).collect()
 }
 
-/// Commas inside the brackets separate nothing.
-fn parts(text: &str) -> impl Iterator<Item = &str> {
+/// The words of such a list. Commas inside the brackets separate nothing.
+pub fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |c: char| {
         match c {

@@ -94,7 +94,7 @@ pub fn host() -> String {
 
 /// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of them
 /// try for minutes.
-fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
+pub fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
     let answer = program::run(command(name).args(arguments), PATIENCE)?;
     program::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
 }

@@ -1,227 +1,129 @@
-//! `gpushare status`: this node's GPUs, what is assigned of them, and to whom.
+//! `gpushare status`: GPUs, what is assigned of them, and to whom; of this node, or of the cluster.
 //!
-//! Read → sum → print. NVML is asked what the GPUs are doing while the rest is read. The ledger is shown whatever else
-//! can't be read: no gpushare.conf, a broken one, or GPUs that are not there are said on standard error. Root sees every job, others see their own and the GPUs' totals; the files
-//! themselves are readable to all, so this is for order, not for secrecy.
+//! Gather (`here`, `cluster`) → print (`write`, `cluster::write`), once or again and again (`watch`).
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
-use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device::{self, DeviceError, Gpu, Roots};
-use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
-use gpushare::load::{GpuState, Measured};
-use gpushare::mps::Serves;
-use gpushare_node::mps::{self, Seen};
-use gpushare_node::nvml::Nvml;
-use gpushare_node::program;
+use clap::{Args, ValueEnum};
 
-use crate::slurm;
-
+mod cluster;
+pub(crate) mod here;
+mod picture;
+mod watch;
 mod write;
 
-/// The name service's, as glibc installs it.
-const GETENT: &str = "/usr/bin/getent";
-/// Names are nice to have.
-const NAMES_WAIT: Duration = Duration::from_secs(3);
+pub use here::user_id;
+use picture::Line;
 
 /// The command line of `gpushare status`.
-#[derive(Args)]
-#[command(after_help = "Exit status: 0, or 1 if the ledger can't be read.")]
+#[derive(Args, Clone)]
+#[command(group = clap::ArgGroup::new("several").args(["parsable", "nodes"]).multiple(true))]
+#[command(
+    after_help = "Exit status: 0, or 1 if the ledger can't be read, or with --nodes if Slurm can't be asked."
+)]
 pub struct Arguments {
-    /// One line a job and GPU, fields separated by '|', with a header line; times in seconds since 1970
+    /// The nodes of the cluster that have shares, or these of them, as Slurm counts; as anybody, on any machine
+    #[arg(long, value_name = "HOSTLIST", num_args = 0..=1, default_missing_value = "")]
+    nodes: Option<String>,
+    /// With --nodes: read DIR/NODE.json, what gpushare status --json has said on the nodes, for what Slurm doesn't know
+    #[arg(long, value_name = "DIR", requires = "nodes")]
+    collected: Option<PathBuf>,
+    /// Look again every so many seconds until q or Ctrl-C, on a terminal [default: 2, with --nodes 10]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "0", conflicts_with_all = ["json", "parsable"])]
+    watch: Option<u32>,
+    /// One line a job and GPU (with --nodes: a node), fields separated by '|', with a header line; times in seconds since 1970
     #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
-    /// With --parsable: one line a GPU instead
-    #[arg(long, requires = "parsable")]
+    /// With --parsable or --nodes: one line a GPU instead
+    #[arg(long, requires = "several")]
     gpus: bool,
     /// All of it as one JSON object
     #[arg(long)]
     json: bool,
+    /// Colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto, hide_default_value = true, hide_possible_values = true)]
+    color: Color,
     /// The node's rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
 }
 
-/// What is shown.
-struct Status {
-    gpus: Vec<GpuTotal>,
-    jobs: Vec<Entry>,
-    /// Names by user number, where there is one.
-    users: BTreeMap<u32, String>,
-    /// Jobs that can't run here, and why; for root.
-    failures: Vec<(u32, String)>,
-    garbage: Vec<Garbage>,
-    daemons: Vec<Seen>,
-    /// Whether jobs of other users are left out.
-    own_only: bool,
-    now: u64,
+/// When there are colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
 }
 
-/// A GPU and what is assigned of it.
-struct GpuTotal {
-    gpu: Gpu,
-    /// Units that fill it, where known.
-    capacity: Option<u32>,
-    units: u64,
-    shares: usize,
-    whole: bool,
-    /// What NVML says of it.
-    state: GpuState,
-}
-
-/// What is known of the node beside the ledger.
-#[derive(Default)]
-struct Node {
-    gpus: Vec<Gpu>,
-    /// Units that fill a GPU, where the node has a placement.
-    capacity: Option<u32>,
-    nvml: Option<Nvml>,
-    daemons: Vec<Seen>,
-}
-
-impl GpuTotal {
-    /// Units that are free; none of a GPU that a job has whole.
-    fn free(&self) -> Option<u64> {
-        let capacity = u64::from(self.capacity?);
-        Some(if self.whole { 0 } else { capacity.saturating_sub(self.units) })
-    }
+/// What a look has seen.
+struct Look {
+    lines: Vec<Line>,
+    /// What could not be read.
+    complaints: Vec<String>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<String, String> {
-    let ledger = Ledger::at(RUN_DIR);
-    let Listing { entries, garbage } = ledger.list().map_err(|error| error.to_string())?;
-    let node = match node(arguments.conf.as_deref(), &ledger) {
-        Ok(node) => node,
-        Err(reason) => {
-            complain(&format!("{reason}; shown is what the ledger has"));
-            Node::default()
-        }
-    };
-    let user_id = user_id();
-    let own_only = user_id != 0;
-    let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;
-    let jobs: Vec<Entry> = entries.iter().filter(is_shown).cloned().collect();
-    let failures =
-        if own_only { Vec::new() } else { ledger.failures().map_err(|error| error.to_string())? };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let users = names(&jobs);
-    let gpus = totals(node.gpus, node.capacity, &entries, &measured(node.nvml));
-    let is_shown = |seen: &Seen| !own_only || seen.daemon.serves == Serves::User(user_id);
-    let daemons = node.daemons.into_iter().filter(is_shown).collect();
-    let status = Status { gpus, jobs, users, failures, garbage, daemons, own_only, now };
+    let colour = colours(arguments.color);
+    if let Some(seconds) = arguments.watch {
+        let interval = match (seconds, &arguments.nodes) {
+            (0, None) => 2,
+            (0, Some(_)) => 10,
+            (seconds, _) => seconds,
+        };
+        let arguments = arguments.clone();
+        let look = move || look(&arguments);
+        return watch::run(Duration::from_secs(interval.into()), colour, look).map(|()| String::new());
+    }
+    if let Some(hosts) = &arguments.nodes {
+        let cluster = cluster::gather(hosts, arguments.collected.as_deref(), arguments.conf.as_deref())?;
+        complain(&cluster.complaints);
+        return match (arguments.json, arguments.parsable) {
+            (true, _) => cluster::write::json(&cluster),
+            (_, true) if arguments.gpus => Ok(cluster::write::parsable_gpus(&cluster)),
+            (_, true) => Ok(cluster::write::parsable_nodes(&cluster)),
+            (..) => Ok(picture::text(&cluster::write::lines(&cluster, arguments.gpus), colour)),
+        };
+    }
+    let status = here::gather(arguments.conf.as_deref())?;
+    complain(&status.complaints);
     Ok(match (arguments.json, arguments.parsable, arguments.gpus) {
         (true, ..) => write::json(&status),
         (_, true, false) => write::parsable_jobs(&status),
         (_, true, true) => write::parsable_gpus(&status),
-        (..) => write::tables(&status),
+        (..) => picture::text(&write::lines(&status), colour),
     })
 }
 
-/// Who has started this.
-pub fn user_id() -> u32 {
-    Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid())
+/// The tables, for `--watch`.
+fn look(arguments: &Arguments) -> Result<Look, String> {
+    let conf = arguments.conf.as_deref();
+    if let Some(hosts) = &arguments.nodes {
+        let cluster = cluster::gather(hosts, arguments.collected.as_deref(), conf)?;
+        let lines = cluster::write::lines(&cluster, arguments.gpus);
+        return Ok(Look { lines, complaints: cluster.complaints });
+    }
+    let status = here::gather(conf)?;
+    Ok(Look { lines: write::lines(&status), complaints: status.complaints })
 }
 
-fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "gpushare: {line}");
-}
-
-/// The node's GPUs, and NVML, asked.
-fn node(conf: Option<&Path>, ledger: &Ledger) -> Result<Node, String> {
-    let slurm_conf: PathBuf =
-        std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into();
-    let path = conf.map_or_else(|| config::find(&slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
-    let config = Config::load(&path)
-        .map_err(|error| error.to_string())?
-        .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
-    let nvml = Some(Nvml::start(&config.node, ledger));
-    let daemons = mps::seen(&config.node);
-    let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
-    let gres_conf = slurm_conf.with_file_name("gres.conf");
-    // As the prolog finds them; it is told the node's name.
-    let gres_conf = (placement != Placement::Own).then_some(gres_conf.as_path());
-    let files = gpu_files.resolve(gres_conf, Some(&slurm::host()));
-    let gpus = files.map_err(DeviceError::from).and_then(|files| device::inventory(&files, &Roots::system()));
-    let capacity = (placement != Placement::Off).then_some(units_per_gpu);
-    let gpus = gpus.map_err(|error| error.to_string())?;
-    for detail in &gpus.details {
-        if let Some(why) = detail.unfit {
-            complain(&format!("GPU {} ({}) takes no share: {why}", detail.index, detail.path.display()));
+/// <https://no-color.org>: set and not empty. A terminal that is dumb has no colours.
+fn colours(color: Color) -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            let is_able = set("TERM").is_some_and(|term| term != "dumb");
+            set("NO_COLOR").is_none() && is_able && std::io::stdout().is_terminal()
         }
     }
-    Ok(Node { gpus: gpus.gpus(), capacity, nvml, daemons })
 }
 
-/// What NVML says; nothing on a node without it.
-fn measured(nvml: Option<Nvml>) -> Measured {
-    match nvml.map(Nvml::measured) {
-        Some(Ok(measured)) => measured,
-        Some(Err(trouble)) if !trouble.is_absence() => {
-            complain(&format!("nothing from NVML: {trouble}"));
-            Measured::default()
-        }
-        Some(Err(_)) | None => Measured::default(),
+fn complain(lines: &[String]) {
+    for line in lines {
+        let _ = writeln!(std::io::stderr(), "gpushare: {}", picture::clean(line));
     }
-}
-
-/// The node's GPUs, then those that only the ledger knows.
-fn totals(
-    mut gpus: Vec<Gpu>,
-    capacity: Option<u32>,
-    entries: &[Entry],
-    measured: &Measured,
-) -> Vec<GpuTotal> {
-    for gpu in entries.iter().flat_map(|entry| &entry.gpus) {
-        if gpus.iter().all(|known| known.number != gpu.number) {
-            gpus.push(gpu.clone());
-        }
-    }
-    gpus.sort_by_key(|gpu| gpu.index);
-    let total = |gpu: Gpu| {
-        let here = || entries.iter().filter(|entry| entry.is_on(&gpu));
-        let said = |entry: &Entry| match entry.holding {
-            Holding::Share { capacity, .. } => Some(capacity),
-            Holding::Whole => None,
-        };
-        GpuTotal {
-            capacity: capacity.or_else(|| here().find_map(said)),
-            units: here().map(|entry| u64::from(entry.units())).sum(),
-            shares: here().filter(|entry| entry.holding != Holding::Whole).count(),
-            whole: here().any(|entry| entry.holding == Holding::Whole),
-            state: measured.of(&gpu).cloned().unwrap_or_default(),
-            gpu,
-        }
-    };
-    gpus.into_iter().map(total).collect()
-}
-
-/// Names of the users, by getent(1), since the name service is Slurm's and the site's affair; where it fails, numbers do.
-fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
-    let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    if numbers.is_empty() {
-        return BTreeMap::new();
-    }
-    let mut getent = program::program(Path::new(GETENT));
-    getent.arg("passwd").args(numbers.iter().map(u32::to_string));
-    // It names those that it knows, and ends with 2 if it doesn't know one.
-    let known = program::ask(&mut getent, "", NAMES_WAIT).map_or(String::new(), |answer| answer.output);
-    let name = |line: &str| {
-        let mut fields = line.split(':');
-        let (name, number) = (fields.next()?, fields.nth(1)?.parse().ok()?);
-        let plain = !name.is_empty() && !name.contains(|c: char| c.is_control() || c == '|');
-        plain.then(|| (number, name.to_owned()))
-    };
-    // The first entry of a number is its name.
-    let mut names = BTreeMap::new();
-    for (number, name) in known.lines().filter_map(name) {
-        names.entry(number).or_insert(name);
-    }
-    names
 }

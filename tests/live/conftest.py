@@ -103,6 +103,8 @@ mps_by_whom = placed_clusters(
     "mw", ["hooks-only", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one, CASES / "own-mps"], cgroups=["v2"],
     since={"run-in-job": "24.05"}, nvidia=lambda release: True,
 )
+# What `gpushare status --nodes` says of each.
+status_nodes = placed_clusters("st", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
 # As the examples stand, and one to break.

@@ -10,86 +10,108 @@ use gpushare_node::mps::Seen;
 
 use crate::json::quoted;
 
-use super::{GpuTotal, Status};
+use super::here::{GpuTotal, Status};
+use super::picture::{Line, Look, Span, aligned, clean};
 
 /// What is left of a UUID in a table: `GPU-` and its first part.
 const SHORT_UUID: usize = 12;
 
 /// For people.
-pub fn tables(status: &Status) -> String {
-    let mut text = if status.gpus.is_empty() { String::new() } else { aligned(&gpu_rows(status)) + "\n" };
-    if !status.jobs.is_empty() {
-        text += &aligned(&job_rows(status));
-    } else if status.own_only {
-        text += "no jobs of yours on this node\n";
-    } else {
-        text += "no shares on this node\n";
+pub fn lines(status: &Status) -> Vec<Line> {
+    let mut lines = if status.gpus.is_empty() { Vec::new() } else { aligned(gpu_rows(status), &[]) };
+    if !lines.is_empty() {
+        lines.push(Line::default());
+    }
+    match (status.jobs.is_empty(), status.own_only) {
+        (false, _) => lines.extend(aligned(job_rows(status), &[])),
+        (true, true) => lines.push(Line::new("no jobs of yours on this node", Look::Plain)),
+        (true, false) => lines.push(Line::new("no shares on this node", Look::Plain)),
     }
     for total in &status.gpus {
         if let Some(fault) = &total.state.fault {
-            let _ = writeln!(text, "GPU {} takes no share, NVML says: {fault}", total.gpu.index);
+            let index = total.gpu.index;
+            lines.push(Line::new(&format!("GPU {index} takes no share, NVML says: {fault}"), Look::Wrong));
         }
     }
     for Seen { daemon, pid, stuck } in &status.daemons {
-        let said = match (pid, stuck) {
-            (None, _) => "has no process".to_owned(),
-            (Some(pid), None) => format!("is process {pid}"),
-            (Some(pid), Some(state)) => format!("is process {pid}, which can't answer (state {state})"),
+        let (said, look) = match (pid, stuck) {
+            (None, _) => ("has no process".to_owned(), Look::Plain),
+            (Some(pid), None) => (format!("is process {pid}"), Look::Plain),
+            (Some(pid), Some(state)) => {
+                (format!("is process {pid}, which can't answer (state {state})"), Look::Wrong)
+            }
         };
-        let _ = writeln!(text, "MPS daemon {daemon} {said}");
+        lines.push(Line::new(&format!("MPS daemon {daemon} {said}"), look));
     }
     for (id, reason) in &status.failures {
-        let _ = writeln!(text, "job {id} failed here: {reason}");
+        lines.push(Line::new(&format!("job {id} failed here: {reason}"), Look::Wrong));
     }
     for garbage in &status.garbage {
         let what = if garbage.is_entry() { "an entry that can't be read" } else { "not an entry" };
-        let _ = writeln!(text, "{what}: '{}': {}", garbage.name.escape_debug(), garbage.damage);
+        let name = garbage.name.escape_debug();
+        lines.push(Line::new(&format!("{what}: '{name}': {}", garbage.damage), Look::Wrong));
     }
-    text
+    lines
 }
 
-fn gpu_rows(status: &Status) -> Vec<Vec<String>> {
+fn heads(words: &[&str]) -> Vec<Span> {
+    words.iter().map(Span::from).collect()
+}
+
+/// Units that are free: whether there are any is in colour too.
+pub fn free(units: Option<u64>) -> Span {
+    let look = match units {
+        None => Look::Plain,
+        Some(0) => Look::Full,
+        Some(_) => Look::Free,
+    };
+    Span::new(&known(units), look)
+}
+
+fn gpu_rows(status: &Status) -> Vec<Vec<Span>> {
     let is_measured = status.gpus.iter().any(|total| total.state != GpuState::default());
-    let mut heads = vec!["GPU", "DEVICE", "UUID", "UNITS", "FREE", "OF", "SHARES"];
+    let mut first = heads(&["GPU", "DEVICE", "UUID", "UNITS", "FREE", "OF", "SHARES"]);
     if is_measured {
-        heads.extend(["MIB USED", "OF", "BUSY", "PROCESSES"]);
+        first.extend(heads(&["MIB USED", "OF", "BUSY", "PROCESSES"]));
     }
-    let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
+    let mut rows = vec![first];
     for total in &status.gpus {
         let GpuTotal { gpu, units, shares, state, .. } = total;
         let uuid = gpu.uuid.as_deref().map_or("-", |uuid| uuid.get(..SHORT_UUID).unwrap_or(uuid));
+        let look = if state.fault.is_some() { Look::Wrong } else { Look::Plain };
         let mut row = vec![
-            gpu.index.to_string(),
-            gpu.path.display().to_string(),
-            uuid.to_owned(),
-            if total.whole { "whole".to_owned() } else { units.to_string() },
-            known(total.free()),
-            known(total.capacity),
-            shares.to_string(),
+            Span::new(&gpu.index.to_string(), look),
+            gpu.path.display().into(),
+            uuid.into(),
+            if total.whole { "whole".into() } else { units.into() },
+            free(total.free()),
+            known(total.capacity).into(),
+            shares.into(),
         ];
         if is_measured {
             let busy = known(state.utilisation.map(|percent| format!("{percent}%")));
-            row.extend([known(state.used), known(state.memory), busy, known(state.processes)]);
+            let measured = [known(state.used), known(state.memory), busy, known(state.processes)];
+            row.extend(measured.map(Span::from));
         }
         rows.push(row);
     }
     rows
 }
 
-fn job_rows(status: &Status) -> Vec<Vec<String>> {
+fn job_rows(status: &Status) -> Vec<Vec<Span>> {
     let is_limited = status.jobs.iter().any(|entry| memory(entry).is_some());
-    let mut heads = vec!["JOB", "USER", "GPU", "UNITS", "TIME"];
-    heads.extend(is_limited.then_some("MIB"));
-    let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
+    let mut first = heads(&["JOB", "USER", "GPU", "UNITS", "TIME"]);
+    first.extend(is_limited.then(|| "MIB".into()));
+    let mut rows = vec![first];
     for (entry, gpu) in by_gpu(status) {
-        let mut row = vec![
-            entry.key.id.to_string(),
-            user(status, entry),
-            gpu.index.to_string(),
-            share(entry).map_or("whole".to_owned(), |(units, _)| units.to_string()),
-            elapsed(status.now.saturating_sub(entry.since)),
+        let mut row: Vec<Span> = vec![
+            entry.key.id.into(),
+            user(status, entry).into(),
+            gpu.index.into(),
+            share(entry).map_or("whole".into(), |(units, _)| units.into()),
+            elapsed(status.now.saturating_sub(entry.since)).into(),
         ];
-        row.extend(is_limited.then(|| known(memory(entry))));
+        row.extend(is_limited.then(|| known(memory(entry)).into()));
         rows.push(row);
     }
     rows
@@ -140,13 +162,13 @@ pub fn parsable_gpus(status: &Status) -> String {
             or_empty(state.memory),
             or_empty(state.utilisation),
             or_empty(state.processes),
-            state.fault.as_deref().unwrap_or_default().replace('|', "/")
+            field(state.fault.as_deref().unwrap_or_default())
         );
     }
     text
 }
 
-/// One object: `gpus`, `jobs`, `failures`, `garbage`.
+/// One object: `node`, `time`, `gpus`, `jobs`, `failures`, `garbage`, `mps`.
 pub fn json(status: &Status) -> String {
     let gpus = status.gpus.iter().map(|total| {
         let GpuTotal { capacity, units, shares, whole, gpu, state } = total;
@@ -206,7 +228,9 @@ pub fn json(status: &Status) -> String {
         )
     });
     format!(
-        "{{\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"mps\": {},\n\"own_jobs_only\": {}\n}}\n",
+        "{{\n\"node\": {},\n\"time\": {},\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"mps\": {},\n\"own_jobs_only\": {}\n}}\n",
+        quoted(&status.node),
+        status.now,
         list(gpus),
         list(jobs),
         list(failures),
@@ -230,12 +254,17 @@ fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.join(","))
 }
 
-fn or_empty(number: Option<impl std::fmt::Display>) -> String {
+pub fn or_empty(number: Option<impl std::fmt::Display>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }
 
 fn or_null(number: Option<impl std::fmt::Display>) -> String {
     number.map_or("null".to_owned(), |number| number.to_string())
+}
+
+/// Text as a field of a line of fields.
+pub fn field(text: &str) -> String {
+    clean(text).replace('|', "/")
 }
 
 fn by_gpu(status: &Status) -> impl Iterator<Item = (&Entry, &Gpu)> {
@@ -261,7 +290,7 @@ fn user(status: &Status, entry: &Entry) -> String {
     status.users.get(&entry.user_id).cloned().unwrap_or_else(|| entry.user_id.to_string())
 }
 
-fn known(number: Option<impl std::fmt::Display>) -> String {
+pub fn known(number: Option<impl std::fmt::Display>) -> String {
     number.map_or("-".to_owned(), |number| number.to_string())
 }
 
@@ -274,21 +303,6 @@ fn elapsed(seconds: u64) -> String {
         (0, _) => format!("{hours}:{minutes:02}:{seconds:02}"),
         _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
     }
-}
-
-/// Columns as wide as their widest word.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let mut widths = vec![0; rows.iter().map(Vec::len).max().unwrap_or(0)];
-    for row in rows {
-        for (width, word) in widths.iter_mut().zip(row) {
-            *width = word.chars().count().max(*width);
-        }
-    }
-    let line = |row: &Vec<String>| {
-        let words = row.iter().zip(&widths).map(|(word, width)| format!("{word:>width$}"));
-        words.collect::<Vec<_>>().join("  ") + "\n"
-    };
-    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

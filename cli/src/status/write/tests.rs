@@ -1,5 +1,6 @@
 //! What `gpushare status` prints, word for word.
 
+use super::super::{here, picture};
 use super::*;
 use gpushare::device::DeviceNumber;
 use gpushare::job::JobKey;
@@ -25,7 +26,8 @@ fn status() -> Status {
     let share = |units| Holding::Share { units, capacity: 80, charged: Some(0), memory: None };
     let jobs = vec![entry(7, share(50), &[0]), entry(8, share(40), &[0]), entry(9, Holding::Whole, &[1, 2])];
     Status {
-        gpus: super::super::totals((0..4).map(gpu).collect(), Some(80), &jobs, &Measured::default()),
+        node: "n1".to_owned(),
+        gpus: here::totals((0..4).map(gpu).collect(), Some(80), &jobs, &Measured::default()),
         jobs,
         users: [(2001, "al\"ice".to_owned())].into(),
         failures: vec![(11, "no \\room".to_owned())],
@@ -40,7 +42,12 @@ fn status() -> Status {
         ],
         own_only: false,
         now: 1000 + 2 * 86_400 + 3 * 3600 + 4 * 60 + 5,
+        complaints: vec![],
     }
+}
+
+fn tables(status: &Status) -> String {
+    picture::text(&lines(status), false)
 }
 
 #[test]
@@ -92,7 +99,7 @@ fn measured() -> Status {
     let jobs = vec![entry(7, limited, &[0]), entry(9, Holding::Whole, &[1])];
     let told = Measured { limits: false, gpus: vec![busy, faulty] };
     Status {
-        gpus: super::super::totals((0..4).map(gpu).collect(), Some(80), &jobs, &told),
+        gpus: here::totals((0..4).map(gpu).collect(), Some(80), &jobs, &told),
         jobs,
         failures: vec![],
         garbage: vec![],
@@ -148,7 +155,9 @@ fn what_a_name_holds_cannot_break_the_json() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let empty = Status { gpus: vec![], jobs: vec![], failures: vec![], garbage: vec![], ..status() };
-    assert!(json(&empty).starts_with("{\n\"gpus\": [],\n\"jobs\": [],"));
+    assert!(
+        json(&empty).starts_with("{\n\"node\": \"n1\",\n\"time\": 184845,\n\"gpus\": [],\n\"jobs\": [],")
+    );
 }
 
 #[test]

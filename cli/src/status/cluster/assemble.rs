@@ -1,0 +1,192 @@
+//! Nodes with their shares, from what Slurm has printed and from what a node has said. A pure function of both.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::read::{Gres, JobText, NodeText, Which};
+use super::{Gpu, Job, Node, OUT, Rules, collected, hosts};
+
+/// What Slurm itself divides GPUs into.
+const SHARED: [&str; 2] = ["mps", "shard"];
+/// More than a node has; a count in what is read must not take all memory.
+const MOST_GPUS: u64 = 1024;
+
+/// What a job has on one node.
+type Had<'a> = (u32, &'a [Gres]);
+
+/// The nodes that have shares, in Slurm's order.
+pub fn nodes(
+    texts: Vec<NodeText>,
+    jobs: Vec<JobText>,
+    users: &BTreeMap<u32, String>,
+    rules: &Rules,
+) -> Vec<Node> {
+    let mut on: HashMap<String, Vec<Had>> = HashMap::new();
+    for job in &jobs {
+        for (list, had) in &job.on {
+            for name in hosts::names(list) {
+                on.entry(name).or_default().push((job.id, had));
+            }
+        }
+    }
+    let one = |text: &NodeText| node(text, on.get(&text.name).map_or(&[], Vec::as_slice), users, rules);
+    texts.iter().filter_map(one).collect()
+}
+
+fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Rules) -> Option<Node> {
+    let count = |name: &str| -> u64 {
+        text.gres.iter().filter(|gres| gres.name == name).map(|gres| gres.count).sum()
+    };
+    let share = [rules.share.as_str()].into_iter().chain(SHARED).find(|name| count(name) > 0)?;
+    let (counted, gpus) = (count(share), count("gpu"));
+    // Of a GRES with no files Slurm knows no GPU, whoever picks it.
+    let is_known = rules.slurm_picks && gpus > 0 && SHARED.contains(&share);
+    let gpu_count = match rules.per_gpu {
+        _ if gpus > 0 => Some(gpus),
+        Some(per_gpu) => counted.checked_div(per_gpu),
+        None => None,
+    };
+    let jobs: Vec<Job> = jobs.iter().filter_map(|(id, had)| job(*id, had, share, is_known, users)).collect();
+    let mut node = Node {
+        node: text.name.clone(),
+        state: text.state.to_ascii_lowercase(),
+        usable: is_usable(&text.state),
+        reason: text.reason.clone(),
+        gpu_count,
+        whole: 0,
+        units: 0,
+        free: 0,
+        capacity: 0,
+        gpus: Vec::new(),
+        jobs,
+        age: None,
+    };
+    if is_known {
+        node.gpus = gpu_list(text, &node.jobs, share, gpus.min(MOST_GPUS), counted / gpus);
+        sum(&mut node);
+        // Units whose GPU Slurm doesn't tell us: of hidden jobs on 22.05.
+        let elsewhere = counted_units(text, share).saturating_sub(node.units);
+        node.units += elsewhere;
+        node.free = node.free.saturating_sub(elsewhere);
+        return Some(node);
+    }
+    // Slurm's default for mps takes all shares of a node from one GPU: its count of the node is of no use then.
+    node.capacity = match (rules.per_gpu, gpu_count) {
+        (Some(per_gpu), Some(count)) => counted.min(per_gpu.saturating_mul(count)),
+        _ => counted,
+    };
+    let of_jobs = node.jobs.iter().filter_map(|job| job.units).sum();
+    node.units = counted_units(text, share).max(of_jobs);
+    node.whole = node.jobs.iter().filter(|job| job.units.is_none()).map(|job| job.gpus.len() as u64).sum();
+    node.free = if node.usable { node.capacity.saturating_sub(node.units) } else { 0 };
+    Some(node)
+}
+
+fn is_usable(state: &str) -> bool {
+    // A flag of 22.05 may end in a sign: `DOWN*`, `IDLE~`.
+    let flag = |word: &str| {
+        let word = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+        OUT.iter().any(|out| out.eq_ignore_ascii_case(word))
+    };
+    !state.ends_with('*') && !state.split('+').any(flag)
+}
+
+/// What a job has of the node's shares or GPUs, if anything.
+fn job(id: u32, had: &[Gres], share: &str, is_known: bool, users: &BTreeMap<u32, String>) -> Option<Job> {
+    let user = users.get(&id).cloned();
+    let on = |gres: &Gres| match &gres.which {
+        Which::Index(indexes) => indexes.clone(),
+        Which::Units(units) => {
+            let given = (0..).zip(units).filter(|(_, (units, _))| units.is_some_and(|units| units > 0));
+            given.map(|(index, _)| index).collect()
+        }
+        Which::Unsaid => Vec::new(),
+    };
+    if let Some(gres) = had.iter().find(|gres| gres.name == share && gres.count > 0) {
+        let gpus = if is_known { on(gres) } else { Vec::new() };
+        return Some(Job { job: id, user, units: Some(gres.count), gpus });
+    }
+    let mut whole = had.iter().filter(|gres| gres.name == "gpu" && gres.count > 0).peekable();
+    whole.peek()?;
+    Some(Job { job: id, user, units: None, gpus: whole.flat_map(on).collect() })
+}
+
+/// Units in use that Slurm counts, where it says so: 22.05 says of mps and shard only which GPUs have some, and AllocTRES
+/// has what AccountingStorageTRES names.
+fn counted_units(text: &NodeText, share: &str) -> u64 {
+    let used = text.used.iter().filter(|gres| gres.name == share && !matches!(gres.which, Which::Index(_)));
+    let key = format!("gres/{share}=");
+    let tres = text.allocated.split(',').find_map(|word| word.strip_prefix(&key)?.parse().ok());
+    used.map(|gres| gres.count).sum::<u64>().max(tres.unwrap_or(0))
+}
+
+/// The GPUs of a node where Slurm picks them.
+fn gpu_list(text: &NodeText, jobs: &[Job], share: &str, count: u64, per_gpu: u64) -> Vec<Gpu> {
+    let said = || text.used.iter().filter(|gres| gres.name == share);
+    // One list for each type of GPU, one after another.
+    let counted: Vec<(Option<u64>, u64)> = said()
+        .filter_map(|gres| if let Which::Units(units) = &gres.which { Some(units) } else { None })
+        .flatten()
+        .copied()
+        .collect();
+    let has = |gres: &Gres, index| matches!(&gres.which, Which::Index(indexes) if indexes.contains(&index));
+    let gpu = |index: u32| {
+        let here = || jobs.iter().filter(move |job| job.gpus.contains(&index));
+        let of_jobs = here().filter_map(|job| Some(job.units? / job.gpus.len().max(1) as u64)).sum();
+        let (units, capacity, is_full) = match counted.get(index as usize) {
+            Some((units, capacity)) => (units.unwrap_or(0), *capacity, units.is_none()),
+            None => (of_jobs, per_gpu, false),
+        };
+        let is_shared = units > 0 || said().any(|gres| has(gres, index));
+        let is_given = text.used.iter().any(|gres| gres.name == "gpu" && has(gres, index));
+        let whole = is_full || here().any(|job| job.units.is_none()) || (is_given && !is_shared);
+        Gpu { index, units, free: room(units, capacity, whole), capacity, whole, fault: None }
+    };
+    (0..u32::try_from(count).unwrap_or(0)).map(gpu).collect()
+}
+
+fn room(units: u64, capacity: u64, whole: bool) -> u64 {
+    if whole { 0 } else { capacity.saturating_sub(units) }
+}
+
+/// The node's sums are those of its GPUs. Nothing is free where no job can start.
+fn sum(node: &mut Node) {
+    for gpu in node.gpus.iter_mut().filter(|_| !node.usable) {
+        gpu.free = 0;
+    }
+    node.whole = node.gpus.iter().filter(|gpu| gpu.whole).count() as u64;
+    node.units = node.gpus.iter().map(|gpu| gpu.units).sum();
+    node.capacity = node.gpus.iter().map(|gpu| gpu.capacity).sum();
+    node.free = node.gpus.iter().map(|gpu| gpu.free).sum();
+}
+
+/// Puts a node's own word in the place of what Slurm doesn't know. Where Slurm knows, it is the newer, and only faults
+/// are taken.
+pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &Rules) {
+    let age = said.age(now);
+    if !node.gpus.is_empty() {
+        for gpu in said.gpus {
+            let known = node.gpus.iter_mut().find(|known| known.index == gpu.index);
+            if let (Some(known), Some(fault)) = (known, gpu.fault) {
+                known.fault = Some(fault);
+            }
+        }
+        return;
+    }
+    let gpu = |gpu: collected::Gpu| {
+        let collected::Gpu { index, units, whole, capacity, fault } = gpu;
+        let capacity = capacity.or(rules.per_gpu).unwrap_or(0);
+        let room = if fault.is_some() { 0 } else { room(units, capacity, whole) };
+        Gpu { index, units, free: room, capacity, whole, fault }
+    };
+    let job = |job: collected::Job| Job {
+        job: job.job,
+        user: Some(job.user.unwrap_or_else(|| job.user_id.to_string())),
+        units: job.units,
+        gpus: job.gpus.into_iter().map(|place| place.index).collect(),
+    };
+    node.gpus = said.gpus.into_iter().map(gpu).collect();
+    node.gpu_count = Some(node.gpus.len() as u64);
+    node.jobs = said.jobs.into_iter().map(job).collect();
+    node.age = Some(age);
+    sum(node);
+}

@@ -1,0 +1,127 @@
+//! What nodes have said of themselves: DIR/NODE.json, the output of `gpushare status --json`, put there by whatever the
+//! site has. A file is as trustworthy as those who may write into DIR.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// More than a node with a thousand jobs says.
+const LONGEST: u64 = 4 << 20;
+/// Older than this, it says nothing of now.
+const OLDEST: u64 = 15 * 60;
+/// How far clocks may be apart.
+const AHEAD: u64 = 60;
+
+/// A node's own word.
+#[derive(Debug, Deserialize)]
+pub struct Said {
+    pub node: String,
+    pub time: u64,
+    pub gpus: Vec<Gpu>,
+    pub jobs: Vec<Job>,
+}
+
+/// A GPU, as far as it is of interest elsewhere.
+#[derive(Debug, Deserialize)]
+pub struct Gpu {
+    pub index: u32,
+    pub capacity: Option<u64>,
+    pub units: u64,
+    pub whole: bool,
+    pub fault: Option<String>,
+}
+
+/// A job on it.
+#[derive(Debug, Deserialize)]
+pub struct Job {
+    pub job: u32,
+    pub user_id: u32,
+    pub user: Option<String>,
+    pub units: Option<u64>,
+    pub gpus: Vec<Place>,
+}
+
+/// Where it is.
+#[derive(Debug, Deserialize)]
+pub struct Place {
+    pub index: u32,
+}
+
+impl Said {
+    /// How old it is, in seconds.
+    pub fn age(&self, now: u64) -> u64 {
+        now.saturating_sub(self.time)
+    }
+}
+
+/// A node's file, if there is one; an error is one line.
+pub fn of(folder: &Path, node: &str, now: u64) -> Result<Option<Said>, String> {
+    let path = folder.join(format!("{node}.json"));
+    let ignored = |why: &str| format!("{} is ignored: {why}", path.display());
+    // A pipe or a device would be waited for.
+    match path.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(ignored(&error.to_string())),
+        Ok(metadata) if !metadata.is_file() => return Err(ignored("it is not a file")),
+        Ok(_) => {}
+    }
+    let mut text = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text));
+    read.map_err(|error| ignored(&error.to_string()))?;
+    if text.len() as u64 > LONGEST {
+        return Err(ignored(&format!("it is longer than {LONGEST} bytes")));
+    }
+    let said: Said = serde_json::from_slice(&text).map_err(|error| ignored(&error.to_string()))?;
+    if said.node != node {
+        return Err(ignored(&format!("it speaks of node '{}'", said.node)));
+    }
+    if said.time > now + AHEAD {
+        return Err(ignored(&format!("it is of {} s from now; do the clocks agree?", said.time - now)));
+    }
+    if said.age(now) > OLDEST {
+        return Err(ignored(&format!("it is {} s old, and {OLDEST} s is the most", said.age(now))));
+    }
+    Ok(Some(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_taken_if_it_is_whole_of_this_node_and_of_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |text: &str| std::fs::write(folder.path().join("n1.json"), text).unwrap();
+        let text = |node: &str, time: u64| {
+            format!("{{\"node\":\"{node}\",\"time\":{time},\"gpus\":[],\"jobs\":[],\"own_jobs_only\":false}}")
+        };
+        assert!(of(folder.path(), "n1", 5000).unwrap().is_none());
+        for (content, expected) in [
+            (text("n1", 4000), None),
+            (text("n1", 5060), None),
+            (text("n1", 4100), None),
+            (text("n1", 4099), Some("it is 901 s old, and 900 s is the most")),
+            (text("n1", 5061), Some("it is of 61 s from now; do the clocks agree?")),
+            (text("n2\x1b", 5000).replace('\x1b', "\\u001b"), Some("it speaks of node 'n2\x1b'")),
+            (text("n1", 5000).replace("[]", "7"), Some("invalid type: integer `7`, expected a sequence")),
+            (text("n1", 5000)[..20].to_owned(), Some("EOF while parsing")),
+            (String::new(), Some("EOF while parsing")),
+            (" ".repeat(5 << 20), Some("it is longer than")),
+        ] {
+            // Four thousand is 1000 s before, which is too old; what is a minute ahead or 900 s old is not.
+            write(&content);
+            let result = of(folder.path(), "n1", if content.contains("4000") { 4500 } else { 5000 });
+            match expected {
+                None => assert!(result.unwrap().is_some(), "{content}"),
+                Some(why) => {
+                    let error = result.unwrap_err();
+                    assert!(error.contains(&format!("n1.json is ignored: {why}")), "{error}");
+                }
+            }
+        }
+        std::fs::create_dir(folder.path().join("n3.json")).unwrap();
+        assert!(of(folder.path(), "n3", 5000).unwrap_err().ends_with("it is not a file"));
+    }
+}

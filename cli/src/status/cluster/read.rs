@@ -1,0 +1,152 @@
+//! What scontrol(1) prints of nodes and jobs, read; nothing is judged here.
+//!
+//! The forms of several lines are read, for in those of one line (`-o`) the name of a job, which is any text of its user's,
+//! stands before fields that count. A name may have line breaks too (seen in three releases) and look like other jobs.
+
+use std::collections::HashMap;
+
+use gpushare::node_gres;
+
+/// A node, as `scontrol show node -d` tells of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct NodeText {
+    pub name: String,
+    /// `MIXED+DRAIN`
+    pub state: String,
+    /// Why an administrator, or Slurm, has taken it out of service.
+    pub reason: Option<String>,
+    /// What it has.
+    pub gres: Vec<Gres>,
+    /// What of it jobs have.
+    pub used: Vec<Gres>,
+    /// `cpu=1,gres/mps=40`
+    pub allocated: String,
+}
+
+/// A job, as `scontrol show job -d` tells of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct JobText {
+    /// 0 where the text has the number twice: one of the two is part of a name, and none can say which.
+    pub id: u32,
+    /// Hostlists, and what the job has on each of their nodes.
+    pub on: Vec<(String, Vec<Gres>)>,
+}
+
+/// A GRES: how many there are, and which, where Slurm says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Gres {
+    pub name: String,
+    pub count: u64,
+    pub which: Which,
+}
+
+/// What stands in the brackets.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Which {
+    /// Nothing of use.
+    #[default]
+    Unsaid,
+    /// `IDX:0,2-3`: these GPUs. 22.05 has it of mps and shard too, and then `count` of a node is no count of units.
+    Index(Vec<u32>),
+    /// `40/100,0/100,-/100`: units of each GPU, and how many it has. `-` is a GPU that a job has whole. Since 23.11.
+    Units(Vec<(Option<u64>, u64)>),
+}
+
+/// Every node of `scontrol show node -d`.
+pub fn nodes(text: &str) -> Vec<NodeText> {
+    let mut nodes: Vec<NodeText> = Vec::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("NodeName=") {
+            nodes.push(NodeText { name: first_word(rest).to_owned(), ..NodeText::default() });
+        }
+        let (Some(node), Some((key, value))) = (nodes.last_mut(), line.trim().split_once('=')) else {
+            continue;
+        };
+        match key {
+            "State" if node.state.is_empty() => node.state = first_word(value).to_owned(),
+            "Gres" if node.gres.is_empty() => node.gres = gres(value),
+            "GresUsed" if node.used.is_empty() => node.used = gres(value),
+            "AllocTRES" if node.allocated.is_empty() => node.allocated = value.to_owned(),
+            "Reason" if node.reason.is_none() => {
+                // `TEXT [USER@TIME]`
+                let reason = value.rsplit_once(" [").filter(|(_, by)| by.ends_with(']'));
+                node.reason = Some(reason.map_or(value, |(reason, _)| reason).to_owned());
+            }
+            _ => {}
+        }
+    }
+    nodes
+}
+
+/// The jobs of `scontrol show job -d` that have something somewhere.
+pub fn jobs(text: &str) -> Vec<JobText> {
+    let mut jobs: Vec<JobText> = Vec::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("JobId=") {
+            jobs.push(JobText { id: first_word(rest).parse().unwrap_or(0), on: Vec::new() });
+        }
+        let (Some(job), Some((key, value))) = (jobs.last_mut(), line.trim().split_once('=')) else {
+            continue;
+        };
+        // A job that is over, or waits, has nothing there.
+        if key == "Nodes" {
+            let had = gres(value.split_once(" GRES=").map_or("", |(_, had)| had));
+            if !had.is_empty() {
+                job.on.push((first_word(value).to_owned(), had));
+            }
+        }
+    }
+    let mut times: HashMap<u32, usize> = HashMap::new();
+    for job in &jobs {
+        *times.entry(job.id).or_default() += 1;
+    }
+    for job in &mut jobs {
+        if times.get(&job.id) != Some(&1) {
+            job.id = 0;
+        }
+    }
+    jobs.retain(|job| !job.on.is_empty());
+    jobs
+}
+
+/// `mps:a40:40(40/100,0/100),gpushare(CNT:3)`
+pub fn gres(text: &str) -> Vec<Gres> {
+    node_gres::parts(text.trim()).filter_map(one).collect()
+}
+
+fn one(part: &str) -> Option<Gres> {
+    let (name, _, mut count) = node_gres::read(part).pop()?;
+    let inside = part.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
+    let which = if let Some(number) = inside.strip_prefix("CNT:") {
+        count = number.parse().unwrap_or(0);
+        Which::Unsaid
+    } else if let Some(list) = inside.strip_prefix("IDX:") {
+        Which::Index(indexes(list))
+    } else if inside.contains('/') {
+        let units = |word: &str| {
+            let (used, of) = word.split_once('/')?;
+            Some((used.parse().ok(), of.parse().ok()?))
+        };
+        Which::Units(inside.split(',').map_while(units).collect())
+    } else {
+        Which::Unsaid
+    };
+    Some(Gres { name, count, which })
+}
+
+/// `0,2-3`; `N/A` is none.
+fn indexes(list: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
+            // A node has no more GPUs.
+            found.extend(first..=last.min(first.saturating_add(1023)));
+        }
+    }
+    found
+}
+
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
+}

@@ -1,0 +1,212 @@
+//! What this node's ledger has, beside what the node and NVML say. Nothing is printed here.
+//!
+//! Read → sum. NVML is asked what the GPUs are doing while the rest is read. The ledger is shown whatever else can't be
+//! read: no gpushare.conf, a broken one, or GPUs that are not there are complaints. Root sees every job, others see
+//! their own and the GPUs' totals; the files themselves are readable to all, so this is for order, not for secrecy.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gpushare::config::{self, Config, NodeConfig, Placement};
+use gpushare::device::{self, DeviceError, Gpu, Roots};
+use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
+use gpushare::load::{GpuState, Measured};
+use gpushare::mps::Serves;
+use gpushare_node::mps::{self, Seen};
+use gpushare_node::nvml::Nvml;
+use gpushare_node::program;
+
+use crate::slurm;
+
+/// The name service's, as glibc installs it.
+const GETENT: &str = "/usr/bin/getent";
+/// Names are nice to have.
+const NAMES_WAIT: Duration = Duration::from_secs(3);
+
+/// What is shown of a node.
+pub(crate) struct Status {
+    /// The node, as Slurm names it.
+    pub node: String,
+    pub gpus: Vec<GpuTotal>,
+    pub jobs: Vec<Entry>,
+    /// Names by user number, where there is one.
+    pub users: BTreeMap<u32, String>,
+    /// Jobs that can't run here, and why; for root.
+    pub failures: Vec<(u32, String)>,
+    pub garbage: Vec<Garbage>,
+    pub daemons: Vec<Seen>,
+    /// Whether jobs of other users are left out.
+    pub own_only: bool,
+    /// Seconds since 1970.
+    pub now: u64,
+    /// What could not be read, a line each.
+    pub complaints: Vec<String>,
+}
+
+/// A GPU and what is assigned of it.
+pub(crate) struct GpuTotal {
+    pub gpu: Gpu,
+    /// Units that fill it, where known.
+    pub capacity: Option<u32>,
+    pub units: u64,
+    pub shares: usize,
+    pub whole: bool,
+    /// What NVML says of it.
+    pub state: GpuState,
+}
+
+impl GpuTotal {
+    /// Units that are free; none of a GPU that a job has whole.
+    pub fn free(&self) -> Option<u64> {
+        let capacity = u64::from(self.capacity?);
+        Some(if self.whole { 0 } else { capacity.saturating_sub(self.units) })
+    }
+}
+
+/// What is known of the node beside the ledger.
+#[derive(Default)]
+struct Node {
+    gpus: Vec<Gpu>,
+    /// Units that fill a GPU, where the node has a placement.
+    capacity: Option<u32>,
+    nvml: Option<Nvml>,
+    daemons: Vec<Seen>,
+}
+
+/// All that is known of this node. An error only where the ledger can't be read.
+pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, String> {
+    let ledger = Ledger::at(RUN_DIR);
+    let Listing { entries, garbage } = ledger.list().map_err(|error| error.to_string())?;
+    let mut complaints = Vec::new();
+    let node = match node(conf, &ledger, &mut complaints) {
+        Ok(node) => node,
+        Err(reason) => {
+            complaints.push(format!("{reason}; shown is what the ledger has"));
+            Node::default()
+        }
+    };
+    let user_id = user_id();
+    let own_only = user_id != 0;
+    let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;
+    let jobs: Vec<Entry> = entries.iter().filter(is_shown).cloned().collect();
+    let failures =
+        if own_only { Vec::new() } else { ledger.failures().map_err(|error| error.to_string())? };
+    let users = names(&jobs);
+    let measured = measured(node.nvml, &mut complaints);
+    let gpus = totals(node.gpus, node.capacity, &entries, &measured);
+    let is_shown = |seen: &Seen| !own_only || seen.daemon.serves == Serves::User(user_id);
+    let daemons = node.daemons.into_iter().filter(is_shown).collect();
+    let (node, now) = (slurm::host(), now());
+    Ok(Status { node, gpus, jobs, users, failures, garbage, daemons, own_only, now, complaints })
+}
+
+/// Who has started this.
+pub fn user_id() -> u32 {
+    Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid())
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Which gpushare.conf it is: the one that is named, or the one that is found.
+pub fn conf_path(conf: Option<&Path>) -> PathBuf {
+    conf.map_or_else(|| config::find(&slurm::conf(), Path::new(config::FALLBACK)), Path::to_owned)
+}
+
+/// The node's GPUs, and NVML, asked.
+fn node(conf: Option<&Path>, ledger: &Ledger, complaints: &mut Vec<String>) -> Result<Node, String> {
+    let path = conf_path(conf);
+    let config = Config::load(&path)
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
+    let nvml = Some(Nvml::start(&config.node, ledger));
+    let daemons = mps::seen(&config.node);
+    let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
+    let gres_conf = slurm::conf().with_file_name("gres.conf");
+    // As the prolog finds them; it is told the node's name.
+    let gres_conf = (placement != Placement::Own).then_some(gres_conf.as_path());
+    let files = gpu_files.resolve(gres_conf, Some(&slurm::host()));
+    let gpus = files.map_err(DeviceError::from).and_then(|files| device::inventory(&files, &Roots::system()));
+    let capacity = (placement != Placement::Off).then_some(units_per_gpu);
+    let gpus = gpus.map_err(|error| error.to_string())?;
+    for detail in &gpus.details {
+        if let Some(why) = detail.unfit {
+            let (index, path) = (detail.index, detail.path.display());
+            complaints.push(format!("GPU {index} ({path}) takes no share: {why}"));
+        }
+    }
+    Ok(Node { gpus: gpus.gpus(), capacity, nvml, daemons })
+}
+
+/// What NVML says; nothing on a node without it.
+fn measured(nvml: Option<Nvml>, complaints: &mut Vec<String>) -> Measured {
+    match nvml.map(Nvml::measured) {
+        Some(Ok(measured)) => return measured,
+        Some(Err(trouble)) if !trouble.is_absence() => {
+            complaints.push(format!("nothing from NVML: {trouble}"));
+        }
+        Some(Err(_)) | None => {}
+    }
+    Measured::default()
+}
+
+/// The node's GPUs, then those that only the ledger knows.
+pub(crate) fn totals(
+    mut gpus: Vec<Gpu>,
+    capacity: Option<u32>,
+    entries: &[Entry],
+    measured: &Measured,
+) -> Vec<GpuTotal> {
+    for gpu in entries.iter().flat_map(|entry| &entry.gpus) {
+        if gpus.iter().all(|known| known.number != gpu.number) {
+            gpus.push(gpu.clone());
+        }
+    }
+    gpus.sort_by_key(|gpu| gpu.index);
+    let total = |gpu: Gpu| {
+        let here = || entries.iter().filter(|entry| entry.is_on(&gpu));
+        let said = |entry: &Entry| match entry.holding {
+            Holding::Share { capacity, .. } => Some(capacity),
+            Holding::Whole => None,
+        };
+        GpuTotal {
+            capacity: capacity.or_else(|| here().find_map(said)),
+            units: here().map(|entry| u64::from(entry.units())).sum(),
+            shares: here().filter(|entry| entry.holding != Holding::Whole).count(),
+            whole: here().any(|entry| entry.holding == Holding::Whole),
+            state: measured.of(&gpu).cloned().unwrap_or_default(),
+            gpu,
+        }
+    };
+    gpus.into_iter().map(total).collect()
+}
+
+/// Names of the users, by getent(1), since the name service is Slurm's and the site's affair; where it fails, numbers do.
+fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
+    let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    if numbers.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut getent = program::program(Path::new(GETENT));
+    getent.arg("passwd").args(numbers.iter().map(u32::to_string));
+    // It names those that it knows, and ends with 2 if it doesn't know one.
+    let known = program::ask(&mut getent, "", NAMES_WAIT).map_or(String::new(), |answer| answer.output);
+    let name = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+        let plain = !name.is_empty() && !name.contains(|c: char| c.is_control() || c == '|');
+        plain.then(|| (number, name.to_owned()))
+    };
+    // The first entry of a number is its name.
+    let mut names = BTreeMap::new();
+    for (number, name) in known.lines().filter_map(name) {
+        names.entry(number).or_insert(name);
+    }
+    names
+}

@@ -1,0 +1,223 @@
+//! `--watch`: a look every few seconds, drawn over the one before.
+//!
+//! Signals, keys and looks come from a thread each; this one draws. So a look that waits for Slurm keeps nobody from
+//! leaving. A look that fails is said above the last one that did not.
+
+use std::io::{IsTerminal, Read};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use super::picture::{self, Line};
+use super::{Look, here};
+
+mod screen;
+
+use screen::Screen;
+
+/// Longer than anybody watches.
+const NEVER: Duration = Duration::from_secs(365 * 86_400);
+
+enum Event {
+    Signal(i32),
+    Key(u8),
+    /// A look is over: what it has seen.
+    Seen(Result<Look, String>),
+    /// A look has ended this program's thread for looks.
+    Broken,
+}
+
+/// What is on the screen.
+#[derive(Default)]
+struct Shown {
+    lines: Vec<Line>,
+    complaints: Vec<String>,
+    /// Why the last look has not been one.
+    trouble: Option<String>,
+    /// When the last look was, in seconds since 1970.
+    time: u64,
+}
+
+pub fn run<L>(interval: Duration, colour: bool, look: L) -> Result<(), String>
+where
+    L: FnMut() -> Result<Look, String> + Send + 'static,
+{
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return Err(
+            "--watch draws on a terminal, and standard output is none; without --watch it prints once".into(),
+        );
+    }
+    if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
+        return Err("--watch needs a terminal that can be drawn on; TERM says that this one can't".into());
+    }
+    let (sender, events) = mpsc::channel();
+    // Before the screen is: a signal between the two must not leave it as it is.
+    take_signals(sender.clone())?;
+    let mut screen = Screen::enter(&stdout)?;
+    take_keys(sender.clone());
+    let next = take_looks(sender, look);
+    let mut shown = Shown::default();
+    let mut due = None;
+    let _ = next.send(());
+    loop {
+        screen.draw(|rows, columns| rows_of(&shown, interval, rows, columns, colour))?;
+        let wait = due.map_or(NEVER, |due: Instant| due.saturating_duration_since(Instant::now()));
+        match events.recv_timeout(wait) {
+            Err(RecvTimeoutError::Timeout) => {
+                due = None;
+                let _ = next.send(());
+            }
+            Ok(Event::Seen(seen)) => {
+                shown.take(seen);
+                due = Some(Instant::now() + interval);
+            }
+            Ok(Event::Key(b'q' | b'Q')) => return Ok(()),
+            Ok(Event::Key(_) | Event::Signal(SIGWINCH)) => {}
+            Ok(Event::Signal(SIGCONT)) => screen.enter_again()?,
+            Ok(Event::Signal(signal)) => {
+                screen.leave();
+                // Ends this program as the signal does, or stops it; then SIGCONT follows.
+                let _ = emulate_default_handler(signal);
+            }
+            Ok(Event::Broken) | Err(RecvTimeoutError::Disconnected) => {
+                return Err("a look has failed in a way that it must not".to_owned());
+            }
+        }
+    }
+}
+
+fn take_signals(to: Sender<Event>) -> Result<(), String> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])
+        .map_err(|error| format!("signals can't be taken: {error}"))?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if to.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Keys, where standard input is a terminal.
+fn take_keys(to: Sender<Event>) {
+    if !std::io::stdin().is_terminal() {
+        return;
+    }
+    thread::spawn(move || {
+        for key in std::io::stdin().lock().bytes() {
+            if key.map_or(true, |key| to.send(Event::Key(key)).is_err()) {
+                return;
+            }
+        }
+    });
+}
+
+/// A look for each word of the sender that it gives back.
+fn take_looks<L>(to: Sender<Event>, mut look: L) -> Sender<()>
+where
+    L: FnMut() -> Result<Look, String> + Send + 'static,
+{
+    let (next, words) = mpsc::channel();
+    thread::spawn(move || {
+        let guard = Guard(to);
+        while words.recv().is_ok() && guard.0.send(Event::Seen(look())).is_ok() {}
+    });
+    next
+}
+
+/// Tells of the end of a thread, however it ends.
+struct Guard(Sender<Event>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.send(Event::Broken);
+    }
+}
+
+impl Shown {
+    fn take(&mut self, seen: Result<Look, String>) {
+        match seen {
+            Ok(Look { lines, complaints }) => {
+                *self = Shown { lines, complaints, trouble: None, time: here::now() };
+            }
+            Err(trouble) => self.trouble = Some(trouble),
+        }
+    }
+}
+
+/// The rows of the screen: a head, what is wrong, and as many lines as there is room for.
+fn rows_of(shown: &Shown, interval: Duration, rows: usize, columns: usize, colour: bool) -> Vec<String> {
+    let wrong = |text: &str| Line::new(text, picture::Look::Wrong);
+    let head = match shown.time {
+        0 => "looking …  (q ends)".to_owned(),
+        time => {
+            let (hour, minute, second) = (time / 3600 % 24, time / 60 % 60, time % 60);
+            let every = interval.as_secs();
+            format!("{hour:02}:{minute:02}:{second:02} UTC, every {every} s  (q ends)")
+        }
+    };
+    let mut all = vec![Line::new(&format!("gpushare status  {head}"), picture::Look::Bold)];
+    all.extend(shown.trouble.iter().map(|trouble| wrong(&format!("the last look failed: {trouble}"))));
+    all.extend(shown.complaints.iter().map(|complaint| wrong(complaint)));
+    all.push(Line::default());
+    all.extend(shown.lines.iter().cloned());
+    if all.len() > rows {
+        let kept = rows.saturating_sub(1);
+        let more = Line::new(&format!("… {} more lines", all.len() - kept), picture::Look::Bold);
+        all.truncate(kept);
+        all.push(more);
+        all.truncate(rows);
+    }
+    all.iter().map(|line| line.render(Some(columns), colour)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(count: usize) -> Shown {
+        let mut shown = Shown::default();
+        let lines =
+            (0..count).map(|number| Line::new(&format!("line {number}"), picture::Look::Plain)).collect();
+        shown.take(Ok(Look { lines, complaints: vec!["a complaint\x1b[2J".to_owned()] }));
+        shown.time = 3 * 86_400 + 4 * 3600 + 5 * 60 + 6;
+        shown
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let rows = |shown: &Shown, rows| rows_of(shown, Duration::from_secs(2), rows, 40, false);
+        let all = rows(&shown(3), 6);
+        assert_eq!(all[0], "gpushare status  04:05:06 UTC, every 2 s");
+        assert_eq!(all[1..], ["a complaint\\u{1b}[2J", "", "line 0", "line 1", "line 2"]);
+        assert_eq!(rows(&shown(4), 6)[4..], ["line 1", "… 2 more lines"]);
+        assert_eq!(rows(&shown(4), 1), ["… 7 more lines"]);
+        assert_eq!(rows(&shown(4), 0), [""; 0]);
+    }
+
+    #[test]
+    fn lines_are_cut_to_the_width() {
+        for columns in [0, 1, 7, 30] {
+            for row in rows_of(&shown(5), Duration::from_secs(2), 30, columns, false) {
+                assert!(row.chars().count() <= columns, "{row}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_look_that_fails_leaves_the_last_one() {
+        let mut shown = shown(2);
+        shown.take(Err("no answer\x07".to_owned()));
+        let rows = rows_of(&shown, Duration::from_secs(2), 30, 80, true);
+        assert_eq!(rows[1], "\x1b[31mthe last look failed: no answer\\u{7}\x1b[0m");
+        assert!(rows.iter().any(|row| row == "line 1") && rows[0].contains("04:05:06"));
+        shown.take(Ok(Look { lines: vec![], complaints: vec![] }));
+        assert!(!rows_of(&shown, Duration::from_secs(2), 30, 80, true).concat().contains("failed"));
+    }
+}

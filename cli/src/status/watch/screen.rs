@@ -1,0 +1,180 @@
+//! The terminal: its other screen while something is drawn, and as it was before whatever happens then.
+
+use std::fs::File;
+use std::io::{Stdout, Write};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use rustix::termios::{self, LocalModes, OptionalActions, Termios};
+
+/// The other screen (xterm's 1049), no cursor, and lines that end at its edge: characters may be wider than one column.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
+const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
+/// Of a terminal that doesn't say.
+const SIZE: (usize, usize) = (24, 80);
+
+/// The terminal that is drawn on, and its settings before: here, so that a panic of any thread can give it back.
+static TAKEN: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+static HOOK: Once = Once::new();
+
+fn taken() -> MutexGuard<'static, Option<(File, Termios)>> {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A terminal that is drawn on. Dropped, it is as it was before.
+pub struct Screen {
+    terminal: File,
+}
+
+impl Screen {
+    pub fn enter(stdout: &Stdout) -> Result<Screen, String> {
+        Screen::on(stdout.as_fd().try_clone_to_owned().map_err(|error| wrong(&error))?.into())
+    }
+
+    fn on(terminal: File) -> Result<Screen, String> {
+        HOOK.call_once(|| {
+            let say = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                restore();
+                say(panic);
+            }));
+        });
+        let mut screen = Screen { terminal };
+        screen.enter_again()?;
+        Ok(screen)
+    }
+
+    /// Takes the terminal, also if somebody has given it another state meanwhile.
+    pub fn enter_again(&mut self) -> Result<(), String> {
+        let mut taken = taken();
+        if taken.is_none() {
+            let before = termios::tcgetattr(&self.terminal).map_err(|error| wrong(&error))?;
+            *taken = Some((self.terminal.try_clone().map_err(|error| wrong(&error))?, before));
+        }
+        if let Some((_, before)) = &*taken {
+            // Keys at once and unseen; Ctrl-C and Ctrl-Z stay signals.
+            let mut ours = before.clone();
+            ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+            termios::tcsetattr(&self.terminal, OptionalActions::Now, &ours).map_err(|error| wrong(&error))?;
+        }
+        self.terminal.write_all(ENTER.as_bytes()).map_err(|error| wrong(&error))
+    }
+
+    /// Gives the terminal back.
+    #[expect(clippy::unused_self, reason = "only who has the screen may give it back")]
+    pub fn leave(&mut self) {
+        restore();
+    }
+
+    /// Draws rows, each over the one that was there; nothing on a terminal that is given back.
+    pub fn draw(&mut self, rows: impl FnOnce(usize, usize) -> Vec<String>) -> Result<(), String> {
+        if taken().is_none() {
+            return Ok(());
+        }
+        let (height, width) = self.size();
+        let mut picture = "\x1b[H".to_owned();
+        for (index, row) in rows(height, width).iter().enumerate() {
+            picture += if index == 0 { "" } else { "\r\n" };
+            picture += &format!("{row}\x1b[K");
+        }
+        picture += "\x1b[J";
+        self.terminal.write_all(picture.as_bytes()).map_err(|error| wrong(&error))
+    }
+
+    fn size(&self) -> (usize, usize) {
+        let size = termios::tcgetwinsize(&self.terminal).ok();
+        size.filter(|size| size.ws_row > 0 && size.ws_col > 0)
+            .map_or(SIZE, |size| (size.ws_row.into(), size.ws_col.into()))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// The terminal as it was; keys that nobody has read are forgotten.
+fn restore() {
+    if let Some((mut terminal, before)) = taken().take() {
+        let _ = terminal.write_all(LEAVE.as_bytes());
+        let _ = termios::tcsetattr(&terminal, OptionalActions::Flush, &before);
+    }
+}
+
+fn wrong(error: &dyn std::fmt::Display) -> String {
+    format!("the terminal: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+
+    use super::*;
+
+    fn pseudo_terminal() -> (File, File) {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let path = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let terminal = File::options().read(true).write(true).open(path).unwrap();
+        (master.into(), terminal)
+    }
+
+    fn said(master: &mut File) -> String {
+        let mut buffer = [0; 4096];
+        let count = master.read(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..count]).into_owned()
+    }
+
+    fn is_as_before(terminal: &File, before: &Termios) -> bool {
+        tcgetattr(terminal).unwrap().local_modes == before.local_modes
+    }
+
+    /// One test: the screen is one for the process.
+    #[test]
+    fn the_terminal_is_given_back_whatever_happens() {
+        let (mut master, terminal) = pseudo_terminal();
+        let before = tcgetattr(&terminal).unwrap();
+        let draw = |screen: &mut Screen| screen.draw(|rows, columns| vec![format!("{rows}x{columns}")]);
+
+        let mut screen = Screen::on(terminal.try_clone().unwrap()).unwrap();
+        assert_eq!(said(&mut master), ENTER);
+        assert!(!tcgetattr(&terminal).unwrap().local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO));
+        draw(&mut screen).unwrap();
+        assert_eq!(said(&mut master), "\x1b[H24x80\x1b[K\x1b[J");
+        tcsetwinsize(&terminal, Winsize { ws_row: 5, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        draw(&mut screen).unwrap();
+        assert_eq!(said(&mut master), "\x1b[H5x40\x1b[K\x1b[J");
+
+        screen.leave();
+        assert_eq!(said(&mut master), LEAVE);
+        assert!(is_as_before(&terminal, &before));
+        screen.enter_again().unwrap();
+        assert_eq!(said(&mut master), ENTER);
+        drop(screen);
+        assert_eq!(said(&mut master), LEAVE);
+        assert!(is_as_before(&terminal, &before));
+
+        let screen = Screen::on(terminal.try_clone().unwrap()).unwrap();
+        assert_eq!(said(&mut master), ENTER);
+        // A thread of its own, as looks are: its panic gives the terminal back before it says anything.
+        let panic = std::thread::spawn(|| panic!("on purpose")).join();
+        assert!(panic.is_err() && is_as_before(&terminal, &before));
+        assert_eq!(said(&mut master), LEAVE);
+        drop(screen);
+
+        let screen = Screen::on(terminal.try_clone().unwrap()).unwrap();
+        assert_eq!(said(&mut master), ENTER);
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            let _screen = screen;
+            panic!("on purpose");
+        }));
+        assert!(panic.is_err() && is_as_before(&terminal, &before));
+        assert_eq!(said(&mut master), LEAVE);
+    }
+}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A program on a pseudo-terminal: what it draws, its keys, its size, and how it leaves the terminal."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+
+from lab import PATIENCE
+
+ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
+
+
+class Terminal:
+    """Runs COMMAND on a terminal of its own. Whatever happens in a `with`, it is ended then."""
+
+    def __init__(self, command, rows=24, columns=80, **variables):
+        self.output = b""
+        self.pid, self.master = pty.fork()
+        if not self.pid:
+            # Waits for the size and for who looks at the settings.
+            os.read(0, 1)
+            environment = {"PATH": os.environ["PATH"], "TERM": "xterm", **variables}
+            try:
+                os.execvpe(command[0], list(map(str, command)), environment)
+            finally:
+                os._exit(127)
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(self.master)
+        os.write(self.master, b"\n")
+        self.status = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.master)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, keys):
+        os.write(self.master, keys.encode())
+
+    def settings(self):
+        return termios.tcgetattr(self.master)
+
+    def read(self, patience):
+        """Takes what is there; False at the end."""
+        if not select.select([self.master], [], [], patience)[0]:
+            return True
+        try:
+            more = os.read(self.master, 65536)
+        except OSError:
+            return False
+        self.output += more
+        return bool(more)
+
+    def text(self):
+        return self.output.decode(errors="replace")
+
+    def frame(self):
+        """The rows of the last picture that is whole, colours and all."""
+        whole = self.text().rpartition("\x1b[J")[0]
+        rows = whole.rpartition("\x1b[H")[2].split("\x1b[K")
+        return [row.strip("\r\n") for row in rows[:-1]]
+
+    def wait(self, condition, what):
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, f"waited {PATIENCE} s for {what}:\n{self.text()!r}"
+            if not self.read(0.1):
+                assert condition(), f"it ended before {what}:\n{self.text()!r}"
+
+    def wait_frame(self, condition, what):
+        self.wait(lambda: condition(self.frame()), what)
+        return self.frame()
+
+    def wait_end(self, options=0):
+        """How it ended, or with WUNTRACED stopped, as waitpid(2) says."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            self.read(0.05)
+            pid, status = os.waitpid(self.pid, os.WNOHANG | options)
+            if pid:
+                break
+            assert time.monotonic() < end, f"it didn't end:\n{self.text()!r}"
+        if not os.WIFSTOPPED(status):
+            self.status = status
+        while select.select([self.master], [], [], 0)[0] and self.read(0):
+            pass
+        return status

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`gpushare status`: of the cluster as anybody sees it (--nodes, --collected), again and again on a terminal (--watch), in
+colours or without, and with names that would take a terminal over."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from lab import LAB, RELEASES, TOP
+from terminal import ENTER, LEAVE, Terminal
+
+PROGRAM = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab")) / RELEASES[0] / "gpushare"
+# The share's GRES, what fills a GPU, and a share.
+SHARES = {"follow-mps": ("mps", 100, 40), "follow-shard": ("shard", 8, 3), "own": ("gpushare", 80, 40), "override": ("mps", 80, 40)}
+NASTY = "\x1b[31mred\x1b]0;title\x07\u009b2J|\"\\\n   UserId=root(0)\n"
+
+
+def table(text):
+    head, *lines = text.splitlines()
+    return [dict(zip(head.split("|"), line.split("|"), strict=True)) for line in lines]
+
+
+def obeyed(text):
+    """What of a text a terminal would obey."""
+    return re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+
+
+@pytest.fixture
+def node(status_nodes):
+    status_nodes.cancel_all()
+    yield status_nodes
+    status_nodes.cancel_all()
+    status_nodes.wait(lambda: status_nodes.ledger() == {}, "an empty ledger")
+
+
+def start(node, *options, user="alice"):
+    job = node.sbatch(*options, user=user)
+    node.wait_state(job, "RUNNING")
+    node.wait(lambda: job in node.ledger(), f"an entry of job {job}")
+    return job
+
+
+def nodes(node, *options, user="alice"):
+    return table(node.ok(["gpushare", "status", "--nodes", "-P", *options], user))
+
+
+def three_shares(node):
+    gres, _, units = SHARES[node.kind]
+    return [start(node, f"--gres={gres}:{units}", user=user) for user in ("alice", "bob", "alice")]
+
+
+def test_anybody_sees_the_cluster_as_slurm_counts_it(node):
+    gres, full, units = SHARES[node.kind]
+    [row] = nodes(node)
+    empty = {"NODE": node.name, "STATE": "idle", "USABLE": "yes", "GPUS": "4", "WHOLE": "0", "UNITS": "0",
+             "FREE": str(4 * full), "CAPACITY": str(4 * full), "JOBS": "0", "USERS": "", "AGE": "", "REASON": ""}
+    assert {**row, "STATE": row["STATE"].replace("planned", "idle")} == empty
+    jobs = three_shares(node)
+    [row] = nodes(node)
+    expected = {"STATE": "mixed", "UNITS": str(3 * units), "FREE": str(4 * full - 3 * units), "JOBS": "3", "USERS": "alice,bob"}
+    assert row == {**empty, **expected}
+    rows = nodes(node, "--gpus")
+    if node.kind in ("own", "override"):
+        # Only the node knows which GPU it is.
+        assert [row["GPU"] for row in rows] == [""] and rows[0]["UNITS"] == str(3 * units)
+        assert rows[0]["JOBS"].split(",") == jobs
+    else:
+        by_ledger = node.ledger()
+        for index, row in enumerate(rows):
+            mine = [job for job in jobs if by_ledger[job] == index]
+            assert row["GPU"] == str(index) and row["WHOLE"] == "no"
+            assert row["UNITS"] == str(units * len(mine)) and row["JOBS"] == ",".join(mine)
+            assert int(row["UNITS"]) + int(row["FREE"]) == int(row["CAPACITY"]) == full
+        assert len(rows) == 4
+    # What people get has the same, and the sums.
+    shown = node.ok(["gpushare", "status", "--nodes"], "alice")
+    assert f"1 node: 4 GPUs, 0 whole; {3 * units} of {4 * full} units in use" in shown and "3 jobs of 2 users" in shown, shown
+    shown = node.ok(["gpushare", "status", "--nodes", node.name, "--gpus"], "bob")
+    assert len(shown.splitlines()) == 3 + len(rows), shown
+    told = json.loads(node.ok(["gpushare", "status", "--nodes", "--json"], "alice"))
+    assert [job["job"] for job in told["nodes"][0]["jobs"]] == list(map(int, jobs))
+    assert all(job["units"] == units for job in told["nodes"][0]["jobs"])
+    failed = node.run(["gpushare", "status", "--nodes", "nowhere[1-3]"], "alice")
+    assert failed.returncode == 1 and "nowhere" in failed.stderr and not failed.stdout, failed
+
+
+def test_a_whole_gpu_has_no_room(node):
+    if not node.kind.startswith("follow"):
+        pytest.skip("NOT TESTED: no whole GPUs beside shares")
+    _, full, units = SHARES[node.kind]
+    whole = start(node, "--gres=gpu:a40:1", user="bob")
+    shares = three_shares(node)
+    [row] = nodes(node)
+    assert (row["WHOLE"], row["UNITS"], row["FREE"]) == ("1", str(3 * units), str(3 * full - 3 * units)), row
+    by_ledger = node.ledger()
+    for row in nodes(node, "--gpus"):
+        is_whole = int(row["GPU"]) == by_ledger[whole]
+        assert row["WHOLE"] == ("yes" if is_whole else "no"), row
+        assert not is_whole or (row["FREE"], row["JOBS"], row["USERS"]) == ("0", whole, "bob"), row
+    assert all(by_ledger[job] != by_ledger[whole] for job in shares)
+
+
+def test_what_nodes_have_said_fills_in_what_slurm_does_not_know(node):
+    _, full, units = SHARES[node.kind]
+    jobs = three_shares(node)
+    file = f"/lab/out/collected/{node.name}.json"
+    collected = ["--collected", "/lab/out/collected"]
+    node.ok(f"mkdir -p /lab/out/collected && gpushare status --json >{file} && chmod -R a+rX /lab/out/collected")
+    rows = nodes(node, "--gpus", *collected)
+    by_ledger = node.ledger()
+    assert [row["GPU"] for row in rows] == ["0", "1", "2", "3"]
+    for row in rows:
+        mine = [job for job in jobs if by_ledger[job] == int(row["GPU"])]
+        assert sorted(filter(None, row["JOBS"].split(","))) == mine and row["UNITS"] == str(units * len(mine)), row
+        assert (row["AGE"] != "") == (node.kind in ("own", "override")), row
+    [row] = nodes(node, *collected)
+    assert (row["UNITS"], row["CAPACITY"], row["USERS"]) == (str(3 * units), str(4 * full), "alice,bob"), row
+    # What can't be used is said, and Slurm's count is shown.
+    for spoil, why in (
+        (f"truncate -s 50 {file}", "EOF while parsing"),
+        (f"echo '{{}}' >{file}", "missing field"),
+        (f"gpushare status --json | sed 's/^\"time\": .*/\"time\": 1000,/' >{file}", "s old, and 900 s is the most"),
+        (f"gpushare status --json | sed 's/^\"node\": .*/\"node\": \"x\",/' >{file}", "it speaks of node 'x'"),
+        (f"rm {file} && mkfifo {file}", "it is not a file"),
+    ):
+        node.ok(spoil)
+        result = node.run(["gpushare", "status", "--nodes", "-P", *collected], "alice")
+        assert result.returncode == 0 and f"{node.name}.json is ignored: " in result.stderr and why in result.stderr, result
+        [row] = table(result.stdout)
+        assert row["AGE"] == "" and row["UNITS"] == str(3 * units), row
+    node.ok(f"rm {file}")
+    result = node.run(["gpushare", "status", "--nodes", "--collected", "/no/such"], "alice")
+    assert result.returncode == 0 and "/no/such: No such file" in result.stderr, result
+
+
+def test_names_and_reasons_are_shown_and_not_obeyed(node):
+    gres, _, units = SHARES[node.kind]
+    others = start(node, f"--gres={gres}:{units}", user="bob")
+    # Names that look like more of scontrol's lines: a job that there isn't, and bob's.
+    lines = "x\n   JobState=RUNNING\n\nJobId={} JobName=y\n   UserId=root(0)\n"
+    job = start(node, f"--gres={gres}:{units}", "-J", NASTY + lines.format(4711), "--comment", NASTY)
+    [row] = nodes(node)
+    assert (row["UNITS"], row["USERS"]) == (str(2 * units), "?,bob"), row
+    node.ok(["scancel", job])
+    node.wait(lambda: job not in node.ledger(), "its end")
+    job = start(node, f"--gres={gres}:{units}", "-J", NASTY + lines.format(others), "--comment", NASTY)
+    [row] = nodes(node)
+    # Nobody can say which is which, so nobody is blamed.
+    assert (row["UNITS"], row["USERS"]) == (str(2 * units), "?"), row
+    node.ok(["scontrol", "update", f"nodename={node.name}", "state=drain", f"reason={NASTY}"])
+    try:
+        for options in ([], ["--nodes"], ["--nodes", "--gpus"], ["--nodes", "-P"], ["--nodes", "-P", "--gpus"], ["-P"],
+                        ["--json"], ["--nodes", "--json"]):
+            shown = node.ok(["gpushare", "status", *options])
+            assert obeyed(shown) == [], shown
+            if "--json" in options:
+                json.loads(shown)
+        [row] = nodes(node)
+        assert row["USABLE"] == "no" and row["FREE"] == "0" and "drain" in row["STATE"] and "red" in row["REASON"], row
+        told = json.loads(node.ok(["gpushare", "status", "--json"]))
+        assert told["node"] == node.name and abs(told["time"] - time.time()) < 60
+        assert sorted(entry["job"] for entry in told["jobs"]) == [int(others), int(job)]
+        shown = node.ok(["gpushare", "status", "--nodes"])
+        assert "1 node (1 out of service)" in shown and "\\u{1b}[31mred" in shown, shown
+    finally:
+        node.ok(["scontrol", "update", f"nodename={node.name}", "state=resume"])
+
+
+def test_it_is_drawn_on_a_terminal_of_the_cluster(node):
+    gres, _, units = SHARES[node.kind]
+    command = [LAB, "exec", node.name, "--user", "alice", "--", "env", "TERM=xterm", "gpushare", "status", "--watch", "1"]
+    for options in ([], ["--nodes"], ["--nodes", "--gpus"]):
+        with Terminal([*command, *options], rows=30, columns=100) as terminal:
+            terminal.wait_frame(lambda frame: frame and " UTC, every 1 s" in frame[0], "a picture")
+            job = start(node, f"--gres={gres}:{units}")
+            terminal.wait_frame(lambda frame: "alice" in "".join(frame), "the job")
+            node.ok(["scancel", job])
+            terminal.wait_frame(lambda frame: frame and "alice" not in "".join(frame), "its end")
+            terminal.type("q")
+            assert os.WEXITSTATUS(terminal.wait_end()) == 0
+            assert terminal.text().count(ENTER) == 1 and terminal.text().endswith(LEAVE)
+            assert terminal.settings() == terminal.before
+
+
+# From here on without a cluster: two programs say what scontrol and squeue would.
+
+NODE = """NodeName={name} Arch=x86_64 CoresPerSocket=32
+   Gres=gpu:a40:4,mps:400
+   GresUsed=gpu:a40:0(IDX:N/A),mps:{used}({used}/100,0/100,0/100,0/100)
+   State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A
+   Partitions=p
+   AllocTRES=cpu=1
+
+"""
+
+
+class Fakes:
+    def __init__(self, folder):
+        self.folder = folder
+        self.calls = folder / "calls"
+        self.write(NODE.format(name="n1", used=100, state="MIXED") + NODE.format(name="n2", used=0, state="DOWN"))
+        (folder / "jobs").write_text("")
+        (folder / "scontrol").write_text(
+            f"#!/bin/sh\necho \"scontrol $*\" >>{folder}/calls\n"
+            f"[ ! -e {folder}/hang ] || {{ echo $$ >{folder}/hanging; exec sleep 60; }}\n"
+            f"[ ! -e {folder}/broken ] || {{ cat {folder}/broken >&2; exit 1; }}\n"
+            f"case $* in *job*) cat {folder}/jobs;; *) cat {folder}/nodes;; esac\n")
+        (folder / "squeue").write_text(f"#!/bin/sh\necho \"squeue $*\" >>{folder}/calls\ncat {folder}/owners\n")
+        for name in ("scontrol", "squeue"):
+            (folder / name).chmod(0o755)
+        self.variables = {"PATH": f"{folder}:{os.environ['PATH']}", "SLURM_CONF": str(folder / "slurm.conf")}
+
+    def write(self, nodes):
+        (self.folder / "nodes.new").write_text(nodes)
+        (self.folder / "nodes.new").rename(self.folder / "nodes")
+
+    def terminal(self, *options, rows=24, columns=80, **variables):
+        command = [PROGRAM, "status", "--nodes", *options]
+        return Terminal(command, rows, columns, **{**self.variables, **variables})
+
+    def run(self, *options, **variables):
+        environment = {"TERM": "xterm", **self.variables, **variables}
+        return subprocess.run([PROGRAM, "status", *options], env=environment, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def fakes(tmp_path):
+    return Fakes(tmp_path)
+
+
+def is_drawn(frame):
+    return len(frame) > 3 and "every 1 s" in frame[0]
+
+
+@pytest.mark.parametrize("how", ["q", "ctrl-c", "term", "hup"])
+def test_the_terminal_is_as_it_was_however_it_ends(fakes, how):
+    with fakes.terminal("--watch", "1") as terminal:
+        terminal.wait_frame(is_drawn, "a picture")
+        assert terminal.settings() != terminal.before and LEAVE not in terminal.text()
+        if how in ("term", "hup"):
+            os.kill(terminal.pid, {"term": signal.SIGTERM, "hup": signal.SIGHUP}[how])
+        else:
+            terminal.type({"q": "q", "ctrl-c": "\x03"}[how])
+        status = terminal.wait_end()
+        expected = {"q": 0, "ctrl-c": signal.SIGINT, "term": signal.SIGTERM, "hup": signal.SIGHUP}[how]
+        assert (os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)) == expected
+        assert os.WIFSIGNALED(status) == (how != "q")
+        assert terminal.text().endswith("\x1b[?7h\x1b[?25h" + LEAVE), terminal.text()[-200:]
+        assert terminal.settings() == terminal.before
+
+
+def test_it_can_be_stopped_and_goes_on(fakes):
+    with fakes.terminal("--watch", "1") as terminal:
+        terminal.wait_frame(is_drawn, "a picture")
+        for times in (1, 2):
+            terminal.type("\x1a")
+            assert os.WIFSTOPPED(terminal.wait_end(os.WUNTRACED))
+            assert terminal.text().endswith(LEAVE) and terminal.settings() == terminal.before
+            os.kill(terminal.pid, signal.SIGCONT)
+            terminal.wait(lambda: terminal.text().count(ENTER) == times + 1, "the screen again")
+            terminal.wait(lambda: not terminal.text().rpartition(ENTER)[2].endswith("l\x1b[2J"), "a picture")
+            assert is_drawn(terminal.frame())
+            # The shell's screen is not drawn on.
+            assert f"{LEAVE}{ENTER}" in terminal.text().rpartition(LEAVE)[1] + terminal.text().rpartition(LEAVE)[2]
+        terminal.type("q")
+        assert terminal.wait_end() == 0 and terminal.settings() == terminal.before
+
+
+def test_it_keeps_to_the_size_and_follows_it(fakes):
+    fakes.write("".join(NODE.format(name=f"node-with-a-long-name-{number}", used=7, state="IDLE") for number in range(50)))
+    with fakes.terminal("--watch", "1", "--color", "never", rows=10, columns=40) as terminal:
+        frame = terminal.wait_frame(is_drawn, "a picture")
+        assert len(frame) == 10 and max(map(len, frame)) == 40 and re.match(r"… \d+ more lines", frame[-1]), frame
+        terminal.resize(20, 100)
+        frame = terminal.wait_frame(lambda frame: len(frame) == 20, "a larger picture")
+        assert max(map(len, frame)) > 40
+        terminal.resize(3, 20)
+        frame = terminal.wait_frame(lambda frame: len(frame) == 3, "a smaller one")
+        assert max(map(len, frame)) <= 20
+        terminal.resize(70, 100)
+        frame = terminal.wait_frame(lambda frame: len(frame) > 20, "all of it")
+        assert any("node-with-a-long-name-49" in row for row in frame) and "more lines" not in "".join(frame)
+
+
+def test_a_look_that_fails_is_said_and_the_next_mends_it(fakes):
+    with fakes.terminal("--watch", "1", "--color", "never", columns=200) as terminal:
+        terminal.wait_frame(is_drawn, "a picture")
+        (fakes.folder / "broken").write_text("\x1b[2Jno \x9bcontroller\n")
+        frame = terminal.wait_frame(lambda frame: "the last look failed: " in "".join(frame), "the trouble")
+        assert "no " in frame[1] and obeyed(frame[1]) == [] and any(row.startswith("n1 ") for row in frame), frame
+        (fakes.folder / "broken").unlink()
+        fakes.write(NODE.format(name="n7", used=3, state="IDLE"))
+        frame = terminal.wait_frame(lambda frame: any(row.startswith("n7 ") for row in frame), "the next look")
+        assert "failed" not in "".join(frame)
+
+
+def test_a_look_that_hangs_keeps_nobody(fakes):
+    (fakes.folder / "hang").touch()
+    with fakes.terminal("--watch", "1") as terminal:
+        terminal.wait(lambda: (fakes.folder / "hanging").exists(), "a look that hangs")
+        terminal.type("q")
+        assert terminal.wait_end() == 0 and terminal.settings() == terminal.before
+    hanging = (fakes.folder / "hanging").read_text().strip()
+    if hanging:
+        try:
+            os.kill(int(hanging), signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+
+
+def test_without_a_terminal_it_says_so(fakes):
+    for options in (["--watch"], ["--nodes", "--watch", "5"]):
+        done = fakes.run(*options)
+        assert done.returncode == 1 and not done.stdout and "draws on a terminal" in done.stderr, done
+    assert fakes.run("--watch", "--json").returncode == 2
+    for term in ("dumb", ""):
+        with fakes.terminal("--watch", TERM=term) as terminal:
+            assert os.WEXITSTATUS(terminal.wait_end()) == 1
+            assert "needs a terminal that can be drawn on" in terminal.text() and ENTER not in terminal.text()
+
+
+def test_colours_are_for_terminals_that_want_them(fakes):
+    def on_terminal(*options, **variables):
+        with fakes.terminal(*options, **variables) as terminal:
+            assert terminal.wait_end() == 0
+            return terminal.text().lstrip()  # the key that started it
+
+    coloured = on_terminal()
+    assert "\x1b[31mdown\x1b[0m" in coloured and "\x1b[32m300\x1b[0m" in coloured, coloured
+    plain = fakes.run("--nodes").stdout
+    assert re.sub("\x1b\\[\\d+m", "", coloured).replace("\r", "") == plain.replace("\r", "")
+    for text in (plain, on_terminal(NO_COLOR="1"), on_terminal(TERM="dumb"), on_terminal("--color", "never"),
+                 fakes.run("--nodes", "--color=never").stdout):
+        assert "\x1b" not in text and "down" in text, text
+    for text in (on_terminal(NO_COLOR=""), on_terminal("--color", "always", NO_COLOR="1"),
+                 fakes.run("--nodes", "--color=always", NO_COLOR="1").stdout):
+        assert "\x1b[31mdown" in text, text
+    # What is wrong with the command line is said the same way.
+    for options, is_coloured in ((["--bogus"], False), (["--color", "always", "--bogus"], True), (["--color=always", "--bogus"], True)):
+        done = fakes.run(*options)
+        assert done.returncode == 2 and ("\x1b" in done.stderr) == is_coloured, done
+
+
+def test_ten_thousand_nodes_are_three_questions(fakes):
+    count = 10_000
+    state = lambda number: "IDLE+DRAIN" if number % 10 == 0 else "MIXED"
+    fakes.write("".join(NODE.format(name=f"n{number:05}", used=40, state=state(number)) for number in range(count)))
+    job = "JobId={0} JobName=x\n   JobState=RUNNING Reason=None\n     Nodes=n[{1:05}-{2:05}] CPU_IDs=0 Mem=0 GRES=mps:40(40/100,0/100,0/100,0/100)\n\n"
+    (fakes.folder / "jobs").write_text("".join(job.format(number + 1, number, min(number + 9, count - 1)) for number in range(0, count, 10)))
+    (fakes.folder / "owners").write_text("".join(f"{number + 1}|user{number}\n" for number in range(0, count, 10)))
+    start = time.monotonic()
+    done = fakes.run("--nodes")
+    print(f"{count} nodes: {1000 * (time.monotonic() - start):.0f} ms")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == count + 3, len(lines)
+    assert lines[-1] == (
+        "10000 nodes (1000 out of service): 40000 GPUs, 0 whole; 400000 of 4000000 units in use, 3240000 free; "
+        "1000 jobs of 1000 users"
+    )
+    assert len(fakes.calls.read_text().splitlines()) == 3, fakes.calls.read_text()
+    rows = table(fakes.run("--nodes", "-P", "--gpus").stdout)
+    assert len(rows) == 4 * count and rows[-4]["USERS"] == "user9990" and rows[-3]["USERS"] == ""
+    assert len(json.loads(fakes.run("--nodes", "--json").stdout)["nodes"]) == count
