@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device::{self, DeviceError, Gpu, Roots};
+use gpushare::device::{self, Detail, DeviceError, Gpu, Roots};
 use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
 use gpushare::load::{GpuState, Measured};
 use gpushare::mps::Serves;
@@ -63,25 +63,27 @@ struct Status {
 }
 
 /// A GPU and what is assigned of it.
-struct GpuTotal {
-    gpu: Gpu,
+pub(crate) struct GpuTotal {
+    pub(crate) gpu: Gpu,
     /// Units that fill it, where known.
-    capacity: Option<u32>,
-    units: u64,
+    pub(crate) capacity: Option<u32>,
+    pub(crate) units: u64,
     shares: usize,
-    whole: bool,
+    pub(crate) whole: bool,
     /// What NVML says of it.
-    state: GpuState,
+    pub(crate) state: GpuState,
 }
 
 /// What is known of the node beside the ledger.
 #[derive(Default)]
-struct Node {
-    gpus: Vec<Gpu>,
+pub(crate) struct Node {
+    pub(crate) gpus: Vec<Gpu>,
+    /// The same with those that are missing or can't be shared.
+    pub(crate) details: Vec<Detail>,
     /// Units that fill a GPU, where the node has a placement.
-    capacity: Option<u32>,
-    nvml: Option<Nvml>,
-    daemons: Vec<Seen>,
+    pub(crate) capacity: Option<u32>,
+    pub(crate) nvml: Option<Nvml>,
+    pub(crate) daemons: Vec<Seen>,
 }
 
 impl GpuTotal {
@@ -127,12 +129,12 @@ pub fn user_id() -> u32 {
     Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid())
 }
 
-fn complain(line: &str) {
+pub(crate) fn complain(line: &str) {
     let _ = writeln!(std::io::stderr(), "gpushare: {line}");
 }
 
 /// The node's GPUs, and NVML, asked.
-fn node(conf: Option<&Path>, ledger: &Ledger) -> Result<Node, String> {
+pub(crate) fn node(conf: Option<&Path>, ledger: &Ledger) -> Result<Node, String> {
     let slurm_conf: PathBuf =
         std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into();
     let path = conf.map_or_else(|| config::find(&slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
@@ -154,7 +156,7 @@ fn node(conf: Option<&Path>, ledger: &Ledger) -> Result<Node, String> {
             complain(&format!("GPU {} ({}) takes no share: {why}", detail.index, detail.path.display()));
         }
     }
-    Ok(Node { gpus: gpus.gpus(), capacity, nvml, daemons })
+    Ok(Node { gpus: gpus.gpus(), details: gpus.details, capacity, nvml, daemons })
 }
 
 /// What NVML says; nothing on a node without it.
@@ -170,7 +172,7 @@ fn measured(nvml: Option<Nvml>) -> Measured {
 }
 
 /// The node's GPUs, then those that only the ledger knows.
-fn totals(
+pub(crate) fn totals(
     mut gpus: Vec<Gpu>,
     capacity: Option<u32>,
     entries: &[Entry],
