@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use gpushare::config::{self, Config, Placement};
-use gpushare::device::Detail;
+use gpushare::device::{Detail, Unfit};
 use gpushare::ledger::{Counts, Entry, Ledger, Listing, RUN_DIR, file};
 use gpushare::load::Measured;
 use gpushare::tally;
@@ -169,10 +169,8 @@ impl Node {
         entries.map(|entry| entry.user_id).collect::<BTreeSet<u32>>().len()
     }
 
-    /// Whether a share could go there.
-    fn is_healthy(&self, total: &GpuTotal) -> bool {
-        let detail = self.details.iter().find(|detail| detail.index == total.gpu.index);
-        total.state.fault.is_none() && detail.is_none_or(|detail| detail.unfit.is_none())
+    fn unfit(&self, total: &GpuTotal) -> Option<Unfit> {
+        self.details.iter().find(|detail| detail.index == total.gpu.index)?.unfit
     }
 }
 

@@ -93,7 +93,8 @@ fn a_node_is_counted_by_gpu() {
         ("jobs", [3, 1, 0]),
         ("users", [2, 1, 0]),
         ("whole", [0, 1, 0]),
-        ("healthy", [1, 0, 0]),
+        ("healthy", [1, 0, 1]),
+        ("divided", [0, 0, 1]),
     ] {
         assert_eq!([0, 1, 2].map(|index| of(name, index).copied()), expected.map(Some), "{name}");
     }

@@ -3,6 +3,7 @@
 
 use std::fmt::{Display, Write};
 
+use gpushare::device::Unfit;
 use gpushare::ledger::Event;
 use gpushare::verdicts::Verdict;
 
@@ -91,11 +92,12 @@ fn gpus(text: &mut Text, node: &Node) {
         Some(Node::users(node.entries.iter().filter(|entry| entry.is_on(&total.gpu))) as u64)
     });
     each("gpushare_gpu_whole", "Whether a job has this GPU whole.", &|total| Some(total.whole.into()));
-    each(
-        "gpushare_gpu_healthy",
-        "Whether shares may go to this GPU: it is there, not divided, and NVML reports no fault of it.",
-        &|total| node.is_health_known.then(|| node.is_healthy(total).into()),
-    );
+    each("gpushare_gpu_divided", "Whether this GPU is divided by MIG, and takes no shares.", &|total| {
+        Some((node.unfit(total) == Some(Unfit::Divided)).into())
+    });
+    each("gpushare_gpu_healthy", "Whether NVML reports no fault of this GPU; with a fault it takes no shares.", &|total| {
+        node.is_health_known.then(|| total.state.fault.is_none().into())
+    });
     let missing = node.details.iter().filter(|detail| detail.number.is_none()).count();
     text.gauge("gpushare_gpus", "GPUs that are there.", node.gpus.len());
     text.gauge("gpushare_gpus_missing", "GPUs that are listed for this node and are not there.", missing);
