@@ -57,7 +57,8 @@ fn main() -> ExitCode {
             finish(said.map(|refused| ExitCode::from(u8::from(refused))), 2)
         }
         Command::Metrics(arguments) => {
-            let said = metrics::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.complete));
+            let said =
+                metrics::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.complete));
             finish(said.map(|complete| ExitCode::from(u8::from(!complete))), 1)
         }
         Command::Qos(arguments) => finish(qos::run(&arguments), 1),

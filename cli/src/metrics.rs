@@ -30,8 +30,10 @@ const EXTENSION: &str = "prom";
 
 /// The command line of `gpushare metrics`.
 #[derive(Args)]
-#[command(after_help = "Exit status: 0, or 1 if something can't be read or written; what can be read is there all the \
-                        same, with gpushare_up 0.")]
+#[command(
+    after_help = "Exit status: 0, or 1 if something can't be read or written; what can be read is there all the \
+                        same, with gpushare_up 0."
+)]
 pub struct Arguments {
     /// Write into this file, all at once, instead of to standard output; its name must end in .prom
     #[arg(long, value_name = "FILE")]
@@ -111,7 +113,8 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
         let names = verdicts::names();
         match tally::read(path, &names) {
             // Slurm's folder in /run is there as long as slurmctld runs: another machine is the controller.
-            Err(error) if error.kind() == ErrorKind::NotFound && !path.parent().is_some_and(Path::exists) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound && !path.parent().is_some_and(Path::exists) => {
+            }
             read => {
                 let counts = facts.take("refusals", named(path, read)).unwrap_or_default();
                 let every = verdicts::all().into_iter().zip(counts);
@@ -177,7 +180,10 @@ impl Node {
 fn check_name(out: &Path) -> Result<(), String> {
     let right = out.extension().is_some_and(|extension| extension == EXTENSION) && out.file_name().is_some();
     right.then_some(()).ok_or_else(|| {
-        format!("--out {}: the name must end in .{EXTENSION}, or node_exporter doesn't read the file", out.display())
+        format!(
+            "--out {}: the name must end in .{EXTENSION}, or node_exporter doesn't read the file",
+            out.display()
+        )
     })
 }
 

@@ -43,7 +43,9 @@ impl Locked<'_> {
             let path = self.ledger.gpustat_path();
             self.clear(&path);
             let written = match folder {
-                Some(folder) => file::replace(&self.ledger.temporary(), &path, &format!("{}\n", folder.display())),
+                Some(folder) => {
+                    file::replace(&self.ledger.temporary(), &path, &format!("{}\n", folder.display()))
+                }
                 None => file::remove(&path).map(|_| ()),
             };
             written.map_err(|error| LedgerError::Write(path, error))?;

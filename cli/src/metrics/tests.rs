@@ -11,7 +11,12 @@ use super::*;
 fn gpu(index: u32) -> Gpu {
     // Slurm's order is not the driver's.
     let number = DeviceNumber { major: 195, minor: 7 - index };
-    Gpu { index, path: format!("/dev/nvidia{}", 7 - index).into(), number, uuid: Some(format!("GPU-{index}")) }
+    Gpu {
+        index,
+        path: format!("/dev/nvidia{}", 7 - index).into(),
+        number,
+        uuid: Some(format!("GPU-{index}")),
+    }
 }
 
 fn entry(id: u32, user_id: u32, units: Option<u32>, index: u32) -> Entry {
@@ -28,11 +33,16 @@ fn detail(index: u32, unfit: Option<Unfit>) -> Detail {
 }
 
 fn node() -> Node {
-    let entries =
-        vec![entry(1, 7, Some(40), 0), entry(2, 7, Some(20), 0), entry(3, 8, Some(20), 0), entry(4, 7, None, 1)];
+    let entries = vec![
+        entry(1, 7, Some(40), 0),
+        entry(2, 7, Some(20), 0),
+        entry(3, 8, Some(20), 0),
+        entry(4, 7, None, 1),
+    ];
     let mut gpus = status::totals((0..3).map(gpu).collect(), Some(80), &entries, &Measured::default());
     gpus[1].state = GpuState { fault: Some("it is lost".to_owned()), ..GpuState::default() };
-    let seen = |minor, user, pid, stuck| Seen { daemon: Daemon { minor, serves: Serves::User(user) }, pid, stuck };
+    let seen =
+        |minor, user, pid, stuck| Seen { daemon: Daemon { minor, serves: Serves::User(user) }, pid, stuck };
     Node {
         gpus,
         entries,
@@ -55,7 +65,8 @@ fn node() -> Node {
 }
 
 fn facts() -> Facts {
-    let verdicts = verdicts::all().into_iter().zip(1..).map(|((number, verdict), count)| (number, verdict, count));
+    let verdicts =
+        verdicts::all().into_iter().zip(1..).map(|((number, verdict), count)| (number, verdict, count));
     Facts {
         sources: vec![("conf", true), ("ledger", true)],
         node: Some(node()),
@@ -86,7 +97,9 @@ fn samples(text: &str) -> BTreeMap<String, u64> {
 #[test]
 fn a_node_is_counted_by_gpu() {
     let samples = samples(&text::exposition(&facts(), Some(1_700_000_000)));
-    let of = |name: &str, index: u32| samples.get(&format!("gpushare_gpu_{name}{{gpu=\"{index}\",uuid=\"GPU-{index}\"}}"));
+    let of = |name: &str, index: u32| {
+        samples.get(&format!("gpushare_gpu_{name}{{gpu=\"{index}\",uuid=\"GPU-{index}\"}}"))
+    };
     for (name, expected) in [
         ("units_assigned", [80, 0, 0]),
         ("units_capacity", [80, 80, 80]),
@@ -129,7 +142,10 @@ fn nothing_is_said_of_what_is_not_known() {
     facts.sources.push(("nvml", false));
     facts.node.as_mut().unwrap().is_health_known = false;
     let found = samples(&text::exposition(&facts, None));
-    assert_eq!((found.get("gpushare_up"), found.get("gpushare_source_up{source=\"nvml\"}")), (Some(&0), Some(&0)));
+    assert_eq!(
+        (found.get("gpushare_up"), found.get("gpushare_source_up{source=\"nvml\"}")),
+        (Some(&0), Some(&0))
+    );
     assert!(!found.keys().any(|name| name.contains("healthy") || name.contains("last_success")));
     let found = samples(&text::exposition(&Facts::default(), Some(1)));
     let names: Vec<&str> = found.keys().map(|name| name.split('{').next().unwrap()).collect();
@@ -160,7 +176,8 @@ fn the_file_is_replaced_whole_and_keeps_the_last_success() {
     assert_eq!(last_success(&out), None);
     write(&out, &text::exposition(&facts(), Some(1_700_000_000))).unwrap();
     assert_eq!(last_success(&out), Some(1_700_000_000));
-    let names = || -> Vec<_> { dir.path().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect() };
+    let names =
+        || -> Vec<_> { dir.path().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect() };
     assert_eq!(names(), ["gpushare.prom"]);
     std::fs::write(&out, "half a f").unwrap();
     assert_eq!(last_success(&out), None);
@@ -194,7 +211,11 @@ fn what_cannot_be_read_is_said() {
     assert_eq!(run_with("Placement=sideways\n", dir.path()).sources, [("conf", false)]);
     let counts = dir.path().join("counts");
     let conf = format!("RefusalCounts={}\n", counts.display());
-    assert_eq!(run_with(&conf, dir.path()).sources, [("conf", true), ("refusals", false)], "slurmctld writes none");
+    assert_eq!(
+        run_with(&conf, dir.path()).sources,
+        [("conf", true), ("refusals", false)],
+        "slurmctld writes none"
+    );
     tally::Tally::open(&counts, &verdicts::names()).unwrap().add("GS103 warned").unwrap();
     let facts = run_with(&conf, dir.path());
     assert!(facts.is_complete() && facts.verdicts.contains(&("GS103", Verdict::Warned, 1)));

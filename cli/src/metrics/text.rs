@@ -56,9 +56,17 @@ pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
         ("gpushare_build_info", "gauge", "The version of gpushare, as a label; always 1."),
         [(vec![("version", version)], 1)],
     );
-    text.gauge("gpushare_up", "Whether all that this machine has to say could be read.", u8::from(facts.is_complete()));
+    text.gauge(
+        "gpushare_up",
+        "Whether all that this machine has to say could be read.",
+        u8::from(facts.is_complete()),
+    );
     text.family(
-        ("gpushare_source_up", "gauge", "Whether this could be read: conf, gpus, ledger, counts, nvml, refusals."),
+        (
+            "gpushare_source_up",
+            "gauge",
+            "Whether this could be read: conf, gpus, ledger, counts, nvml, refusals.",
+        ),
         facts.sources.iter().map(|(source, read)| (vec![("source", *source)], u8::from(*read))),
     );
     if let Some(success) = success {
@@ -83,7 +91,9 @@ fn gpus(text: &mut Text, node: &Node) {
         });
         text.family((name, "gauge", help), samples);
     };
-    each("gpushare_gpu_units_assigned", "Units of this GPU that jobs have as shares.", &|total| Some(total.units));
+    each("gpushare_gpu_units_assigned", "Units of this GPU that jobs have as shares.", &|total| {
+        Some(total.units)
+    });
     each("gpushare_gpu_units_capacity", "Units that fill this GPU.", &|total| total.capacity.map(u64::from));
     each("gpushare_gpu_jobs", "Jobs that have a share of this GPU, or have it whole.", &|total| {
         Some(node.entries.iter().filter(|entry| entry.is_on(&total.gpu)).count() as u64)
@@ -95,9 +105,11 @@ fn gpus(text: &mut Text, node: &Node) {
     each("gpushare_gpu_divided", "Whether this GPU is divided by MIG, and takes no shares.", &|total| {
         Some((node.unfit(total) == Some(Unfit::Divided)).into())
     });
-    each("gpushare_gpu_healthy", "Whether NVML reports no fault of this GPU; with a fault it takes no shares.", &|total| {
-        node.is_health_known.then(|| total.state.fault.is_none().into())
-    });
+    each(
+        "gpushare_gpu_healthy",
+        "Whether NVML reports no fault of this GPU; with a fault it takes no shares.",
+        &|total| node.is_health_known.then(|| total.state.fault.is_none().into()),
+    );
     let missing = node.details.iter().filter(|detail| detail.number.is_none()).count();
     text.gauge("gpushare_gpus", "GPUs that are there.", node.gpus.len());
     text.gauge("gpushare_gpus_missing", "GPUs that are listed for this node and are not there.", missing);
@@ -167,7 +179,11 @@ fn placements(text: &mut Text, facts: &Facts) {
         "Shares that went to a GPU on which they don't fit.",
         &[("", Event::Overcommitted)],
     );
-    counter("gpushare_placement_failures_total", "Starts of jobs that couldn't run here.", &[("", Event::Failed)]);
+    counter(
+        "gpushare_placement_failures_total",
+        "Starts of jobs that couldn't run here.",
+        &[("", Event::Failed)],
+    );
 }
 
 fn messages(text: &mut Text, facts: &Facts) {
