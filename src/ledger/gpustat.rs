@@ -8,7 +8,6 @@
 //! The folder is made like the entries whenever those change, whoever changed them: nothing has to be remembered but
 //! where it is (the ledger's file `gpustat`), for epilogs that don't read gpushare.conf.
 
-use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +37,7 @@ impl Locked<'_> {
         let old = self.ledger.gpustat();
         if old.as_deref() != folder {
             if let Some(old) = &old {
-                make_like(old, &BTreeMap::new())?;
+                make_like(old, &[])?;
             }
             let path = self.ledger.gpustat_path();
             self.clear(&path);
@@ -64,16 +63,19 @@ impl Locked<'_> {
     }
 }
 
-/// The files that there should be. Where one GPU is on two entries it has none.
-fn lines(entries: &[Entry]) -> BTreeMap<String, String> {
-    let mut lines: BTreeMap<String, Option<String>> = BTreeMap::new();
+/// A file that there should be: its name and its line.
+type Line = (String, String);
+
+/// Where one GPU is on two entries it has none.
+fn lines(entries: &[Entry]) -> Vec<Line> {
+    let held = |gpu: &Gpu| entries.iter().filter(|entry| entry.is_on(gpu)).count();
+    let mut lines = Vec::new();
     for entry in entries {
-        for gpu in &entry.gpus {
-            let line = format!("{} {}\n", entry.key.id, entry.user_id);
-            lines.entry(name(gpu)).and_modify(|line| *line = None).or_insert(Some(line));
+        for gpu in entry.gpus.iter().filter(|gpu| held(gpu) == 1) {
+            lines.push((name(gpu), format!("{} {}\n", entry.key.id, entry.user_id)));
         }
     }
-    lines.into_iter().filter_map(|(name, line)| Some((name, line?))).collect()
+    lines
 }
 
 /// The exporter looks for the UUID first. The index is Slurm's, so a GPU with a UUID has no such file: the exporter's own
@@ -92,14 +94,14 @@ fn is_ours(name: &str) -> bool {
     digits || (name.starts_with("GPU-") && name.bytes().all(plain))
 }
 
-fn make_like(folder: &Path, lines: &BTreeMap<String, String>) -> Result<(), LedgerError> {
+fn make_like(folder: &Path, lines: &[Line]) -> Result<(), LedgerError> {
     let there = match folder.read_dir() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && lines.is_empty() => return Ok(()),
         there => there.map_err(|error| LedgerError::Read(folder.to_owned(), error))?,
     };
     for found in there.flatten() {
         let name = found.file_name();
-        if name.to_str().is_some_and(|name| is_ours(name) && !lines.contains_key(name)) {
+        if name.to_str().is_some_and(|name| is_ours(name) && lines.iter().all(|(wanted, _)| wanted != name)) {
             let path = found.path();
             file::remove(&path).map_err(|error| LedgerError::Remove(path, error))?;
         }
@@ -116,6 +118,8 @@ fn make_like(folder: &Path, lines: &BTreeMap<String, String>) -> Result<(), Ledg
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::Holding;
     use super::*;
     use crate::device::DeviceNumber;

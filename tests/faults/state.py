@@ -183,8 +183,8 @@ def gpustat():
     (node.site / "gpushare.conf").write_text((node.site / "gpushare.conf").read_text().replace("GpuStat", "#"))
     node.prolog(4)
     assert files() == {} and not (LEDGER / "gpustat").exists()
-    for job in (2, 3, 4):
-        node.epilog(job)
+    for job, restart in ((2, 0), (3, 1), (4, 0)):
+        node.epilog(job, restart=restart)
     node.check_empty()
 
 
@@ -327,6 +327,5 @@ def told(test):
 
 ALL = [told(test) for test in (
     requeued, epilog_twice_or_alone, rebooted, damaged, damaged_in_use, of_another_version, other_things, counted,
-    gpustat, full,
-    unwritable, held_lock, tight_umask, over, shown,
+    gpustat, full, unwritable, held_lock, tight_umask, over, shown,
 )]

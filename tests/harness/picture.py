@@ -9,6 +9,8 @@ import monitoring
 
 COLUMN, ROW, GAP = 44, 26, 6
 COLOURS = ["#3366bb", "#dd7722", "#339944", "#bb3355", "#7755aa", "#887744", "#22889a", "#888888"]
+# Samples are of every second.
+RATE = "20s"
 LABEL = 'font-size="10" fill="#555"'
 
 
@@ -43,7 +45,7 @@ def shown(value, unit):
 
 
 def stat(server, panel, _start, end, x, y, width, height):
-    rows = server.api("query", query=monitoring.expression(panel["targets"][0]), time=end)["result"]
+    rows = server.api("query", query=monitoring.expression(panel["targets"][0], RATE), time=end)["result"]
     value = shown(float(rows[0]["value"][1]), panel["fieldConfig"]["defaults"]["unit"]) if rows else "-"
     yield (
         f'<text x="{x + width / 2}" y="{y + height / 2 + 20}" font-size="28" text-anchor="middle" fill="#339944">'
@@ -54,7 +56,7 @@ def stat(server, panel, _start, end, x, y, width, height):
 def series(server, panel, start, end):
     """(name, [(time, value)]) of every line."""
     for target in panel["targets"]:
-        parameters = {"query": monitoring.expression(target), "start": start, "end": end, "step": 1}
+        parameters = {"query": monitoring.expression(target, RATE), "start": start, "end": end, "step": 1}
         for row in server.api("query_range", **parameters)["result"]:
             name = target["legendFormat"]
             for label, value in row["metric"].items():

@@ -126,7 +126,7 @@ int main(int count, char **words) {
     char path[4096];
     snprintf(path, sizeof path, "%.*s/gpushare.conf", (int)(strrchr(words[1], '/') - words[1]), words[1]);
     configuration = path;
-    char counts[4100];
+    char counts[4200];
     snprintf(counts, sizeof counts, "%s.counts", path);
     unlink(counts);
     count_into(configuration, counts);

@@ -277,7 +277,8 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             assert names == documented
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
             assert len(rules) == 11 and {rule["health"] for rule in rules} == {"ok"}, rules
-            assert server.api("alerts")["alerts"] == []
+            firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
+            assert firing == []
             for job in jobs:
                 node.run(["scancel", job])
             server.wait(lambda: server.value("gpushare_jobs") == 0, "an empty node")
