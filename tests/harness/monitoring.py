@@ -117,6 +117,6 @@ def panels():
     return [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel.get("targets")]
 
 
-def expression(target, rate="2m"):
+def expression(target, rate="10m"):
     """A target's expression, as Grafana sends it with all machines chosen."""
     return target["expr"].replace("$__rate_interval", rate).replace("$instance", ".*")

@@ -44,6 +44,13 @@ def shown(value, unit):
     return f"{value:.0f} s" if unit == "s" else f"{value:.4g}"
 
 
+def scale(values, unit):
+    """The upper end of an axis with four parts, each of a round number; of whole ones where things are counted."""
+    least = 0.25 if unit == "percentunit" else 1.0
+    rounds = [least * step * 10**power for power in range(9) for step in (1, 2, 3, 4, 5)]
+    return 4 * next(part for part in rounds if 4 * part >= max(values, default=0))
+
+
 def stat(server, panel, _start, end, x, y, width, height):
     rows = server.api("query", query=monitoring.expression(panel["targets"][0], RATE), time=end)["result"]
     value = shown(float(rows[0]["value"][1]), panel["fieldConfig"]["defaults"]["unit"]) if rows else "-"
@@ -67,7 +74,7 @@ def series(server, panel, start, end):
 def lines(server, panel, start, end, x, y, width, height):
     every = list(series(server, panel, start, end))
     unit = panel["fieldConfig"]["defaults"]["unit"]
-    top = max([1.0, *(value for _, points in every for _, value in points)]) * 1.05
+    top = scale([value for _, points in every for _, value in points], unit)
     left, right, upper, lower = x + 44, x + width - 10, y + 28, y + height - 38
     for part in range(5):
         level = lower - (lower - upper) * part / 4

@@ -246,7 +246,8 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             server.wait(lambda: server.value("gpushare_up") == 1, "the first figures")
             assert server.value('node_textfile_scrape_error{job="node"}') == 0
             before = server.value('gpushare_refusals_total{message="GS101"}')
-            jobs = [started(node, HALF, user=user) for user in ("alice", "bob", "alice", "bob", "alice", "bob")]
+            for user in ("alice", "bob") * 3:
+                started(node, HALF, user=user)
             for _ in range(3):
                 assert refused(node, "--qos=qos_titan", "--gres=gpu:1") == "GS101"
             refused(node, "--gres=mps:39")
@@ -280,8 +281,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             assert len(rules) == 11 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
             assert firing == []
-            for job in jobs:
-                node.run(["scancel", job])
+            node.cancel_all()
             server.wait(lambda: server.value("gpushare_jobs") == 0, "an empty node")
             over.set()
             writer.join()
@@ -307,9 +307,9 @@ def busy(node, seconds, conf):
         user = ("alice", "bob")[turn % 2]
         node.sbatch((HALF, QUARTER, "--gres=mps:80")[turn % 3], user=user, script=f"sleep {20 + 7 * turn % 40}")
         if turn % 4 == 0:
-            refused(node, "--qos=qos_titan", "--gres=gpu:1")
+            node.run(["sbatch", "-H", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"], "alice")
         if turn % 7 == 0:
-            refused(node, "--gres=mps:39")
+            node.run(["sbatch", "-H", "--gres=mps:39", "--wrap", "true"], "alice")
         turn += 1
         time.sleep(3)
 
