@@ -283,12 +283,18 @@ const KEYS: [Key; 35] = [
     Key {
         name: "GpuStat",
         allowed: OFF_OR_PATH,
-        take: |draft, value| Some(draft.config.node.gpu_stat = off_or_path(value)?),
+        take: |draft, value| {
+            draft.config.node.gpu_stat = off_or_path(value)?;
+            Some(())
+        },
     },
     Key {
         name: "RefusalCounts",
         allowed: OFF_OR_PATH,
-        take: |draft, value| Some(draft.config.refusal_counts = off_or_path(value)?),
+        take: |draft, value| {
+            draft.config.refusal_counts = off_or_path(value)?;
+            Some(())
+        },
     },
 ];
 
