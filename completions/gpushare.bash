@@ -28,6 +28,9 @@ _gpushare() {
             gpushare,help)
                 cmd="gpushare__subcmd__help"
                 ;;
+            gpushare,metrics)
+                cmd="gpushare__subcmd__metrics"
+                ;;
             gpushare,qos)
                 cmd="gpushare__subcmd__qos"
                 ;;
@@ -75,6 +78,9 @@ _gpushare() {
                 ;;
             gpushare__subcmd__help,help)
                 cmd="gpushare__subcmd__help__subcmd__help"
+                ;;
+            gpushare__subcmd__help,metrics)
+                cmd="gpushare__subcmd__help__subcmd__metrics"
                 ;;
             gpushare__subcmd__help,qos)
                 cmd="gpushare__subcmd__help__subcmd__qos"
@@ -143,7 +149,7 @@ _gpushare() {
 
     case "${cmd}" in
         gpushare)
-            opts="-h -V --help --version check conf explain qos status help"
+            opts="-h -V --help --version check conf explain metrics qos status help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -375,7 +381,7 @@ _gpushare() {
             return 0
             ;;
         gpushare__subcmd__help)
-            opts="check conf explain qos status help"
+            opts="check conf explain metrics qos status help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -500,6 +506,20 @@ _gpushare() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gpushare__subcmd__help__subcmd__metrics)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gpushare__subcmd__help__subcmd__qos)
             opts="plan apply show docs"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -577,6 +597,28 @@ _gpushare() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gpushare__subcmd__metrics)
+            opts="-h --out --conf --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --conf)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

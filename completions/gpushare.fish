@@ -29,6 +29,7 @@ complete -c gpushare -n "__fish_gpushare_needs_command" -s V -l version -d 'Prin
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "status" -d 'Show this node\'s GPUs, what is assigned of them, and to which jobs'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -65,6 +66,9 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l user -d 'The user whose job it would be [default: you]' -r -f -a "(__fish_complete_users)"
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand metrics" -l out -d 'Write into this file, all at once, instead of to standard output; its name must end in .prom' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand metrics" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand metrics" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "plan" -d 'Print what is different between the file and Slurm\'s database; change nothing'
@@ -101,12 +105,13 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s P -l parsab
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l gpus -d 'With --parsable or --nodes: one line a GPU instead'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l json -d 'All of it as one JSON object'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s h -l help -d 'Print help'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "status" -d 'Show this node\'s GPUs, what is assigned of them, and to which jobs'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain qos status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "status" -d 'Show this node\'s GPUs, what is assigned of them, and to which jobs'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "slurm" -d 'Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "gres" -d 'Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "cgroup" -d 'Of cgroup.conf'

@@ -40,6 +40,8 @@ pub struct Config {
     pub shares: Vec<Share>,
     /// `GpuWeight`: what fair-share counts a GPU of each type as.
     pub gpu_weights: Vec<GpuWeight>,
+    /// `RefusalCounts`: where slurmctld's plugin counts its messages.
+    pub refusal_counts: Option<PathBuf>,
 }
 
 /// What a second of a GPU is counted as.

@@ -16,6 +16,8 @@
 //! /run/gpushare/nvml           why NVML has no answer
 //! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
 //! /run/gpushare/daemons        folders with MPS daemons
+//! /run/gpushare/counts         how many shares and GPUs were given since the reboot
+//! /run/gpushare/gpustat        where jobstats' files are, if anywhere
 //! /run/gpushare/garbage/…      what stood in the place of one of these
 //! /run/gpushare/new            what is being written
 //! ```
@@ -25,16 +27,19 @@
 
 mod alive;
 mod balance;
+mod counts;
 mod daemons;
 mod entry;
 mod error;
 mod failure;
 pub mod file;
+mod gpustat;
 mod nvml;
 mod variables;
 
 pub use alive::{Witness, is_gone, start_time};
 pub use balance::{Balance, Row};
+pub use counts::{Counts, Event};
 pub use entry::{Damage, Entry, Holding};
 pub use error::LedgerError;
 pub use nvml::Silence;
@@ -144,6 +149,12 @@ impl Ledger {
         let locked = Locked { ledger: self, known: balance::Known::default(), _lock: file };
         locked.make_folder("jobs", &self.jobs())?;
         Ok(locked)
+    }
+
+    /// Whether there ever was a job with a GPU since the node booted.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.jobs().symlink_metadata().is_ok()
     }
 
     /// The names in one of the ledger's folders; none where it was not made yet.

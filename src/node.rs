@@ -87,6 +87,8 @@ pub enum Remark {
         /// What is wrong.
         why: Unfit,
     },
+    /// The files of `GpuStat` can't be kept.
+    GpuStat(LedgerError),
     /// NVML reports an error of a GPU, and gpushare gives it no share.
     Faulty {
         /// Slurm's index.
@@ -174,6 +176,8 @@ fn record(
     remarks.extend(more);
     let entry = Entry { key: job.key, user_id: job.user_id, holding, gpus, since: now };
     ledger.record(&entry)?;
+    ledger.count_placement(&entry, remarks.iter().any(|remark| matches!(remark, Remark::Overcommitted)));
+    remarks.extend(ledger.tell_gpustat(node.config.gpu_stat.as_deref()).err().map(Remark::GpuStat));
     Ok(Placed::Now(entry, remarks))
 }
 
@@ -353,7 +357,11 @@ pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Opt
     if !ledger.knows(job_id) {
         return Ok(None);
     }
-    ledger.lock(LOCK_WAIT)?.forget(job_id, restart)
+    let ledger = ledger.lock(LOCK_WAIT)?;
+    let released = ledger.forget(job_id, restart)?;
+    // The next prolog says what is wrong with it.
+    let _ = ledger.keep_gpustat();
+    Ok(released)
 }
 
 /// The node's GPUs as the choice sees them, for a share of that user's.

@@ -5,6 +5,7 @@ mod check;
 mod conf;
 mod explain;
 mod json;
+mod metrics;
 mod needs;
 mod qos;
 mod slurm;
@@ -32,6 +33,8 @@ enum Command {
     Conf(conf::Arguments),
     /// Explain a message by its number, or judge an sbatch command line or script without submitting it
     Explain(explain::Arguments),
+    /// Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals
+    Metrics(metrics::Arguments),
     /// Contributors' shares: compare gpushare.conf with Slurm's QOSes, make them alike, show and publish them
     Qos(qos::Arguments),
     /// Show this node's GPUs, what is assigned of them, and to which jobs
@@ -52,6 +55,11 @@ fn main() -> ExitCode {
             let said =
                 explain::run(arguments).and_then(|answer| print(&answer.text).map(|()| answer.refused));
             finish(said.map(|refused| ExitCode::from(u8::from(refused))), 2)
+        }
+        Command::Metrics(arguments) => {
+            let said =
+                metrics::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.complete));
+            finish(said.map(|complete| ExitCode::from(u8::from(!complete))), 1)
         }
         Command::Qos(arguments) => finish(qos::run(&arguments), 1),
         Command::Status(arguments) => {

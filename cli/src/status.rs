@@ -122,7 +122,7 @@ fn colours(color: Color) -> bool {
     }
 }
 
-fn complain(lines: &[String]) {
+pub(crate) fn complain(lines: &[String]) {
     for line in lines {
         let _ = writeln!(std::io::stderr(), "gpushare: {}", picture::clean(line));
     }

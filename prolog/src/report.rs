@@ -107,6 +107,9 @@ fn line(entry: &Entry, remark: &Remark) -> String {
         Remark::HeldWhole(key) => {
             format!("job {id}: Slurm put its share on the GPU that job {} has whole", key.id)
         }
+        Remark::GpuStat(error) => {
+            format!("job {id}: the files of GpuStat are not as they should be: {error}")
+        }
         Remark::SeveralCharged => format!(
             "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); Placement=follow would fit"
         ),

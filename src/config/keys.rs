@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::values::{
-    MODES, NAMES, YES_NO, governed, governed_gres, gpu_weights, milliseconds, mode, names_to, number, nvml,
-    path, share_gres, word,
+    MODES, NAMES, OFF_OR_PATH, YES_NO, governed, governed_gres, gpu_weights, milliseconds, mode, names_to,
+    number, nvml, off_or_path, path, share_gres, word,
 };
 use super::{
     ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
@@ -20,7 +20,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 33] = [
+const KEYS: [Key; 35] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -277,6 +277,22 @@ const KEYS: [Key; 33] = [
         take: |draft, value| {
             let known = [("allow", Overcommit::Allow), ("refuse", Overcommit::Refuse)];
             draft.config.node.overcommit = word(value, &known)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "GpuStat",
+        allowed: OFF_OR_PATH,
+        take: |draft, value| {
+            draft.config.node.gpu_stat = off_or_path(value)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "RefusalCounts",
+        allowed: OFF_OR_PATH,
+        take: |draft, value| {
+            draft.config.refusal_counts = off_or_path(value)?;
             Some(())
         },
     },

@@ -46,6 +46,8 @@ pub struct NodeConfig {
     pub on_mps_failure: OnMpsFailure,
     /// `ComputeMode`
     pub compute_mode: ComputeMode,
+    /// `GpuStat`: the folder of jobstats' files.
+    pub gpu_stat: Option<PathBuf>,
 }
 
 impl Default for NodeConfig {
@@ -70,6 +72,7 @@ impl Default for NodeConfig {
             mps_timeout: Duration::from_secs(5),
             on_mps_failure: OnMpsFailure::Fail,
             compute_mode: ComputeMode::Keep,
+            gpu_stat: None,
         }
     }
 }

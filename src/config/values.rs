@@ -48,6 +48,12 @@ pub(super) fn path(value: &str) -> Option<PathBuf> {
     (value.starts_with('/') && value.chars().all(plain)).then(|| value.into())
 }
 
+pub(super) const OFF_OR_PATH: &str = "off, or an absolute path";
+
+pub(super) fn off_or_path(value: &str) -> Option<Option<PathBuf>> {
+    if value.eq_ignore_ascii_case("off") { Some(None) } else { path(value).map(Some) }
+}
+
 pub(super) fn nvml(value: &str) -> Option<Nvml> {
     let known = [("auto", true), ("off", false)];
     match word(value, &known) {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{Ledger, LedgerError, Locked, entry, file};
+use super::{Event, Ledger, LedgerError, Locked, entry, file, restart_in};
 use crate::job::JobKey;
 
 /// A reason is cut after so many characters.
@@ -57,8 +57,15 @@ impl Locked<'_> {
         self.make_folder("failed", &self.ledger.failed())?;
         let path = self.ledger.failure_path(key.id);
         self.clear(&path);
+        // The prolog may come twice.
+        let is_new = restart_in(&path) != Some(key.restart);
         let text = format!("{} {}\n", key.restart, one_line(reason));
-        file::replace(&self.ledger.temporary(), &path, &text).map_err(|error| LedgerError::Write(path, error))
+        let written = file::replace(&self.ledger.temporary(), &path, &text);
+        written.map_err(|error| LedgerError::Write(path, error))?;
+        if is_new {
+            self.count(&[Event::Failed]);
+        }
+        Ok(())
     }
 }
 

@@ -72,6 +72,15 @@ class Node:
             assert gpu["units"] <= self.units, f"GPU {gpu['index']} is booked twice: {status}"
         return {job["job"]: (job["restart"], job["gpus"][0]["index"], job["units"]) for job in status["jobs"]}
 
+    def counts(self):
+        """{name: number} of what the prologs counted; each is a number whatever was interrupted, or the file is new."""
+        text = (LEDGER / "counts").read_text() if (LEDGER / "counts").exists() else ""
+        if not text:
+            return {}
+        first, *lines = text.splitlines()
+        assert first == "gpushare-tally 1" and len(lines) == 4 and all(len(line) == 41 for line in lines), text
+        return {name: int(number) for name, number in map(str.split, lines)}
+
     def failure(self, job):
         return {row["job"]: row["reason"] for row in self.status()["failures"]}.get(job)
 
@@ -94,7 +103,7 @@ class Node:
         for folder in ("jobs", "failed", "witness"):
             left = os.listdir(LEDGER / folder) if (LEDGER / folder).exists() else []
             assert not left, f"{folder}: {left}"
-        names = set(os.listdir(LEDGER)) - {"jobs", "failed", "witness", "lock", "balance", "reconciled", "garbage", "nvml", "limits", "daemons"}
+        names = set(os.listdir(LEDGER)) - {"jobs", "failed", "witness", "lock", "balance", "reconciled", "garbage", "nvml", "limits", "daemons", "counts"}
         assert not names, f"left behind: {names}"
         with open(LEDGER / "lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -135,6 +135,59 @@ def other_things():
     says(node.prolog(1), "must be a folder")
 
 
+def counted():
+    """Every placement and failure once; a file of counts that is damaged, or none, counts from 0 and disturbs nobody."""
+    node = Node()
+    node.prolog(1)
+    node.prolog(1)
+    node.prolog(2)
+    node.prolog(3, 81)
+    node.prolog(3, 81)
+    counts = LEDGER / "counts"
+    assert node.counts() == {"share": 2, "whole": 0, "overcommitted": 0, "failed": 1} and counts.stat().st_mode & 0o777 == 0o644
+    good = counts.read_bytes()
+    (RUN / "decoy").write_text("x")
+    damages = [good[:-1], b"", good + b"x", os.urandom(len(good)), bytes(1 << 20), good.replace(b"tally 1", b"tally 2")]
+    for number, damage in enumerate(damages):
+        counts.write_bytes(damage)
+        assert len(node.prolog(10 + number, 1)) == 1 and node.counts()["share"] == 1, damage[:80]
+    for make in (lambda: counts.mkdir(), lambda: counts.symlink_to(RUN / "decoy"), lambda: os.mkfifo(counts)):
+        counts.unlink()
+        make()
+        assert len(node.prolog(30, 1)) == 1
+        node.epilog(30)
+        assert len(node.prolog(30, 1)) == 1 and node.counts()["share"] == 1, "set aside, and counted from then on"
+        node.epilog(30)
+    assert (RUN / "decoy").read_text() == "x", "no link is followed"
+
+
+def gpustat():
+    """jobstats' files: one for each GPU that one job has, whatever else happens; they go with the key."""
+    node = Node(more="Nvml=off\nGpuStat=/run/gpustat\n")
+    folder = RUN / "gpustat"
+
+    def files():
+        return {path.name: path.read_text() for path in folder.iterdir()}
+
+    node.prolog(1)
+    node.prolog(2, user=2002)
+    assert files() == {"0": "1 2001\n", "1": "2 2002\n"} and (folder / "0").stat().st_mode & 0o777 == 0o644
+    node.prolog(3)
+    assert files() == {"1": "2 2002\n"}, "of two jobs none is named"
+    node.epilog(1)
+    assert files() == {"0": "3 2001\n", "1": "2 2002\n"}
+    (folder / "1").unlink()
+    (folder / "1").mkdir()
+    says(node.prolog(3, restart=1)[1:], "GpuStat", "gpustat/1")
+    (folder / "1").rmdir()
+    (node.site / "gpushare.conf").write_text((node.site / "gpushare.conf").read_text().replace("GpuStat", "#"))
+    node.prolog(4)
+    assert files() == {} and not (LEDGER / "gpustat").exists()
+    for job, restart in ((2, 0), (3, 1), (4, 0)):
+        node.epilog(job, restart=restart)
+    node.check_empty()
+
+
 def full():
     """However many pages are left: a whole entry or none, and no job but the new one notices."""
     for pages in range(9):
@@ -273,6 +326,6 @@ def told(test):
 
 
 ALL = [told(test) for test in (
-    requeued, epilog_twice_or_alone, rebooted, damaged, damaged_in_use, of_another_version, other_things, full,
-    unwritable, held_lock, tight_umask, over, shown,
+    requeued, epilog_twice_or_alone, rebooted, damaged, damaged_in_use, of_another_version, other_things, counted,
+    gpustat, full, unwritable, held_lock, tight_umask, over, shown,
 )]

@@ -44,11 +44,14 @@ class Scene:
             assert after.get(job) == before[job], f"{where}: job {job} lost its entry"
         assert set(after) <= set(before) | {self.victim}, f"{where}: {after}"
         assert node.status()["garbage"] == [], f"{where}: {node.status()}"
+        counted = node.counts()
         node.epilog(self.victim, restart=self.restart)
         assert self.victim not in node.entries() and node.failure(self.victim) is None, where
         node.prolog(50, 20)
         entries = node.entries()
         assert 50 in entries and all(entries[job] == before[job] for job in self.stay), f"{where}: {entries}"
+        # One more placement, whatever became of the one that was disturbed.
+        assert node.counts()["share"] == counted.get("share", 0) + 1, f"{where}: {counted}, {node.counts()}"
         node.epilog(50)
         free = (node.gpus * node.units - sum(units for _, _, units in node.entries().values())) // 40
         fits = node.fits()

@@ -94,6 +94,10 @@ int main(int argc, char **words) {
     static const char *const others[] = {"untyped", "default, untyped", "list"};
     bool wrong = false;
     if (argc != 3) give_up("usage: allocations SLURM.CONF PLUGIN");
+    char path[4096], tally[4200];
+    snprintf(path, sizeof path, "%.*s/gpushare.conf", (int)(strrchr(words[1], '/') - words[1]), words[1]);
+    snprintf(tally, sizeof tally, "%s.counts", path);
+    count_into(path, tally); // what an accepted one must not pay for
     start_daemon(words[1]);
     plugin_t plugin = load_plugin(words[2], "job_submit/gpushare");
     dl_iterate_phdr(note_range, NULL);
@@ -107,6 +111,10 @@ int main(int argc, char **words) {
         printf("%-28s %8.2f %8.2f %8.2f   %s%s\n", name, (double)counts[PLUGIN] / CALLS, (double)counts[SLURM] / CALLS,
                (double)counts[OTHER] / CALLS, is_limited ? "" : "not limited", bad ? "  WRONG: must be 0" : "");
         wrong |= bad;
+    }
+    if (counted_refusals(tally) <= 0) {
+        printf("WRONG: no refusal is counted in %s\n", tally);
+        wrong = true;
     }
     return wrong;
 }

@@ -8,6 +8,7 @@
 #include <slurm/slurm_errno.h>
 #include <slurm/slurmdb.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -81,6 +82,8 @@ job_desc_msg_t *describe(const request_t *request);
 // Submits, compares the answer and frees everything with Slurm's functions; false (and a line on stdout) if it is wrong.
 bool submit_and_check(const plugin_t *plugin, const request_t *request, bool earlier_message);
 
+extern atomic_ulong refusals; // submissions and updates so far that were refused
+
 // updates.c
 extern const unsigned update_count;
 void copy_and_free(void); // a job as slurmctld copies it, freed as slurmctld frees it
@@ -88,6 +91,10 @@ bool update_and_check(const plugin_t *plugin, unsigned number);
 
 // edits.c: what happens to gpushare.conf while jobs are submitted
 void edit_configuration(const char *path, unsigned number);
+
+// counts.c: the file of RefusalCounts
+void count_into(const char *configuration, const char *counts);
+long counted_refusals(const char *counts); // -1: it is no such file
 
 // clock.c
 void advance_clock(unsigned milliseconds);

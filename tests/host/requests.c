@@ -58,6 +58,8 @@ const request_t *request_named(const char *name) {
     give_up("no request is named '%s'", name);
 }
 
+atomic_ulong refusals;
+
 static void *array_of(unsigned count) { // with Slurm's NULL at the end
     return slurm_xcalloc(count + 1, sizeof(char *), true, false, __FILE__, __LINE__, __func__);
 }
@@ -146,6 +148,7 @@ bool submit_and_check(const plugin_t *plugin, const request_t *request, bool ear
     job_desc_msg_t *job = describe(request);
     char *message = earlier ? slurm_xstrdup(EARLIER) : NULL;
     int code = plugin->submit(job, request->user, &message);
+    if (code != SLURM_SUCCESS) atomic_fetch_add(&refusals, 1);
     const char *fault = fault_of_answer(request, code, job, message, earlier);
     if (fault) printf("WRONG: submission '%s': %s (code %d, %.300s)\n", request->name, fault, code, message);
     slurm_xfree((void **)&message);

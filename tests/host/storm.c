@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
 // storm: many threads submit at once while jobs are updated, slurmdbd changes QOSes and gpushare.conf is rewritten.
-// Every answer is compared, and memory in use must be the same after the first tenth and at the end.
+// Every answer is compared, every refusal must be counted, and memory in use must be the same after the first tenth and at the end.
 //
 // Harder than the daemon on purpose: slurmctld 22.05 calls its plugins one at a time, and no release updates a job while
 // one is submitted. Here nothing is locked but what the plugin and Slurm lock.
@@ -126,7 +126,10 @@ int main(int count, char **words) {
     char path[4096];
     snprintf(path, sizeof path, "%.*s/gpushare.conf", (int)(strrchr(words[1], '/') - words[1]), words[1]);
     configuration = path;
-    edit_configuration(configuration, 0);
+    char counts[4200];
+    snprintf(counts, sizeof counts, "%s.counts", path);
+    unlink(counts);
+    count_into(configuration, counts);
     start_daemon(words[1]);
     copy_and_free();
     plugin = load_plugin(words[2], "job_submit/gpushare");
@@ -140,6 +143,12 @@ int main(int count, char **words) {
     long grown = (long)(bytes_in_use() - used), grown_kib = (long)(resident_kib() - resident);
     printf("%lu submissions, %lu updates, %lu edits, %lu changes of QOSes: %lu wrong\n", submissions, updates_done, edits,
            pushes, wrong);
+    long counted = counted_refusals(counts);
+    printf("%lu refused, %ld counted\n", refusals, counted);
+    if (counted < 0 || (unsigned long)counted != refusals) {
+        printf("WRONG: %lu were refused, and %ld are counted in %s\n", refusals, counted, counts);
+        wrong++;
+    }
     printf("memory in use: %zu bytes after a tenth, %+ld at the end; resident: %zu KiB, %+ld\n", used, grown, resident,
            grown_kib);
     if (allowed && grown > (long)allowed) {

@@ -51,6 +51,7 @@ bool update_and_check(const plugin_t *plugin, unsigned number) {
     int code = plugin->modify(change, &job, job.user_id);
     bool silent = false;
 #endif
+    if (code != SLURM_SUCCESS) atomic_fetch_add(&refusals, 1);
     bool right = !silent && (code != SLURM_SUCCESS) == update->refused;
     if (!right) printf("WRONG: update '%s': code %d, %.300s\n", update->name, code, message ? message : "no message");
     slurm_xfree((void **)&message);

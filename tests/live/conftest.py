@@ -135,6 +135,21 @@ mps = clusters(
 )
 
 
+# The same with a governed QOS, counted for Prometheus; and where systemd is process 1.
+COUNTED = [EXAMPLES / "surf-mps", CASES / "surf-governed", CASES / "metrics"]
+met = clusters("met", conf=COUNTED, nvidia=True, cgroup=lambda release: "v1" if release == "22.05" else "v2")
+
+
+@pytest.fixture(scope="module", params=["24.11"] if "24.11" in RELEASES else RELEASES[-1:])
+def met_systemd(request):
+    if not nvidia(request.param) or not systemd(request.param):
+        pytest.skip(f"NOT TESTED: systemd and NVIDIA's programs for {request.param} can't both be had here")
+    name = f"test-met-systemd-{request.param.replace('.', '')}"
+    cluster = Cluster(name, request.param, "v2", conf=[*COUNTED, CASES / "systemd"], nvidia=True, systemd=True)
+    yield cluster
+    cluster.down()
+
+
 @pytest.fixture(scope="module", params=[
     # systemd 257 and later start with cgroup v2 only.
     (release, cgroup) for release in RELEASES for cgroup in ("v1", "v2")

@@ -64,6 +64,7 @@ def test_everything_is_in_its_place(tree):
         "usr/share/fish/vendor_completions.d/gpushare.fish": 0o644,
         "usr/share/zsh/vendor-completions/_gpushare": 0o644,
     }
+    expected |= {f"usr/lib/systemd/system/gpushare-metrics.{kind}": 0o644 for kind in ("service", "timer")}
     docs = [path.relative_to(TOP / "docs") for path in (TOP / "docs").rglob("*") if path.is_file()]
     expected |= {f"usr/share/doc/gpushare/{path}": 0o644 for path in [*docs, "gpushare.conf"]}
     links = {"etc/slurm/prolog.d/50-gpushare": "/usr/sbin/gpushare-prolog"}

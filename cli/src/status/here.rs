@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device::{self, DeviceError, Gpu, Roots};
+use gpushare::device::{self, Detail, DeviceError, Gpu, Roots};
 use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
 use gpushare::load::{GpuState, Measured};
 use gpushare::mps::Serves;
@@ -67,12 +67,14 @@ impl GpuTotal {
 
 /// What is known of the node beside the ledger.
 #[derive(Default)]
-struct Node {
-    gpus: Vec<Gpu>,
+pub(crate) struct Node {
+    pub gpus: Vec<Gpu>,
+    /// The same with those that are missing or can't be shared.
+    pub details: Vec<Detail>,
     /// Units that fill a GPU, where the node has a placement.
-    capacity: Option<u32>,
-    nvml: Option<Nvml>,
-    daemons: Vec<Seen>,
+    pub capacity: Option<u32>,
+    pub nvml: Option<Nvml>,
+    pub daemons: Vec<Seen>,
 }
 
 /// All that is known of this node. An error only where the ledger can't be read.
@@ -118,7 +120,11 @@ pub fn conf_path(conf: Option<&Path>) -> PathBuf {
 }
 
 /// The node's GPUs, and NVML, asked.
-fn node(conf: Option<&Path>, ledger: &Ledger, complaints: &mut Vec<String>) -> Result<Node, String> {
+pub(crate) fn node(
+    conf: Option<&Path>,
+    ledger: &Ledger,
+    complaints: &mut Vec<String>,
+) -> Result<Node, String> {
     let path = conf_path(conf);
     let config = Config::load(&path)
         .map_err(|error| error.to_string())?
@@ -139,7 +145,7 @@ fn node(conf: Option<&Path>, ledger: &Ledger, complaints: &mut Vec<String>) -> R
             complaints.push(format!("GPU {index} ({path}) takes no share: {why}"));
         }
     }
-    Ok(Node { gpus: gpus.gpus(), capacity, nvml, daemons })
+    Ok(Node { gpus: gpus.gpus(), details: gpus.details, capacity, nvml, daemons })
 }
 
 /// What NVML says; nothing on a node without it.

@@ -2,16 +2,18 @@
 //! a QOS's typed limits, and tells the user the command that works.
 //!
 //! Read → judge → apply: [`submit`] and [`modify`] are the whole of it. The rules are in `gpushare::policy`, the file
-//! that they come from is watched by [`live`].
+//! that they come from is watched by [`live`], and what was refused or changed is counted by [`count`].
 #![forbid(unsafe_code)]
 
 use gpushare::message;
-use gpushare::policy::{self, Acceptance, Because, Change, Policy, Refusal, Remark, Update, Verdict};
+use gpushare::policy::{self, Acceptance, Because, Change, Policy, Refusal, Remark, Update};
 use gpushare::request::Request;
+use gpushare::verdicts::Verdict;
 use gpushare_slurm::accounting::{Cache, Reach};
 use gpushare_slurm::submission::{Answer, Existing, Submission};
 use gpushare_slurm::{daemon, export_job_submit, log};
 
+mod count;
 mod live;
 
 export_job_submit! {
@@ -26,6 +28,7 @@ export_job_submit! {
 const SHARE: &str = "GPUSHARE_SHARE";
 
 static LIVE: live::Live = live::Live::new();
+static COUNTED: count::Counted = count::Counted::new();
 
 /// 22.05 and 23.02 load the plugin anew in the same process when JobSubmitPlugins changes: what is in the file then holds.
 fn load() -> bool {
@@ -43,7 +46,10 @@ fn load() -> bool {
         return false;
     };
     match LIVE.start(&slurm_conf) {
-        Ok(()) => true,
+        Ok(counts) => {
+            COUNTED.start(counts.as_deref());
+            true
+        }
         Err(error) => {
             log::error(format!("job_submit/gpushare: {error}"));
             false
@@ -60,7 +66,7 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     let cache = Cache::new(reach(&request, &policy));
     let user_id = request.user_id;
     match policy::judge(&request, &policy, &&cache) {
-        Verdict::Accept(Acceptance { pin_qos, share, remarks }) => {
+        policy::Verdict::Accept(Acceptance { pin_qos, share, remarks }) => {
             if let Some(qos) = pin_qos {
                 submission.set_qos(qos);
             }
@@ -72,7 +78,7 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
             remarks.iter().for_each(|remark| apply(submission, &format!("uid={user_id}"), remark));
             Answer::Accept
         }
-        Verdict::Refuse(refusal) => {
+        policy::Verdict::Refuse(refusal) => {
             drop(cache);
             refuse(submission, &format!("uid={user_id}"), &refusal)
         }
@@ -92,7 +98,7 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     let who = format!("uid={} job={job_id} by={submitter}", job.user_id);
     let changes = Update { job: update.job_id().unwrap_or_default(), request: update.request() };
     match policy::judge_update(&changes, &job, &policy, &&cache) {
-        Verdict::Accept(Acceptance { pin_qos, remarks, .. }) => {
+        policy::Verdict::Accept(Acceptance { pin_qos, remarks, .. }) => {
             if let Some(qos) = pin_qos {
                 update.set_qos(qos);
             }
@@ -100,7 +106,7 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
             remarks.iter().for_each(|remark| apply(update, &who, remark));
             Answer::Accept
         }
-        Verdict::Refuse(refusal) => {
+        policy::Verdict::Refuse(refusal) => {
             drop(cache);
             refuse(update, &who, &refusal)
         }
@@ -136,6 +142,7 @@ impl Note {
 
 fn refuse(job: &mut Submission, who: &str, refusal: &Refusal) -> Answer {
     log::info(line("refused", who, refusal));
+    COUNTED.add(refusal.rule.number(), Verdict::Refused);
     job.say(&message::refusal(refusal));
     if refusal.rule.is_about_qos() { Answer::InvalidQos } else { Answer::InvalidGres }
 }
@@ -152,6 +159,7 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
                 Because::Reservation => "accepted (exempt reservation)",
             };
             log::info(line(why, who, refusal));
+            COUNTED.add(refusal.rule.number(), because.into());
         }
         Remark::Changed(change) => {
             match change {
@@ -164,6 +172,7 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
                 Change::UserEnv => job.drop_user_env(),
             }
             log::info(format!("job_submit/gpushare: changed {} {who}", change.number()));
+            COUNTED.add(change.number(), Verdict::Changed);
         }
     }
     if let Some(text) = message::remark(remark) {

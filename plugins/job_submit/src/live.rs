@@ -49,17 +49,18 @@ impl Live {
     }
 
     /// Reads the file that belongs to a slurm.conf. Without one the defaults hold; a broken one is an error here, since
-    /// there is no last good one, and nobody could tell which jobs slip through.
-    pub fn start(&self, slurm_conf: &Path) -> Result<(), LoadError> {
+    /// there is no last good one, and nobody could tell which jobs slip through. Gives the file of `RefusalCounts`.
+    pub fn start(&self, slurm_conf: &Path) -> Result<Option<PathBuf>, LoadError> {
         let stamp = Stamp::of(slurm_conf);
         let found = Config::load(&stamp.path)?;
         let state = if found.is_some() { "read" } else { "not there, the defaults hold" };
         log::info(format!("job_submit/gpushare: {} {state}", stamp.path.display()));
-        self.adopt(found.unwrap_or_default().policy);
+        let config = found.unwrap_or_default();
+        self.adopt(config.policy);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         *file = Some(File { slurm_conf: slurm_conf.to_owned(), judged: Some(stamp), young: None });
         self.due.store(now().saturating_add(millis(PAUSE)), Ordering::Relaxed);
-        Ok(())
+        Ok(config.refusal_counts)
     }
 
     /// The policy in force.

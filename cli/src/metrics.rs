@@ -1,0 +1,207 @@
+//! `gpushare metrics`: what Prometheus is to know of this machine, for node_exporter's textfile collector.
+//!
+//! Read → sum → write. The node's side is what `gpushare status` reads, as counts: no job and no user has a label. The
+//! controller's side is the counts of slurmctld's plugin. A machine may be one of them, both or neither. What can't be
+//! read is said and left out, and what can is there all the same: `gpushare_up` is 0 then, and so is no old figure
+//! passed on as a new one. What GPUs do (memory, utilisation) is left to NVIDIA's own exporters.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gpushare::config::{Config, Placement};
+use gpushare::device::{Detail, Unfit};
+use gpushare::ledger::{Counts, Entry, Ledger, Listing, RUN_DIR, file};
+use gpushare::load::Measured;
+use gpushare::tally;
+use gpushare::verdicts::{self, Verdict};
+use gpushare_node::mps::Seen;
+use gpushare_node::nvml::Nvml;
+
+use crate::status::complain;
+use crate::status::here::{self, GpuTotal};
+
+mod text;
+
+/// What node_exporter reads; it leaves out files of other names.
+const EXTENSION: &str = "prom";
+
+/// The command line of `gpushare metrics`.
+#[derive(Args)]
+#[command(
+    after_help = "Exit status: 0, or 1 if something can't be read or written; what can be read is there all the \
+                        same, with gpushare_up 0."
+)]
+pub struct Arguments {
+    /// Write into this file, all at once, instead of to standard output; its name must end in .prom
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
+    #[arg(long, value_name = "PATH")]
+    conf: Option<PathBuf>,
+}
+
+/// What is printed, and whether all was read.
+pub struct Answer {
+    pub text: String,
+    pub complete: bool,
+}
+
+/// What there is to say.
+#[derive(Default)]
+struct Facts {
+    /// What was read, or couldn't be.
+    sources: Vec<(&'static str, bool)>,
+    node: Option<Node>,
+    /// The ledger's counts.
+    counts: Option<Counts>,
+    /// The plugin's.
+    verdicts: Vec<(&'static str, Verdict, u64)>,
+}
+
+/// A machine with GPUs.
+struct Node {
+    gpus: Vec<GpuTotal>,
+    entries: Vec<Entry>,
+    /// GPUs that Slurm counts, with what is wrong with them.
+    details: Vec<Detail>,
+    /// Whether faults would be known; not where NVML should answer and didn't.
+    is_health_known: bool,
+    /// Jobs that can't run here.
+    failures: usize,
+    /// Entries that can't be read.
+    unreadable: usize,
+    daemons: Vec<Seen>,
+}
+
+impl Facts {
+    /// Takes what was read, or says why it wasn't.
+    fn take<T>(&mut self, source: &'static str, read: Result<T, impl std::fmt::Display>) -> Option<T> {
+        self.sources.push((source, read.is_ok()));
+        read.map_err(|error| complain(&[format!("{source}: {error}")])).ok()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.sources.iter().all(|(_, read)| *read)
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+    if let Some(out) = &arguments.out {
+        check_name(out)?;
+    }
+    let facts = gather(arguments.conf.as_deref(), &Ledger::at(RUN_DIR));
+    let complete = facts.is_complete();
+    let success = if complete { Some(here::now()) } else { arguments.out.as_deref().and_then(last_success) };
+    let text = text::exposition(&facts, success);
+    match &arguments.out {
+        None => Ok(Answer { text, complete }),
+        Some(out) => write(out, &text).map(|()| Answer { text: String::new(), complete }),
+    }
+}
+
+fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
+    let mut facts = Facts::default();
+    let path = here::conf_path(conf);
+    let Some(config) = facts.take("conf", Config::load(&path)).map(Option::unwrap_or_default) else {
+        return facts;
+    };
+    if let Some(path) = &config.refusal_counts {
+        let names = verdicts::names();
+        match tally::read(path, &names) {
+            // Slurm's folder in /run is there as long as slurmctld runs: another machine is the controller.
+            Err(error) if error.kind() == ErrorKind::NotFound && !path.parent().is_some_and(Path::exists) => {
+            }
+            read => {
+                let counts = facts.take("refusals", named(path, read)).unwrap_or_default();
+                let every = verdicts::all().into_iter().zip(counts);
+                facts.verdicts = every.map(|((number, verdict), count)| (number, verdict, count)).collect();
+            }
+        }
+    }
+    // The same gpushare.conf is on all machines; one that never had a share and has no GPU is no node.
+    let was_used = ledger.is_there();
+    if config.node.placement == Placement::Off && !was_used {
+        return facts;
+    }
+    let mut complaints = Vec::new();
+    let node = here::node(Some(&path), ledger, &mut complaints);
+    complain(&complaints);
+    match node {
+        Err(_) if !was_used => {}
+        read => {
+            let node = facts.take("gpus", read).unwrap_or_default();
+            read_node(&mut facts, node, ledger);
+        }
+    }
+    facts
+}
+
+fn named<T>(path: &Path, read: std::io::Result<T>) -> Result<T, String> {
+    read.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read_node(facts: &mut Facts, node: here::Node, ledger: &Ledger) {
+    let here::Node { gpus, details, capacity, nvml, daemons } = node;
+    facts.counts = facts.take("counts", ledger.counts());
+    let listed = ledger.list().and_then(|listing| Ok((listing, ledger.failures()?.len())));
+    let listed = facts.take("ledger", listed);
+    let (measured, is_health_known) = match nvml.map(Nvml::measured) {
+        Some(Err(trouble)) if trouble.is_absence() => (Measured::default(), true),
+        None => (Measured::default(), true),
+        Some(read) => {
+            let measured = facts.take("nvml", read);
+            let known = measured.is_some();
+            (measured.unwrap_or_default(), known)
+        }
+    };
+    let Some((Listing { entries, garbage }, failures)) = listed else { return };
+    facts.node = Some(Node {
+        gpus: here::totals(gpus, capacity, &entries, &measured),
+        entries,
+        details,
+        is_health_known,
+        failures,
+        unreadable: garbage.len(),
+        daemons,
+    });
+}
+
+impl Node {
+    fn users<'a>(entries: impl Iterator<Item = &'a Entry>) -> usize {
+        entries.map(|entry| entry.user_id).collect::<BTreeSet<u32>>().len()
+    }
+
+    fn unfit(&self, total: &GpuTotal) -> Option<Unfit> {
+        self.details.iter().find(|detail| detail.index == total.gpu.index)?.unfit
+    }
+}
+
+fn check_name(out: &Path) -> Result<(), String> {
+    let right = out.extension().is_some_and(|extension| extension == EXTENSION) && out.file_name().is_some();
+    right.then_some(()).ok_or_else(|| {
+        format!(
+            "--out {}: the name must end in .{EXTENSION}, or node_exporter doesn't read the file",
+            out.display()
+        )
+    })
+}
+
+/// By renaming, so that node_exporter reads the old file or the new one.
+fn write(out: &Path, text: &str) -> Result<(), String> {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    // Another run at the same time has another; none ends in .prom.
+    let temporary = out.with_file_name(format!(".{name}.{}", std::process::id()));
+    file::replace(&temporary, out, text).map_err(|error| format!("writing {}: {error}", out.display()))
+}
+
+/// What the file that is replaced says, while this run is none.
+fn last_success(out: &Path) -> Option<u64> {
+    let bytes = file::read(out, 1 << 20).ok()??;
+    let text = String::from_utf8(bytes).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(text::LAST_SUCCESS)?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+use std::collections::BTreeMap;
+
+use gpushare::device::{DeviceNumber, Gpu, Unfit};
+use gpushare::job::JobKey;
+use gpushare::ledger::{Event, Holding};
+use gpushare::load::GpuState;
+use gpushare::mps::{Daemon, Serves};
+
+use super::*;
+
+fn gpu(index: u32) -> Gpu {
+    // Slurm's order is not the driver's.
+    let number = DeviceNumber { major: 195, minor: 7 - index };
+    Gpu {
+        index,
+        path: format!("/dev/nvidia{}", 7 - index).into(),
+        number,
+        uuid: Some(format!("GPU-{index}")),
+    }
+}
+
+fn entry(id: u32, user_id: u32, units: Option<u32>, index: u32) -> Entry {
+    let share = |units| Holding::Share { units, capacity: 80, charged: None, memory: None };
+    let holding = units.map_or(Holding::Whole, share);
+    Entry { key: JobKey { id, restart: 0 }, user_id, holding, gpus: vec![gpu(index)], since: 1 }
+}
+
+fn detail(index: u32, unfit: Option<Unfit>) -> Detail {
+    let missing = matches!(unfit, Some(Unfit::Missing(_)));
+    let Gpu { path, number, uuid, .. } = gpu(index);
+    let number = (!missing).then_some(number);
+    Detail { index, path, number, uuid, pci: None, model: None, unfit }
+}
+
+fn node() -> Node {
+    let entries = vec![
+        entry(1, 7, Some(40), 0),
+        entry(2, 7, Some(20), 0),
+        entry(3, 8, Some(20), 0),
+        entry(4, 7, None, 1),
+    ];
+    let mut gpus = here::totals((0..3).map(gpu).collect(), Some(80), &entries, &Measured::default());
+    gpus[1].state = GpuState { fault: Some("it is lost".to_owned()), ..GpuState::default() };
+    let seen =
+        |minor, user, pid, stuck| Seen { daemon: Daemon { minor, serves: Serves::User(user) }, pid, stuck };
+    Node {
+        gpus,
+        entries,
+        details: vec![
+            detail(0, None),
+            detail(1, None),
+            detail(2, Some(Unfit::Divided)),
+            detail(3, Some(Unfit::Missing(ErrorKind::NotFound))),
+        ],
+        is_health_known: true,
+        failures: 2,
+        unreadable: 1,
+        daemons: vec![
+            seen(7, 7, Some(4711), None),
+            seen(7, 8, None, None),
+            seen(6, 7, Some(4712), Some('T')),
+            seen(6, 9, Some(4713), None),
+        ],
+    }
+}
+
+fn facts() -> Facts {
+    let verdicts =
+        verdicts::all().into_iter().zip(1..).map(|((number, verdict), count)| (number, verdict, count));
+    Facts {
+        sources: vec![("conf", true), ("ledger", true)],
+        node: Some(node()),
+        counts: Some(Counts::default()),
+        verdicts: verdicts.collect(),
+    }
+}
+
+/// `{name and labels: value}`; that every line is a sample or a comment, and no sample is there twice.
+fn samples(text: &str) -> BTreeMap<String, u64> {
+    assert!(text.ends_with('\n') && !text.contains("\n\n"));
+    let mut samples = BTreeMap::new();
+    let mut family = String::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            family = rest.split(' ').next().unwrap().to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            assert_eq!(rest.split(' ').next(), Some(family.as_str()));
+        } else {
+            let (sample, value) = line.rsplit_once(' ').unwrap();
+            assert_eq!(sample.split('{').next(), Some(family.as_str()), "{line}");
+            assert!(samples.insert(sample.to_owned(), value.parse().unwrap()).is_none(), "{line}");
+        }
+    }
+    samples
+}
+
+#[test]
+fn a_node_is_counted_by_gpu() {
+    let samples = samples(&text::exposition(&facts(), Some(1_700_000_000)));
+    let of = |name: &str, index: u32| {
+        samples.get(&format!("gpushare_gpu_{name}{{gpu=\"{index}\",uuid=\"GPU-{index}\"}}"))
+    };
+    for (name, expected) in [
+        ("units_assigned", [80, 0, 0]),
+        ("units_capacity", [80, 80, 80]),
+        ("jobs", [3, 1, 0]),
+        ("users", [2, 1, 0]),
+        ("whole", [0, 1, 0]),
+        ("healthy", [1, 0, 1]),
+        ("divided", [0, 0, 1]),
+    ] {
+        assert_eq!([0, 1, 2].map(|index| of(name, index).copied()), expected.map(Some), "{name}");
+    }
+    for (sample, expected) in [
+        ("gpushare_gpus", 3),
+        ("gpushare_gpus_missing", 1),
+        ("gpushare_jobs", 4),
+        ("gpushare_users", 2),
+        ("gpushare_failed_jobs", 2),
+        ("gpushare_unreadable_entries", 1),
+        ("gpushare_up", 1),
+        ("gpushare_last_success_timestamp_seconds", 1_700_000_000),
+        ("gpushare_gpu_info{gpu=\"1\",uuid=\"GPU-1\",device=\"/dev/nvidia6\",minor=\"6\"}", 1),
+        ("gpushare_mps_daemons{gpu=\"0\",uuid=\"GPU-0\",state=\"running\"}", 1),
+        ("gpushare_mps_daemons{gpu=\"0\",uuid=\"GPU-0\",state=\"stopped\"}", 1),
+        ("gpushare_mps_daemons{gpu=\"1\",uuid=\"GPU-1\",state=\"running\"}", 1),
+        ("gpushare_mps_daemons{gpu=\"1\",uuid=\"GPU-1\",state=\"stuck\"}", 1),
+        ("gpushare_placements_total{holding=\"share\"}", 0),
+        ("gpushare_refusals_total{message=\"GS101\"}", 1),
+        ("gpushare_passes_total{message=\"GS101\",verdict=\"audited\"}", 3),
+        ("gpushare_refusals_total{message=\"GS102\"}", 5),
+        ("gpushare_changes_total{message=\"GS155\"}", 65),
+    ] {
+        assert_eq!(samples.get(sample), Some(&expected), "{sample}");
+    }
+    assert!(!samples.keys().any(|name| name.contains("gpu=\"2\"") && name.contains("mps")));
+}
+
+#[test]
+fn nothing_is_said_of_what_is_not_known() {
+    let mut facts = facts();
+    facts.sources.push(("nvml", false));
+    facts.node.as_mut().unwrap().is_health_known = false;
+    let found = samples(&text::exposition(&facts, None));
+    assert_eq!(
+        (found.get("gpushare_up"), found.get("gpushare_source_up{source=\"nvml\"}")),
+        (Some(&0), Some(&0))
+    );
+    assert!(!found.keys().any(|name| name.contains("healthy") || name.contains("last_success")));
+    let found = samples(&text::exposition(&Facts::default(), Some(1)));
+    let names: Vec<&str> = found.keys().map(|name| name.split('{').next().unwrap()).collect();
+    assert_eq!(names, ["gpushare_build_info", "gpushare_last_success_timestamp_seconds", "gpushare_up"]);
+}
+
+#[test]
+fn labels_are_escaped() {
+    let mut facts = facts();
+    facts.node.as_mut().unwrap().gpus[0].gpu.uuid = Some("a\"b\\c\nd".to_owned());
+    assert!(text::exposition(&facts, None).contains("uuid=\"a\\\"b\\\\c\\nd\""));
+}
+
+#[test]
+fn the_name_must_be_one_that_node_exporter_reads() {
+    for name in ["/x/gpushare.prom", "a.prom"] {
+        assert_eq!(check_name(Path::new(name)), Ok(()));
+    }
+    for name in ["/x/gpushare.txt", "/x/prom", "/x/.prom", "/", "x.prom/..", "x.prom.new"] {
+        assert!(check_name(Path::new(name)).unwrap_err().contains("must end in .prom"), "{name}");
+    }
+}
+
+#[test]
+fn the_file_is_replaced_whole_and_keeps_the_last_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("gpushare.prom");
+    assert_eq!(last_success(&out), None);
+    write(&out, &text::exposition(&facts(), Some(1_700_000_000))).unwrap();
+    assert_eq!(last_success(&out), Some(1_700_000_000));
+    let names =
+        || -> Vec<_> { dir.path().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect() };
+    assert_eq!(names(), ["gpushare.prom"]);
+    std::fs::write(&out, "half a f").unwrap();
+    assert_eq!(last_success(&out), None);
+    write(&out, "x\n").unwrap();
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "x\n");
+    assert!(write(&dir.path().join("no/such.prom"), "x\n").unwrap_err().starts_with("writing "));
+}
+
+fn run_with(text: &str, dir: &Path) -> Facts {
+    std::fs::write(dir.join("gpushare.conf"), text).unwrap();
+    gather(Some(&dir.join("gpushare.conf")), &Ledger::at(dir.join("run")))
+}
+
+#[test]
+fn a_machine_without_shares_and_refusals_has_nothing_to_say_and_that_is_no_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    for text in [
+        "# nothing\n",
+        "Placement=own\nUnitsPerGpu=80\nNvml=off\nGpuFile=/dev/no-such-gpu\n",
+        "RefusalCounts=/no/such/folder/gpushare.counts\n",
+    ] {
+        let facts = run_with(text, dir.path());
+        assert_eq!(facts.sources, [("conf", true)], "{text}");
+        assert!(facts.node.is_none() && facts.verdicts.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(run_with("Placement=sideways\n", dir.path()).sources, [("conf", false)]);
+    let counts = dir.path().join("counts");
+    let conf = format!("RefusalCounts={}\n", counts.display());
+    assert_eq!(
+        run_with(&conf, dir.path()).sources,
+        [("conf", true), ("refusals", false)],
+        "slurmctld writes none"
+    );
+    tally::Tally::open(&counts, &verdicts::names()).unwrap().add("GS103 warned").unwrap();
+    let facts = run_with(&conf, dir.path());
+    assert!(facts.is_complete() && facts.verdicts.contains(&("GS103", Verdict::Warned, 1)));
+    std::fs::write(&counts, "garbage").unwrap();
+    let facts = run_with(&conf, dir.path());
+    assert!(!facts.is_complete() && facts.verdicts.is_empty(), "no zeros for what isn't known");
+}
+
+#[test]
+fn a_node_that_lost_its_gpus_says_what_the_ledger_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::at(dir.path().join("run"));
+    let locked = ledger.lock(std::time::Duration::from_secs(1)).unwrap();
+    locked.record(&entry(1, 7, Some(40), 0)).unwrap();
+    locked.count_placement(&entry(1, 7, Some(40), 0), true);
+    let conf = "Placement=own\nUnitsPerGpu=80\nNvml=off\nGpuFile=/dev/no-such-gpu\n";
+    let facts = run_with(conf, dir.path());
+    assert_eq!(facts.sources, [("conf", true), ("gpus", false), ("counts", true), ("ledger", true)]);
+    assert_eq!(facts.node.as_ref().unwrap().entries.len(), 1);
+    let counts = facts.counts.unwrap();
+    assert_eq!([Event::Share, Event::Overcommitted, Event::Whole].map(|event| counts.of(event)), [1, 1, 0]);
+    std::fs::write(dir.path().join("run/counts"), "garbage").unwrap();
+    assert!(run_with(conf, dir.path()).sources.contains(&("counts", false)));
+    std::fs::remove_dir_all(dir.path().join("run/jobs")).unwrap();
+    std::fs::write(dir.path().join("run/jobs"), "x").unwrap();
+    let facts = run_with(conf, dir.path());
+    assert!(facts.sources.contains(&("ledger", false)) && facts.node.is_none());
+}

@@ -1,0 +1,208 @@
+//! The facts in Prometheus' text format, version 0.0.4: a family of samples after the other, each with what it means. Names
+//! and units follow Prometheus' conventions; docs/metrics.md has them all. Decides nothing.
+
+use std::fmt::{Display, Write};
+
+use gpushare::device::Unfit;
+use gpushare::ledger::Event;
+use gpushare::verdicts::Verdict;
+
+use super::{Facts, Node};
+use crate::status::here::GpuTotal;
+
+/// The name of the time of the last run that could read all.
+pub const LAST_SUCCESS: &str = "gpushare_last_success_timestamp_seconds";
+
+/// What is collected.
+#[derive(Default)]
+struct Text(String);
+
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+impl Text {
+    /// A family; nothing where it has no samples.
+    fn family<'a, V: Display>(
+        &mut self,
+        (name, kind, help): (&str, &str, &str),
+        samples: impl IntoIterator<Item = (Labels<'a>, V)>,
+    ) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return;
+        }
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let labels: Vec<String> =
+                labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            let _ = writeln!(self.0, "{name}{labels} {value}");
+        }
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family((name, "gauge", help), [(Vec::new(), value)]);
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// All of it. `success`: when all could be read for the last time, where that is known.
+pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
+    let mut text = Text::default();
+    let version = env!("CARGO_PKG_VERSION");
+    text.family(
+        ("gpushare_build_info", "gauge", "The version of gpushare, as a label; always 1."),
+        [(vec![("version", version)], 1)],
+    );
+    text.gauge(
+        "gpushare_up",
+        "Whether all that this machine has to say could be read.",
+        u8::from(facts.is_complete()),
+    );
+    text.family(
+        (
+            "gpushare_source_up",
+            "gauge",
+            "Whether this could be read: conf, gpus, ledger, counts, nvml, refusals.",
+        ),
+        facts.sources.iter().map(|(source, read)| (vec![("source", *source)], u8::from(*read))),
+    );
+    if let Some(success) = success {
+        text.gauge(LAST_SUCCESS, "When all could be read for the last time, in seconds since 1970.", success);
+    }
+    if let Some(node) = &facts.node {
+        gpus(&mut text, node);
+        jobs(&mut text, node);
+        daemons(&mut text, node);
+    }
+    placements(&mut text, facts);
+    messages(&mut text, facts);
+    text.0
+}
+
+fn gpus(text: &mut Text, node: &Node) {
+    let of = |total: &GpuTotal| (total.gpu.index.to_string(), total.gpu.uuid.clone().unwrap_or_default());
+    let names: Vec<(String, String)> = node.gpus.iter().map(of).collect();
+    let mut each = |name: &str, help: &str, value: &dyn Fn(&GpuTotal) -> Option<u64>| {
+        let samples = node.gpus.iter().zip(&names).filter_map(|(total, (index, uuid))| {
+            Some((vec![("gpu", index.as_str()), ("uuid", uuid.as_str())], value(total)?))
+        });
+        text.family((name, "gauge", help), samples);
+    };
+    each("gpushare_gpu_units_assigned", "Units of this GPU that jobs have as shares.", &|total| {
+        Some(total.units)
+    });
+    each("gpushare_gpu_units_capacity", "Units that fill this GPU.", &|total| total.capacity.map(u64::from));
+    each("gpushare_gpu_jobs", "Jobs that have a share of this GPU, or have it whole.", &|total| {
+        Some(node.entries.iter().filter(|entry| entry.is_on(&total.gpu)).count() as u64)
+    });
+    each("gpushare_gpu_users", "Users whose jobs are on this GPU.", &|total| {
+        Some(Node::users(node.entries.iter().filter(|entry| entry.is_on(&total.gpu))) as u64)
+    });
+    each("gpushare_gpu_whole", "Whether a job has this GPU whole.", &|total| Some(total.whole.into()));
+    each("gpushare_gpu_divided", "Whether this GPU is divided by MIG, and takes no shares.", &|total| {
+        Some((node.unfit(total) == Some(Unfit::Divided)).into())
+    });
+    each(
+        "gpushare_gpu_healthy",
+        "Whether NVML reports no fault of this GPU; with a fault it takes no shares.",
+        &|total| node.is_health_known.then(|| total.state.fault.is_none().into()),
+    );
+    let missing = node.details.iter().filter(|detail| detail.number.is_none()).count();
+    text.gauge("gpushare_gpus", "GPUs that are there.", node.gpus.len());
+    text.gauge("gpushare_gpus_missing", "GPUs that are listed for this node and are not there.", missing);
+    text.family(
+        ("gpushare_gpu_info", "gauge", "Names of this GPU, as labels; always 1."),
+        node.gpus.iter().zip(&names).zip(paths(node).iter()).map(|((_, (index, uuid)), (device, minor))| {
+            let labels = [("gpu", index), ("uuid", uuid), ("device", device), ("minor", minor)];
+            (labels.map(|(name, value)| (name, value.as_str())).to_vec(), 1)
+        }),
+    );
+}
+
+fn paths(node: &Node) -> Vec<(String, String)> {
+    let of = |total: &GpuTotal| (total.gpu.path.display().to_string(), total.gpu.number.minor.to_string());
+    node.gpus.iter().map(of).collect()
+}
+
+fn jobs(text: &mut Text, node: &Node) {
+    let Node { entries, failures, unreadable, .. } = node;
+    text.gauge("gpushare_jobs", "Jobs with a share or a whole GPU on this node.", entries.len());
+    text.gauge("gpushare_users", "Users of these jobs.", Node::users(entries.iter()));
+    text.gauge("gpushare_failed_jobs", "Jobs that are still on this node and can't run here.", failures);
+    text.gauge("gpushare_unreadable_entries", "Files in the ledger's place that can't be read.", unreadable);
+}
+
+/// By state, and not by user: users come and go.
+fn daemons(text: &mut Text, node: &Node) {
+    let mut rows = Vec::new();
+    for total in &node.gpus {
+        let here = || node.daemons.iter().filter(|seen| seen.daemon.minor == total.gpu.number.minor);
+        if here().next().is_none() {
+            continue;
+        }
+        let running = here().filter(|seen| seen.pid.is_some() && seen.stuck.is_none()).count();
+        let stuck = here().filter(|seen| seen.stuck.is_some()).count();
+        let stopped = here().filter(|seen| seen.pid.is_none()).count();
+        let (index, uuid) = (total.gpu.index.to_string(), total.gpu.uuid.clone().unwrap_or_default());
+        for (state, count) in [("running", running), ("stuck", stuck), ("stopped", stopped)] {
+            rows.push((index.clone(), uuid.clone(), state, count));
+        }
+    }
+    let help = "MPS daemons of this GPU: running; stuck, can't answer; stopped, its process is gone.";
+    text.family(
+        ("gpushare_mps_daemons", "gauge", help),
+        rows.iter().map(|(index, uuid, state, count)| {
+            (vec![("gpu", index.as_str()), ("uuid", uuid.as_str()), ("state", *state)], count)
+        }),
+    );
+}
+
+fn placements(text: &mut Text, facts: &Facts) {
+    let Some(counts) = &facts.counts else { return };
+    let mut counter = |name: &str, help: &str, samples: &[(&'static str, Event)]| {
+        let samples = samples.iter().map(|(holding, event)| {
+            let labels = if holding.is_empty() { Vec::new() } else { vec![("holding", *holding)] };
+            (labels, counts.of(*event))
+        });
+        text.family((name, "counter", help), samples);
+    };
+    counter(
+        "gpushare_placements_total",
+        "Jobs that were given a share or whole GPUs, since the node booted.",
+        &[("share", Event::Share), ("whole", Event::Whole)],
+    );
+    counter(
+        "gpushare_overcommitted_placements_total",
+        "Shares that went to a GPU on which they don't fit.",
+        &[("", Event::Overcommitted)],
+    );
+    counter(
+        "gpushare_placement_failures_total",
+        "Starts of jobs that couldn't run here.",
+        &[("", Event::Failed)],
+    );
+}
+
+fn messages(text: &mut Text, facts: &Facts) {
+    let of = |wanted: &'static [Verdict], labelled: bool| {
+        facts.verdicts.iter().filter(move |(_, verdict, _)| wanted.contains(verdict)).map(
+            move |(number, verdict, count)| {
+                let mut labels = vec![("message", *number)];
+                labels.extend(labelled.then(|| ("verdict", verdict.word())));
+                (labels, count)
+            },
+        )
+    };
+    let refused = "Submissions and updates that slurmctld's plugin refused, by message.";
+    text.family(("gpushare_refusals_total", "counter", refused), of(&[Verdict::Refused], false));
+    let passed = "Submissions and updates that broke a rule and passed: Mode=warn, Mode=audit, or exempt.";
+    text.family(
+        ("gpushare_passes_total", "counter", passed),
+        of(&[Verdict::Warned, Verdict::Audited, Verdict::Exempt], true),
+    );
+    let changed = "Submissions that were accepted and changed, by message.";
+    text.family(("gpushare_changes_total", "counter", changed), of(&[Verdict::Changed], false));
+}

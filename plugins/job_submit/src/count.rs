@@ -1,0 +1,44 @@
+//! How often each message was given, in the file of `RefusalCounts` on the controller, for `gpushare metrics`.
+//!
+//! An accepted request that is not changed never comes here. One that does writes 42 bytes in place; whoever comes at the
+//! same time waits for that, as all do for the log. A file that can't be had is one error in the log, and nothing else.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use gpushare::tally::Tally;
+use gpushare::verdicts::{self, Verdict};
+use gpushare_slurm::log;
+
+/// The counts, once the plugin is loaded.
+pub struct Counted {
+    open: Mutex<Option<Tally>>,
+}
+
+impl Counted {
+    pub const fn new() -> Counted {
+        Counted { open: Mutex::new(None) }
+    }
+
+    /// Counts in this file from now on, or not at all. What an earlier slurmctld counted goes on: one that fails to
+    /// reconfigure itself (23.11 and later start a second process for it) has changed nothing then.
+    pub fn start(&self, path: Option<&Path>) {
+        let opened = path.map(|path| {
+            Tally::open(path, &verdicts::names()).map_err(|error| {
+                log::error(format!(
+                    "job_submit/gpushare: nothing is counted: RefusalCounts={}: {error}; SlurmUser must be able to \
+                     write it",
+                    path.display()
+                ));
+            })
+        });
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = opened.and_then(Result::ok);
+    }
+
+    /// One more. A count that can't be written is written with the next one.
+    pub fn add(&self, number: &str, verdict: Verdict) {
+        if let Some(tally) = self.open.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            let _ = tally.add(&verdicts::name(number, verdict));
+        }
+    }
+}

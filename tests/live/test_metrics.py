@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`gpushare metrics` on a node that is its controller too, with a real node_exporter and a real Prometheus."""
+
+import json
+import os
+import re
+import subprocess
+import threading
+import time
+from collections import Counter
+
+import monitoring
+import picture
+import pytest
+from gpus import uuids
+from lab import TOP
+from monitoring import Monitoring
+
+COUNTS = "/run/slurm/gpushare.counts"
+OUT = "/lab/out/metrics/gpushare.prom"
+HALF, QUARTER = "--gres=mps:40", "--gres=mps:20"
+CONF = "/etc/slurm/gpushare.conf"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tools():
+    if not monitoring.programs():
+        pytest.skip("NOT TESTED: Debian's prometheus and prometheus-node-exporter can't be had here")
+
+
+@pytest.fixture
+def node(met):
+    """Every test begins and ends with an empty, healthy node and the cluster's own gpushare.conf."""
+    kept = met.ok(["cat", CONF])
+    met.cancel_all()
+    yield met
+    met.ok(["tee", CONF], stdin=kept + "\n")
+    met.cancel_all()
+    assert met.node_state().split()[0] == "idle", met.node_state()
+    met.wait(lambda: met.ledger() == {}, "an empty ledger")
+
+
+def metrics(node, *options, status=0):
+    """{(name, labels): number} of what is printed, which promtool has nothing to say against."""
+    done = node.run(["gpushare", "metrics", *options])
+    assert done.returncode == status, done.stdout + done.stderr
+    lint(done.stdout)
+    return samples(done.stdout)
+
+
+def lint(text):
+    checked = subprocess.run(
+        [monitoring.programs() / "promtool", "check", "metrics"], input=text, capture_output=True, text=True
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", ""), checked.stderr
+
+
+def samples(text):
+    found = {}
+    for line in text.splitlines():
+        if line[0] != "#":
+            name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\d+)", line).groups()
+            found[name, tuple(sorted(re.findall(r'(\w+)="([^"]*)"', labels or "")))] = int(value)
+    return found
+
+
+def by(found, name, *labels):
+    """{labels' values: number} of one name; without labels the number."""
+    rows = {tuple(dict(pairs)[label] for label in labels): value for (known, pairs), value in found.items() if known == name}
+    return rows.get(()) if not labels else {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
+
+
+def started(node, *options, user="alice"):
+    job = node.sbatch(*options, user=user)
+    node.wait_state(job, "RUNNING")
+    node.wait(lambda: job in node.ledger(), f"an entry of job {job}")
+    return job
+
+
+def refused(node, *options):
+    result = node.run(["sbatch", *options, "--wrap", "true"], "alice")
+    assert result.returncode != 0, result.stdout
+    return re.search(r"GS\d+", result.stderr).group()
+
+
+def test_gpus_shares_jobs_and_users_are_what_runs(node):
+    before = metrics(node)
+    jobs = [started(node, HALF, user=user) for user in ("alice", "bob", "alice", "bob", "alice")]
+    jobs.append(started(node, QUARTER, user="bob"))
+    now = metrics(node)
+    ledger = node.shares()
+    assert sorted(row["JOB"] for row in ledger) == sorted(jobs)
+    units = Counter({str(gpu): 0 for gpu in range(4)})
+    users = {str(gpu): set() for gpu in range(4)}
+    for row in ledger:
+        units[row["GPU"]] += int(row["UNITS"])
+        users[row["GPU"]].add(row["UID"])
+    assert by(now, "gpushare_gpu_units_assigned", "gpu") == dict(units)
+    assert by(now, "gpushare_gpu_users", "gpu") == {gpu: len(here) for gpu, here in users.items()}
+    assert by(now, "gpushare_gpu_jobs", "gpu") == {gpu: sum(row["GPU"] == gpu for row in ledger) for gpu in units}
+    assert by(now, "gpushare_gpu_units_capacity", "gpu") == dict.fromkeys(units, 80)
+    for name, value in (("healthy", 1), ("whole", 0), ("divided", 0)):
+        assert by(now, f"gpushare_gpu_{name}", "gpu") == dict.fromkeys(units, value), name
+    info = by(now, "gpushare_gpu_info", "gpu", "uuid", "device")
+    assert info == {(str(gpu), uuid, f"/dev/nvidia{gpu}"): 1 for gpu, uuid in enumerate(uuids(node))}
+    assert (by(now, "gpushare_jobs"), by(now, "gpushare_users"), by(now, "gpushare_gpus")) == (6, 2, 4)
+    assert (by(now, "gpushare_up"), by(now, "gpushare_gpus_missing"), by(now, "gpushare_failed_jobs")) == (1, 0, 0)
+    daemons = {(row["GPU"], row["UID"]) for row in ledger}
+    running = Counter(gpu for gpu, _ in daemons)
+    assert by(now, "gpushare_mps_daemons", "gpu", "state") == {
+        (gpu, state): running[gpu] if state == "running" else 0
+        for gpu in running for state in ("running", "stuck", "stopped")
+    }
+    placed = [by(found, "gpushare_placements_total", "holding") for found in (before, now)]
+    assert placed[1]["share"] - placed[0]["share"] == 6 and placed[1]["whole"] == placed[0]["whole"]
+    assert by(now, "gpushare_placement_failures_total") == by(before, "gpushare_placement_failures_total")
+    assert not any(label in ("job", "user", "uid") for _, pairs in now for label, _ in pairs)
+
+
+def test_a_whole_gpu_and_a_job_that_cannot_run_are_counted(node):
+    before = metrics(node)
+    whole = started(node, "--gres=gpu:titanrtx:1")
+    gpu = str(node.ledger()[whole])
+    now = metrics(node)
+    assert by(now, "gpushare_gpu_whole", "gpu")[gpu] == 1 and by(now, "gpushare_gpu_units_assigned", "gpu")[gpu] == 0
+    assert by(now, "gpushare_placements_total", "holding")["whole"] == by(before, "gpushare_placements_total", "holding")["whole"] + 1
+    node.cancel_all()
+    kept = node.ok(["cat", CONF])
+    # No such program: the job's daemon can't be had, and the job fails.
+    node.ok(["tee", CONF], stdin=f"{kept}\nMpsControl=/usr/bin/no-such-program\n")
+    job = node.sbatch(HALF)
+    assert node.finished(job) == "FAILED"
+    node.ok(["tee", CONF], stdin=kept + "\n")
+    failures = by(metrics(node), "gpushare_placement_failures_total") - by(before, "gpushare_placement_failures_total")
+    assert failures == 1
+
+
+def verdicts(node):
+    found = metrics(node)
+    rows = {(key, "refused"): value for key, value in by(found, "gpushare_refusals_total", "message").items()}
+    rows |= by(found, "gpushare_passes_total", "message", "verdict")
+    rows |= {(key, "changed"): value for key, value in by(found, "gpushare_changes_total", "message").items()}
+    return Counter(rows)
+
+
+def test_every_message_is_counted_as_slurmctlds_log_has_it(node):
+    def logged():
+        lines = re.findall(r"job_submit/gpushare: (refused|changed|accepted) (?:\((\w+)[\w ]*\) )?(GS\d+)", node.log("slurmctld"))
+        words = {"warn": "warned", "audit": "audited"}
+        return Counter((number, words.get(why, why) or verdict) for verdict, why, number in lines)
+
+    assert +verdicts(node) == logged()
+    assert refused(node, "--qos=qos_titan", "--gres=gpu:1") == "GS101"
+    assert refused(node, "--gres=mps:39") == refused(node, "--gres=mps:41") == "GS122"
+    accepted = verdicts(node)
+    node.cancel_all()
+    started(node, HALF)
+    assert verdicts(node) == accepted, "what is accepted is not counted"
+    for mode, verdict in (("warn", "warned"), ("audit", "audited")):
+        kept = node.ok(["cat", CONF])
+        node.ok(["tee", CONF], stdin=f"{kept}\nMode={mode}\n")
+        before = verdicts(node)
+        node.wait(lambda: node.run(["sbatch", "-H", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"], "alice").returncode == 0,
+                  f"Mode={mode}")
+        passed = verdicts(node) - before
+        assert passed["GS101", verdict] == 1 and +verdicts(node) == logged(), (mode, passed)
+        node.ok(["tee", CONF], stdin=kept + "\n")
+        node.wait(lambda: node.run(["sbatch", "-H", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"], "alice").returncode != 0,
+                  "the old rules")
+    assert +verdicts(node) == logged()
+    before = verdicts(node)
+    node.ok("/lab/service restart slurmctld")
+    assert verdicts(node) == before, "a restart goes on counting"
+    assert refused(node, "--gres=mps:39") == "GS122"
+    assert (verdicts(node) - before) == {("GS122", "refused"): 1}
+
+
+@pytest.mark.parametrize("prepare", ["mkdir {0}", "mkfifo {0}", "ln -s /lab/out/decoy {0}", "rm -r /run/slurm/counts"])
+def test_counts_that_cannot_be_written_are_one_line_in_the_log(node, prepare):
+    counts = "/run/slurm/counts/gpushare.counts"
+    node.ok(f"rm -rf /run/slurm/counts; mkdir /run/slurm/counts; chmod 777 /run/slurm/counts; {prepare.format(counts)}")
+    node.ok(["sed", "-i", f"s,^RefusalCounts=.*,RefusalCounts={counts},", CONF])
+    lines = lambda: node.log("slurmctld").count(f"nothing is counted: RefusalCounts={counts}: ")
+    before = lines()
+    node.ok("/lab/service restart slurmctld")
+    assert [refused(node, "--gres=mps:39") for _ in range(3)] == ["GS122"] * 3
+    assert lines() == before + 1
+    assert node.run("test -e /lab/out/decoy").returncode != 0
+    node.ok(["sed", "-i", f"s,^RefusalCounts=.*,RefusalCounts={COUNTS},", CONF])
+    node.ok("/lab/service restart slurmctld")
+
+
+def test_what_cannot_be_read_is_no_success(node):
+    node.ok("mkdir -p -m 755 /lab/out/metrics")
+    assert node.ok(["gpushare", "metrics", "--out", OUT]) == ""
+    success = by(samples(node.ok(["cat", OUT])), "gpushare_last_success_timestamp_seconds")
+    good = node.ok(["cat", COUNTS])
+    node.ok(["truncate", "-s", "100", COUNTS])
+    result = node.run(["gpushare", "metrics", "--out", OUT])
+    assert result.returncode == 1 and COUNTS in result.stderr, result
+    found = samples(node.ok(["cat", OUT]))
+    assert by(found, "gpushare_up") == 0 and by(found, "gpushare_source_up", "source")["refusals"] == 0
+    assert by(found, "gpushare_last_success_timestamp_seconds") == success
+    assert by(found, "gpushare_refusals_total", "message") == {} and by(found, "gpushare_gpus") == 4
+    node.ok(["tee", COUNTS], stdin=good + "\n")
+    node.ok(["gpushare", "metrics", "--out", OUT])
+    node.ok(f"echo Placement=sideways >{CONF}")
+    assert set(by(metrics(node, status=1), "gpushare_source_up", "source").items()) == {("conf", 0)}
+    assert node.run(["gpushare", "metrics", "--out", "/lab/out/x.txt"]).returncode == 1
+    missing = node.run(["gpushare", "metrics", "--out", "/no/such/folder/x.prom"])
+    assert missing.returncode == 1 and "/no/such/folder/x.prom" in missing.stderr
+    assert node.ok("ls -A /lab/out/metrics") == "gpushare.prom"
+    assert node.ok(f"stat -c %a {OUT}") == "644"
+
+
+def test_jobstats_files_name_the_job_that_has_a_gpu_alone(node):
+    known = uuids(node)
+    files = lambda: dict(line.split(":") for line in node.ok("cd /run/gpustat && grep -H '' * ; true").splitlines())
+    first = started(node, HALF)
+    gpu = node.ledger()[first]
+    assert files() == {known[gpu]: f"{first} 2001"}
+    others = [started(node, HALF, user="bob") for _ in range(4)]
+    ledger = node.ledger()
+    alone = [job for job in (first, *others) if list(ledger.values()).count(ledger[job]) == 1]
+    assert len(alone) == 3
+    assert files() == {known[ledger[job]]: f"{job} {2001 if job == first else 2002}" for job in alone}
+    node.cancel_all()
+    assert files() == {}
+
+
+def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_path):
+    """What is drawn of it is docs/metrics/dashboard.svg, with GPUSHARE_WRITE_PICTURE=SECONDS."""
+    node.ok("rm -rf /lab/out/metrics; mkdir -m 755 /lab/out/metrics")
+    folder = f"{out_folder(node)}/metrics"
+    over = threading.Event()
+
+    def write():
+        while not over.wait(0.5):
+            node.run(["gpushare", "metrics", "--out", OUT])
+
+    node.ok(["gpushare", "metrics", "--out", OUT])
+    writer = threading.Thread(target=write)
+    with Monitoring(folder, tmp_path) as server:
+        writer.start()
+        try:
+            server.wait(lambda: server.value("gpushare_up") == 1, "the first figures")
+            assert server.value('node_textfile_scrape_error{job="node"}') == 0
+            before = server.value('gpushare_refusals_total{message="GS101"}')
+            for user in ("alice", "bob") * 3:
+                started(node, HALF, user=user)
+            for _ in range(3):
+                assert refused(node, "--qos=qos_titan", "--gres=gpu:1") == "GS101"
+            refused(node, "--gres=mps:39")
+            server.wait(lambda: server.value('gpushare_refusals_total{message="GS101"}') == before + 3, "three refusals")
+            server.wait(lambda: server.value("gpushare_jobs") == 6, "six jobs")
+            now = metrics(node)
+            for name in ("gpushare_gpu_units_assigned", "gpushare_gpu_jobs", "gpushare_gpu_users", "gpushare_gpu_healthy"):
+                seen = {labels["gpu"]: value for labels, value in server.query(name)}
+                assert seen == by(now, name, "gpu"), name
+            assert server.value("sum(gpushare_gpu_units_assigned)") == 240
+            # A pass and a change too, so that every panel has something to show.
+            kept = node.ok(["cat", CONF])
+            node.ok(["tee", CONF], stdin=f"{kept}\nMode=warn\nGetUserEnv=drop\n")
+            passed = 'gpushare_passes_total{message="GS101",verdict="warned"}'
+            passed_before = server.value(passed)
+            warned = ["sbatch", "-H", "--get-user-env", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"]
+            node.wait(lambda: node.run(warned, "alice").returncode == 0, "Mode=warn")
+            server.wait(lambda: server.value(passed) > passed_before, "a pass")
+            node.run("scancel -u alice --state=PENDING")
+            if seconds := int(os.environ.get("GPUSHARE_WRITE_PICTURE", 0)):
+                busy(node, seconds, kept)
+                picture.write(server, seconds, TOP / "docs/metrics/dashboard.svg")
+            for panel in monitoring.panels():
+                for target in panel["targets"]:
+                    expression = monitoring.expression(target)
+                    assert server.query(expression), (panel["title"], expression)
+            names = {row["__name__"] for row in server.api("series", **{"match[]": '{__name__=~"gpushare_.+"}'})}
+            documented = set(re.findall(r"^\| `(gpushare_\w+)` \|", (TOP / "docs/metrics.md").read_text(), re.M))
+            assert names == documented
+            rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
+            assert len(rules) == 11 and {rule["health"] for rule in rules} == {"ok"}, rules
+            firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
+            assert firing == []
+            node.cancel_all()
+            server.wait(lambda: server.value("gpushare_jobs") == 0, "an empty node")
+            over.set()
+            writer.join()
+            node.ok(f"echo Placement=sideways >{CONF}")
+            assert node.run(["gpushare", "metrics", "--out", OUT]).returncode == 1
+            server.wait(lambda: server.value("gpushare_up") == 0, "a failure")
+            assert server.value("gpushare_jobs") is None, "no old figures"
+        finally:
+            over.set()
+            writer.join()
+
+
+def out_folder(node):
+    lab = os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab")
+    return f"{lab}/run/{node.name}/out"
+
+
+def busy(node, seconds, conf):
+    """Something for a picture: jobs that come and go, and refusals, for some time."""
+    node.ok(["tee", CONF], stdin=conf + "\n")
+    end, turn = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        user = ("alice", "bob")[turn % 2]
+        node.sbatch((HALF, QUARTER, "--gres=mps:80")[turn % 3], user=user, script=f"sleep {20 + 7 * turn % 40}")
+        if turn % 4 == 0:
+            node.run(["sbatch", "-H", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"], "alice")
+        if turn % 7 == 0:
+            node.run(["sbatch", "-H", "--gres=mps:39", "--wrap", "true"], "alice")
+        turn += 1
+        time.sleep(3)
+
+
+def test_the_examples_are_right():
+    """promtool's word on the alerts, and what raises each."""
+    promtool = monitoring.programs() / "promtool"
+    subprocess.run([promtool, "check", "rules", monitoring.ALERTS], check=True, capture_output=True)
+    done = subprocess.run([promtool, "test", "rules", TOP / "tests/data/alerts.test.yml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    dashboard = json.loads(monitoring.DASHBOARD.read_text())
+    assert [panel["id"] for panel in dashboard["panels"]] == list(range(1, len(dashboard["panels"]) + 1))
+    places = [panel["gridPos"] for panel in dashboard["panels"]]
+    taken = [(x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    assert len(taken) == len(set(taken)) and max(x for x, _ in taken) < 24, "panels lie side by side"
+
+
+def test_the_unit_writes_the_file_where_systemd_is_process_1(met_systemd):
+    """As it is installed, with all that it may not do."""
+    node = met_systemd
+    for kind in ("service", "timer"):
+        text = (TOP / f"packaging/gpushare-metrics.{kind}").read_text()
+        node.ok(["tee", f"/etc/systemd/system/gpushare-metrics.{kind}"], stdin=text)
+    node.ok("mkdir -p /var/lib/prometheus/node-exporter && systemctl daemon-reload")
+    job = started(node, HALF)
+    said = node.run("systemctl start gpushare-metrics.service; systemctl status gpushare-metrics.service").stdout
+    found = samples(node.ok("cat /var/lib/prometheus/node-exporter/gpushare.prom"))
+    assert (by(found, "gpushare_up"), by(found, "gpushare_jobs")) == (1, 1), (said, job)
+    assert sum(by(found, "gpushare_mps_daemons", "gpu", "state").values()) == 1
+    verified = node.run("systemd-analyze verify --man=no /etc/systemd/system/gpushare-metrics.{service,timer}")
+    assert (verified.returncode, verified.stderr) == (0, ""), verified
