@@ -71,7 +71,7 @@ def built(kind, sources, release, out, **variables):
 
 
 def found(kind, out):
-    separator = "_" if kind == "deb" else "-0."
+    separator = {"deb": "_", "rpm": "-[0-9]"}[kind]
     return {name: next(out.glob(f"{name}{separator}*.{kind}")) for name in NAMES}
 
 
