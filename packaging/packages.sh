@@ -35,15 +35,15 @@ description() { # NAME
     sed -n "/^%description${part:+ ${part#-}}\$/,/^\$/p" packaging/rpm/gpushare.spec | sed '1d; /^$/d'
 }
 
-# packages_of PATH: in which packages an installed file or link is. The one list of it.
-packages_of() {
+# find_packages PATH: sets `packages` to those in which an installed file or link is. The one list of it.
+find_packages() {
     case $1 in
-    */job_submit_gpushare.so) echo gpushare-slurmctld ;;
-    */spank_gpushare.so) echo gpushare-slurmd gpushare-client ;;
-    "$SHARED/plugstack-login.conf") echo gpushare-client ;;
+    */job_submit_gpushare.so) packages=gpushare-slurmctld ;;
+    */spank_gpushare.so) packages="gpushare-slurmd gpushare-client" ;;
+    "$SHARED/plugstack-login.conf") packages=gpushare-client ;;
     */spank_gpushare_prolog.so | "$PREFIX"/sbin/gpushare-* | "$PREFIX/lib/tmpfiles.d/gpushare.conf" | \
-        "$PREFIX"/lib/systemd/system/gpushare-* | "$SHARED/plugstack.conf") echo gpushare-slurmd ;;
-    "$PREFIX/bin/gpushare" | "$PREFIX"/share/* | "$SYSCONFDIR/gpushare.conf") echo gpushare ;;
+        "$PREFIX"/lib/systemd/system/gpushare-* | "$SHARED/plugstack.conf") packages=gpushare-slurmd ;;
+    "$PREFIX/bin/gpushare" | "$PREFIX"/share/* | "$SYSCONFDIR/gpushare.conf") packages=gpushare ;;
     *) stop "in which package $1 is to be, packaging/packages.sh doesn't say" ;;
     esac
 }
@@ -118,9 +118,9 @@ make_tree() {
 
 # files_of NAME TREE: its files and links, without the tree's name.
 files_of() {
-    local path names
+    local path packages
     (cd "$2" && find . ! -type d | LC_ALL=C sort) | while read -r path; do
-        names=$(packages_of "${path#.}")
-        [[ " $names " != *" $1 "* ]] || echo "${path#.}"
+        find_packages "${path#.}"
+        [[ " $packages " != *" $1 "* ]] || echo "${path#.}"
     done
 }
