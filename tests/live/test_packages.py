@@ -75,9 +75,9 @@ def must(result):
 
 
 def states(cluster):
-    """{package: dpkg's two letters}, of gpushare's."""
+    """{package: dpkg's letter for its state}, of gpushare's: i, installed; c, only its settings are left."""
     lines = cluster.run("dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' 'gpushare*' 2>/dev/null").stdout
-    return {line.split()[1]: line.split()[0] for line in lines.splitlines() if not line.startswith("un")}
+    return {line.split()[1]: line[1] for line in lines.splitlines() if line[1] != "n"}
 
 
 def could_open(cluster, *options):
@@ -167,7 +167,7 @@ def test_packages_from_beginning_to_end(cluster):
         for name in names:
             refused = dpkg(cluster, "-i", *archives(folder, name))
             assert refused.returncode != 0 and re.search(rf"{name} breaks slurm(ctld|d) ", refused.stderr), refused.stderr
-    assert identities(cluster) == there and set(states(cluster).values()) == {"ii"}
+    assert identities(cluster) == there and set(states(cluster).values()) == {"i"}
 
     # Not removed while it is needed, and whole after the attempt.
     refused = dpkg(cluster, "--remove", "gpushare-slurmd")
@@ -176,7 +176,7 @@ def test_packages_from_beginning_to_end(cluster):
     refused = dpkg(cluster, "--purge", "gpushare", "gpushare-slurmctld")
     assert refused.returncode != 0
     assert "gpushare-slurmctld: Slurm still needs it, and would fail: JobSubmitPlugins=gpushare; take" in refused.stderr
-    assert identities(cluster) == there and set(states(cluster).values()) == {"ii"}
+    assert identities(cluster) == there and set(states(cluster).values()) == {"i"}
     assert could_open_in(cluster, job) == [fenced] and cluster.shares()[0]["JOB"] == job
     cluster.cancel_all()
     cluster.wait(lambda: cluster.ledger() == {}, "an empty ledger")
@@ -191,7 +191,7 @@ def test_packages_from_beginning_to_end(cluster):
     cluster.ok(f"sed -i /JobSubmitPlugins/d {EXTRA}")
     restart(cluster)
     must(dpkg(cluster, "--remove", "gpushare", "gpushare-slurmctld", "gpushare-slurmd"))
-    assert states(cluster) == {"gpushare": "rc"}
+    assert states(cluster) == {"gpushare": "c"}
     assert cluster.ok(FILES).splitlines() == sorted([*files.splitlines(), RULES])
     assert could_open(cluster) == [ALL] and healthy(cluster)
     must(dpkg(cluster, "--purge", "gpushare"))
@@ -251,11 +251,11 @@ def test_a_login_node_works_whatever_becomes_of_the_plugin(login):
 
 def test_a_login_node_becomes_a_compute_node_and_not_the_other_way_round(login):
     must(dpkg(login, "-i", *archives("first", "gpushare-slurmd")))
-    assert states(login) == {"gpushare": "ii", "gpushare-slurmd": "ii"}
+    assert states(login) == {"gpushare": "i", "gpushare-slurmd": "i"}
     assert "\nrequired spank_gpushare.so" in login.ok(["cat", FRAGMENT])
     refused = dpkg(login, "-i", *archives("first", "gpushare-client"))
     assert refused.returncode != 0 and "gpushare-slurmd conflicts with gpushare-client" in refused.stderr
-    assert states(login)["gpushare-slurmd"] == "ii" and "\nrequired spank_gpushare.so" in login.ok(["cat", FRAGMENT])
+    assert states(login)["gpushare-slurmd"] == "i" and "\nrequired spank_gpushare.so" in login.ok(["cat", FRAGMENT])
     must(dpkg(login, "--remove", "gpushare-slurmd"))
     must(dpkg(login, "-i", *archives("first", "gpushare-client")))
     assert "optional spank_gpushare.so" in login.ok(["cat", FRAGMENT])
