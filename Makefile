@@ -3,6 +3,7 @@
 # make              build for the Slurm headers found (SLURM_INCLUDE_DIR, pkg-config, /usr/include)
 # make install      put it into place: PREFIX=/usr SYSCONFDIR=/etc/slurm SLURM_PLUGIN_DIR=(Slurm's) DESTDIR=
 # make uninstall    take it away again, with the same variables
+# make deb, rpm     packages of what is built, for the same variables, into PACKAGES=target/packages (docs/install.md)
 # make demo         the main job on a real Slurm, in a small root of its own
 # make test         everything; make test-unit, test-lint, test-faults, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
 # make test-long    what is random in it, with far more tries and a new seed
@@ -18,7 +19,7 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all install uninstall setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
+.PHONY: all install uninstall deb rpm setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
 	test-long bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
@@ -33,6 +34,12 @@ install:
 
 uninstall:
 	@packaging/install --uninstall
+
+deb:
+	@packaging/deb/build
+
+rpm:
+	@packaging/rpm/build
 
 setup:
 	@tests/setup

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `make install` installs, without building it again."""
+"""What `make install` and the packages' builds install, without building it again."""
 
 import os
 import shutil
@@ -23,8 +23,10 @@ def built(release, folder):
 
 
 def sources(release, folder):
-    """A FOLDER with all that packaging/install takes, the build in target/release."""
+    """A FOLDER with all that packaging needs, the build in target/release."""
     for part in ["packaging", "man", "completions", "docs"]:
         shutil.copytree(TOP / part, folder / part)
+    for part in ["Cargo.toml", "CHANGELOG.md", "LICENSE"]:
+        shutil.copy(TOP / part, folder / part)
     (folder / "target").mkdir()
     built(release, folder / "target/release")

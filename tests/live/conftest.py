@@ -34,6 +34,8 @@ plain = clusters("plain")
 contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES / "two-types"])
 # A node for shares and nothing of gpushare on it, which a test installs.
 bare = clusters("install", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
+# The same for packages.
+packaged = clusters("pk", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # What `gpushare explain` is compared on: the contributors' cluster with more accounts, and one with a site's settings.
 EXPLAINED = [EXAMPLES / "contributors", CASES / "two-types", CASES / "explain"]
 explained = clusters("explain", conf=EXPLAINED)

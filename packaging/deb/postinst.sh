@@ -1,0 +1,5 @@
+# configure OLD-VERSION: a new installation has none.
+case "$1 ${2:-}" in
+"configure " | "abort-remove in-favour") put_package new ;;
+configure*) put_package ;;
+esac

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What packages' scripts do: Slurm acts on a fragment for plugstack.conf and on a link in prolog.d as soon as it is there.
+# dpkg and rpm would put them there before the plugin and the program that they name; dpkg would leave the fragment when
+# the plugin is removed. So they are put there last and taken away first, and what an administrator has there stays.
+
+fragment=$SYSCONFDIR/plugstack.conf.d/50-gpushare.conf
+
+# One folder for all machines: to change it here would change Slurm on machines that don't have this package.
+is_shared() { [[ $(stat -Lc %d "$SYSCONFDIR") != "$(stat -Lc %d /etc)" ]]; }
+
+is_there() { [[ -e $1 || -L $1 ]]; }
+
+put_fragments() { # of a new installation
+    local hook link template=$SHARED/plugstack.conf
+    if is_shared; then
+        echo "$PACKAGE: $SYSCONFDIR is on another file system than /etc, perhaps shared, and is left as it is"
+        return 0
+    fi
+    [[ $PACKAGE == gpushare-slurmd ]] || template=$SHARED/plugstack-login.conf
+    if ! is_there "$fragment"; then
+        install -m 644 "$template" "$SYSCONFDIR/plugstack.conf.d/.50-gpushare.new"
+        mv "$SYSCONFDIR/plugstack.conf.d/.50-gpushare.new" "$fragment"
+    fi
+    [[ $PACKAGE == gpushare-slurmd ]] || return 0
+    for hook in prolog epilog; do
+        link=$SYSCONFDIR/$hook.d/50-gpushare
+        is_there "$link" || ln -s "$PREFIX/sbin/gpushare-$hook" "$link"
+    done
+}
+
+# Of a login node, only its own: where jobs run, another package has put it there.
+take_fragments() {
+    local hook link
+    ! is_shared || return 0
+    if [[ $PACKAGE == gpushare-slurmd ]] || cmp -s "$SHARED/plugstack-login.conf" "$fragment"; then
+        rm -f "$fragment"
+    fi
+    [[ $PACKAGE == gpushare-slurmd ]] || return 0
+    for hook in prolog epilog; do
+        link=$SYSCONFDIR/$hook.d/50-gpushare
+        [[ $(readlink "$link") != "$PREFIX/sbin/gpushare-$hook" ]] || rm -f "$link"
+    done
+}
+
+# Whether the package may go: not while Slurm would fail without it, unless root insists.
+may_go() {
+    local still
+    case $PACKAGE in
+    gpushare-slurmctld) still=$(needed_by_slurmctld) ;;
+    gpushare-slurmd) still=$(needed_by_steps && needed_by_slurmd) ;;
+    gpushare-client) still=$(needed_by_steps) ;;
+    esac
+    [[ -z $still || ${GPUSHARE_REMOVE:-} == anyway ]] && return 0
+    echo "$PACKAGE: Slurm still needs it, and would fail: ${still//$'\n'/ }; take that out of Slurm's files and restart it first, or set GPUSHARE_REMOVE=anyway" >&2
+    return 1
+}
+
+put_package() { # [new]
+    case $PACKAGE in
+    gpushare-slurmctld)
+        [[ -z $(needed_by_slurmctld) ]] || echo "$PACKAGE: slurmctld goes on with the plugin that it has until it is restarted"
+        return 0
+        ;;
+    gpushare-slurmd) ! command -v systemd-tmpfiles >/dev/null || systemd-tmpfiles --create "$PREFIX/lib/tmpfiles.d/gpushare.conf" || true ;;
+    esac
+    [[ ${1:-} != new ]] || put_fragments
+}
+
+take_package() {
+    [[ $PACKAGE != gpushare-slurmctld ]] || return 0
+    take_fragments
+    # A job that is left would need what is in there.
+    [[ $PACKAGE != gpushare-slurmd || -n $(compgen -G "/run/gpushare/jobs/*") ]] || rm -rf /run/gpushare
+}

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What of the running Slurm would fail if gpushare were taken away now, a line each; SYSCONFDIR is where slurm.conf is. For
+# bash; packaging/install sources it, and the packages' scripts have it in them. A daemon that doesn't run needs nothing.
+
+# is_running DAEMON: here, in this pid namespace.
+is_running() { grep -qsx "$1" /proc/[0-9]*/comm; }
+
+slurm_settings() {
+    timeout 10 scontrol show config 2>/dev/null | sed -E 's/^(\w+)(\[[0-9]+\])? *= /\1=/' || true
+}
+
+# slurmctld doesn't start without a plugin that it is to load.
+needed_by_slurmctld() {
+    ! is_running slurmctld || grep -E '^JobSubmitPlugins=(.*[,/])?gpushare(,|$)' <<<"$(slurm_settings)" || true
+}
+
+# Steps, and srun and sbatch, fail without a plugin that plugstack.conf requires.
+needed_by_steps() {
+    grep -hsE '^[^#]*spank_gpushare' "$SYSCONFDIR/plugstack.conf" || true
+}
+
+# slurmd drains a node whose Prolog= can't be run, also where it is FOLDER/* and nothing is there; and a job that has a GPU
+# would go on without a fence, and without its epilog.
+needed_by_slurmd() {
+    local settings folder entries
+    is_running slurmd || return 0
+    settings=$(slurm_settings)
+    grep -E '^(Prolog|Epilog)=.*gpushare-(prolog|epilog)' <<<"$settings" || true
+    for folder in prolog epilog; do
+        [[ $(echo "$SYSCONFDIR/$folder.d"/*) == "$SYSCONFDIR/$folder.d/50-gpushare" ]] || continue
+        grep -iE "^$folder=$SYSCONFDIR/$folder.d/" <<<"$settings" || true
+    done
+    mapfile -t entries < <(compgen -G "/run/gpushare/jobs/*" || true)
+    ((${#entries[@]} == 0)) || echo "running jobs with GPUs (${entries[*]##*/})"
+}

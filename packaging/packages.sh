@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What deb/build and rpm/build share: versions, which file is in which package, the tree of all of them, and the scripts
+# that packages run. For bash, in the top folder. Besides the variables of packaging/install:
+#
+#   PACKAGES           target/packages, where the result goes
+#   REVISION           1, of the packages; a rebuild of the same gpushare for the same Slurm has a higher one
+#   SLURM_VERSION      24.11.5 for example, if it is not that of the headers
+#   SOURCE_DATE_EPOCH  the time in the packages; else that of the last commit, or of CHANGELOG.md
+
+# What fails in $(…) fails the build.
+shopt -s inherit_errexit
+
+NAMES=(gpushare gpushare-slurmctld gpushare-slurmd gpushare-client)
+PREFIX=${PREFIX:-/usr}
+SYSCONFDIR=${SYSCONFDIR:-/etc/slurm}
+BUILT=${BUILT:-target/release}
+PACKAGES=${PACKAGES:-target/packages}
+REVISION=${REVISION:-1}
+SHARED=$PREFIX/share/gpushare
+
+stop() {
+    echo "${0#"$PWD/"}: $*" >&2
+    exit 1
+}
+
+# The texts are in the spec.
+summary() { # NAME
+    local part=${1#gpushare}
+    sed -n "${part:+/^%package ${part#-}\$/,}/^Summary:/s/^Summary: *//p" packaging/rpm/gpushare.spec | head -n 1
+}
+
+description() { # NAME
+    local part=${1#gpushare}
+    sed -n "/^%description${part:+ ${part#-}}\$/,/^\$/p" packaging/rpm/gpushare.spec | sed '1d; /^$/d'
+}
+
+# find_packages PATH: sets `packages` to those in which an installed file or link is. The one list of it.
+find_packages() {
+    case $1 in
+    */job_submit_gpushare.so) packages=gpushare-slurmctld ;;
+    */spank_gpushare.so) packages="gpushare-slurmd gpushare-client" ;;
+    "$SHARED/plugstack-login.conf") packages=gpushare-client ;;
+    */spank_gpushare_prolog.so | "$PREFIX"/sbin/gpushare-* | "$PREFIX/lib/tmpfiles.d/gpushare.conf" | \
+        "$PREFIX"/lib/systemd/system/gpushare-* | "$SHARED/plugstack.conf") packages=gpushare-slurmd ;;
+    "$PREFIX/bin/gpushare" | "$PREFIX"/share/* | "$SYSCONFDIR/gpushare.conf") packages=gpushare ;;
+    *) stop "in which package $1 is to be, packaging/packages.sh doesn't say" ;;
+    esac
+}
+
+# folders_of NAME: empty folders that are its own.
+folders_of() {
+    case $1 in
+    gpushare-slurmd) echo "$SYSCONFDIR"/{plugstack.conf.d,prolog.d,epilog.d} ;;
+    gpushare-client) echo "$SYSCONFDIR/plugstack.conf.d" ;;
+    esac
+}
+
+has_scripts() { [[ $1 != gpushare ]]; }
+
+# What a script begins with: where things are, what still needs them, and what puts the fragments into place.
+script_head() { # NAME
+    printf '#!/bin/bash\n# SPDX-License-Identifier: GPL-2.0-or-later\nset -euo pipefail\n'
+    printf 'PACKAGE=%q SYSCONFDIR=%q PREFIX=%q SHARED=%q\n\n' "$1" "$SYSCONFDIR" "$PREFIX" "$SHARED"
+    sed -s 1,2d packaging/needed.sh packaging/fragments.sh
+    echo
+}
+
+find_versions() {
+    local number header=${SLURM_INCLUDE_DIR:-/usr/include}/slurm/slurm_version.h
+    VERSION=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
+    [[ -n $VERSION ]] || stop "Cargo.toml has no version"
+    if [[ -z ${SLURM_VERSION:-} ]]; then
+        number=$(sed -n 's/^#define SLURM_VERSION_NUMBER \(0x[0-9a-f]*\)$/\1/p' "$header" 2>/dev/null || true)
+        [[ -n $number ]] || stop "$header doesn't tell Slurm's version: set SLURM_INCLUDE_DIR"
+        SLURM_VERSION=$(printf '%d.%02d.%d' $((number >> 16)) $((number >> 8 & 255)) $((number & 255)))
+    fi
+    [[ $SLURM_VERSION =~ ^([0-9]+)\.([0-9]+)\.([0-9]+)$ ]] || stop "SLURM_VERSION can't be '$SLURM_VERSION'"
+    SLURM_RELEASE=${BASH_REMATCH[1]}.${BASH_REMATCH[2]}
+    # What is not of the same micro release any more, and not of the same release.
+    NEXT_MICRO=$SLURM_RELEASE.$((10#${BASH_REMATCH[3]} + 1))
+    NEXT_RELEASE=${BASH_REMATCH[1]}.$(printf '%02d' $((10#${BASH_REMATCH[2]} + 1)))
+    : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}"
+    export SOURCE_DATE_EPOCH
+}
+
+# Slurm compares what the plugin has, not the package's name. Where there is no readelf, nobody can tell.
+check_plugin() { # FILE
+    local address offset found
+    command -v readelf >/dev/null || return 0
+    address=$(readelf -W --dyn-syms "$1" | awk '$8 == "plugin_version" { print $2 }')
+    # Where the file has the section in which it is: address and offset of that.
+    offset=$(readelf -SW "$1" | sed 's/^ *\[ *[0-9]*\] *//' | while read -r _ _ start from size _; do
+        [[ $start$size =~ ^[0-9a-f]+$ ]] && ((16#$start)) || continue
+        ((16#$address < 16#$start || 16#$address >= 16#$start + 16#$size)) || echo $((16#$address - 16#$start + 16#$from))
+    done)
+    found=$(od -An -tu4 -N4 -j"$offset" "$1")
+    found=$(printf '%d.%02d.%d' $((found >> 16)) $((found >> 8 & 255)) $((found & 255)))
+    [[ $found == "$SLURM_VERSION" ]] ||
+        stop "$1 is built for Slurm $found, and the headers in ${SLURM_INCLUDE_DIR:-/usr/include} are of $SLURM_VERSION: build it anew, or set SLURM_INCLUDE_DIR"
+}
+
+# make_tree FOLDER: all files of all packages, as packaging/install installs them. What Slurm acts on once it is there is
+# put into place by the packages' scripts (fragments.sh), when all else is.
+make_tree() {
+    local tree=$1 file
+    DESTDIR=$tree PREFIX=$PREFIX SYSCONFDIR=$SYSCONFDIR BUILT=$BUILT packaging/install >/dev/null
+    file=$(find "$tree" -name job_submit_gpushare.so)
+    check_plugin "$file"
+    PLUGIN_DIR=${file#"$tree"}
+    PLUGIN_DIR=${PLUGIN_DIR%/*}
+    rm -r "${tree:?}$SYSCONFDIR"/{plugstack.conf.d,prolog.d,epilog.d}
+    install -d -m 755 "$tree$SHARED"
+    install -m 644 packaging/plugstack.conf packaging/plugstack-login.conf "$tree$SHARED"
+    gzip -9n "$tree$PREFIX"/share/man/man*/*
+    gzip -9n <CHANGELOG.md >"$tree$PREFIX/share/doc/gpushare/changelog.gz"
+}
+
+# files_of NAME TREE: its files and links, without the tree's name.
+files_of() {
+    local path packages
+    (cd "$2" && find . ! -type d | LC_ALL=C sort) | while read -r path; do
+        find_packages "${path#.}"
+        [[ " $packages " != *" $1 "* ]] || echo "${path#.}"
+    done
+}

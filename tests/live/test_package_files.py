@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is in the .debs and .rpms, what they ask for, and what their scripts do in a release's root where nothing runs."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import elf
+import install
+import packages
+import pytest
+from lab import RELEASES, TOP
+from packages import NAMES, PLUGIN_DIR, Slurm, in_root, slurm_of
+
+RELEASE = RELEASES[0]
+CONF = "/etc/slurm/gpushare.conf"
+FRAGMENT = "/etc/slurm/plugstack.conf.d/50-gpushare.conf"
+ETC = "cd /etc && find slurm -name '*gpushare*' | LC_ALL=C sort"
+VERSION = re.search(r'(?m)^version = "(.*)"$', (TOP / "Cargo.toml").read_text()).group(1)
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    return install.built(RELEASE, tmp_path_factory.mktemp("built") / "release")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, builds):
+    """The folder with the packages of `make deb` and `make rpm`."""
+    out = tmp_path_factory.mktemp("packages")
+    for kind in ("deb", "rpm"):
+        packages.built(kind, TOP, RELEASE, out, BUILT=str(builds))
+    return out
+
+
+def sources(tmp_path):
+    (tmp_path / "sources").mkdir(parents=True)
+    install.sources(RELEASE, tmp_path / "sources")
+    return tmp_path / "sources"
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def deb_content(package):
+    """{path: (mode, owner, where a link leads)}, without folders."""
+    found = {}
+    for line in run("dpkg-deb", "-c", package).splitlines():
+        mode, owner, _, _, _, path = line.split(None, 5)
+        path, _, leads = path.partition(" -> ")
+        if mode[0] != "d":
+            found[path.removeprefix(".")] = (mode, owner.replace("/", ":"), leads)
+    return found
+
+
+def rpm_content(package):
+    # A blank behind each, for links lead nowhere in most.
+    lines = run("rpm", "-qp", "--qf", "[%{FILENAMES}|%{FILEMODES:perms}|%{FILEUSERNAME}:%{FILEGROUPNAME}|%{FILELINKTOS}\n]", package)
+    fields = [line.split("|") for line in lines.splitlines()]
+    return {path: (mode, owner, leads) for path, mode, owner, leads in fields if mode[0] != "d"}
+
+
+def test_each_file_is_in_its_package(out, tmp_path, builds):
+    """The packages together are what `make install` puts into place, and the .debs have what the .rpms have."""
+    tree = tmp_path / "tree"
+    run("make", "--silent", "-C", TOP, "install", f"DESTDIR={tree}", f"SLURM_PLUGIN_DIR={PLUGIN_DIR}", f"BUILT={builds}")
+    debs = {name: deb_content(path) for name, path in packages.found("deb", out).items()}
+    rpms = {name: rpm_content(path) for name, path in packages.found("rpm", out).items()}
+    # What only one kind of packages has.
+    for name in NAMES[1:]:
+        assert debs[name].pop(f"/usr/share/doc/{name}")[2] == "gpushare"
+    for file in ("copyright", "changelog.Debian.gz"):
+        assert debs["gpushare"].pop(f"/usr/share/doc/gpushare/{file}")
+    assert rpms["gpushare"].pop("/usr/share/licenses/gpushare/LICENSE")
+    assert debs == rpms
+
+    of = {name: set(content) for name, content in debs.items()}
+    assert of["gpushare-slurmctld"] == {f"{PLUGIN_DIR}/job_submit_gpushare.so"}
+    assert of["gpushare-client"] == {f"{PLUGIN_DIR}/spank_gpushare.so", "/usr/share/gpushare/plugstack-login.conf"}
+    assert of["gpushare-slurmd"] == {
+        *(f"{PLUGIN_DIR}/{name}.so" for name in ("spank_gpushare", "spank_gpushare_prolog")),
+        *(f"/usr/sbin/gpushare-{name}" for name in ("prolog", "epilog", "nvml")),
+        "/usr/lib/tmpfiles.d/gpushare.conf", "/usr/share/gpushare/plugstack.conf",
+    }
+    installed = {f"/{path.relative_to(tree)}" for path in tree.rglob("*") if path.is_symlink() or path.is_file()}
+    installed = {f"{path}.gz" if path.startswith("/usr/share/man/") else path for path in installed}
+    # Put into place by scripts.
+    placed = {FRAGMENT, "/etc/slurm/prolog.d/50-gpushare", "/etc/slurm/epilog.d/50-gpushare"}
+    added = {"/usr/share/gpushare/plugstack.conf", "/usr/share/gpushare/plugstack-login.conf"}
+    assert set.union(*of.values()) == installed - placed | added | {"/usr/share/doc/gpushare/changelog.gz"}
+    for content in debs.values():
+        for path, (mode, owner, leads) in content.items():
+            program = path.startswith(("/usr/bin/", "/usr/sbin/"))
+            assert (mode, owner, leads) == ("-rwxr-xr-x" if program else "-rw-r--r--", "root:root", ""), path
+
+
+def test_only_settings_are_kept(out):
+    for name, path in packages.found("deb", out).items():
+        about = subprocess.run(["dpkg-deb", "-I", path, "conffiles"], capture_output=True, text=True)
+        assert about.stdout.split() == ([CONF] if name == "gpushare" else []), name
+        control = {member.rsplit("/")[-1] for member in run("sh", "-c", f"dpkg-deb --ctrl-tarfile '{path}' | tar -t").split()}
+        assert control & {"preinst", "postinst", "prerm", "postrm"} == (set() if name == "gpushare" else {"postinst", "prerm"})
+    for name, path in packages.found("rpm", out).items():
+        flags = run("rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEFLAGS:fflags}\n]", path).splitlines()
+        kept = [line for line in flags if re.search(r" \w*[cn]", line)]
+        assert kept == ([f"{CONF} cn"] if name == "gpushare" else []), kept
+        scripts = "".join(f"%|{tag}?{{{tag} }}:{{}}|" for tag in ("PREIN", "POSTIN", "PREUN", "POSTUN"))
+        assert run("rpm", "-qp", "--qf", scripts, path).split() == ([] if name == "gpushare" else ["POSTIN", "PREUN"]), name
+
+
+def relations(package, tag):
+    return set(run("rpm", "-qp", f"--{tag}", package).splitlines())
+
+
+def test_packages_ask_for_their_slurm(out):
+    slurm = slurm_of(RELEASE)
+    major, minor, micro = map(int, slurm.micro.split("."))
+    version, next_micro, next_release = f"{VERSION}+slurm{slurm.micro}-1", f"{slurm.release}.{micro + 1}~", f"{major}.{minor + 1:02}~"
+
+    debs = packages.found("deb", out)
+    assert {packages.deb_field(path, "Version") for path in debs.values()} == {version}
+    ranges = {
+        "gpushare-slurmctld": ("slurmctld", slurm.micro, next_micro), "gpushare-slurmd": ("slurmd", slurm.release, next_release),
+        "gpushare-client": ("slurm-client", slurm.release, next_release),
+    }
+    for name, (part, first, end) in ranges.items():
+        depends = packages.deb_field(debs[name], "Depends").split(", ")
+        assert depends[-3:] == [f"gpushare (= {version})", f"{part} (>= {first})", f"{part} (<< {end})"]
+        assert packages.deb_field(debs[name], "Breaks") == f"{part} (<< {first}), {part} (>= {end})"
+        conflicts = ["gpushare-client"] * 2 if name == "gpushare-slurmd" else ["", ""]
+        assert [packages.deb_field(debs[name], field) for field in ("Conflicts", "Replaces")] == conflicts
+    assert packages.deb_field(debs["gpushare-slurmd"], "Provides") == f"gpushare-client (= {version})"
+    assert "slurm" not in packages.deb_field(debs["gpushare"], "Depends")
+
+    rpms = packages.found("rpm", out)
+    assert {f"gpushare = {version}", f"slurm-slurmctld = {slurm.micro}"} <= relations(rpms["gpushare-slurmctld"], "requires")
+    for name, part in (("gpushare-slurmd", "slurm-slurmd"), ("gpushare-client", "slurm")):
+        asked = {f"gpushare = {version}", f"{part} >= {slurm.release}", f"{part} < {next_release}"}
+        assert asked <= relations(rpms[name], "requires")
+    assert relations(rpms["gpushare-slurmd"], "conflicts") == {"gpushare-client"}
+    assert f"gpushare-client = {version}" in relations(rpms["gpushare-slurmd"], "provides")
+    assert not any("slurm" in word for word in relations(rpms["gpushare"], "requires") if not word.startswith("config("))
+    assert not any(relations(path, "obsoletes") for path in rpms.values())
+
+
+def test_packages_ask_for_the_libraries_that_their_programs_need(out, builds):
+    debs = packages.found("deb", out)
+    programs = {
+        "gpushare": ["gpushare"], "gpushare-slurmctld": ["libjob_submit_gpushare.so"], "gpushare-client": ["libspank_gpushare.so"],
+        "gpushare-slurmd": ["libspank_gpushare.so", "libspank_gpushare_prolog.so", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml"],
+    }
+    owners = {"libc.so.6": "libc6", "libgcc_s.so.1": "libgcc-s1", "libm.so.6": "libc6", "ld-linux-x86-64.so.2": None}
+    for name, files in programs.items():
+        about = "".join(run("readelf", "-dVW", builds / file) for file in files)
+        asked = [tuple(map(int, text.split("."))) for text in re.findall(r"Name: GLIBC_([0-9.]+)", about)]
+        needed = {owners[library] for library in re.findall(r"\(NEEDED\).*\[(.*)\]", about)} - {None}
+        newest = ".".join(map(str, max(asked)))
+        expected = {f"libc6 (>= {newest})" if package == "libc6" else package for package in needed}
+        depends = packages.deb_field(debs[name], "Depends").split(", ")
+        assert {word for word in depends if word.startswith("lib")} == expected, name
+        assert f"libc.so.6(GLIBC_{newest})(64bit)" in relations(packages.found("rpm", out)[name], "requires")
+
+
+def test_the_same_sources_make_the_same_packages(out, builds, tmp_path):
+    for kind in ("deb", "rpm"):
+        again = packages.built(kind, TOP, RELEASE, tmp_path, BUILT=str(builds))
+        first = packages.found(kind, out)
+        assert {name: path.read_bytes() for name, path in again.items()} == {
+            name: path.read_bytes() for name, path in first.items()
+        }, kind
+
+
+@pytest.mark.parametrize("folder, names", [
+    ("/usr/lib/x86_64-linux-gnu/slurm", ["slurm-smd-slurmctld", "slurm-smd-slurmd", "slurm-smd-client"]),
+    ("/opt/slurm/lib/slurm", []),
+])
+def test_other_packages_of_slurm(folder, names, builds, tmp_path):
+    """SchedMD's, and a Slurm that is none's."""
+    found = packages.built("deb", TOP, RELEASE, tmp_path, BUILT=str(builds), SLURM_PLUGIN_DIR=folder)
+    asked = [packages.deb_field(found[name], "Depends") for name in NAMES[1:]]
+    assert [re.findall(r"(slurm\S*) \(>=", text) for text in asked] == ([[name] for name in names] or [[]] * 3)
+    assert f"{folder}/job_submit_gpushare.so" in deb_content(found["gpushare-slurmctld"])
+
+
+def refused(kind, source, tmp_path, **variables):
+    """The line with which a build is refused; it makes nothing."""
+    done = packages.run_build(kind, source, RELEASE, tmp_path / "out", **variables)
+    assert done.returncode != 0 and not list(tmp_path.glob("out/*.*")), done.stdout
+    return done.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
+    slurm = slurm_of(RELEASE)
+    said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_VERSION="20.02.7")
+    assert f"job_submit_gpushare.so is built for Slurm {slurm.micro}, and the headers" in said and "are of 20.02.7" in said
+    said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_VERSION="24.11")
+    assert said.endswith("SLURM_VERSION can't be '24.11'")
+    said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_INCLUDE_DIR="/no/such")
+    assert said.endswith("/no/such/slurm/slurm_version.h doesn't tell Slurm's version: set SLURM_INCLUDE_DIR")
+    assert "is not there: run make first" in refused(kind, TOP, tmp_path, BUILT="/no/such")
+    # A file that is new in packaging/install, and in no package.
+    source = sources(tmp_path)
+    script = source / "packaging/install"
+    more = '    "$call" file 644 packaging/gpushare.conf "$PREFIX/lib/new"\n    # Names that run-parts'
+    script.write_text(script.read_text().replace("    # Names that run-parts", more, 1))
+    said = refused(kind, source, tmp_path)
+    assert "in which package /usr/lib/new is to be, packaging/packages.sh doesn't say" in said
+
+
+# ---- What the scripts do.
+
+def in_a_root(kind, out, script, outside=""):
+    """What SCRIPT says in a root. Its lines INSTALL NAME… and REMOVE NAME… are the work of dpkg or rpm, and end with a line
+    `=STATUS`."""
+    lines = []
+    for line in script.strip().splitlines():
+        word, *names = line.split()
+        if word in ("INSTALL", "REMOVE"):
+            line = f"{tool(kind, word, names, out)} 2>&1; echo =$?"
+        else:
+            line = f"chroot root bash -c {quoted(line)}"
+        lines.append(line)
+    done = in_root(RELEASE, out, "true", "\n".join([outside, "export PATH=/usr/sbin:/usr/bin:/sbin:/bin; set +e", *lines]))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def tool(kind, word, names, out):
+    """The command that does it. rpm is not in the root, and Slurm is not a package of rpm's there."""
+    if kind == "deb":
+        files = [f"/packages/{name}_*.deb" for name in names]
+        return "chroot root bash -c " + quoted(" ".join(["dpkg -i", *files] if word == "INSTALL" else ["dpkg --purge", *names]))
+    files = [f"{out}/{name}-{VERSION}+*.rpm" for name in names]
+    return " ".join(["rpm --root $PWD/root --nosignature --nodeps", *(["-i", *files] if word == "INSTALL" else ["-e", *names])])
+
+
+def quoted(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_what_slurm_acts_on_comes_last_and_goes_first(kind, out):
+    said = in_a_root(kind, out, f"""
+        INSTALL gpushare gpushare-slurmctld gpushare-slurmd
+        {ETC}
+        grep ^required {FRAGMENT}
+        ls -d /usr/share/gpushare /usr/lib/tmpfiles.d/gpushare.conf
+        echo '# Edited.' >>{FRAGMENT}; rm /etc/slurm/epilog.d/50-gpushare; ln -s /bin/true /etc/slurm/epilog.d/50-gpushare
+        mkdir -p /run/gpushare/failed
+        REMOVE gpushare gpushare-slurmctld gpushare-slurmd
+        {ETC}
+        find /usr -xdev -name '*gpushare*'; ls -d /run/gpushare
+        INSTALL gpushare gpushare-slurmd
+        tail -n 1 {FRAGMENT}
+    """)
+    fragments = ["slurm/epilog.d/50-gpushare", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf", "slurm/prolog.d/50-gpushare"]
+    lines = [line for line in said.splitlines() if line.startswith(("slurm/", "required", "/", "=", "#", "optional"))]
+    assert lines == [
+        "=0", *fragments, "required spank_gpushare.so", "/usr/lib/tmpfiles.d/gpushare.conf", "/usr/share/gpushare",
+        # Not gpushare's any more.
+        "=0", "slurm/epilog.d/50-gpushare", "=0", "#required spank_gpushare_prolog.so",
+    ], said
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
+    shared = "mount -t tmpfs tmpfs root/etc/slurm && mkdir root/etc/slurm/plugstack.conf.d && echo ours >root/etc/slurm/plugstack.conf.d/50-gpushare.conf"
+    said = in_a_root(kind, out, f"""
+        INSTALL gpushare gpushare-slurmd
+        {ETC}
+        REMOVE gpushare gpushare-slurmd
+        {ETC}
+        cat {FRAGMENT}
+    """, shared)
+    assert "gpushare-slurmd: /etc/slurm is on another file system than /etc, perhaps shared, and is left as it is" in said
+    assert [line for line in said.splitlines() if line.startswith(("slurm/", "=", "ours"))] == [
+        "=0", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf",
+        "=0", "slurm/plugstack.conf.d/50-gpushare.conf", "ours",
+    ], said
+
+
+# Programs that are called like Slurm's daemons, and what Slurm says of its settings.
+RUNNING = r"""
+printf '#!/bin/sh\necho "JobSubmitPlugins        = lua,gpushare"\necho "Prolog[0]                = /usr/sbin/gpushare-prolog"\n' >root/usr/bin/scontrol
+cp root/bin/sleep root/tmp/slurmctld; cp root/bin/sleep root/tmp/slurmd
+chroot root /tmp/slurmctld 1000 & chroot root /tmp/slurmd 1000 &
+for try in {1..500}; do grep -qsx slurmd root/proc/$!/comm && break; sleep 0.01; done
+"""
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_what_runs_keeps_its_packages_unless_root_insists(kind, out):
+    said = in_a_root(kind, out, f"""
+        INSTALL gpushare gpushare-slurmctld gpushare-slurmd
+        REMOVE gpushare-slurmctld
+        REMOVE gpushare-slurmd
+        {ETC}
+    """, RUNNING)
+    assert "gpushare-slurmctld: Slurm still needs it, and would fail: JobSubmitPlugins=lua,gpushare; take" in said
+    assert "gpushare-slurmd: Slurm still needs it, and would fail: Prolog=/usr/sbin/gpushare-prolog; take" in said
+    assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=1", "=1"], said
+    assert said.splitlines()[-1] == "slurm/prolog.d/50-gpushare", said
+    said = in_a_root(kind, out, """
+        INSTALL gpushare gpushare-slurmctld gpushare-slurmd
+        REMOVE gpushare-slurmctld gpushare-slurmd
+    """, RUNNING + "export GPUSHARE_REMOVE=anyway\n")
+    assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=0"], said
+
+
+def test_an_edited_file_is_kept_by_rpm(out):
+    said = in_a_root("rpm", out, f"""
+        INSTALL gpushare
+        echo Mode=warn >{CONF}
+        REMOVE gpushare
+        cat {CONF}.rpmsave
+    """)
+    assert said.splitlines()[-1] == "Mode=warn", said
+
+
+# ---- Slurm and gpushare upgraded together by apt, the machine's, from a folder; Slurm's package is one without files.
+
+APT = r"""
+rm -rf root/etc/apt && mkdir -p root/etc/apt/{apt.conf.d,preferences.d} root/var/lib/apt/lists/partial root/var/cache/apt/archives/partial root/var/log/apt
+echo "deb [trusted=yes] copy:$PWD/root/packages/REPOSITORY ./" >root/etc/apt/sources.list
+apt="apt-get -qq -o Dir=$PWD/root -o Dir::Bin::dpkg=/usr/bin/dpkg -o DPkg::Chroot-Directory=$PWD/root -o Dir::State::status=$PWD/root/var/lib/dpkg/status -o APT::Sandbox::User=root"
+chroot root bash -c 'dpkg -i /packages/gpushare{,-slurmctld,-slurmd}_*.deb' >/dev/null
+$apt update
+"""
+
+
+def repository(folder, debs):
+    """A folder of packages that apt takes."""
+    folder.mkdir()
+    index = ""
+    for deb in debs:
+        os.link(deb, folder / deb.name)
+        control = run("dpkg-deb", "-f", deb)
+        sha = run("sha256sum", deb).split()[0]
+        index += f"{control.strip()}\nFilename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {sha}\n\n"
+    (folder / "Packages").write_text(index)
+
+
+def slurmctld_package(folder, version):
+    """A package called slurmctld; it notes of which micro release of Slurm the plugin is when it is set up."""
+    (folder / "DEBIAN").mkdir(parents=True)
+    (folder / "DEBIAN/control").write_text(
+        f"Package: slurmctld\nVersion: {version}-1\nArchitecture: amd64\nMaintainer: a <a@b>\nDescription: none\n"
+    )
+    script = folder / "DEBIAN/postinst"
+    script.write_text(f"#!/bin/sh\ncmp {PLUGIN_DIR}/job_submit_gpushare.so /packages/newer.so && echo the new plugin is there\n")
+    script.chmod(0o755)
+    return Path(run("dpkg-deb", "--root-owner-group", "-Zxz", "-b", folder, folder.parent).split("'")[3])
+
+
+def test_apt_upgrades_slurm_and_gpushare_together(tmp_path, builds):
+    first = tmp_path / "first"
+    packages.built("deb", TOP, RELEASE, first, BUILT=str(builds))
+    newer = Slurm(slurm_of(RELEASE).number + 1)
+    copies = install.built(RELEASE, tmp_path / "copies")
+    packages.restamp(copies, newer)
+    debs = packages.built("deb", TOP, RELEASE, tmp_path / "newer", BUILT=str(copies), SLURM_VERSION=newer.micro)
+    (first / "newer.so").write_bytes((copies / "libjob_submit_gpushare.so").read_bytes())
+    slurm = slurmctld_package(tmp_path / "slurmctld", newer.micro)
+    repository(first / "together", [*debs.values(), slurm])
+    repository(first / "alone", [slurm])
+
+    # There is no gpushare for it: Slurm stays.
+    done = in_root(RELEASE, first, "dpkg -l slurmctld gpushare-slurmctld", APT.replace("REPOSITORY", "alone") + "$apt -y upgrade")
+    assert done.returncode == 0, done.stdout + done.stderr
+    newer_slurm = re.compile(rf"slurmctld +{newer.micro}")
+    assert not newer_slurm.search(done.stdout) and done.stdout.count("\nii ") == 2, done.stdout
+    # apt would remove gpushare-slurmctld to have it all the same, and can't.
+    outside = RUNNING + APT.replace("REPOSITORY", "alone") + "$apt -y full-upgrade 2>&1 || echo failed"
+    done = in_root(RELEASE, first, "dpkg -l slurmctld gpushare-slurmctld", outside)
+    assert "gpushare-slurmctld: Slurm still needs it" in done.stdout and "\nfailed\n" in done.stdout, done.stdout
+    assert not newer_slurm.search(done.stdout) and done.stdout.count("\nii ") == 2, done.stdout
+    # There is: and when slurmctld is set up, and would be restarted, its plugin is there.
+    done = in_root(RELEASE, first, "dpkg -l slurmctld gpushare-slurmctld gpushare-slurmd", APT.replace("REPOSITORY", "together") + "$apt -y full-upgrade")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the new plugin is there" in done.stdout and done.stdout.count("\nii ") == 3, done.stdout
+    assert len(re.findall(rf"\nii  gpushare\S* +{VERSION}.slurm{newer.micro}-1 ", done.stdout)) == 2, done.stdout
