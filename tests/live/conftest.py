@@ -145,6 +145,16 @@ def with_systemd(request):
     cluster.down()
 
 
+@pytest.fixture(params=[pair for pair in [("24.11", "26.05")] if set(pair) <= set(RELEASES)], ids="-to-".join)
+def upgradable(request):
+    """SURF's node with contributors' shares, to be upgraded once, to a release that Slurm can be upgraded to in one step."""
+    release, following = request.param
+    cluster = Cluster("test-up-surf", release, "v2", conf=[EXAMPLES / "surf", CASES / "upgrade"], next=following)
+    cluster.next = following
+    yield cluster
+    cluster.down()
+
+
 # The same, where device numbers are not in the order of the device names.
 shuffled = clusters("shuffled", conf=[*SURF, CASES / "shuffled"])
 # Builds that panic when asked to.

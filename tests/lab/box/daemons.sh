@@ -126,6 +126,8 @@ spawn_slurmd() (
     if [[ -d /run/systemd/system ]]; then exec systemctl start "slurmd@$1"; fi
     if [[ $KIND == v2 ]]; then echo "$BASHPID" >/sys/fs/cgroup/slurmd.service/cgroup.procs; fi
     if [[ -n $PRELOAD ]]; then export LD_PRELOAD=$PRELOAD; fi
+    # Where there is a release to upgrade to, a node is a machine of its own: /lab/upgrade reaches it at slurmd's next start.
+    if [[ -d /lab/next ]]; then exec unshare --mount slurmd -N "$1"; fi
     exec slurmd -N "$1"
 )
 
