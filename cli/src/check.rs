@@ -44,6 +44,8 @@ pub struct Answer {
     pub text: String,
     /// Something is.
     pub wrong: bool,
+    /// Why Slurm can't be asked; then there is only what needs no daemon.
+    pub trouble: Option<String>,
 }
 
 /// An error is one line: why nothing could be checked.
@@ -53,7 +55,14 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json));
     }
     let (mut findings, config) = rules(arguments.conf.as_deref(), &slurm_conf);
-    let slurm = Slurm::ask(&config)?;
+    let slurm = match Slurm::ask(&config) {
+        Ok(slurm) => slurm,
+        // A plugin may be why it doesn't run; and after an upgrade its commands don't understand daemons of before.
+        Err(trouble) => {
+            findings.extend(plugins::for_installed(&slurm_conf));
+            return Ok(Answer { trouble: Some(trouble), ..answer(&findings, arguments.json) });
+        }
+    };
     let settings = &slurm.settings;
     let host = slurm::host();
     let controller = settings.list("SlurmctldHost").iter().any(|name| name.split('(').next() == Some(&host));
@@ -93,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 fn answer(findings: &[Finding], json: bool) -> Answer {
     let wrong = findings.iter().any(|finding| matches!(finding.verdict, Verdict::Wrong(_)));
     let text = if json { finding::json(findings) } else { finding::lines(findings) };
-    Answer { text, wrong }
+    Answer { text, wrong, trouble: None }
 }
 
 /// gpushare.conf; where it is wrong, the rest is checked against the defaults.

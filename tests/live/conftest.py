@@ -145,12 +145,19 @@ def with_systemd(request):
     cluster.down()
 
 
-@pytest.fixture(params=[pair for pair in [("24.11", "26.05")] if set(pair) <= set(RELEASES)], ids="-to-".join)
+# To be upgraded once, to a release that Slurm lets it be upgraded to in one step: SURF's node with contributors' shares, and
+# one whose fence is gpushare's alone.
+UPGRADABLE = [
+    ("24.11", "26.05", kind, conf) for kind, conf in [("surf", [EXAMPLES / "surf", CASES / "upgrade"]), ("own", [EXAMPLES / "own"])]
+    if {"24.11", "26.05"} <= set(RELEASES)
+]
+
+
+@pytest.fixture(params=UPGRADABLE, ids=lambda param: "-".join(param[:3]))
 def upgradable(request):
-    """SURF's node with contributors' shares, to be upgraded once, to a release that Slurm can be upgraded to in one step."""
-    release, following = request.param
-    cluster = Cluster("test-up-surf", release, "v2", conf=[EXAMPLES / "surf", CASES / "upgrade"], next=following)
-    cluster.next = following
+    release, following, kind, conf = request.param
+    cluster = Cluster(f"test-up-{kind}", release, "v2", conf=conf, next=following)
+    cluster.next, cluster.kind = following, kind
     yield cluster
     cluster.down()
 

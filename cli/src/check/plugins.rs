@@ -158,6 +158,14 @@ fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: b
         .collect()
 }
 
+/// The same for the Slurm that is installed here, by its files alone.
+pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
+    // Without a slurm.conf srun looks for one in the network.
+    let programs = ["slurmctld", "slurmd", "srun"].into_iter().filter(|name| *name != "srun" || slurm_conf.exists());
+    let installed = programs.into_iter().find_map(Version::of_program);
+    installed.and_then(|installed| for_another(installed, slurm_conf).ok()).unwrap_or_default()
+}
+
 /// Whether what is installed here would load in another Slurm, which needn't be there yet.
 pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, String> {
     let dirs = plugin_dir(&fs::read_to_string(slurm_conf).unwrap_or_default(), &prefixes());
