@@ -145,18 +145,17 @@ def with_systemd(request):
     cluster.down()
 
 
-# To be upgraded once, to a release that Slurm lets it be upgraded to in one step: SURF's node with contributors' shares, and
-# one whose fence is gpushare's alone.
-UPGRADABLE = [
-    ("24.11", "26.05", kind, conf) for kind, conf in [("surf", [EXAMPLES / "surf", CASES / "upgrade"]), ("own", [EXAMPLES / "own"])]
-    if {"24.11", "26.05"} <= set(RELEASES)
-]
+# To be upgraded once: SURF's node with contributors' shares, and one whose fence is gpushare's alone.
+UPGRADABLE = {"surf": [EXAMPLES / "surf", CASES / "upgrade"], "own": [EXAMPLES / "own"]}
 
 
-@pytest.fixture(params=UPGRADABLE, ids=lambda param: "-".join(param[:3]))
+@pytest.fixture(params=[("24.11", "26.05", "surf")], ids="-".join)
 def upgradable(request):
-    release, following, kind, conf = request.param
-    cluster = Cluster(f"test-up-{kind}", release, "v2", conf=conf, next=following)
+    """A cluster that can be upgraded to a release that Slurm can be upgraded to in one step."""
+    release, following, kind = request.param
+    if not {release, following} <= set(RELEASES):
+        pytest.skip(f"NOT TESTED: the upgrade from {release} to {following}, without builds for both")
+    cluster = Cluster(f"test-up-{kind}", release, "v2", conf=UPGRADABLE[kind], next=following)
     cluster.next, cluster.kind = following, kind
     yield cluster
     cluster.down()

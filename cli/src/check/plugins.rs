@@ -62,14 +62,21 @@ fn verdict(about: &'static str, shown: &str, found: Result<Version, String>, loa
             Finding::wrong(about, said, fix)
         }
         None => {
-            let said = format!("{shown} is built for Slurm {found}; {wanted} of which micro release? It must be the same");
+            let said = format!(
+                "{shown} is built for Slurm {found}; {wanted} of which micro release? It must be the same"
+            );
             Finding::unknown(about, said)
         }
     }
 }
 
 /// A daemon that runs against the one that is installed here. `first`: which daemon must have been upgraded before.
-pub fn daemon(about: &'static str, first: &str, running: &str, installed: Option<Version>) -> Option<Finding> {
+pub fn daemon(
+    about: &'static str,
+    first: &str,
+    running: &str,
+    installed: Option<Version>,
+) -> Option<Finding> {
     let (running, installed) = (Version::parse(running)?, installed?);
     if running == installed {
         return Some(Finding::ok(about, format!("{running} runs, and is what is installed")));
@@ -87,7 +94,10 @@ pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Fin
             (Some(installed), _) => ("the slurmctld installed here is", installed),
             (None, Some(running)) => ("slurmctld is", running),
             (None, None) => {
-                return Some(Finding::unknown(JOB_SUBMIT, format!("Slurm's version '{running}' can't be read")));
+                return Some(Finding::unknown(
+                    JOB_SUBMIT,
+                    format!("Slurm's version '{running}' can't be read"),
+                ));
             }
         };
         let loader = Loader { who, version: wanted, how: Match::Micro, otherwise: "it won't start again" };
@@ -103,15 +113,21 @@ pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Fin
 }
 
 /// The SPANK plugins on a node, which slurmstepd loads for each step. `installed`: slurmd, of one release with it.
-pub fn on_node(stack: &Plugstack, settings: &Settings, node: &Node, installed: Option<Version>) -> Vec<Finding> {
+pub fn on_node(
+    stack: &Plugstack,
+    settings: &Settings,
+    node: &Node,
+    installed: Option<Version>,
+) -> Vec<Finding> {
     let about = "plugstack.conf";
     let shown = stack.path.display();
     let fix = "on compute nodes: required spank_gpushare.so";
     let named = match &stack.fence {
         Some(Line { required: true, .. }) => Finding::ok(about, format!("{shown} requires {FENCE}")),
         Some(_) => {
-            let said =
-                format!("{shown}: {FENCE} is optional, so jobs would run without a fence if it failed to load");
+            let said = format!(
+                "{shown}: {FENCE} is optional, so jobs would run without a fence if it failed to load"
+            );
             Finding::wrong(about, said, fix)
         }
         None => Finding::wrong(about, format!("{shown} doesn't name {FENCE}: jobs have no fence"), fix),
@@ -130,7 +146,10 @@ pub fn on_node(stack: &Plugstack, settings: &Settings, node: &Node, installed: O
 pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Version>) -> Vec<Finding> {
     let Some(Line { required, .. }) = stack.fence else { return Vec::new() };
     let said = if required {
-        format!("{} requires {FENCE}: should it fail to load, no job can be submitted here (gpushare conf plugstack --login)", stack.path.display())
+        format!(
+            "{} requires {FENCE}: should it fail to load, no job can be submitted here (gpushare conf plugstack --login)",
+            stack.path.display()
+        )
     } else {
         format!("{}: {FENCE} is optional, as it may be where no jobs run", stack.path.display())
     };
@@ -161,15 +180,17 @@ fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: b
 /// The same for the Slurm that is installed here, by its files alone.
 pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
     // Without a slurm.conf srun looks for one in the network.
-    let programs = ["slurmctld", "slurmd", "srun"].into_iter().filter(|name| *name != "srun" || slurm_conf.exists());
+    let programs =
+        ["slurmctld", "slurmd", "srun"].into_iter().filter(|name| *name != "srun" || slurm_conf.exists());
     let installed = programs.into_iter().find_map(Version::of_program);
     installed.and_then(|installed| for_another(installed, slurm_conf).ok()).unwrap_or_default()
 }
 
 /// Whether what is installed here would load in another Slurm, which needn't be there yet.
 pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, String> {
-    let dirs = plugin_dir(&fs::read_to_string(slurm_conf).unwrap_or_default(), &prefixes());
-    let stack = Plugstack::read("", slurm_conf);
+    let conf = fs::read_to_string(slurm_conf).unwrap_or_default();
+    let dirs = plugin_dir(&conf, &prefixes());
+    let stack = Plugstack::read(written(&conf, "PlugStackConfig").unwrap_or_default(), slurm_conf);
     let mut findings = Vec::new();
     let path = in_dirs(&dirs, JOB_SUBMIT);
     if path.exists() {
@@ -181,7 +202,8 @@ pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, S
         let required = line.as_ref().is_none_or(|line| line.required);
         let named = line.is_some();
         let path = in_dirs(&dirs, line.as_ref().map_or(about, |line| &line.plugin));
-        if named || path.exists() {
+        // Not named yet, the fence will be.
+        if named || about == FENCE && path.exists() {
             let otherwise = if required {
                 "no job starts on a node with it, and none is submitted"
             } else {
@@ -208,12 +230,9 @@ fn prefixes() -> Vec<PathBuf> {
 
 /// slurm.conf's PluginDir, or else the first folder that has Slurm's plugins.
 fn plugin_dir(slurm_conf: &str, prefixes: &[PathBuf]) -> String {
-    let written = slurm_conf.lines().find_map(|line| {
-        let (key, value) = line.split('#').next()?.split_once('=')?;
-        key.trim().eq_ignore_ascii_case("PluginDir").then(|| value.trim().to_owned())
-    });
     let candidates = prefixes.iter().flat_map(|prefix| {
-        let in_lib = fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten().map(|entry| entry.path());
+        let in_lib =
+            fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten().map(|entry| entry.path());
         // Debian's folder of an architecture: lib/x86_64-linux-gnu.
         let of_debian = in_lib.filter(|path| path.to_string_lossy().contains("-linux-gnu"));
         of_debian.chain(["lib64", "lib"].map(|name| prefix.join(name)))
@@ -221,7 +240,16 @@ fn plugin_dir(slurm_conf: &str, prefixes: &[PathBuf]) -> String {
     let mut folders = candidates.flat_map(|folder| [folder.join("slurm-wlm"), folder.join("slurm")]);
     // Every machine with Slurm has that one.
     let mut found = || folders.find(|folder| folder.join("auth_munge.so").exists());
-    written.or_else(|| Some(found()?.display().to_string())).unwrap_or_else(|| "/usr/lib64/slurm".to_owned())
+    let dirs = written(slurm_conf, "PluginDir").map(str::to_owned);
+    dirs.or_else(|| Some(found()?.display().to_string())).unwrap_or_else(|| "/usr/lib64/slurm".to_owned())
+}
+
+/// A value in the text of slurm.conf, without what that includes.
+fn written<'a>(slurm_conf: &'a str, key: &str) -> Option<&'a str> {
+    slurm_conf.lines().find_map(|line| {
+        let (found, value) = line.split('#').next()?.split_once('=')?;
+        found.trim().eq_ignore_ascii_case(key).then(|| value.trim())
+    })
 }
 
 /// A plugin that is named by its file or its path, in PluginDir, which may be a list.

@@ -99,7 +99,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let conf = dir.path().join("plugstack.conf");
         fs::create_dir(dir.path().join("plugstack.conf.d")).unwrap();
-        fs::write(&conf, "# required other.so\ninclude plugstack.conf.d/*.conf\nrequired /opt/x.so a=b\n").unwrap();
+        fs::write(&conf, "# required other.so\ninclude plugstack.conf.d/*.conf\nrequired /opt/x.so a=b\n")
+            .unwrap();
         let other = dir.path().join("plugstack.conf.d/50-gpushare.conf");
         fs::write(other, "optional spank_gpushare.so # not yet\n").unwrap();
         fs::write(dir.path().join("plugstack.conf.d/off"), "required off.so\n").unwrap();

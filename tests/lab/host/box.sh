@@ -23,12 +23,12 @@ box_pid() {
     remembered_process "$(box_dir "$1")/pid"
 }
 
-# running_box_of_release RELEASE: the first box that runs on that root.
+# running_box_of_release RELEASE: the first box that runs on that root, or can be upgraded to it.
 running_box_of_release() {
     local dir name
     for dir in "$LAB_STATE"/run/*/; do
         name=$(basename "$dir")
-        [[ $(cat "$dir/release" 2>/dev/null) == "$1" ]] || continue
+        [[ " $(cat "$dir/release" "$dir/next" 2>/dev/null | tr '\n' ' ')" == *" $1 "* ]] || continue
         box_pid "$name" >/dev/null || continue
         echo "$name"
         return 0
@@ -68,6 +68,7 @@ start_box() {
     mkdir -p "$dir"/{conf,lab,install,mnt,state,log,out}
     chmod 1777 "$dir/out"
     echo "$release" >"$dir/release"
+    [[ -z $next ]] || echo "$next" >"$dir/next"
     echo "$kind" >"$dir/cgroup"
     echo "$hierarchies" >"$dir/hierarchies"
     lay_configuration "$name" "$kind" "$@"

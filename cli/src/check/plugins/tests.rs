@@ -19,12 +19,27 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
     use Match::{Micro, Release};
     for (built, wanted, how, expected) in [
         ("24.11.5", "24.11.5", Micro, "ok"),
-        ("24.11.5", "24.11.6", Micro, "p is built for Slurm 24.11.5, and it is 24.11.6: bad / install the build for Slurm 24.11.6 together with it"),
+        (
+            "24.11.5",
+            "24.11.6",
+            Micro,
+            "p is built for Slurm 24.11.5, and it is 24.11.6: bad / install the build for Slurm 24.11.6 together with it",
+        ),
         ("24.11.5", "24.11", Micro, "?"),
-        ("24.11.5", "26.05", Micro, "p is built for Slurm 24.11.5, and it is 26.05: bad / install the build for Slurm 26.05 together with it"),
+        (
+            "24.11.5",
+            "26.05",
+            Micro,
+            "p is built for Slurm 24.11.5, and it is 26.05: bad / install the build for Slurm 26.05 together with it",
+        ),
         ("24.11.5", "24.11.6", Release, "ok"),
         ("24.11.5", "24.11", Release, "ok"),
-        ("24.11.5", "26.05.5", Release, "p is built for Slurm 24.11.5, and it is 26.05.5: bad / install the build for Slurm 26.05 together with it"),
+        (
+            "24.11.5",
+            "26.05.5",
+            Release,
+            "p is built for Slurm 24.11.5, and it is 26.05.5: bad / install the build for Slurm 26.05 together with it",
+        ),
     ] {
         let loader = Loader { who: "it is", version: version(wanted), how, otherwise: "bad" };
         let finding = verdict("p", "p", Ok(version(built)), &loader);
@@ -34,7 +49,8 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
 
 #[test]
 fn a_daemon_that_is_not_what_is_installed_is_named() {
-    let judged = |running, installed| daemon("slurmd", "slurmctld", running, installed).map(|found| told(&found));
+    let judged =
+        |running, installed| daemon("slurmd", "slurmctld", running, installed).map(|found| told(&found));
     assert_eq!(judged("24.11.5", Some(version("24.11.5"))).as_deref(), Some("ok"));
     let other = "24.11.5 runs, and 24.11.6 is installed: its next start upgrades it / restart it, after slurmctld and with plugins that fit";
     assert_eq!(judged("24.11.5", Some(version("24.11.6"))).as_deref(), Some(other));
@@ -86,7 +102,8 @@ fn what_becomes_of_jobs_is_said() {
 
 #[test]
 fn a_controller_without_the_plugin_that_it_names_will_not_start() {
-    let settings = |plugins| Settings::parse(&format!("PluginDir = /nowhere\nJobSubmitPlugins = {plugins}\n"));
+    let settings =
+        |plugins| Settings::parse(&format!("PluginDir = /nowhere\nJobSubmitPlugins = {plugins}\n"));
     assert!(job_submit(&settings("lua,gpushare"), None).is_some());
     assert_eq!(job_submit(&settings("lua"), None), None);
 }
