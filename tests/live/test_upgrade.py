@@ -203,8 +203,8 @@ def test_with_the_old_required_plugin_no_slurmd_starts_and_no_job_is_lost(busy):
 
 
 def test_a_required_plugin_that_stops_fitting_loses_no_job(busy):
-    """As when a node's packages are exchanged and its slurmd is not restarted. Whether the node is drained is a matter of
-    which of the job's steps fails first."""
+    """As when somebody installs the wrong build under a slurmd that runs. Whether the node is drained is a matter of which of
+    the job's steps fails first."""
     upgrade_the_head(busy)
     service(busy, "restart", "slurmd")
     install(busy, busy.release, PLUGINS[1:2])
