@@ -34,6 +34,7 @@ complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "qos" -d 'Contribu
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "status" -d 'Show this node\'s GPUs, what is assigned of them, and to which jobs'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l for -d 'Before an upgrade: only whether the installed plugins would load in that Slurm, which needn\'t be installed or running' -r
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l json -d 'All of it as one JSON object'
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F

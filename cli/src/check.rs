@@ -17,13 +17,17 @@ use crate::slurm::{self, Slurm};
 mod cluster;
 mod finding;
 mod node;
-pub mod plugins;
+mod plugins;
+pub mod plugstack;
+mod version;
 
 use finding::{Finding, Verdict};
+use plugstack::Plugstack;
+use version::Version;
 
 /// The command line of `gpushare check`.
 #[derive(Args)]
-#[command(after_help = "Exit status: 0 nothing is wrong, 1 something is, 2 Slurm can't be asked.")]
+#[command(after_help = "Exit status: 0 nothing is wrong, 1 something is, 2 Slurm can't be asked (or, with --for, no plugin is found).")]
 pub struct Arguments {
     /// All of it as one JSON object
     #[arg(long)]
@@ -31,6 +35,9 @@ pub struct Arguments {
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
+    /// Before an upgrade: only whether the installed plugins would load in that Slurm, which needn't be installed or running
+    #[arg(long = "for", value_name = "VERSION")]
+    slurm: Option<Version>,
 }
 
 /// What is said, and whether something is wrong.
@@ -39,27 +46,43 @@ pub struct Answer {
     pub text: String,
     /// Something is.
     pub wrong: bool,
+    /// Why Slurm can't be asked; then there is only what needs no daemon.
+    pub trouble: Option<String>,
 }
 
 /// An error is one line: why nothing could be checked.
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let slurm_conf = slurm::conf();
+    if let Some(wanted) = arguments.slurm {
+        return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json));
+    }
     let (mut findings, config) = rules(arguments.conf.as_deref(), &slurm_conf);
-    let slurm = Slurm::ask(&config)?;
+    let slurm = match Slurm::ask(&config) {
+        Ok(slurm) => slurm,
+        // A plugin may be why it doesn't run; and after an upgrade its commands don't understand daemons of before.
+        Err(trouble) => {
+            findings.extend(plugins::for_installed(&slurm_conf));
+            return Ok(Answer { trouble: Some(trouble), ..answer(&findings, arguments.json) });
+        }
+    };
     let settings = &slurm.settings;
     let host = slurm::host();
     let controller = settings.list("SlurmctldHost").iter().any(|name| name.split('(').next() == Some(&host));
-    let (of_plugins, hooks) = match config.node.placement {
-        Placement::Off => (Vec::new(), false),
-        _ => plugins::spank(settings, &slurm_conf),
-    };
-    findings.extend(cluster::findings(&config, &slurm, hooks));
+    let places = config.node.placement != Placement::Off;
+    let stack = Plugstack::read(settings.get("PlugStackConfig"), &slurm_conf);
+    findings.extend(cluster::findings(&config, &slurm, places && stack.hooks.is_some()));
     findings.extend(shares(arguments.conf.as_deref(), &config));
-    findings.extend(plugins::job_submit(settings, controller));
-    if config.node.placement != Placement::Off {
+    if controller {
+        let installed = Version::of_program("slurmctld");
+        findings.extend(plugins::daemon("slurmctld", "slurmdbd", settings.get("SLURM_VERSION"), installed));
+        findings.extend(plugins::job_submit(settings, installed));
+    }
+    if places {
         match slurm.nodes.iter().find(|node| node.name == host) {
             Some(here) => {
-                findings.extend(of_plugins);
+                let installed = Version::of_program("slurmd");
+                findings.extend(plugins::daemon("slurmd", "slurmctld", &here.version, installed));
+                findings.extend(plugins::on_node(&stack, settings, here, installed));
                 let share = &config.node.share_gres;
                 let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
                 findings.extend(this_node(&config, here, shares, &slurm_conf));
@@ -68,13 +91,20 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
                     findings.push(missing);
                 }
             }
-            None => findings
-                .push(Finding::unknown("node", format!("{host} is no node of Slurm's; run this on one too"))),
+            None => {
+                findings.extend(plugins::on_login(&stack, settings, Version::of_program("srun")));
+                let said = format!("{host} is no node of Slurm's; run this on one too");
+                findings.push(Finding::unknown("node", said));
+            }
         }
     }
+    Ok(answer(&findings, arguments.json))
+}
+
+fn answer(findings: &[Finding], json: bool) -> Answer {
     let wrong = findings.iter().any(|finding| matches!(finding.verdict, Verdict::Wrong(_)));
-    let text = if arguments.json { finding::json(&findings) } else { finding::lines(&findings) };
-    Ok(Answer { text, wrong })
+    let text = if json { finding::json(findings) } else { finding::lines(findings) };
+    Answer { text, wrong, trouble: None }
 }
 
 /// gpushare.conf; where it is wrong, the rest is checked against the defaults.

@@ -58,7 +58,8 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
     match &arguments.command {
         Command::Slurm => {
             let slurm = ask()?;
-            let hooks = !arguments.new && check::plugins::spank(&slurm.settings, &slurm_conf).1;
+            let hooks = !arguments.new
+                && check::plugstack::has_hooks(slurm.settings.get("PlugStackConfig"), &slurm_conf);
             let needs = needs::needs(&config, &slurm, hooks);
             let bills = needs::billing(&config, &slurm);
             Ok(head(&shown, "slurm.conf") + &lines::of(&needs, File::Slurm, &slurm) + &lines::bills(&bills))

@@ -44,7 +44,10 @@ enum Command {
 fn main() -> ExitCode {
     match parse().command {
         Command::Check(arguments) => {
-            let said = check::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.wrong));
+            let said = check::run(&arguments).and_then(|answer| {
+                print(&answer.text)?;
+                answer.trouble.map_or(Ok(answer.wrong), Err)
+            });
             finish(said.map(|wrong| ExitCode::from(u8::from(wrong))), 2)
         }
         Command::Conf(arguments) => {

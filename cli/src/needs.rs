@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::check::plugins::matching;
+use crate::check::plugstack::matching;
 use crate::slurm::Settings;
 
 mod billing;

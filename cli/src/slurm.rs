@@ -39,6 +39,8 @@ pub struct Node {
     pub gres: Vec<NodeGres>,
     /// The partitions that it is in.
     pub partitions: Vec<String>,
+    /// What its slurmd is, such as 24.11.5; empty while slurmctld has not heard of it.
+    pub version: String,
 }
 
 /// A partition.
@@ -127,6 +129,7 @@ pub fn node(line: &str) -> Option<Node> {
         name: value(line, "NodeName")?.to_owned(),
         gres: node_gres::read(value(line, "Gres").unwrap_or_default()),
         partitions: words(value(line, "Partitions").unwrap_or_default()),
+        version: value(line, "Version").unwrap_or_default().to_owned(),
     })
 }
 
@@ -177,7 +180,8 @@ mod tests {
         let read = |text: &str| node(&format!("NodeName=n1 Gres={text} NodeAddr=x Partitions=p,q")).unwrap();
         assert_eq!(read("(null)").gres, []);
         assert_eq!(read("gpu:a40:4(S:0,1),mps:1K").gres.len(), 2);
-        assert_eq!(read("x").partitions, ["p", "q"]);
+        assert_eq!((read("x").partitions, read("x").version), (words("p,q"), String::new()));
+        assert_eq!(read("x Version=24.11.5").version, "24.11.5");
     }
 
     #[test]

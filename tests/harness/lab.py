@@ -34,7 +34,7 @@ def systemd(release):
 
 
 class Cluster:
-    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, nvidia=False, systemd=False):
+    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, nvidia=False, systemd=False, next=None):
         self.name, self.release, self.cgroup = name, release, cgroup
         command = [LAB, "up", name, "--release", release, "--cgroup", cgroup]
         for folder in conf:
@@ -45,6 +45,8 @@ class Cluster:
             command += ["--nvidia"]
         if systemd:
             command += ["--systemd"]
+        if next:
+            command += ["--next", next]
         subprocess.run([LAB, "down", name], check=True)
         subprocess.run(command, check=True, timeout=120)
 

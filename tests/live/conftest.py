@@ -169,6 +169,22 @@ def with_systemd(request):
     cluster.down()
 
 
+# To be upgraded once: SURF's node with contributors' shares, and one whose fence is gpushare's alone.
+UPGRADABLE = {"surf": [EXAMPLES / "surf", CASES / "upgrade"], "own": [EXAMPLES / "own"]}
+
+
+@pytest.fixture(params=[("24.11", "26.05", "surf")], ids="-".join)
+def upgradable(request):
+    """A cluster that can be upgraded to a release that Slurm can be upgraded to in one step."""
+    release, following, kind = request.param
+    if not {release, following} <= set(RELEASES):
+        pytest.skip(f"NOT TESTED: the upgrade from {release} to {following}, without builds for both")
+    cluster = Cluster(f"test-up-{kind}", release, "v2", conf=UPGRADABLE[kind], next=following)
+    cluster.next, cluster.kind = following, kind
+    yield cluster
+    cluster.down()
+
+
 # The same, where device numbers are not in the order of the device names.
 shuffled = clusters("shuffled", conf=[*SURF, CASES / "shuffled"])
 # Builds that panic when asked to.

@@ -1,43 +1,21 @@
-//! The installed plugins against the running slurmctld, and plugstack.conf. A plugin's version is read from its file: it
-//! needn't be loaded for that, and couldn't be.
+//! The installed plugins against the Slurm that is installed beside them, that against the daemons that run, and how
+//! plugstack.conf names the plugins.
+//!
+//! A daemon that runs has its plugins in memory. What counts is the next start: of slurmctld by a restart or, since 23.11,
+//! by `scontrol reconfigure`, of slurmstepd with the next job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSection, ObjectSymbol};
-
 use super::finding::Finding;
+use super::plugstack::{Line, Plugstack};
+use super::version::Version;
 use crate::needs::is_plugin;
-use crate::slurm::Settings;
+use crate::slurm::{Node, Settings};
 
-/// How many files plugstack.conf may include, one in another.
-const DEPTH: usize = 4;
-
-/// Slurm's number for a version: 24.11.5 is 0x180b05.
-fn version(text: &str) -> Option<u32> {
-    let mut numbers = text.split('.').map(|word| {
-        let digits: String = word.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse::<u32>().ok().filter(|number| *number < 256)
-    });
-    let mut number = || numbers.next().flatten();
-    Some(number()? << 16 | number()? << 8 | number()?)
-}
-
-fn written(version: u32) -> String {
-    format!("{}.{:02}.{}", version >> 16, version >> 8 & 0xff, version & 0xff)
-}
-
-/// The number that a plugin gives as `plugin_version`.
-fn plugin_version(path: &Path) -> Result<u32, String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    let file = object::File::parse(bytes.as_slice()).map_err(|error| error.to_string())?;
-    let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok("plugin_version"));
-    let symbol = symbol.ok_or("it has no plugin_version, so Slurm can't load it")?;
-    let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
-    let found = section.and_then(|section| section.data_range(symbol.address(), 4).ok().flatten());
-    let number = found.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
-    number.map(u32::from_le_bytes).ok_or_else(|| "its plugin_version can't be read".to_owned())
-}
+const JOB_SUBMIT: &str = "job_submit_gpushare.so";
+const FENCE: &str = "spank_gpushare.so";
+const HOOKS: &str = "spank_gpushare_prolog.so";
 
 /// Which part of the version Slurm compares.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,184 +26,237 @@ enum Match {
     Release,
 }
 
-fn fits(about: &'static str, path: &Path, settings: &Settings, how: Match) -> Finding {
-    let running = settings.get("SLURM_VERSION");
-    let Some(wanted) = version(running) else {
-        return Finding::unknown(about, format!("Slurm's version '{running}' can't be read"));
-    };
-    let shown = path.display();
-    let found = match plugin_version(path) {
+/// What loads a plugin, and what if it does not load.
+struct Loader<'a> {
+    /// "the slurmd installed here is"
+    who: &'a str,
+    /// What that is.
+    version: Version,
+    /// Which part of it must be the plugin's.
+    how: Match,
+    /// What happens where it is not.
+    otherwise: &'a str,
+}
+
+fn fits(about: &'static str, path: &Path, loader: &Loader) -> Finding {
+    verdict(about, &path.display().to_string(), Version::of_plugin(path), loader)
+}
+
+/// Whether a plugin of that version would load.
+fn verdict(about: &'static str, shown: &str, found: Result<Version, String>, loader: &Loader) -> Finding {
+    let &Loader { who, version: wanted, how, otherwise } = loader;
+    let build = if how == Match::Micro { wanted } else { wanted.release() };
+    let fix = format!("install the build for Slurm {build} together with it");
+    let found = match found {
         Ok(found) => found,
-        Err(why) => {
-            return Finding::wrong(
-                about,
-                format!("{shown}: {why}"),
-                format!("install the build for Slurm {running}"),
-            );
-        }
+        Err(why) => return Finding::wrong(about, format!("{shown}: {why}: {otherwise}"), fix),
     };
     let same = match how {
-        Match::Micro => found == wanted,
-        Match::Release => found >> 8 == wanted >> 8,
+        Match::Micro => found.is(wanted),
+        Match::Release => Some(found.is_release_of(wanted)),
     };
-    if same {
-        return Finding::ok(about, format!("{shown} is built for Slurm {}", written(found)));
-    }
-    Finding::wrong(
-        about,
-        format!("{shown} is built for Slurm {}, and {running} runs", written(found)),
-        format!("build it against the headers of {running} and install it by rename"),
-    )
-}
-
-/// job_submit_gpushare.so: on a controller it must fit, elsewhere it need not be there.
-pub fn job_submit(settings: &Settings, is_controller: bool) -> Option<Finding> {
-    let path = Path::new(settings.get("PluginDir")).join("job_submit_gpushare.so");
-    let about = "job_submit_gpushare.so";
-    match path.try_exists() {
-        Ok(true) => Some(fits(about, &path, settings, Match::Micro)),
-        _ if is_controller
-            && settings.list("JobSubmitPlugins").iter().any(|word| is_plugin(word, "gpushare")) =>
-        {
-            Some(Finding::wrong(
-                about,
-                format!("{}: there is no such file, and slurmctld needs it to start", path.display()),
-                "install it there",
-            ))
+    match same {
+        Some(true) => Finding::ok(about, format!("{shown} is built for Slurm {found}")),
+        Some(false) => {
+            let said = format!("{shown} is built for Slurm {found}, and {who} {wanted}: {otherwise}");
+            Finding::wrong(about, said, fix)
         }
-        _ => None,
+        None => {
+            let said = format!(
+                "{shown} is built for Slurm {found}; {wanted} of which micro release? It must be the same"
+            );
+            Finding::unknown(about, said)
+        }
     }
 }
 
-/// A line of plugstack.conf that names a plugin of ours.
-#[derive(Debug, PartialEq, Eq)]
-struct Line {
-    required: bool,
-    plugin: String,
+/// A daemon that runs against the one that is installed here. `first`: which daemon must have been upgraded before.
+pub fn daemon(
+    about: &'static str,
+    first: &str,
+    running: &str,
+    installed: Option<Version>,
+) -> Option<Finding> {
+    let (running, installed) = (Version::parse(running)?, installed?);
+    if running == installed {
+        return Some(Finding::ok(about, format!("{running} runs, and is what is installed")));
+    }
+    let said = format!("{running} runs, and {installed} is installed: its next start upgrades it");
+    Some(Finding::wrong(about, said, format!("restart it, after {first} and with plugins that fit")))
 }
 
-/// plugstack.conf and the plugins that it names.
-pub fn spank(settings: &Settings, slurm_conf: &Path) -> (Vec<Finding>, bool) {
+/// job_submit_gpushare.so, on a controller; elsewhere nothing loads it. `installed`: slurmctld, where it was found.
+pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Finding> {
+    let path = in_dirs(settings.get("PluginDir"), JOB_SUBMIT);
+    if path.exists() {
+        let running = settings.get("SLURM_VERSION");
+        let (who, wanted) = match (installed, Version::parse(running)) {
+            (Some(installed), _) => ("the slurmctld installed here is", installed),
+            (None, Some(running)) => ("slurmctld is", running),
+            (None, None) => {
+                return Some(Finding::unknown(
+                    JOB_SUBMIT,
+                    format!("Slurm's version '{running}' can't be read"),
+                ));
+            }
+        };
+        let loader = Loader { who, version: wanted, how: Match::Micro, otherwise: "it won't start again" };
+        return Some(fits(JOB_SUBMIT, &path, &loader));
+    }
+    settings.list("JobSubmitPlugins").iter().any(|word| is_plugin(word, "gpushare")).then(|| {
+        Finding::wrong(
+            JOB_SUBMIT,
+            format!("{}: there is no such file, and slurmctld needs it to start", path.display()),
+            "install it there",
+        )
+    })
+}
+
+/// The SPANK plugins on a node, which slurmstepd loads for each step. `installed`: slurmd, of one release with it.
+pub fn on_node(
+    stack: &Plugstack,
+    settings: &Settings,
+    node: &Node,
+    installed: Option<Version>,
+) -> Vec<Finding> {
     let about = "plugstack.conf";
-    let named = settings.get("PlugStackConfig");
-    let path =
-        if named.is_empty() { slurm_conf.with_file_name("plugstack.conf") } else { PathBuf::from(named) };
-    let lines = lines(&path, DEPTH);
-    let of = |name: &str| lines.iter().find(|line| line.plugin.rsplit('/').next() == Some(name));
-    let hooks = of("spank_gpushare_prolog.so");
-    let mut findings = vec![match of("spank_gpushare.so") {
-        Some(Line { required: true, .. }) => {
-            Finding::ok(about, format!("{} requires spank_gpushare.so", path.display()))
+    let shown = stack.path.display();
+    let fix = "on compute nodes: required spank_gpushare.so";
+    let named = match &stack.fence {
+        Some(Line { required: true, .. }) => Finding::ok(about, format!("{shown} requires {FENCE}")),
+        Some(_) => {
+            let said = format!(
+                "{shown}: {FENCE} is optional, so jobs would run without a fence if it failed to load"
+            );
+            Finding::wrong(about, said, fix)
         }
-        Some(_) => Finding::wrong(
-            about,
-            format!(
-                "{}: spank_gpushare.so is optional, so jobs would run without a fence if it failed to load",
-                path.display()
-            ),
-            "on compute nodes: required spank_gpushare.so",
-        ),
-        None => Finding::wrong(
-            about,
-            format!("{} doesn't name spank_gpushare.so: jobs have no fence", path.display()),
-            "required spank_gpushare.so",
-        ),
-    }];
-    for (line, name) in [(of("spank_gpushare.so"), "spank_gpushare.so"), (hooks, "spank_gpushare_prolog.so")]
-    {
-        if let Some(line) = line {
-            let file = if line.plugin.starts_with('/') {
-                PathBuf::from(&line.plugin)
-            } else {
-                Path::new(settings.get("PluginDir")).join(&line.plugin)
-            };
-            findings.push(fits(name, &file, settings, Match::Release));
-        }
-    }
-    (findings, hooks.is_some())
+        None => Finding::wrong(about, format!("{shown} doesn't name {FENCE}: jobs have no fence"), fix),
+    };
+    let running = Version::parse(&node.version).or_else(|| Version::parse(settings.get("SLURM_VERSION")));
+    let Some(wanted) = installed.or(running) else {
+        return vec![named, Finding::unknown(FENCE, "Slurm's version can't be read")];
+    };
+    let who = if installed.is_some() { "the slurmd installed here is" } else { "slurmd is" };
+    let mut findings = vec![named];
+    findings.extend(spank(stack, settings.get("PluginDir"), who, wanted, true));
+    findings
 }
 
-/// The lines that name plugins, with those of files that it includes.
-fn lines(path: &Path, depth: usize) -> Vec<Line> {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
-        match words.as_slice() {
-            ["include", pattern, ..] if depth > 0 => {
-                for file in matching(path, pattern) {
-                    found.extend(lines(&file, depth - 1));
-                }
-            }
-            [word @ ("required" | "optional"), plugin, ..] => {
-                found.push(Line { required: *word == "required", plugin: (*plugin).to_owned() });
-            }
-            _ => {}
+/// The same where no jobs run: srun and sbatch load them. `installed`: srun.
+pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Version>) -> Vec<Finding> {
+    let Some(Line { required, .. }) = stack.fence else { return Vec::new() };
+    let said = if required {
+        format!(
+            "{} requires {FENCE}: should it fail to load, no job can be submitted here (gpushare conf plugstack --login)",
+            stack.path.display()
+        )
+    } else {
+        format!("{}: {FENCE} is optional, as it may be where no jobs run", stack.path.display())
+    };
+    let mut findings = vec![Finding::ok("plugstack.conf", said)];
+    if let Some(wanted) = installed {
+        findings.extend(spank(stack, settings.get("PluginDir"), "srun here is", wanted, false));
+    }
+    findings
+}
+
+fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: bool) -> Vec<Finding> {
+    let named = [(FENCE, &stack.fence), (HOOKS, &stack.hooks)];
+    let judged = named.into_iter().filter_map(|(about, line)| Some((about, line.as_ref()?)));
+    judged
+        .map(|(about, line)| {
+            let otherwise = match (line.required, runs_jobs) {
+                (true, true) => "no job starts here",
+                (true, false) => "no job can be submitted here",
+                (false, true) => "jobs run WITHOUT A FENCE",
+                (false, false) => "srun and sbatch complain, and work",
+            };
+            let loader = Loader { who, version: wanted, how: Match::Release, otherwise };
+            fits(about, &in_dirs(dirs, &line.plugin), &loader)
+        })
+        .collect()
+}
+
+/// The same for the Slurm that is installed here, by its files alone.
+pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
+    // Without a slurm.conf srun looks for one in the network.
+    let programs =
+        ["slurmctld", "slurmd", "srun"].into_iter().filter(|name| *name != "srun" || slurm_conf.exists());
+    let installed = programs.into_iter().find_map(Version::of_program);
+    installed.and_then(|installed| for_another(installed, slurm_conf).ok()).unwrap_or_default()
+}
+
+/// Whether what is installed here would load in another Slurm, which needn't be there yet.
+pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, String> {
+    let conf = fs::read_to_string(slurm_conf).unwrap_or_default();
+    let dirs = plugin_dir(&conf, &prefixes());
+    let stack = Plugstack::read(written(&conf, "PlugStackConfig").unwrap_or_default(), slurm_conf);
+    let mut findings = Vec::new();
+    let path = in_dirs(&dirs, JOB_SUBMIT);
+    if path.exists() {
+        let otherwise = "its slurmctld won't start";
+        let loader = Loader { who: "not for", version: wanted, how: Match::Micro, otherwise };
+        findings.push(fits(JOB_SUBMIT, &path, &loader));
+    }
+    for (about, line) in [(FENCE, stack.fence), (HOOKS, stack.hooks)] {
+        let required = line.as_ref().is_none_or(|line| line.required);
+        let named = line.is_some();
+        let path = in_dirs(&dirs, line.as_ref().map_or(about, |line| &line.plugin));
+        // Not named yet, the fence will be.
+        if named || about == FENCE && path.exists() {
+            let otherwise = if required {
+                "no job starts on a node with it, and none is submitted"
+            } else {
+                "on a node with it jobs run WITHOUT A FENCE"
+            };
+            let loader = Loader { who: "not for", version: wanted, how: Match::Release, otherwise };
+            findings.push(fits(about, &path, &loader));
         }
     }
+    if findings.is_empty() {
+        return Err(format!("no plugin of gpushare's is in {dirs} (PluginDir of {})", slurm_conf.display()));
+    }
+    Ok(findings)
+}
+
+/// Where programs are installed: /usr of /usr/bin.
+fn prefixes() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found: Vec<PathBuf> =
+        std::env::split_paths(&path).filter_map(|folder| Some(folder.parent()?.to_owned())).collect();
+    found.extend(["/usr", "/usr/local"].map(PathBuf::from));
     found
 }
 
-/// The files that an include line, or `Prolog=`, names; `*` in its last part only, as everybody writes it.
-pub fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
-    let path = from.with_file_name(pattern);
-    let Some((before, after)) = path.file_name().and_then(|name| name.to_str()?.split_once('*')) else {
-        return vec![path];
-    };
-    let names = path.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
-    let fits = |name: &str| {
-        name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
-    };
-    let mut files: Vec<PathBuf> = names
-        .map(|file| file.path())
-        .filter(|file| file.file_name().and_then(|name| name.to_str()).is_some_and(fits))
-        .collect();
-    files.sort();
-    files
+/// slurm.conf's PluginDir, or else the first folder that has Slurm's plugins.
+fn plugin_dir(slurm_conf: &str, prefixes: &[PathBuf]) -> String {
+    let candidates = prefixes.iter().flat_map(|prefix| {
+        let in_lib =
+            fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten().map(|entry| entry.path());
+        // Debian's folder of an architecture: lib/x86_64-linux-gnu.
+        let of_debian = in_lib.filter(|path| path.to_string_lossy().contains("-linux-gnu"));
+        of_debian.chain(["lib64", "lib"].map(|name| prefix.join(name)))
+    });
+    let mut folders = candidates.flat_map(|folder| [folder.join("slurm-wlm"), folder.join("slurm")]);
+    // Every machine with Slurm has that one.
+    let mut found = || folders.find(|folder| folder.join("auth_munge.so").exists());
+    let dirs = written(slurm_conf, "PluginDir").map(str::to_owned);
+    dirs.or_else(|| Some(found()?.display().to_string())).unwrap_or_else(|| "/usr/lib64/slurm".to_owned())
+}
+
+/// A value in the text of slurm.conf, without what that includes.
+fn written<'a>(slurm_conf: &'a str, key: &str) -> Option<&'a str> {
+    slurm_conf.lines().find_map(|line| {
+        let (found, value) = line.split('#').next()?.split_once('=')?;
+        found.trim().eq_ignore_ascii_case(key).then(|| value.trim())
+    })
+}
+
+/// A plugin that is named by its file or its path, in PluginDir, which may be a list.
+fn in_dirs(dirs: &str, name: &str) -> PathBuf {
+    let paths: Vec<PathBuf> = dirs.split(':').map(|dir| Path::new(dir).join(name)).collect();
+    paths.iter().find(|path| path.exists()).or(paths.first()).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_is_slurms_number() {
-        for (text, number) in [
-            ("24.11.5", Some(0x18_0b05)),
-            ("22.05.8-1", Some(0x16_0508)),
-            ("26.05.0-0rc1", Some(0x1a_0500)),
-            ("24.11", None),
-            ("", None),
-        ] {
-            assert_eq!(version(text), number, "{text}");
-        }
-        assert_eq!(written(0x18_0b05), "24.11.5");
-        assert_eq!(written(0x16_0508), "22.05.8");
-    }
-
-    #[test]
-    fn what_is_no_plugin_has_no_version() {
-        assert!(plugin_version(Path::new("/proc/self/status")).is_err());
-        let own = plugin_version(&std::env::current_exe().unwrap()).unwrap_err();
-        assert_eq!(own, "it has no plugin_version, so Slurm can't load it");
-    }
-
-    #[test]
-    fn plugstack_conf_is_read_with_what_it_includes() {
-        let dir = tempfile::tempdir().unwrap();
-        let conf = dir.path().join("plugstack.conf");
-        std::fs::create_dir(dir.path().join("plugstack.conf.d")).unwrap();
-        std::fs::write(
-            &conf,
-            "# required other.so\ninclude plugstack.conf.d/*.conf\nrequired /opt/x.so a=b\n",
-        )
-        .unwrap();
-        let other = dir.path().join("plugstack.conf.d/50-gpushare.conf");
-        std::fs::write(other, "optional spank_gpushare.so # not yet\n").unwrap();
-        std::fs::write(dir.path().join("plugstack.conf.d/off"), "required off.so\n").unwrap();
-        let line = |required, plugin: &str| Line { required, plugin: plugin.to_owned() };
-        assert_eq!(lines(&conf, DEPTH), [line(false, "spank_gpushare.so"), line(true, "/opt/x.so")]);
-        std::fs::write(&conf, "include plugstack.conf\n").unwrap();
-        assert_eq!(lines(&conf, DEPTH), []);
-    }
-}
+mod tests;

@@ -180,6 +180,9 @@ spawn_slurmd() (
     if is_machine "$1"; then
         enter=(nsenter --target "$(machine "$1")" --mount --uts --pid --cgroup --)
         tops=$(machine_cgroups "$1")
+    elif [[ -d /lab/next ]]; then
+        # Where there is a release to upgrade to, a node is a machine of its own: /lab/upgrade reaches it at slurmd's next start.
+        enter=(unshare --mount)
     fi
     if [[ $KIND == v2 ]]; then tops+=/slurmd.service; fi
     if [[ $KIND == v2 ]] || is_machine "$1"; then

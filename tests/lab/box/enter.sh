@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# enter.sh NAME ROOTS HIERARCHIES DIR SYSTEMD: the first process of a box, still in the
+# enter.sh NAME ROOTS HIERARCHIES DIR SYSTEMD NEXT: the first process of a box, still in the
 # machine's tree. Decides: nothing. Touches: the box's own mounts, devices, network and host
 # name, and its cgroup directories on the machine. Ends by becoming init.sh inside the box,
 # or systemd, which starts that.
@@ -10,7 +10,7 @@
 # back. The root, or several with ':' between them of which the first wins, is the lower
 # layer of an overlay, so a run never changes it.
 set -euo pipefail
-name=$1 roots=$2 hierarchies=$3 dir=$4 systemd=$5
+name=$1 roots=$2 hierarchies=$3 dir=$4 systemd=$5 next=$6
 kind=${hierarchies%-systemd}
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../host/cgroups.sh"
@@ -106,7 +106,6 @@ acknowledge_at_once() {
 }
 
 install_files() {
-    local plugins
     mkdir -p "$tree/etc/slurm" "$tree/lab" "$tree/var/log/slurm"
     cp -r "$dir/conf/." "$tree/etc/slurm/"
     cp -r "$dir/lab/." "$tree/lab/"
@@ -114,19 +113,33 @@ install_files() {
     mount --bind "$dir/out" "$tree/lab/out"
     mount --bind "$dir/state" "$tree/lab/state"
     mount --bind "$dir/log" "$tree/var/log/slurm"
-    plugins=$(echo "$tree"/usr/lib/*/slurm-wlm) # the multiarch name is the root's own
-    install_if_there 644 "$plugins" job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so
-    install_if_there 755 "$tree/usr/sbin" gpushare-prolog gpushare-epilog gpushare-nvml
-    install_if_there 755 "$tree/usr/bin" gpushare
+    install_programs "$dir/install" "$tree"
 }
 
-# install_if_there MODE TO FILE...
+# install_programs FROM TREE
+install_programs() {
+    local plugins
+    plugins=$(echo "$2"/usr/lib/*/slurm-wlm) # the multiarch name is the root's own
+    install_if_there "$1" 644 "$plugins" job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so
+    install_if_there "$1" 755 "$2/usr/sbin" gpushare-prolog gpushare-epilog gpushare-nvml
+    install_if_there "$1" 755 "$2/usr/bin" gpushare
+}
+
+# install_if_there FROM MODE TO FILE...
 install_if_there() {
-    local mode=$1 to=$2 file
-    shift 2
+    local from=$1 mode=$2 to=$3 file
+    shift 3
     for file; do
-        [[ ! -e $dir/install/$file ]] || install -m "$mode" "$dir/install/$file" "$to/$file"
+        [[ ! -e $from/$file ]] || install -m "$mode" "$from/$file" "$to/$file"
     done
+}
+
+# The next release's tree, for /lab/upgrade.
+mount_next() {
+    [[ -n $next ]] || return 0
+    mkdir -p "$dir"/mnt/next/{upper,work} "$tree/lab/next"
+    mount -t overlay -o "lowerdir=$next,upperdir=$dir/mnt/next/upper,workdir=$dir/mnt/next/work" overlay "$tree/lab/next"
+    install_programs "$dir/install-next" "$tree/lab/next"
 }
 
 # The cgroup namespace must be made after the move, so this file runs twice.
@@ -141,6 +154,7 @@ mount_cgroups
 preload=$(slurmd_preload)
 set_up_network
 install_files
+mount_next
 [[ -z $systemd ]] || prepare_systemd
 enter_tree
 [[ -z $systemd ]] || become_systemd

@@ -9,6 +9,7 @@
 #   release, cgroup    what it was started with; hierarchies: what cgroup_directories takes
 #   conf/              becomes /etc/slurm      lab/       becomes /lab
 #   install/           plugins and programs    mnt/       where the box mounts its root
+#   install-next/      those for the release that it can be upgraded to
 #   state/             ready or failed         log/, out/ stay after `down`
 
 # What a signal must undo while a box is started.
@@ -22,12 +23,12 @@ box_pid() {
     remembered_process "$(box_dir "$1")/pid"
 }
 
-# running_box_of_release RELEASE: the first box that runs on that root.
+# running_box_of_release RELEASE: the first box that runs on that root, or can be upgraded to it.
 running_box_of_release() {
     local dir name
     for dir in "$LAB_STATE"/run/*/; do
         name=$(basename "$dir")
-        [[ $(cat "$dir/release" 2>/dev/null) == "$1" ]] || continue
+        [[ " $(cat "$dir/release" "$dir/next" 2>/dev/null | tr '\n' ' ')" == *" $1 "* ]] || continue
         box_pid "$name" >/dev/null || continue
         echo "$name"
         return 0
@@ -35,11 +36,11 @@ running_box_of_release() {
     return 1
 }
 
-# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD [OVERLAY]...: NVIDIA and SYSTEMD are
-# empty or not.
+# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD NEXT [OVERLAY]...: NVIDIA and SYSTEMD are
+# empty or not; NEXT is the release of /lab/upgrade, or empty.
 start_box() {
-    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 systemd=$6 dir hierarchies layers started=$SECONDS
-    shift 6
+    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 systemd=$6 next=$7 dir hierarchies layers started=$SECONDS
+    shift 7
     dir=$(box_dir "$name")
     hierarchies=$kind
     if [[ $kind == v1 && -n $systemd ]]; then
@@ -51,6 +52,7 @@ start_box() {
     lock "$LAB_STATE/run/$name.lock" "box '$name'"
     ! box_pid "$name" >/dev/null || refuse "$STATUS_FAILED" "box '$name' runs already"
     ensure_root "$release" # the box's lock stays held until lab exits
+    [[ -z $next ]] || ensure_root "$next"
     layers=$(root_of "$release")
     if [[ -n $systemd ]]; then
         ensure_layer systemd "$release"
@@ -66,12 +68,17 @@ start_box() {
     mkdir -p "$dir"/{conf,lab,install,mnt,state,log,out}
     chmod 1777 "$dir/out"
     echo "$release" >"$dir/release"
+    [[ -z $next ]] || echo "$next" >"$dir/next"
     echo "$kind" >"$dir/cgroup"
     echo "$hierarchies" >"$dir/hierarchies"
     lay_configuration "$name" "$kind" "$@"
     gather_lab_files "$dir"
     gather_plugins "$dir/install" "${plugins:-${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$release}"
-    launch "$name" "$layers" "$hierarchies" "$systemd"
+    if [[ -n $next ]]; then
+        mkdir "$dir/install-next"
+        gather_plugins "$dir/install-next" "${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$next"
+    fi
+    launch "$name" "$layers" "$hierarchies" "$systemd" "${next:+$(root_of "$next")}"
     say "box '$name' is up: Slurm $(version_in_root "$release"), cgroup $kind, $(cat "$dir/state/ready")"
     # Only now: a signal up to here ends the box, so nobody is left with one unawares.
     STARTING_BOX=''
@@ -96,13 +103,13 @@ lay_configuration() {
 # What the box finds under /lab; accounting and gpus are the lab's files, not Slurm's.
 gather_lab_files() {
     local dir=$1 file
-    cp "$LAB_HOME"/box/{init.sh,daemons.sh,devices.sh,node.sh,service,lab.service,lab.target,slurmd@.service} "$dir/lab/"
+    cp "$LAB_HOME"/box/{init.sh,daemons.sh,devices.sh,node.sh,service,upgrade,lab.service,lab.target,slurmd@.service} "$dir/lab/"
     cp "$LAB_HOME/host/cgroups.sh" "$dir/lab/"
     cp "$LAB_STATE"/tools/{open-gpus,cgroup2-only.so} "$dir/lab/"
     for file in "$dir"/conf/{accounting,accounting.more,gpus,devices} "$dir"/conf/gpus.*; do
         [[ ! -e $file ]] || mv "$file" "$dir/lab/"
     done
-    chmod 755 "$dir"/lab/{service,open-gpus}
+    chmod 755 "$dir"/lab/{service,upgrade,open-gpus}
 }
 
 # Copies, so that a rebuild does not change a box that runs. What is absent is skipped.
@@ -128,10 +135,10 @@ build_tools() {
     done
 }
 
-# launch NAME LAYERS HIERARCHIES SYSTEMD: starts the box's processes and waits until its
-# node is idle. LAYERS: trees for an overlay, the first wins.
+# launch NAME LAYERS HIERARCHIES SYSTEMD NEXT: starts the box's processes and waits until its
+# node is idle. LAYERS: trees for an overlay, the first wins. NEXT: the next release's tree.
 launch() {
-    local name=$1 layers=$2 hierarchies=$3 systemd=$4 dir
+    local name=$1 layers=$2 hierarchies=$3 systemd=$4 next=$5 dir
     dir=$(box_dir "$name")
     undo_at_exit abandon_box
     STARTING_BOX=$name
@@ -139,7 +146,7 @@ launch() {
     (
         close_inherited_descriptors
         exec setsid unshare --mount --net --uts --ipc --pid --fork --kill-child --propagation private -- \
-            bash "$LAB_HOME/box/enter.sh" "$name" "$layers" "$hierarchies" "$dir" "$systemd" </dev/null >"$dir/log/box.log" 2>&1
+            bash "$LAB_HOME/box/enter.sh" "$name" "$layers" "$hierarchies" "$dir" "$systemd" "$next" </dev/null >"$dir/log/box.log" 2>&1
     ) &
     remember_process $! "$dir/pid"
     wait_until_ready "$name" || refuse "$STATUS_FAILED" "box '$name' did not come up; 'lab logs $name' has it all"
