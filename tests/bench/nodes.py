@@ -17,7 +17,7 @@ from inside import SIDES, VISIT, report
 from stats import row, take_turns
 
 ROLES = ["one", "one again", "many"]
-# With 10,000 nodes a submission takes Slurm a hundred times as long.
+# Whole submissions of a visit.
 WHOLE = 4
 
 

@@ -37,7 +37,7 @@ def test_slurmctld_has_them_all_and_the_real_one_runs_jobs(crowd):
 
 @pytest.mark.parametrize("partition", ["p", "cloud"])
 def test_the_verdicts_are_those_of_any_cluster(crowd, partition):
-    asked = ["sbatch", "--hold", f"--partition={partition}", "--qos=qos_lafferty", "--output=/dev/null", "--wrap=true", "--parsable"]
+    asked = ["sbatch", "--parsable", "--hold", f"--partition={partition}", "--qos=qos_lafferty", "--output=/dev/null", "--wrap=true"]
     for request, number in {
         "--gres=gpu:1": "GS101", "--gpus=2": "GS101", "--gres=gpu:k80:1": "GS102", "--gpus-per-task=1": "GS101",
     }.items():

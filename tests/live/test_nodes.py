@@ -181,8 +181,10 @@ def test_components_of_a_het_job_on_different_nodes(nodes):
     cluster, share = nodes.cluster, nodes.share
     nodes.submit("-wn3", share.full_gpu, user="bob")
     lines = [
-        "#!/bin/bash", f"#SBATCH -wn2 -n1 -o /lab/out/het {share.full_gpu}", "#SBATCH hetjob", f"#SBATCH -wn3 -n1 {share.half_gpu}",
-        "#SBATCH hetjob", "#SBATCH -wn1 -n1",
+        "#!/bin/bash",
+        f"#SBATCH -wn2 -n1 -o /lab/out/het {share.full_gpu}", "#SBATCH hetjob",
+        f"#SBATCH -wn3 -n1 {share.half_gpu}", "#SBATCH hetjob",
+        "#SBATCH -wn1 -n1",
         f"srun --het-group=0,1,2 bash -c '{TELL}'", "echo ended; sleep 100",
     ]
     cluster.ok("rm -f /lab/out/het && cat >/tmp/het && chmod 644 /tmp/het", stdin="\n".join(lines) + "\n")
@@ -381,7 +383,8 @@ def test_a_node_that_loses_power_comes_back_with_nothing(nodes):
     finally:
         start_slurmd(nodes, "n2")
     assert not nodes.of(both)
-    again = nodes.submit("-N2", "--ntasks-per-node=1", "-wn1,n2", nodes.share.half_gpu, script=f"srun bash -c '{TELL}'; sleep 100")
+    script = f"srun bash -c '{TELL}'; sleep 100"
+    again = nodes.submit("-N2", "--ntasks-per-node=1", "-wn1,n2", nodes.share.half_gpu, script=script)
     cluster.wait(lambda: len(told(cluster.output(again))) == 2, "its output")
     check_each_has_its_own(nodes, cluster.output(again), nodes.of(again))
 
@@ -430,11 +433,12 @@ def test_whole_gpus_beside_shares_on_several_nodes(nodes):
     cluster, share = nodes.cluster, nodes.share
     if cluster.kind != "follow-mps":
         pytest.skip("whole GPUs and shares are on the same nodes under follow only")
+    script = f"srun bash -c '{TELL}'; sleep 100"
     whole = [
-        nodes.submit("-N2", "--ntasks-per-node=1", "-wn1,n2", "--gres=gpu:1", user="bob", script=f"srun bash -c '{TELL}'; sleep 100"),
+        nodes.submit("-N2", "--ntasks-per-node=1", "-wn1,n2", "--gres=gpu:1", user="bob", script=script),
         nodes.submit("-wn3", "--gres=gpu:t4:3", user="root"),
     ]
-    mixed = nodes.submit("-N3", "--ntasks-per-node=1", share.full_gpu, script=f"srun bash -c '{TELL}'; sleep 100")
+    mixed = nodes.submit("-N3", "--ntasks-per-node=1", share.full_gpu, script=script)
     taken = [(node, gpu) for node, _, gpus, _ in nodes.entries() for gpu in gpus]
     assert len(taken) == len(set(taken)) == 2 + 3 + 3, taken
     cluster.wait(lambda: len(told(cluster.output(mixed))) == 3, "its output")

@@ -88,7 +88,7 @@ start_machine() {
         for directory in $(machine_cgroups "$1"); do echo "$BASHPID" >"$directory/cgroup.procs"; done
         exec unshare --mount --uts --pid --cgroup --fork bash /lab/node.sh "$1" "$KIND"
     ) </dev/null >"$LOGS/node-$1.log" 2>&1 &
-    wait_for 5 test -e "/run/lab/nodes/$1" || { cat "$LOGS/node-$1.log"; return 1; }
+    wait_for 20 test -e "/run/lab/nodes/$1" || { cat "$LOGS/node-$1.log"; return 1; }
 }
 
 # The lines that say what is wrong ("log levels: ... syslog=fatal" does not).
