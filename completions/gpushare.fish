@@ -31,7 +31,7 @@ complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "conf" -d 'Print t
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
-complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "status" -d 'Show this node\'s GPUs, what is assigned of them, and to which jobs'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "status" -d 'Show this node\'s GPUs, or the cluster\'s, what is assigned of them, and to which jobs'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l for -d 'Before an upgrade: only whether the installed plugins would load in that Slurm, which needn\'t be installed or running' -r
@@ -111,7 +111,7 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_s
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "status" -d 'Show this node\'s GPUs, what is assigned of them, and to which jobs'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "status" -d 'Show this node\'s GPUs, or the cluster\'s, what is assigned of them, and to which jobs'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "slurm" -d 'Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "gres" -d 'Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf'

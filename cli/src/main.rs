@@ -37,7 +37,7 @@ enum Command {
     Metrics(metrics::Arguments),
     /// Contributors' shares: compare gpushare.conf with Slurm's QOSes, make them alike, show and publish them
     Qos(qos::Arguments),
-    /// Show this node's GPUs, what is assigned of them, and to which jobs
+    /// Show this node's GPUs, or the cluster's, what is assigned of them, and to which jobs
     Status(status::Arguments),
 }
 

@@ -98,6 +98,15 @@ fn other_users_jobs_may_be_hidden() {
     }
 }
 
+/// What 22.05 counts of mps is GPUs, which nobody may take for units.
+#[test]
+fn what_nobody_says_is_not_made_up() {
+    let [nodes, ..] = said("22.05", "override");
+    assert!(nodes.contains("mps:titanrtx:1(IDX:0)"));
+    let texts = [nodes.replace(",gres/mps=120", ""), String::new(), String::new()];
+    assert_eq!(made(&texts, &rules("override"))[0].units, 0);
+}
+
 #[test]
 fn a_node_can_take_jobs_or_not() {
     let [text, jobs, users] = said("24.11", "follow-mps");

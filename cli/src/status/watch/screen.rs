@@ -125,8 +125,17 @@ mod tests {
         (master.into(), terminal)
     }
 
+    /// What the terminal was told, once it has come through.
     fn said(master: &mut File) -> String {
         let mut buffer = [0; 4096];
+        let is_there = || rustix::io::ioctl_fionread(&*master).unwrap() > 0;
+        for _ in 0..1000 {
+            if is_there() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(is_there(), "nothing was said");
         let count = master.read(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..count]).into_owned()
     }
