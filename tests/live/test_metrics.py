@@ -340,4 +340,5 @@ def test_the_unit_writes_the_file_where_systemd_is_process_1(met_systemd):
     assert (by(found, "gpushare_up"), by(found, "gpushare_jobs")) == (1, 1), (said, job)
     assert sum(by(found, "gpushare_mps_daemons", "gpu", "state").values()) == 1
     verified = node.run("systemd-analyze verify --man=no /etc/systemd/system/gpushare-metrics.{service,timer}")
-    assert (verified.returncode, verified.stderr) == (0, ""), verified
+    # Others' units may have something wrong.
+    assert verified.returncode == 0 and "gpushare" not in verified.stderr, verified
