@@ -1,8 +1,8 @@
 //! Counts that only grow, for `gpushare metrics`: a small text file, a line a count, every line as long as the others.
 //!
 //! A count that grows is one pwrite(2) of its own line, so that whoever is killed leaves the old number or the new one,
-//! and nobody who reads waits. A file that is not of these names counts for nothing and is written anew, from 0. Only one
-//! process at a time may write; that is the caller's affair.
+//! and nobody who reads waits. A file of counts that is damaged, or of other names, is written anew, from 0; what is
+//! somebody else's file is left as it is. Only one process at a time may write; that is the caller's affair.
 //!
 //! ```text
 //! gpushare-tally 1
@@ -17,6 +17,8 @@ use std::path::Path;
 use crate::ledger::file;
 
 const FIRST_LINE: &str = "gpushare-tally 1\n";
+/// What files of all versions begin with.
+const FIRST_WORD: &str = "gpushare-tally ";
 /// A name, filled up with blanks; a blank; the number; the end of the line.
 const NAME: usize = 20;
 const LINE: usize = NAME + 1 + 20 + 1;
@@ -32,7 +34,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link.
+    /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link;
+    /// `InvalidData` is somebody else's file.
     pub fn open(path: &Path, names: &[impl AsRef<str>]) -> io::Result<Tally> {
         let file = file::open(path)?;
         if !file.metadata()?.is_file() {
@@ -41,8 +44,12 @@ impl Tally {
         let names: Vec<String> = names.iter().map(|name| name.as_ref().to_owned()).collect();
         let mut bytes = vec![0; length(names.len()) + 1];
         let read = file.read_at(&mut bytes, 0)?;
-        if let Some(counts) = bytes.get(..read).and_then(|bytes| parse(bytes, &names)) {
+        let bytes = bytes.get(..read).unwrap_or_default();
+        if let Some(counts) = parse(bytes, &names) {
             return Ok(Tally { file, counts, names });
+        }
+        if !bytes.is_empty() && !bytes.starts_with(FIRST_WORD.as_bytes()) {
+            return Err(foreign());
         }
         let tally = Tally { file, counts: vec![0; names.len()], names };
         let lines: String = tally.names.iter().map(|name| line(name, 0)).collect();
@@ -66,7 +73,11 @@ impl Tally {
 pub fn read(path: &Path, names: &[impl AsRef<str>]) -> io::Result<Vec<u64>> {
     let bytes = file::read(path, LONGEST)?;
     let counts = bytes.and_then(|bytes| parse(&bytes, names));
-    counts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is no file of gpushare's counts"))
+    counts.ok_or_else(foreign)
+}
+
+fn foreign() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is no file of gpushare's counts")
 }
 
 /// Of a file with so many counts.
@@ -131,13 +142,22 @@ mod tests {
             text.replace("three", "seven").into_bytes(),
             text.replace("0001", "-001").into_bytes(),
             text.replace("0001", "\u{e9}01").into_bytes(),
-            vec![0xff; good.len()],
-            vec![b'x'; 1 << 20],
+            [good.clone(), vec![b'x'; 1 << 20]].concat(),
         ] {
             std::fs::write(&path, &bytes).unwrap();
             assert!(read(&path, &NAMES).is_err(), "{bytes:.80?}");
             Tally::open(&path, &NAMES).unwrap().add("one").unwrap();
             assert_eq!(read(&path, &NAMES).unwrap(), [1, 0, 0], "{bytes:.80?}");
+        }
+    }
+
+    #[test]
+    fn somebody_elses_file_is_left_as_it_is() {
+        let (_dir, path) = place();
+        for text in ["x", "Placement=own\n", "gpushare-ledger 3\njob=1\n", "\0\0\0"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(Tally::open(&path, &NAMES).unwrap_err().kind(), io::ErrorKind::InvalidData);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
     }
 

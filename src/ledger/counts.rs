@@ -78,8 +78,10 @@ impl Locked<'_> {
         let path = self.ledger.counts_path();
         let counted = Tally::open(&path, &NAMES)
             .and_then(|mut tally| events.iter().try_for_each(|event| tally.add(event.name())));
-        if counted.is_err() {
-            self.clear(&path);
+        match counted {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => self.set_aside("counts", &path),
+            Err(_) => self.clear(&path),
+            Ok(()) => {}
         }
     }
 }
@@ -128,5 +130,11 @@ mod tests {
         locked.count(&[Event::Share]);
         locked.count(&[Event::Share]);
         assert_eq!(ledger.counts().unwrap().of(Event::Share), 1);
+        std::fs::write(dir.path().join("gpushare/counts"), "garbage").unwrap();
+        locked.count(&[Event::Share]);
+        locked.count(&[Event::Share]);
+        assert_eq!(ledger.counts().unwrap().of(Event::Share), 1);
+        let aside = std::fs::read_to_string(dir.path().join("gpushare/garbage/counts.1"));
+        assert_eq!(aside.unwrap(), "garbage");
     }
 }

@@ -147,11 +147,14 @@ def counted():
     assert node.counts() == {"share": 2, "whole": 0, "overcommitted": 0, "failed": 1} and counts.stat().st_mode & 0o777 == 0o644
     good = counts.read_bytes()
     (RUN / "decoy").write_text("x")
-    damages = [good[:-1], b"", good + b"x", os.urandom(len(good)), bytes(1 << 20), good.replace(b"tally 1", b"tally 2")]
+    damages = [good[:-1], b"", good + b"x", good[:20] + os.urandom(len(good)), good.replace(b"tally 1", b"tally 2")]
     for number, damage in enumerate(damages):
         counts.write_bytes(damage)
         assert len(node.prolog(10 + number, 1)) == 1 and node.counts()["share"] == 1, damage[:80]
-    for make in (lambda: counts.mkdir(), lambda: counts.symlink_to(RUN / "decoy"), lambda: os.mkfifo(counts)):
+    for make in (
+        lambda: counts.mkdir(), lambda: counts.symlink_to(RUN / "decoy"), lambda: os.mkfifo(counts),
+        lambda: counts.write_bytes(os.urandom(len(good))), lambda: counts.write_bytes(bytes(1 << 20)),
+    ):
         counts.unlink()
         make()
         assert len(node.prolog(30, 1)) == 1

@@ -175,7 +175,9 @@ def test_every_message_is_counted_as_slurmctlds_log_has_it(node):
     assert (verdicts(node) - before) == {("GS122", "refused"): 1}
 
 
-@pytest.mark.parametrize("prepare", ["mkdir {0}", "mkfifo {0}", "ln -s /lab/out/decoy {0}", "rm -r /run/slurm/counts"])
+@pytest.mark.parametrize("prepare", [
+    "mkdir {0}", "mkfifo {0}", "ln -s /lab/out/decoy {0}", "rm -r /run/slurm/counts", "echo site >{0}; chmod 666 {0}",
+])
 def test_counts_that_cannot_be_written_are_one_line_in_the_log(node, prepare):
     counts = "/run/slurm/counts/gpushare.counts"
     node.ok(f"rm -rf /run/slurm/counts; mkdir /run/slurm/counts; chmod 777 /run/slurm/counts; {prepare.format(counts)}")
@@ -186,6 +188,7 @@ def test_counts_that_cannot_be_written_are_one_line_in_the_log(node, prepare):
     assert [refused(node, "--gres=mps:39") for _ in range(3)] == ["GS122"] * 3
     assert lines() == before + 1
     assert node.run("test -e /lab/out/decoy").returncode != 0
+    assert "site" not in prepare or node.ok(["cat", counts]) == "site", "somebody else's file is left as it is"
     node.ok(["sed", "-i", f"s,^RefusalCounts=.*,RefusalCounts={COUNTS},", CONF])
     node.ok("/lab/service restart slurmctld")
 
@@ -340,4 +343,5 @@ def test_the_unit_writes_the_file_where_systemd_is_process_1(met_systemd):
     assert (by(found, "gpushare_up"), by(found, "gpushare_jobs")) == (1, 1), (said, job)
     assert sum(by(found, "gpushare_mps_daemons", "gpu", "state").values()) == 1
     verified = node.run("systemd-analyze verify --man=no /etc/systemd/system/gpushare-metrics.{service,timer}")
-    assert (verified.returncode, verified.stderr) == (0, ""), verified
+    # Others' units may have something wrong.
+    assert verified.returncode == 0 and "gpushare" not in verified.stderr, verified
