@@ -52,7 +52,8 @@ may_go() {
     gpushare-client) still=$(needed_by_steps) ;;
     esac
     [[ -z $still || ${GPUSHARE_REMOVE:-} == anyway ]] && return 0
-    echo "$PACKAGE: Slurm still needs it, and would fail: ${still//$'\n'/ }; take that out of Slurm's files and restart it first, or set GPUSHARE_REMOVE=anyway" >&2
+    echo "$PACKAGE: Slurm still needs it, and would fail: ${still//$'\n'/ };" \
+        "take that out of Slurm's files and restart it first, or set GPUSHARE_REMOVE=anyway" >&2
     return 1
 }
 
@@ -62,7 +63,9 @@ put_package() { # [new]
         [[ -z $(needed_by_slurmctld) ]] || echo "$PACKAGE: slurmctld goes on with the plugin that it has until it is restarted"
         return 0
         ;;
-    gpushare-slurmd) ! command -v systemd-tmpfiles >/dev/null || systemd-tmpfiles --create "$PREFIX/lib/tmpfiles.d/gpushare.conf" || true ;;
+    gpushare-slurmd)
+        ! command -v systemd-tmpfiles >/dev/null || systemd-tmpfiles --create "$PREFIX/lib/tmpfiles.d/gpushare.conf" || true
+        ;;
     esac
     [[ ${1:-} != new ]] || put_fragments
 }

@@ -97,7 +97,7 @@ check_plugin() { # FILE
     found=$(od -An -tu4 -N4 -j"$offset" "$1")
     found=$(printf '%d.%02d.%d' $((found >> 16)) $((found >> 8 & 255)) $((found & 255)))
     [[ $found == "$SLURM_VERSION" ]] ||
-        stop "$1 is built for Slurm $found, and the headers in ${SLURM_INCLUDE_DIR:-/usr/include} are of $SLURM_VERSION: build it anew, or set SLURM_INCLUDE_DIR"
+        stop "$1 is built for Slurm $found, and the headers are of $SLURM_VERSION: build it anew, or set SLURM_INCLUDE_DIR"
 }
 
 # make_tree FOLDER: all files of all packages, as packaging/install installs them. What Slurm acts on once it is there is

@@ -102,7 +102,7 @@ def test_only_settings_are_kept(out):
     for name, path in packages.found("deb", out).items():
         about = subprocess.run(["dpkg-deb", "-I", path, "conffiles"], capture_output=True, text=True)
         assert about.stdout.split() == ([CONF] if name == "gpushare" else []), name
-        control = {member.rsplit("/")[-1] for member in run("sh", "-c", f"dpkg-deb --ctrl-tarfile '{path}' | tar -t").split()}
+        control = {member.split("/")[-1] for member in run("sh", "-c", f"dpkg-deb --ctrl-tarfile '{path}' | tar -t").split()}
         assert control & {"preinst", "postinst", "prerm", "postrm"} == (set() if name == "gpushare" else {"postinst", "prerm"})
     for name, path in packages.found("rpm", out).items():
         flags = run("rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEFLAGS:fflags}\n]", path).splitlines()
@@ -119,7 +119,8 @@ def relations(package, tag):
 def test_packages_ask_for_their_slurm(out):
     slurm = slurm_of(RELEASE)
     major, minor, micro = map(int, slurm.micro.split("."))
-    version, next_micro, next_release = f"{VERSION}+slurm{slurm.micro}-1", f"{slurm.release}.{micro + 1}~", f"{major}.{minor + 1:02}~"
+    version = f"{VERSION}+slurm{slurm.micro}-1"
+    next_micro, next_release = f"{slurm.release}.{micro + 1}~", f"{major}.{minor + 1:02}~"
 
     debs = packages.found("deb", out)
     assert {packages.deb_field(path, "Version") for path in debs.values()} == {version}
@@ -150,8 +151,11 @@ def test_packages_ask_for_their_slurm(out):
 def test_packages_ask_for_the_libraries_that_their_programs_need(out, builds):
     debs = packages.found("deb", out)
     programs = {
-        "gpushare": ["gpushare"], "gpushare-slurmctld": ["libjob_submit_gpushare.so"], "gpushare-client": ["libspank_gpushare.so"],
-        "gpushare-slurmd": ["libspank_gpushare.so", "libspank_gpushare_prolog.so", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml"],
+        "gpushare": ["gpushare"], "gpushare-slurmctld": ["libjob_submit_gpushare.so"],
+        "gpushare-client": ["libspank_gpushare.so"],
+        "gpushare-slurmd": [
+            "libspank_gpushare.so", "libspank_gpushare_prolog.so", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml",
+        ],
     }
     owners = {"libc.so.6": "libc6", "libgcc_s.so.1": "libgcc-s1", "libm.so.6": "libc6", "ld-linux-x86-64.so.2": None}
     for name, files in programs.items():
@@ -216,16 +220,19 @@ def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
 
 def in_a_root(kind, out, script, outside=""):
     """What SCRIPT says in a root. Its lines INSTALL NAME… and REMOVE NAME… are the work of dpkg or rpm, and end with a line
-    `=STATUS`."""
+    `=STATUS`; lines OUTSIDE … run on this machine, with the root in root/."""
     lines = []
     for line in script.strip().splitlines():
         word, *names = line.split()
         if word in ("INSTALL", "REMOVE"):
             line = f"{tool(kind, word, names, out)} 2>&1; echo =$?"
+        elif word == "OUTSIDE":
+            line = line.split(None, 1)[1]
         else:
             line = f"chroot root bash -c {quoted(line)}"
         lines.append(line)
-    done = in_root(RELEASE, out, "true", "\n".join([outside, "export PATH=/usr/sbin:/usr/bin:/sbin:/bin; set +e", *lines]))
+    everything = [outside, "export PATH=/usr/sbin:/usr/bin:/sbin:/bin; set +e", *lines]
+    done = in_root(RELEASE, out, "true", "\n".join(everything))
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -250,7 +257,7 @@ def test_what_slurm_acts_on_comes_last_and_goes_first(kind, out):
         {ETC}
         grep ^required {FRAGMENT}
         ls -d /usr/share/gpushare /usr/lib/tmpfiles.d/gpushare.conf
-        echo '# Edited.' >>{FRAGMENT}; rm /etc/slurm/epilog.d/50-gpushare; ln -s /bin/true /etc/slurm/epilog.d/50-gpushare
+        echo '# Edited.' >>{FRAGMENT}; ln -sf /bin/true /etc/slurm/epilog.d/50-gpushare
         mkdir -p /run/gpushare/failed
         REMOVE gpushare gpushare-slurmctld gpushare-slurmd
         {ETC}
@@ -258,7 +265,9 @@ def test_what_slurm_acts_on_comes_last_and_goes_first(kind, out):
         INSTALL gpushare gpushare-slurmd
         tail -n 1 {FRAGMENT}
     """)
-    fragments = ["slurm/epilog.d/50-gpushare", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf", "slurm/prolog.d/50-gpushare"]
+    fragments = [
+        "slurm/epilog.d/50-gpushare", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf", "slurm/prolog.d/50-gpushare",
+    ]
     lines = [line for line in said.splitlines() if line.startswith(("slurm/", "required", "/", "=", "#", "optional"))]
     assert lines == [
         "=0", *fragments, "required spank_gpushare.so", "/usr/lib/tmpfiles.d/gpushare.conf", "/usr/share/gpushare",
@@ -269,7 +278,7 @@ def test_what_slurm_acts_on_comes_last_and_goes_first(kind, out):
 
 @pytest.mark.parametrize("kind", ["deb", "rpm"])
 def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
-    shared = "mount -t tmpfs tmpfs root/etc/slurm && mkdir root/etc/slurm/plugstack.conf.d && echo ours >root/etc/slurm/plugstack.conf.d/50-gpushare.conf"
+    shared = f"mount -t tmpfs tmpfs root/etc/slurm; mkdir root/etc/slurm/plugstack.conf.d; echo ours >root{FRAGMENT}"
     said = in_a_root(kind, out, f"""
         INSTALL gpushare gpushare-slurmd
         {ETC}
@@ -310,6 +319,28 @@ def test_what_runs_keeps_its_packages_unless_root_insists(kind, out):
         REMOVE gpushare-slurmctld gpushare-slurmd
     """, RUNNING + "export GPUSHARE_REMOVE=anyway\n")
     assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=0"], said
+
+
+def test_rpm_replaces_files_and_leaves_fragments_at_an_upgrade(out, builds, tmp_path):
+    packages.built("rpm", TOP, RELEASE, tmp_path, BUILT=str(builds), REVISION="2")
+    plugin = f"root{PLUGIN_DIR}/spank_gpushare.so"
+    said = in_a_root("rpm", out, f"""
+        INSTALL gpushare gpushare-slurmd
+        echo '# Edited.' >>{FRAGMENT}; rm /etc/slurm/prolog.d/50-gpushare; echo Mode=warn >{CONF}
+        OUTSIDE exec 3<{plugin}; stat -Lc %h /proc/self/fd/3
+        OUTSIDE rpm --root $PWD/root --nosignature --nodeps -U {tmp_path}/gpushare-{VERSION}+*.rpm {tmp_path}/gpushare-slurmd-*.rpm; echo =$?
+        OUTSIDE stat -Lc %h /proc/self/fd/3; cmp /proc/self/fd/3 {plugin} && rpm --root $PWD/root -q gpushare-slurmd
+        {ETC}
+        tail -n 1 {FRAGMENT}; cat {CONF}
+    """)
+    version = f"{VERSION}+slurm{slurm_of(RELEASE).micro}"
+    # Debian's rpm says first that it is not for Debian.
+    lines = [line for line in said.splitlines() if not line.startswith(("warning:", "rpm:"))]
+    # The old file has no name any more, so it was not written into.
+    assert lines == [
+        "=0", "1", "=0", "0", f"gpushare-slurmd-{version}-2.x86_64", "slurm/epilog.d/50-gpushare", "slurm/gpushare.conf",
+        "slurm/plugstack.conf.d/50-gpushare.conf", "# Edited.", "Mode=warn",
+    ], said
 
 
 def test_an_edited_file_is_kept_by_rpm(out):
@@ -380,7 +411,8 @@ def test_apt_upgrades_slurm_and_gpushare_together(tmp_path, builds):
     assert "gpushare-slurmctld: Slurm still needs it" in done.stdout and "\nfailed\n" in done.stdout, done.stdout
     assert not newer_slurm.search(done.stdout) and done.stdout.count("\nii ") == 2, done.stdout
     # There is: and when slurmctld is set up, and would be restarted, its plugin is there.
-    done = in_root(RELEASE, first, "dpkg -l slurmctld gpushare-slurmctld gpushare-slurmd", APT.replace("REPOSITORY", "together") + "$apt -y full-upgrade")
+    outside = APT.replace("REPOSITORY", "together") + "$apt -y full-upgrade"
+    done = in_root(RELEASE, first, "dpkg -l slurmctld gpushare-slurmctld gpushare-slurmd", outside)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the new plugin is there" in done.stdout and done.stdout.count("\nii ") == 3, done.stdout
     assert len(re.findall(rf"\nii  gpushare\S* +{VERSION}.slurm{newer.micro}-1 ", done.stdout)) == 2, done.stdout

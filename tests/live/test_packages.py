@@ -20,7 +20,6 @@ OUT = "/lab/out"
 SHARE = "--gres=gpushare:40"
 # Of a size that no GPU has.
 REFUSED = ["sbatch", "--gres=gpushare:81", "--wrap", "true"]
-UNTYPED = ["sbatch", "--qos=qos_lafferty", "--gres=gpu:2", "--wrap", "true"]
 ALL = {0, 1, 2, 3}
 FILES = "find /usr /etc ! -type d | LC_ALL=C sort"
 FOLDERS = "find /usr /etc -type d | LC_ALL=C sort"
@@ -56,7 +55,8 @@ def cluster(packaged):
         build = ["bash", f"{OUT}/{name}/sources/packaging/deb/build"]
         said = packaged.ok(["env", *environment, f"PACKAGES={OUT}/{name}", *build], timeout=300)
         assert f"_{version}+slurm{slurm.micro}-1_" in said
-    packaged.ok(f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site && ln -s /bin/true epilog.d/10-site")
+    packaged.ok(f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site")
+    packaged.ok("ln -s /bin/true /etc/slurm/epilog.d/10-site")
     return packaged
 
 
@@ -230,7 +230,8 @@ def test_a_login_node_works_whatever_becomes_of_the_plugin(login):
     works, said = submits(login)
     assert works and "error" not in said, said
     # As a plugstack.conf that nodes have too would have it.
-    both = {"missing": f"mv {NODE_PLUGIN} /tmp", "other": f"cp {OUT}/release/sources/target/release/libspank_gpushare.so {NODE_PLUGIN}"}
+    others = f"{OUT}/release/sources/target/release/libspank_gpushare.so"
+    both = {"missing": f"mv {NODE_PLUGIN} /tmp", "other": f"cp {others} {NODE_PLUGIN}"}
     for state, command in both.items():
         login.ok(command)
         works, said = submits(login)
@@ -244,7 +245,8 @@ def test_a_login_node_works_whatever_becomes_of_the_plugin(login):
     # It is needed where the machine's own plugstack.conf has it, and root may insist.
     login.ok("echo 'required spank_gpushare.so' >>/etc/slurm/plugstack.conf")
     refused = dpkg(login, "--remove", "gpushare-client")
-    assert refused.returncode != 0 and "gpushare-client: Slurm still needs it, and would fail: required spank_gpushare.so" in refused.stderr
+    assert refused.returncode != 0
+    assert "gpushare-client: Slurm still needs it, and would fail: required spank_gpushare.so; take" in refused.stderr
     must(login.run("GPUSHARE_REMOVE=anyway dpkg --remove gpushare-client"))
     assert login.run(["test", "-e", NODE_PLUGIN]).returncode != 0
 
