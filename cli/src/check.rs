@@ -25,7 +25,9 @@ use version::Version;
 
 /// The command line of `gpushare check`.
 #[derive(Args)]
-#[command(after_help = "Exit status: 0 nothing is wrong, 1 something is, 2 Slurm can't be asked (or, with --for, no plugin is found).")]
+#[command(
+    after_help = "Exit status: 0 nothing is wrong, 1 something is, 2 Slurm can't be asked (or, with --for, no plugin is found)."
+)]
 pub struct Arguments {
     /// All of it as one JSON object
     #[arg(long)]
