@@ -90,7 +90,8 @@ def in_root(release, packages, script, outside=""):
     """The result of SCRIPT in a release's root, with the folder of packages in /packages; OUTSIDE, where the root is $root,
     runs first."""
     run = 'export PATH=/usr/sbin:/usr/bin:/sbin:/bin; chroot root bash -c "$3"'
-    command = ["unshare", "--mount", "--pid", "--fork", "--propagation", "private", "bash", "-ec", IN_ROOT + outside + "\n" + run]
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
+    command += ["bash", "-ec", IN_ROOT + outside + "\n" + run]
     return subprocess.run(
         [*command, "-", root(release), packages, script], capture_output=True, text=True, errors="replace", timeout=120
     )

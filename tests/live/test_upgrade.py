@@ -43,6 +43,9 @@ def service(cluster, verb, *daemons):
     for daemon in daemons:
         result = cluster.run(["/lab/service", verb, daemon], timeout=90)
         assert result.returncode == 0, f"{verb} {daemon}: {result.stdout}{result.stderr}"
+        if daemon == "slurmctld" and verb != "stop":
+            # An srun in a job that comes before the node has registered again waits for long (seen: more than 40 s).
+            cluster.wait(lambda: "N/A" not in cluster.ok(["sinfo", "-h", "-N", "-o", "%v"]), "the node's registration")
 
 
 def version(cluster):
