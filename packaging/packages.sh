@@ -42,8 +42,9 @@ find_packages() {
     */spank_gpushare.so) packages="gpushare-slurmd gpushare-client" ;;
     "$SHARED/plugstack-login.conf") packages=gpushare-client ;;
     */spank_gpushare_prolog.so | "$PREFIX"/sbin/gpushare-* | "$PREFIX/lib/tmpfiles.d/gpushare.conf" | \
-        "$PREFIX"/lib/systemd/system/gpushare-* | "$SHARED/plugstack.conf") packages=gpushare-slurmd ;;
-    "$PREFIX/bin/gpushare" | "$PREFIX"/share/* | "$SYSCONFDIR/gpushare.conf") packages=gpushare ;;
+        "$SHARED/plugstack.conf") packages=gpushare-slurmd ;;
+    "$PREFIX/bin/gpushare" | "$PREFIX"/lib/systemd/system/gpushare-metrics.* | "$PREFIX"/share/* | \
+        "$SYSCONFDIR/gpushare.conf") packages=gpushare ;;
     *) stop "in which package $1 is to be, packaging/packages.sh doesn't say" ;;
     esac
 }
