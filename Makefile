@@ -7,6 +7,7 @@
 # make demo         the main job on a real Slurm, in a small root of its own
 # make test         everything; make test-unit, test-lint, test-faults, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
 # make test-long    what is random in it, with far more tries and a new seed
+# make fresh        make demo in a clone on a Debian 12 made for it; tests/fresh COMMAND for another command
 # make bench        figures, as ratios in one run (docs/performance.md)
 # make simulate     ways to choose a GPU compared on the same jobs (docs/placement.md)
 # make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 CONF=docs/examples/surf
@@ -20,7 +21,7 @@ LAB      := tests/lab/lab
 BOX      ?= try
 
 .PHONY: all install uninstall deb rpm setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
-	test-long bench simulate \
+	test-long fresh bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
 all:
@@ -76,6 +77,9 @@ test-fuzz: setup
 
 test-long: setup
 	@tests/run --only long $(RELEASES)
+
+fresh: setup
+	@tests/fresh make demo
 
 bench: setup
 	@tests/build $(RELEASE)

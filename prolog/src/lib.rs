@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpushare::config::{self, Config, LoadError, OnMpsFailure, Placement};
 use gpushare::device::Roots;
-use gpushare::job::{NodeJob, id_and_restart};
+use gpushare::job::{NodeJob, Noted, id_and_restart};
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
 use gpushare::load::Measured;
 use gpushare::node::{self, Node, Placed};
@@ -85,7 +85,15 @@ fn place(program: &str) -> Result<(), String> {
     report::placed(program, &placed);
     match &placed {
         Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(program, node, entry, now),
-        Placed::NotOurs => Ok(()),
+        Placed::NotOurs => {
+            let noted = job.noted.as_ref().filter(|noted| for_share && noted.gres == config.node.share_gres);
+            if let Some(Noted { gres, units }) = noted {
+                // An update took it away; or slurmctld 24.11 forgot it, in the first seconds after its start.
+                let id = job.key.id;
+                info(program, &format!("job {id}: it asked for {gres}:{units}, and Slurm gives it none here"));
+            }
+            Ok(())
+        }
     }
 }
 

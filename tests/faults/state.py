@@ -320,6 +320,19 @@ def shown():
     assert "gpushare: reading" in status(code=1).stderr
 
 
+def forgotten():
+    """slurmctld 24.11 gives jobs that it starts first no share: nothing is placed, and the log says so."""
+    node = Node()
+    conf = node.site / "gpushare.conf"
+    conf.write_text(conf.read_text().replace("own", "follow").replace("ShareGRES=gpushare", "ShareGRES=mps"))
+    noted = node.variables(7) | {"SPANK_GPUSHARE_SHARE": "mps:40"}
+    done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=noted, capture_output=True, text=True)
+    assert done.returncode == 0 and "job 7: it asked for mps:40, and Slurm gives it none here" in done.stderr, done
+    done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=node.variables(8), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), "a job without a share"
+    assert node.entries() == {}
+
+
 def told(test):
     def run():
         test()
@@ -331,4 +344,5 @@ def told(test):
 ALL = [told(test) for test in (
     requeued, epilog_twice_or_alone, rebooted, damaged, damaged_in_use, of_another_version, other_things, counted,
     gpustat, full, unwritable, held_lock, tight_umask, over, shown,
+    forgotten,
 )]
