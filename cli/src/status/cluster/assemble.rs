@@ -9,6 +9,8 @@ use super::{Gpu, Job, Node, OUT, Rules, collected, hosts};
 const SHARED: [&str; 2] = ["mps", "shard"];
 /// More than a node has; a count in what is read must not take all memory.
 const MOST_GPUS: u64 = 1024;
+/// More than the jobs of a cluster have nodes, together.
+const MOST_PLACES: usize = 1 << 22;
 
 /// What a job has on one node.
 type Had<'a> = (u32, &'a [Gres]);
@@ -20,15 +22,24 @@ pub fn nodes(
     users: &BTreeMap<u32, String>,
     rules: &Rules,
 ) -> Vec<Node> {
-    let mut on: HashMap<String, Vec<Had>> = HashMap::new();
+    let mut on: HashMap<&str, Vec<Had>> =
+        texts.iter().map(|text| (text.name.as_str(), Vec::new())).collect();
+    // A list may be part of a job's name, and have any nodes in it.
+    let mut left = MOST_PLACES;
     for job in &jobs {
+        let most = left.min(hosts::MOST);
+        let mut here = most;
         for (list, had) in &job.on {
-            for name in hosts::names(list) {
-                on.entry(name).or_default().push((job.id, had));
+            for name in hosts::names(list, &mut here) {
+                if let Some(on) = on.get_mut(name.as_str()) {
+                    on.push((job.id, had));
+                }
             }
         }
+        left -= most - here;
     }
-    let one = |text: &NodeText| node(text, on.get(&text.name).map_or(&[], Vec::as_slice), users, rules);
+    let one =
+        |text: &NodeText| node(text, on.get(text.name.as_str()).map_or(&[], Vec::as_slice), users, rules);
     texts.iter().filter_map(one).collect()
 }
 
@@ -45,7 +56,10 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Ru
         Some(per_gpu) => counted.checked_div(per_gpu),
         None => None,
     };
-    let jobs: Vec<Job> = jobs.iter().filter_map(|(id, had)| job(*id, had, share, is_known, users)).collect();
+    // What has more than there is, is part of a job's name.
+    let is_true = |had: &[Gres]| had.iter().all(|gres| gres.count <= count(&gres.name));
+    let jobs = jobs.iter().filter(|(_, had)| is_true(had));
+    let jobs: Vec<Job> = jobs.filter_map(|(id, had)| job(*id, had, share, is_known, users)).collect();
     let mut node = Node {
         node: text.name.clone(),
         state: text.state.to_ascii_lowercase(),

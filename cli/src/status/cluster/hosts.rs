@@ -1,11 +1,12 @@
 //! Slurm's hostlists (`n[1-3,07-09],login`), as names. Only for what Slurm itself prints of jobs; a list that a user gives
 //! goes to Slurm as it is.
 
-/// More nodes than any cluster has: no expression may take all memory.
-const MOST: usize = 1 << 17;
+/// More nodes than any cluster has.
+pub const MOST: usize = 1 << 17;
 
-/// The names of a list, in its order; what can't be read is left out.
-pub fn names(list: &str) -> Vec<String> {
+/// The names of a list, in its order; what can't be read is left out. `left`: how many steps may be taken for it, since no
+/// expression may take all memory or all time.
+pub fn names(list: &str, left: &mut usize) -> Vec<String> {
     let mut depth = 0_usize;
     let words = list.split(|c: char| {
         match c {
@@ -17,16 +18,15 @@ pub fn names(list: &str) -> Vec<String> {
     });
     let mut names = Vec::new();
     for word in words.filter(|word| !word.is_empty()) {
-        expand(String::new(), word, &mut names);
+        expand(String::new(), word, left, &mut names);
     }
     names
 }
 
-/// Brackets may stand more than once in a name.
-fn expand(before: String, word: &str, names: &mut Vec<String>) {
-    if names.len() >= MOST {
-        return;
-    }
+/// Brackets may stand more than once in a name. A step that comes to no name is one too.
+fn expand(before: String, word: &str, left: &mut usize, names: &mut Vec<String>) {
+    let Some(less) = left.checked_sub(1) else { return };
+    *left = less;
     let Some((prefix, rest)) = word.split_once('[') else {
         names.push(before + word);
         return;
@@ -36,10 +36,10 @@ fn expand(before: String, word: &str, names: &mut Vec<String>) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (Ok(low), Ok(high)) = (first.parse::<u64>(), last.parse::<u64>()) else { continue };
         for number in low..=high {
-            if names.len() >= MOST {
+            if *left == 0 {
                 return;
             }
-            expand(format!("{before}{prefix}{number:0width$}", width = first.len()), after, names);
+            expand(format!("{before}{prefix}{number:0width$}", width = first.len()), after, left, names);
         }
     }
 }
@@ -61,13 +61,21 @@ mod tests {
             ("n[x-y]", vec![]),
             ("n[3-1]", vec![]),
         ] {
-            assert_eq!(names(list), expected, "{list}");
+            assert_eq!(names(list, &mut 100), expected, "{list}");
         }
     }
 
     #[test]
     fn no_list_is_endless() {
-        assert_eq!(names("n[0-18446744073709551615]").len(), MOST);
-        assert_eq!(names("n[0-99999][0-99999],m[0-99999]").len(), MOST);
+        for (list, expected) in [
+            ("n[0-18446744073709551615]", 999),
+            ("n[0-99999][0-99999],m[0-99999]", 998),
+            ("n[0-18446744073709551615][", 0),
+            ("n[0-18446744073709551615][x-y]", 0),
+        ] {
+            let mut left = 1000;
+            assert_eq!((names(list, &mut left).len(), left), (expected, 0), "{list}");
+            assert_eq!(names("n1", &mut left), [""; 0]);
+        }
     }
 }
