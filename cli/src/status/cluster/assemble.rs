@@ -22,8 +22,7 @@ pub fn nodes(
     users: &BTreeMap<u32, String>,
     rules: &Rules,
 ) -> Vec<Node> {
-    let mut on: HashMap<&str, Vec<Had>> =
-        texts.iter().map(|text| (text.name.as_str(), Vec::new())).collect();
+    let mut on: HashMap<&str, Vec<Had>> = texts.iter().map(|text| (text.name.as_str(), Vec::new())).collect();
     // A list may be part of a job's name, and have any nodes in it.
     let mut left = MOST_PLACES;
     for job in &jobs {
@@ -56,10 +55,8 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Ru
         Some(per_gpu) => counted.checked_div(per_gpu),
         None => None,
     };
-    // What has more than there is, is part of a job's name.
-    let is_true = |had: &[Gres]| had.iter().all(|gres| gres.count <= count(&gres.name));
-    let jobs = jobs.iter().filter(|(_, had)| is_true(had));
-    let jobs: Vec<Job> = jobs.filter_map(|(id, had)| job(*id, had, share, is_known, users)).collect();
+    let of_job = |(id, had): &Had| job(*id, had, (share, counted), is_known, users);
+    let jobs: Vec<Job> = jobs.iter().filter_map(of_job).collect();
     let mut node = Node {
         node: text.name.clone(),
         state: text.state.to_ascii_lowercase(),
@@ -104,8 +101,14 @@ fn is_usable(state: &str) -> bool {
     !state.ends_with('*') && !state.split('+').any(flag)
 }
 
-/// What a job has of the node's shares or GPUs, if anything.
-fn job(id: u32, had: &[Gres], share: &str, is_known: bool, users: &BTreeMap<u32, String>) -> Option<Job> {
+/// What a job has of the node's shares or GPUs, if anything. More than the node has is part of a job's name.
+fn job(
+    id: u32,
+    had: &[Gres],
+    (share, most): (&str, u64),
+    is_known: bool,
+    users: &BTreeMap<u32, String>,
+) -> Option<Job> {
     let user = users.get(&id).cloned();
     let on = |gres: &Gres| match &gres.which {
         Which::Index(indexes) => indexes.clone(),
@@ -115,7 +118,7 @@ fn job(id: u32, had: &[Gres], share: &str, is_known: bool, users: &BTreeMap<u32,
         }
         Which::Unsaid => Vec::new(),
     };
-    if let Some(gres) = had.iter().find(|gres| gres.name == share && gres.count > 0) {
+    if let Some(gres) = had.iter().find(|gres| gres.name == share && (1..=most).contains(&gres.count)) {
         let gpus = if is_known { on(gres) } else { Vec::new() };
         return Some(Job { job: id, user, units: Some(gres.count), gpus });
     }
