@@ -18,7 +18,8 @@ put_fragments() { # of a new installation
         return 0
     fi
     [[ $PACKAGE == gpushare-slurmd ]] || template=$SHARED/plugstack-login.conf
-    if ! is_there "$fragment"; then
+    # rpm takes gpushare-client away after this, and with it its line, if that still stands there.
+    if ! is_there "$fragment" || cmp -s "$SHARED/plugstack-login.conf" "$fragment"; then
         install -m 644 "$template" "$SYSCONFDIR/plugstack.conf.d/.50-gpushare.new"
         mv "$SYSCONFDIR/plugstack.conf.d/.50-gpushare.new" "$fragment"
     fi
