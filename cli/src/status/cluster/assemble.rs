@@ -88,7 +88,8 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Ru
     let of_jobs = node.jobs.iter().filter_map(|job| job.units).sum();
     node.units = counted_units(text, share).max(of_jobs);
     node.whole = node.jobs.iter().filter(|job| job.units.is_none()).map(|job| job.gpus.len() as u64).sum();
-    node.free = if node.usable { node.capacity.saturating_sub(node.units) } else { 0 };
+    let taken = node.units.saturating_add(node.whole.saturating_mul(rules.per_gpu.unwrap_or(0)));
+    node.free = if node.usable { node.capacity.saturating_sub(taken) } else { 0 };
     Some(node)
 }
 

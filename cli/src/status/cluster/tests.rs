@@ -141,6 +141,17 @@ fn nodes_without_shares_are_none() {
     assert_eq!(sums, ("c", 3, 5, 8, None));
 }
 
+/// Slurm doesn't count whole GPUs as shares of a GRES of its own, and under `override` not where they are.
+#[test]
+fn a_whole_gpu_has_no_room_where_slurm_does_not_pick() {
+    let nodes = "NodeName=a\n   Gres=gpu:a40:4,mps:a40:400\n   \
+                 GresUsed=gpu:a40:2(IDX:0-1),mps:a40:40(0/100,0/100,40/100,0/100)\n   State=MIXED\n";
+    let jobs = "JobId=7 JobName=x\n     Nodes=a CPU_IDs=0-1 Mem=0 GRES=gpu:a40:2(IDX:0-1)\n";
+    let texts = [nodes.to_owned(), jobs.to_owned(), "7|bob\n".to_owned()];
+    let node = &made(&texts, &rules("override"))[0];
+    assert_eq!((node.whole, node.units, node.free, node.capacity), (2, 40, 120, 320));
+}
+
 /// `-/100` is a GPU that a job has whole (`_xstrfmtcat_shared_gres_used` in src/interfaces/gres.c); types stand one after
 /// another.
 #[test]
