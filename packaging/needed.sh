@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # What of the running Slurm would fail if gpushare were taken away now, a line each; SYSCONFDIR is where slurm.conf is. For
-# bash; packaging/install sources it, and the packages' scripts have it in them. A daemon that doesn't run needs nothing.
+# bash; packaging/install sources it, and the packages' scripts have it in them. A daemon that doesn't run needs nothing;
+# jobs that run do.
 
 # is_running DAEMON: here, in this pid namespace.
 is_running() { grep -qsx "$1" /proc/[0-9]*/comm; }
@@ -24,6 +25,9 @@ needed_by_steps() {
 # would go on without a fence, and without its epilog.
 needed_by_slurmd() {
     local settings folder entries
+    # They go on while slurmd is stopped.
+    mapfile -t entries < <(compgen -G "/run/gpushare/jobs/*" || true)
+    ((${#entries[@]} == 0)) || echo "running jobs with GPUs (${entries[*]##*/})"
     is_running slurmd || return 0
     settings=$(slurm_settings)
     grep -E '^(Prolog|Epilog)=.*gpushare-(prolog|epilog)' <<<"$settings" || true
@@ -31,6 +35,4 @@ needed_by_slurmd() {
         [[ $(echo "$SYSCONFDIR/$folder.d"/*) == "$SYSCONFDIR/$folder.d/50-gpushare" ]] || continue
         grep -iE "^$folder=$SYSCONFDIR/$folder.d/" <<<"$settings" || true
     done
-    mapfile -t entries < <(compgen -G "/run/gpushare/jobs/*" || true)
-    ((${#entries[@]} == 0)) || echo "running jobs with GPUs (${entries[*]##*/})"
 }

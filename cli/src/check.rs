@@ -99,6 +99,10 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
                 findings.push(Finding::unknown("node", said));
             }
         }
+    } else {
+        let runs_jobs = slurm.nodes.iter().any(|node| node.name == host);
+        let program = if runs_jobs { "slurmd" } else { "srun" };
+        findings.extend(plugins::named(&stack, settings, Version::of_program(program), runs_jobs));
     }
     Ok(answer(&findings, arguments.json))
 }

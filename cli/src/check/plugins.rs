@@ -160,6 +160,18 @@ pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Versio
     findings
 }
 
+/// The SPANK plugins that plugstack.conf names though nothing is shared: they are loaded all the same.
+pub fn named(
+    stack: &Plugstack,
+    settings: &Settings,
+    installed: Option<Version>,
+    runs_jobs: bool,
+) -> Vec<Finding> {
+    let who = if runs_jobs { "the slurmd installed here is" } else { "srun here is" };
+    let judge = |wanted| spank(stack, settings.get("PluginDir"), who, wanted, runs_jobs);
+    installed.map(judge).unwrap_or_default()
+}
+
 fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: bool) -> Vec<Finding> {
     let named = [(FENCE, &stack.fence), (HOOKS, &stack.hooks)];
     let judged = named.into_iter().filter_map(|(about, line)| Some((about, line.as_ref()?)));

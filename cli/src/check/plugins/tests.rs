@@ -101,6 +101,21 @@ fn what_becomes_of_jobs_is_said() {
 }
 
 #[test]
+fn a_plugin_that_is_named_must_fit_though_nothing_is_shared() {
+    let settings = Settings::parse("PluginDir = /nowhere\nSLURM_VERSION = 24.11.5\n");
+    let said = |line| -> Vec<String> {
+        let found = named(&stack(line), &settings, Some(version("24.11.5")), true);
+        found.into_iter().map(|finding| finding.said).collect()
+    };
+    assert_eq!(said(None), [""; 0]);
+    let of_required = said(Some("required spank_gpushare.so"));
+    assert!(
+        matches!(of_required.as_slice(), [only] if only.ends_with("no job starts here")),
+        "{of_required:?}"
+    );
+}
+
+#[test]
 fn a_controller_without_the_plugin_that_it_names_will_not_start() {
     let settings =
         |plugins| Settings::parse(&format!("PluginDir = /nowhere\nJobSubmitPlugins = {plugins}\n"));
