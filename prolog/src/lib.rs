@@ -90,7 +90,10 @@ fn place(program: &str) -> Result<(), String> {
             if let Some(Noted { gres, units }) = noted {
                 // An update took it away; or slurmctld 24.11 forgot it, in the first seconds after its start.
                 let id = job.key.id;
-                info(program, &format!("job {id}: it asked for {gres}:{units}, and Slurm gives it none here"));
+                info(
+                    program,
+                    &format!("job {id}: it asked for {gres}:{units}, and Slurm gives it none here"),
+                );
             }
             Ok(())
         }

@@ -11,6 +11,7 @@ use super::{
     Problem, Shares, UserMix, record, share,
 };
 use crate::device::GpuFiles;
+use crate::ledger::RUN_DIR;
 use crate::policy::{ForeignTypes, ShareGres};
 
 /// One key: its name, what it allows, and how a value is taken over.
@@ -282,9 +283,12 @@ const KEYS: [Key; 35] = [
     },
     Key {
         name: "GpuStat",
-        allowed: OFF_OR_PATH,
+        allowed: "off, or an absolute path that is not gpushare's own /run/gpushare",
         take: |draft, value| {
-            draft.config.node.gpu_stat = off_or_path(value)?;
+            let folder = off_or_path(value)?;
+            // Files there that are named by numbers are the ledger's.
+            (!folder.as_ref().is_some_and(|folder| folder.starts_with(RUN_DIR))).then_some(())?;
+            draft.config.node.gpu_stat = folder;
             Some(())
         },
     },

@@ -230,3 +230,13 @@ proptest::proptest! {
         let _ = Config::parse(&text);
     }
 }
+
+#[test]
+fn the_ledger_is_no_folder_for_files_of_others() {
+    let parsed = |path: &str| Config::parse(&format!("GpuStat={path}\n"));
+    assert_eq!(parsed("/run/gpustat").unwrap().node.gpu_stat, Some("/run/gpustat".into()));
+    assert_eq!(parsed("off").unwrap().node.gpu_stat, None);
+    for path in ["/run/gpushare", "/run/gpushare/jobs", "/run//gpushare/jobs/"] {
+        assert!(parsed(path).is_err(), "{path}");
+    }
+}

@@ -59,7 +59,7 @@ impl Locked<'_> {
 
     fn fill(&self, folder: &Path) -> Result<(), LedgerError> {
         file::make_folder(folder)?;
-        make_like(folder, &lines(&self.list()?.entries))
+        make_like(folder, &lines(&self.ledger.list()?.entries))
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
-use super::plugstack::{Line, Plugstack};
+use super::plugstack::{Line, Plugstack, matching};
 use super::version::Version;
 use crate::needs::is_plugin;
 use crate::slurm::{Node, Settings};
@@ -250,8 +250,8 @@ fn plugin_dir(slurm_conf: &str, prefixes: &[PathBuf]) -> String {
         of_debian.chain(["lib64", "lib"].map(|name| prefix.join(name)))
     });
     let mut folders = candidates.flat_map(|folder| [folder.join("slurm-wlm"), folder.join("slurm")]);
-    // Every machine with Slurm has that one.
-    let mut found = || folders.find(|folder| folder.join("auth_munge.so").exists());
+    // Every machine with Slurm has one of those.
+    let mut found = || folders.find(|folder| !matching(&folder.join("auth"), "auth_*.so").is_empty());
     let dirs = written(slurm_conf, "PluginDir").map(str::to_owned);
     dirs.or_else(|| Some(found()?.display().to_string())).unwrap_or_else(|| "/usr/lib64/slurm".to_owned())
 }

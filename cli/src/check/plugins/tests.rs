@@ -135,7 +135,7 @@ fn plugins_are_found_without_asking_slurm() {
     assert_eq!(plugin_dir("", &prefixes), folder.display().to_string());
     let other = dir.path().join("opt/lib64/slurm");
     fs::create_dir_all(&other).unwrap();
-    fs::write(other.join("auth_munge.so"), "").unwrap();
+    fs::write(other.join("auth_slurm.so"), "").unwrap();
     assert_eq!(plugin_dir("", &prefixes), other.display().to_string());
 
     let dirs = format!("{}:{}", other.display(), folder.display());
