@@ -127,10 +127,8 @@ pub fn place(
             .map_err(PlaceError::Devices)
             .and_then(|gpus| record(node, job, &claim, (&gpus, measured), now)),
     };
-    if let Err(error) = &placed
-        && error.fails_the_job(job)
-    {
-        node.ledger.lock(LOCK_WAIT)?.fail(job.key, &error.to_string())?;
+    if let Err(error) = &placed {
+        error.mark(node.ledger, job)?;
     }
     placed
 }

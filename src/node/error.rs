@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use crate::claim::Mismatch;
 use crate::device::{DeviceError, Unfit};
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::LedgerError;
+use crate::ledger::{Ledger, LedgerError};
 use crate::placement::NothingFits;
+
+use super::LOCK_WAIT;
 
 /// Why a job got no GPU, or why it isn't known which it has.
 #[derive(Debug)]
@@ -54,8 +56,21 @@ pub enum PlaceError {
 }
 
 impl PlaceError {
+    /// Marks the job as one that can't run here, if that is what the error means.
+    pub(super) fn mark(&self, ledger: &Ledger, job: &NodeJob) -> Result<(), LedgerError> {
+        if !self.fails_the_job(job) {
+            return Ok(());
+        }
+        let locked = ledger.lock(LOCK_WAIT)?;
+        // Another prolog of the same start may have found room meanwhile.
+        if matches!(ledger.find(job.key.id), Ok(Some(entry)) if entry.key == job.key) {
+            return Ok(());
+        }
+        locked.fail(job.key, &self.to_string())
+    }
+
     /// A job with whole GPUs has them from Slurm, which fences it; that we can't note them doesn't make it fail.
-    pub(super) fn fails_the_job(&self, job: &NodeJob) -> bool {
+    fn fails_the_job(&self, job: &NodeJob) -> bool {
         match self {
             PlaceError::Mismatch(_)
             | PlaceError::TooLarge { .. }

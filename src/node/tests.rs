@@ -353,3 +353,14 @@ fn nvml_that_says_nothing_leaves_the_ledger_to_decide() {
     node.measured.as_mut().unwrap().gpus.truncate(1);
     assert_eq!(node.index(&job(2, 20)), 1);
 }
+
+#[test]
+fn who_finds_no_room_marks_no_job_that_another_prolog_has_placed() {
+    let place = Place::new("");
+    place.place(&job(1, 40)).unwrap();
+    let error = PlaceError::Mismatch(crate::claim::Mismatch::SeveralGpus);
+    for id in [1, 2] {
+        error.mark(&place.ledger, &job(id, 40)).unwrap();
+    }
+    assert_eq!(place.ledger.failures().unwrap(), [(2, error.to_string())]);
+}

@@ -354,10 +354,11 @@ def start_slurmd(nodes, node):
 def test_a_node_whose_slurmd_dies_gives_its_share_back_when_it_returns(nodes):
     """slurmctld takes it for down and starts the job on another node, while its first start still runs on this one."""
     cluster = nodes.cluster
-    job = nodes.submit("--requeue", nodes.share.half_gpu)
+    job = nodes.submit("--requeue", nodes.share.half_gpu, script="sleep 600")
     (first,) = nodes.of(job)
     others = sorted(GPUS.keys() - {first})
-    beside = nodes.submit("-N2", "--ntasks-per-node=1", f"-w{','.join(others)}", nodes.share.half_gpu, user="bob")
+    where = ["-N2", "--ntasks-per-node=1", f"-w{','.join(others)}"]
+    beside = nodes.submit(*where, nodes.share.half_gpu, user="bob", script="sleep 600")
     cluster.ok(f"kill -KILL {nodes.own_pid(first)}", node=first)
     try:
         cluster.wait(lambda: "down" in nodes.states()[first], f"{first} to be taken for down", patience=90)
@@ -401,7 +402,8 @@ def test_no_room_on_one_node_fails_a_job_there_only(nodes):
         script = f"{TELL}; srun -K bash -c '{TELL}; sleep 100'"
         job = cluster.sbatch("-N2", "--ntasks-per-node=1", "-wn1,n2", f"--gres={share.gres}:40", script=script)
         assert cluster.finished(job) == "FAILED", cluster.output(job)
-        text = cluster.output(job)
+        # srun may be gone before it has all of what n2 says.
+        text = cluster.output(job) + cluster.ok(f"grep -F '[{job}.' /var/log/slurm/slurmd-n2.log")
         assert "no GPU has 40 of its 80 units free" in text, text
         assert "at n2" not in text, "nothing ran there"
         cluster.wait(lambda: not nodes.of(job), "its entry on the other node to be taken back")

@@ -321,6 +321,30 @@ def test_what_runs_keeps_its_packages_unless_root_insists(kind, out):
     assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=0"], said
 
 
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_a_running_job_keeps_its_fence_though_slurmd_is_stopped(kind, out):
+    said = in_a_root(kind, out, """
+        INSTALL gpushare gpushare-slurmd
+        mkdir -p /run/gpushare/jobs; touch /run/gpushare/jobs/7
+        REMOVE gpushare-slurmd
+        rm /run/gpushare/jobs/7
+        REMOVE gpushare-slurmd
+    """)
+    assert "gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs (7); take" in said
+    assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=1", "=0"], said
+
+
+def test_a_login_node_that_becomes_a_compute_node_has_its_fence(out):
+    """dnf puts the new package there before it takes the old one away."""
+    said = in_a_root("rpm", out, f"""
+        INSTALL gpushare gpushare-client
+        INSTALL gpushare-slurmd
+        REMOVE gpushare-client
+        grep ^required {FRAGMENT}
+    """)
+    assert said.splitlines()[-1] == "required spank_gpushare.so", said
+
+
 def test_rpm_replaces_files_and_leaves_fragments_at_an_upgrade(out, builds, tmp_path):
     packages.built("rpm", TOP, RELEASE, tmp_path, BUILT=str(builds), REVISION="2")
     plugin = f"root{PLUGIN_DIR}/spank_gpushare.so"
