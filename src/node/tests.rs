@@ -357,7 +357,7 @@ fn nvml_that_says_nothing_leaves_the_ledger_to_decide() {
 #[test]
 fn who_finds_no_room_marks_no_job_that_another_prolog_has_placed() {
     let place = Place::new("");
-    place.place(&job(1, 40)).unwrap();
+    let _ = place.place(&job(1, 40)).unwrap();
     let error = PlaceError::Mismatch(crate::claim::Mismatch::SeveralGpus);
     for id in [1, 2] {
         error.mark(&place.ledger, &job(id, 40)).unwrap();
