@@ -180,6 +180,9 @@ spawn_slurmd() (
     if is_machine "$1"; then
         enter=(nsenter --target "$(machine "$1")" --mount --uts --pid --cgroup --)
         tops=$(machine_cgroups "$1")
+        # nsenter stays outside until what it has started ends, and slurmd wants nobody from outside in its cgroup.
+        enter+=(bash -c '{ for try in {1..500}; do grep -qsx 0 "$0" || break; sleep 0.01; done; exec "$@"; } &')
+        enter+=(/sys/fs/cgroup/slurmd.service/cgroup.procs)
     elif [[ -d /lab/next ]]; then
         # Where there is a release to upgrade to, a node is a machine of its own: /lab/upgrade reaches it at slurmd's next start.
         enter=(unshare --mount)
