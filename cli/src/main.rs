@@ -15,7 +15,7 @@ mod written;
 
 use std::process::ExitCode;
 
-use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 /// Share GPUs on Slurm: who is on which GPU, what a message means, and whose the cluster's GPUs are.
 #[derive(Parser)]
@@ -42,7 +42,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match parse().command {
+    match Arguments::parse().command {
         Command::Check(arguments) => {
             let said = check::run(&arguments).and_then(|answer| {
                 print(&answer.text)?;
@@ -69,27 +69,6 @@ fn main() -> ExitCode {
             finish(status::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)
         }
     }
-}
-
-/// The command line. What is wrong with it is said in colours as `--color` has it, though that may be what is wrong.
-fn parse() -> Arguments {
-    let words: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .take_while(|word| word != "--")
-        .collect();
-    let said = words.iter().enumerate().rev().find_map(|(index, word)| match word.strip_prefix("--color") {
-        Some("") => words.get(index + 1).map(String::as_str),
-        Some(rest) => rest.strip_prefix('='),
-        None => None,
-    });
-    let choice = match said {
-        Some("always") => ColorChoice::Always,
-        Some("never") => ColorChoice::Never,
-        _ => ColorChoice::Auto,
-    };
-    let mut command = Arguments::command().color(choice);
-    let matches = command.get_matches_mut();
-    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
 }
 
 /// The exit status; an error is said first.
