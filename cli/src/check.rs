@@ -56,7 +56,7 @@ pub struct Answer {
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
-        return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json));
+        return answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json);
     }
     let (mut findings, config) = rules(arguments.conf.as_deref(), &slurm_conf);
     let slurm = match Slurm::ask(&config) {
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         // A plugin may be why it doesn't run; and after an upgrade its commands don't understand daemons of before.
         Err(trouble) => {
             findings.extend(plugins::for_installed(&slurm_conf));
-            return Ok(Answer { trouble: Some(trouble), ..answer(&findings, arguments.json) });
+            return Ok(Answer { trouble: Some(trouble), ..answer(&findings, arguments.json)? });
         }
     };
     let settings = &slurm.settings;
@@ -104,13 +104,13 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         let program = if runs_jobs { "slurmd" } else { "srun" };
         findings.extend(plugins::named(&stack, settings, Version::of_program(program), runs_jobs));
     }
-    Ok(answer(&findings, arguments.json))
+    answer(&findings, arguments.json)
 }
 
-fn answer(findings: &[Finding], json: bool) -> Answer {
+fn answer(findings: &[Finding], json: bool) -> Result<Answer, String> {
     let wrong = findings.iter().any(|finding| matches!(finding.verdict, Verdict::Wrong(_)));
-    let text = if json { finding::json(findings) } else { finding::lines(findings) };
-    Answer { text, wrong, trouble: None }
+    let text = if json { finding::json(findings)? } else { finding::lines(findings) };
+    Ok(Answer { text, wrong, trouble: None })
 }
 
 /// gpushare.conf; where it is wrong, the rest is checked against the defaults.

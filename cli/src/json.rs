@@ -1,18 +1,20 @@
-//! JSON, as far as printing it needs.
+//! JSON as it is printed: by serde_json, with nothing in it that a terminal would obey.
 
 use std::fmt::Write;
 
-/// A JSON string (RFC 8259, 7), with nothing in it that a terminal would obey.
-pub fn quoted(text: &str) -> String {
-    let mut out = "\"".to_owned();
+use serde::Serialize;
+
+/// One object, on lines of its own; an error is one line.
+pub fn text(object: &impl Serialize) -> Result<String, String> {
+    let text = serde_json::to_string_pretty(object).map_err(|error| error.to_string())?;
+    // JSON lets DEL and C1 stand as they are.
+    let mut safe = String::with_capacity(text.len() + 1);
     for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
+        if c.is_control() && c != '\n' {
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c);
         }
     }
-    out + "\""
+    Ok(safe + "\n")
 }

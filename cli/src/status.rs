@@ -1,6 +1,6 @@
 //! `gpushare status`: GPUs, what is assigned of them, and to whom; of this node, or of the cluster.
 //!
-//! Gather (`here`, `cluster`) → print (`write`, `cluster::write`), once or again and again (`watch`).
+//! Gather (`here`, `cluster`) → print (`write`, `json`, `cluster::write`), once or again and again (`watch`).
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 
 mod cluster;
 pub(crate) mod here;
+mod json;
 mod picture;
 mod watch;
 mod write;
@@ -81,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
         let cluster = cluster::gather(hosts, arguments.collected.as_deref(), arguments.conf.as_deref())?;
         complain(&cluster.complaints);
         return match (arguments.json, arguments.parsable) {
-            (true, _) => cluster::write::json(&cluster),
+            (true, _) => crate::json::text(&cluster),
             (_, true) if arguments.gpus => Ok(cluster::write::parsable_gpus(&cluster)),
             (_, true) => Ok(cluster::write::parsable_nodes(&cluster)),
             (..) => Ok(picture::text(&cluster::write::lines(&cluster, arguments.gpus), colour)),
@@ -89,12 +90,12 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
     }
     let status = here::gather(arguments.conf.as_deref())?;
     complain(&status.complaints);
-    Ok(match (arguments.json, arguments.parsable, arguments.gpus) {
-        (true, ..) => write::json(&status),
-        (_, true, false) => write::parsable_jobs(&status),
-        (_, true, true) => write::parsable_gpus(&status),
-        (..) => picture::text(&write::lines(&status), colour),
-    })
+    match (arguments.json, arguments.parsable) {
+        (true, _) => json::text(&status),
+        (_, true) if arguments.gpus => Ok(write::parsable_gpus(&status)),
+        (_, true) => Ok(write::parsable_jobs(&status)),
+        (..) => Ok(picture::text(&write::lines(&status), colour)),
+    }
 }
 
 /// The tables, for `--watch`.

@@ -12,6 +12,9 @@
 //! - a fence that widens is put in front of a copy of it; where the step has programs of its own, those forbid too what
 //!   is to be opened and are replaced in the same way, each by a copy of itself.
 //!
+//! To have a program loaded takes most of the time, so what the job's extern step has already is attached again where it
+//! is the same, word for word; and nearly always it is.
+//!
 //! Nothing has to be undone: the programs go with their directories. A failure on the way leaves the step with less than
 //! its fence allows, or with Slurm's rules; the caller lets no task of it run.
 
@@ -34,6 +37,8 @@ pub use kernel::{Attached, Flags, Kernel, Refused};
 
 /// How often a program that is replaced between two calls is looked up anew: each time another step was starting.
 const ATTEMPTS: u32 = 100;
+/// Directory of the step that a job has first and to its end.
+const EXTERN: &str = "step_extern";
 
 /// Puts the fence up around the step whose directory in the mounted cgroup2 file system is `step`, while its tasks don't
 /// run yet and after Slurm's rules of the last of them.
@@ -44,70 +49,87 @@ pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2
         return Err(V2Error::Taken(step.to_owned()));
     }
     let hidden = hidden(kernel, step)?;
+    let step = Step { folder: step, has: found.programs };
     if fence.widens {
-        return widen(kernel, step, &rules, hidden);
+        return widen(kernel, &step, &rules, hidden);
     }
-    // The kernel refuses a program that the step has already, from an earlier fence.
-    narrow(kernel, step, &rules, hidden.filter(|hidden| !found.programs.contains(&hidden.id)))
+    narrow(kernel, &step, &rules, hidden.filter(|hidden| !step.has.contains(&hidden.id)))
+}
+
+/// The step, and the programs that an earlier fence has left there: the kernel refuses one that is there already.
+struct Step<'a> {
+    folder: &'a Path,
+    has: Vec<u32>,
 }
 
 /// Slurm's program and ours side by side; Slurm's first, so that a failure between them leaves its rules in force.
 fn narrow<K: Kernel>(
     kernel: &K,
-    step: &Path,
+    step: &Step,
     rules: &Rules,
     hidden: Option<Found<K>>,
 ) -> Result<(), V2Error> {
-    let ours = load(kernel, step, rules, &ALLOW_ALL)?;
-    let attach = |whose, program: &K::Program| {
-        let attached = kernel.attach(step, program, Flags::Multi);
-        attached.map_err(|error| V2Error::Attach(step.to_owned(), whose, error))
-    };
+    let ours = ready(kernel, step, rules, &ALLOW_ALL)?;
     if let Some(found) = hidden {
-        attach(Whose::Slurms, &found.program)?;
+        attach(kernel, step.folder, (Whose::Slurms, &found.program), Flags::Multi)?;
     }
-    attach(Whose::Ours, &ours)
+    attach(kernel, step.folder, (Whose::Ours, &ours), Flags::Multi)
 }
 
 /// Ours in front of Slurm's, at the step and where the step has a program below.
-fn widen<K: Kernel>(kernel: &K, step: &Path, rules: &Rules, hidden: Option<Found<K>>) -> Result<(), V2Error> {
+fn widen<K: Kernel>(kernel: &K, step: &Step, rules: &Rules, hidden: Option<Found<K>>) -> Result<(), V2Error> {
     let behind = match hidden {
         Some(found) => text(kernel, &found)?,
         None => ALLOW_ALL.to_vec(),
     };
-    let mut loaded = Vec::new();
-    put_in_front(kernel, step, rules, behind, Flags::Multi, &mut loaded)?;
-    for folder in below(step)? {
-        let Some(found) = only_program(kernel, &folder)? else { continue };
+    let ours = ready(kernel, step, rules, &behind)?;
+    attach(kernel, step.folder, (Whose::Ours, &ours), Flags::Multi)?;
+    // A step's tasks have the same text, and mostly their job has it too.
+    let mut loaded = vec![(behind, ours)];
+    for folder in below(step.folder)? {
+        let Some(found) = only_program(kernel, &folder, None)? else { continue };
         if found.flags == Flags::Multi {
             return Err(V2Error::Shared(folder));
         }
-        put_in_front(kernel, &folder, rules, text(kernel, &found)?, found.flags, &mut loaded)?;
+        let behind = text(kernel, &found)?;
+        if let Some((_, ours)) = loaded.iter().find(|(text, _)| *text == behind) {
+            attach(kernel, &folder, (Whose::Ours, ours), found.flags)?;
+            continue;
+        }
+        let ours = load(kernel, &folder, &program(rules, &behind)?)?;
+        attach(kernel, &folder, (Whose::Ours, &ours), found.flags)?;
+        loaded.push((behind, ours));
     }
     Ok(())
 }
 
-/// Loads ours in front of a text and attaches it. A step's tasks and mostly its job have the same text: one that is
-/// `loaded` is attached again, since loading takes most of the time.
-fn put_in_front<K: Kernel>(
+/// Ours in front of `behind`, from the extern step or loaded.
+fn ready<K: Kernel>(
     kernel: &K,
-    folder: &Path,
+    step: &Step,
     rules: &Rules,
-    behind: Vec<Instruction>,
-    flags: Flags,
-    loaded: &mut Vec<(Vec<Instruction>, K::Program)>,
-) -> Result<(), V2Error> {
-    let attach = |ours: &K::Program| {
-        let attached = kernel.attach(folder, ours, flags);
-        attached.map_err(|error| V2Error::Attach(folder.to_owned(), Whose::Ours, error))
-    };
-    if let Some((_, ours)) = loaded.iter().find(|(text, _)| *text == behind) {
-        return attach(ours);
+    behind: &[Instruction],
+) -> Result<K::Program, V2Error> {
+    let program = program(rules, behind)?;
+    match of_extern_step(kernel, step, &program) {
+        Some(ours) => Ok(ours),
+        None => load(kernel, step.folder, &program),
     }
-    let ours = load(kernel, folder, rules, &behind)?;
-    attach(&ours)?;
-    loaded.push((behind, ours));
-    Ok(())
+}
+
+/// The program at the job's extern step that has this text. Whatever can't be had is loaded instead.
+fn of_extern_step<K: Kernel>(kernel: &K, step: &Step, text: &[Instruction]) -> Option<K::Program> {
+    let is_same = |program: &K::Program| {
+        let shown = kernel.instructions(program).ok().flatten();
+        shown.is_some_and(|shown| unblind(&shown).is_ok_and(|shown| shown == text))
+    };
+    let folder = step.folder.with_file_name(EXTERN);
+    if folder == step.folder {
+        return None;
+    }
+    // Ours is the last there.
+    let programs = kernel.attached(&folder).ok()?.programs.into_iter().rev();
+    programs.filter(|id| !step.has.contains(id)).find_map(|id| kernel.program(id).ok().filter(is_same))
 }
 
 /// A program that is alone at its cgroup.
@@ -133,7 +155,7 @@ fn hidden<K: Kernel>(kernel: &K, step: &Path) -> Result<Option<Found<K>>, V2Erro
             Flags::Multi => return Ok(None),
             Flags::None => return Err(V2Error::Exclusive(folder.to_owned())),
             Flags::Override => {
-                if let Some(found) = only_program(kernel, folder)? {
+                if let Some(found) = only_program(kernel, folder, Some(found))? {
                     return Ok(Some(found));
                 }
             }
@@ -142,12 +164,16 @@ fn hidden<K: Kernel>(kernel: &K, step: &Path) -> Result<Option<Found<K>>, V2Erro
     Ok(None)
 }
 
-/// The program at `folder`, if there is one. Slurm writes a job's program anew whenever a step of the job starts, so the
-/// one that was found may be gone when it is asked for.
-fn only_program<K: Kernel>(kernel: &K, folder: &Path) -> Result<Option<Found<K>>, V2Error> {
+/// The program at `folder`, if there is one; `found` is what is known to be there. Slurm writes a job's program anew
+/// whenever a step of the job starts, so the one that was found may be gone when it is asked for.
+fn only_program<K: Kernel>(
+    kernel: &K,
+    folder: &Path,
+    mut found: Option<Attached>,
+) -> Result<Option<Found<K>>, V2Error> {
     let mut attempt = 1;
     loop {
-        let found = match kernel.attached(folder) {
+        let found = match found.take().map_or_else(|| kernel.attached(folder), Ok) {
             Err(error) if gone(&error) => return Ok(None),
             found => found.map_err(|error| V2Error::Query(folder.to_owned(), error))?,
         };
@@ -174,14 +200,22 @@ fn text<K: Kernel>(kernel: &K, found: &Found<K>) -> Result<Vec<Instruction>, V2E
         .map_err(|strange| V2Error::Strange(folder(), strange))
 }
 
-fn load<K: Kernel>(
+fn program(rules: &Rules, behind: &[Instruction]) -> Result<Vec<Instruction>, V2Error> {
+    in_front_of(rules, behind).map_err(V2Error::Rules)
+}
+
+fn load<K: Kernel>(kernel: &K, folder: &Path, program: &[Instruction]) -> Result<K::Program, V2Error> {
+    kernel.load(program).map_err(|refused| V2Error::Load(folder.to_owned(), refused))
+}
+
+fn attach<K: Kernel>(
     kernel: &K,
     folder: &Path,
-    rules: &Rules,
-    behind: &[Instruction],
-) -> Result<K::Program, V2Error> {
-    let program = in_front_of(rules, behind).map_err(V2Error::Rules)?;
-    kernel.load(&program).map_err(|refused| V2Error::Load(folder.to_owned(), refused))
+    (whose, program): (Whose, &K::Program),
+    flags: Flags,
+) -> Result<(), V2Error> {
+    let attached = kernel.attach(folder, program, flags);
+    attached.map_err(|error| V2Error::Attach(folder.to_owned(), whose, error))
 }
 
 /// Where a step has programs of its own: the directory of all its tasks, and each task's.

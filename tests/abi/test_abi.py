@@ -74,6 +74,13 @@ def test_they_are_small_and_bound_at_load(built, plugin):
     assert "NOW" in run("readelf", "-dW", built.folder / plugin)
 
 
+@pytest.mark.parametrize("plugin", ["spank_gpushare.so", "spank_gpushare_prolog.so"])
+def test_a_spank_plugin_that_is_loaded_twice_is_mapped_once(built, plugin):
+    """srun and slurmstepd load it, look at its name, unload it, and load it. slurmctld may want a new file: not that one."""
+    assert "NODELETE" in run("readelf", "-dW", built.folder / plugin)
+    assert "NODELETE" not in run("readelf", "-dW", built.folder / "job_submit_gpushare.so")
+
+
 @pytest.mark.parametrize("program", ["gpushare-prolog", "gpushare-epilog"])
 def test_what_is_started_for_every_job_loads_no_library(built, program):
     archive = run("cc", "-print-file-name=libc.a").strip()

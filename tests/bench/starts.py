@@ -16,6 +16,7 @@ SIDES = {
     "none": "# No plugin.\n",
     "none again": "# No plugin.\n",
     "empty plugin": "required empty_spank.so\n",
+    "variables": "required variables_spank.so\n",
     "gpushare": "required spank_gpushare.so\n",
 }
 
@@ -46,8 +47,9 @@ def measure(box, where, request, folder, rounds, blocks):
         box.write(f"/lab/out/{side}", text)
     box.run("chmod", "1777", "/lab/out")
     box.write("/etc/slurm/plugstack.conf", "include /lab/out/plugstack\n")
-    empty = compiled(HERE / "empty_spank.c", box.release, Path(folder) / "empty_spank.so", "-shared", "-fPIC")
-    box.install(empty, box.plugin_folder())
+    for name in ("empty_spank", "variables_spank"):
+        plugin = compiled(HERE / f"{name}.c", box.release, Path(folder) / f"{name}.so", "-shared", "-fPIC")
+        box.install(plugin, box.plugin_folder())
     program = compiled(HERE / "start.c", box.release, Path(folder) / "start")
     found = [play(box, program, request, blocks) for _ in range(rounds)]
     medians = {side: median(time for times in found for time in times[side]) / 1e6 for side in SIDES}

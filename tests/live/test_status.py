@@ -124,8 +124,8 @@ def test_what_nodes_have_said_fills_in_what_slurm_does_not_know(node):
     for spoil, why in (
         (f"truncate -s 50 {file}", "EOF while parsing"),
         (f"echo '{{}}' >{file}", "missing field"),
-        (f"gpushare status --json | sed 's/^\"time\": .*/\"time\": 1000,/' >{file}", "s old, and 900 s is the most"),
-        (f"gpushare status --json | sed 's/^\"node\": .*/\"node\": \"x\",/' >{file}", "it speaks of node 'x'"),
+        (f"gpushare status --json | sed 's/^ *\"time\": .*/\"time\": 1000,/' >{file}", "s old, and 900 s is the most"),
+        (f"gpushare status --json | sed 's/^ *\"node\": .*/\"node\": \"x\",/' >{file}", "it speaks of node 'x'"),
         (f"rm {file} && mkfifo {file}", "it is not a file"),
     ):
         node.ok(spoil)

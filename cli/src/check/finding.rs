@@ -1,6 +1,8 @@
 //! What a check has found, and how it is printed: a line each, or as JSON.
 
-use crate::json::quoted;
+use serde::Serialize;
+
+use crate::json;
 
 /// A line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,15 +69,32 @@ fn word(verdict: &Verdict) -> &'static str {
 }
 
 /// The same as one JSON object.
-pub fn json(findings: &[Finding]) -> String {
-    let object = |Finding { about, said, verdict }: &Finding| {
-        let (word, fix) = match verdict {
-            Verdict::Ok => ("ok", String::new()),
-            Verdict::Wrong(fix) => ("wrong", format!(",\"fix\":{}", quoted(fix))),
-            Verdict::Unknown => ("unknown", String::new()),
+pub fn json(findings: &[Finding]) -> Result<String, String> {
+    json::text(&Findings { findings: findings.iter().map(One::of).collect() })
+}
+
+#[derive(Serialize)]
+struct Findings<'a> {
+    findings: Vec<One<'a>>,
+}
+
+#[derive(Serialize)]
+struct One<'a> {
+    about: &'a str,
+    verdict: &'static str,
+    said: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<&'a str>,
+}
+
+impl One<'_> {
+    fn of(finding: &Finding) -> One<'_> {
+        let Finding { about, said, verdict } = finding;
+        let (verdict, fix) = match verdict {
+            Verdict::Ok => ("ok", None),
+            Verdict::Wrong(fix) => ("wrong", Some(fix.as_str())),
+            Verdict::Unknown => ("unknown", None),
         };
-        format!("{{\"about\":{},\"verdict\":\"{word}\",\"said\":{}{fix}}}", quoted(about), quoted(said))
-    };
-    let objects: Vec<String> = findings.iter().map(object).collect();
-    format!("{{\"findings\":[{}]}}\n", objects.join(","))
+        One { about, verdict, said, fix }
+    }
 }

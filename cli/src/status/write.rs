@@ -1,14 +1,11 @@
-//! The status as tables, as lines of fields, and as JSON. Decides nothing.
+//! The status as tables, and as lines of fields. Decides nothing.
 
 use std::fmt::Write;
 
 use gpushare::device::Gpu;
 use gpushare::ledger::{Entry, Holding};
 use gpushare::load::GpuState;
-use gpushare::mps::Serves;
 use gpushare_node::mps::Seen;
-
-use crate::json::quoted;
 
 use super::here::{GpuTotal, Status};
 use super::picture::{Line, Look, Span, aligned, clean};
@@ -168,98 +165,8 @@ pub fn parsable_gpus(status: &Status) -> String {
     text
 }
 
-/// One object: `node`, `time`, `gpus`, `jobs`, `failures`, `garbage`, `mps`.
-pub fn json(status: &Status) -> String {
-    let gpus = status.gpus.iter().map(|total| {
-        let GpuTotal { capacity, units, shares, whole, gpu, state } = total;
-        format!(
-            "{{{}, \"capacity\": {}, \"units\": {units}, \"free\": {}, \"shares\": {shares}, \"whole\": {whole}, \
-             \"used\": {}, \"memory\": {}, \"utilisation\": {}, \"processes\": {}, \"fault\": {}}}",
-            gpu_fields(gpu),
-            or_null(*capacity),
-            or_null(total.free()),
-            or_null(state.used),
-            or_null(state.memory),
-            or_null(state.utilisation),
-            or_null(state.processes),
-            state.fault.as_deref().map_or("null".to_owned(), quoted)
-        )
-    });
-    let jobs = status.jobs.iter().map(|entry| {
-        let gpus: Vec<String> = entry.gpus.iter().map(|gpu| format!("{{{}}}", gpu_fields(gpu))).collect();
-        let (units, capacity) = share(entry).unzip();
-        format!(
-            "{{\"job\": {}, \"restart\": {}, \"user_id\": {}, \"user\": {}, \"holding\": \"{}\", \"units\": {}, \
-             \"capacity\": {}, \"since\": {}, \"memory\": {}, \"gpus\": [{}]}}",
-            entry.key.id,
-            entry.key.restart,
-            entry.user_id,
-            status.users.get(&entry.user_id).map_or("null".to_owned(), |name| quoted(name)),
-            if units.is_some() { "share" } else { "whole" },
-            or_null(units),
-            or_null(capacity),
-            entry.since,
-            or_null(memory(entry)),
-            gpus.join(", ")
-        )
-    });
-    let failures = status
-        .failures
-        .iter()
-        .map(|(id, reason)| format!("{{\"job\": {id}, \"reason\": {}}}", quoted(reason)));
-    let daemons = status.daemons.iter().map(|Seen { daemon, pid, stuck }| {
-        let user = match daemon.serves {
-            Serves::User(user_id) => Some(user_id),
-            Serves::All => None,
-        };
-        format!(
-            "{{\"minor\": {}, \"user_id\": {}, \"pid\": {}, \"running\": {}}}",
-            daemon.minor,
-            or_null(user),
-            or_null(*pid),
-            pid.is_some() && stuck.is_none()
-        )
-    });
-    let garbage = status.garbage.iter().map(|garbage| {
-        format!(
-            "{{\"name\": {}, \"reason\": {}}}",
-            quoted(&garbage.name),
-            quoted(&garbage.damage.to_string())
-        )
-    });
-    format!(
-        "{{\n\"node\": {},\n\"time\": {},\n\"gpus\": {},\n\"jobs\": {},\n\"failures\": {},\n\"garbage\": {},\n\"mps\": {},\n\"own_jobs_only\": {}\n}}\n",
-        quoted(&status.node),
-        status.now,
-        list(gpus),
-        list(jobs),
-        list(failures),
-        list(garbage),
-        list(daemons),
-        status.own_only
-    )
-}
-
-fn gpu_fields(gpu: &Gpu) -> String {
-    format!(
-        "\"index\": {}, \"device\": {}, \"uuid\": {}",
-        gpu.index,
-        quoted(&gpu.path.to_string_lossy()),
-        gpu.uuid.as_deref().map_or("null".to_owned(), quoted)
-    )
-}
-
-fn list(items: impl Iterator<Item = String>) -> String {
-    let items: Vec<String> = items.map(|item| format!("\n  {item}")).collect();
-    format!("[{}]", items.join(","))
-}
-
 pub fn or_empty(number: Option<impl std::fmt::Display>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
-}
-
-fn or_null(number: Option<impl std::fmt::Display>) -> String {
-    number.map_or("null".to_owned(), |number| number.to_string())
 }
 
 /// Text as a field of a line of fields.

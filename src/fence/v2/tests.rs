@@ -12,6 +12,7 @@ use crate::fence::filter::slurm::{Line, blinded, character, program};
 
 const JOB: &str = "scope/job_7";
 const STEP: &str = "scope/job_7/step_0";
+const EXTERN: &str = "scope/job_7/step_extern";
 const USER: &str = "scope/job_7/step_0/user";
 const TASKS: [&str; 2] = ["scope/job_7/step_0/user/task_0", "scope/job_7/step_0/user/task_1"];
 /// Where a process of the step may be; in the first two runs what slurmstepd starts beside the tasks.
@@ -126,16 +127,72 @@ fn a_fence_stays_when_slurm_writes_the_jobs_rules_anew_and_when_a_container_atta
 }
 
 #[test]
-fn slurms_program_is_attached_before_ours_and_nothing_of_it_is_read() {
+fn slurms_program_is_attached_before_ours_as_it_is() {
     let root = tempfile::tempdir().unwrap();
     let kernel = cluster(&root, Kind::Srun);
     raise(&kernel, &fence(false, &[0])).unwrap();
     let attach = format!("attach {STEP} Multi");
     let (step, job) = (format!("attached {STEP}"), format!("attached {JOB}"));
-    let expected = [&step, &job, &job, "program", "load", &attach, &attach];
+    let expected = [&step, &job, "program", &format!("attached {EXTERN}"), "load", &attach, &attach];
     assert_eq!(*kernel.calls.borrow(), expected);
     assert_eq!(kernel.state(STEP), Some((Flags::Multi, 2)));
     assert_eq!(kernel.state(USER), Some((Flags::Override, 1)));
+}
+
+#[test]
+fn what_the_extern_step_has_is_loaded_once() {
+    let other = lines(0, false);
+    for kind in [Kind::Batch, Kind::Srun, Kind::Unruled] {
+        for widens in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            let kernel = cluster(&root, kind);
+            std::fs::create_dir(root.path().join(EXTERN)).unwrap();
+            let loads = |step: &str, open: &[u32]| {
+                kernel.calls.take();
+                put_up(&kernel, &root.path().join(step), &fence(widens, open)).unwrap();
+                let calls = kernel.calls.take();
+                calls.iter().filter(|call| *call == "load").count()
+            };
+            assert_eq!(loads(EXTERN, &[2]), 1);
+            // An srun step's own rules are not the job's.
+            let of_its_own = usize::from(widens && kind == Kind::Srun);
+            assert_eq!(loads(STEP, &[2]), of_its_own, "{kind:?} {widens}");
+            assert!(loads(STEP, &[2]) > 0, "for a second fence, a second program");
+            let seen_then = PLACES.map(|place| seen(&kernel, place));
+            let root_of_another = tempfile::tempdir().unwrap();
+            let alone = cluster(&root_of_another, kind);
+            raise(&alone, &fence(widens, &[2])).unwrap();
+            assert_eq!(seen_then, PLACES.map(|place| seen(&alone, place)), "{kind:?} {widens}");
+            let another = "scope/job_7/step_1";
+            std::fs::create_dir(root.path().join(another)).unwrap();
+            assert_eq!(loads(another, &[1, 2]), 1, "not for another fence");
+            if kind != Kind::Unruled && widens {
+                kernel.put(JOB, &program(&other), Flags::Override);
+                let another = "scope/job_7/step_2";
+                std::fs::create_dir(root.path().join(another)).unwrap();
+                assert_eq!(loads(another, &[2]), 1, "nor in front of other rules of Slurm's");
+                assert_eq!(seen(&kernel, another), (vec![2], false));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_extern_step_does_not_show_is_loaded() {
+    type Shown = fn(&[super::Instruction]) -> Option<Vec<super::Instruction>>;
+    let strange: Shown =
+        |program| Some(program.iter().map(|one| super::Instruction { source: 11, ..*one }).collect());
+    for (shown, loads) in [(strange, 1), (|_| None, 1), (|program| Some(blinded(program, |_| 7)), 0)] {
+        let root = tempfile::tempdir().unwrap();
+        let mut kernel = cluster(&root, Kind::Batch);
+        std::fs::create_dir(root.path().join(EXTERN)).unwrap();
+        put_up(&kernel, &root.path().join(EXTERN), &fence(false, &[0])).unwrap();
+        kernel.shown = shown;
+        kernel.calls.take();
+        raise(&kernel, &fence(false, &[0])).unwrap();
+        assert_eq!(kernel.calls.take().iter().filter(|call| *call == "load").count(), loads);
+        assert_eq!(seen(&kernel, TASKS[0]), (vec![0], true));
+    }
 }
 
 #[test]
@@ -249,7 +306,9 @@ fn whatever_call_fails_is_told_and_opens_nothing() {
         let kernel = cluster(&root, kind);
         raise(&kernel, &fence(widens, &[2])).unwrap();
         let calls = kernel.calls.take();
-        for (at, call) in calls.iter().enumerate() {
+        // What the extern step can't tell is loaded.
+        let elsewhere = |call: &String| call.ends_with("/step_extern");
+        for (at, call) in calls.iter().enumerate().filter(|(_, call)| !elsewhere(call)) {
             let before = cluster(&root, kind);
             let kernel = cluster(&root, kind);
             kernel.failing.set(Some((at, libc::EPERM)));

@@ -259,5 +259,5 @@ n2    mixed+drain    ?    120   200  320   7s  alice,bob  2,3,4
     for text in [write::parsable_nodes(&cluster), write::parsable_gpus(&cluster)] {
         assert!(text.lines().all(|line| line.matches('|').count() == 11), "{text}");
     }
-    assert!(!write::json(&cluster).unwrap().contains(|c: char| c.is_control() && c != '\n'));
+    assert!(!crate::json::text(&cluster).unwrap().contains(|c: char| c.is_control() && c != '\n'));
 }

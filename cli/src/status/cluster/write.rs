@@ -1,4 +1,4 @@
-//! The cluster as tables, as lines of fields, and as JSON. Decides nothing.
+//! The cluster as tables, and as lines of fields. Decides nothing.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -215,19 +215,4 @@ pub fn parsable_gpus(cluster: &Cluster) -> String {
         );
     }
     text
-}
-
-/// One object.
-pub fn json(cluster: &Cluster) -> Result<String, String> {
-    let text = serde_json::to_string_pretty(cluster).map_err(|error| error.to_string())?;
-    // JSON lets DEL and C1 stand as they are; a terminal obeys them.
-    let mut safe = String::with_capacity(text.len() + 1);
-    for c in text.chars() {
-        if c.is_control() && c != '\n' {
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
-        } else {
-            safe.push(c);
-        }
-    }
-    Ok(safe + "\n")
 }

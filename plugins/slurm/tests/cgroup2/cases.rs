@@ -15,8 +15,9 @@ use crate::slurm::{Line, character, program};
 
 type Case = fn(&Place);
 
-pub const ALL: [(&str, Case); 7] = [
+pub const ALL: [(&str, Case); 8] = [
     ("every kind of step", every_kind_of_step),
+    ("the extern step's program", the_extern_steps_program),
     ("rules written anew", rules_written_anew),
     ("containers below", containers_below),
     ("programs in the way", programs_in_the_way),
@@ -99,6 +100,28 @@ fn every_kind_of_step(place: &Place) {
         for task in ["user/task_0", "user/task_1"] {
             assert_eq!(place.ask(&step.join(task)), *in_task, "{what}, {task}");
         }
+        remove(&job);
+    }
+}
+
+/// What the kernel shows of a program is what was loaded, also of one that it blinded.
+fn the_extern_steps_program(place: &Place) {
+    for widens in [false, true] {
+        let job = place.job("job_extern");
+        let steps = ["step_extern", "step_batch", "step_0"].map(|name| step(&job, name, Kind::Batch));
+        let last = steps.each_ref().map(|step| {
+            put_up(&Bpf, step, &fence(widens, &[0])).unwrap();
+            assert_eq!(place.ask(&step.join("user/task_0")), "ynnnnyyny");
+            Bpf.attached(step).unwrap().programs.pop().unwrap()
+        });
+        assert!(last.iter().all(|id| *id == last[0]), "one program, loaded once: {last:?}");
+        put_up(&Bpf, &steps[1], &fence(widens, &[])).unwrap();
+        assert_eq!(place.ask(&steps[1].join("user/task_0")), "nnnnnyyny");
+        assert_eq!(
+            place.ask(&steps[2].join("user/task_0")),
+            "ynnnnyyny",
+            "a program of its own for another fence"
+        );
         remove(&job);
     }
 }
@@ -221,6 +244,7 @@ pub fn blinded_programs(place: &Place) {
     drop(restrict);
     assert_eq!(place.ask(&second.join("user/task_0")), "ynnnnynny");
     remove(&job);
+    the_extern_steps_program(place);
 }
 
 /// The median of a hundred fences each.

@@ -1,0 +1,145 @@
+//! The status of this node as one object. On other nodes `--nodes --collected` reads it (`cluster::collected`).
+
+use gpushare::ledger::{Garbage, Holding};
+use gpushare::mps::Serves;
+use gpushare_node::mps;
+use serde::Serialize;
+
+use super::here::{GpuTotal, Status};
+use crate::json;
+
+pub fn text(status: &Status) -> Result<String, String> {
+    json::text(&Object {
+        node: &status.node,
+        time: status.now,
+        gpus: status.gpus.iter().map(gpu).collect(),
+        jobs: status.jobs.iter().map(|entry| job(status, entry)).collect(),
+        failures: status.failures.iter().map(|(job, reason)| Failure { job: *job, reason }).collect(),
+        garbage: status.garbage.iter().map(stray).collect(),
+        mps: status.daemons.iter().map(daemon).collect(),
+        own_jobs_only: status.own_only,
+    })
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    node: &'a str,
+    /// Seconds since 1970, as every time here.
+    time: u64,
+    gpus: Vec<Gpu<'a>>,
+    jobs: Vec<Job<'a>>,
+    failures: Vec<Failure<'a>>,
+    garbage: Vec<Stray<'a>>,
+    mps: Vec<Daemon>,
+    own_jobs_only: bool,
+}
+
+#[derive(Serialize)]
+struct Device<'a> {
+    index: u32,
+    device: String,
+    uuid: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Gpu<'a> {
+    #[serde(flatten)]
+    device: Device<'a>,
+    capacity: Option<u32>,
+    units: u64,
+    free: Option<u64>,
+    shares: usize,
+    whole: bool,
+    used: Option<u32>,
+    memory: Option<u32>,
+    utilisation: Option<u32>,
+    processes: Option<u32>,
+    fault: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Job<'a> {
+    job: u32,
+    restart: u32,
+    user_id: u32,
+    user: Option<&'a str>,
+    holding: &'static str,
+    units: Option<u32>,
+    capacity: Option<u32>,
+    since: u64,
+    memory: Option<u32>,
+    gpus: Vec<Device<'a>>,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    job: u32,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Stray<'a> {
+    name: &'a str,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct Daemon {
+    minor: u32,
+    user_id: Option<u32>,
+    pid: Option<u32>,
+    running: bool,
+}
+
+fn device(gpu: &gpushare::device::Gpu) -> Device<'_> {
+    Device { index: gpu.index, device: gpu.path.to_string_lossy().into_owned(), uuid: gpu.uuid.as_deref() }
+}
+
+fn gpu(total: &GpuTotal) -> Gpu<'_> {
+    let state = &total.state;
+    Gpu {
+        device: device(&total.gpu),
+        capacity: total.capacity,
+        units: total.units,
+        free: total.free(),
+        shares: total.shares,
+        whole: total.whole,
+        used: state.used,
+        memory: state.memory,
+        utilisation: state.utilisation,
+        processes: state.processes,
+        fault: state.fault.as_deref(),
+    }
+}
+
+fn job<'a>(status: &'a Status, entry: &'a gpushare::ledger::Entry) -> Job<'a> {
+    let (holding, units, capacity, memory) = match entry.holding {
+        Holding::Share { units, capacity, memory, .. } => ("share", Some(units), Some(capacity), memory),
+        Holding::Whole => ("whole", None, None, None),
+    };
+    Job {
+        job: entry.key.id,
+        restart: entry.key.restart,
+        user_id: entry.user_id,
+        user: status.users.get(&entry.user_id).map(String::as_str),
+        holding,
+        units,
+        capacity,
+        since: entry.since,
+        memory,
+        gpus: entry.gpus.iter().map(device).collect(),
+    }
+}
+
+fn stray(garbage: &Garbage) -> Stray<'_> {
+    Stray { name: &garbage.name, reason: garbage.damage.to_string() }
+}
+
+fn daemon(seen: &mps::Seen) -> Daemon {
+    let user_id = match seen.daemon.serves {
+        Serves::User(user_id) => Some(user_id),
+        Serves::All => None,
+    };
+    let running = seen.pid.is_some() && seen.stuck.is_none();
+    Daemon { minor: seen.daemon.minor, user_id, pid: seen.pid, running }
+}

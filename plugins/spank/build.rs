@@ -1,0 +1,7 @@
+//! Build script of the two SPANK plugins: once loaded they stay. srun and slurmstepd load a plugin twice in every start, the
+//! first time only to look at its name, and a plugin that stays is there already the second time.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+}
