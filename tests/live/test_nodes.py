@@ -358,7 +358,8 @@ def test_a_node_whose_slurmd_dies_gives_its_share_back_when_it_returns(nodes):
     (first,) = nodes.of(job)
     others = sorted(GPUS.keys() - {first})
     where = ["-N2", "--ntasks-per-node=1", f"-w{','.join(others)}"]
-    beside = nodes.submit(*where, nodes.share.half_gpu, user="bob", script="sleep 600")
+    beside = nodes.submit(*where, nodes.share.half_gpu, user="bob", script="echo begun; sleep 600")
+    cluster.wait(lambda: cluster.output(beside), "its script to begin")
     cluster.ok(f"kill -KILL {nodes.own_pid(first)}", node=first)
     try:
         cluster.wait(lambda: "down" in nodes.states()[first], f"{first} to be taken for down", patience=90)
@@ -367,7 +368,8 @@ def test_a_node_whose_slurmd_dies_gives_its_share_back_when_it_returns(nodes):
         start_slurmd(nodes, first)
     cluster.wait(lambda: first not in nodes.of(job), "the first start's share to be given back")
     assert len(nodes.of(job)) == 1 and cluster.state(job) == "RUNNING"
-    assert set(nodes.of(beside)) == set(others)
+    shown = cluster.ok(["scontrol", "show", "job", beside])
+    assert set(nodes.of(beside)) == set(others) and " Restarts=0 " in shown, shown
     # What comes next finds all of it free.
     jobs = [nodes.submit(f"-w{first}", nodes.share.full_gpu) for _ in range(GPUS[first])]
     assert sorted(nodes.of(one)[first] for one in jobs) == [(gpu,) for gpu in range(GPUS[first])]
