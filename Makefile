@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # make              build for the Slurm headers found (SLURM_INCLUDE_DIR, pkg-config, /usr/include)
-# make install      put it into place: PREFIX=/usr SYSCONFDIR=/etc/slurm SLURM_PLUGIN_DIR=(Slurm's) DESTDIR=
+# make install      put it into place: PREFIX=/usr SYSCONFDIR=/etc/slurm SLURM_PLUGIN_DIR=(Slurm's) LOGIN_NODE=no DESTDIR=
 # make uninstall    take it away again, with the same variables
 # make deb, rpm     packages of what is built, for the same variables, into PACKAGES=target/packages (docs/install.md)
 # make demo         the main job on a real Slurm, in a small root of its own

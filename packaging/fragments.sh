@@ -6,9 +6,6 @@
 
 fragment=$SYSCONFDIR/plugstack.conf.d/50-gpushare.conf
 
-# One folder for all machines: to change it here would change Slurm on machines that don't have this package.
-is_shared() { [[ $(stat -Lc %d "$SYSCONFDIR") != "$(stat -Lc %d /etc)" ]]; }
-
 is_there() { [[ -e $1 || -L $1 ]]; }
 
 put_fragments() { # of a new installation
@@ -50,7 +47,8 @@ may_go() {
     case $PACKAGE in
     gpushare-slurmctld) still=$(needed_by_slurmctld) ;;
     gpushare-slurmd) still=$(needed_by_steps && needed_by_slurmd) ;;
-    gpushare-client) still=$(needed_by_steps) ;;
+    # Where jobs run, another package has the plugin.
+    gpushare-client) still=$([[ -e $PREFIX/sbin/gpushare-prolog ]] || needed_by_steps) ;;
     esac
     [[ -z $still || ${GPUSHARE_REMOVE:-} == anyway ]] && return 0
     echo "$PACKAGE: Slurm still needs it, and would fail: ${still//$'\n'/ };" \

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What of the running Slurm would fail if gpushare were taken away now, a line each; SYSCONFDIR is where slurm.conf is. For
-# bash; packaging/install sources it, and the packages' scripts have it in them. A daemon that doesn't run needs nothing;
-# jobs that run do.
+# What of the running Slurm would fail if gpushare were taken away now, a line each, and whether Slurm's folder is this machine's
+# alone; SYSCONFDIR is where slurm.conf is. For bash; packaging/install sources it, and the packages' scripts have it in
+# them. A daemon that doesn't run needs nothing; jobs that run do.
+
+# One folder for all machines: to change it here would change Slurm on machines that don't have gpushare.
+is_shared() { [[ -d $SYSCONFDIR && $(stat -Lc %d "$SYSCONFDIR") != "$(stat -Lc %d /etc)" ]]; }
 
 # is_running DAEMON: here, in this pid namespace.
 is_running() { grep -qsx "$1" /proc/[0-9]*/comm; }
@@ -19,7 +22,13 @@ needed_by_slurmctld() {
 # Steps, and srun and sbatch, fail without a plugin that plugstack.conf requires.
 needed_by_steps() {
     grep -hsE '^[^#]*spank_gpushare' "$SYSCONFDIR/plugstack.conf" || true
+    # Elsewhere this one goes with the plugin.
+    ! is_shared || grep -sHE '^ *required.*spank_gpushare' "$SYSCONFDIR/plugstack.conf.d/50-gpushare.conf" |
+        sed 's/$/ (of all machines)/' || true
 }
+
+# Whether ours is all that is in the folder.
+is_last() { [[ $(echo "$1"/*) == "$1/50-gpushare" ]]; }
 
 # slurmd drains a node whose Prolog= can't be run, also where it is FOLDER/* and nothing is there; and a job that has a GPU
 # would go on without a fence, and without its epilog.
@@ -32,7 +41,7 @@ needed_by_slurmd() {
     settings=$(slurm_settings)
     grep -E '^(Prolog|Epilog)=.*gpushare-(prolog|epilog)' <<<"$settings" || true
     for folder in prolog epilog; do
-        [[ $(echo "$SYSCONFDIR/$folder.d"/*) == "$SYSCONFDIR/$folder.d/50-gpushare" ]] || continue
+        is_last "$SYSCONFDIR/$folder.d" || { is_shared && [[ -L $SYSCONFDIR/$folder.d/50-gpushare ]]; } || continue
         grep -iE "^$folder=$SYSCONFDIR/$folder.d/" <<<"$settings" || true
     done
 }

@@ -153,9 +153,57 @@ def test_places_can_be_chosen(tmp_path, built):
     found = files(tree)
     assert {"opt/gpushare/sbin/gpushare-prolog", "opt/gpushare/share/zsh/site-functions/_gpushare"} <= found
     assert os.readlink(tree / "opt/etc/prolog.d/50-gpushare") == "/opt/gpushare/sbin/gpushare-prolog"
+    unit = (tree / "opt/gpushare/lib/systemd/system/gpushare-metrics.service").read_text()
+    assert "\nExecStart=/opt/gpushare/bin/gpushare metrics " in unit and "/usr/" not in unit
     assert all(name.startswith(("opt/", "usr/lib/slurm/")) for name in found)
     assert make("uninstall", *into(tree, built, "PREFIX=/opt/gpushare", "SYSCONFDIR=/opt/etc")).returncode == 0
     assert files(tree) == set()
+
+
+def test_a_login_node_goes_on_without_the_plugin(tree, tmp_path, built):
+    login = tmp_path / "login"
+    assert make("install", *into(login, built, "LOGIN_NODE=yes")).returncode == 0
+    assert files(login) == files(tree)
+    lines = {}
+    for where in (login, tree):
+        lines[where] = [line for line in (where / FRAGMENT).read_text().splitlines() if line and line[0] != "#"]
+    assert lines == {login: ["optional spank_gpushare.so"], tree: ["required spank_gpushare.so"]}
+    # What it is was said once, and isn't changed by somebody who leaves it out the next time.
+    before = listing(login)
+    done = make("install", *into(login, built))
+    assert f"install: {login / FRAGMENT} is there and stays as it is\n" in done.stdout and listing(login) == before
+    refused = make("install", *into(tmp_path / "other", built, "LOGIN_NODE=Yes"))
+    assert refused.stderr.startswith("install: LOGIN_NODE must be yes or no\n") and refused.returncode != 0
+    assert make("uninstall", *into(login, built)).returncode == 0
+    assert files(login) == set()
+
+
+def test_a_shared_folder_of_slurms_files_is_left_alone(tmp_path, built):
+    """What one machine puts there, or takes away, all of them have; gpushare.conf is read by none that doesn't have gpushare."""
+    conf = tmp_path / "slurm"
+    (conf / "plugstack.conf.d").mkdir(parents=True)
+    variables = [f"PREFIX={tmp_path}/usr", f"SYSCONFDIR={conf}", f"SLURM_PLUGIN_DIR={tmp_path}/plugins", f"BUILT={built}"]
+    script = """
+        mount -t tmpfs tmpfs "$1" && conf=$1 && shift && mkdir $conf/plugstack.conf.d || exit
+        make --silent -C "$0" install "$@" && find $conf ! -type d
+        cp "$0/packaging/plugstack.conf" $conf/plugstack.conf.d/50-gpushare.conf
+        ! make --silent -C "$0" uninstall "$@" 2>&1 || exit
+        sed -i "s/^[^#]/#&/" $conf/plugstack.conf.d/50-gpushare.conf
+        make --silent -C "$0" uninstall "$@" && find $conf ! -type d
+    """
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, TOP, conf, *variables]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    left = f"{conf} is on another file system than /etc, perhaps shared: of Slurm's folders there none is changed"
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    fragment = f"{conf}/plugstack.conf.d/50-gpushare.conf"
+    still = f"Slurm still needs it, and would fail: {fragment}:required spank_gpushare.so (of all machines)"
+    lines = [line for line in done.stdout.splitlines() if "done, with" not in line and not line.startswith("make")]
+    assert [line.split(";")[0] for line in lines] == [
+        f"install: {left}", f"{conf}/gpushare.conf",
+        f"uninstall: {left}", f"uninstall: {still}",
+        f"uninstall: {left}", fragment,
+    ]
+    assert (tmp_path / "usr/sbin").is_dir() and not list((tmp_path / "usr/sbin").iterdir())
 
 
 def test_what_is_not_built_is_not_installed(tmp_path):

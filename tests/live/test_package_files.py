@@ -282,14 +282,18 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
     said = in_a_root(kind, out, f"""
         INSTALL gpushare gpushare-slurmd
         {ETC}
+        echo required spank_gpushare.so >{FRAGMENT}
+        REMOVE gpushare-slurmd
+        echo ours >{FRAGMENT}
         REMOVE gpushare gpushare-slurmd
         {ETC}
         cat {FRAGMENT}
     """, shared)
     assert "gpushare-slurmd: /etc/slurm is on another file system than /etc, perhaps shared, and is left as it is" in said
+    assert f"gpushare-slurmd: Slurm still needs it, and would fail: {FRAGMENT}:required spank_gpushare.so (of all machines); take" in said
     assert [line for line in said.splitlines() if line.startswith(("slurm/", "=", "ours"))] == [
         "=0", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf",
-        "=0", "slurm/plugstack.conf.d/50-gpushare.conf", "ours",
+        "=1", "=0", "slurm/plugstack.conf.d/50-gpushare.conf", "ours",
     ], said
 
 
@@ -339,10 +343,12 @@ def test_a_login_node_that_becomes_a_compute_node_has_its_fence(out):
     said = in_a_root("rpm", out, f"""
         INSTALL gpushare gpushare-client
         INSTALL gpushare-slurmd
+        echo required spank_gpushare.so >/etc/slurm/plugstack.conf
         REMOVE gpushare-client
         grep ^required {FRAGMENT}
     """)
     assert said.splitlines()[-1] == "required spank_gpushare.so", said
+    assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=0", "=0"], said
 
 
 def test_rpm_replaces_files_and_leaves_fragments_at_an_upgrade(out, builds, tmp_path):
