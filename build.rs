@@ -8,7 +8,8 @@
 const RELEASES: [(u32, u32); 2] = [(23, 2), (23, 11)];
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    // This file is not the crate's; when it changes it runs again by itself.
+    println!("cargo::rerun-if-changed=Cargo.toml");
     let published = std::env::var("DEP_SLURM_VERSION_NUMBER").ok().and_then(|text| text.parse::<u32>().ok());
     let Some(number) = published else {
         println!("cargo::error=slurm-sys did not say which Slurm its headers are of");
@@ -24,7 +25,7 @@ fn main() {
     link_unwinder();
 }
 
-/// Puts GCC's unwinder into the plugins: srun loads them twice in every start, and libgcc_s.so with them. The standard library
+/// Puts GCC's unwinder into the plugins: every srun loads them, and would load libgcc_s.so with them. The standard library
 /// asks for `-lgcc_s`, so a linker script of that name says where else it is.
 fn link_unwinder() {
     let folder = std::env::var("OUT_DIR").unwrap_or_default();

@@ -136,6 +136,8 @@ pub enum DeviceError {
     GresConf(GresConfError),
     /// `AutoDetect` in gres.conf: Slurm's order can't be told.
     Order,
+    /// The same, and GPUs are divided by MIG: Slurm counts the parts, each as one.
+    Parts,
     /// None of the GPUs is there; the first, and what is wrong with it.
     NoneThere(PathBuf, Unfit),
     /// Nothing was found.
@@ -151,6 +153,11 @@ impl fmt::Display for DeviceError {
                 out,
                 "gres.conf has AutoDetect=, by which Slurm orders the GPUs in a way that can't be told here; name \
                  them in Slurm's order with GpuFile= in gpushare.conf"
+            ),
+            DeviceError::Parts => write!(
+                out,
+                "gres.conf has AutoDetect=, and GPUs are divided by MIG: Slurm counts their parts, and no \
+                 GPU of this node takes shares; here Placement=off, or follow without FenceDrm, leaves them to Slurm"
             ),
             DeviceError::NoneThere(path, unfit) => {
                 write!(out, "none of the node's GPUs is there; of {}: {unfit}", path.display())

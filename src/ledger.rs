@@ -1,9 +1,10 @@
 //! Who is on which GPU: one small text file a job under /run/gpushare, written by root alone.
 //!
-//! An entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. What can't be read is
-//! set aside under `garbage/`, never trusted and never fatal; an entry of another version of gpushare stays where it is,
-//! and no share is placed beside what it may hold. Changes happen under a lock that the kernel lets go when its holder
-//! dies; reading needs none. A reboot empties /run, which is right: no job survives it either.
+//! An entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. What is no entry is
+//! set aside under `garbage/`, never trusted and never fatal; an entry of another version of gpushare, or one that the
+//! kernel doesn't let be read, stays where it is, and no share is placed beside what it may hold. Changes happen under a
+//! lock that the kernel lets go when its holder dies; reading needs none. A reboot empties /run, which is right: no job
+//! survives it either.
 //!
 //! ```text
 //! /run/gpushare/lock
@@ -44,6 +45,7 @@ pub use entry::{Damage, Entry, Holding};
 pub use error::LedgerError;
 pub use nvml::Silence;
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -89,7 +91,7 @@ pub struct Listing {
 pub struct Unread {
     /// No entries; set aside.
     pub garbage: Vec<Garbage>,
-    /// Entries of other versions of gpushare, left where they are.
+    /// Entries of other versions of gpushare, and such as can't be read now; left where they are.
     pub others: Vec<Garbage>,
 }
 
@@ -103,10 +105,17 @@ pub struct Garbage {
 }
 
 impl Garbage {
-    /// It is one all the same, of another version: its job may be running and have its GPU.
+    /// It is one all the same, of another version, or one that could not be read: its job may be running and have its GPU.
     #[must_use]
     pub fn is_entry(&self) -> bool {
-        matches!(self.damage, Damage::OtherVersion(_)) && entry::job_of(&self.name).is_some()
+        matches!(self.damage, Damage::OtherVersion(_) | Damage::Unreadable(_))
+            && entry::job_of(&self.name).is_some()
+    }
+}
+
+impl fmt::Display for Garbage {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "'{}': {}", self.name.escape_debug(), self.damage)
     }
 }
 
@@ -331,7 +340,7 @@ fn restart_in(path: &Path) -> Option<u32> {
 
 fn read(path: &Path) -> Result<Entry, Damage> {
     let bytes = file::read(path, LONGEST).map_err(Damage::from_io)?.ok_or(Damage::NoFile)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| Damage::Unreadable(io::ErrorKind::InvalidData))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| Damage::Foreign)?;
     let entry: Entry = text.parse()?;
     let named = path.file_name().and_then(|name| name.to_str()).and_then(entry::job_of);
     if named == Some(entry.key.id) { Ok(entry) } else { Err(Damage::Misnamed) }

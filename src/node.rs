@@ -128,7 +128,7 @@ pub fn place(
             .and_then(|gpus| record(node, job, &claim, (&gpus, measured), now)),
     };
     if let Err(error) = &placed {
-        error.mark(node.ledger, job)?;
+        error.mark(node.config, node.ledger, job)?;
     }
     placed
 }
@@ -189,7 +189,7 @@ struct Seen<'a> {
 struct State<'a> {
     ledger: &'a Locked<'a>,
     balance: Balance,
-    /// Entries of other versions.
+    /// Entries that can't be read.
     others: Vec<Garbage>,
 }
 
@@ -270,9 +270,7 @@ fn gpu_of_share(
     let index = match (config.placement, charged) {
         (Placement::Follow, Some(index)) => index,
         _ if !state.others.is_empty() => {
-            return Err(PlaceError::OtherVersion(
-                state.others.iter().map(|other| other.name.clone()).collect(),
-            ));
+            return Err(PlaceError::Unread(state.others.iter().map(Garbage::to_string).collect()));
         }
         _ => {
             let candidates = candidates(gpus, &state.balance, job.user_id, capacity, measured.as_ref());
@@ -291,14 +289,10 @@ fn gpu_of_share(
     remarks.extend(measured.iter().flat_map(|measured| faulty(gpus, measured)));
     let detail = gpus.detail(index).ok_or(PlaceError::NoSuchGpu(index))?;
     let gpu = detail.gpu().filter(|_| detail.unfit.is_none()).ok_or_else(|| unfit(detail))?;
-    if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number)
-        && let Some(holder) = state.holders(std::slice::from_ref(&gpu), true)?.first()
-    {
-        match config.placement {
-            // Slurm has given the GPU away, so that job is over or no whole one.
-            Placement::Follow => remarks.push(Remark::HeldWhole(*holder)),
-            _ => return Err(PlaceError::HeldWhole(*holder)),
-        }
+    // Our choice takes none that is held. Slurm has given the GPU away, so that job is over or no whole one.
+    if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number) {
+        let holders = state.holders(std::slice::from_ref(&gpu), true)?;
+        remarks.extend(holders.first().map(|holder| Remark::HeldWhole(*holder)));
     }
     Ok(gpu)
 }

@@ -69,12 +69,13 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     };
     let settings = &slurm.settings;
     let host = slurm::host();
-    let controller = settings.list("SlurmctldHost").iter().any(|name| name.split('(').next() == Some(&host));
+    let controllers = cluster::controllers(settings);
     let places = config.node.placement != Placement::Off;
     let stack = Plugstack::read(settings.get("PlugStackConfig"), &slurm_conf);
     findings.extend(cluster::findings(&config, &slurm, places && stack.hooks.is_some()));
     findings.extend(shares(arguments.conf.as_deref(), &config));
-    if controller {
+    if controllers.contains(&host.as_str()) {
+        findings.extend(cluster::other_controllers(&controllers, &host));
         let installed = Version::of_program("slurmctld");
         findings.extend(plugins::daemon("slurmctld", "slurmdbd", settings.get("SLURM_VERSION"), installed));
         findings.extend(plugins::job_submit(settings, installed));

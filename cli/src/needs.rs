@@ -1,9 +1,11 @@
 //! What gpushare.conf needs of slurm.conf and cgroup.conf, a setting at a time. `gpushare check` judges with it what
 //! slurmctld has, and `gpushare conf` prints the lines, so that what the one calls wrong the other mends. Pure, but for
-//! the links that `Prolog=` and `Epilog=` may name.
+//! the links that `Prolog=` and `Epilog=` may name, and where this program is.
 
 use std::fs;
 use std::path::Path;
+
+use gpushare_node::program;
 
 use crate::check::plugstack::matching;
 use crate::slurm::Settings;
@@ -117,7 +119,7 @@ impl Need {
                 } else if named.is_empty() {
                     Met::No("there is none".to_owned())
                 } else {
-                    Met::Perhaps(format!("'{}' must call /usr/sbin/{program}", named.join(", ")))
+                    Met::Perhaps(format!("'{}' must call {}", named.join(", "), installed(program)))
                 }
             }
             Must::Choice(_) => Met::Yes,
@@ -146,7 +148,7 @@ impl Need {
             Must::NotOff(_) | Must::Positive(_) => now.to_owned(),
             Must::Run(program) => match self.met(settings) {
                 Met::Perhaps(_) => return None,
-                Met::No(_) => format!("/usr/sbin/{program}"),
+                Met::No(_) => installed(program),
                 // Slurm takes a line for each, and a comma as a part of a path.
                 Met::Yes => settings.all(key).join(&format!("\n{key}=")),
             },
@@ -179,6 +181,10 @@ fn runs(path: &str, program: &str) -> bool {
     let is_it = |path: &Path| path.file_name().is_some_and(|name| name == program);
     let files = matching(Path::new("/"), path);
     files.iter().any(|file| is_it(file) || fs::canonicalize(file).is_ok_and(|file| is_it(&file)))
+}
+
+fn installed(name: &str) -> String {
+    program::installed(&program::own(), name).display().to_string()
 }
 
 /// `CR_Core,CR_ONE_TASK_PER_CORE` with memory.

@@ -13,10 +13,8 @@ use gpushare::config::{self, NodeConfig};
 use gpushare::ledger::Ledger;
 use gpushare::load::{Measured, Mode, NO_DRIVER, NO_LIBRARY, Unreadable};
 
-use crate::program::{AskError, Asked, ask, program};
+use crate::program::{AskError, Asked, ask, installed, own, program};
 
-/// Where gpushare-nvml is installed, unless it lies beside the program that asks.
-const INSTALLED: &str = "/usr/sbin/gpushare-nvml";
 const NAME: &str = "gpushare-nvml";
 const LATE: &str = "no answer in";
 /// Prologs hold the ledger's lock for milliseconds.
@@ -136,7 +134,7 @@ fn is_absent(reason: &str) -> bool {
 
 /// gpushare-nvml, with the library that the administrator wants.
 fn command(config: &NodeConfig) -> Result<Command, Trouble> {
-    let mut command = program(&path());
+    let mut command = program(&path(&own()));
     match &config.nvml {
         config::Nvml::Off => return Err(Trouble::Off),
         config::Nvml::Auto => {}
@@ -147,14 +145,10 @@ fn command(config: &NodeConfig) -> Result<Command, Trouble> {
     Ok(command)
 }
 
-/// Beside the running program, so that a build that is not installed uses its own; or in the sbin beside its bin.
-fn path() -> PathBuf {
-    std::env::current_exe().ok().and_then(|own| near(&own)).unwrap_or_else(|| INSTALLED.into())
-}
-
-fn near(own: &Path) -> Option<PathBuf> {
-    let in_sbin = own.parent()?.with_file_name("sbin").join(NAME);
-    [own.with_file_name(NAME), in_sbin].into_iter().find(|path| path.is_file())
+/// Beside the running program, so that a build that is not installed uses its own; or where it is installed.
+fn path(own: &Path) -> PathBuf {
+    let beside = own.with_file_name(NAME);
+    if beside.is_file() { beside } else { installed(own, NAME) }
 }
 
 /// What it printed, if all went well.
@@ -231,10 +225,10 @@ mod tests {
         for folder in ["bin", "sbin"] {
             std::fs::create_dir(dir.path().join(folder)).unwrap();
         }
-        assert_eq!(near(&own), None);
+        assert_eq!(path(&own), Path::new("/usr/sbin/gpushare-nvml"));
         for there in ["sbin/gpushare-nvml", "bin/gpushare-nvml"] {
             std::fs::write(dir.path().join(there), "").unwrap();
-            assert_eq!(near(&own), Some(dir.path().join(there)));
+            assert_eq!(path(&own), dir.path().join(there));
         }
     }
 

@@ -55,6 +55,20 @@ pub enum AskError {
     TooMuch(PathBuf, usize),
 }
 
+/// The running program; where that can't be told, as if a package had put it there.
+#[must_use]
+pub fn own() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "/usr/sbin/gpushare-prolog".into())
+}
+
+/// One of gpushare's programs that nobody calls by name: in the sbin beside the bin of `own`, as `make install` puts it; else
+/// where packages do.
+#[must_use]
+pub fn installed(own: &Path, name: &str) -> PathBuf {
+    let beside = own.parent().map(|folder| folder.with_file_name("sbin").join(name));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| Path::new("/usr/sbin").join(name))
+}
+
 /// A program to be asked: nothing of our own environment, in a process group of its own.
 #[must_use]
 pub fn program(path: &Path) -> Command {

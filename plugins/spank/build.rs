@@ -2,6 +2,7 @@
 //! first time only to look at its name, and a plugin that stays is there already the second time.
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    // Of two crates, this file is in one; when it changes it runs again by itself.
+    println!("cargo::rerun-if-changed=Cargo.toml");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

@@ -50,6 +50,20 @@ pub struct NodeConfig {
     pub gpu_stat: Option<PathBuf>,
 }
 
+impl NodeConfig {
+    /// Whether a job that the ledger has no entry of can open no GPU here. Under `own` Slurm closes nothing. Under `override` it
+    /// opened the GPU that it charged to a share, or one that it gave whole and that the next share would be put on, since
+    /// nobody has noted it. DRM nodes it leaves open to everybody.
+    #[must_use]
+    pub fn closes_without_entry(&self) -> bool {
+        match self.placement {
+            Placement::Own | Placement::Override => true,
+            Placement::Follow => self.fence_drm,
+            Placement::Off => false,
+        }
+    }
+}
+
 impl Default for NodeConfig {
     fn default() -> Self {
         NodeConfig {

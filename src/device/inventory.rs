@@ -54,10 +54,11 @@ pub fn inventory(files: &GpuFiles, roots: &Roots) -> Result<Inventory, DeviceErr
     let slots = slots(files, roots, &known)?;
     let details: Vec<Detail> =
         (0..).zip(&slots).map(|(index, slot)| Detail::of(index, slot, roots, &known)).collect();
-    let detected = matches!(files, GpuFiles::Counted(counted) if counted.order != Order::Listed);
-    if detected && details.len() > 1 && details.iter().any(|detail| detail.unfit == Some(Unfit::Divided)) {
-        // Slurm counts the parts, each as one.
-        return Err(DeviceError::Order);
+    // NVML finds parts; AutoDetect=nvidia doesn't.
+    let finds_parts =
+        matches!(files, GpuFiles::Counted(counted) if matches!(counted.order, Order::Pci | Order::NameOrPci));
+    if finds_parts && details.iter().any(|detail| detail.unfit == Some(Unfit::Divided)) {
+        return Err(DeviceError::Parts);
     }
     match details.first() {
         None => Err(DeviceError::None),

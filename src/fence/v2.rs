@@ -12,8 +12,8 @@
 //! - a fence that widens is put in front of a copy of it; where the step has programs of its own, those forbid too what
 //!   is to be opened and are replaced in the same way, each by a copy of itself.
 //!
-//! To have a program loaded takes most of the time, so what the job's extern step has already is attached again where it
-//! is the same, word for word; and nearly always it is.
+//! To have a program loaded takes most of the time, so what the job's extern step has is attached again where it is the
+//! same, word for word: where the step has all the GPUs of its job.
 //!
 //! Nothing has to be undone: the programs go with their directories. A failure on the way leaves the step with less than
 //! its fence allows, or with Slurm's rules; the caller lets no task of it run.
@@ -37,7 +37,7 @@ pub use kernel::{Attached, Flags, Kernel, Refused};
 
 /// How often a program that is replaced between two calls is looked up anew: each time another step was starting.
 const ATTEMPTS: u32 = 100;
-/// Directory of the step that a job has first and to its end.
+/// Directory of the extern step, which a job has from its start to its end (`PrologFlags=Contain`).
 const EXTERN: &str = "step_extern";
 
 /// Puts the fence up around the step whose directory in the mounted cgroup2 file system is `step`, while its tasks don't

@@ -77,7 +77,7 @@ pub enum Damage {
     Gone,
     /// A folder, link, pipe or device.
     NoFile,
-    /// It can't be read.
+    /// The kernel doesn't let it be read, or not now: an entry all the same.
     Unreadable(io::ErrorKind),
     /// Written by this other version of gpushare: an entry, of a job that may be running, but not ours to read.
     OtherVersion(u32),

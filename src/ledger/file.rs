@@ -37,8 +37,10 @@ fn own_user_id() -> Option<u32> {
 pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        // open(2): O_NOFOLLOW, and it is a link.
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Ok(None),
+        // open(2): O_NOFOLLOW, and it is a link; or a socket, or a device that isn't there.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO | libc::ENODEV)) => {
+            return Ok(None);
+        }
         result => result?,
     };
     if !file.metadata()?.is_file() {

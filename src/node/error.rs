@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::claim::Mismatch;
+use crate::config::NodeConfig;
 use crate::device::{DeviceError, Unfit};
 use crate::job::{JobKey, NodeJob};
 use crate::ledger::{Ledger, LedgerError};
@@ -49,16 +50,20 @@ pub enum PlaceError {
     },
     /// Slurm gave a whole GPU that these jobs have shares of; `OnCollision=fail`.
     Collision(Vec<JobKey>),
-    /// Slurm charged a GPU that this job has whole.
-    HeldWhole(JobKey),
-    /// Entries of another version of gpushare, of these jobs: a share could go where one of them is.
-    OtherVersion(Vec<String>),
+    /// Entries that can't be read, and why, such as those of another version of gpushare: a share could go where one of
+    /// their jobs is.
+    Unread(Vec<String>),
 }
 
 impl PlaceError {
     /// Marks the job as one that can't run here, if that is what the error means.
-    pub(super) fn mark(&self, ledger: &Ledger, job: &NodeJob) -> Result<(), LedgerError> {
-        if !self.fails_the_job(job) {
+    pub(super) fn mark(
+        &self,
+        config: &NodeConfig,
+        ledger: &Ledger,
+        job: &NodeJob,
+    ) -> Result<(), LedgerError> {
+        if !self.fails_the_job(config, job) {
             return Ok(());
         }
         let locked = ledger.lock(LOCK_WAIT)?;
@@ -69,17 +74,19 @@ impl PlaceError {
         locked.fail(job.key, &self.to_string())
     }
 
-    /// A job with whole GPUs has them from Slurm, which fences it; that we can't note them doesn't make it fail.
-    fn fails_the_job(&self, job: &NodeJob) -> bool {
+    /// A job with whole GPUs has them from Slurm, which fences it; that we can't note them doesn't make it fail, but where
+    /// it can open none for that. Where there is no GPU of NVIDIA's or of `GpuFile` there is nothing to note, or to close.
+    fn fails_the_job(&self, config: &NodeConfig, job: &NodeJob) -> bool {
         match self {
             PlaceError::Mismatch(_)
             | PlaceError::TooLarge { .. }
             | PlaceError::Nowhere { .. }
             | PlaceError::Collision(_)
-            | PlaceError::HeldWhole(_)
-            | PlaceError::OtherVersion(_) => true,
+            | PlaceError::Unread(_) => true,
             PlaceError::Devices(_) | PlaceError::NoSuchGpu(_) | PlaceError::Unfit { .. } => {
-                job.percent.is_some() || job.noted.is_some()
+                let has_others = matches!(self, PlaceError::Devices(DeviceError::None));
+                let loses = !job.gpus.is_empty() && !has_others && config.closes_without_entry();
+                job.percent.is_some() || job.noted.is_some() || loses
             }
             PlaceError::Ledger(_) => false,
         }
@@ -87,10 +94,7 @@ impl PlaceError {
 
     pub(super) fn is_for_lack_of_room(&self) -> bool {
         match self {
-            PlaceError::Nowhere { .. }
-            | PlaceError::Collision(_)
-            | PlaceError::HeldWhole(_)
-            | PlaceError::OtherVersion(_) => true,
+            PlaceError::Nowhere { .. } | PlaceError::Collision(_) | PlaceError::Unread(_) => true,
             PlaceError::Mismatch(_)
             | PlaceError::TooLarge { .. }
             | PlaceError::Devices(_)
@@ -139,14 +143,10 @@ impl fmt::Display for PlaceError {
             PlaceError::Collision(keys) => {
                 write!(out, "Slurm gave it a GPU that other jobs have shares of: {}", listed(keys))
             }
-            PlaceError::HeldWhole(key) => {
-                write!(out, "Slurm put it on the GPU that job {} has whole", key.id)
-            }
-            PlaceError::OtherVersion(jobs) => write!(
+            PlaceError::Unread(entries) => write!(
                 out,
-                "another version of gpushare gave GPUs to jobs that may be running: {}; shares are placed again when \
-                 they have ended",
-                jobs.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ")
+                "jobs that may be running have entries that can't be read: {}; shares are placed again when they have ended",
+                entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ")
             ),
         }
     }

@@ -1,5 +1,7 @@
 //! The pipeline on a ledger of its own.
 
+mod failures;
+
 use super::*;
 use crate::config::Config;
 use crate::job::Noted;
@@ -277,33 +279,6 @@ fn jobs_that_are_over_are_dropped_once_a_minute() {
     assert!(matches!(node.remarks(&job(3, 40))[..], [Remark::Dropped(JobKey { id: 1, .. })]));
 }
 
-#[test]
-fn no_share_is_placed_beside_an_entry_that_cannot_be_read() {
-    let node = Place::new("");
-    node.index(&job(1, 40));
-    let other = node.dir.path().join("gpushare/jobs/9");
-    std::fs::write(&other, "gpushare-ledger 4\n").unwrap();
-    for id in [2, 3] {
-        let hit = node.place(&job(id, 40));
-        assert!(matches!(hit, Err(PlaceError::OtherVersion(ref jobs)) if jobs == &["9"]), "{hit:?}");
-        assert!(node.ledger.failure(id).unwrap().unwrap().contains("another version"));
-    }
-    assert!(matches!(node.place(&job(1, 40)), Ok(Placed::Before(_))));
-    release(&node.ledger, 9, None).unwrap();
-    assert_eq!(node.index(&job(2, 40)), 1);
-    assert_eq!(node.ledger.failure(2).unwrap(), None);
-}
-
-#[test]
-fn a_failure_is_forgotten_with_its_job() {
-    // Whatever Overcommit says: nowhere is room for more than a GPU.
-    let node = Place::new("");
-    assert!(matches!(node.place(&job(1, 81)), Err(PlaceError::TooLarge { units: 81, capacity: 80 })));
-    assert!(node.ledger.failure(1).unwrap().unwrap().contains("81 units"));
-    assert_eq!(release(&node.ledger, 1, Some(0)).unwrap(), None);
-    assert_eq!(node.ledger.failure(1).unwrap(), None);
-}
-
 /// As NVML sees /dev/zero, /dev/null, /dev/full and /dev/random, whose minors are 5, 3, 7 and 8.
 fn measured(states: [(u32, u32, Option<&str>); 4]) -> Option<Measured> {
     let gpus = [5, 3, 7, 8].into_iter().zip(states).map(|(minor, (used, utilisation, fault))| GpuState {
@@ -352,15 +327,4 @@ fn nvml_that_says_nothing_leaves_the_ledger_to_decide() {
     node.measured = measured([(0, 0, None); 4]);
     node.measured.as_mut().unwrap().gpus.truncate(1);
     assert_eq!(node.index(&job(2, 20)), 1);
-}
-
-#[test]
-fn who_finds_no_room_marks_no_job_that_another_prolog_has_placed() {
-    let place = Place::new("");
-    let _ = place.place(&job(1, 40)).unwrap();
-    let error = PlaceError::Mismatch(crate::claim::Mismatch::SeveralGpus);
-    for id in [1, 2] {
-        error.mark(&place.ledger, &job(id, 40)).unwrap();
-    }
-    assert_eq!(place.ledger.failures().unwrap(), [(2, error.to_string())]);
 }

@@ -22,12 +22,13 @@ SIDES = {
 
 
 def check(box, start, side):
-    """Starts a step with SIDE, and makes sure that it is that: does the plugin tell the step its GPU?"""
+    """Starts steps with SIDE, and makes sure that it is that: what does the plugin tell them?"""
     start.ask(side)
     job = box.run("squeue", "--noheader", "--user=alice", "--format=%A").stdout.strip()
-    told = box.run("srun", f"--jobid={job}", "printenv", "GPUSHARE_GPU", user="alice").returncode == 0
-    if told != (side == "gpushare"):
-        raise RuntimeError(f"with '{side}' a step was {'told' if told else 'not told'} its GPU")
+    for variable, teller in (("GPUSHARE_GPU", "gpushare"), ("BENCH_VARIABLE_8", "variables")):
+        told = box.run("srun", f"--jobid={job}", "printenv", variable, user="alice").returncode == 0
+        if told != (side == teller):
+            raise RuntimeError(f"with '{side}' a step {'has' if told else 'lacks'} {variable}")
 
 
 def play(box, program, request, blocks):
@@ -53,7 +54,11 @@ def measure(box, where, request, folder, rounds, blocks):
     program = compiled(HERE / "start.c", box.release, Path(folder) / "start")
     found = [play(box, program, request, blocks) for _ in range(rounds)]
     medians = {side: median(time for times in found for time in times[side]) / 1e6 for side in SIDES}
+    for times in found:
+        times["both"] = times["none"] + times["none again"]
     return [
-        *(row(f"srun true, {where}: {side} / none", found, side, "none") for side in list(SIDES)[1:]),
+        row(f"srun true, {where}: none again / none", found, "none again", "none"),
+        *(row(f"srun true, {where}: {side} / both", found, side, "both") for side in list(SIDES)[2:]),
+        row(f"srun true, {where}: gpushare / empty plugin", found, "gpushare", "empty plugin"),
         f"srun true, {where}, this run: " + ", ".join(f"{side} {time:.1f} ms" for side, time in medians.items()),
     ]

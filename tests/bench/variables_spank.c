@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
 // variables_spank.so: a SPANK plugin that sets nine variables in user_init, as spank_gpushare.so does for a share, and does
-// nothing else. What a step takes longer with it is the least that a plugin takes which tells a job anything by that hook:
-// Slurm's own work for it.
+// nothing else. What a step takes longer with it is Slurm's own work for them.
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdio.h>

@@ -77,6 +77,12 @@ def full(node):
     node.prolog(5, 20)
 
 
+def uncounted(node):
+    """One was killed while it changed the ledger: the entries must be read to be summed."""
+    two_jobs(node)
+    (LEDGER / "balance").write_bytes(b"")
+
+
 def over(node):
     """The node is full of jobs, of which one is over that never had an epilog."""
     for job in (1, 2, 4, 5):
@@ -90,6 +96,7 @@ def over(node):
 SCENES = [
     Scene("prolog on an empty /run", prepare=lambda node: None, stay=()),
     Scene("prolog beside two jobs"),
+    Scene("prolog beside two jobs that must be summed", prepare=uncounted),
     Scene("prolog of a requeued job whose entry lives", restart=1, prepare=requeued),
     Scene("prolog of a share that fits nowhere", prepare=full, stay=(1, 2, 4, 5), units=80),
     Scene("prolog that drops a job that is over", prepare=over, stay=(1, 2, 4)),

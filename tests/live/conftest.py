@@ -121,7 +121,7 @@ configured = placed_clusters("conf", ["follow-mps", "follow-shard", "own", "over
 misha_check = clusters("chks-broken", conf=MISHA, cgroup="v2")
 check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2")
 # With a second class of devices that Slurm fences.
-nic = placed_clusters("nic", ["own", "override"], lambda one: [*example(one), CASES / f"nic-{one}"])
+nic = placed_clusters("nic", ["own", "override", "follow-mps"], lambda one: [*example(one), CASES / f"nic-{one}"])
 # The same, with a second node in the box.
 attacked = placed_clusters("atk", ["own", "override"], lambda one: [*example(one), CASES / f"attack-{one}"])
 # Three nodes, each as far as gpushare can tell a machine of its own: 4 GPUs, 2 and 8 of three types.

@@ -6,7 +6,11 @@ import pytest
 from gpus import OPEN, Share, opened
 from lab import TOP
 
-SHARES = {"own": Share("gpushare", full=80, half=40), "override": Share("mps", full=80, half=40)}
+SHARES = {
+    "own": Share("gpushare", full=80, half=40),
+    "override": Share("mps", full=80, half=40),
+    "follow-mps": Share("mps", full=100, half=50),
+}
 NIC = "(: <>/dev/nic0) 2>&1 | grep -q 'not permitted' && echo nic=closed || echo nic=open"
 
 
@@ -50,6 +54,12 @@ def test_a_fence_that_cannot_be_put_up_fails_the_job_and_not_the_node(unfenced, 
             said = result.stdout + result.stderr
         assert "this job can't have its GPU here" in said and "no fence, on purpose" in said, said
         assert opened(said) == []
+        # Without the extern step's fence no other step runs.
+        for more in ([OPEN], ["srun", OPEN], ["srun", "--interactive", OPEN]) if kind == "extern" else ():
+            result = unfenced.run(["srun" if more == [OPEN] else "salloc", share.half_gpu, *more], "alice")
+            said = result.stdout + result.stderr
+            assert result.returncode != 0 and "ssh sessions can't be fenced: no fence, on purpose" in said, said
+            assert opened(said) == []
     finally:
         unfenced.ok("rm /lab/out/no-fence")
         unfenced.cancel_all()

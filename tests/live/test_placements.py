@@ -210,6 +210,38 @@ def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):
         node.ok("sed -i /OnCollision/d /etc/slurm/gpushare.conf")
 
 
+def test_a_whole_gpu_that_nobody_has_noted_is_open_only_where_slurm_keeps_shares_from_it(node, share):
+    if node.kind == "own":
+        pytest.skip("the node has no gpu GRES")
+    node.ok("mv /usr/sbin/gpushare-prolog /tmp/ && ln -s /bin/true /usr/sbin/gpushare-prolog")
+    try:
+        batch = node.sbatch("--gres=gpu:1", script=OPEN)
+        state = node.finished(batch)
+        step = node.run(["srun", "--gres=gpu:1", OPEN], "alice")
+        for text in (node.output(batch), step.stdout + step.stderr):
+            if node.kind == "override":
+                assert "this job can't have its GPU here: gpushare-prolog noted none of its GPUs" in text, text
+            assert len(opened(text)) == (0 if node.kind == "override" else 1), text
+        assert (state, step.returncode == 0) == (("FAILED", False) if node.kind == "override" else ("COMPLETED", True))
+        if node.kind != "override":
+            # Its render nodes would be closed, and with them all that is not noted.
+            node.ok("echo FenceDrm=yes >>/etc/slurm/gpushare.conf")
+            step = node.run(["srun", "--gres=gpu:1", OPEN], "alice")
+            assert step.returncode != 0 and "noted none of its GPUs" in step.stderr and opened(step.stdout) == [], step
+        # Other makers' GPUs are neither closed nor shared.
+        node.ok("mkdir /tmp/nodes && mv /dev/nvidia[0-9]* /tmp/nodes")
+        node.ok(["srun", "--gres=gpu:1", "true"], "alice")
+        node.ok("mv /tmp/nodes/* /dev && rmdir /tmp/nodes")
+        # A job without GPUs goes on, also one that was submitted in a job that has some.
+        job = node.sbatch("--export=ALL,SLURM_JOB_GPUS=1,SLURM_STEP_GPUS=1", script=f"{OPEN}; srun {OPEN}")
+        assert node.finished(job) == "COMPLETED" and opened(node.output(job)) == [set()] * 2, node.output(job)
+        text = node.ok(["env", "SLURM_JOB_GPUS=1", "SLURM_STEP_GPUS=1", "srun", OPEN], "bob")
+        assert opened(text) == [set()], text
+    finally:
+        node.ok("! test -e /tmp/nodes || { mv /tmp/nodes/* /dev; rmdir /tmp/nodes; }")
+        node.ok("mv /tmp/gpushare-prolog /usr/sbin/; sed -i /FenceDrm/d /etc/slurm/gpushare.conf")
+
+
 def test_a_broken_configuration_opens_nothing(node, share):
     job, gpu = start(node, share.half_gpu)
     node.ok("cp /etc/slurm/gpushare.conf /tmp/good.conf; echo Placement=sideways >>/etc/slurm/gpushare.conf")

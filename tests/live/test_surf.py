@@ -248,11 +248,13 @@ def test_no_prolog_fails_the_job_and_not_the_node(surf):
         surf.ok("mv /tmp/gpushare-prolog /usr/sbin/")
 
 
-def test_a_ledger_that_can_not_be_read_fails_jobs_with_a_share_only(surf):
+def test_a_ledger_that_can_not_be_read_fails_jobs_with_gpus_only(surf):
     surf.ok(["srun", "--gres=mps:40", "true"], "alice")  # an empty folder would be made right again
     surf.ok("chmod 700 /run/gpushare")
     try:
         fails_alone(surf, "reading /run/gpushare/")
+        whole = surf.run(["srun", "--gres=gpu:1", OPEN], "alice")
+        assert whole.returncode != 0 and "reading /run/gpushare/" in whole.stderr and opened(whole.stdout) == [], whole
     finally:
         surf.ok("chmod 755 /run/gpushare")
 

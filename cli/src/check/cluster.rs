@@ -26,6 +26,24 @@ pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
     findings
 }
 
+/// The machines that slurmctld may run on, without their addresses.
+pub fn controllers(settings: &Settings) -> Vec<&str> {
+    let names = settings.list("SlurmctldHost").into_iter();
+    names.map(|name| name.split_once('(').map_or(name, |(name, _)| name)).collect()
+}
+
+/// The controllers that take over from `host`, or from which it does; nothing of theirs is seen from here. `None` where it is
+/// the only one.
+pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
+    let others: Vec<String> =
+        controllers.iter().filter(|name| **name != host).map(|name| (*name).to_owned()).collect();
+    let said = format!(
+        "{}: its plugins and gpushare.conf can't be seen from here; run this there too",
+        listed(&others)
+    );
+    (!others.is_empty()).then(|| Finding::unknown("SlurmctldHost", said))
+}
+
 fn setting(need: &Need, settings: &Settings) -> Finding {
     match need.met(settings) {
         Met::Yes => match &need.must {

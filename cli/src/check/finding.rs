@@ -98,3 +98,24 @@ impl One<'_> {
         One { about, verdict, said, fix }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_is_wrong_and_only_that_has_a_fix() {
+        let findings =
+            [Finding::ok("a", "is"), Finding::wrong("b", "is \u{9b}not", "mend"), Finding::unknown("c", "?")];
+        let text = json(&findings).unwrap();
+        let told: Value = serde_json::from_str(&text).unwrap();
+        let expected = json!({"findings": [
+            {"about": "a", "verdict": "ok", "said": "is"},
+            {"about": "b", "verdict": "wrong", "said": "is \u{9b}not", "fix": "mend"},
+            {"about": "c", "verdict": "unknown", "said": "?"},
+        ]});
+        assert_eq!(told, expected);
+        assert!(!text.contains('\u{9b}'), "{text:?}");
+    }
+}

@@ -179,11 +179,12 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
         Ok(listing) if !listing.garbage.is_empty() => {
             let names: Vec<&str> =
                 listing.garbage.iter().map(|garbage| garbage.name.as_str()).take(5).collect();
-            let said = format!("{shown}/jobs has files that are no entries: {}", names.join(", "));
+            let said = format!("{shown}/jobs has files that can't be read as entries: {}", names.join(", "));
             vec![Finding::wrong(
                 about,
                 said,
-                "the next prolog sets them aside; entries of another version end with their jobs",
+                "the next prolog sets aside what is no entry; those of another version, or that can't be read now, end \
+                 with their jobs",
             )]
         }
         Ok(listing) => vec![Finding::ok(about, format!("{} jobs", listing.entries.len()))],

@@ -45,8 +45,7 @@ pub fn lines(status: &Status) -> Vec<Line> {
     }
     for garbage in &status.garbage {
         let what = if garbage.is_entry() { "an entry that can't be read" } else { "not an entry" };
-        let name = garbage.name.escape_debug();
-        lines.push(Line::new(&format!("{what}: '{name}': {}", garbage.damage), Look::Wrong));
+        lines.push(Line::new(&format!("{what}: {garbage}"), Look::Wrong));
     }
     lines
 }

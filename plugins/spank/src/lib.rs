@@ -35,7 +35,7 @@ use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
 
-use step::{Fenced, State};
+use step::{Fenced, GPUS_OF_STEP, State};
 
 export_spank! {
     name = "gpushare",
@@ -48,7 +48,6 @@ export_spank! {
 
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-const STEP_GPUS: &str = "SLURM_STEP_GPUS";
 
 /// What this slurmstepd knows of its step; a forked task has a copy.
 static STATE: Mutex<State> = Mutex::new(State::Unknown);
@@ -235,7 +234,7 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
 fn set_environment(step: Step, fenced: &Fenced) {
     let index = fenced.share_gpu.map(|index| index.to_string());
     // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
-    let of_step = index.filter(|_| step.has_variable(STEP_GPUS)).map(|index| (STEP_GPUS, index));
+    let of_step = index.filter(|_| step.has_variable(GPUS_OF_STEP)).map(|index| (GPUS_OF_STEP, index));
     for (name, value) in fenced.variables.iter().cloned().chain(of_step) {
         if name == PYTORCH && step.has_variable(name) {
             continue;

@@ -23,8 +23,12 @@ use crate::cgroup::StepFence;
 const SHARE_VARIABLES: [(&str, &str); 2] =
     [("mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), ("shard", "SLURM_SHARDS_ON_NODE")];
 
-/// What Slurm sets where it gave the job GPUs.
-const SLURMS_GPUS: &str = "SLURM_JOB_GPUS";
+/// What Slurm sets where it gave the job GPUs, in its batch and interactive steps; where it gave none, it takes away what
+/// the user has set.
+const GPUS_OF_JOB: &str = "SLURM_JOB_GPUS";
+
+/// The same in srun's steps, of the step's GPUs.
+pub const GPUS_OF_STEP: &str = "SLURM_STEP_GPUS";
 
 /// What is known of the step.
 pub enum State {
@@ -101,8 +105,9 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
         Ok(_) if has_share(config, step) => {
             all_closed(config, step, Some("gpushare-prolog gave it no GPU on this node".to_owned()))
         }
-        Ok(_) if closes_all(config, step) => all_closed(config, step, None),
-        Ok(_) => Ok(State::NotOurs),
+        Ok(_) => {
+            without_entry(config, step, "gpushare-prolog noted none of its GPUs on this node".to_owned())
+        }
     }
 }
 
@@ -132,13 +137,27 @@ fn all_closed(config: &NodeConfig, step: Step, refused: Option<String>) -> Resul
     Ok(State::Fenced(Box::new(Fenced { refused, ..fenced(key, fence)? })))
 }
 
-/// The ledger can't be read. Under `own` there is no fence but ours; elsewhere a job without a share has Slurm's.
+/// The ledger can't be read.
 fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<State, String> {
     log::info(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
-    match (has_share(config, step), closes_all(config, step)) {
-        (true, _) => all_closed(config, step, Some(reason)),
-        (false, true) => all_closed(config, step, None),
-        (false, false) => Ok(State::NotOurs),
+    if has_share(config, step) {
+        all_closed(config, step, Some(reason))
+    } else {
+        without_entry(config, step, reason)
+    }
+}
+
+/// A step without a share, of a job that no entry is known of; if Slurm gave it GPUs, `reason` says why not.
+fn without_entry(config: &NodeConfig, step: Step, reason: String) -> Result<State, String> {
+    if !config.closes_without_entry() {
+        Ok(State::NotOurs)
+    } else if !has_gpus(config, step) {
+        all_closed(config, step, None)
+    } else if foreign(config, &[])?.gpus.is_empty() {
+        // Of other makers: nothing to close, and no share could be placed on one.
+        Ok(State::NotOurs)
+    } else {
+        all_closed(config, step, Some(reason))
     }
 }
 
@@ -146,26 +165,28 @@ fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<State, St
 fn without_rules(step: Step, reason: String) -> Result<State, String> {
     log::info(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
     let variables = SHARE_VARIABLES.iter().map(|(_, variable)| *variable);
-    let may_have_gpus = variables.chain([SLURMS_GPUS]).any(|variable| step.has_variable(variable));
+    let may_have_gpus = variables.chain([GPUS_OF_JOB]).any(|variable| step.has_variable(variable));
     all_closed(&NodeConfig::default(), step, Some(reason).filter(|_| may_have_gpus))
 }
 
-/// Under `own` Slurm closes nothing, so a job without a share is fenced by us. Under `override` Slurm opened the GPU that it
-/// charged, and in the extern step nothing tells a job with a share whose prolog has not run. DRM nodes Slurm leaves open
-/// to everybody.
-fn closes_all(config: &NodeConfig, step: Step) -> bool {
-    match config.placement {
-        Placement::Own => true,
-        Placement::Override if step.kind() == Kind::Extern => true,
-        Placement::Follow | Placement::Override => config.fence_drm,
-        Placement::Off => false,
-    }
+/// Whether Slurm gave the step GPUs; under `own` it has none to give.
+fn has_gpus(config: &NodeConfig, step: Step) -> bool {
+    config.placement != Placement::Own
+        && match step.kind() {
+            Kind::Script => step.has_variable(GPUS_OF_JOB),
+            Kind::Tasks => step.has_variable(GPUS_OF_STEP),
+            Kind::Extern => false,
+        }
 }
 
-/// Every other GPU is closed, also one that no configuration lists, and what belongs to it.
+/// Every other GPU, also one that no configuration lists, and what belongs to it.
+fn foreign(config: &NodeConfig, own: &[Gpu]) -> Result<Foreign, String> {
+    Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system())
+        .map_err(|error| format!("/dev: {error}"))
+}
+
 fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, String> {
-    let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system())
-        .map_err(|error| format!("/dev: {error}"))?;
+    let foreign = foreign(config, own)?;
     let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
     Ok(Fence::around(own, closed))
 }

@@ -152,8 +152,18 @@ fn a_divided_gpu_takes_no_share_and_its_parts_keep_their_indices() {
     assert_eq!(names(&found), ["full", "full", "zero"]);
     let unfit: Vec<Option<Unfit>> = found.details.iter().map(|detail| detail.unfit).collect();
     assert_eq!(unfit, [Some(Unfit::Divided), Some(Unfit::Divided), None]);
-    let detected = inventory(&counted("AutoDetect=nvml\nName=gpu File=/dev/null,/dev/zero\n"), &fake.roots);
-    assert!(matches!(detected, Err(DeviceError::Order)), "Slurm counts its parts");
+    for (autodetect, files, counts_parts) in [
+        ("nvml", "/dev/null,/dev/zero", true),
+        ("full", "/dev/null,/dev/zero", true),
+        ("nvml", "/dev/null", true),
+        ("nvml", "/dev/zero", false),
+        ("nvidia", "/dev/null,/dev/zero", false),
+    ] {
+        let text = format!("AutoDetect={autodetect}\nName=gpu File={files}\n");
+        let found = inventory(&counted(&text), &fake.roots);
+        assert_eq!(matches!(found, Err(DeviceError::Parts)), counts_parts, "{text} {found:?}");
+        assert_eq!(found.is_err(), counts_parts, "{text}");
+    }
 }
 
 #[test]

@@ -177,6 +177,32 @@ fn what_the_extern_step_has_is_loaded_once() {
     }
 }
 
+/// It may end at any moment.
+#[test]
+fn an_extern_step_that_can_not_be_asked_changes_nothing() {
+    for widens in [false, true] {
+        for errno in [libc::ENOENT, libc::EPERM] {
+            // Its programs, the last of them, and what that says.
+            for at in 0..3 {
+                let root = tempfile::tempdir().unwrap();
+                let kernel = cluster(&root, Kind::Batch);
+                std::fs::create_dir(root.path().join(EXTERN)).unwrap();
+                put_up(&kernel, &root.path().join(EXTERN), &fence(widens, &[0])).unwrap();
+                kernel.calls.take();
+                put_up(&kernel, &root.path().join(STEP), &fence(widens, &[0])).unwrap();
+                let first = kernel.calls.take();
+                let first = first.iter().position(|call| *call == format!("attached {EXTERN}")).unwrap();
+                std::fs::create_dir(root.path().join("scope/job_7/step_1")).unwrap();
+                kernel.failing.set(Some((first + at, errno)));
+                put_up(&kernel, &root.path().join("scope/job_7/step_1"), &fence(widens, &[0])).unwrap();
+                let calls = kernel.calls.take();
+                assert!(calls.contains(&"load".to_owned()), "{at}: {calls:?}");
+                assert_eq!(seen(&kernel, "scope/job_7/step_1"), (vec![0], true), "{widens} {at}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_the_extern_step_does_not_show_is_loaded() {
     type Shown = fn(&[super::Instruction]) -> Option<Vec<super::Instruction>>;
@@ -306,7 +332,7 @@ fn whatever_call_fails_is_told_and_opens_nothing() {
         let kernel = cluster(&root, kind);
         raise(&kernel, &fence(widens, &[2])).unwrap();
         let calls = kernel.calls.take();
-        // What the extern step can't tell is loaded.
+        // What the extern step can't tell is loaded; its own test is below.
         let elsewhere = |call: &String| call.ends_with("/step_extern");
         for (at, call) in calls.iter().enumerate().filter(|(_, call)| !elsewhere(call)) {
             let before = cluster(&root, kind);

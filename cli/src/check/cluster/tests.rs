@@ -48,6 +48,18 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
 }
 
 #[test]
+fn another_controller_is_to_be_looked_at_itself() {
+    let settings = Settings::parse("SlurmctldHost[0] = ctl1(10.0.0.1)\nSlurmctldHost[1] = ctl2");
+    assert_eq!(controllers(&settings), ["ctl1", "ctl2"]);
+    for (host, other) in [("ctl1", "ctl2"), ("ctl2", "ctl1")] {
+        let finding = other_controllers(&["ctl1", "ctl2"], host).unwrap();
+        assert!(finding.said.starts_with(&format!("{other}: ")), "{}", finding.said);
+        assert_eq!(finding.verdict, Verdict::Unknown);
+    }
+    assert!(other_controllers(&["ctl1"], "ctl1").is_none());
+}
+
+#[test]
 fn hooks_do_the_work_of_prolog_and_epilog() {
     let config = Config::parse("Placement=follow\nUnitsPerGpu=8").unwrap();
     let found = findings(&config, &cluster(""), true);

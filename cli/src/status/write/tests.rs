@@ -163,17 +163,45 @@ fn programs_get_a_header_and_as_many_fields_on_every_line() {
 
 #[test]
 fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
-    let told = object(&status());
-    assert_eq!(told["jobs"][0]["user"], "al\"ice");
-    assert_eq!(told["failures"][0]["reason"], "no \\room");
-    assert_eq!(told["garbage"][0]["name"], "x\ny");
-    assert_eq!((&told["jobs"][0]["holding"], &told["jobs"][0]["units"]), (&json!("share"), &json!(50)));
-    assert_eq!((&told["jobs"][2]["holding"], &told["jobs"][2]["units"]), (&json!("whole"), &json!(null)));
-    assert_eq!(told["jobs"][2]["gpus"][1]["device"], "/dev/nvidia2");
-    assert_eq!((&told["mps"][0]["user_id"], &told["mps"][0]["running"]), (&json!(2001), &json!(true)));
-    assert_eq!((&told["mps"][1]["user_id"], &told["mps"][1]["running"]), (&json!(null), &json!(false)));
-    assert_eq!((&told["node"], &told["time"]), (&json!("n1"), &json!(184_845)));
-    let text = json::text(&status()).unwrap();
+    let mut status = status();
+    status.gpus.truncate(1);
+    status.jobs.remove(1);
+    status.users = [(2001, "al\"ice\u{7f}\u{9b}".to_owned())].into();
+    let device = |index: u32, uuid: Option<&str>| json!({"index": index, "device": format!("/dev/nvidia{index}"), "uuid": uuid});
+    let job = |id: u32, holding: &str, units: Option<u32>, gpus: serde_json::Value| {
+        let capacity = units.map(|_| 80);
+        json!({
+            "job": id, "restart": 1, "user_id": 2001, "user": "al\"ice\u{7f}\u{9b}", "holding": holding, "units": units,
+            "capacity": capacity, "since": 1000, "memory": null, "gpus": gpus,
+        })
+    };
+    let expected = json!({
+        "node": "n1",
+        "time": 184_845,
+        "gpus": [{
+            "index": 0, "device": "/dev/nvidia0", "uuid": "GPU-01234567-89ab", "capacity": 80, "units": 90, "free": 0,
+            "shares": 2, "whole": false, "used": null, "memory": null, "utilisation": null, "processes": null,
+            "fault": null,
+        }],
+        "jobs": [
+            job(7, "share", Some(50), json!([device(0, Some("GPU-01234567-89ab"))])),
+            job(9, "whole", None, json!([device(1, None), device(2, None)])),
+        ],
+        "failures": [{"job": 11, "reason": "no \\room"}],
+        "garbage": [
+            {"name": "x\ny", "reason": Damage::Truncated.to_string()},
+            {"name": "12", "reason": Damage::OtherVersion(3).to_string()},
+        ],
+        "mps": [
+            {"minor": 0, "user_id": 2001, "pid": 4711, "running": true},
+            {"minor": 1, "user_id": null, "pid": 4712, "running": false},
+            {"minor": 2, "user_id": 2002, "pid": null, "running": false},
+        ],
+        "own_jobs_only": false,
+    });
+    assert_eq!(object(&status), expected);
+    let text = json::text(&status).unwrap();
+    assert!(text.starts_with("{\n  \"node\": \"n1\",\n  \"time\": 184845,\n"), "{text}");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
 }
 
