@@ -171,6 +171,7 @@ fn shares(conf: Option<&Path>, config: &Config) -> Option<Finding> {
         Ok(qos::Drift::Pending(said)) => {
             Finding::wrong(about, said, "gpushare qos plan, and if it is as wanted gpushare qos apply")
         }
+        Ok(qos::Drift::Missed(said)) => Finding::wrong(about, said, qos::MENDS),
         Ok(qos::Drift::Leftover(said)) => Finding::ok(about, format!("{lines}; {said}")),
         Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database is like them")),
     })

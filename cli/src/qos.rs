@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use gpushare::shares::{self, Plan};
@@ -17,6 +18,12 @@ mod site;
 mod write;
 
 use site::Site;
+
+/// What makes slurmctld read all QOSes again.
+pub const MENDS: &str = "scontrol reconfigure, up to 23.02 a restart of slurmctld";
+/// Longer than slurmctld takes, and than 22.05 takes to find slurmdbd again.
+const PATIENCE: Duration = Duration::from_secs(12);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The command line of `gpushare qos`.
 #[derive(Args)]
@@ -75,13 +82,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         Command::Plan { prune, detailed_exitcode } => {
             let (_, plan) = plan(conf, *prune)?;
             print(&write::plan(&plan))?;
+            // Not everybody may see it.
+            if let Ok(Some(missed)) = site::missed() {
+                print(&format!("! {missed}; what helps: {MENDS}\n"))?;
+            }
             let pending = *detailed_exitcode && !plan.changes.is_empty();
             Ok(ExitCode::from(if pending { 2 } else { 0 }))
         }
         Command::Apply { prune } => {
             let (site, plan) = plan(conf, *prune)?;
             apply::apply(&plan)?;
-            confirm(&plan, site).map(|()| ExitCode::SUCCESS)
+            confirm(&plan, site)?;
+            wait_for_slurmctld().map(|()| ExitCode::SUCCESS)
         }
         Command::Show { names } => {
             show::show(conf, names).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
@@ -111,6 +123,20 @@ fn confirm(done: &Plan, site: Site) -> Result<(), String> {
     }
 }
 
+/// slurmctld hears of a change some moments after the database has it; or, without slurmdbd, never.
+fn wait_for_slurmctld() -> Result<(), String> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match site::missed()? {
+            None => return Ok(()),
+            Some(_) if Instant::now() < end => std::thread::sleep(PAUSE),
+            Some(missed) => {
+                return Err(format!("the database is like the file, but {missed}; what helps: {MENDS}"));
+            }
+        }
+    }
+}
+
 /// How the database differs from the file, for `gpushare check`.
 pub enum Drift {
     /// Not at all.
@@ -121,6 +147,8 @@ pub enum Drift {
     Pending(String),
     /// A QOS whose line has gone, which stays until somebody says `--prune`.
     Leftover(String),
+    /// The database is like the file, but slurmctld isn't like the database.
+    Missed(String),
 }
 
 /// Reads both; nothing is printed. An error is one line.
@@ -133,6 +161,11 @@ pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
         return Ok(Drift::Mistake(format!("line {}: {}{more}", finding.line, finding.text)));
     }
     let plan = shares::plan(&site.shares, &site.actual, &site.cluster, None);
+    if plan.changes.is_empty()
+        && let Some(missed) = site::missed()?
+    {
+        return Ok(Drift::Missed(missed));
+    }
     let said = write::plan(&plan);
     let first = said.lines().next().unwrap_or_default().to_owned();
     Ok(if plan.changes.is_empty() && plan.obstacles.is_empty() && plan.leftovers.is_empty() {

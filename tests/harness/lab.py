@@ -16,6 +16,14 @@ RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
 # Longest that anything in a healthy cluster takes; a wait that runs into it is a failure.
 PATIENCE = 40
 
+# What somebody asks first about a cluster in which something went wrong; each with an end.
+DESCRIBE = r"""
+    timeout 9 squeue -a -o '%i %q %u %T %r %N'
+    timeout 9 sinfo -N -o '%N %T %E'
+    for root in / /proc/[0-9]*/root; do ls -d $root/run/gpushare/jobs/*; done 2>/dev/null | sort -u
+    ps -eo pid,ppid,etimes,stat,wchan:16,args | grep -E '[s]lurm|[s]run|[g]pushare'
+    grep -HiE 'error|fatal|warning|drain|requeue|not resp|resending' /var/log/slurm/slurm*.log | tail -n 15"""
+
 
 def nvidia(release):
     """Where NVIDIA's own programs for MPS are, of the suite of RELEASE or "555"; None if they can't be had here."""
@@ -116,6 +124,14 @@ class Cluster:
     def log(self, daemon):
         return subprocess.run([LAB, "logs", self.name, daemon], capture_output=True, text=True, errors="replace",
                               check=True).stdout
+
+    def describe(self):
+        """What is on it now, for the report of a test that failed."""
+        try:
+            lines = self.run(DESCRIBE).stdout.splitlines()
+        except subprocess.TimeoutExpired as late:
+            lines = [str(late)]
+        return "\n".join(line[:160] for line in lines[:60])
 
     def shares(self, node=None):
         """What the ledger has, one dict a job and GPU, as `gpushare status --parsable` names it."""

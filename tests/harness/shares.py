@@ -23,6 +23,30 @@ def apply(cluster, text, *words):
     return result.stdout
 
 
+def apply_until_heard(cluster, text, *words):
+    """The same where slurmdbd was away just now: slurmctld may have missed something, which is said and mended."""
+    write(cluster, text)
+    result = qos(cluster, "apply", *words)
+    if "slurmctld missed changes while it had no slurmdbd" in result.stderr:
+        assert result.returncode == 1
+        mend(cluster)
+    else:
+        assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def mend(cluster):
+    """Has slurmctld read all QOSes again."""
+    command = ["scontrol", "reconfigure"] if cluster.newer_than("24.11") else ["/lab/service", "restart", "slurmctld"]
+    cluster.ok(command)
+
+    def knows():
+        planned = qos(cluster, "plan")
+        return planned.returncode == 0 and "slurmctld missed" not in planned.stdout
+
+    cluster.wait(knows, "slurmctld to know the QOSes")
+
+
 def plan(cluster, text, *words):
     write(cluster, text)
     result = qos(cluster, "plan", *words)

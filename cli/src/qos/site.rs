@@ -8,7 +8,7 @@ use std::time::Duration;
 use gpushare::config::{self, Config};
 use gpushare::shares::plan::InUse;
 use gpushare::shares::tree::Tree;
-use gpushare::shares::{self, Actual, Cluster, Finding, Members, Share, state};
+use gpushare::shares::{self, Actual, Cluster, Finding, Members, Share, heard, state};
 
 use crate::explain::program::{Answer, run};
 use crate::slurm::command;
@@ -96,6 +96,16 @@ pub fn used() -> Result<InUse, String> {
         }
     }
     Ok(used)
+}
+
+/// What slurmctld has missed of the database's QOSes, in one line; `None` where it has all.
+pub fn missed() -> Result<Option<String>, String> {
+    let missed =
+        heard::missed(&ask("sacctmgr", &heard::IN_DATABASE)?, &ask("scontrol", &heard::IN_SLURMCTLD)?);
+    let shown: Vec<&str> = missed.iter().map(String::as_str).take(4).collect();
+    let more = if missed.len() > 4 { " and more" } else { "" };
+    Ok((!missed.is_empty())
+        .then(|| format!("slurmctld missed changes while it had no slurmdbd: {}{more}", shown.join(", "))))
 }
 
 /// By getent(1), since the name service is the site's affair; where it can't be asked, nobody is a stranger.
