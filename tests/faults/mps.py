@@ -337,6 +337,16 @@ for _ in range(100000): os.mkdir("d"); os.chdir("d")
 """
 
 
+def cleared(node):
+    """An epilog removes for a while only; what it leaves is the next one's."""
+    def gone():
+        if MPS.exists() and os.listdir(MPS):
+            node.epilog(3)
+        return not MPS.exists() or not os.listdir(MPS)
+
+    wait(gone, "the user's files to be removed")
+
+
 def hostile_user(control):
     """Whatever a user does in his own two folders, the node's files stay as they are and his next job is served or fails."""
     precious = RUN / "precious"
@@ -368,9 +378,11 @@ def hostile_user(control):
                 os.kill(daemon[0], signal.SIGKILL)
                 wait(lambda: not alive(*daemon), "its death")
             node.epilog(1)
+            cleared(node)
             node.check_empty()
             folder, daemon = started(node, 2)
             node.epilog(2)
+            cleared(node)
             assert precious.read_text() == "root's\n" and precious.stat().st_uid == 0, name
             precious.unlink()
             node.check_empty()

@@ -22,7 +22,8 @@ DESCRIBE = r"""
     timeout 9 sinfo -N -o '%N %T %E'
     for root in / /proc/[0-9]*/root; do ls -d $root/run/gpushare/jobs/*; done 2>/dev/null | sort -u
     ps -eo pid,ppid,etimes,stat,wchan:16,args | grep -E '[s]lurm|[s]run|[g]pushare'
-    grep -HiE 'error|fatal|warning|drain|requeue|not resp|resending' /var/log/slurm/slurm*.log | tail -n 15"""
+    grep -HiE 'error|fatal|warning|drain|requeue|not resp|resending' /var/log/slurm/slurm*.log |
+        grep -vE 'No such file|Trying backup|Database settings|xcpuinfo' | tail -n 20"""
 
 
 def nvidia(release):
