@@ -3,7 +3,8 @@
 //!
 //! A line `Share=QOS …` ([`record`]) says all of a QOS: its fields ([`field`], [`value`]) and who may use it. What sacctmgr
 //! prints becomes an [`Actual`]; [`check`] says which lines can't be had on this cluster, and [`plan`] gives the
-//! [`Change`]s in order, each with sacctmgr's arguments. [`heard`] says what slurmctld has missed of it. [`words`] has the users' table. Nothing here runs a program.
+//! [`Change`]s in order, each with sacctmgr's arguments. [`heard`] says what slurmctld has
+//! missed of them. [`words`] has the users' table. Nothing here runs a program.
 
 use std::fmt;
 
