@@ -4,8 +4,8 @@
 // of its own (posix_spawn of a small static program), and takes the time from before the first starts to after the second
 // ended. Runs in a box, as root.
 // Decides: what the programs see of a job (what slurmd gives them: no variable of a login, not even PATH).
-// Touches: the box's ledger and the scripts' state (through the programs), and /dev/log: there is no syslog in a box, so
-// this is one: it takes the lines, between two visits, and drops them.
+// Touches: the box's ledger and the scripts' state (through the programs), and /dev/log: in the place of the box's syslog,
+// which would take time of a processor, it takes the lines, between two visits, and drops them.
 //
 // Reads lines "share", "no-share", "bash-ls", "bash-glob" or "true" and answers each with "NANOSECONDS KIB": the time of
 // both programs, and the peak memory of the first.

@@ -22,6 +22,7 @@ DESCRIBE = r"""
     timeout 9 sinfo -N -o '%N %T %E'
     for root in / /proc/[0-9]*/root; do ls -d $root/run/gpushare/jobs/*; done 2>/dev/null | sort -u
     ps -eo pid,ppid,etimes,stat,wchan:16,args | grep -E '[s]lurm|[s]run|[g]pushare'
+    tail -n 12 /var/log/slurm/syslog.log
     grep -HiE 'error|fatal|warning|drain|requeue|not resp|resending' /var/log/slurm/slurm*.log |
         grep -vE 'No such file|Trying backup|Database settings|xcpuinfo' | tail -n 20"""
 
@@ -132,7 +133,7 @@ class Cluster:
             lines = self.run(DESCRIBE).stdout.splitlines()
         except subprocess.TimeoutExpired as late:
             lines = [str(late)]
-        return "\n".join(line[:160] for line in lines[:60])
+        return "\n".join(line[:160] for line in lines[:75])
 
     def shares(self, node=None):
         """What the ledger has, one dict a job and GPU, as `gpushare status --parsable` names it."""

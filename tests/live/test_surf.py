@@ -307,6 +307,7 @@ def test_a_wrong_unit_count_is_told(surf):
 
 
 def test_a_syslog_that_does_not_listen_stops_nothing(surf):
+    surf.ok("mv /dev/log /tmp/log")
     surf.ok(
         "perl -MSocket -e 'socket(S, PF_UNIX, SOCK_DGRAM, 0); bind(S, pack_sockaddr_un(\"/dev/log\")) or die; "
         "open(P, \">/lab/out/perl.pid\"); print P $$; close P; sleep 120' >/dev/null 2>&1 &"
@@ -315,7 +316,7 @@ def test_a_syslog_that_does_not_listen_stops_nothing(surf):
     try:
         surf.ok("for i in $(seq 60); do timeout 10 gpushare-prolog 2>/dev/null || exit 1; done")
     finally:
-        surf.ok("kill $(cat /lab/out/perl.pid); rm /dev/log")
+        surf.ok("kill $(cat /lab/out/perl.pid); mv /tmp/log /dev/log")
 
 
 def test_a_broken_configuration_on_the_node_fails_the_job_and_not_the_node(surf):

@@ -25,6 +25,7 @@ DEVICES
     ln -s /proc/self/fd/0 "$tree/dev/stdin"
     ln -s /proc/self/fd/1 "$tree/dev/stdout"
     ln -s /proc/self/fd/2 "$tree/dev/stderr"
+    [[ -n $systemd ]] || ln -s /run/lab/log "$tree/dev/log"
 }
 
 # Device nodes and /proc/driver/nvidia as the NVIDIA driver would make them. procfs takes

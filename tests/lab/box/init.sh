@@ -40,6 +40,13 @@ make_directories() {
     chmod 600 /etc/slurm/slurmdbd.conf # slurmdbd insists
 }
 
+# Where systemd is process 1 there is journald.
+start_syslog() {
+    [[ $$ == 1 ]] || return 0
+    perl /lab/syslog.pl /run/lab/log "$LOGS/syslog.log" </dev/null >"$LOGS/syslog.early" 2>&1 &
+    wait_for 5 test -S /run/lab/log || fail "syslog does not start" "$(cat "$LOGS/syslog.early")"
+}
+
 start_munge() {
     setpriv --reuid=munge --regid=munge --clear-groups munged || fail "munged does not start"
 }
@@ -111,6 +118,7 @@ serve() {
 
 if [[ $KIND == v2 && $$ == 1 ]]; then make_v2_cgroups; fi
 make_directories
+start_syslog
 start_munge
 start_database
 report database

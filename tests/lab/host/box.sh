@@ -103,7 +103,7 @@ lay_configuration() {
 # What the box finds under /lab; accounting and gpus are the lab's files, not Slurm's.
 gather_lab_files() {
     local dir=$1 file
-    cp "$LAB_HOME"/box/{init.sh,daemons.sh,devices.sh,node.sh,service,upgrade,lab.service,lab.target,slurmd@.service} "$dir/lab/"
+    cp "$LAB_HOME"/box/{init.sh,daemons.sh,devices.sh,node.sh,syslog.pl,service,upgrade,lab.service,lab.target,slurmd@.service} "$dir/lab/"
     cp "$LAB_HOME/host/cgroups.sh" "$dir/lab/"
     cp "$LAB_STATE"/tools/{open-gpus,cgroup2-only.so} "$dir/lab/"
     for file in "$dir"/conf/{accounting,accounting.more,gpus,devices} "$dir"/conf/gpus.*; do
