@@ -89,6 +89,8 @@ pub enum Remark {
     },
     /// The files of `GpuStat` can't be kept.
     GpuStat(LedgerError),
+    /// The slurmstepd that runs the prolog can't be noted.
+    Unwitnessed(LedgerError),
     /// NVML reports an error of a GPU, and gpushare gives it no share.
     Faulty {
         /// Slurm's index.
@@ -176,6 +178,8 @@ fn record(
     ledger.record(&entry)?;
     ledger.count_placement(&entry, remarks.iter().any(|remark| matches!(remark, Remark::Overcommitted)));
     remarks.extend(ledger.tell_gpustat(node.config.gpu_stat.as_deref()).err().map(Remark::GpuStat));
+    let witnessed = node.ledger.witness_above(job.key, &node.roots.proc, std::process::id());
+    remarks.extend(witnessed.err().map(Remark::Unwitnessed));
     Ok(Placed::Now(entry, remarks))
 }
 

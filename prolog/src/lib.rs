@@ -2,6 +2,7 @@
 //! in `report`.
 #![forbid(unsafe_code)]
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -135,9 +136,22 @@ fn prepare_mps(program: &str, node: Node, entry: &Entry, now: u64) -> Result<(),
     Err(format!("job {id}: {reason}"))
 }
 
+/// slurmstepd of 24.11 to 25.11 has the job's user as its effective user for a moment in which it may start an epilog: another
+/// thread of it shuts X11 forwarding down (`_shutdown_x11_forward` in slurmstepd/mgr.c).
+fn as_user(id: u32, own: u32) -> String {
+    format!(
+        "job {id}: this runs as user {own}, not as root, and takes no share back: with PrologFlags=RunInJob Slurm 24.11 to \
+         25.11 starts some epilogs so; a later job's prolog does it"
+    )
+}
+
 fn release(program: &str) -> Result<(), String> {
     let (id, restart) = id_and_restart(variable).map_err(|error| error.to_string())?;
     let ledger = Ledger::at(RUN_DIR);
+    let own = Path::new("/proc/self").metadata().map_or(0, |process| process.uid());
+    if own != 0 {
+        return if ledger.knows(id) { Err(as_user(id, own)) } else { Ok(()) };
+    }
     // Most nodes: nothing but the ledger is looked at.
     let has_daemons = !ledger.daemon_folders().is_empty();
     let entry = has_daemons.then(|| ledger.find(id).ok().flatten()).flatten();

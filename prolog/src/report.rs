@@ -110,6 +110,9 @@ fn line(entry: &Entry, remark: &Remark) -> String {
         Remark::GpuStat(error) => {
             format!("job {id}: the files of GpuStat are not as they should be: {error}")
         }
+        Remark::Unwitnessed(error) => {
+            format!("job {id}: if no epilog comes, its share is not taken back: {error}")
+        }
         Remark::SeveralCharged => format!(
             "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); Placement=follow would fit"
         ),

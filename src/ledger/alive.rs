@@ -1,9 +1,9 @@
 //! Whether a job is over that left its entry behind: its epilog was killed, or never ran.
 //!
-//! A job's extern step notes its slurmstepd in `witness/JOB`: one line, `RESTART PID STARTTIME`. An entry is dropped where
-//! that process is gone, and no process of the machine has a title by which slurmstepd of any release names a step of the
-//! job. A job without a witness is never taken for over. One that is killed here leaves the entry or not, and what is left
-//! is met again.
+//! The slurmstepd of a job's extern step is noted in `witness/JOB`: one line, `RESTART PID STARTTIME`. It does that itself,
+//! or the prolog that it runs (`PrologFlags=RunInJob`). An entry is dropped where that process is gone, and no process of
+//! the machine has a title by which slurmstepd of any release names a step of the job. A job without a witness is never
+//! taken for over. One that is killed here leaves the entry or not, and what is left is met again.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,6 +19,10 @@ use crate::job::JobKey;
 const INTERVAL: Duration = Duration::from_secs(60);
 /// slurmstepd names itself so, for example `slurmstepd: [7.extern]` (src/slurmd/slurmstepd/mgr.c, `setproctitle`).
 const TITLE: &[u8] = b"slurmstepd: [";
+/// Its name in the kernel.
+const STEPD: &[u8] = b"slurmstepd";
+/// More than there are between a prolog and its slurmstepd: a shell or two.
+const MOST_ANCESTORS: usize = 16;
 /// Longer than any title's beginning with a job number, and than any /proc/PID/stat.
 const LONGEST_TITLE: u64 = 64;
 const LONGEST_STAT: u64 = 4096;
@@ -37,18 +41,64 @@ pub struct Witness {
 /// The start time of a process, field 22 of proc_pid_stat(5); `None` where there is no such process. `proc` is /proc
 /// outside of tests.
 pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
-    let mut bytes = Vec::new();
-    let opened = fs::File::open(proc.join(pid.to_string()).join("stat"));
-    match opened.and_then(|file| file.take(LONGEST_STAT).read_to_end(&mut bytes)) {
-        Ok(_) => {}
-        Err(error) if is_no_process(&error) => return Ok(None),
-        Err(error) => return Err(error),
-    }
+    Ok(stat(proc, pid)?.map(|stat| stat.start))
+}
+
+/// What is needed of /proc/PID/stat.
+struct Stat {
+    name: Vec<u8>,
+    parent: u32,
+    start: u64,
+}
+
+fn stat(proc: &Path, pid: u32) -> io::Result<Option<Stat>> {
+    let Some(bytes) = beginning(&proc.join(pid.to_string()).join("stat"), LONGEST_STAT)? else {
+        return Ok(None);
+    };
+    let stat = stat_in(&bytes);
+    stat.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no parent or no start time"))
+}
+
+fn stat_in(bytes: &[u8]) -> Option<Stat> {
     // The second field is the program's name, in parentheses, and may hold spaces and parentheses itself.
-    let after = bytes.iter().rposition(|byte| *byte == b')').and_then(|at| bytes.get(at + 1..));
-    let text = after.and_then(|rest| std::str::from_utf8(rest).ok()).unwrap_or_default();
-    let field = text.split_ascii_whitespace().nth(19).and_then(|word| word.parse().ok());
-    field.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no start time"))
+    let from = bytes.iter().position(|byte| *byte == b'(')?;
+    let to = bytes.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = std::str::from_utf8(bytes.get(to + 1..)?).ok()?.split_ascii_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let start = fields.nth(17)?.parse().ok()?;
+    Some(Stat { name: bytes.get(from + 1..to)?.to_owned(), parent, start })
+}
+
+/// The beginning of a process's file in /proc; `None` where there is no such process.
+fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
+        // It ended before it was opened, or while it was read.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The slurmstepd of the job's extern step, if process `pid` descends from it: its number and its start time.
+fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<(u32, u64)> {
+    let title = format!("slurmstepd: [{job_id}.extern]");
+    let mut pid = pid;
+    for _ in 0..MOST_ANCESTORS {
+        let Stat { name, parent, start } = stat(proc, pid).ok()??;
+        if name.starts_with(STEPD) {
+            let found = beginning(&proc.join(pid.to_string()).join("cmdline"), LONGEST_TITLE).ok()??;
+            if found.starts_with(title.as_bytes()) {
+                return Some((pid, start));
+            }
+        }
+        pid = parent;
+    }
+    None
 }
 
 /// Whether that very process is no more. What can't be told is taken for alive.
@@ -69,16 +119,11 @@ fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
             continue;
         }
         // Reading the title of a process that hangs may hang; its name is in the kernel.
-        if fs::read(found.path().join("comm")).is_ok_and(|name| !name.starts_with(b"slurmstepd")) {
+        if fs::read(found.path().join("comm")).is_ok_and(|name| !name.starts_with(STEPD)) {
             continue;
         }
-        let mut title = Vec::new();
-        let opened = fs::File::open(found.path().join("cmdline"));
-        match opened.and_then(|file| file.take(LONGEST_TITLE).read_to_end(&mut title)) {
-            Ok(_) => jobs.extend(job_in(&title)),
-            Err(error) if is_no_process(&error) => {}
-            Err(error) => return Err(error),
-        }
+        let title = beginning(&found.path().join("cmdline"), LONGEST_TITLE)?;
+        jobs.extend(title.and_then(|title| job_in(&title)));
     }
     Ok(jobs)
 }
@@ -87,11 +132,6 @@ fn job_in(title: &[u8]) -> Option<u32> {
     let rest = title.strip_prefix(TITLE)?;
     let digits = rest.split(|byte| *byte == b'.').next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
-/// It ended before it was opened, or while it was read.
-fn is_no_process(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 impl Ledger {
@@ -115,6 +155,15 @@ impl Ledger {
             file.write_all(text.as_bytes())
         };
         file::open(&path).and_then(write).map_err(|error| LedgerError::Write(path, error))
+    }
+
+    /// As [`Ledger::witness`], where process `pid` was started by that slurmstepd: a prolog with `PrologFlags=RunInJob`. Does
+    /// nothing elsewhere; the extern step will note itself there.
+    pub fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
+        match extern_step_above(proc, pid, key.id) {
+            Some((stepd, start)) => self.witness(key, stepd, start),
+            None => Ok(()),
+        }
     }
 
     fn read_witness(&self, job_id: u32) -> Option<Witness> {

@@ -64,3 +64,21 @@ def entered(cluster, job, user, command):
     folder = f"/sys/fs/cgroup{top}{line.split('/step_extern')[0]}/step_extern{end}"
     # The last folder is made for the first session.
     return cluster.ok(f"mkdir -p {folder} && echo $$ >{folder}/cgroup.procs && exec setpriv --reuid={user} --clear-groups {command}")
+
+
+def a_minute_later(cluster):
+    """The next prolog looks through the ledger, and finds no entry young."""
+    cluster.ok("sed -i s/^since=.*/since=1/ /run/gpushare/jobs/* && rm -f /run/gpushare/reconciled")
+
+
+def wait_taken_back(cluster, request):
+    """Until no job has a share. With RunInJob Slurm 24.11 to 25.11 starts some epilogs as the job's user; what those leave is
+    taken back for the next job, here one with REQUEST."""
+    def is_empty():
+        log = cluster.log("syslog")
+        if any(f"job {job}: this runs as user" in log for job in cluster.ledger()):
+            a_minute_later(cluster)
+            cluster.run(["srun", request, "true"], "alice")
+        return cluster.ledger() == {}
+
+    cluster.wait(is_empty, "an empty ledger")

@@ -8,7 +8,7 @@ import subprocess
 
 import client
 import pytest
-from gpus import entered, uuids
+from gpus import entered, uuids, wait_taken_back
 from lab import TOP
 
 DIR = "/run/gpushare/mps"
@@ -356,5 +356,5 @@ def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):
         assert daemons(node) == {second[1]: second[2]}
     node.cancel_all()
     assert node.node_state().split()[0] == "idle", node.node_state()
-    node.wait(lambda: node.ledger() == {}, "an empty ledger")
+    wait_taken_back(node, half)
     node.wait(lambda: node.run(f"ls -A {DIR}").stdout + node.run(ALL_MPS).stdout == "", "the daemons' end")

@@ -4,7 +4,7 @@
 import re
 
 import pytest
-from gpus import OPEN, Share, entered, gpu_of, opened, task_epilog, uuids
+from gpus import OPEN, Share, a_minute_later, entered, gpu_of, opened, task_epilog, uuids
 from lab import TOP
 
 # How each example counts: the GRES, what fills a GPU, and half of one.
@@ -299,13 +299,12 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node,
         assert node.finished(first) == "COMPLETED"
         node.wait(lambda: not node.ok(["squeue", "-h"]), "the end of its epilog")
         assert first in node.ledger()
-        # A minute later:
-        node.ok("sed -i s/^since=.*/since=1/ /run/gpushare/jobs/* && rm -f /run/gpushare/reconciled")
+        a_minute_later(node)
     finally:
         node.ok("mv /usr/sbin/away /usr/sbin/gpushare-epilog")
     second, gpu = start(node, share.half_gpu)
     assert node.ledger() == {second: int(gpu)}
-    node.ok("sed -i s/^since=.*/since=1/ /run/gpushare/jobs/* && rm -f /run/gpushare/reconciled")
+    a_minute_later(node)
     third, _ = start(node, share.half_gpu)
     assert sorted(node.ledger()) == sorted([second, third]), "a job that lives keeps its GPU"
 

@@ -2,7 +2,7 @@
 """Whoever comes first places a job: slurmd's Prolog=, the SPANK hooks in its stead, both, or a prolog inside the job."""
 
 import pytest
-from gpus import OPEN, entered, gpu_of, opened
+from gpus import OPEN, a_minute_later, entered, gpu_of, opened, wait_taken_back
 
 HALF = "--gres=gpushare:40"
 
@@ -13,7 +13,7 @@ def node(by_whom):
     yield by_whom
     by_whom.cancel_all()
     assert by_whom.node_state().split()[0] == "idle", by_whom.node_state()
-    by_whom.wait(lambda: by_whom.ledger() == {}, "an empty ledger")
+    wait_taken_back(by_whom, HALF)
 
 
 def test_a_share_is_placed_fenced_and_taken_back(node):
@@ -37,3 +37,29 @@ def test_an_ssh_session_opens_no_other_gpu(node):
     found = opened(entered(node, job, "alice", OPEN))
     # A prolog inside the job comes after the extern step's fence, which then has nothing to open.
     assert found == ([set()] if node.kind == "run-in-job" else [{int(gpu)}])
+
+
+def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node):
+    if node.kind != "run-in-job":
+        pytest.skip("the witness is the extern step's own, as in test_placements")
+    first = node.sbatch(HALF)
+    node.wait_state(first, "RUNNING")
+    node.wait(lambda: first in node.ledger(), "the entry")
+    # As Slurm 24.11 to 25.11 does now and then.
+    as_alice = "#!/bin/sh\\nexec setpriv --reuid=alice --clear-groups /usr/sbin/away\\n"
+    node.ok(f"mv /usr/sbin/gpushare-epilog /usr/sbin/away && printf '{as_alice}' >/usr/sbin/gpushare-epilog")
+    node.ok("chmod 755 /usr/sbin/gpushare-epilog")
+    try:
+        node.cancel_all()
+        assert first in node.ledger()
+        assert f"job {first}: this runs as user 2001, not as root, and takes no share back" in node.log("syslog")
+    finally:
+        node.ok("mv /usr/sbin/away /usr/sbin/gpushare-epilog")
+    second = node.sbatch(HALF)
+    node.wait(lambda: second in node.ledger(), "the entry")
+    assert first in node.ledger(), "its epilog might still come"
+    a_minute_later(node)
+    third = node.sbatch(HALF)
+    node.wait(lambda: third in node.ledger(), "the entry")
+    assert set(node.ledger()) == {second, third}, "a job that lives keeps its GPU"
+    assert f"job {first}: is over and no epilog has come yet, its share is taken back" in node.log("syslog")

@@ -5,6 +5,7 @@ use gpushare::config::{Config, Placement};
 use gpushare::policy::Governed;
 
 use super::finding::Finding;
+use super::version::Version;
 use crate::needs::{self, File, Met, Must, Need};
 use crate::slurm::{Qoses, Settings, Slurm};
 
@@ -23,6 +24,7 @@ pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
     findings.push(governed(config, &slurm.qoses));
     findings.extend(billing(config, slurm));
     findings.extend(login_shells(config, &slurm.settings));
+    findings.extend(epilogs_as_users(config, &slurm.settings));
     findings
 }
 
@@ -112,6 +114,23 @@ fn login_shells(config: &Config, settings: &Settings) -> Option<Finding> {
             "allow: slurmd runs login shells of users outside of jobs, where they can open every GPU; \
              GetUserEnv=drop in gpushare.conf ends that",
         ),
+    })
+}
+
+/// Whether Slurm may start an epilog as the job's user: from 24.11 to 25.11 a thread of slurmstepd that shuts X11 forwarding
+/// down takes root's rights from all of it for a moment (`_shutdown_x11_forward` in slurmstepd/mgr.c).
+fn epilogs_as_users(config: &Config, settings: &Settings) -> Option<Finding> {
+    let about = "PrologFlags";
+    let is_in_job = settings.list(about).iter().any(|word| word.eq_ignore_ascii_case("RunInJob"));
+    let version = Version::parse(settings.get("SLURM_VERSION"))?;
+    (config.node.placement != Placement::Off && is_in_job && version.is_from_to((24, 11), (25, 11))).then(|| {
+        Finding::unknown(
+            about,
+            format!(
+                "RunInJob: Slurm {version} may start an epilog as the job's user; a later job's prolog then takes the \
+                 share back"
+            ),
+        )
     })
 }
 

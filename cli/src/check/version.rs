@@ -73,6 +73,11 @@ impl Version {
         }
     }
 
+    /// Whether it is of one of the releases from `first` to `last`, both (year, month).
+    pub fn is_from_to(self, first: (u8, u8), last: (u8, u8)) -> bool {
+        (first..=last).contains(&self.release)
+    }
+
     /// 24.11 of 24.11.5.
     pub fn release(self) -> Version {
         Version { micro: None, ..self }

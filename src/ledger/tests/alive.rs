@@ -23,9 +23,14 @@ impl Machine {
     }
 
     fn process(&self, pid: u32, name: &str, start: u64, title: &[u8]) {
+        self.child(1, pid, name, start, title);
+    }
+
+    fn child(&self, parent: u32, pid: u32, name: &str, start: u64, title: &[u8]) {
         let dir = self.proc().join(pid.to_string());
         fs::create_dir_all(&dir).unwrap();
-        let stat = format!("{pid} ({name}) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1000 20\n");
+        let stat =
+            format!("{pid} ({name}) S {parent} 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1000 20\n");
         fs::write(dir.join("stat"), stat).unwrap();
         fs::write(dir.join("cmdline"), title).unwrap();
     }
@@ -96,6 +101,37 @@ fn what_is_no_witness_proves_nothing() {
         fs::write(machine.dir.path().join(format!("gpushare/witness/{id}")), text).unwrap();
     }
     assert!(machine.reconcile().is_empty());
+}
+
+#[test]
+fn a_prolog_inside_the_job_notes_the_slurmstepd_that_runs_it() {
+    let machine = Machine::new();
+    machine.process(20, "slurmd", 2, b"slurmd\0");
+    machine.child(20, 30, "slurmstepd", 3, b"slurmstepd: [7.extern]\0\0");
+    machine.child(30, 31, "slurmstepd", 4, b"/usr/sbin/slurmstepd\0spank\0prolog\0");
+    machine.child(30, 32, "run-parts) S 1 (", 5, b"run-parts\0/etc/slurm/prolog.d\0");
+    machine.child(32, 33, "gpushare-prolog", 6, b"gpushare-prolog\0");
+    machine.child(20, 40, "gpushare-prolog", 8, b"gpushare-prolog\0");
+    // slurmd itself may be in a job, of a cluster around this one.
+    machine.process(50, "slurmstepd", 1, b"slurmstepd: [7.batch]\0");
+    machine.child(50, 51, "slurmd", 9, b"slurmd\0");
+    machine.child(51, 52, "gpushare-prolog", 10, b"gpushare-prolog\0");
+    machine.child(60, 60, "its own parent", 10, b"slurmstepd: [7.extern]\0");
+    for (pid, job, expected) in [
+        (31, 7, Some("0 30 3\n")),
+        (33, 7, Some("0 30 3\n")),
+        (33, 77, None),
+        (33, 1, None),
+        (40, 7, None),
+        (52, 7, None),
+        (60, 7, None),
+        (99, 7, None),
+    ] {
+        machine.ledger.lock(SOON).unwrap().record(&entry(job, 0)).unwrap();
+        machine.ledger.witness_above(entry(job, 0).key, &machine.proc(), pid).unwrap();
+        let noted = fs::read_to_string(machine.dir.path().join(format!("gpushare/witness/{job}"))).ok();
+        assert_eq!(noted.as_deref(), expected, "process {pid}, job {job}");
+    }
 }
 
 #[test]

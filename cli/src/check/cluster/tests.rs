@@ -48,6 +48,28 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
 }
 
 #[test]
+fn epilogs_that_slurm_may_start_as_the_user_are_told_of() {
+    let rules = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8";
+    let told = |rules: &str, flags: &str, version: &str| {
+        let settings = format!("PrologFlags = Alloc,{flags}\nSLURM_VERSION = {version}");
+        epilogs_as_users(&Config::parse(rules).unwrap(), &Settings::parse(&settings)).is_some()
+    };
+    for (version, expected) in [
+        ("24.05.8", false),
+        ("24.11.0", true),
+        ("25.05.8", true),
+        ("25.11.7", true),
+        ("26.05.3", false),
+        ("", false),
+    ] {
+        assert_eq!(told(rules, "Contain,RunInJob", version), expected, "{version}");
+    }
+    assert!(told(rules, "Contain,runinjob", "24.11.5"));
+    assert!(!told(rules, "Contain", "24.11.5"));
+    assert!(!told("# none", "Contain,RunInJob", "24.11.5"));
+}
+
+#[test]
 fn another_controller_is_to_be_looked_at_itself() {
     let settings = Settings::parse("SlurmctldHost[0] = ctl1(10.0.0.1)\nSlurmctldHost[1] = ctl2");
     assert_eq!(controllers(&settings), ["ctl1", "ctl2"]);
