@@ -24,7 +24,7 @@ DESCRIBE = r"""
     ps -eo pid,ppid,etimes,stat,wchan:16,args | grep -E '[s]lurm|[s]run|[g]pushare'
     tail -n 12 /var/log/slurm/syslog.log
     grep -HiE 'error|fatal|warning|drain|requeue|not resp|resending' /var/log/slurm/slurm*.log |
-        grep -vE 'No such file|Trying backup|Database settings|xcpuinfo' | tail -n 20"""
+        grep -vE 'No such file|Trying backup|Database settings|xcpuinfo|debug levels|No error' | tail -n 20"""
 
 
 def nvidia(release):
