@@ -38,7 +38,7 @@ mod gpustat;
 mod nvml;
 mod variables;
 
-pub use alive::{Witness, is_gone, start_time};
+pub use alive::{Witness, is_gone};
 pub use balance::{Balance, Row};
 pub use counts::{Counts, Event};
 pub use entry::{Damage, Entry, Holding};

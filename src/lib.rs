@@ -5,7 +5,7 @@
 //! - Node side: [`job`] (what slurmd says of a job) → [`claim`] (what it may have) → [`device`] (the node's GPUs) → [`placement`] (the choice) →
 //!   [`ledger`] (who is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job gets and may open).
 //!   [`load`] is what NVML says of the GPUs, [`mps`] which MPS daemon serves a share, [`dmem`] the kernel's limit of its
-//!   memory; [`node`] is the pipeline of these.
+//!   memory; [`process`] is what /proc shows; [`node`] is the pipeline of these.
 //! - What happened is counted by either side in a file of its own ([`tally`], [`verdicts`]), for `gpushare metrics`.
 //! - Both read one [`config`]. It has contributors' [`shares`] of the cluster too, which the administrator's command makes
 //!   QOSes of Slurm's database.
@@ -31,6 +31,7 @@ pub mod node_gres;
 pub mod pattern;
 pub mod placement;
 pub mod policy;
+pub mod process;
 pub mod request;
 pub mod shares;
 pub mod tally;

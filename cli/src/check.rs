@@ -153,7 +153,7 @@ fn this_node(config: &Config, here: &slurm::Node, shares: bool, slurm_conf: &Pat
     findings.extend(node::ledger(&Ledger::at(RUN_DIR), Path::new(RUN_DIR)));
     findings.extend(node::nvml(config));
     findings.extend(node::mps_dir(config));
-    findings.extend(node::mps(config, crate::status::user_id() == 0));
+    findings.extend(node::mps(config, gpushare_node::user_id() == Some(0)));
     findings
 }
 

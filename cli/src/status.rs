@@ -15,7 +15,6 @@ mod picture;
 mod watch;
 mod write;
 
-pub use here::user_id;
 use picture::Line;
 
 /// The command line of `gpushare status`.

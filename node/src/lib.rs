@@ -5,6 +5,9 @@
 //! outside of the rooms that know Slurm.
 #![deny(unsafe_code)]
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 pub mod memory;
 pub mod mps;
 pub mod nvml;
@@ -12,3 +15,10 @@ pub mod program;
 mod unix;
 
 pub use unix::keep_files_private;
+
+/// The user as whom this process acts.
+#[must_use]
+#[doc(alias = "geteuid")]
+pub fn user_id() -> Option<u32> {
+    Some(Path::new("/proc/self").metadata().ok()?.uid())
+}

@@ -2,7 +2,6 @@
 //! in `report`.
 #![forbid(unsafe_code)]
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -148,8 +147,7 @@ fn as_user(id: u32, own: u32) -> String {
 fn release(program: &str) -> Result<(), String> {
     let (id, restart) = id_and_restart(variable).map_err(|error| error.to_string())?;
     let ledger = Ledger::at(RUN_DIR);
-    let own = Path::new("/proc/self").metadata().map_or(0, |process| process.uid());
-    if own != 0 {
+    if let Some(own) = gpushare_node::user_id().filter(|own| *own != 0) {
         return if ledger.knows(id) { Err(as_user(id, own)) } else { Ok(()) };
     }
     // Most nodes: nothing but the ledger is looked at.

@@ -8,12 +8,13 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{Damage, Ledger, LedgerError, Locked, entry, file, read};
 use crate::job::JobKey;
+use crate::process::{Stat, beginning, start_time, stat};
 
 /// How often the ledger is looked through without need.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -23,9 +24,8 @@ const TITLE: &[u8] = b"slurmstepd: [";
 const STEPD: &[u8] = b"slurmstepd";
 /// More than there are between a prolog and its slurmstepd: a shell or two.
 const MOST_ANCESTORS: usize = 16;
-/// Longer than any title's beginning with a job number, and than any /proc/PID/stat.
+/// Longer than any title's beginning with a job number.
 const LONGEST_TITLE: u64 = 64;
-const LONGEST_STAT: u64 = 4096;
 
 /// The process that stands for a start of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,58 +38,12 @@ pub struct Witness {
     pub start: u64,
 }
 
-/// The start time of a process, field 22 of proc_pid_stat(5); `None` where there is no such process. `proc` is /proc
-/// outside of tests.
-pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
-    Ok(stat(proc, pid)?.map(|stat| stat.start))
-}
-
-/// What is needed of /proc/PID/stat.
-struct Stat {
-    name: Vec<u8>,
-    parent: u32,
-    start: u64,
-}
-
-fn stat(proc: &Path, pid: u32) -> io::Result<Option<Stat>> {
-    let Some(bytes) = beginning(&proc.join(pid.to_string()).join("stat"), LONGEST_STAT)? else {
-        return Ok(None);
-    };
-    let stat = stat_in(&bytes);
-    stat.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no parent or no start time"))
-}
-
-fn stat_in(bytes: &[u8]) -> Option<Stat> {
-    // The second field is the program's name, in parentheses, and may hold spaces and parentheses itself.
-    let from = bytes.iter().position(|byte| *byte == b'(')?;
-    let to = bytes.iter().rposition(|byte| *byte == b')')?;
-    let mut fields = std::str::from_utf8(bytes.get(to + 1..)?).ok()?.split_ascii_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
-    let start = fields.nth(17)?.parse().ok()?;
-    Some(Stat { name: bytes.get(from + 1..to)?.to_owned(), parent, start })
-}
-
-/// The beginning of a process's file in /proc; `None` where there is no such process.
-fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    match fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
-        Ok(_) => Ok(Some(bytes)),
-        // It ended before it was opened, or while it was read.
-        Err(error)
-            if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
 /// The slurmstepd of the job's extern step, if process `pid` descends from it: its number and its start time.
 fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<(u32, u64)> {
     let title = format!("slurmstepd: [{job_id}.extern]");
     let mut pid = pid;
     for _ in 0..MOST_ANCESTORS {
-        let Stat { name, parent, start } = stat(proc, pid).ok()??;
+        let Stat { name, parent, start, .. } = stat(proc, pid).ok()??;
         if name.starts_with(STEPD) {
             let found = beginning(&proc.join(pid.to_string()).join("cmdline"), LONGEST_TITLE).ok()??;
             if found.starts_with(title.as_bytes()) {

@@ -5,7 +5,6 @@
 //! their own and the GPUs' totals; the files themselves are readable to all, so this is for order, not for secrecy.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -89,7 +88,7 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, String> {
             Node::default()
         }
     };
-    let user_id = user_id();
+    let user_id = gpushare_node::user_id().unwrap_or(u32::MAX);
     let own_only = user_id != 0;
     let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;
     let jobs: Vec<Entry> = entries.iter().filter(is_shown).cloned().collect();
@@ -102,11 +101,6 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, String> {
     let daemons = node.daemons.into_iter().filter(is_shown).collect();
     let (node, now) = (slurm::host(), now());
     Ok(Status { node, gpus, jobs, users, failures, garbage, daemons, own_only, now, complaints })
-}
-
-/// Who has started this.
-pub fn user_id() -> u32 {
-    Path::new("/proc/self").metadata().map_or(u32::MAX, |own| own.uid())
 }
 
 /// Seconds since 1970.

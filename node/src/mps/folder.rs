@@ -91,11 +91,11 @@ pub fn state(folder: &Path) -> State {
 
 /// Every folder on the way must be root's (or, in a test, the tester's): pipes are handed to users by their names.
 fn check_above(mps_dir: &Path) -> Result<(), MpsError> {
-    let own = Path::new("/proc/self").metadata().map_or(0, |process| process.uid());
+    let own = crate::user_id();
     for folder in mps_dir.ancestors().skip(1) {
         let Ok(found) = folder.symlink_metadata() else { continue };
         let others_may_write = found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0;
-        let foreign = found.uid() != 0 && found.uid() != own;
+        let foreign = found.uid() != 0 && Some(found.uid()) != own;
         if !found.is_dir() || others_may_write || foreign {
             return Err(MpsError::Unsafe(folder.to_owned()));
         }

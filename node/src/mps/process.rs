@@ -7,15 +7,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gpushare::ledger::start_time;
+use gpushare::process::{self, Stat};
 
 use super::error::MpsError;
 use super::state::Process;
 use crate::unix::{self, To};
 
 const PROC: &str = "/proc";
-/// No /proc/PID/stat is longer.
-const LONGEST_STAT: u64 = 4096;
 const PAUSE: Duration = Duration::from_millis(1);
 /// By this variable, its pipe folder, a daemon is known before it has its lock. Job's programs don't have it.
 pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
@@ -38,27 +36,11 @@ pub fn holder(pipe: &Path, user_id: u32) -> Option<Process> {
 
 /// The process with that number.
 fn of(pid: u32) -> Option<Process> {
-    let start = start_time(Path::new(PROC), pid).ok()??;
-    Some(Process { pid, start })
-}
-
-/// Fields of proc_pid_stat(5).
-struct Stat {
-    /// 3: `R`, `S`, `T`…
-    state: char,
-    /// 6
-    session: u32,
+    Some(Process { pid, start: stat(pid)?.start })
 }
 
 fn stat(pid: u32) -> Option<Stat> {
-    let mut bytes = Vec::new();
-    let file = File::open(Path::new(PROC).join(pid.to_string()).join("stat")).ok()?;
-    file.take(LONGEST_STAT).read_to_end(&mut bytes).ok()?;
-    // The second field is the program's name, in parentheses, and may hold anything.
-    let after = bytes.iter().rposition(|byte| *byte == b')').and_then(|at| bytes.get(at + 1..))?;
-    let mut words = std::str::from_utf8(after).ok()?.split_ascii_whitespace();
-    let state = words.next()?.chars().next()?;
-    Some(Stat { state, session: words.nth(2)?.parse().ok()? })
+    process::stat(Path::new(PROC), pid).ok()?
 }
 
 /// Dead, be it that it isn't waited for yet, or that the last of its threads still ends and holds its files.

@@ -29,7 +29,8 @@ use gpushare::device::Roots;
 use gpushare::environment::{PYTORCH, shell_lines};
 use gpushare::fence::{Fault, Fence};
 use gpushare::job::JobKey;
-use gpushare::ledger::{self, Entry, Ledger, RUN_DIR};
+use gpushare::ledger::{Entry, Ledger, RUN_DIR};
+use gpushare::process::start_time;
 use gpushare_node::memory::{self, Limited};
 use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
@@ -138,7 +139,7 @@ fn tell_the_other_steps(key: JobKey, reason: &str) {
 /// when it is gone and the entry isn't, the epilog never ran.
 fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
     let (ledger, key, pid) = (Ledger::at(RUN_DIR), entry.key, std::process::id());
-    let witnessed = match ledger::start_time(Path::new("/proc"), pid) {
+    let witnessed = match start_time(Path::new("/proc"), pid) {
         Ok(Some(start)) => ledger.witness(key, pid, start),
         Ok(None) | Err(_) => Ok(()),
     };

@@ -1,6 +1,7 @@
 //! Jobs that are over and left their entry, in a /proc of the test's own.
 
 use super::*;
+use crate::process::start_time;
 
 const NOW: u64 = 1_700_000_100;
 const GRACE: Duration = Duration::from_secs(60);
