@@ -52,7 +52,8 @@ fn epilogs_that_slurm_may_start_as_the_user_are_told_of() {
     let rules = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8";
     let told = |rules: &str, flags: &str, version: &str| {
         let settings = format!("PrologFlags = Alloc,{flags}\nSLURM_VERSION = {version}");
-        epilogs_as_users(&Config::parse(rules).unwrap(), &Settings::parse(&settings)).is_some()
+        let found = findings(&Config::parse(rules).unwrap(), &cluster(&settings), false);
+        found.iter().any(|finding| finding.about == "PrologFlags" && finding.said.starts_with("RunInJob: "))
     };
     for (version, expected) in [
         ("24.05.8", false),
