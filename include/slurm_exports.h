@@ -58,4 +58,19 @@ extern void *acct_db_conn;
 extern uint16_t accounting_enforce;
 extern char *default_part_name;
 
+/* src/common/pack.h: what is written for a client. Only the first members, which are the same in every release */
+typedef struct {
+	uint32_t magic;
+	char *head;
+	uint32_t size;
+	uint32_t processed;
+} packed_t;
+packed_t *init_buf(uint32_t size);
+void free_buf(packed_t *buffer);
+
+/* src/slurmctld/partition_mgr.c: a partition as it is sent to clients; read under the partition lock */
+struct part_record; /* opaque, as job_record */
+struct part_record *find_part_record(char *name);
+void pack_part(struct part_record *part_ptr, packed_t *buffer, uint16_t protocol_version);
+
 #endif

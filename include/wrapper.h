@@ -5,3 +5,12 @@
 #include <slurm/slurmdb.h>		/* QOS, association and TRES records of the accounting cache */
 #include <slurm/spank.h>		/* SPANK hooks' handle and items; slurm_info() and its kin */
 #include "slurm_exports.h"		/* what the daemons export and no installed header declares */
+
+/* Flags of job_desc_msg_t.bitflags that slurm.h makes of a macro with arguments, which bindgen doesn't evaluate */
+static const uint64_t JOB_USE_MIN_NODES = USE_MIN_NODES;	/* --use-min-nodes */
+static const uint64_t JOB_SPREAD = SPREAD_JOB;			/* --spread-job */
+#ifdef JOB_IMPLICIT_MAX_NODES
+static const uint64_t JOB_MOST_NODES_ARE_TASKS = JOB_IMPLICIT_MAX_NODES;	/* from 26.05 on, slurmctld's own */
+#else
+static const uint64_t JOB_MOST_NODES_ARE_TASKS = 0;
+#endif

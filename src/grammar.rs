@@ -70,6 +70,25 @@ pub(crate) fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
     recognised.unwrap_or(Token::Unrecognised(part))
 }
 
+/// The number by which Slurm knows a type: it finds nodes by this, and counts limits by name (`gres_build_id` in
+/// src/common/gres.c). Many names have the same.
+#[must_use]
+pub fn type_id(kind: &[u8]) -> u32 {
+    kind.iter().zip([0, 8, 16, 24].into_iter().cycle()).fold(0, |id: u32, (byte, shift)| {
+        // C's char has a sign.
+        id.wrapping_add((i32::from(byte.cast_signed()).cast_unsigned()) << shift)
+    })
+}
+
+/// The name and type that Slurm may read in a part that is no plain request: what lies behind its prefix, wherever that is,
+/// up to 23.02 between the colons.
+pub(crate) fn hidden_type(part: &[u8]) -> Option<(&[u8], &[u8])> {
+    let prefix = Spelling::Colon.prefix();
+    let at = part.windows(prefix.len()).position(|window| window == prefix)?;
+    let mut fields = part.get(at + prefix.len()..)?.split(|byte| *byte == b':');
+    Some((fields.next()?, fields.next()?))
+}
+
 /// The request as a user would type it after `--gres=`, count included.
 #[must_use]
 pub fn plain(gres: Gres) -> Vec<u8> {

@@ -24,7 +24,9 @@ pub fn remark(remark: &Remark) -> Option<String> {
     match remark {
         Remark::Passed(refusal, Because::Warn) => {
             let number = refusal.rule.number();
-            let last = format!("accepted for now; {number}, see `gpushare explain {number}`");
+            let accepted =
+                if refusal.rule == Rule::BeyondLimit { "accepted all the same" } else { "accepted for now" };
+            let last = format!("{accepted}; {number}, see `gpushare explain {number}`");
             Some(laid_out(refusal, "gpushare: warning: ", &last))
         }
         Remark::Passed(..) => None,
@@ -66,6 +68,32 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::NotRestated => {
             format!("{whose} takes a job in only with its GPUs named again in the same command")
+        }
+        Rule::TypeResembles => format!(
+            "'{asked}' names no type of this cluster, and Slurm would take it for '{}'",
+            quoted(&refusal.resembles)
+        ),
+        Rule::TypeOfNone => {
+            format!(
+                "--cpus-per-gpu and --mem-per-gpu may name only types that the job asks for, not '{asked}'"
+            )
+        }
+        Rule::TooManyNodes => {
+            format!(
+                "{whose} gives a job no more nodes than GPUs of a type; {asked} would be more than {}",
+                refusal.count
+            )
+        }
+        Rule::BeyondLimit => format!("'{asked}' is more than {whose} ever has at once, so the job waits"),
+        Rule::CountedTwoWays => {
+            format!(
+                "{whose} needs GPUs asked for in one way; '{asked}' is asked for in another than the rest"
+            )
+        }
+        Rule::OldRequestStays => {
+            format!(
+                "{whose}: this Slurm keeps parts of a job's old GPU request in an update; cancel the job and submit it again"
+            )
         }
         Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),
         Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
@@ -112,7 +140,17 @@ fn correction(refusal: &Refusal) -> Option<String> {
     let gres = quoted(&refusal.gres);
     let wanted = |kind_and_count: &str| (refusal.field, gres.clone(), kind_and_count.to_owned());
     let (place, token) = match (refusal.rule, &refusal.offer) {
-        (Rule::TooLong | Rule::ShareFixed, _) => return None,
+        (
+            Rule::TooLong
+            | Rule::ShareFixed
+            | Rule::TypeResembles
+            | Rule::TypeOfNone
+            | Rule::BeyondLimit
+            | Rule::CountedTwoWays
+            | Rule::OldRequestStays,
+            _,
+        ) => return None,
+        (Rule::TooManyNodes, _) => (Some(("NumNodes", refusal.count.to_string())), None),
         (Rule::OptionInsideQos, Offer::Nothing) => {
             let Ground::Qos(name) = &refusal.ground else { return None };
             let option = quoted(&refusal.asked);

@@ -14,7 +14,10 @@
 
 use crate::request::Request;
 
+mod entries;
 mod governed;
+mod lookalike;
+mod nodes;
 mod refusal;
 mod rules;
 mod settle;
@@ -22,7 +25,8 @@ mod site;
 
 pub use refusal::{Because, Change, Command, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
-    Exempt, ForeignTypes, Governed, GovernedGres, Mode, Policy, QosRecord, ShareGres, ShareRules, Throttle,
+    Exempt, ForeignTypes, Governed, GovernedGres, LimitAdvice, Mode, Policy, QosRecord, ShareGres,
+    ShareRules, Throttle,
 };
 
 /// Whole GPUs.
@@ -55,6 +59,11 @@ pub trait Accounting {
     fn counts(&self, gres: &[u8]) -> bool;
     /// Whose job it will be.
     fn owner(&self, request: &Request) -> Option<Owner<'_>>;
+    /// The most nodes that the job's partitions let a job have, the fewest of several; `None` where there is no such bound, or it
+    /// can't be told.
+    fn most_nodes(&self, _request: &Request) -> Option<u32> {
+        None
+    }
     /// The partition of a job that names neither a partition nor a reservation.
     fn default_partition(&self) -> Option<&[u8]>;
 }
@@ -84,8 +93,10 @@ pub struct Owner<'a> {
 pub struct TypedLimit<'a> {
     /// The type, such as `a40`.
     pub kind: &'a [u8],
-    /// How many GPUs at once; `None` where only minutes are limited.
+    /// How many GPUs at once, on one node or on all; `None` where only minutes are limited.
     pub count: Option<u64>,
+    /// How many at once on all nodes.
+    pub of_job: Option<u64>,
 }
 
 /// What becomes of a submission or an update.
@@ -105,6 +116,11 @@ pub struct Acceptance<'a> {
     pub pin_qos: Option<&'a [u8]>,
     /// The job's share of one GPU, for the node: the GRES and its units.
     pub share: Option<(&'a str, u64)>,
+    /// The most nodes that the job may have, where it says more or nothing: with more, Slurm would give it more GPUs than it
+    /// counts.
+    pub most_nodes: Option<u32>,
+    /// The job may not start again: it passes by its reservation, which may be gone then, and slurmctld asks nobody.
+    pub once: bool,
     /// What is changed or let pass. Empty as a rule.
     pub remarks: Vec<Remark>,
 }
@@ -141,6 +157,9 @@ pub struct Update<'a> {
     pub job: &'a [u8],
     /// What is changed; `None` stays.
     pub request: Request<'a>,
+    /// Whether this Slurm makes the job's request anew of its strings, as from 23.02 on. Up to 22.05 it changes entries of the
+    /// old request, and keeps those that are named no more.
+    pub anew: bool,
 }
 
 /// One case before the court.
@@ -162,19 +181,21 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         match self.request.qos {
             Some(list) if list.contains(&b',') => {
                 self.settle(self.faulty_list(list), &mut accepted.remarks)?;
-                self.judge_grounds(None, &mut accepted.remarks)?;
+                self.judge_grounds(None, &mut accepted)?;
             }
             Some(name) => {
                 let needed = self.request.may_use_gpus();
                 let qos = needed.then(|| self.accounting.qos_named(name)).flatten();
-                self.judge_grounds(qos, &mut accepted.remarks)?;
+                self.judge_grounds(qos, &mut accepted)?;
                 self.favours(name, &mut accepted.remarks);
             }
             None => self.under_default_qos(&mut accepted)?,
         }
+        self.settle(self.lookalike(), &mut accepted.remarks)?;
         self.settle(self.site_fault(), &mut accepted.remarks)?;
         self.settle(self.share_unclear(), &mut accepted.remarks)?;
         accepted.share = self.share_to_note();
+        accepted.once = passes_by_reservation(&accepted.remarks);
         let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
         if asks_for_env && self.policy.drops_user_env {
             accepted.remarks.push(Remark::Changed(Change::UserEnv));
@@ -188,17 +209,17 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             return Ok(());
         }
         match self.accounting.default_qos(&self.request) {
-            DefaultQos::None => self.judge_grounds(None, &mut accepted.remarks),
+            DefaultQos::None => self.judge_grounds(None, accepted),
             DefaultQos::One(qos) => {
                 let name = self.accounting.name(qos);
                 if uses_gpus {
-                    self.judge_grounds(Some(qos), &mut accepted.remarks)?;
+                    self.judge_grounds(Some(qos), accepted)?;
                     accepted.pin_qos = Some(name);
                 }
                 self.favours(name, &mut accepted.remarks);
                 Ok(())
             }
-            DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted.remarks),
+            DefaultQos::OneOf(candidates) => self.judge_all(candidates, accepted),
         }
     }
 
@@ -209,53 +230,66 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         match (update.request.qos, self.request.qos) {
             (Some(list), _) if list.contains(&b',') => {
                 self.settle(self.faulty_list(list), &mut accepted.remarks)?;
-                self.judge_grounds(None, &mut accepted.remarks)?;
+                self.judge_grounds(None, &mut accepted)?;
             }
             (_, Some(name)) => {
                 let qos = self.accounting.qos_named(name);
-                self.judge_grounds(qos, &mut accepted.remarks)?;
+                self.judge_grounds(qos, &mut accepted)?;
             }
             (_, None) => match self.accounting.default_qos(&self.request) {
                 DefaultQos::One(qos) => {
-                    self.judge_grounds(Some(qos), &mut accepted.remarks)?;
+                    self.judge_grounds(Some(qos), &mut accepted)?;
                     accepted.pin_qos =
                         Some(self.accounting.name(qos)).filter(|_| update.request.qos.is_some());
                 }
-                DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted.remarks)?,
-                DefaultQos::None => self.judge_grounds(None, &mut accepted.remarks)?,
+                DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted)?,
+                DefaultQos::None => self.judge_grounds(None, &mut accepted)?,
             },
         }
+        self.settle(self.lookalike(), &mut accepted.remarks)?;
         self.settle(self.site_fault(), &mut accepted.remarks)?;
         self.settle(self.share_unclear(), &mut accepted.remarks)?;
         self.settle(self.share_changed(), &mut accepted.remarks)?;
+        accepted.once = passes_by_reservation(&accepted.remarks);
         Ok(accepted)
     }
 
     /// Whichever QOS it will be, the request must be right under it. Governed ones first, for the message.
-    fn judge_all(&self, mut candidates: Vec<A::Qos>, remarks: &mut Vec<Remark>) -> Outcome<()> {
+    fn judge_all(&self, mut candidates: Vec<A::Qos>, accepted: &mut Acceptance) -> Outcome<()> {
         candidates.sort_by_key(|qos| !self.governs(*qos));
         candidates.into_iter().try_for_each(|qos| {
-            let fault = self.grounds_fault(Some(qos));
+            let ground = self.ground(Some(qos));
+            let fault = ground.and_then(|under| self.broken_rule(&self.request, under));
+            self.bound_nodes(ground, accepted);
             // A type filled in for one of them was not judged under the others.
             match fault {
                 Some(fault) if self.mode_of(&fault) == Mode::Default => Err(Box::new(fault)),
-                fault => self.settle(fault, remarks),
+                fault => self.settle(fault, &mut accepted.remarks),
             }
         })
     }
 
     /// The rule of types, under the QOS or else under the partition.
-    fn judge_grounds(&self, qos: Option<A::Qos>, remarks: &mut Vec<Remark>) -> Outcome<()> {
-        self.settle(self.grounds_fault(qos), remarks)
+    fn judge_grounds(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Outcome<()> {
+        let ground = self.ground(qos);
+        self.bound_nodes(ground, accepted);
+        match ground.and_then(|under| self.broken_rule(&self.request, under)) {
+            None => self.advise(ground.and_then(|under| self.beyond_limit(under)), &mut accepted.remarks),
+            fault => self.settle(fault, &mut accepted.remarks),
+        }
     }
 
-    fn grounds_fault(&self, qos: Option<A::Qos>) -> Option<Refusal> {
+    /// Under what the rule of types holds for this job, if it does.
+    fn ground(&self, qos: Option<A::Qos>) -> Option<governed::Under<'_, A::Qos>> {
         match qos.filter(|qos| self.governs(*qos)) {
-            Some(qos) => self.broken_rule(&self.request, governed::Under::Qos(qos)),
-            None => {
-                let partition = self.governed_partition();
-                partition.and_then(|name| self.broken_rule(&self.request, governed::Under::Partition(name)))
-            }
+            Some(qos) => Some(governed::Under::Qos(qos)),
+            None => self.governed_partition().map(governed::Under::Partition),
+        }
+    }
+
+    fn bound_nodes(&self, ground: Option<governed::Under<A::Qos>>, accepted: &mut Acceptance) {
+        if ground.is_some() && accepted.most_nodes.is_none() {
+            accepted.most_nodes = self.nodes_to_set();
         }
     }
 
@@ -278,6 +312,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             field: crate::request::Field::Node,
             gres: GPU.to_vec(),
             others: Vec::new(),
+            resembles: Vec::new(),
             count: 1,
             ntasks_per_gpu: self.request.ntasks_per_tres(),
             offer: Offer::Nothing,
@@ -289,6 +324,10 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             },
         }
     }
+}
+
+fn passes_by_reservation(remarks: &[Remark]) -> bool {
+    remarks.iter().any(|remark| matches!(remark, Remark::Passed(_, Because::Reservation)))
 }
 
 fn shortened(text: &[u8]) -> Vec<u8> {

@@ -26,10 +26,32 @@ pub struct Request<'a> {
     pub tres_per_socket: Option<&'a [u8]>,
     /// `--gpus-per-task` and `--tres-per-task`.
     pub tres_per_task: Option<&'a [u8]>,
-    /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type.
+    /// `--cpus-per-gpu`. It asks for no GPU, but its tokens become entries of the request as theirs do.
+    pub cpus_per_tres: Option<&'a [u8]>,
+    /// `--mem-per-gpu`; the same.
+    pub mem_per_tres: Option<&'a [u8]>,
+    /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type. In an update, 0 stands for the job's own value.
     pub ntasks_per_tres: Option<u16>,
     /// `--ntasks`; `None` where not given.
     pub num_tasks: Option<u32>,
+    /// The fewest nodes of `--nodes`; `None` where not given.
+    pub min_nodes: Option<u32>,
+    /// The most nodes of `--nodes`; `None` where not given.
+    pub max_nodes: Option<u32>,
+    /// `--sockets-per-node`
+    pub sockets_per_node: Option<u16>,
+    /// `--ntasks-per-node`
+    pub ntasks_per_node: Option<u16>,
+    /// `--use-min-nodes`: of a range of nodes, as few as will do.
+    pub fewest_nodes: bool,
+    /// slurmctld's own mark that the most nodes are the number of tasks (from 26.05 on).
+    pub nodes_follow_tasks: bool,
+    /// `--spread-job`: of a range of nodes, as many as there are.
+    pub spread: bool,
+    /// An update that lets a held job go.
+    pub releases: bool,
+    /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
+    pub starts_again: bool,
     /// `--reservation`, perhaps a list.
     pub reservation: Option<&'a [u8]>,
     /// `--exclusive`: the whole node, and so all its GPUs.
@@ -108,8 +130,19 @@ impl<'a> Request<'a> {
             tres_per_node: None,
             tres_per_socket: None,
             tres_per_task: None,
+            cpus_per_tres: None,
+            mem_per_tres: None,
             ntasks_per_tres: None,
             num_tasks: None,
+            min_nodes: None,
+            max_nodes: None,
+            sockets_per_node: None,
+            ntasks_per_node: None,
+            fewest_nodes: false,
+            nodes_follow_tasks: false,
+            spread: false,
+            releases: false,
+            starts_again: false,
             reservation: None,
             exclusive: false,
             batch: None,
@@ -120,7 +153,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn overlong(&self) -> Option<&'a [u8]> {
         let names = [self.qos, self.account, self.partition, self.reservation];
-        let tres = self.tres().map(|(_, text)| text);
+        let tres = self.tres().map(|(_, text)| text).chain(self.per_gpu());
         tres.chain(names).flatten().find(|text| text.len() > LONGEST)
     }
 
@@ -133,6 +166,24 @@ impl<'a> Request<'a> {
             (Field::Socket, self.tres_per_socket),
         ]
         .into_iter()
+    }
+
+    /// The two strings that say something of each GPU and ask for none.
+    fn per_gpu(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
+        [self.cpus_per_tres, self.mem_per_tres].into_iter()
+    }
+
+    /// Every token of the two strings that say something of each GPU.
+    pub fn per_gpu_tokens(&self) -> impl Iterator<Item = Token<'a>> + use<'a> {
+        let spelling = self.spelling;
+        self.per_gpu().flatten().flat_map(move |text| grammar::tokens(text, spelling))
+    }
+
+    /// All parts between commas that Slurm makes entries of the request from, not yet read.
+    pub(crate) fn all_parts(&self) -> impl Iterator<Item = &'a [u8]> {
+        let spelling = self.spelling;
+        let per_gpu = self.per_gpu().flatten().flat_map(move |text| grammar::parts(text, spelling));
+        self.parts().map(|(_, part)| part).chain(per_gpu)
     }
 
     /// Every token of the four strings that can ask for a GRES, and where it stood.
@@ -161,8 +212,19 @@ impl<'a> Request<'a> {
             tres_per_node: self.tres_per_node.or(existing.tres_per_node),
             tres_per_socket: self.tres_per_socket.or(existing.tres_per_socket),
             tres_per_task: self.tres_per_task.or(existing.tres_per_task),
+            cpus_per_tres: self.cpus_per_tres.or(existing.cpus_per_tres),
+            mem_per_tres: self.mem_per_tres.or(existing.mem_per_tres),
             ntasks_per_tres: self.ntasks_per_tres.or(existing.ntasks_per_tres),
             num_tasks: self.num_tasks.or(existing.num_tasks),
+            min_nodes: self.min_nodes.or(existing.min_nodes),
+            max_nodes: self.max_nodes.or(existing.max_nodes),
+            sockets_per_node: self.sockets_per_node.or(existing.sockets_per_node),
+            ntasks_per_node: self.ntasks_per_node.or(existing.ntasks_per_node),
+            fewest_nodes: existing.fewest_nodes,
+            nodes_follow_tasks: existing.nodes_follow_tasks,
+            spread: existing.spread,
+            releases: self.releases,
+            starts_again: self.starts_again,
             reservation: self.reservation.or(existing.reservation),
             exclusive: self.exclusive || existing.exclusive,
             batch: existing.batch,
@@ -180,8 +242,12 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn touches_rules(&self) -> bool {
         let names = [self.qos, self.account, self.partition, self.reservation];
-        let tres = self.tres().map(|(_, text)| text);
-        tres.chain(names).any(|text| text.is_some()) || self.ntasks_per_tres.is_some() || self.exclusive
+        let tres = self.tres().map(|(_, text)| text).chain(self.per_gpu());
+        let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
+        tres.chain(names).any(|text| text.is_some())
+            || self.ntasks_per_tres.is_some()
+            || nodes
+            || self.exclusive
     }
 
     /// The same request with another text in one field.
@@ -215,7 +281,7 @@ impl<'a> Request<'a> {
         let may = |part: &[u8]| {
             part.starts_with(self.spelling.prefix()) || grammar::token(part, self.spelling) != Token::Other
         };
-        self.ntasks_per_tres() > 0 || self.parts().any(|(_, part)| may(part))
+        self.ntasks_per_tres() > 0 || self.all_parts().any(may)
     }
 
     /// Tasks for each GPU; 0 where not asked for.

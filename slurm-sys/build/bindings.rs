@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 const TYPES: [&str; 6] =
     ["job_desc_msg_t", "slurm_conf_t", "slurm_err_t", "slurmdb_assoc_rec_t", "slurmdb_qos_rec_t", "spank_t"];
-const FUNCTIONS: [&str; 12] = [
+const FUNCTIONS: [&str; 14] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",
     "spank_remote",
@@ -17,6 +17,8 @@ const FUNCTIONS: [&str; 12] = [
     "slurm_list_(iterator_create|next|iterator_destroy)",
     "slurm_free_job_desc_msg",
     "copy_job_record_to_job_desc",
+    "(init|free)_buf",
+    "find_part_record|pack_part",
 ];
 const VARIABLES: [&str; 15] = [
     "SLURM_VERSION_NUMBER",
@@ -32,7 +34,7 @@ const VARIABLES: [&str; 15] = [
     "acct_db_conn",
     "accounting_enforce",
     "default_part_name",
-    "OPEN_MODE_APPEND|JOB_SHARED_NONE",
+    "OPEN_MODE_APPEND|JOB_SHARED_NONE|JOB_USE_MIN_NODES|JOB_SPREAD|JOB_MOST_NODES_ARE_TASKS",
     "S_.*",
 ];
 

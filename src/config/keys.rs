@@ -12,7 +12,7 @@ use super::{
 };
 use crate::device::GpuFiles;
 use crate::ledger::RUN_DIR;
-use crate::policy::{ForeignTypes, ShareGres};
+use crate::policy::{ForeignTypes, LimitAdvice, ShareGres};
 
 /// One key: its name, what it allows, and how a value is taken over.
 struct Key {
@@ -21,7 +21,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 35] = [
+const KEYS: [Key; 36] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -37,7 +37,7 @@ const KEYS: [Key; 35] = [
     },
     Key {
         name: "GovernedGRES",
-        allowed: "gpu, mps and shard, separated by commas, or some of them",
+        allowed: "names of GRES such as gpu, mps and shard, separated by commas",
         take: |draft, value| {
             draft.config.policy.gres = governed_gres(value)?;
             Some(())
@@ -49,6 +49,16 @@ const KEYS: [Key; 35] = [
         take: |draft, value| {
             let known = [("deny", ForeignTypes::Deny), ("allow", ForeignTypes::Allow)];
             draft.config.policy.foreign_types = word(value, &known)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "LimitAdvice",
+        allowed: "warn, refuse or off",
+        take: |draft, value| {
+            let known =
+                [("warn", LimitAdvice::Warn), ("refuse", LimitAdvice::Refuse), ("off", LimitAdvice::Off)];
+            draft.config.policy.limit_advice = word(value, &known)?;
             Some(())
         },
     },
@@ -384,6 +394,9 @@ impl Draft {
                 setting: "ComputeMode=exclusive",
                 needs: "Mps=multiuser, or Mps=per-user and UserMix=deny where gpushare picks GPUs (Placement=own or override)",
             });
+        }
+        if !self.seen.iter().any(|(key, _)| *key == "GovernedGRES") {
+            self.config.policy.gres.add(&self.config.node.share_gres);
         }
         // slurmctld notes the size of such a share for the node.
         self.config.policy.share_gres = ShareGres(self.config.node.share_gres.clone());

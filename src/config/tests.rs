@@ -77,6 +77,10 @@ fn every_rule_of_submission_is_taken() {
     let policy = Config::parse(text).unwrap().policy;
     assert_eq!((policy.partitions, policy.mode), (names("priority*"), Mode::Warn));
     assert_eq!(policy.gres, GovernedGres(vec!["gpu".into(), "shard".into()]));
+    let gres = |text: &str| Config::parse(text).unwrap().policy.gres.0.join(",");
+    assert_eq!(gres("ShareGRES=gpushare"), "gpu,mps,shard,gpushare", "a share of any name is one");
+    assert_eq!(gres("ShareGRES=gpushare\nGovernedGRES=gpu,mps"), "gpu,mps");
+    assert_eq!(gres("GovernedGRES=gpu,gpushare"), "gpu,gpushare");
     assert_eq!((policy.exempt.users, policy.exempt.accounts), (names("root,2001"), names("staff")));
     assert_eq!((policy.exempt.partitions, policy.exempt.reservations), (names("debug"), names("maint*")));
     let reservations = names("jhl_homework_gpu,jupyterhub_course_");
@@ -137,7 +141,7 @@ fn errors_name_line_key_and_what_is_allowed() {
         (
             "\nGouvernedQOS=x",
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
-             ForeignTypes, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
+             ForeignTypes, LimitAdvice, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
              ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
              FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, GpuStat, RefusalCounts, QOS, Share",
         ),
@@ -152,8 +156,8 @@ fn errors_name_line_key_and_what_is_allowed() {
             "line 1: ShareSizes can't be '40,0'; allowed is whole numbers from 1 to 1000000 separated by commas",
         ),
         (
-            "GovernedGRES=gpu,cpu",
-            "line 1: GovernedGRES can't be 'gpu,cpu'; allowed is gpu, mps and shard, separated by commas, or some of them",
+            "GovernedGRES=gpu,c/u",
+            "line 1: GovernedGRES can't be 'gpu,c/u'; allowed is names of GRES such as gpu, mps and shard, separated by commas",
         ),
         ("Mode=off", "line 1: Mode can't be 'off'; allowed is enforce, warn, audit or default"),
         ("QOS=a Mode", "line 1: 'Mode' is not of the form Key=Value"),

@@ -72,15 +72,18 @@ pub(super) fn governed(value: &str) -> Option<Governed> {
 
 /// Slurm writes GRES names so; `gpu` is whole GPUs.
 pub(super) fn share_gres(value: &str) -> Option<String> {
+    is_gres_name(value).then(|| value.to_owned()).filter(|name| name != "gpu")
+}
+
+fn is_gres_name(value: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-    let name = !value.is_empty() && value.len() <= 64 && value.chars().all(plain) && value != "gpu";
-    name.then(|| value.to_owned())
+    !value.is_empty() && value.len() <= 64 && value.chars().all(plain)
 }
 
 pub(super) fn governed_gres(value: &str) -> Option<GovernedGres> {
     let known = [("gpu", "gpu"), ("mps", "mps"), ("shard", "shard")];
-    let names = value.split(',').map(|name| word(name.trim(), &known).map(str::to_owned));
-    names.collect::<Option<_>>().map(GovernedGres)
+    let names = value.split(',').map(str::trim).map(|name| word(name, &known).unwrap_or(name));
+    names.clone().all(is_gres_name).then(|| GovernedGres(names.map(str::to_owned).collect()))
 }
 
 pub(super) fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {

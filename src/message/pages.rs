@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// Every message, in the order of the numbers.
-pub const PAGES: [Page; 20] = [
+pub const PAGES: [Page; 26] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
@@ -79,6 +79,48 @@ pub const PAGES: [Page; 20] = [
                GPUs and their type again, because Slurm does not show all that it keeps of the old request. The same \
                holds where a job leaves a partition, reservation or account that gpushare.conf exempts. A job \
                without GPUs can't be brought in: cancel it and submit it there.",
+    },
+    Page {
+        number: "GS111",
+        title: "a type that Slurm would take for another",
+        text: "The type is none of the cluster's, but Slurm finds types by a number made of their letters, and this one has the \
+               number of a type that exists. It would get those GPUs, and no limit would count them. Write the type as it is.",
+    },
+    Page {
+        number: "GS112",
+        title: "a type in --cpus-per-gpu or --mem-per-gpu that the job doesn't ask for",
+        text: "--cpus-per-gpu and --mem-per-gpu need no type. Where one is named there (CpusPerTres or MemPerTres of an \
+               update), it must be one of those that the job asks for, letter by letter: Slurm makes an entry of it that can \
+               hide the job's GPUs from a limit.",
+    },
+    Page {
+        number: "GS113",
+        title: "more nodes than GPUs",
+        text: "GPUs for the whole job (--gpus, TresPerJob) are counted once, but Slurm puts at least one of each type on \
+               every node of the job. So the job can have no more nodes than GPUs of a type. Ask for more GPUs, for fewer \
+               nodes, or for GPUs per node.",
+    },
+    Page {
+        number: "GS114",
+        title: "more GPUs than the QOS ever has",
+        text: "The job asks for more GPUs of a type than the QOS lets run at once, so Slurm keeps it waiting until somebody \
+               raises the limit (squeue shows QOSGrpGRES or another limit of the QOS). Ask for fewer, or cancel the job. \
+               LimitAdvice in gpushare.conf says whether this is a warning or a refusal.",
+    },
+    Page {
+        number: "GS115",
+        title: "an update can't change this job",
+        text: "Up to Slurm 22.05 an update keeps those parts of a job's old GPU request that it doesn't name, and doesn't show \
+               them. So there a job can't be moved under a QOS that guarantees GPUs, and under one its GPU types stay as they \
+               are. Cancel the job and submit it again.",
+    },
+    Page {
+        number: "GS116",
+        title: "GPUs counted in two ways",
+        text: "Slurm counts GPUs for the whole job (--gpus), per node (--gres, --gpus-per-node), per task and per socket, and \
+               loses count where a job mixes them: beside --gpus it doesn't add up GPUs of another type, and what it picks per \
+               socket isn't what it counted per job or task. Ask for all GPUs in one way, such as \
+               --gres=gpu:TYPE:COUNT. --gpus may stand beside --gpus-per-node or --gpus-per-task of the same type.",
     },
     Page {
         number: "GS121",
@@ -168,6 +210,12 @@ impl Rule {
             Rule::TooLong => "GS108",
             Rule::ShareUncounted => "GS109",
             Rule::NotRestated => "GS110",
+            Rule::TypeResembles => "GS111",
+            Rule::TypeOfNone => "GS112",
+            Rule::TooManyNodes => "GS113",
+            Rule::BeyondLimit => "GS114",
+            Rule::OldRequestStays => "GS115",
+            Rule::CountedTwoWays => "GS116",
             Rule::ShareReservation => "GS121",
             Rule::ShareSize => "GS122",
             Rule::WholeGpu => "GS123",

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{
-    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Refusal, Rule, SHARES,
-    TypedLimit, shortened,
+    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Refusal, Rule, TypedLimit,
+    shortened,
 };
 use crate::grammar::{self, Gres, Token};
 use crate::pattern::Case;
@@ -23,7 +23,7 @@ impl Policy {
     pub fn governs<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> bool {
         let typed = |gres| accounting.typed_limits(qos, gres).next().is_some();
         match &self.governed {
-            Governed::Auto => typed(GPU) || SHARES.into_iter().any(typed),
+            Governed::Auto => typed(GPU) || self.share_names().any(typed),
             Governed::Names(patterns) => patterns.match_name(accounting.name(qos), Case::Ignored),
         }
     }
@@ -109,23 +109,34 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Token::Gres(_) | Token::Other => {}
             }
         }
-        if request.ntasks_per_tres() > 0 && !typed && self.policy.gres.has(GPU) {
+        if self.tasks_want_gpus(request) && !typed && self.policy.gres.has(GPU) {
             return Some(self.tasks_alone(request, under));
         }
-        self.not_restated(under)
+        self.type_of_none(request, under)
+            .or_else(|| self.old_request_stays(under))
+            .or_else(|| self.not_restated(under))
+            .or_else(|| self.counted_two_ways(request, under))
+            .or_else(|| self.too_many_nodes(under))
+    }
+
+    /// Whether Slurm would invent GPUs where none is named. An update that says 0 means what the job has, which isn't shown.
+    fn tasks_want_gpus(&self, request: &Request) -> bool {
+        let said = |(update, _): (&super::Update, &Request)| update.request.ntasks_per_tres.is_some();
+        request.ntasks_per_tres() > 0 || self.update.is_some_and(said)
     }
 
     /// `--ntasks-per-gpu` with no GPU makes slurmctld invent some, of no type.
     fn tasks_alone(&self, request: &Request, under: Under<A::Qos>) -> Refusal {
         let refusal = self.type_refusal(Rule::NtasksPerGpuAlone, under, GPU, None);
         // As many GPUs as Slurm would have invented.
-        let gpus = request.num_tasks.unwrap_or(1).div_ceil(u32::from(request.ntasks_per_tres())).max(1);
+        let gpus =
+            request.num_tasks.unwrap_or(1).div_ceil(u32::from(request.ntasks_per_tres().max(1))).max(1);
         Refusal { field: Field::Job, count: u64::from(gpus), ..refusal }
     }
 
-    /// An update that brings a job under the rule, also out of an exemption, must name its GPUs itself.
-    fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
-        let (update, existing) = self.update?;
+    /// Whether an update brings the job under the rule, also out of an exemption.
+    pub(super) fn comes_under(&self, under: Under<A::Qos>) -> bool {
+        let Some((update, existing)) = self.update else { return false };
         let enters = match under {
             Under::Qos(qos) => {
                 let was = existing.qos.unwrap_or_default();
@@ -136,8 +147,14 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 new.partition.is_some_and(|name| Some(name) != old.partition) || new.qos.is_some()
             }
         };
+        enters || self.leaves_an_exemption()
+    }
+
+    /// An update that brings a job under the rule must name its GPUs itself.
+    fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
+        let (update, existing) = self.update.filter(|_| self.comes_under(under))?;
         let policed = |gres: &Gres| self.policy.gres.has(gres.name);
-        if !(enters || self.leaves_an_exemption()) || update.request.names(policed).is_some() {
+        if update.request.names(policed).is_some() {
             return None;
         }
         let Some((field, gres)) = existing.names(policed) else {
@@ -175,12 +192,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         (restricted && deny && !limits.any(has)).then_some(Rule::TypeForeign)
     }
 
-    /// A refusal with the types that could be named instead, `kind` first where it is one of them.
-    fn type_refusal(&self, rule: Rule, under: Under<A::Qos>, gres: &[u8], kind: Option<&[u8]>) -> Refusal {
+    /// A refusal that offers no other type.
+    pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Refusal {
         let ground = match under {
             Under::Qos(qos) => Ground::Qos(shortened(self.accounting.name(qos))),
             Under::Partition(name) => Ground::Partition(shortened(name)),
         };
+        self.refusal(rule, ground)
+    }
+
+    /// A refusal with the types that could be named instead, `kind` first where it is one of them.
+    fn type_refusal(&self, rule: Rule, under: Under<A::Qos>, gres: &[u8], kind: Option<&[u8]>) -> Refusal {
         // A share that isn't counted is answered with the QOS's whole GPUs.
         let offered = if rule == Rule::ShareUncounted { GPU } else { gres };
         let limits = match under {
@@ -198,7 +220,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         } else {
             Offer::OfQos(limits)
         };
-        Refusal { gres: shortened(offered), offer, ..self.refusal(rule, ground) }
+        Refusal { gres: shortened(offered), offer, ..self.ground_refusal(rule, under) }
     }
 
     /// A type as a user has to write it.

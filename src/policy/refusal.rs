@@ -21,6 +21,8 @@ pub struct Refusal {
     pub gres: Vec<u8>,
     /// What else the field asks for, as it stands there, and which the corrected option must keep.
     pub others: Vec<u8>,
+    /// The cluster's type that Slurm would take the one asked for for.
+    pub resembles: Vec<u8>,
     /// Units asked for by the token.
     pub count: u64,
     /// `--ntasks-per-gpu`; 0 where not given.
@@ -94,6 +96,18 @@ pub enum Rule {
     ShareUncounted,
     /// GS110
     NotRestated,
+    /// GS111
+    TypeResembles,
+    /// GS112
+    TypeOfNone,
+    /// GS113
+    TooManyNodes,
+    /// GS114
+    BeyondLimit,
+    /// GS115
+    OldRequestStays,
+    /// GS116
+    CountedTwoWays,
     /// GS121
     ShareReservation,
     /// GS122

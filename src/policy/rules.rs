@@ -1,5 +1,6 @@
 //! The administrator's rules of submission, as gpushare.conf gives them.
 
+use super::SHARES;
 use crate::pattern::{Case, Patterns};
 
 /// All of them. The default governs every QOS with a typed GPU limit, and nothing else.
@@ -13,6 +14,8 @@ pub struct Policy {
     pub gres: GovernedGres,
     /// `ForeignTypes`
     pub foreign_types: ForeignTypes,
+    /// `LimitAdvice`
+    pub limit_advice: LimitAdvice,
     /// `Mode`, where no record says otherwise.
     pub mode: Mode,
     /// `QOS=…` records, in the order of the file.
@@ -30,6 +33,16 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The GRES that are shares of a GPU.
+    pub(super) fn share_names(&self) -> impl Iterator<Item = &[u8]> {
+        let own = self.share_gres.0.as_bytes();
+        SHARES.into_iter().chain(Some(own).filter(|own| !SHARES.contains(own)))
+    }
+
+    pub(super) fn is_share(&self, name: &[u8]) -> bool {
+        self.share_names().any(|known| known == name)
+    }
+
     /// A type as nodes have it, as far as the file tells. Slurm's database has every type in small letters, and limits
     /// count it so, but nodes are found letter by letter.
     pub(super) fn written<'a>(&'a self, kind: &'a [u8]) -> &'a [u8] {
@@ -67,7 +80,8 @@ pub enum Governed {
     Names(Patterns),
 }
 
-/// Which GRES are policed: `gpu`, and shares of it, which Slurm does not count as GPUs.
+/// Which GRES are policed: `gpu`, and shares of it, which Slurm does not count as GPUs. Where the file doesn't say, the GRES of
+/// `ShareGRES` is one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GovernedGres(pub Vec<String>);
 
@@ -78,6 +92,12 @@ impl Default for GovernedGres {
 }
 
 impl GovernedGres {
+    pub(crate) fn add(&mut self, name: &str) {
+        if !self.has(name.as_bytes()) {
+            self.0.push(name.to_owned());
+        }
+    }
+
     pub(super) fn has(&self, name: &[u8]) -> bool {
         self.0.iter().any(|known| known.as_bytes() == name)
     }
@@ -91,6 +111,18 @@ pub enum ForeignTypes {
     Deny,
     /// Yes, for any type that Slurm knows.
     Allow,
+}
+
+/// What becomes of a request for more GPUs than its QOS can ever give, which Slurm keeps waiting without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LimitAdvice {
+    /// It is accepted, and the user is told.
+    #[default]
+    Warn,
+    /// It is refused.
+    Refuse,
+    /// It is accepted.
+    Off,
 }
 
 /// What becomes of a job that breaks a rule.

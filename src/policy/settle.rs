@@ -2,8 +2,8 @@
 
 use super::governed::{Under, plain};
 use super::{
-    Accounting, Because, Change, Command, DefaultQos, GPU, Ground, Judgement, Mode, Outcome, Owner, Refusal,
-    Remark, Rule,
+    Accounting, Because, Change, Command, DefaultQos, GPU, Ground, Judgement, LimitAdvice, Mode, Outcome,
+    Owner, Refusal, Remark, Rule,
 };
 use crate::grammar::{self, Gres, Token};
 use crate::pattern::{Case, Patterns};
@@ -14,10 +14,14 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn settle(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Outcome<()> {
         let Some(fault) = fault else { return Ok(()) };
         // Slurm itself would refuse these in fewer words, or the node would be told what is wrong.
-        if matches!(fault.rule, Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed | Rule::ShareForm) {
+        let never = matches!(
+            fault.rule,
+            Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed | Rule::ShareForm | Rule::TypeResembles
+        );
+        if never {
             return Err(Box::new(fault));
         }
-        if let Some(because) = self.exemption(&self.request) {
+        if let Some(because) = self.exemption(&self.request).filter(|because| covers(*because, fault.rule)) {
             remarks.push(Remark::Passed(fault, because));
             return Ok(());
         }
@@ -26,6 +30,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Mode::Warn => Remark::Passed(fault, Because::Warn),
             Mode::Audit => Remark::Passed(fault, Because::Audit),
             Mode::Default => Remark::Changed(self.with_type(&fault).ok_or_else(|| Box::new(fault))?),
+        });
+        Ok(())
+    }
+
+    /// A request that can't run before its limit is raised: a hint, unless the file says more.
+    pub(super) fn advise(&self, beyond: Option<Refusal>, remarks: &mut Vec<Remark>) -> Outcome<()> {
+        let Some(beyond) = beyond else { return Ok(()) };
+        remarks.push(match (self.policy.limit_advice, self.mode_of(&beyond)) {
+            (LimitAdvice::Refuse, Mode::Enforce | Mode::Default) => return Err(Box::new(beyond)),
+            (_, Mode::Audit) => Remark::Passed(beyond, Because::Audit),
+            _ => Remark::Passed(beyond, Because::Warn),
         });
         Ok(())
     }
@@ -135,6 +150,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let token = grammar::plain(Gres { name: GPU, kind: Some(kind), count: fault.count });
         (even && self.request.tres_per_job.is_none()).then(|| [prefix, &token].concat())
     }
+}
+
+/// A reservation ends without anybody being asked; then the job's strings are all that is left to judge. So what they don't show
+/// isn't exempt by it.
+fn covers(because: Because, rule: Rule) -> bool {
+    because != Because::Reservation
+        || !matches!(
+            rule,
+            Rule::NtasksPerGpuAlone | Rule::QosList | Rule::NotRestated | Rule::OldRequestStays
+        )
 }
 
 /// Every field with an untyped GPU token in it, typed.

@@ -1,9 +1,7 @@
 //! The site's rules on shares, and what a free QOS sets for its users (requeue, appended output, throttled arrays).
 
 use super::governed::plain;
-use super::{
-    Accounting, Change, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule, SHARES, shortened,
-};
+use super::{Accounting, Change, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule, shortened};
 use crate::grammar::{Gres, Token};
 use crate::pattern::{Case, Patterns};
 use crate::request::{Batch, Field, Request};
@@ -20,7 +18,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         for (field, token) in self.request.tokens() {
             let fault = match token {
                 Token::Gres(gres) if gres.count == 0 => None,
-                Token::Gres(gres) if SHARES.contains(&gres.name) => self.share_fault(field, gres),
+                Token::Gres(gres) if self.policy.is_share(gres.name) => self.share_fault(field, gres),
                 Token::Gres(gres) if gres.name == GPU => {
                     gpus = true;
                     no_whole.map(|partition| self.whole_gpu(partition, gres.count, &plain(gres)))
@@ -48,7 +46,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn not_restated_here(&self, no_whole: Option<&[u8]>) -> Option<Refusal> {
         let (update, existing) = self.update?;
         let rules = &self.policy.shares;
-        if update.request.names(|gres| gres.name == GPU || SHARES.contains(&gres.name)).is_some() {
+        if update.request.names(|gres| gres.name == GPU || self.policy.is_share(gres.name)).is_some() {
             return None;
         }
         let was_there = self.matching_partition_of(existing, &rules.only_partitions).is_some();
@@ -148,7 +146,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let rules = &self.policy.shares;
         let has = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
         let on_shares = !rules.reservations.is_empty() || !rules.sizes.is_empty();
-        let share = on_shares && SHARES.into_iter().any(has);
+        let share = on_shares && self.policy.share_names().any(has);
         let whole = no_whole.is_some() && has(GPU);
         let text = text.strip_prefix(self.request.spelling.prefix()).unwrap_or(text);
         (share || whole)
@@ -157,7 +155,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     fn whole_gpu(&self, partition: &[u8], count: u64, asked: &[u8]) -> Refusal {
         let ground = Ground::Partition(shortened(partition));
-        let share = SHARES.into_iter().find(|name| self.accounting.counts(name)).unwrap_or_default();
+        let share = self.policy.share_names().find(|name| self.accounting.counts(name)).unwrap_or_default();
         let sizes = if share.is_empty() { Vec::new() } else { self.policy.shares.sizes.clone() };
         let refusal = self.refusal(Rule::WholeGpu, ground);
         Refusal {

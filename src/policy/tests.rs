@@ -54,7 +54,7 @@ impl Accounting for Table {
             let (name, kind) = name.split_once(':').unwrap_or(("gpu", name));
             (name.as_bytes() == gres && !kind.is_empty()).then_some((kind, *count))
         });
-        limits.map(|(kind, count)| TypedLimit { kind: kind.as_bytes(), count })
+        limits.map(|(kind, count)| TypedLimit { kind: kind.as_bytes(), count, of_job: count })
     }
     fn limits_all(&self, qos: usize, gres: &[u8]) -> bool {
         QOSES[qos]
@@ -348,6 +348,7 @@ fn a_default_qos_that_depends_on_the_reservation_is_judged_in_every_form_and_not
     assert_eq!(judge(&typed, &Policy::default(), &Table), Verdict::Accept(Acceptance::default()));
 }
 
+mod entries;
 mod modes;
 mod site;
 mod updates;

@@ -34,7 +34,7 @@ impl Accounting for Database {
     }
 
     fn typed_limits<'s>(&'s self, (): (), gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        self.types(gres).map(|kind| TypedLimit { kind, count: Some(8) })
+        self.types(gres).map(|kind| TypedLimit { kind, count: Some(8), of_job: Some(8) })
     }
 
     fn limits_all(&self, (): (), _gres: &[u8]) -> bool {

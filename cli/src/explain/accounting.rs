@@ -13,8 +13,8 @@ use super::program::ask;
 /// other short name.
 const LIMITS: &str = "name,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,\
                       GrpTRESMins,GrpTRESRunMins,MaxTRESMins,MaxTRESRunMinsPA,MaxTRESRunMinsPU";
-/// How many of them are limits on numbers.
-const COUNTS: usize = 5;
+/// How many of them are limits on numbers of a whole job or of several; one on those of a node follows.
+const COUNTS: usize = 4;
 
 /// What was read.
 #[derive(Debug, Default)]
@@ -34,6 +34,7 @@ pub struct Database {
 pub struct Qos {
     name: Vec<u8>,
     counts: Vec<(Vec<u8>, u64)>,
+    per_node: Vec<(Vec<u8>, u64)>,
     minutes: Vec<(Vec<u8>, u64)>,
 }
 
@@ -119,13 +120,14 @@ impl Database {
 }
 
 impl Qos {
-    /// The lowest limit on a TRES; `Some(None)` where only minutes are limited.
-    fn limit(&self, tres: &[u8]) -> Option<Option<u64>> {
+    /// The lowest limits on a TRES, of all and of those that are not for a node alone; `None` where nothing is limited.
+    fn limit(&self, tres: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
         let of = |limits: &[(Vec<u8>, u64)]| {
             limits.iter().filter(|(name, _)| name == tres).map(|(_, count)| *count).min()
         };
-        let count = of(&self.counts);
-        (count.is_some() || of(&self.minutes).is_some()).then_some(count)
+        let (of_job, of_node) = (of(&self.counts), of(&self.per_node));
+        let lowest = of_job.into_iter().chain(of_node).min();
+        (lowest.is_some() || of(&self.minutes).is_some()).then_some((lowest, of_job))
     }
 }
 
@@ -156,7 +158,7 @@ impl<'c> Accounting for &'c Database {
     fn typed_limits<'s>(&'s self, qos: &'c Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
         self.tres.iter().filter_map(move |name| {
             let kind = type_of(name, gres)?;
-            qos.limit(name).map(|count| TypedLimit { kind, count })
+            qos.limit(name).map(|(count, of_job)| TypedLimit { kind, count, of_job })
         })
     }
 
@@ -211,8 +213,9 @@ fn qoses(text: &[u8]) -> Vec<Qos> {
         let mut columns = row.into_iter();
         let name = columns.next()?;
         let mut limits: Vec<_> = columns.map(|column| limits(&column)).collect();
-        let minutes = limits.split_off(COUNTS.min(limits.len())).concat();
-        Some(Qos { name, counts: limits.concat(), minutes })
+        let mut rest = limits.split_off(COUNTS.min(limits.len())).into_iter();
+        let per_node = rest.next().unwrap_or_default();
+        Some(Qos { name, counts: limits.concat(), per_node, minutes: rest.collect::<Vec<_>>().concat() })
     };
     rows(text).filter_map(qos).collect()
 }

@@ -80,6 +80,7 @@ impl Submission {
                 time_limit: self.time_limit,
                 user_env: self.get_user_env || self.exports_some,
             }),
+            ..Request::new(spelling)
         }
     }
 

@@ -66,9 +66,12 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     let cache = Cache::new(reach(&request, &policy));
     let user_id = request.user_id;
     match policy::judge(&request, &policy, &&cache) {
-        policy::Verdict::Accept(Acceptance { pin_qos, share, remarks }) => {
+        policy::Verdict::Accept(Acceptance { pin_qos, share, most_nodes, once, remarks }) => {
             if let Some(qos) = pin_qos {
                 submission.set_qos(qos);
+            }
+            if let Some(nodes) = most_nodes {
+                submission.set_most_nodes(nodes);
             }
             // Slurm's locks are not held while anything is written.
             let note = share.map(Note::of);
@@ -76,6 +79,9 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
             // An entry of the user's own is dropped in any case.
             submission.set_job_control_variable(SHARE, note.as_ref().and_then(Note::text));
             remarks.iter().for_each(|remark| apply(submission, &format!("uid={user_id}"), remark));
+            if once {
+                submission.set_no_requeue();
+            }
             Answer::Accept
         }
         policy::Verdict::Refuse(refusal) => {
@@ -85,25 +91,38 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     }
 }
 
-/// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing.
+/// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing; but a job whose exempt
+/// reservation is gone was held for that, and is judged again when somebody lets it go.
 fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> Answer {
-    if !update.request().touches_rules() {
+    let Some(policy) = LIVE.policy() else { return Answer::Failure };
+    let goes_on = update.request().releases || update.request().starts_again;
+    if !update.request().touches_rules() && !(goes_on && !policy.exempt.reservations.is_empty()) {
         return Answer::Accept;
     }
-    let (Some(policy), Some(existing)) = (LIVE.policy(), existing()) else { return Answer::Failure };
+    let Some(existing) = existing() else { return Answer::Failure };
     let cache = Cache::new(Reach::Associations);
     let job = existing.request();
     let job_id: String =
         update.job_id().unwrap_or_default().escape_ascii().to_string().chars().take(40).collect();
     let who = format!("uid={} job={job_id} by={submitter}", job.user_id);
-    let changes = Update { job: update.job_id().unwrap_or_default(), request: update.request() };
+    let changes = Update {
+        job: update.job_id().unwrap_or_default(),
+        request: update.request(),
+        anew: daemon::UPDATES_ARE_MADE_ANEW,
+    };
     match policy::judge_update(&changes, &job, &policy, &&cache) {
-        policy::Verdict::Accept(Acceptance { pin_qos, remarks, .. }) => {
+        policy::Verdict::Accept(Acceptance { pin_qos, most_nodes, once, remarks, .. }) => {
             if let Some(qos) = pin_qos {
                 update.set_qos(qos);
             }
+            if let Some(nodes) = most_nodes {
+                update.set_most_nodes(nodes);
+            }
             drop(cache);
             remarks.iter().for_each(|remark| apply(update, &who, remark));
+            if once {
+                update.set_no_requeue();
+            }
             Answer::Accept
         }
         policy::Verdict::Refuse(refusal) => {

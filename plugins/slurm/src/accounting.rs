@@ -13,6 +13,7 @@ use slurm_sys::slurmdb_qos_rec_t;
 use crate::text;
 
 mod locks;
+mod partition;
 
 use locks::Locks;
 
@@ -92,7 +93,8 @@ impl<'c> Accounting for &'c Cache {
         self.locks().gres_names().filter_map(move |(position, name)| {
             let kind = type_of(name, gres)?;
             // SAFETY: the position is one of the TRES table, under the locks.
-            unsafe { limit(qos.0, position) }.map(|count| TypedLimit { kind, count })
+            let limit = unsafe { limit(qos.0, position) };
+            limit.map(|(count, of_job)| TypedLimit { kind, count, of_job })
         })
     }
 
@@ -121,25 +123,25 @@ impl<'c> Accounting for &'c Cache {
         Some(Owner { user, account })
     }
 
+    fn most_nodes(&self, request: &Request) -> Option<u32> {
+        partition::most_nodes(self.locks(), request)
+    }
+
     fn default_partition(&self) -> Option<&[u8]> {
         locks::default_partition(self.locks())
     }
 }
 
-/// The lowest of a QOS's limits on one TRES; `Some(None)` where only minutes are limited, `None` where nothing is.
+/// The lowest of a QOS's limits on one TRES, of all and of those that are not for a node alone: nothing in them where only
+/// minutes are limited. `None` where nothing is.
 ///
 /// # Safety
 /// `position` is one of the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's locks.
-unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<Option<u64>> {
+unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u64>, Option<u64>)> {
     // SAFETY: the caller's promise.
     let at = |array: *const u64| unsafe { limit_at(array, position) };
-    let counts = [
-        record.grp_tres_ctld,
-        record.max_tres_pj_ctld,
-        record.max_tres_pu_ctld,
-        record.max_tres_pa_ctld,
-        record.max_tres_pn_ctld,
-    ];
+    let counts =
+        [record.grp_tres_ctld, record.max_tres_pj_ctld, record.max_tres_pu_ctld, record.max_tres_pa_ctld];
     let minutes = [
         record.grp_tres_mins_ctld,
         record.grp_tres_run_mins_ctld,
@@ -147,8 +149,9 @@ unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<Option<u6
         record.max_tres_run_mins_pa_ctld,
         record.max_tres_run_mins_pu_ctld,
     ];
-    let count = counts.into_iter().filter_map(|array| at(array)).min();
-    (count.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some(count)
+    let of_job = counts.into_iter().filter_map(|array| at(array)).min();
+    let lowest = of_job.into_iter().chain(at(record.max_tres_pn_ctld)).min();
+    (lowest.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some((lowest, of_job))
 }
 
 /// `gpu:a40` → `a40`, for the GRES named.

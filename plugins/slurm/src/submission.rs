@@ -97,6 +97,18 @@ impl<'a> Submission<'a> {
         unsafe { text::replace(place, value) }
     }
 
+    /// Writes the most nodes into the job. Of those it then gets as few as will do, as without a bound, unless it said itself how
+    /// many or wants to be spread. In an update slurmctld takes no flags.
+    pub fn set_most_nodes(&mut self, nodes: u32) {
+        let said = self.request();
+        if said.max_nodes.is_none() && !said.spread {
+            self.description.bitflags |= slurm_sys::JOB_USE_MIN_NODES;
+        }
+        // slurmctld's own mark, which a client can send: an update of the tasks would raise the bound.
+        self.description.bitflags &= !slurm_sys::JOB_MOST_NODES_ARE_TASKS;
+        self.description.max_nodes = nodes;
+    }
+
     /// Writes the array's indices and throttle into the job.
     pub fn set_array(&mut self, value: &[u8]) {
         // SAFETY: a string field of the description: null or in Slurm's memory.
@@ -106,6 +118,11 @@ impl<'a> Submission<'a> {
     /// The job starts again after it was preempted or lost its node, as with `--requeue`.
     pub fn set_requeue(&mut self) {
         self.description.requeue = 1;
+    }
+
+    /// The job doesn't start again, as with `--no-requeue`.
+    pub fn set_no_requeue(&mut self) {
+        self.description.requeue = 0;
     }
 
     /// A job that starts again adds to its output, as with `--open-mode=append`.
@@ -259,6 +276,18 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         tres_per_task: field(job.tres_per_task),
         ntasks_per_tres: small(job.ntasks_per_tres),
         num_tasks: number(job.num_tasks),
+        cpus_per_tres: field(job.cpus_per_tres),
+        mem_per_tres: field(job.mem_per_tres),
+        min_nodes: number(job.min_nodes),
+        // A job of slurmctld's own has 0 for none up to 22.05.
+        max_nodes: number(job.max_nodes).filter(|most| *most > 0),
+        sockets_per_node: small(job.sockets_per_node),
+        ntasks_per_node: small(job.ntasks_per_node),
+        fewest_nodes: job.bitflags & slurm_sys::JOB_USE_MIN_NODES != 0,
+        nodes_follow_tasks: job.bitflags & slurm_sys::JOB_MOST_NODES_ARE_TASKS != 0,
+        spread: job.bitflags & slurm_sys::JOB_SPREAD != 0,
+        releases: number(job.priority).is_some_and(|priority| priority > 0),
+        starts_again: small(job.requeue).is_some_and(|requeue| requeue != 0),
         exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
         batch: (!job.script.is_null()).then_some(batch),
     }
