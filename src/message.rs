@@ -90,6 +90,11 @@ fn fault(refusal: &Refusal) -> String {
                 "{whose} needs GPUs asked for in one way; '{asked}' is asked for in another than the rest"
             )
         }
+        Rule::NotAlone => {
+            format!(
+                "{whose} takes a job in only by a command that changes nothing but its QOS, partition and GPUs"
+            )
+        }
         Rule::OldRequestStays => {
             format!(
                 "{whose}: this Slurm keeps parts of a job's old GPU request in an update; cancel the job and submit it again"
@@ -147,6 +152,7 @@ fn correction(refusal: &Refusal) -> Option<String> {
             | Rule::TypeOfNone
             | Rule::BeyondLimit
             | Rule::CountedTwoWays
+            | Rule::NotAlone
             | Rule::OldRequestStays,
             _,
         ) => return None,

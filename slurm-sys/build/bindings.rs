@@ -15,7 +15,7 @@ const FUNCTIONS: [&str; 14] = [
     "assoc_mgr_fill_in_(assoc|qos)",
     "assoc_mgr_get_default_qos_info",
     "slurm_list_(iterator_create|next|iterator_destroy)",
-    "slurm_free_job_desc_msg",
+    "slurm_(free|init)_job_desc_msg",
     "copy_job_record_to_job_desc",
     "(init|free)_buf",
     "find_part_record|pack_part",

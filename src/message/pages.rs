@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// Every message, in the order of the numbers.
-pub const PAGES: [Page; 26] = [
+pub const PAGES: [Page; 27] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
@@ -123,6 +123,13 @@ pub const PAGES: [Page; 26] = [
                --gres=gpu:TYPE:COUNT. --gpus may stand beside --gpus-per-node or --gpus-per-task of the same type.",
     },
     Page {
+        number: "GS117",
+        title: "a move needs a command of its own",
+        text: "Slurm takes over the fields of an update one by one, the GPUs last, and keeps what it has when one of them is \
+               refused. So a job is moved under a QOS (or partition) that guarantees GPUs only by a command that names its \
+               QOS, account, partition, reservation and GPUs and nothing else. Change the rest in a second command.",
+    },
+    Page {
         number: "GS121",
         title: "shares are for certain reservations",
         text: "On this cluster shares of GPUs (gres/mps, gres/shard) are kept for reservations, such as those of courses. \
@@ -216,6 +223,7 @@ impl Rule {
             Rule::BeyondLimit => "GS114",
             Rule::OldRequestStays => "GS115",
             Rule::CountedTwoWays => "GS116",
+            Rule::NotAlone => "GS117",
             Rule::ShareReservation => "GS121",
             Rule::ShareSize => "GS122",
             Rule::WholeGpu => "GS123",

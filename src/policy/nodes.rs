@@ -10,7 +10,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// An update to more nodes than there may be. A submission of that kind is refused by Slurm.
     pub(super) fn too_many_nodes(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update?;
-        let most = most_nodes(&self.request)?;
+        let now = most_nodes(existing).filter(|_| !update.alone);
+        let most = most_nodes(&self.request).into_iter().chain(now).min()?;
         let follows = |tasks: &u32| existing.nodes_follow_tasks && *tasks > most;
         let nodes = self.request.min_nodes.filter(|nodes| *nodes > most);
         let nodes = nodes.or_else(|| update.request.num_tasks.filter(follows))?;
@@ -22,10 +23,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// The most nodes to write into an accepted job, where it says more or nothing. An update that raises the GPUs raises the
     /// bound that was written before. More than its partition allows would be refused by Slurm.
     pub(super) fn nodes_to_set(&self) -> Option<u32> {
-        let most = most_nodes(&self.request)?;
+        // What the job has now counts where the update may be taken over in part.
+        let now =
+            self.update.filter(|(update, _)| !update.alone).and_then(|(_, existing)| most_nodes(existing));
+        let most = most_nodes(&self.request).into_iter().chain(now).min()?;
         let ours = |existing: &Request| existing.fewest_nodes && existing.max_nodes == most_nodes(existing);
         let said = match self.update {
-            Some((update, existing)) if ours(existing) => update.request.max_nodes,
+            Some((update, existing)) if update.alone && ours(existing) => update.request.max_nodes,
             _ => self.request.max_nodes,
         };
         let there_already = self.update.is_some() && self.request.max_nodes == Some(most);

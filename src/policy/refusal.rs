@@ -108,6 +108,8 @@ pub enum Rule {
     OldRequestStays,
     /// GS116
     CountedTwoWays,
+    /// GS117
+    NotAlone,
     /// GS121
     ShareReservation,
     /// GS122

@@ -158,7 +158,11 @@ fn covers(because: Because, rule: Rule) -> bool {
     because != Because::Reservation
         || !matches!(
             rule,
-            Rule::NtasksPerGpuAlone | Rule::QosList | Rule::NotRestated | Rule::OldRequestStays
+            Rule::NtasksPerGpuAlone
+                | Rule::QosList
+                | Rule::NotRestated
+                | Rule::OldRequestStays
+                | Rule::NotAlone
         )
 }
 

@@ -109,6 +109,7 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
         job: update.job_id().unwrap_or_default(),
         request: update.request(),
         anew: daemon::UPDATES_ARE_MADE_ANEW,
+        alone: update.says_only_gpus(),
     };
     match policy::judge_update(&changes, &job, &policy, &&cache) {
         policy::Verdict::Accept(Acceptance { pin_qos, most_nodes, once, remarks, .. }) => {

@@ -79,6 +79,32 @@ impl<'a> Submission<'a> {
         unsafe { text::bytes(self.description.job_id_str) }
     }
 
+    /// Whether an update says nothing but what names the job, its QOS, account, partition, reservation and GPUs. Every other member
+    /// must be as slurm_init_job_desc_msg() leaves it, also one that a later release brings.
+    #[doc(alias = "slurm_init_job_desc_msg")]
+    #[must_use]
+    pub fn says_only_gpus(&self) -> bool {
+        let said: &job_desc_msg_t = self.description;
+        // SAFETY: a C structure of numbers and pointers, for which all zero is a value.
+        let mut nothing: job_desc_msg_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a description of our own; the call fills it with numbers and null pointers (src/api/init_msg.c).
+        unsafe { slurm_sys::slurm_init_job_desc_msg(&raw mut nothing) };
+        macro_rules! may_say {
+            ($($member:ident)+) => { $(nothing.$member = said.$member;)+ };
+        }
+        may_say!(qos account partition reservation tres_per_job tres_per_node tres_per_socket tres_per_task);
+        // What names the job and its user, and what slurmctld itself fills in before it asks its plugins.
+        may_say!(job_id_str user_id group_id site_factor);
+        #[cfg(slurm_25_11)]
+        may_say!(step_id);
+        #[cfg(not(slurm_25_11))]
+        may_say!(job_id);
+        let (said, nothing): (*const job_desc_msg_t, *const job_desc_msg_t) = (said, &raw const nothing);
+        // SAFETY: two structures of that size; slurmctld's is cleared before it is filled (src/common/slurm_protocol_pack.c,
+        // xmalloc), as is ours, so what lies between members is zero in both.
+        unsafe { libc::memcmp(said.cast(), nothing.cast(), size_of::<job_desc_msg_t>()) == 0 }
+    }
+
     /// Writes the QOS into the job.
     pub fn set_qos(&mut self, name: &[u8]) {
         // SAFETY: a string field of the description: null or in Slurm's memory.

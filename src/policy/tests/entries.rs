@@ -5,7 +5,7 @@ use crate::request::Field;
 
 fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
     static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge_update(&Update { job: b"7", request: change, anew }, existing, &POLICY, &Table) {
+    match judge_update(&Update { job: b"7", request: change, anew, alone: true }, existing, &POLICY, &Table) {
         Verdict::Accept(accepted) => Ok(accepted),
         Verdict::Refuse(refusal) => Err(refusal.rule),
     }
@@ -241,7 +241,7 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
     // The reservation is gone, and somebody lets the job go.
     let left = Request { reservation: None, ..inside };
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
-    let update = Update { job: b"7", request: release, anew: true };
+    let update = Update { job: b"7", request: release, anew: true, alone: true };
     assert!(
         matches!(judge_update(&update, &left, &policy, &Table), Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing)
     );
