@@ -34,7 +34,7 @@ const VARIABLES: [&str; 15] = [
     "acct_db_conn",
     "accounting_enforce",
     "default_part_name",
-    "OPEN_MODE_APPEND|JOB_SHARED_NONE|JOB_USE_MIN_NODES|JOB_SPREAD|JOB_MOST_NODES_ARE_TASKS",
+    "OPEN_MODE_APPEND|JOB_SHARED_NONE|JOB_USE_MIN_NODES|JOB_SPREAD|JOB_MOST_NODES_ARE_TASKS|JOB_SAYS_DEFAULTS",
     "S_.*",
 ];
 

@@ -94,7 +94,8 @@ impl<'a> Submission<'a> {
         }
         may_say!(qos account partition reservation tres_per_job tres_per_node tres_per_socket tres_per_task);
         // What names the job and its user, and what slurmctld itself fills in before it asks its plugins.
-        may_say!(job_id_str user_id group_id site_factor);
+        may_say!(job_id_str user_id group_id site_factor alloc_node env_hash script_hash);
+        nothing.bitflags = said.bitflags & slurm_sys::JOB_SAYS_DEFAULTS;
         #[cfg(slurm_25_11)]
         may_say!(step_id);
         #[cfg(not(slurm_25_11))]
