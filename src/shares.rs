@@ -11,6 +11,7 @@ use std::fmt;
 pub mod change;
 pub mod check;
 pub mod field;
+pub mod foreign;
 pub mod heard;
 pub mod plan;
 pub mod record;
@@ -32,6 +33,9 @@ use value::Settings;
 /// with our own cluster's mark is ever removed: a database has the QOSes of all its clusters.
 pub const MARK: &str = "gpushare@";
 
+/// What the TRES of a type of GPU begins with.
+const TYPE: &str = "gres/gpu:";
+
 /// The account above all others.
 pub const ROOT: &str = "root";
 
@@ -48,6 +52,8 @@ pub struct Share {
     pub gpus: Vec<(String, u64)>,
     /// All that is set of the QOS.
     pub settings: Settings,
+    /// Jobs under the QOS may have no GPU of a type that it doesn't limit (`ForeignTypes`, `GovernedQOS`, `Mode`).
+    pub keeps_to_its_types: bool,
     /// The names of 2009 that the line uses.
     pub old_names: Vec<&'static OldName>,
 }

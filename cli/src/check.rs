@@ -17,6 +17,7 @@ use crate::slurm::{self, Slurm};
 mod cluster;
 mod finding;
 mod node;
+mod outside;
 mod plugins;
 pub mod plugstack;
 mod version;

@@ -1,6 +1,7 @@
 //! What Slurm says of itself: its settings, nodes, partitions and QOSes, each asked of a program of Slurm's and read here.
 //! Nothing is changed, and nobody waits longer than a health check may.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct Slurm {
     pub partitions: Vec<Partition>,
     /// What the database says of QOSes.
     pub qoses: Qoses,
+    /// Reservations, if gpushare.conf exempts some.
+    pub reservations: Vec<Reservation>,
 }
 
 /// A node, as `scontrol show node` tells of it.
@@ -44,7 +47,7 @@ pub struct Node {
 }
 
 /// A partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
     /// Its name.
     pub name: String,
@@ -52,6 +55,19 @@ pub struct Partition {
     pub billing: Vec<String>,
     /// QOSes that are allowed or denied in it, or its own.
     pub qoses: Vec<String>,
+    /// `AllowQos`; empty where all are.
+    pub allowed: Vec<String>,
+    /// `DenyQos`, which counts where `AllowQos` says nothing.
+    pub denied: Vec<String>,
+}
+
+/// A reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Its name.
+    pub name: String,
+    /// Its flags.
+    pub flags: Vec<String>,
 }
 
 /// What is to be known of QOSes.
@@ -59,6 +75,8 @@ pub struct Partition {
 pub struct Qoses {
     /// Those with a limit on a type of a governed GRES.
     pub governed: Vec<String>,
+    /// Those with a limit on a type of GPU, and the types, in small letters as the database has them.
+    pub typed: BTreeMap<String, BTreeSet<String>>,
     /// Those that preempt others.
     pub preempting: Vec<String>,
     /// Whether they differ in priority.
@@ -76,7 +94,22 @@ impl Slurm {
                 .filter_map(partition)
                 .collect(),
             qoses: qoses(config)?,
+            reservations: match config.policy.exempt.reservations.is_empty() {
+                true => Vec::new(),
+                false => ask("scontrol", &["-a", "-o", "show", "reservation"])?
+                    .lines()
+                    .filter_map(reservation)
+                    .collect(),
+            },
         })
+    }
+}
+
+impl Partition {
+    /// Whether jobs of a QOS may run in it.
+    pub fn admits(&self, qos: &str) -> bool {
+        let has = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case(qos));
+        if self.allowed.is_empty() { !has(&self.denied) } else { has(&self.allowed) }
     }
 }
 
@@ -137,14 +170,23 @@ pub fn node(line: &str) -> Option<Node> {
 pub fn partition(line: &str) -> Option<Partition> {
     let name = value(line, "PartitionName")?.to_owned();
     let list = |key| words(value(line, key).unwrap_or_default());
-    let qoses = ["AllowQos", "DenyQos", "QoS"].into_iter().flat_map(list);
     // What stands where there is none.
-    let qoses = qoses.filter(|name| !["ALL", "N/A"].contains(&name.as_str())).collect();
-    Some(Partition { name, billing: list("TRESBillingWeights"), qoses })
+    let is_one = |name: &String| !["ALL", "N/A"].contains(&name.as_str());
+    let named = |key| -> Vec<String> { list(key).into_iter().filter(is_one).collect() };
+    let (allowed, denied) = (named("AllowQos"), named("DenyQos"));
+    let qoses = [allowed.clone(), denied.clone(), named("QoS")].concat();
+    Some(Partition { name, billing: list("TRESBillingWeights"), qoses, allowed, denied })
+}
+
+/// Reads a line of `scontrol -o show reservation`.
+pub fn reservation(line: &str) -> Option<Reservation> {
+    let name = value(line, "ReservationName")?.to_owned();
+    Some(Reservation { name, flags: words(value(line, "Flags").unwrap_or_default()) })
 }
 
 fn qoses(config: &Config) -> Result<Qoses, String> {
-    let fields = "format=name,priority,preempt,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA";
+    let fields = "format=name,priority,preempt,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,\
+                  GrpTRESMins,GrpTRESRunMins,MaxTRESMins,MaxTRESRunMinsPA,MaxTRESRunMinsPU";
     let text = ask("sacctmgr", &["-nP", "show", "qos", fields])?;
     let mut found = Qoses::default();
     let mut priorities: Vec<&str> = Vec::new();
@@ -154,12 +196,19 @@ fn qoses(config: &Config) -> Result<Qoses, String> {
         else {
             continue;
         };
-        let is_typed = |limit: &str| {
-            let gres = limit.strip_prefix("gres/").and_then(|rest| rest.split_once(':'));
-            gres.is_some_and(|(gres, _)| config.policy.gres.0.iter().any(|name| name == gres))
+        // `gres/gpu:a40=4` → gpu, a40
+        let typed = |limit: &str| -> Option<(String, String)> {
+            let (gres, kind) = limit.rsplit_once('=')?.0.strip_prefix("gres/")?.split_once(':')?;
+            Some((gres.to_owned(), kind.to_ascii_lowercase()))
         };
-        if columns.flat_map(|column| column.split(',')).any(is_typed) {
+        let typed: Vec<_> = columns.flat_map(|column| column.split(',')).filter_map(typed).collect();
+        if typed.iter().any(|(gres, _)| config.policy.gres.0.contains(gres)) {
             found.governed.push(name.to_owned());
+        }
+        let kinds: BTreeSet<_> =
+            typed.into_iter().filter(|(gres, _)| gres == "gpu").map(|(_, kind)| kind).collect();
+        if !kinds.is_empty() {
+            found.typed.insert(name.to_owned(), kinds);
         }
         if !preempts.is_empty() {
             found.preempting.push(name.to_owned());
@@ -202,5 +251,27 @@ mod tests {
         ] {
             assert_eq!(partition(&format!("PartitionName=p {text}")).unwrap().qoses, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_partition_admits_what_it_allows_or_else_what_it_does_not_deny() {
+        for (text, free, course) in [
+            ("AllowQos=ALL QoS=n", true, true),
+            ("AllowQos=Course,free QoS=n", true, true),
+            ("AllowQos=free QoS=N/A", true, false),
+            ("DenyQos=course QoS=N/A", true, false),
+        ] {
+            let partition = partition(&format!("PartitionName=p {text}")).unwrap();
+            assert_eq!((partition.admits("free"), partition.admits("course")), (free, course), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reservation_is_read_with_its_flags() {
+        let line =
+            "ReservationName=r StartTime=x Features=(null) Flags=MAINT,NO_HOLD_JOBS_AFTER_END TRES=cpu=64";
+        let found = reservation(line).unwrap();
+        assert_eq!((found.name.as_str(), found.flags), ("r", words("MAINT,NO_HOLD_JOBS_AFTER_END")));
+        assert_eq!(reservation("No reservations in the system"), None);
     }
 }

@@ -405,6 +405,9 @@ impl Draft {
         self.config.policy.types = types.cloned().collect();
         self.config.policy.types.sort_unstable();
         self.config.policy.types.dedup();
+        for share in &mut self.config.shares {
+            share.keeps_to_its_types = self.config.policy.keeps_to_its_types(share.qos.as_bytes());
+        }
         Ok(self.config)
     }
 }

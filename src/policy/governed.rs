@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{
-    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Refusal, Rule, TypedLimit,
+    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule, TypedLimit,
     shortened,
 };
 use crate::grammar::{self, Gres, Token};
@@ -26,6 +26,18 @@ impl Policy {
             Governed::Auto => typed(GPU) || self.share_names().any(typed),
             Governed::Names(patterns) => patterns.match_name(accounting.name(qos), Case::Ignored),
         }
+    }
+
+    /// Whether jobs under a QOS that has limits on types of GPU are kept from all other types. Slurm itself gives a
+    /// whole-node job the GPUs of its nodes, whatever it asks for: only a limit of 0 on the other types keeps those away.
+    #[must_use]
+    pub fn keeps_to_its_types(&self, qos: &[u8]) -> bool {
+        let governed = match &self.governed {
+            Governed::Auto => true,
+            Governed::Names(patterns) => patterns.match_name(qos, Case::Ignored),
+        };
+        let enforced = matches!(self.mode(qos), Mode::Enforce | Mode::Default);
+        governed && enforced && self.gres.has(GPU) && self.foreign_types == ForeignTypes::Deny
     }
 }
 
@@ -212,12 +224,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Under::Qos(qos) => Some(self.accounting.typed_limits(qos, offered)),
             Under::Partition(_) => None,
         };
-        let limits = limits.into_iter().flatten();
-        let mut limits: Vec<_> = limits.map(|limit| (self.written(limit.kind), limit.count)).collect();
+        let limits = limits.into_iter().flatten().map(|limit| (self.written(limit.kind), limit.count));
+        // A limit of 0 keeps a type away: it is nothing to offer.
+        let (none, mut limits): (Vec<_>, Vec<_>) = limits.partition(|(_, count)| *count == Some(0));
         // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.
         limits.sort_by(|(a, _), (b, _)| first_then_by_name(a, b, kind));
-        let offer = if limits.is_empty() {
-            let mut types: Vec<_> = self.accounting.types(offered).map(|kind| self.written(kind)).collect();
+        let others = none.is_empty() || self.policy.foreign_types == ForeignTypes::Allow;
+        let offer = if limits.is_empty() && others {
+            let types = self.accounting.types(offered).map(|kind| self.written(kind));
+            let mut types: Vec<_> = types.filter(|kind| none.iter().all(|(not, _)| not != kind)).collect();
             types.sort_by(|a, b| first_then_by_name(a, b, kind));
             Offer::OfCluster(types)
         } else {

@@ -15,13 +15,14 @@ struct Table;
 
 type Limits = &'static [(&'static str, Option<u64>)];
 
-const QOSES: [(&str, Limits); 9] = [
+const QOSES: [(&str, Limits); 10] = [
     ("qos_shards_only", &[("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
     ("qos_shards", &[("a40", Some(4)), ("shard:a40", Some(8))]),
     ("qos_lafferty", &[("a40", Some(4))]),
     ("qos_two", &[("a40", Some(4)), ("h100", Some(2))]),
     ("qos_none_of_h100", &[("a40", Some(4)), ("h100", Some(0))]),
+    ("qos_of_nothing", &[("h100", Some(0))]),
     ("qos_minutes", &[("a40", None)]),
     ("normal", &[]),
     ("listed_by_name", &[]),
@@ -109,6 +110,9 @@ fn under_a_governed_qos_only_its_own_types_pass() {
         ("qos_lafferty", "gres/gpu:mAA0zxtUzzzz:2", Some(Rule::TypeUnknown)),
         ("qos_lafferty", "gres/gpu:h100:1", Some(Rule::TypeForeign)),
         ("qos_none_of_h100", "gres/gpu:h100:1", Some(Rule::TypeForeign)),
+        ("qos_of_nothing", "gres/gpu:1", Some(Rule::TypeMissing)),
+        ("qos_of_nothing", "gres/gpu:h100:1", Some(Rule::TypeForeign)),
+        ("qos_of_nothing", "gres/gpu:a40:1", Some(Rule::TypeForeign)),
         ("qos_two", "gres/gpu:h100:1,gres/gpu:a40:1", None),
         ("qos_minutes", "gres/gpu:a40:1", None),
         ("qos_minutes", "gres/gpu:1", Some(Rule::TypeMissing)),
@@ -352,6 +356,7 @@ mod entries;
 mod modes;
 mod site;
 mod updates;
+mod zeros;
 
 proptest::proptest! {
     #[test]

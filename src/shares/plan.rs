@@ -2,8 +2,8 @@
 //! nobody may use a QOS before its limits are there: accounts, bare QOSes, their fields (which name other QOSes), users,
 //! who may use what, who may not any more, and last what is no longer in the file.
 //!
-//! Of a QOS in the file every field belongs to it, also those that its line doesn't say: they are unset. Every other QOS
-//! is left alone, but for those that bear our [`MARK`].
+//! Of a QOS in the file every field belongs to it, also those that its line doesn't say: they are unset. Only limits of 0
+//! on other types of GPU are added, by [`foreign`]. Every other QOS is left alone, but for those that bear our [`MARK`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -14,7 +14,7 @@ use super::field::{FIELDS, Field, Kind};
 use super::state::{Actual, Qos};
 use super::tree::Association;
 use super::value::{self, Settings, Value};
-use super::{MARK, Members, Share};
+use super::{MARK, Members, Share, foreign};
 
 mod grant;
 mod prune;
@@ -206,7 +206,7 @@ fn fields(shares: &[Share], actual: &Actual, cluster: &Cluster) -> Vec<Change> {
 
 /// What sacctmgr is told of one QOS, and what is said of it.
 fn of_one(share: &Share, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<String>, Vec<(Sign, String)>) {
-    let (wanted, none) = (cluster.spelled(&share.settings), Settings::new());
+    let (wanted, none) = (foreign::wanted(share, cluster), Settings::new());
     let found = qos.map_or(&none, |qos| &qos.settings);
     let (mut arguments, mut lines) = (Vec::new(), Vec::new());
     if let Some(qos) = qos.filter(|qos| !qos.is_of(&cluster.name)) {

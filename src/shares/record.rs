@@ -79,7 +79,8 @@ pub fn parse(line: usize, text: &str) -> Result<Share, ShareError> {
         (_, false) => return Err(ShareError::UsersWithoutAccount),
     };
     let Draft { qos, gpus, settings, old_names, .. } = draft;
-    Ok(Share { line, qos, members, gpus, settings, old_names })
+    // The other lines of the file say.
+    Ok(Share { line, qos, members, gpus, settings, keeps_to_its_types: false, old_names })
 }
 
 impl Draft {

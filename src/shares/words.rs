@@ -1,11 +1,12 @@
 //! Shares in words: the users' table, and what a share is for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::field::FIELDS;
 use super::usage::Usage;
 use super::value::{Value, amount, text};
-use super::{Members, Share};
+use super::{Cluster, Members, Share, TYPE, foreign};
 
 /// The first line of a table.
 pub const TITLES: [&str; 3] = ["QOS name", "Group limit", "Example"];
@@ -15,8 +16,20 @@ pub const TITLES: [&str; 3] = ["QOS name", "Group limit", "Example"];
 pub fn row(share: &Share) -> [String; 3] {
     let limits = [group_limit(share), user_limit(share)];
     let limit = limits.into_iter().filter(|limit| !limit.is_empty()).collect::<Vec<_>>().join("; ");
-    let limit = if limit.is_empty() { "no limit".to_owned() } else { limit };
+    let limit = if limit.is_empty() { nothing(share) } else { limit };
     [share.qos.clone(), limit, example(share)]
+}
+
+/// `no h100`, or `no limit`: what is said where there is nothing to have a number of.
+fn nothing(share: &Share) -> String {
+    let fields =
+        ["GrpTRES", "MaxTRESPerUser"].into_iter().filter_map(|name| match share.settings.get(name) {
+            Some(Value::Tres(limits)) => Some(limits.keys()),
+            _ => None,
+        });
+    let mut kinds: Vec<&str> = fields.flatten().filter_map(|name| name.strip_prefix(TYPE)).collect();
+    kinds.dedup();
+    if kinds.is_empty() { "no limit".to_owned() } else { format!("no {}", kinds.join(", ")) }
 }
 
 /// `4 a40, 32 CPUs, 975G memory`: what all jobs of the share together can have.
@@ -24,7 +37,7 @@ pub fn row(share: &Share) -> [String; 3] {
 pub fn group_limit(share: &Share) -> String {
     let mut parts: Vec<String> = share.gpus.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
     let Some(Value::Tres(limits)) = share.settings.get("GrpTRES") else { return parts.join(", ") };
-    for (name, number) in limits {
+    for (name, number) in given(limits) {
         let said = share.gpus.iter().any(|(kind, _)| *name == format!("gres/gpu:{kind}"));
         let sum = name == "gres/gpu" && !share.gpus.is_empty();
         if !said && !sum {
@@ -37,8 +50,13 @@ pub fn group_limit(share: &Share) -> String {
 /// `100 mps a user`: what the jobs of one of its users together can have.
 fn user_limit(share: &Share) -> String {
     let Some(Value::Tres(limits)) = share.settings.get("MaxTRESPerUser") else { return String::new() };
-    let parts: Vec<String> = limits.iter().map(|(name, number)| in_words(name, *number)).collect();
-    format!("{} a user", parts.join(", "))
+    let parts: Vec<String> = given(limits).map(|(name, number)| in_words(name, *number)).collect();
+    if parts.is_empty() { String::new() } else { format!("{} a user", parts.join(", ")) }
+}
+
+/// A limit of 0 on a type of GPU keeps that type away: it is no part of what anybody has.
+fn given(limits: &BTreeMap<String, u64>) -> impl Iterator<Item = (&String, &u64)> {
+    limits.iter().filter(|(name, number)| **number > 0 || !name.starts_with(TYPE))
 }
 
 fn in_words(tres: &str, number: u64) -> String {
@@ -48,7 +66,7 @@ fn in_words(tres: &str, number: u64) -> String {
         "mem" => format!("{} memory", amount(tres, number)),
         "node" => format!("{number} node{}", if one { "" } else { "s" }),
         "gres/gpu" => format!("{number} GPU{}", if one { "" } else { "s" }),
-        other => match other.strip_prefix("gres/gpu:") {
+        other => match other.strip_prefix(TYPE) {
             Some(kind) => format!("{number} {kind}"),
             None => format!("{number} {}", other.strip_prefix("gres/").unwrap_or(other)),
         },
@@ -63,9 +81,9 @@ pub fn in_use(share: &Share, usage: &Usage) -> String {
         let found = usage.tres.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map_or(0, |(_, used)| *used)
     };
-    let typed = limits.keys().any(|name| name.starts_with("gres/gpu:"));
+    let typed = limits.keys().any(|name| name.starts_with(TYPE));
     // The untyped number is the sum of the typed ones.
-    let shown = limits.iter().filter(|(name, _)| !(typed && *name == "gres/gpu"));
+    let shown = given(limits).filter(|(name, _)| !(typed && *name == "gres/gpu"));
     let parts =
         shown.map(|(name, number)| format!("{} of {}", amount(name, used(name)), in_words(name, *number)));
     parts.collect::<Vec<_>>().join(", ")
@@ -77,11 +95,10 @@ pub fn example(share: &Share) -> String {
     let typed = share.gpus.first().map(|(kind, number)| (kind.as_str(), *number));
     let gres = typed.or_else(|| match share.settings.get("GrpTRES") {
         Some(Value::Tres(limits)) => {
-            limits.iter().find_map(|(name, number)| Some((name.strip_prefix("gres/gpu:")?, *number)))
+            given(limits).find_map(|(name, number)| Some((name.strip_prefix(TYPE)?, *number)))
         }
         _ => None,
     });
-    let gres = gres.filter(|(_, number)| *number > 0);
     let gres = gres.map(|(kind, number)| format!(" --gres=gpu:{kind}:{}", number.min(2))).unwrap_or_default();
     format!("--qos={}{gres}", share.qos)
 }
@@ -96,6 +113,13 @@ pub fn members(members: &Members) -> String {
         Members::Accounts(names) => format!("accounts {}", names.join(", ")),
         Members::Users(account, users) => format!("{} of account {account}", users.join(", ")),
     }
+}
+
+/// `h100, 3090`: types of GPU that its jobs are kept from.
+#[must_use]
+pub fn kept_away(share: &Share, cluster: &Cluster) -> String {
+    let kinds = foreign::kept_away(share, cluster).into_iter().filter_map(|name| name.strip_prefix(TYPE));
+    kinds.collect::<Vec<_>>().join(", ")
 }
 
 /// All that is set, as `Name=value` words.
@@ -176,7 +200,10 @@ mod tests {
             ("Share=q GPUs=h100:1", "1 h100", "--qos=q --gres=gpu:h100:1"),
             ("Share=q GrpTRES=gres/gpu:a40=3,node=1", "3 a40, 1 node", "--qos=q --gres=gpu:a40:2"),
             ("Share=q GrpTRES=gres/gpu=3,gres/mps=80,cpu=1", "1 CPU, 3 GPUs, 80 mps", "--qos=q"),
-            ("Share=q GrpTRES=gres/gpu:a40=0", "0 a40", "--qos=q"),
+            ("Share=q GrpTRES=gres/gpu:a40=0", "no a40", "--qos=q"),
+            ("Share=q GrpTRES=gres/gpu:a40=0,gres/gpu:h100=1", "1 h100", "--qos=q --gres=gpu:h100:1"),
+            ("Share=q GPUs=a40:4 MaxTRESPerUser=gres/gpu:h100=0", "4 a40", "--qos=q --gres=gpu:a40:2"),
+            ("Share=q GPUs=a40:4 GrpTRES=gres/gpu:h100=0,cpu=0", "4 a40, 0 CPUs", "--qos=q --gres=gpu:a40:2"),
             ("Share=free UsageFactor=0", "no limit", "--qos=free"),
             ("Share=q GPUs=a40:4 MaxTRESPerUser=cpu=8", "4 a40; 8 CPUs a user", "--qos=q --gres=gpu:a40:2"),
             ("Share=course MaxTRESPerUser=gres/mps=100", "100 mps a user", "--qos=course"),
@@ -189,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_is_in_use_of_it() {
-        let shares = shares("Share=q GPUs=a40:4 CPUs=32 Mem=975G");
+        let shares = shares("Share=q GPUs=a40:4 CPUs=32 Mem=975G GrpTRES=gres/gpu:h100=0");
         let tres = [("gres/gpu:A40", 2), ("gres/gpu", 2), ("cpu", 1), ("mem", 2048)];
         let tres = tres.map(|(name, used)| (name.to_owned(), used)).into();
         let said = in_use(shares.first().unwrap(), &Usage { jobs: 1, tres });

@@ -40,6 +40,8 @@ packaged = clusters("pk", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2
 EXPLAINED = [EXAMPLES / "contributors", CASES / "two-types", CASES / "explain"]
 explained = clusters("explain", conf=EXPLAINED)
 explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-site"])
+# Nodes of two types, and one with both, for jobs that take whole nodes.
+whole_nodes = clusters("whole", conf=[CASES / "whole-nodes"])
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 # Contributors of three types of GPU, each QOS a line of gpushare.conf; the database has none of them yet.

@@ -5,6 +5,7 @@ use gpushare::config::{Config, Placement};
 use gpushare::policy::Governed;
 
 use super::finding::Finding;
+use super::outside;
 use super::version::Version;
 use crate::needs::{self, File, Met, Must, Need};
 use crate::slurm::{Qoses, Settings, Slurm};
@@ -22,6 +23,7 @@ pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
         findings.push(Finding::unknown("AccountingStorageTRES", "no node has GPUs"));
     }
     findings.push(governed(config, &slurm.qoses));
+    findings.extend(outside::findings(config, slurm));
     findings.extend(billing(config, slurm));
     findings.extend(login_shells(config, &slurm.settings));
     findings.extend(epilogs_as_users(config, &slurm.settings));
@@ -77,7 +79,7 @@ fn governed(config: &Config, qoses: &Qoses) -> Finding {
 }
 
 /// The first few.
-fn listed(names: &[String]) -> String {
+pub fn listed(names: &[String]) -> String {
     let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }
 }

@@ -26,7 +26,7 @@ pub fn billing(config: &Config, slurm: &Slurm) -> Vec<Bill> {
         let nodes = slurm.nodes.iter().filter(|node| node.partitions.contains(&partition.name));
         nodes.flat_map(|node| &node.gres).any(|(name, ..)| name == "gpu")
     };
-    let all = Partition { name: "DEFAULT".to_owned(), billing: Vec::new(), qoses: Vec::new() };
+    let all = Partition { name: "DEFAULT".to_owned(), ..Partition::default() };
     let partitions: Vec<&Partition> = if slurm.partitions.is_empty() {
         vec![&all]
     } else {

@@ -3,7 +3,7 @@
 use gpushare::config::Config;
 
 use super::*;
-use crate::slurm::{Qoses, Slurm, node, partition};
+use crate::slurm::{Slurm, node, partition};
 
 /// All right, for shares under `override` and a contributor whose jobs preempt and are counted by type.
 const GOOD: [(&str, &str); 15] = [
@@ -37,7 +37,7 @@ fn slurm(changes: &[(&str, &str)]) -> Slurm {
         settings: Settings::parse(&lines.collect::<String>()),
         nodes: vec![node("NodeName=n1 Gres=gpu:a40:4,mps:a40:320 Partitions=p").unwrap()],
         partitions: vec![partition("PartitionName=p").unwrap(), partition("PartitionName=cpu").unwrap()],
-        qoses: Qoses::default(),
+        ..Slurm::default()
     }
 }
 

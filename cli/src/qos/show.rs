@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpushare::shares::tree::Tree;
 use gpushare::shares::usage::{self, Usage};
-use gpushare::shares::{Members, Share, words};
+use gpushare::shares::{Cluster, Members, Share, words};
 
 use super::site;
 
@@ -17,14 +17,19 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<String, String> {
             return Err(format!("{} has no share '{}'", path.display(), name.escape_debug()));
         }
     }
-    let tree = site::tree(&site::cluster_name()?)?;
+    let cluster = site::cluster_without_nodes()?;
+    let tree = site::tree(&cluster.name)?;
     let usages = usage::read(&site::ask("scontrol", &["-o", "show", "assoc_mgr", "flags=qos"])?);
     let wanted =
         |share: &&Share| names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(&share.qos));
-    Ok(shares.iter().filter(wanted).map(|share| one(share, &tree, usages.get(&share.qos))).collect())
+    Ok(shares
+        .iter()
+        .filter(wanted)
+        .map(|share| one(share, &cluster, &tree, usages.get(&share.qos)))
+        .collect())
 }
 
-fn one(share: &Share, tree: &Tree, usage: Option<&Usage>) -> String {
+fn one(share: &Share, cluster: &Cluster, tree: &Tree, usage: Option<&Usage>) -> String {
     let mut text = format!("{}\n", share.qos);
     let mut put = |title: &str, said: &str| {
         if !said.is_empty() {
@@ -34,6 +39,7 @@ fn one(share: &Share, tree: &Tree, usage: Option<&Usage>) -> String {
     put("owner", &words::members(&share.members));
     put("members", &members(share, tree));
     put("share", &words::group_limit(share));
+    put("none of", &words::kept_away(share, cluster));
     put("set", &words::settings(share));
     match usage {
         Some(usage) => {

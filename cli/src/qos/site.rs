@@ -71,9 +71,9 @@ fn cluster() -> Result<Cluster, String> {
     Cluster::read(&config, &ask("scontrol", &["-a", "-o", "--future", "show", "node"])?)
 }
 
-/// Its name alone: nodes may be hidden from users.
-pub fn cluster_name() -> Result<String, String> {
-    Ok(Cluster::read(&ask("scontrol", &["show", "config"])?, "")?.name)
+/// Without its GPUs: nodes may be hidden from users.
+pub fn cluster_without_nodes() -> Result<Cluster, String> {
+    Cluster::read(&ask("scontrol", &["show", "config"])?, "")
 }
 
 pub fn tree(cluster: &str) -> Result<Tree, String> {

@@ -61,7 +61,7 @@ fn called(plan: &Plan) -> Vec<String> {
 const LAFFERTY: &str = "Share=qos_lafferty Account=lafferty GPUs=a40:4 CPUs=32 Mem=975G Priority=1000 Preempts=normal GraceTime=1:00:00\n";
 /// The same, in the database.
 const IS_LAFFERTY: [(&str, &str); 4] = [
-    ("GrpTRES", "cpu=32,gres/gpu:a40=4,gres/gpu=4,mem=975G"),
+    ("GrpTRES", "cpu=32,gres/gpu:a40=4,gres/gpu:H100=0,gres/gpu=4,mem=975G"),
     ("Priority", "1000"),
     ("Preempt", "normal"),
     ("GraceTime", "01:00:00"),
@@ -78,9 +78,9 @@ fn an_empty_database_gets_all_in_order() {
         [
             "-i add account name=lafferty,saxena cluster=lab",
             "-i add qos name=qos_lafferty,qos_saxena,free set description=gpushare@lab",
-            "-i modify qos where name=qos_lafferty set GrpTRES=cpu=32,gres/gpu=4,gres/gpu:a40=4,mem=975G Priority=1000 \
+            "-i modify qos where name=qos_lafferty set GrpTRES=cpu=32,gres/gpu=4,gres/gpu:H100=0,gres/gpu:a40=4,mem=975G Priority=1000 \
              Preempt=normal GraceTime=3600",
-            "-i modify qos where name=qos_saxena set GrpTRES=gres/gpu=2,gres/gpu:H100=2",
+            "-i modify qos where name=qos_saxena set GrpTRES=gres/gpu=2,gres/gpu:H100=2,gres/gpu:a40=0",
             "-i modify qos where name=free set UsageFactor=0",
             "-i add user name=maria,tom account=saxena cluster=lab",
             "-i modify account where name=lafferty cluster=lab set qos+=qos_lafferty",
@@ -96,7 +96,7 @@ fn an_empty_database_gets_all_in_order() {
             "+ qos qos_lafferty",
             "+ qos qos_saxena",
             "+ qos free",
-            "+ qos qos_lafferty  GrpTRES cpu=32,gres/gpu=4,gres/gpu:a40=4,mem=975G",
+            "+ qos qos_lafferty  GrpTRES cpu=32,gres/gpu=4,gres/gpu:H100=0,gres/gpu:a40=4,mem=975G",
             "+ qos qos_lafferty  Priority 1000",
         ]
     );
@@ -149,7 +149,7 @@ fn what_the_line_does_not_say_is_unset() {
     assert_eq!(
         called(&made(LAFFERTY, &there)),
         [
-            "-i modify qos where name=qos_lafferty set Description=gpushare@lab GrpTRES=gres/gpu:a40=4,node=-1 MaxWall=-1 \
+            "-i modify qos where name=qos_lafferty set Description=gpushare@lab GrpTRES=gres/gpu:H100=0,gres/gpu:a40=4,node=-1 MaxWall=-1 \
           Preempt=normal PreemptMode=cluster Flags=-1 UsageFactor=1"
         ]
     );
@@ -157,7 +157,7 @@ fn what_the_line_does_not_say_is_unset() {
         said(&made(LAFFERTY, &there))[..2],
         [
             "~ qos qos_lafferty  Description: 'by hand' -> 'gpushare@lab'",
-            "~ qos qos_lafferty  GrpTRES gres/gpu:a40: 8 -> 4"
+            "~ qos qos_lafferty  GrpTRES gres/gpu:H100: none -> 0"
         ]
     );
     assert!(said(&made(LAFFERTY, &there)).contains(&"~ qos qos_lafferty  Flags: NoDecay -> none".to_owned()));
@@ -170,7 +170,7 @@ fn equal_qoses_are_told_in_one_call() {
     assert_eq!(
         calls[1..],
         [
-            "-i modify qos where name=a,c set GrpTRES=gres/gpu=1,gres/gpu:a40=1",
+            "-i modify qos where name=a,c set GrpTRES=gres/gpu=1,gres/gpu:H100=0,gres/gpu:a40=1",
             "-i modify qos where name=b set GrpTRES=cpu=1",
         ]
     );
@@ -246,6 +246,54 @@ fn every_account_is_told_where_slurmctld_hears_of_one_level() {
     // Accounts that came later have it from root.
     let tree = Tree::read("root|||normal,q|\na|||+q|\nnew||||\n", "root|\na|root\nnew|root\n").unwrap();
     assert_eq!(made("Share=q Account=*", &Actual { tree, ..there("") }, "24.11.5"), "");
+}
+
+/// Whole-node jobs get all GPUs of their nodes, whatever they ask for.
+#[test]
+fn other_types_have_a_limit_of_0_while_they_are_denied() {
+    let bare = |line: &str| {
+        let plan = made(line, &actual(&[self::line("q", &[], "gpushare@lab")], ""));
+        said(&plan).join("; ").replace("~ qos q  GrpTRES ", "")
+    };
+    let closed = "gres/gpu:H100: none -> 0; gres/gpu:a40: none -> 2";
+    for (line, expected) in [
+        ("Share=q GrpTRES=gres/gpu:a40=2", closed),
+        ("Mode=default\nShare=q GrpTRES=gres/gpu:a40=2", closed),
+        ("GovernedQOS=q*\nShare=q GrpTRES=gres/gpu:a40=2", closed),
+        ("ForeignTypes=allow\nShare=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
+        // Then a job may ask for the other type, or may have done so.
+        ("GovernedQOS=others\nShare=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
+        ("Mode=audit\nShare=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
+        ("QOS=q Mode=warn\nShare=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
+        ("GovernedGRES=mps\nShare=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
+        // What the line says of a type is all that is said of it.
+        (
+            "Share=q GrpTRES=gres/gpu:a40=2,gres/gpu:h100=1",
+            "gres/gpu:H100: none -> 1; gres/gpu:a40: none -> 2",
+        ),
+        ("Share=q GrpTRES=gres/gpu:h100=0", "gres/gpu:H100: none -> 0; gres/gpu:a40: none -> 0"),
+        ("Share=q GrpTRES=gres/gpu=2,cpu=1", "cpu: none -> 1; gres/gpu: none -> 2"),
+    ] {
+        assert_eq!(bare(line), expected, "{line}");
+    }
+    let per_user = bare("Share=q MaxTRESPerUser=gres/gpu:a40=1");
+    assert_eq!(per_user, "gres/gpu:H100: none -> 0; ~ qos q  MaxTRESPerUser gres/gpu:a40: none -> 1");
+    let minimum = bare("Share=q MinTRESPerJob=gres/gpu:a40=1");
+    assert_eq!(minimum, "~ qos q  MinTRESPerJob gres/gpu:a40: none -> 1");
+}
+
+#[test]
+fn a_type_that_is_new_and_one_that_is_allowed_again_are_changes() {
+    let text = "Share=q GrpTRES=gres/gpu:a40=2\n";
+    let there = actual(&[line("q", &[("GrpTRES", "gres/gpu:a40=2,gres/gpu:H100=0")], "gpushare@lab")], "");
+    assert_eq!(said(&made(text, &there)), [""; 0]);
+    let allowed = made(&format!("ForeignTypes=allow\n{text}"), &there);
+    assert_eq!(said(&allowed), ["~ qos q  GrpTRES gres/gpu:H100: 0 -> none"]);
+    let mut more = cluster();
+    more.tracked.push("gres/gpu:b200".to_owned());
+    let plan = plan(&Config::parse(text).unwrap().shares, &there, &more, None);
+    assert_eq!(said(&plan), ["~ qos q  GrpTRES gres/gpu:b200: none -> 0"]);
+    assert_eq!(called(&plan), ["-i modify qos where name=q set GrpTRES=gres/gpu:b200=0"]);
 }
 
 #[test]

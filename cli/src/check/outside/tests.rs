@@ -1,0 +1,98 @@
+use super::*;
+use crate::check::finding::Verdict;
+use crate::slurm::{self, Settings};
+
+const COUNTED: &str = "AccountingStorageTRES = gres/gpu,gres/gpu:a40,gres/gpu:h100";
+
+/// Two types, each on a node and in a partition of its own, and both in partition p.
+fn cluster(settings: &str, qoses: &[(&str, &str)]) -> Slurm {
+    let nodes = ["NodeName=n1 Gres=gpu:a40:4 Partitions=p,a", "NodeName=n2 Gres=gpu:H100:4 Partitions=p,h"];
+    let partitions = ["PartitionName=p", "PartitionName=a AllowQos=qa", "PartitionName=h AllowQos=qh"];
+    let mut slurm = Slurm {
+        settings: Settings::parse(settings),
+        nodes: nodes.into_iter().filter_map(slurm::node).collect(),
+        partitions: partitions.into_iter().filter_map(slurm::partition).collect(),
+        ..Slurm::default()
+    };
+    for (name, kinds) in qoses {
+        slurm.qoses.typed.insert((*name).to_owned(), kinds.split(',').map(str::to_owned).collect());
+    }
+    slurm
+}
+
+fn found(rules: &str, slurm: &Slurm) -> Vec<Finding> {
+    findings(&Config::parse(rules).unwrap(), slurm)
+}
+
+fn is_wrong(finding: &Finding) -> bool {
+    matches!(finding.verdict, Verdict::Wrong(_))
+}
+
+#[test]
+fn a_type_without_a_limit_is_named_with_the_command() {
+    let slurm = cluster(COUNTED, &[("q1", "a40"), ("q2", "a40"), ("q3", "h100"), ("both", "a40,h100")]);
+    let found = found("Share=q3 GrpTRES=gres/gpu:h100=1", &slurm);
+    let said: Vec<_> = found.iter().map(|finding| (finding.said.as_str(), finding.verdict.clone())).collect();
+    let rest = "a job that takes whole nodes (--exclusive) gets these GPUs too";
+    assert_eq!(
+        said,
+        [
+            (
+                format!("QOS q1, q2: without a limit on gres/gpu:h100 {rest}").as_str(),
+                Verdict::Wrong("sacctmgr modify qos where name=q1,q2 set GrpTRES=gres/gpu:h100=0".into())
+            ),
+            (
+                format!("QOS q3: without a limit on gres/gpu:a40 {rest}").as_str(),
+                Verdict::Wrong("gpushare qos apply".into())
+            ),
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_said_where_no_other_type_can_be_had() {
+    let one = |kinds: &str| cluster(COUNTED, &[("q", kinds)]);
+    for (rules, wrong) in [
+        ("# none", true),
+        ("Mode=default", true),
+        ("GovernedQOS=q", true),
+        ("GovernedQOS=other", false),
+        ("ForeignTypes=allow", false),
+        ("QOS=q Mode=audit", false),
+    ] {
+        assert_eq!(found(rules, &one("a40")).iter().any(is_wrong), wrong, "{rules}");
+    }
+    assert_eq!(found("# none", &one("a40,h100")).first().map(|finding| &finding.verdict), Some(&Verdict::Ok));
+    assert_eq!(found("# none", &cluster(COUNTED, &[])), []);
+    // What isn't counted can't be limited, and is another line's.
+    assert_eq!(found("# none", &cluster("AccountingStorageTRES = gres/gpu:a40", &[("q", "a40")])), []);
+    let mut slurm = one("a40");
+    slurm.nodes.pop();
+    assert_eq!(found("# none", &slurm), [], "one type");
+    let mut slurm = one("a40");
+    slurm.partitions.retain(|partition| partition.name != "p");
+    assert_eq!(found("# none", &slurm), [], "no partition for this QOS");
+    let mut slurm = cluster(COUNTED, &[("qa", "a40"), ("qh", "a40")]);
+    slurm.partitions.retain(|partition| partition.name != "p");
+    let wrong = found("# none", &slurm);
+    assert!(
+        wrong.len() == 1 && wrong.iter().all(|finding| finding.said.starts_with("QOS qh: ")),
+        "{wrong:?}"
+    );
+}
+
+#[test]
+fn an_exemption_that_outlives_its_reservation_is_wrong() {
+    let mut slurm = Slurm::default();
+    let lines = [
+        "ReservationName=course1 Flags=MAINT,NO_HOLD_JOBS_AFTER_END",
+        "ReservationName=course2 Flags=NO_HOLD_JOBS_AFTER",
+        "ReservationName=course3 Flags=MAINT",
+        "ReservationName=other Flags=NO_HOLD_JOBS_AFTER_END",
+    ];
+    slurm.reservations = lines.into_iter().filter_map(slurm::reservation).collect();
+    let wrong = found("ExemptReservations=course*", &slurm);
+    assert!(wrong.len() == 1 && wrong.iter().all(is_wrong), "{wrong:?}");
+    assert!(wrong.iter().all(|finding| finding.said.starts_with("course1, course2 has ")), "{wrong:?}");
+    assert_eq!(found("# none", &slurm), []);
+}
