@@ -40,7 +40,7 @@ def test_an_empty_database_gets_all_of_the_example(shared):
         assert line in lines(applied.stdout), applied.stdout
     assert "+ account lafferty" not in lines(applied.stdout), "it is there"
     assert sorted(field(shared, "qos_saxena", "GrpTRES").split(",")) == [
-        "cpu=160", "gres/gpu:a100=20", "gres/gpu=20", "mem=5000G"]
+        "cpu=160", "gres/gpu:a100=20", "gres/gpu:a40=0", "gres/gpu:h100=0", "gres/gpu=20", "mem=5000G"]
     assert field(shared, "normal", "GraceTime,PreemptMode") == "01:00:00|requeue"
     assert may_use(shared, "alice", "lafferty") == {"normal", "qos_lafferty"}
     assert may_use(shared, "bob", "yildirim") == {"normal", "qos_yildirim"}
@@ -163,7 +163,7 @@ def test_every_field_is_set_read_back_and_unset(shared):
     assert plan(shared, EVERYTHING) == NOTHING
     assert field(shared, "qos_all", "GraceTime,MaxWall,PreemptExemptTime") == "01:00:00|1-02:04:00|00:01:00"
     bare = apply(shared, "Share=qos_all\n")
-    assert len(lines(bare)) == len(EVERYTHING.split()) - 1 + 4, "each of them is one less, and of TRES each"
+    assert len(lines(bare)) == len(EVERYTHING.split()) - 1 + 6, "each of them is one less, and of TRES each; two were 0"
     assert plan(shared, "Share=qos_all\n") == NOTHING
     shared.ok(["sacctmgr", "-i", "add", "qos", "bare"])
     show = ["sacctmgr", "-nP", "show", "qos", "where", "name=qos_all"]

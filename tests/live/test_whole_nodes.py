@@ -128,8 +128,8 @@ def test_a_new_type_is_a_change_of_the_plan(whole_nodes):
 def test_nobody_is_offered_what_has_a_limit_of_0(whole_nodes):
     apply(whole_nodes, MINE)
     for options, number in [(["--gres=gpu:1"], "GS101"), (["--gres=gpu:h100:1"], "GS103")]:
-        command = ["sbatch", "--qos=qos_mine", *options, "--wrap", "true"]
-        for words in (command, ["gpushare", "explain", *command]):
+        options = ["--qos=qos_mine", *options]
+        for words in (["sbatch", *options, "--wrap", "true"], ["gpushare", "explain", "--", *options]):
             result = whole_nodes.run(words, "alice")
             said = result.stdout + result.stderr
             assert result.returncode != 0 and number in said, said
