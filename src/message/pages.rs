@@ -32,8 +32,9 @@ pub const PAGES: [Page; 27] = [
     Page {
         number: "GS103",
         title: "the QOS has no GPUs of that type",
-        text: "The type exists, but the QOS has no GPUs of it. Choose a type that the QOS has, or another QOS. An \
-               administrator can allow any type with ForeignTypes=allow in gpushare.conf.",
+        text: "The type exists, but the QOS has no GPUs of it: it has no limit on the type, or a limit of 0. Choose a type \
+               that the QOS has, or another QOS. An administrator can allow any type with ForeignTypes=allow in \
+               gpushare.conf; a limit of 0 is then Slurm's to keep, and the job waits.",
     },
     Page {
         number: "GS104",
