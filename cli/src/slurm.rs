@@ -59,6 +59,8 @@ pub struct Partition {
     pub allowed: Vec<String>,
     /// `DenyQos`, which counts where `AllowQos` says nothing.
     pub denied: Vec<String>,
+    /// Its own.
+    pub own: Option<String>,
 }
 
 /// A reservation.
@@ -75,13 +77,38 @@ pub struct Reservation {
 pub struct Qoses {
     /// Those with a limit on a type of a governed GRES.
     pub governed: Vec<String>,
-    /// Those with a limit on a type of GPU, and the types, in small letters as the database has them.
-    pub typed: BTreeMap<String, BTreeSet<String>>,
+    /// Those with a limit on a type of GPU.
+    pub typed: BTreeMap<String, Typed>,
     /// Those that preempt others.
     pub preempting: Vec<String>,
     /// Whether they differ in priority.
     pub priorities: bool,
 }
+
+/// A QOS with limits on types of GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// The types, in small letters as the database has them.
+    pub kinds: BTreeSet<String>,
+    /// `GrpTRES=gres/gpu:a40`: the limits without their numbers.
+    pub limits: BTreeSet<String>,
+    /// Its limits hold also where a partition's QOS has the same.
+    pub over_partition: bool,
+}
+
+/// Fields of a QOS that may limit a type of GPU.
+const LIMITS: [&str; 10] = [
+    "GrpTRES",
+    "MaxTRES",
+    "MaxTRESPU",
+    "MaxTRESPA",
+    "MaxTRESPerNode",
+    "GrpTRESMins",
+    "GrpTRESRunMins",
+    "MaxTRESMins",
+    "MaxTRESRunMinsPA",
+    "MaxTRESRunMinsPU",
+];
 
 impl Slurm {
     /// Asks slurmctld and slurmdbd. An error is one line.
@@ -174,8 +201,9 @@ pub fn partition(line: &str) -> Option<Partition> {
     let is_one = |name: &String| !["ALL", "N/A"].contains(&name.as_str());
     let named = |key| -> Vec<String> { list(key).into_iter().filter(is_one).collect() };
     let (allowed, denied) = (named("AllowQos"), named("DenyQos"));
-    let qoses = [allowed.clone(), denied.clone(), named("QoS")].concat();
-    Some(Partition { name, billing: list("TRESBillingWeights"), qoses, allowed, denied })
+    let own = named("QoS").pop();
+    let qoses = allowed.iter().chain(&denied).chain(&own).cloned().collect();
+    Some(Partition { name, billing: list("TRESBillingWeights"), qoses, allowed, denied, own })
 }
 
 /// Reads a line of `scontrol -o show reservation`.
@@ -184,10 +212,14 @@ pub fn reservation(line: &str) -> Option<Reservation> {
     Some(Reservation { name, flags: words(value(line, "Flags").unwrap_or_default()) })
 }
 
+/// `gres/gpu:a40=4` → gpu, a40
+fn type_of(limit: &str) -> Option<(&str, &str)> {
+    limit.rsplit_once('=')?.0.strip_prefix("gres/")?.split_once(':')
+}
+
 fn qoses(config: &Config) -> Result<Qoses, String> {
-    let fields = "format=name,priority,preempt,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,\
-                  GrpTRESMins,GrpTRESRunMins,MaxTRESMins,MaxTRESRunMinsPA,MaxTRESRunMinsPU";
-    let text = ask("sacctmgr", &["-nP", "show", "qos", fields])?;
+    let fields = format!("format=name,priority,preempt,flags,{}", LIMITS.join(","));
+    let text = ask("sacctmgr", &["-nP", "show", "qos", &fields])?;
     let mut found = Qoses::default();
     let mut priorities: Vec<&str> = Vec::new();
     for line in text.lines() {
@@ -196,19 +228,30 @@ fn qoses(config: &Config) -> Result<Qoses, String> {
         else {
             continue;
         };
-        // `gres/gpu:a40=4` → gpu, a40
-        let typed = |limit: &str| -> Option<(String, String)> {
-            let (gres, kind) = limit.rsplit_once('=')?.0.strip_prefix("gres/")?.split_once(':')?;
-            Some((gres.to_owned(), kind.to_ascii_lowercase()))
+        let over_partition = columns
+            .next()
+            .is_some_and(|flags| flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS")));
+        // `GrpTRES`, `gpu`, `a40`
+        let limits: Vec<(&str, &str, &str)> = LIMITS
+            .into_iter()
+            .zip(columns)
+            .flat_map(|(field, text)| text.split(',').map(move |limit| (field, type_of(limit))))
+            .filter_map(|(field, found)| found.map(|(gres, kind)| (field, gres, kind)))
+            .collect();
+        let governed = limits.iter().any(|(_, gres, _)| config.policy.gres.0.iter().any(|name| name == gres));
+        let of_gpus = || limits.iter().filter(|(_, gres, _)| *gres == "gpu");
+        let typed = Typed {
+            kinds: of_gpus().map(|(.., kind)| kind.to_ascii_lowercase()).collect(),
+            limits: of_gpus()
+                .map(|(field, _, kind)| format!("{field}=gres/gpu:{}", kind.to_ascii_lowercase()))
+                .collect(),
+            over_partition,
         };
-        let typed: Vec<_> = columns.flat_map(|column| column.split(',')).filter_map(typed).collect();
-        if typed.iter().any(|(gres, _)| config.policy.gres.0.contains(gres)) {
+        if governed {
             found.governed.push(name.to_owned());
         }
-        let kinds: BTreeSet<_> =
-            typed.into_iter().filter(|(gres, _)| gres == "gpu").map(|(_, kind)| kind).collect();
-        if !kinds.is_empty() {
-            found.typed.insert(name.to_owned(), kinds);
+        if !typed.kinds.is_empty() {
+            found.typed.insert(name.to_owned(), typed);
         }
         if !preempts.is_empty() {
             found.preempting.push(name.to_owned());

@@ -158,6 +158,28 @@ def test_check_names_the_qoses_that_lack_it_with_the_command(whole_nodes):
     whole_nodes.ok("sacctmgr -i modify qos qos_lafferty set GrpTRES=gres/gpu:h100=-1")
 
 
+def test_check_names_a_partition_whose_qos_takes_the_place_of_the_jobs(whole_nodes):
+    """There Slurm doesn't look at the same limit of the job's QOS, unless that has a flag."""
+    text = MINE.replace("a40:4", "a40:2")
+    apply(whole_nodes, text)
+    own = "--qos=qos_mine", "--partition=owned"
+    whole_nodes.ok("sacctmgr -i add qos of_partition set GrpTRES=gres/gpu=8,gres/gpu:a40=8,gres/gpu:h100=8;"
+                   "scontrol create PartitionName=owned Nodes=ALL State=UP QOS=of_partition")
+    try:
+        assert outcome(whole_nodes, "--gres=gpu:a40:4", *own) == {"a40": 4}, "the limit of 2 is not looked at"
+        assert outcome(whole_nodes, "--exclusive", "-w", "other", *own) == {"h100": 4}, "nor that of 0"
+        [found] = findings(whole_nodes, "GovernedPartitions")
+        assert found["verdict"] == "wrong" and found["said"].startswith("partition owned has QOS of_partition, whose "), found
+        whole_nodes.ok(found["fix"].split(";")[0].replace("sacctmgr ", "sacctmgr -i ", 1))
+        assert findings(whole_nodes, "GovernedPartitions") == []
+        assert outcome(whole_nodes, "--gres=gpu:a40:4", *own) == "QOSGrpGRES"
+        assert outcome(whole_nodes, "--exclusive", "-w", "other", *own) == "QOSGrpGRES"
+    finally:
+        whole_nodes.cancel_all()
+        whole_nodes.ok("scontrol delete PartitionName=owned; sacctmgr -i delete qos of_partition;"
+                       "sacctmgr -i modify qos qos_lafferty set Flags=-1")
+
+
 FLAG = "NO_HOLD_JOBS_AFTER_END"
 
 

@@ -1,10 +1,12 @@
 //! What gets round the rule of types without a plugin being asked, and is closed by Slurm's own settings: whole-node jobs
-//! under `ForeignTypes=deny`, and jobs that wait for an exempt reservation after its end. Pure.
+//! under `ForeignTypes=deny`, a partition's QOS that takes the place of the job's, and jobs that wait for an exempt
+//! reservation after its end. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare::config::Config;
 use gpushare::pattern::Case;
+use gpushare::policy::Governed;
 
 use super::cluster::listed;
 use super::finding::Finding;
@@ -13,6 +15,7 @@ use crate::slurm::Slurm;
 /// Nothing where there is nothing to get round.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = whole_nodes(config, slurm);
+    findings.extend(partitions(config, slurm));
     findings.extend(reservations(config, slurm));
     findings
 }
@@ -21,14 +24,20 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 /// limit of its QOS on that type (`gpushare::shares::foreign`).
 fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let about = "ForeignTypes";
-    let governed =
-        slurm.qoses.typed.iter().filter(|(qos, _)| config.policy.keeps_to_its_types(qos.as_bytes()));
+    // A partition's QOS is for everybody's jobs there, and what it must not have is the site's affair.
+    let of_partition =
+        |qos: &String| slurm.partitions.iter().any(|partition| partition.own.as_ref() == Some(qos));
+    let governed = slurm
+        .qoses
+        .typed
+        .iter()
+        .filter(|(qos, _)| config.policy.keeps_to_its_types(qos.as_bytes()) && !of_partition(qos));
     let in_file = |qos: &str| config.shares.iter().any(|share| share.qos.eq_ignore_ascii_case(qos));
     let mut open: BTreeMap<(bool, Vec<String>), Vec<String>> = BTreeMap::new();
     let mut closed = false;
     for (qos, limited) in governed {
         let others: BTreeSet<String> = within_reach(slurm, qos);
-        let missing: Vec<String> = others.difference(limited).cloned().collect();
+        let missing: Vec<String> = others.difference(&limited.kinds).cloned().collect();
         if missing.is_empty() {
             closed |= others.len() > 1;
         } else {
@@ -65,6 +74,48 @@ fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
     let is_tracked =
         |kind: &String| tracked.iter().any(|name| name.eq_ignore_ascii_case(&format!("gres/gpu:{kind}")));
     kinds.filter(is_tracked).collect()
+}
+
+/// Where a partition's QOS has a limit, Slurm doesn't look at the same limit of the job's QOS (seen with 22.05, 24.11 and
+/// 26.05), unless that one has the flag.
+fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for partition in &slurm.partitions {
+        let Some((own, its)) = partition.own.as_ref().and_then(|own| slurm.qoses.typed.get_key_value(own))
+        else {
+            continue;
+        };
+        let governs = |qos: &str| match &config.policy.governed {
+            Governed::Auto => true,
+            Governed::Names(patterns) => patterns.match_name(qos.as_bytes(), Case::Ignored),
+        };
+        let open = slurm.qoses.typed.iter().filter(|(qos, typed)| {
+            let replaced = !typed.over_partition && !typed.limits.is_disjoint(&its.limits);
+            replaced && *qos != own && governs(qos) && partition.admits(qos)
+        });
+        let open: Vec<_> = open.collect();
+        let names: Vec<String> = open.iter().map(|(qos, _)| (*qos).clone()).collect();
+        let limits: BTreeSet<&str> = open
+            .iter()
+            .flat_map(|(_, typed)| typed.limits.intersection(&its.limits))
+            .map(String::as_str)
+            .collect();
+        if !names.is_empty() {
+            let said = format!(
+                "partition {} has QOS {own}, whose {} there takes the place of the same limit of QOS {}",
+                partition.name,
+                limits.into_iter().collect::<Vec<_>>().join(", "),
+                listed(&names)
+            );
+            // A QOS that has a line loses what is set by hand.
+            let fix = format!(
+                "sacctmgr modify qos where name={} set Flags+=OverPartQOS; in lines of gpushare.conf Flags=OverPartQOS",
+                names.join(",")
+            );
+            findings.push(Finding::wrong("GovernedPartitions", said, fix));
+        }
+    }
+    findings
 }
 
 /// With that flag jobs that still wait at the reservation's end start without it, and no plugin is asked.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::finding::Verdict;
-use crate::slurm::{self, Settings};
+use crate::slurm::{self, Settings, Typed};
 
 const COUNTED: &str = "AccountingStorageTRES = gres/gpu,gres/gpu:a40,gres/gpu:h100";
 
@@ -15,7 +15,9 @@ fn cluster(settings: &str, qoses: &[(&str, &str)]) -> Slurm {
         ..Slurm::default()
     };
     for (name, kinds) in qoses {
-        slurm.qoses.typed.insert((*name).to_owned(), kinds.split(',').map(str::to_owned).collect());
+        let kinds: BTreeSet<String> = kinds.split(',').map(str::to_owned).collect();
+        let limits = kinds.iter().map(|kind| format!("GrpTRES=gres/gpu:{kind}")).collect();
+        slurm.qoses.typed.insert((*name).to_owned(), Typed { kinds, limits, over_partition: false });
     }
     slurm
 }
@@ -79,6 +81,36 @@ fn nothing_is_said_where_no_other_type_can_be_had() {
         wrong.len() == 1 && wrong.iter().all(|finding| finding.said.starts_with("QOS qh: ")),
         "{wrong:?}"
     );
+}
+
+#[test]
+fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
+    let both = "a40,h100";
+    let made = |partition: &str, own: &str| {
+        let mut slurm = cluster(COUNTED, &[("q1", both), ("q2", both), ("own", own)]);
+        slurm.partitions.push(slurm::partition(partition).unwrap());
+        slurm
+    };
+    let of = |slurm: &Slurm| -> Vec<Finding> {
+        found("ForeignTypes=allow", slurm).into_iter().filter(is_wrong).collect()
+    };
+    let wrong = of(&made("PartitionName=x AllowQos=ALL QoS=own", "a40"));
+    let said: Vec<_> = wrong.iter().map(|finding| finding.said.as_str()).collect();
+    let what = "partition x has QOS own, whose GrpTRES=gres/gpu:a40 there takes the place of the same limit of QOS q1, q2";
+    assert_eq!(said, [what]);
+    let fix = "sacctmgr modify qos where name=q1,q2 set Flags+=OverPartQOS; in lines of gpushare.conf Flags=OverPartQOS"
+        .to_owned();
+    assert_eq!(wrong.first().map(|finding| &finding.verdict), Some(&Verdict::Wrong(fix)));
+    assert_eq!(of(&made("PartitionName=x QoS=N/A", "a40")), []);
+    assert_eq!(of(&made("PartitionName=x AllowQos=own QoS=own", "a40")), []);
+    assert_eq!(of(&made("PartitionName=x QoS=own", "v100")), [], "another type");
+    let denied = found("# none", &made("PartitionName=x QoS=own", "v100"));
+    assert!(!denied.iter().any(is_wrong), "what it lacks is the site's affair: {denied:?}");
+    let mut flagged = made("PartitionName=x AllowQos=q1 QoS=own", "a40");
+    for typed in flagged.qoses.typed.values_mut() {
+        typed.over_partition = true;
+    }
+    assert_eq!(of(&flagged), []);
 }
 
 #[test]
