@@ -34,7 +34,7 @@ pub const PAGES: [Page; 27] = [
         title: "the QOS has no GPUs of that type",
         text: "The type exists, but the QOS has no GPUs of it: it has no limit on the type, or a limit of 0. Choose a type \
                that the QOS has, or another QOS. An administrator can allow any type with ForeignTypes=allow in \
-               gpushare.conf; a limit of 0 is then Slurm's to keep, and the job waits.",
+               gpushare.conf; a limit of 0 is then Slurm's to keep, and the job waits (GS114).",
     },
     Page {
         number: "GS104",

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{
-    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule, TypedLimit,
-    shortened,
+    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule,
+    TypedLimit, shortened,
 };
 use crate::grammar::{self, Gres, Token};
 use crate::pattern::Case;

@@ -53,7 +53,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let mut limits = self.accounting.typed_limits(qos, gres.name);
             let limit = limits.find(|limit| limit.kind.eq_ignore_ascii_case(kind))?;
             let most = limit.of_job.filter(|most| wanted > *most)?;
-            let offer = Offer::OfQos(vec![(self.written(kind), Some(most))]);
+            let offer = Some((self.written(kind), Some(most))).filter(|_| most > 0);
+            let offer = Offer::OfQos(offer.into_iter().collect());
             let asked = plain(Gres { count: wanted, ..gres });
             Some(Refusal { asked, count: wanted, offer, ..self.ground_refusal(Rule::BeyondLimit, under) })
         })

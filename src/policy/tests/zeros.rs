@@ -13,12 +13,20 @@ fn a_type_with_a_limit_of_0_is_not_offered() {
         (&Policy::default(), "qos_of_nothing", "gres/gpu:1", Some(Offer::OfQos(vec![]))),
         (&allow, "qos_none_of_h100", "gres/gpu:1", Some(Offer::OfQos(vec![a40()]))),
         (&allow, "qos_of_nothing", "gres/gpu:1", Some(Offer::OfCluster(vec![b"a40".to_vec()]))),
-        // Slurm's to judge: it is above a limit, and no type is foreign.
+        // It passes with a warning that it is above a limit; no type is foreign.
         (&allow, "qos_none_of_h100", "gres/gpu:h100:1", None),
         (&allow, "qos_of_nothing", "gres/gpu:a40:1", None),
     ] {
         let offer = match judge(&node(qos, text), policy, &Table) {
-            Verdict::Accept(_) => None,
+            Verdict::Accept(accepted) => {
+                let said: Vec<_> = accepted.remarks.iter().filter_map(crate::message::remark).collect();
+                assert!(
+                    said.iter().all(|text| !text.contains("h100 (0)") && !text.contains("try:")),
+                    "{said:?}"
+                );
+                assert_eq!(said.len(), usize::from(text.contains("h100")), "{said:?}");
+                None
+            }
             Verdict::Refuse(refusal) => {
                 assert!(!crate::message::refusal(&refusal).contains("h100 (0)"));
                 Some(refusal.offer)
