@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs scripts of actions on an otherwise empty cluster and says what came of each."""
+
+import time
+from dataclasses import dataclass, field
+
+import judge
+
+WATCH = 3.0  # seconds in which a job that can start does: the scheduler runs every second
+
+
+@dataclass
+class Outcome:
+    word: str  # open, closed, refused, absent, down
+    violations: list = field(default_factory=list)
+    answers: list = field(default_factory=list)
+    look: object = None
+
+
+def play(box, actions, patience=WATCH):
+    """Does ACTIONS, which concern one job, and watches what runs."""
+    job, answers = 0, []
+    for action in actions:
+        if action.verb == "wait":
+            pause(box, job, float(action.fields.get("for", 0)))
+            continue
+        answer = box.perform(action, job)
+        answers.append((action, answer))
+        if answer.absent:
+            return Outcome("absent", answers=answers)
+        job = answer.job or job
+    return watch(box, answers, patience)
+
+
+def watch(box, answers, patience):
+    end = time.monotonic() + patience
+    started = 0
+    while True:
+        look = box.look()
+        violations = list(judge.judge(look, box.limits))
+        if violations:
+            return Outcome("open", violations, answers, look)
+        # Once all that there is runs, nothing more will start.
+        active = [one for one in look.jobs if one["state"] & 0xFF <= 1]
+        started = started + 1 if active and all(judge.runs(one) for one in active) else 0
+        if started > 1 or time.monotonic() > end or not (active or box.running):
+            break
+        time.sleep(0.1)
+    refused = any(answer.error for action, answer in answers if action.verb != "root")
+    return Outcome("refused" if refused else "closed", [], answers, look)
+
+
+def pause(box, job, seconds):
+    """Until JOB runs, or for some seconds."""
+    end = time.monotonic() + (seconds or 3)
+    while time.monotonic() < end:
+        if not seconds and any(one["id"] == job and judge.runs(one) for one in box.look().jobs):
+            return
+        time.sleep(0.1)
+
+
+def run_way(box, actions):
+    """PLAY on an empty cluster, which is empty again afterwards."""
+    outcome = play(box, actions)
+    box.reservations_away()
+    if not box.clear():
+        raise AssertionError(f"jobs stay: {box.cluster.describe()}")
+    if box.controller() != box.pid:
+        outcome.word = "down"
+        box.revive()
+    return outcome
