@@ -114,6 +114,7 @@ class Box:
         self.clients = {user: Client(name, user) for user in USERS.values()}
         self.members = dict(line.split("\t") for line in self.clients["root"].lines("members")[0])
         self.members = {name: int(width) for name, width in self.members.items()}
+        self.reserved = False  # whether there may be reservations
         self.running = []  # commands that have not ended
         self.limits = self.read_limits()
         self.pid = self.controller()
@@ -125,7 +126,7 @@ class Box:
         self.cluster.down()
 
     def read_limits(self):
-        columns = "maxtrespj,maxtrespu,maxtrespa,maxtrespernode"
+        columns = "maxtres,maxtrespu,maxtrespa,maxtrespernode"
         assert len(QOS_KINDS) == 5
         qos = self.cluster.ok(f"sacctmgr -nP show qos format=name,grptres,{columns}")
         associations = self.cluster.ok("sacctmgr -nP show assoc format=account,user,parentname,grptres,maxtres")
@@ -164,6 +165,7 @@ class Box:
         """A real command; one that holds an allocation goes on in the background."""
         argv = [word.replace("\0", "") for word in argv]
         user = "root" if action.verb == "root" else action.user
+        self.reserved |= action.verb == "root"
         if argv[0] in ("srun", "salloc"):
             command = [LAB, "exec", self.name, "--user", user, "--", "timeout", "6", *argv]
             self.running.append(subprocess.Popen(
@@ -171,7 +173,7 @@ class Box:
             return Answer(0, 0, "")
         argv = [word.encode("latin-1", "replace") for word in argv]
         try:
-            done = subprocess.run([LAB, "exec", self.name, "--user", user, "--", *argv], capture_output=True, timeout=PATIENCE)
+            done = subprocess.run([LAB, "exec", self.name, "--user", user, "--", *argv], capture_output=True, timeout=PATIENCE if user != "root" else 120)
         except subprocess.TimeoutExpired:
             return Answer(-1, 0, "timed out")
         text = (done.stdout + done.stderr).decode("latin-1")
@@ -205,3 +207,11 @@ class Box:
                     self.clients["root"].ask("cancel", f"job_id_str={job['id']}")
             time.sleep(0.05)
         return False
+
+    def tidy(self):
+        """An empty cluster again; the error that it didn't become one."""
+        if not self.clear():
+            raise AssertionError(f"jobs stay: {self.cluster.describe()}")
+        if self.reserved:
+            self.reservations_away()
+        self.reserved = False

@@ -148,3 +148,11 @@ def judge(look, limits, exempt="maint", foreign=True):
                 yield Violation("foreign", f"QOS {job['qos']}", type, most, 0, "devices", (job["id"],))
             if alloc[type] != held[type]:
                 yield Violation("miscounted", f"QOS {job['qos']}", type, held[type], alloc[type], "devices", (job["id"],))
+
+
+def used_up(look, limits):
+    """Whether each limit that binds a running job is used to the last GPU: that shows that the siege tries limits at all."""
+    jobs = [job for job in look.jobs if runs(job)]
+    for _, _, members, bound in limits.bounds(jobs):
+        for type, limit in bound.items():
+            yield limit > 0 and sum(by_devices(job, look.nodes)[type] for job in members) == limit

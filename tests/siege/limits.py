@@ -2,7 +2,7 @@
 """The limits on GPUs that the accounting database has, and which of the running jobs each one binds.
 
 As Slurm has it: what a job's QOS limits, an association doesn't limit again; MaxTRES of an association is inherited from its
-account; MaxTRESPerNode is an average over the job's nodes.
+account; MaxTRESPerNode is an average over the job's nodes, rounded down.
 """
 
 import re
@@ -65,7 +65,7 @@ class Limits:
             bound = self.qos.get(name, {}).get(kind, {})
             if kind == "MaxTRESPerNode":
                 count = len(members[0]["detail"]) or members[0]["nodes_n"]
-                bound = {type: limit * count for type, limit in bound.items()}
+                bound = {type: limit * count + count - 1 for type, limit in bound.items()}
             if bound:
                 yield f"QOS {name}", kind, members, bound
 

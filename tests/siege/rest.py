@@ -13,13 +13,16 @@ VERSIONS = {
     "26.05": ("v0.0.45", "-s openapi/slurmctld -d v0.0.45", True),
 }
 
+# The old API has names and values of sbatch's options.
+OLD_NAMES = {"tres_per_node": "gres", "tres_per_job": "gpus", "tres_per_task": "gpus_per_task", "num_tasks": "tasks"}
+
 
 def post(box, user, fields):
     """FIELDS are the members of the job as the API names them."""
     if box.release not in VERSIONS:
         return Answer(-2, 0, "no slurmrestd known for this release")
     version, options, lists = VERSIONS[box.release]
-    job = dict(fields)
+    job = {OLD_NAMES.get(name, name): value.removeprefix("gres:") for name, value in fields.items()} if not lists else dict(fields)
     job |= {"name": "rest", "current_working_directory": "/tmp", "environment": ["PATH=/bin"] if lists else {"PATH": "/bin"}}
     body = json.dumps({"script": "#!/bin/sh\nsleep 600\n", "job": job})
     head = (f"POST /slurm/{version}/job/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

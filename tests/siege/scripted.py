@@ -62,9 +62,7 @@ def pause(box, job, seconds):
 def run_way(box, actions):
     """PLAY on an empty cluster, which is empty again afterwards."""
     outcome = play(box, actions)
-    box.reservations_away()
-    if not box.clear():
-        raise AssertionError(f"jobs stay: {box.cluster.describe()}")
+    box.tidy()
     if box.controller() != box.pid:
         outcome.word = "down"
         box.revive()

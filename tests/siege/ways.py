@@ -7,7 +7,7 @@ from action import Action
 
 COLLISION = "mAA0zxtUzzzz"  # hashes like a40
 LIMITED = {"qos": "qos_lafferty"}  # 2 a40
-NODES_OF_A40 = {"features": "a40"}
+NODES_OF_A40 = {"exc_nodes": "h1,m1"}
 
 
 @dataclass
@@ -50,23 +50,25 @@ def gpu(type="", count=4):
 
 
 SAME_TYPE = NODES_OF_A40
-RESERVE = root("scontrol", "create", "reservation=maint1", "starttime=now", "duration=60", "users=alice", "nodes=n2", "flags=ignore_jobs")
-UNRESERVE = root("scontrol", "delete", "reservation=maint1")
+RESERVE = root("scontrol", "create", "reservation=maint1", "starttime=now+1hour", "duration=5", "users=alice", "nodes=n2", "flags=ignore_jobs")
+# Of one that is in use root can only move the end; slurmctld looks for ended ones now and then.
+UNRESERVE = root("bash", "-c", "scontrol update reservation=maint1 starttime=now endtime=now+1; "
+                 "for i in $(seq 90); do scontrol show reservation maint1 >/dev/null 2>&1 || break; sleep 1; done")
 
 UNTYPED = [
-    Way("untyped, --gres", [sbatch("--qos=qos_lafferty", "--gres=gpu:4", "-Ca40")]),
-    Way("untyped, --gpus", [sbatch("--qos=qos_lafferty", "--gpus=4", "-N1", "-Ca40")]),
-    Way("untyped, --gpus-per-node", [sbatch("--qos=qos_lafferty", "--gpus-per-node=4", "-Ca40")]),
-    Way("untyped, --gpus-per-task", [sbatch("--qos=qos_lafferty", "-n4", "--gpus-per-task=1", "-Ca40")]),
-    Way("untyped, --gpus-per-socket", [sbatch("--qos=qos_lafferty", "--gpus-per-socket=2", "--sockets-per-node=2", "-Ca40")]),
-    Way("no GPU option, --ntasks-per-gpu", [sbatch("--qos=qos_lafferty", "-n4", "--ntasks-per-gpu=1", "-Ca40")]),
-    Way("untyped, salloc", [cli("salloc", "--qos=qos_lafferty", "--gres=gpu:4", "-Ca40", "sleep", "5")]),
-    Way("untyped, srun", [cli("srun", "--qos=qos_lafferty", "--gres=gpu:4", "-Ca40", "sleep", "5")]),
-    Way("untyped, a job array", [sbatch("--qos=qos_lafferty", "--array=0-3", "--gres=gpu:1", "-Ca40")]),
-    Way("untyped, a component of a het job", [sbatch("--qos=qos_lafferty", "--gres=gpu:a40:1", ":", "--qos=qos_lafferty", "--gres=gpu:3", "-Ca40")]),
-    Way("untyped, a list of QOSes", [sbatch("--qos=qos_lafferty,qos_lafferty", "--gres=gpu:4", "-Ca40")]),
-    Way("untyped, the QOS in capitals", [sbatch("--qos=QOS_LAFFERTY", "--gres=gpu:4", "-Ca40")]),
-    Way("untyped, by slurmrestd", [Action("alice", "rest", {"qos": "qos_lafferty", "gpus": "4"})]),
+    Way("untyped, --gres", [sbatch("--qos=qos_lafferty", "--gres=gpu:4", "-xh1,m1")]),
+    Way("untyped, --gpus", [sbatch("--qos=qos_lafferty", "--gpus=4", "-N1", "-xh1,m1")]),
+    Way("untyped, --gpus-per-node", [sbatch("--qos=qos_lafferty", "--gpus-per-node=4", "-xh1,m1")]),
+    Way("untyped, --gpus-per-task", [sbatch("--qos=qos_lafferty", "-n4", "--gpus-per-task=1", "-xh1,m1")]),
+    Way("untyped, --gpus-per-socket", [sbatch("--qos=qos_lafferty", "--gpus-per-socket=2", "--sockets-per-node=2", "-xh1,m1")]),
+    Way("no GPU option, --ntasks-per-gpu", [sbatch("--qos=qos_lafferty", "-n4", "--ntasks-per-gpu=1", "-xh1,m1")]),
+    Way("untyped, salloc", [cli("salloc", "--qos=qos_lafferty", "--gres=gpu:4", "-xh1,m1", "sleep", "5")]),
+    Way("untyped, srun", [cli("srun", "--qos=qos_lafferty", "--gres=gpu:4", "-xh1,m1", "sleep", "5")]),
+    Way("untyped, a job array", [sbatch("--qos=qos_lafferty", "--array=0-3", "--gres=gpu:1", "-xh1,m1")]),
+    Way("untyped, a component of a het job", [sbatch("--qos=qos_lafferty", "--gres=gpu:a40:1", ":", "--qos=qos_lafferty", "--gres=gpu:3", "-xh1,m1")]),
+    Way("untyped, a list of QOSes", [sbatch("--qos=qos_lafferty,qos_lafferty", "--gres=gpu:4", "-xh1,m1")]),
+    Way("untyped, the QOS in capitals", [sbatch("--qos=QOS_LAFFERTY", "--gres=gpu:4", "-xh1,m1")]),
+    Way("untyped, by slurmrestd", [Action("alice", "rest", {"qos": "qos_lafferty", "tres_per_job": gpu()})]),
     Way("untyped, own client", [act("allocate", **LIMITED, tres_per_node=gpu(), **SAME_TYPE)]),
     Way("typed and untyped together", [act("allocate", **LIMITED, tres_per_node=gpu("a40", 1), tres_per_job=gpu(), **SAME_TYPE)]),
     Way("another type, ForeignTypes=deny", [act("allocate", qos="qos_lafferty", tres_per_node=gpu("h100", 1))], ("foreign",)),
@@ -81,8 +83,8 @@ NAMES = [
     Way("text before the GPU", [act("allocate", **LIMITED, tres_per_node="x{P}gpu:4", **SAME_TYPE)]),
 ]
 MOVES = [
-    Way("scontrol update qos=", [sbatch("-H", "--gres=gpu:4", "-Ca40"), cli("scontrol", "update", "job={job}", "qos=qos_lafferty"), release()]),
-    Way("scontrol update TresPerNode=", [sbatch("-H", "--qos=qos_lafferty", "-Ca40"), cli("scontrol", "update", "job={job}", "TresPerNode={P}gpu:4"), release()]),
+    Way("scontrol update qos=", [sbatch("-H", "--gres=gpu:4", "-xh1,m1"), cli("scontrol", "update", "job={job}", "qos=qos_lafferty"), release()]),
+    Way("scontrol update TresPerNode=", [sbatch("-H", "--qos=qos_lafferty", "-xh1,m1"), cli("scontrol", "update", "job={job}", "TresPerNode={P}gpu:4"), release()]),
     Way("update of the QOS, own client", [held(tres_per_node=gpu(), **SAME_TYPE), update(**LIMITED), release()]),
     Way("--ntasks-per-gpu, then moved", [held(num_tasks=4, ntasks_per_tres=1, **SAME_TYPE), update(**LIMITED), release()]),
     Way("a task of an array moved", [
@@ -138,10 +140,10 @@ ACCOUNTS = [
         held(tres_per_node=gpu(), **SAME_TYPE), update(account="capped"), release()]),
 ]
 RESERVATIONS = [
-    Way("exempt by a reservation, which is deleted", [
-        RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), UNRESERVE, release()]),
     Way("exempt by a reservation, then moved out", [
-        RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), update(reservation=""), UNRESERVE, release()]),
+        RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), update(reservation=""), release()]),
+    Way("exempt by a reservation, which ends", [
+        RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), UNRESERVE, release()]),
 ]
 GROUPS = {
     "Requests without a type": UNTYPED, "Names": NAMES, "Updates and moves": MOVES, "Other fields": FIELDS,
