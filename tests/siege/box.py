@@ -185,8 +185,12 @@ class Box:
                          "while read name; do scontrol delete reservation=$name; done")
 
     def revive(self):
-        """Starts slurmctld again after it died."""
-        self.cluster.run("/lab/service start slurmctld")
+        """A slurmctld without jobs in the place of one that died, hangs, or has a job of which it would die again."""
+        self.end_commands()
+        self.cluster.run("/lab/service stop slurmctld; rm -f /var/lib/slurm/slurmctld/job_state*; /lab/service start slurmctld", timeout=90)
+        for one in self.clients.values():
+            one.end()
+            one.start()
         self.pid = self.controller()
 
     def end_commands(self):
@@ -195,14 +199,14 @@ class Box:
             process.wait()
         self.running.clear()
 
-    def clear(self, tries=60):
+    def clear(self, tries=800):
         """Ends every job and reservation, and waits until nothing is left; False if something stays."""
         self.end_commands()
         for attempt in range(tries):
             left = [job for job in self.look().jobs if job["state"] & 0xFF <= 2 or job["state"] & judge.COMPLETING]
             if not left:
                 return True
-            if attempt % 10 == 0:
+            if attempt % 20 == 0:
                 for job in left:
                     self.clients["root"].ask("cancel", f"job_id_str={job['id']}")
             time.sleep(0.05)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 import judge
 import scripted
-from action import to_json
 from box import Hung
-from stories import Author
+from stories import Author, Story
 
 ROUND = 22  # stories side by side
 LOOK_EVERY = 8  # actions
@@ -57,45 +56,72 @@ class Siege:
             stories = [self.author.story() for _ in range(ROUND)]
             yield from self.round(stories)
 
-    def round(self, stories):
-        order = random.Random(self.tally.actions * 31 + self.seed)
-        jobs, waiting, owners = [0] * len(stories), [list(story.actions) for story in stories], {}
-        pauses = [0.0] * len(stories)
+    def again(self, stories, turn):
+        """The violations when STORIES are played side by side once more."""
+        self.jobs, self.owners = [0] * len(stories), {}
+        real, self.tally = self.tally, Tally()
         try:
-            while any(waiting):
-                open = [i for i, rest in enumerate(waiting) if rest and pauses[i] <= time.monotonic()]
-                if not open:
-                    time.sleep(0.05)
-                    continue
-                one = order.choice(open)
-                action = waiting[one].pop(0)
-                if action.verb == "wait":
-                    pauses[one] = time.monotonic() + float(action.fields.get("for", 0.6))
-                    continue
-                answer = self.perform(stories[one], action, jobs[one])
-                if answer.job:
-                    jobs[one] = answer.job
-                    owners[answer.job] = one
-                elif not jobs[one] and action.verb != "root" and stories[one].kind not in ("asked", "command"):
-                    waiting[one].clear()
-                if self.tally.actions % LOOK_EVERY == 0 and (found := self.look()):
-                    yield found[0], self.guilty(found, stories, owners), found[1]
-                    return
-            end = time.monotonic() + 1.2
-            while time.monotonic() < end:
-                if found := self.look():
-                    yield found[0], self.guilty(found, stories, owners), found[1]
-                    return
-                time.sleep(0.25)
-        finally:
+            found = self.interleave([Story("again", actions) for actions in stories], turn) or self.watch()
             self.box.tidy()
-            self.check_controller(stories)
+            if self.box.controller() == self.box.pid:
+                return found[0] if found else []
+        except Hung:
+            pass
+        finally:
+            self.tally = real
+        self.box.revive()
+        return [judge.DOWN]
 
-    def check_controller(self, stories):
-        """slurmctld is the one that was started; a new one, or none, has died of something."""
-        self.turns += 1
-        if self.turns % 10 == 0 and self.box.controller() != self.box.pid:
-            raise Hung(f"slurmctld has ended; seed {self.seed}, at the latest in {[to_json(s.actions) for s in stories]}")
+    def round(self, stories):
+        """One round; what broke in it, if anything, as in rounds()."""
+        turn = self.turn = self.tally.actions
+        self.jobs, self.owners = [0] * len(stories), {}
+        try:
+            found = self.interleave(stories, turn) or self.watch()
+            self.box.tidy()
+            self.turns += 1
+            if self.turns % 10 == 0 and self.box.controller() != self.box.pid:
+                raise Hung("another slurmctld")
+        except Hung:
+            self.box.revive()
+            yield [judge.DOWN], [story.actions for story in stories], None
+            return
+        if found:
+            violations, look = found
+            yield violations, self.guilty(found, stories), look
+
+    def interleave(self, stories, turn):
+        """Plays the stories' actions in an order of chance, which TURN decides."""
+        order = random.Random(turn * 31 + self.seed)
+        waiting, pauses = [list(story.actions) for story in stories], [0.0] * len(stories)
+        while any(waiting):
+            open = [i for i, rest in enumerate(waiting) if rest and pauses[i] <= time.monotonic()]
+            if not open:
+                time.sleep(0.05)
+                continue
+            one = order.choice(open)
+            action = waiting[one].pop(0)
+            if action.verb == "wait":
+                pauses[one] = time.monotonic() + float(action.fields.get("for", 0.6))
+                continue
+            answer = self.perform(stories[one], action, self.jobs[one])
+            if answer.job:
+                self.jobs[one] = answer.job
+                self.owners[answer.job] = one
+            elif not self.jobs[one] and action.verb != "root":
+                waiting[one].clear()
+            if self.tally.actions % LOOK_EVERY == 0 and (found := self.look()):
+                return found
+        return None
+
+    def watch(self):
+        """Looks until the scheduler has seen every job."""
+        end = time.monotonic() + 1.2
+        while time.monotonic() < end:
+            if found := self.look():
+                return found
+            time.sleep(0.25)
+        return None
 
     def perform(self, story, action, job):
         answer = self.box.perform(action, job)
@@ -126,36 +152,32 @@ class Siege:
         violations = list(judge.judge(look, self.box.limits))
         return (violations, look) if violations else None
 
-    def guilty(self, found, stories, owners):
+    def guilty(self, found, stories):
         """The stories whose jobs broke it: of arrays and het jobs by their first number; all if somebody's can't be told."""
         violations, look = found
         jobs = {job["id"]: job for job in look.jobs}
         chosen = set()
         for id in {id for violation in violations for id in violation.jobs}:
             keys = [id, jobs[id]["array"], jobs[id]["het"]]
-            one = next((owners[key] for key in keys if key in owners), None)
+            one = next((self.owners[key] for key in keys if key in self.owners), None)
             if one is None:
                 return [story.actions for story in stories if story.kind in ("command", "rest")] or [s.actions for s in stories]
             chosen.add(one)
         return [stories[one].actions for one in sorted(chosen)]
 
 
-def breaks(box, stories):
-    """The violations when STORIES are played one after another on an empty cluster."""
-    try:
-        for actions in stories[:-1]:
-            scripted.play(box, actions, patience=0)
-        return scripted.play(box, stories[-1]).violations
-    finally:
-        box.tidy()
-
-
-def shorten(box, stories, kinds, tries=60):
+def shorten(siege, stories, kinds, tries=60):
     """STORIES without whatever isn't needed to break the same kind of invariant; (stories, number of tries)."""
+    turn = siege.turn
+
     def still(candidate):
         nonlocal tries
         tries -= 1
-        return tries >= 0 and any(violation.kind in kinds for violation in breaks(box, candidate))
+        if tries < 0:
+            return False
+        if kinds == {"down"}:
+            return judge.DOWN in siege.again(candidate, turn)
+        return any(violation.kind in kinds for violation in scripted.alone(siege.box, candidate).violations)
 
     if not still(stories):
         return None
@@ -172,7 +194,10 @@ def shorten(box, stories, kinds, tries=60):
 
 
 def smaller_each(stories):
-    """Every way to leave one thing out: a story, an action, a member."""
+    """Ways to leave something out: half of the stories, a story, an action, a member."""
+    if len(stories) > 3:
+        half = len(stories) // 2
+        yield from (stories[:half], stories[half:])
     if len(stories) > 1:
         for i in range(len(stories)):
             yield stories[:i] + stories[i + 1:]

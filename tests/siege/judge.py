@@ -24,7 +24,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Violation:
-    kind: str  # limit, foreign, miscounted, unsteady books
+    kind: str  # limit, foreign, miscounted, down
     who: str  # "QOS qos_lafferty GrpTRES" …
     type: str
     held: int
@@ -36,9 +36,14 @@ class Violation:
         jobs = ",".join(map(str, self.jobs))
         if self.kind == "limit":
             return f"{self.who}: {self.held} of gpu:{self.type} by {self.counted_by}, limit {self.limit} (jobs {jobs})"
+        if self.kind == "down":
+            return f"{self.who} has ended or hangs"
         if self.kind == "foreign":
             return f"{self.who}: holds {self.held} of gpu:{self.type}, which its request does not name (job {jobs})"
         return f"{self.who}: AllocTRES has {self.limit} of gpu:{self.type}, the devices are {self.held} (job {jobs})"
+
+
+DOWN = Violation("down", "slurmctld", "", 0, 0, "", ())
 
 
 def read(text):
@@ -118,9 +123,10 @@ def by_devices(job, nodes):
 
 
 def named_types(job):
-    """The types that the job's request names, as Slurm shows it now."""
+    """The types that the job's request names, as Slurm shows it now or counts it: a text that was cleared may live on."""
     parts = [job.get(name, "") for name in ("per_job", "per_node", "per_socket", "per_task")]
-    return set(TYPED.findall(",".join(parts)))
+    counted = re.findall(r"gres/gpu:([^=,]+)=[1-9]", job.get("requested", ""))
+    return {*TYPED.findall(",".join(parts)), *counted}
 
 
 def judge(look, limits, exempt="maint", foreign=True):

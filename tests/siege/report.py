@@ -4,6 +4,7 @@
 import time
 
 import campaign
+import judge
 import kinds
 from action import to_json
 
@@ -37,14 +38,14 @@ class Findings:
 
     def take(self, violations, stories):
         for known in self.known:
-            if kinds.explains(known, stories):
+            if violations != [judge.DOWN] and kinds.explains(known, stories):
                 self.known[known] += 1
                 return
         after = self.siege.tally.actions
         print(f"FOUND after {after} actions, seed {self.siege.seed}:")
         for violation in violations:
             print(f"  ! {violation}")
-        short = campaign.shorten(self.siege.box, stories, {violation.kind for violation in violations})
+        short = campaign.shorten(self.siege, stories, {violation.kind for violation in violations})
         if short is None:
             self.alone += 1
             print("  not again when played alone; the round's stories of these jobs:")
