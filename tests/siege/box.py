@@ -16,6 +16,7 @@ sys.path.insert(0, str(HERE.parent / "harness"))
 import client
 import judge
 import members
+import ways
 from action import Answer
 from lab import LAB, Cluster
 from limits import QOS_KINDS, Limits
@@ -114,6 +115,7 @@ class Box:
         self.clients = {user: Client(name, user) for user in USERS.values()}
         self.members = dict(line.split("\t") for line in self.clients["root"].lines("members")[0])
         self.members = {name: int(width) for name, width in self.members.items()}
+        self.without_zero = False
         self.reserved = False  # whether there may be reservations
         self.running = []  # commands that have not ended
         self.limits = self.read_limits()
@@ -131,6 +133,12 @@ class Box:
         qos = self.cluster.ok(f"sacctmgr -nP show qos format=name,grptres,{columns}")
         associations = self.cluster.ok("sacctmgr -nP show assoc format=account,user,parentname,grptres,maxtres")
         return Limits.read(qos, associations, USERS)
+
+    def drop_zeros(self):
+        """Takes the limits of 0 on other types away."""
+        for command in ways.WITHOUT_ZERO:
+            self.cluster.ok(["sacctmgr", "-i", *command.split()])
+        self.limits, self.without_zero = self.read_limits(), True
 
     def controller(self):
         """slurmctld's process number, or "" if it doesn't run."""

@@ -73,3 +73,11 @@ def alone(box, stories):
         outcome = None
     box.revive()
     return Outcome("down", [judge.DOWN], outcome.answers if outcome else [])
+
+
+def ways(box, chosen):
+    """(way, its outcome) of each; those that want no limits of 0 come last, when the box has none any more."""
+    for way in chosen:
+        if way.without_zero and not box.without_zero:
+            box.drop_zeros()
+        yield way, alone(box, [way.actions])

@@ -14,7 +14,7 @@ NODES_OF_A40 = {"exc_nodes": "h1,m1"}
 class Way:
     title: str
     actions: list
-    tags: tuple = ()
+    without_zero: bool = False  # tried where the QOS has no limit of 0 on other types
 
 
 def act(verb, user="alice", **fields):
@@ -71,7 +71,7 @@ UNTYPED = [
     Way("untyped, by slurmrestd", [Action("alice", "rest", {"qos": "qos_lafferty", "tres_per_job": gpu()})]),
     Way("untyped, own client", [act("allocate", **LIMITED, tres_per_node=gpu(), **SAME_TYPE)]),
     Way("typed and untyped together", [act("allocate", **LIMITED, tres_per_node=gpu("a40", 1), tres_per_job=gpu(), **SAME_TYPE)]),
-    Way("another type, ForeignTypes=deny", [act("allocate", qos="qos_lafferty", tres_per_node=gpu("h100", 1))], ("foreign",)),
+    Way("another type, no limit on it", [act("allocate", **LIMITED, tres_per_node=gpu("h100", 1))], without_zero=True),
 ]
 NAMES = [
     Way("a type that hashes alike", [act("allocate", **LIMITED, tres_per_node=gpu(COLLISION))]),
@@ -124,11 +124,15 @@ NODES = [
 WHOLE = [
     Way("--exclusive, a node of the type", [sbatch("--qos=qos_lafferty", "--exclusive", "-w", "n2")]),
     Way("--exclusive with one GPU typed", [sbatch("--qos=qos_lafferty", "--exclusive", "--gres=gpu:a40:1", "-w", "n2")]),
-    Way("--exclusive, a node of another type", [sbatch("--qos=qos_lafferty", "--exclusive", "-w", "h1")], ("foreign",)),
-    Way("--exclusive, a node of two types", [sbatch("--qos=qos_job", "--exclusive", "--gres=gpu:a40:1", "-w", "m1")], ("foreign",)),
-    Way("a partition with OverSubscribe=EXCLUSIVE, another type", [sbatch("--qos=qos_lafferty", "-p", "x", "-C", "h100")], ("foreign",)),
-    Way("core specialization, another type", [act("allocate", **LIMITED, core_spec=1, req_nodes="h1")], ("foreign",)),
 ]
+OTHER = [
+    ("--exclusive, a node of another type", sbatch("--qos=qos_lafferty", "--exclusive", "-w", "h1")),
+    ("--exclusive with one GPU typed, a node of two types", sbatch("--qos=qos_lafferty", "--exclusive", "--gres=gpu:a40:1", "-w", "m1")),
+    ("a partition with OverSubscribe=EXCLUSIVE, another type", sbatch("--qos=qos_lafferty", "-p", "x", "-w", "h1")),
+    ("core specialization, another type", act("allocate", **LIMITED, core_spec=1, req_nodes="h1")),
+]
+WHOLE += [Way(f"{title}, limit 0 on it", [action]) for title, action in OTHER]
+WHOLE += [Way(f"{title}, no limit on it", [action], without_zero=True) for title, action in OTHER]
 ACCOUNTS = [
     Way("an account's GrpTRES, untyped", [act("allocate", account="capped", tres_per_node=gpu(), **SAME_TYPE)]),
     Way("an account's GrpTRES, a type that hashes alike", [act("allocate", account="capped", tres_per_node=gpu(COLLISION))]),
@@ -151,5 +155,14 @@ GROUPS = {
 }
 
 
+# What such a site has not set: the limits of 0 in tests/siege/conf/accounting.
+WITHOUT_ZERO = [
+    f"modify qos {name} set {kind}=gres/gpu:h100=-1" for name, kind in (
+        ("qos_lafferty", "GrpTRES"), ("qos_job", "MaxTRESPerJob"), ("qos_user", "MaxTRESPerUser"), ("qos_node", "MaxTRESPerNode"),
+        ("qos_acct", "MaxTRESPerAccount"))
+]
+
+
 def every():
-    return [way for group in GROUPS.values() for way in group]
+    """All ways, those without limits of 0 last."""
+    return sorted((way for group in GROUPS.values() for way in group), key=lambda way: way.without_zero)
