@@ -8,7 +8,8 @@ from action import Action
 
 USERS = ["alice", "alice", "bob"]
 RELEASE = {"priority": "INFINITE"}
-# 24.11.5's slurmctld ends by itself on these together, with or without a plugin.
+# Slurm's own faults, of which slurmctld ends with or without a plugin: --spread-job (24.11.5), and 0 tasks a socket (22.05.8 and
+# 24.11.5 divide by it when GPUs are asked for by socket).
 SPREAD_JOB = 1 << 8
 
 
@@ -27,6 +28,7 @@ class Author:
         self.random, self.members, self.release = random, members, release
         self.free = [name for name in members if name not in words.LEFT_ALONE]
         self.reservations = 0
+        self.accounts = True  # whether those that have limits are besieged too
         self.kinds = {
             "once": (self.once, 30), "held": (self.held, 26), "moved": (self.moved, 10), "array": (self.array, 4),
             "requeued": (self.requeued, 3), "het": (self.het, 4), "running": (self.running, 5), "expand": (self.expand, 3),
@@ -46,7 +48,7 @@ class Author:
 
     def limited(self):
         """A QOS or an account that has a limit."""
-        if self.random.random() < 0.7:
+        if self.random.random() < 0.7 or not self.accounts:
             return {"qos": self.random.choice(words.QOSES[:1] * 3 + words.QOSES)}
         return {"account": self.random.choice(["capped", "sub", "personal"])}
 
@@ -84,6 +86,9 @@ class Author:
         if text is not None:
             flags = int(text) if text.isdigit() else 0
             fields["bitflags"] = str(flags % 2**64 & ~SPREAD_JOB)
+        text = fields.get("ntasks_per_socket", "1")
+        if text.isdigit() and int(text) % 2**16 == 0:
+            fields["ntasks_per_socket"] = "1"
         return fields
 
     def act(self, user, verb, fields=None, **more):
