@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The siege, tests/siege, in short: the known ways one after another, and a few hundred actions made up at random. What is judged
+is what runs. `make test-long` makes it 20,000 actions with a new seed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from lab import RELEASES
+
+SIEGE = Path(__file__).resolve().parents[1] / "siege"
+sys.path.insert(0, str(SIEGE))
+
+import report
+import scripted
+import ways
+from box import Box
+from campaign import Siege
+
+
+def besieged(kind):
+    @pytest.fixture(scope="module", params=RELEASES)
+    def fixture(request):
+        box = Box(f"test-siege-{kind}-{request.param.replace('.', '')}", request.param, [SIEGE / "conf"])
+        yield box
+        box.close()
+
+    return fixture
+
+
+scripted_box, random_box = besieged("ways"), besieged("random")
+
+
+def test_no_known_way_round_a_limit_runs(scripted_box):
+    # A whole node of a type that no limit names is Slurm's to give: docs/plain-slurm.md.
+    chosen = [way for way in ways.every() if not way.without_zero]
+    broken = [f"{way.title}: {'; '.join(map(str, outcome.violations))}" for way, outcome in scripted.ways(scripted_box, chosen)
+              if outcome.word in ("open", "down")]
+    assert not broken, "\n".join(broken)
+
+
+def test_nothing_made_up_at_random_runs_past_a_limit(random_box):
+    siege = Siege(random_box, seed=1, actions=300)
+    findings = report.Findings(siege, keep_going=False).collect()
+    assert not findings, "printed above, with what replays it: tests/siege/run --replay"
+    tally = siege.tally
+    # It was a siege: jobs ran, limits were reached, users were refused and were not.
+    assert tally.ran_limited > 20 and tally.full > 20 and 0 < tally.accepted < tally.actions and tally.plain_accepted > 5, vars(tally)

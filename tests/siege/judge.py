@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Judges one look at a cluster: do the jobs that run hold more GPUs than their QOS and association allow?
+
+Pure: takes text that the client printed and the limits, gives violations. GPUs are counted twice, as Slurm's accounting does
+(AllocTRES) and by the devices themselves: which node, which index. The type of a device comes from the node's own Gres, never
+from a name that a user gave.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+RUNNING, SUSPENDED, COMPLETING = 1, 2, 1 << 15
+TYPED = re.compile(r"gpu[:=/]([^:=,;(]*[^:=,;(0-9][^:=,;(]*)")
+
+
+@dataclass
+class Look:
+    jobs: list = field(default_factory=list)
+    nodes: dict = field(default_factory=dict)
+    steady: bool = True
+
+
+@dataclass(frozen=True)
+class Violation:
+    kind: str  # limit, foreign, miscounted, down
+    who: str  # "QOS qos_lafferty GrpTRES" …
+    type: str
+    held: int
+    limit: int
+    counted_by: str  # AllocTRES or devices
+    jobs: tuple
+
+    def __str__(self):
+        jobs = ",".join(map(str, self.jobs))
+        if self.kind == "limit":
+            return f"{self.who}: {self.held} of gpu:{self.type} by {self.counted_by}, limit {self.limit} (jobs {jobs})"
+        if self.kind == "down":
+            return f"{self.who} has ended or hangs"
+        if self.kind == "foreign":
+            return f"{self.who}: holds {self.held} of gpu:{self.type}, which its request does not name (job {jobs})"
+        return f"{self.who}: AllocTRES has {self.limit} of gpu:{self.type}, the devices are {self.held} (job {jobs})"
+
+
+DOWN = Violation("down", "slurmctld", "", 0, 0, "", ())
+
+
+def read(text):
+    """The look that the client printed."""
+    look = Look()
+    for line in text.splitlines():
+        what, *fields = line.split("\t")
+        if what == "steady":
+            look.steady = fields == ["1"]
+            continue
+        record = {"detail": []}
+        for name, value in (one.split("=", 1) for one in fields):
+            if name == "detail":
+                record["detail"].append(unquote(value, errors="replace"))
+            else:
+                record[name] = unquote(value, errors="replace")
+        if what == "job":
+            for name in ("id", "state", "user", "nodes_n", "array", "het"):
+                record[name] = int(record[name])
+            look.jobs.append(record)
+        elif what == "node":
+            look.nodes[record["name"]] = device_types(record.get("gres", ""))
+    return look
+
+
+def device_types(gres):
+    """The type of each GPU of a node, by index: "gpu:a40:2,gpu:h100:2" has a40, a40, h100, h100."""
+    types = []
+    for name, count in re.findall(r"gpu:([^:,(]+):(\d+)", gres):
+        types += [name] * int(count)
+    return types
+
+
+def hosts(text):
+    """The nodes of a host list."""
+    names = []
+    for prefix, inside in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?,?", text or ""):
+        if not inside:
+            names.append(prefix)
+        for part in inside.split(",") if inside else []:
+            first, _, last = part.partition("-")
+            names += [f"{prefix}{n:0{len(first)}}" for n in range(int(first), int(last or first) + 1)]
+    return names
+
+
+def indices(detail):
+    """The GPUs' numbers in one node's detail, "gpu:a40:2(IDX:0-1),gpu:h100:1(IDX:3)"."""
+    found = set()
+    for text in re.findall(r"gpu[^()]*\(IDX:([0-9,-]+)\)", detail):
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def runs(job):
+    return job["state"] & 0xFF in (RUNNING, SUSPENDED) and not job["state"] & COMPLETING
+
+
+def by_accounting(job):
+    """{type: GPUs} in AllocTRES; "" is those of all types."""
+    counts = Counter()
+    for name, count in re.findall(r"gres/gpu(?::([^=,]+))?=(\d+)", job.get("allocated", "")):
+        counts[name] += int(count)
+    return counts
+
+
+def by_devices(job, nodes):
+    """{type: GPUs} by index on each node; "" is those of all types."""
+    counts = Counter()
+    for host, detail in zip(hosts(job.get("nodes")), job["detail"]):
+        for index in indices(detail):
+            types = nodes.get(host, [])
+            counts[types[index] if index < len(types) else "?"] += 1
+            counts[""] += 1
+    return counts
+
+
+def named_types(job):
+    """The types that the job's request names, as Slurm shows it now or counts it: a text that was cleared may live on."""
+    parts = [job.get(name, "") for name in ("per_job", "per_node", "per_socket", "per_task")]
+    counted = re.findall(r"gres/gpu:([^=,]+)=[1-9]", job.get("requested", ""))
+    return {*TYPED.findall(",".join(parts)), *counted}
+
+
+def judge(look, limits, exempt="maint", foreign=True):
+    """Every violation in LOOK. Jobs that run in a reservation whose name begins with EXEMPT count nowhere."""
+    jobs = [job for job in look.jobs if runs(job) and not job.get("reservation", "").startswith(exempt)]
+    ways = {
+        "AllocTRES": {job["id"]: by_accounting(job) for job in jobs},
+        "devices": {job["id"]: by_devices(job, look.nodes) for job in jobs},
+    }
+    for counted_by, counts in ways.items():
+        for who, kind, members, bound in limits.bounds(jobs):
+            for type, limit in bound.items():
+                held = sum(counts[job["id"]][type] for job in members)
+                if held > limit:
+                    ids = tuple(job["id"] for job in members if counts[job["id"]][type])
+                    yield Violation("limit", f"{who} {kind}", type, held, limit, counted_by, ids)
+    for job in jobs:
+        if job.get("qos") not in limits.governed:
+            continue
+        alloc, held = (ways[name][job["id"]] for name in ("AllocTRES", "devices"))
+        named = named_types(job)
+        for type in sorted((set(alloc) | set(held)) - {""}):
+            most = max(alloc[type], held[type])
+            if foreign and most and type not in named:
+                yield Violation("foreign", f"QOS {job['qos']}", type, most, 0, "devices", (job["id"],))
+            if alloc[type] != held[type]:
+                yield Violation("miscounted", f"QOS {job['qos']}", type, held[type], alloc[type], "devices", (job["id"],))
+
+
+def used_up(look, limits):
+    """Whether each limit that binds a running job is used to the last GPU: that shows that the siege tries limits at all."""
+    jobs = [job for job in look.jobs if runs(job)]
+    for _, _, members, bound in limits.bounds(jobs):
+        for type, limit in bound.items():
+            yield limit > 0 and sum(by_devices(job, look.nodes)[type] for job in members) == limit

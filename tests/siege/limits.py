@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The limits on GPUs that the accounting database has, and which of the running jobs each one binds.
+
+As Slurm has it: what a job's QOS limits, an association doesn't limit again; MaxTRES of an association is inherited from its
+account; MaxTRESPerNode is an average over the job's nodes, rounded down.
+"""
+
+import re
+from collections import defaultdict
+
+QOS_KINDS = {"GrpTRES": "grp", "MaxTRESPerJob": "job", "MaxTRESPerUser": "user", "MaxTRESPerAccount": "account",
+             "MaxTRESPerNode": "node"}
+
+
+def gpus(tres):
+    """{type: limit} of a TRES list; "" stands for GPUs of all types."""
+    return {name: int(count) for name, count in re.findall(r"gres/gpu(?::([^=,]+))?=(\d+)", tres)}
+
+
+class Limits:
+    def __init__(self, qos, associations, users):
+        """QOS: {name: {kind: {type: limit}}}; ASSOCIATIONS: {(account, user or ""): {"parent", "grp", "max"}}; USERS:
+        {number: name}."""
+        self.qos, self.associations, self.users = qos, associations, users
+        self.governed = {name for name, kinds in qos.items() if any(type for kind in kinds.values() for type in kind)}
+
+    @classmethod
+    def read(cls, qos_text, association_text, users):
+        """From `sacctmgr -nP show qos format=name,…` with the columns of QOS_KINDS, and `show assoc
+        format=account,user,parentname,grptres,maxtres`."""
+        qos = {}
+        for line in qos_text.splitlines():
+            name, *columns = line.split("|")
+            qos[name] = {kind: gpus(column) for kind, column in zip(QOS_KINDS, columns)}
+        associations = {}
+        for line in association_text.splitlines():
+            account, user, parent, grp, most = line.split("|")
+            associations[account, user] = {"parent": account if user else parent, "grp": gpus(grp), "max": gpus(most)}
+        return cls(qos, associations, users)
+
+    def levels(self, job):
+        """The associations above a job: its user's, its account's, and so on to root's."""
+        key = job.get("account", ""), self.users.get(job["user"], "")
+        seen = set()
+        while key in self.associations and key not in seen:
+            seen.add(key)
+            yield key
+            key = (self.associations[key]["parent"], "")
+
+    def bounds(self, jobs):
+        """(whose, kind of limit, the jobs that together must keep it, {type: limit})"""
+        yield from self.qos_bounds(jobs)
+        yield from self.association_bounds(jobs)
+
+    def qos_bounds(self, jobs):
+        groups = defaultdict(list)
+        for job in jobs:
+            name = job.get("qos", "")
+            groups["GrpTRES", name, ""].append(job)
+            groups["MaxTRESPerJob", name, job["id"]].append(job)
+            groups["MaxTRESPerUser", name, job["user"]].append(job)
+            groups["MaxTRESPerAccount", name, job.get("account")].append(job)
+            groups["MaxTRESPerNode", name, job["id"]].append(job)
+        for (kind, name, _), members in groups.items():
+            bound = self.qos.get(name, {}).get(kind, {})
+            if kind == "MaxTRESPerNode":
+                count = len(members[0]["detail"]) or members[0]["nodes_n"]
+                bound = {type: limit * count + count - 1 for type, limit in bound.items()}
+            if bound:
+                yield f"QOS {name}", kind, members, bound
+
+    def association_bounds(self, jobs):
+        groups = defaultdict(list)
+        for job in jobs:
+            own = self.qos.get(job.get("qos", ""), {})
+            most = {}
+            for key in self.levels(job):
+                for type, limit in self.associations[key]["max"].items():
+                    most.setdefault(type, limit)
+                for type in self.associations[key]["grp"]:
+                    if type not in own.get("GrpTRES", {}):
+                        groups[key, type].append(job)
+            most = {type: limit for type, limit in most.items() if type not in own.get("MaxTRESPerJob", {})}
+            if most:
+                yield f"association {job.get('account')}/{self.users.get(job['user'])}", "MaxTRES", [job], most
+        for (key, type), members in groups.items():
+            yield f"association {key[0]}/{key[1]}", "GrpTRES", members, {type: self.associations[key]["grp"][type]}
