@@ -26,10 +26,22 @@ pub struct Request<'a> {
     pub tres_per_socket: Option<&'a [u8]>,
     /// `--gpus-per-task` and `--tres-per-task`.
     pub tres_per_task: Option<&'a [u8]>,
+    /// `--cpus-per-gpu`
+    pub cpus_per_tres: Option<&'a [u8]>,
+    /// `--mem-per-gpu`
+    pub mem_per_tres: Option<&'a [u8]>,
     /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type.
     pub ntasks_per_tres: Option<u16>,
     /// `--ntasks`; `None` where not given.
     pub num_tasks: Option<u32>,
+    /// The fewest nodes of `--nodes`; `None` where not given.
+    pub min_nodes: Option<u32>,
+    /// The most nodes of `--nodes`; `None` where not given.
+    pub max_nodes: Option<u32>,
+    /// `--sockets-per-node`
+    pub sockets_per_node: Option<u16>,
+    /// `--ntasks-per-node`
+    pub ntasks_per_node: Option<u16>,
     /// `--reservation`, perhaps a list.
     pub reservation: Option<&'a [u8]>,
     /// `--exclusive`: the whole node, and so all its GPUs.
@@ -71,17 +83,6 @@ pub enum Field {
 }
 
 impl Field {
-    /// The option of sbatch, salloc and srun that asks for GPUs in this field, up to the type.
-    #[must_use]
-    pub const fn gpu_option(self) -> &'static str {
-        match self {
-            Field::Job => "--gpus=",
-            Field::Node => "--gres=gpu:",
-            Field::Socket => "--gpus-per-socket=",
-            Field::Task => "--gpus-per-task=",
-        }
-    }
-
     /// What `scontrol update` calls it (scontrol(1)).
     #[must_use]
     pub const fn update_key(self) -> &'static str {
@@ -108,8 +109,14 @@ impl<'a> Request<'a> {
             tres_per_node: None,
             tres_per_socket: None,
             tres_per_task: None,
+            cpus_per_tres: None,
+            mem_per_tres: None,
             ntasks_per_tres: None,
             num_tasks: None,
+            min_nodes: None,
+            max_nodes: None,
+            sockets_per_node: None,
+            ntasks_per_node: None,
             reservation: None,
             exclusive: false,
             batch: None,
@@ -150,7 +157,10 @@ impl<'a> Request<'a> {
 
     /// The job after an update of it: what the update says, and the rest as it was.
     #[must_use]
-    pub fn over<'b>(&'b self, existing: &Request<'b>) -> Request<'b> {
+    pub fn over<'b>(&self, existing: &Request<'b>) -> Request<'b>
+    where
+        'a: 'b,
+    {
         Request {
             spelling: self.spelling,
             user_id: existing.user_id,
@@ -161,8 +171,14 @@ impl<'a> Request<'a> {
             tres_per_node: self.tres_per_node.or(existing.tres_per_node),
             tres_per_socket: self.tres_per_socket.or(existing.tres_per_socket),
             tres_per_task: self.tres_per_task.or(existing.tres_per_task),
+            cpus_per_tres: self.cpus_per_tres.or(existing.cpus_per_tres),
+            mem_per_tres: self.mem_per_tres.or(existing.mem_per_tres),
             ntasks_per_tres: self.ntasks_per_tres.or(existing.ntasks_per_tres),
             num_tasks: self.num_tasks.or(existing.num_tasks),
+            min_nodes: self.min_nodes.or(existing.min_nodes),
+            max_nodes: self.max_nodes.or(existing.max_nodes),
+            sockets_per_node: self.sockets_per_node.or(existing.sockets_per_node),
+            ntasks_per_node: self.ntasks_per_node.or(existing.ntasks_per_node),
             reservation: self.reservation.or(existing.reservation),
             exclusive: self.exclusive || existing.exclusive,
             batch: existing.batch,
@@ -222,6 +238,18 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn ntasks_per_tres(&self) -> u16 {
         self.ntasks_per_tres.unwrap_or(0)
+    }
+
+    /// How often a field's count is asked for at least: for each node, socket or task.
+    #[must_use]
+    pub fn times(&self, field: Field) -> u64 {
+        let nodes = u64::from(self.min_nodes.unwrap_or(1).max(1));
+        match field {
+            Field::Job => 1,
+            Field::Node => nodes,
+            Field::Socket => nodes.saturating_mul(u64::from(self.sockets_per_node.unwrap_or(1).max(1))),
+            Field::Task => u64::from(self.num_tasks.unwrap_or(1).max(1)),
+        }
     }
 
     /// The share of one GPU that the job wants on each node: its only GRES token of that name, counted per node.
