@@ -38,6 +38,8 @@ pub struct Request<'a> {
     pub min_nodes: Option<u32>,
     /// The most nodes of `--nodes`; `None` where not given.
     pub max_nodes: Option<u32>,
+    /// `--cpus-per-task`
+    pub cpus_per_task: Option<u16>,
     /// `--sockets-per-node`
     pub sockets_per_node: Option<u16>,
     /// `--ntasks-per-node`
@@ -115,6 +117,7 @@ impl<'a> Request<'a> {
             num_tasks: None,
             min_nodes: None,
             max_nodes: None,
+            cpus_per_task: None,
             sockets_per_node: None,
             ntasks_per_node: None,
             reservation: None,
@@ -177,6 +180,7 @@ impl<'a> Request<'a> {
             num_tasks: self.num_tasks.or(existing.num_tasks),
             min_nodes: self.min_nodes.or(existing.min_nodes),
             max_nodes: self.max_nodes.or(existing.max_nodes),
+            cpus_per_task: self.cpus_per_task.or(existing.cpus_per_task),
             sockets_per_node: self.sockets_per_node.or(existing.sockets_per_node),
             ntasks_per_node: self.ntasks_per_node.or(existing.ntasks_per_node),
             reservation: self.reservation.or(existing.reservation),

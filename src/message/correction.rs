@@ -13,7 +13,7 @@ const LONGEST_COMMAND: usize = 600;
 
 /// The command that would be accepted, where there is one and it can be written.
 pub(super) fn written(refusal: &Refusal) -> Option<String> {
-    let correction = refusal.correction.as_deref()?;
+    let correction = refusal.correction.as_deref().filter(|correction| !contradictory(correction))?;
     let words = match &refusal.command {
         Command::Submit => options(correction)?,
         Command::Update { job, .. } => update(correction, job)?,
@@ -32,9 +32,22 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
     name("account", &wanted.account);
     name("partition", &wanted.partition);
     name("reservation", &wanted.reservation);
-    words.extend(nodes(wanted).map(|nodes| format!("-N{nodes}")));
-    words.extend(wanted.num_tasks.filter(|tasks| *tasks > 0).map(|tasks| format!("-n{tasks}")));
-    words.extend(positive(wanted.ntasks_per_node).map(|tasks| format!("--ntasks-per-node={tasks}")));
+    let of_counts = |whole, part| ratio(wanted, whole, part);
+    if wanted.max_nodes.map(u64::from) != of_counts(Field::Job, Field::Node)
+        || wanted.min_nodes != wanted.max_nodes
+    {
+        words.extend(nodes(wanted).map(|nodes| format!("-N{nodes}")));
+    }
+    // Fewer tasks than nodes nobody asks for: those are sbatch's.
+    let fewer = |tasks: u32| {
+        wanted.min_nodes > Some(tasks) && of_counts(Field::Job, Field::Task) == Some(tasks.into())
+    };
+    let tasks = wanted.num_tasks.filter(|tasks| *tasks > 0 && !fewer(*tasks));
+    words.extend(tasks.map(|tasks| format!("-n{tasks}")));
+    words.extend(cpus_per_task(wanted).map(|cpus| format!("-c{cpus}")));
+    let each =
+        wanted.ntasks_per_node.filter(|each| of_counts(Field::Node, Field::Task) != Some((*each).into()));
+    words.extend(positive(each).map(|tasks| format!("--ntasks-per-node={tasks}")));
     words.extend(positive(wanted.sockets_per_node).map(|sockets| format!("--sockets-per-node={sockets}")));
     for (field, text) in &wanted.tres {
         let tokens: Vec<_> = grammar::parts(text, wanted.spelling).collect();
@@ -65,26 +78,38 @@ fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<V
             Some(vec![format!("--gres={}", all?.join(","))])
         }
         Field::Task => {
-            let (cpus, others): (Vec<_>, Vec<_>) = tokens.iter().partition(|token| cpus(token).is_some());
-            let gpus = gpus(&others, spelling);
-            let mut words = Vec::new();
-            match (cpus.as_slice(), gpus) {
+            let others: Vec<_> = match cpus_of(tokens) {
+                Some(_) => tokens.iter().copied().filter(|token| cpus(token).is_none()).collect(),
+                None => tokens.to_vec(),
+            };
+            match gpus(&others, spelling) {
+                _ if others.is_empty() => Some(Vec::new()),
                 // Of several types some releases take the first alone.
-                (_, Some(gpus)) if cpus.len() <= 1 && (others.len() <= 1 || spelling == Spelling::Colon) => {
-                    words.extend(
-                        cpus.first().and_then(|token| self::cpus(token)).map(|cpus| format!("-c{cpus}")),
-                    );
-                    words.extend(
-                        Some(gpus)
-                            .filter(|gpus| !gpus.is_empty())
-                            .map(|gpus| format!("--gpus-per-task={gpus}")),
-                    );
+                Some(gpus) if others.len() == 1 || spelling == Spelling::Colon => {
+                    Some(vec![format!("--gpus-per-task={gpus}")])
                 }
-                _ => words.push(format!("--tres-per-task={}", quoted(&tokens.join(&b',')))),
+                // 22.05 has no such option.
+                _ if spelling == Spelling::Colon => None,
+                _ => Some(vec![format!("--tres-per-task={}", quoted(&others.join(&b',')))]),
             }
-            Some(words)
         }
     }
+}
+
+/// `--cpus-per-task`, which is a token too from 23.11 on.
+fn cpus_per_task(wanted: &Correction) -> Option<u32> {
+    let task = wanted.tres.iter().find(|(field, _)| *field == Field::Task);
+    let token =
+        task.and_then(|(_, text)| cpus_of(&grammar::parts(text, wanted.spelling).collect::<Vec<_>>()));
+    // Of --cpus-per-gpu Slurm makes it itself, and takes only one of the two.
+    let said = wanted.cpus_per_task.filter(|_| wanted.cpus_per_tres.is_none());
+    token.or_else(|| said.map(u32::from)).filter(|cpus| *cpus > 0)
+}
+
+/// The number of the only token for processors.
+fn cpus_of(tokens: &[&[u8]]) -> Option<u32> {
+    let mut all = tokens.iter().filter_map(|token| cpus(token));
+    all.next().filter(|_| all.next().is_none())
 }
 
 /// `a40:2,h100:1`; `None` where something is no GPU.
@@ -121,6 +146,29 @@ fn nodes(wanted: &Correction) -> Option<String> {
     Some(if fewest == most { most.to_string() } else { format!("{fewest}-{most}") })
 }
 
+/// How often one string's count of a GRES goes into another's. Of that sbatch makes a number of nodes, or of tasks on each, which it would
+/// take for the user's own if it were named.
+fn ratio(wanted: &Correction, whole: Field, part: Field) -> Option<u64> {
+    let entries = |field: Field| {
+        let texts = wanted.tres.iter().filter(move |(place, _)| *place == field);
+        let tokens = texts.flat_map(|(_, text)| grammar::tokens(text, wanted.spelling));
+        tokens.filter_map(|token| match token {
+            Token::Gres(gres) if gres.count > 0 => Some(gres),
+            _ => None,
+        })
+    };
+    entries(whole).find_map(|all| {
+        let each = entries(part).find(|each| (each.name, each.kind) == (all.name, all.kind))?;
+        all.count.checked_div(each.count).filter(|times| times * each.count == all.count)
+    })
+}
+
+/// Whether there is no such number of nodes.
+fn contradictory(wanted: &Correction) -> bool {
+    let most = wanted.max_nodes.filter(|most| *most > 0);
+    most.is_some_and(|most| wanted.min_nodes.is_some_and(|fewest| fewest > most))
+}
+
 fn positive(number: Option<u16>) -> Option<u16> {
     number.filter(|number| *number > 0)
 }
@@ -144,6 +192,7 @@ fn update(wanted: &Correction, job: &[u8]) -> Option<Vec<String>> {
     });
     words.extend(wanted.num_tasks.map(|tasks| format!("NumTasks={tasks}")));
     words.extend(wanted.ntasks_per_node.map(|tasks| format!("TasksPerNode={tasks}")));
+    words.extend(wanted.cpus_per_task.map(|cpus| format!("CPUsPerTask={cpus}")));
     words.extend(wanted.sockets_per_node.map(|sockets| format!("ReqSockets={sockets}")));
     words.extend(wanted.tres.iter().map(|(field, text)| format!("{}={}", field.update_key(), quoted(text))));
     for (key, text) in [("CpusPerTres", &wanted.cpus_per_tres), ("MemPerTres", &wanted.mem_per_tres)] {

@@ -39,6 +39,8 @@ pub struct Correction {
     pub min_nodes: Option<u32>,
     /// The most nodes.
     pub max_nodes: Option<u32>,
+    /// `--cpus-per-task`
+    pub cpus_per_task: Option<u16>,
     /// `--sockets-per-node`
     pub sockets_per_node: Option<u16>,
     /// `--ntasks-per-node`
@@ -69,6 +71,7 @@ impl Correction {
             num_tasks: request.num_tasks,
             min_nodes: request.min_nodes,
             max_nodes: request.max_nodes,
+            cpus_per_task: request.cpus_per_task,
             sockets_per_node: request.sockets_per_node,
             ntasks_per_node: request.ntasks_per_node,
             options: Vec::new(),
@@ -90,6 +93,7 @@ impl Correction {
             num_tasks: self.num_tasks.or(request.num_tasks),
             min_nodes: self.min_nodes.or(request.min_nodes),
             max_nodes: self.max_nodes.or(request.max_nodes),
+            cpus_per_task: self.cpus_per_task.or(request.cpus_per_task),
             sockets_per_node: self.sockets_per_node.or(request.sockets_per_node),
             ntasks_per_node: self.ntasks_per_node.or(request.ntasks_per_node),
             ..*request

@@ -263,6 +263,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         num_tasks: number(job.num_tasks),
         min_nodes: number(job.min_nodes),
         max_nodes: number(job.max_nodes),
+        cpus_per_task: small(job.cpus_per_task),
         sockets_per_node: small(job.sockets_per_node),
         ntasks_per_node: small(job.ntasks_per_node),
         exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
