@@ -75,10 +75,20 @@ impl Said {
 
     /// As the options stand.
     fn before_gres(&self, release: Release) -> Counts {
-        let named = self.named.filter(|_| release >= Release(23, 2)).map(|named| (named, 0));
+        let named = self.named.map(|named| (named, 0));
         let (mut fewest, mut most) = self.nodes.or(named).unwrap_or((1, 0));
         let has_nodes = self.nodes.or(named).is_some();
+        let old = release < Release(23, 2);
+        if old {
+            fewest = fewest.max(self.named.unwrap_or(0));
+        }
         let mut tasks = self.tasks;
+        if let (None, Some(each)) = (tasks, self.tasks_per_node)
+            && old
+            && (fewest == most || most == 0)
+        {
+            tasks = Some(fewest.saturating_mul(each));
+        }
         if (has_nodes || self.has_shape)
             && (fewest == most || most == 0)
             && self.tasks_per_node.is_none()
