@@ -6,8 +6,9 @@
 use std::fmt::Write;
 
 use crate::policy::{Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
-use crate::request::{Field, LONGEST};
+use crate::request::LONGEST;
 
+mod correction;
 pub mod pages;
 
 /// The refusal as its user sees it: several lines, no newline at the end. For an update a single line, since scontrol puts
@@ -40,7 +41,7 @@ fn laid_out(refusal: &Refusal, start: &str, last: &str) -> String {
     if let Some(offer) = offer(refusal) {
         let _ = write!(text, "{between}{offer}");
     }
-    if let Some(command) = correction(refusal) {
+    if let Some(command) = correction::written(refusal) {
         let _ = write!(text, "{between}try: {command}");
     }
     let _ = write!(text, "{between}{last}");
@@ -130,7 +131,8 @@ fn offer(refusal: &Refusal) -> Option<String> {
         Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
         Offer::Nothing => return None,
     };
-    (!list.is_empty()).then(|| format!("{what}: {}", list.join(", ")))
+    let beyond = refusal.beyond.map(|asked| format!("; the job asks for {asked} in all")).unwrap_or_default();
+    (!list.is_empty()).then(|| format!("{what}: {}{beyond}", list.join(", ")))
 }
 
 fn limit(kind: &[u8], count: Option<u64>) -> String {
@@ -138,130 +140,6 @@ fn limit(kind: &[u8], count: Option<u64>) -> String {
         Some(count) => format!("{} ({count})", quoted(kind)),
         None => quoted(kind),
     }
-}
-
-/// Options or an update that would be accepted, where there is something to offer. NAME stands for what only the user knows.
-fn correction(refusal: &Refusal) -> Option<String> {
-    let gres = quoted(&refusal.gres);
-    let wanted = |kind_and_count: &str| (refusal.field, gres.clone(), kind_and_count.to_owned());
-    let (place, token) = match (refusal.rule, &refusal.offer) {
-        (
-            Rule::TooLong
-            | Rule::ShareFixed
-            | Rule::TypeResembles
-            | Rule::TypeOfNone
-            | Rule::BeyondLimit
-            | Rule::CountedTwoWays
-            | Rule::NotAlone
-            | Rule::OldRequestStays,
-            _,
-        ) => return None,
-        (Rule::TooManyNodes, _) => (Some(("NumNodes", refusal.count.to_string())), None),
-        (Rule::OptionInsideQos, Offer::Nothing) => {
-            let Ground::Qos(name) = &refusal.ground else { return None };
-            let option = quoted(&refusal.asked);
-            return (!name.is_empty()).then(|| format!("--qos={} {option}", quoted(name)));
-        }
-        // The rest of the command is not at fault.
-        (Rule::QosList, _) if refusal.command == Command::Submit => (place(refusal), None),
-        (Rule::ShareForm, _) => (None, Some((Field::Node, gres.clone(), refusal.count.to_string()))),
-        (Rule::ShareReservation, _) => {
-            (Some(("reservation", "NAME".to_owned())), Some(wanted(&refusal.count.to_string())))
-        }
-        (Rule::ShareSize, Offer::Sizes(sizes)) => {
-            let fitting = sizes.iter().filter(|size| **size >= refusal.count).min();
-            let size = fitting.or_else(|| sizes.iter().max())?;
-            (None, Some(wanted(&size.to_string())))
-        }
-        (Rule::WholeGpu, _) if refusal.ground == Ground::Partition(Vec::new()) => {
-            (Some(("partition", "NAME".to_owned())), None)
-        }
-        // An option that would have to go, or no size to name.
-        (Rule::WholeGpu, _) if refusal.asked.starts_with(b"--") => return None,
-        (Rule::WholeGpu, Offer::Sizes(sizes)) => {
-            (place(refusal), Some((Field::Node, gres.clone(), sizes.iter().max()?.to_string())))
-        }
-        _ => {
-            let (kind, count) = type_to_name(refusal)?;
-            (place(refusal), Some(wanted(&format!("{kind}:{count}"))))
-        }
-    };
-    Some(spelled(refusal, place, token))
-}
-
-/// Which QOS or partition the corrected command names.
-fn place(refusal: &Refusal) -> Option<(&'static str, String)> {
-    match &refusal.ground {
-        Ground::Qos(name) if !name.is_empty() => Some(("qos", quoted(name))),
-        Ground::Partition(name) if !name.is_empty() => Some(("partition", quoted(name))),
-        _ => None,
-    }
-}
-
-/// A type that is offered and has enough, or the most; and how many of it. TYPE stands for one of the cluster's: which of
-/// them the job's nodes have is not known.
-fn type_to_name(refusal: &Refusal) -> Option<(String, u64)> {
-    let offered: Vec<(String, u64)> = match &refusal.offer {
-        Offer::OfQos(limits) => {
-            limits.iter().map(|(kind, count)| (quoted(kind), count.unwrap_or(u64::MAX))).collect()
-        }
-        Offer::OfCluster(types) => match types.as_slice() {
-            [] => return None,
-            [only] => vec![(quoted(only), u64::MAX)],
-            _ => vec![("TYPE".to_owned(), u64::MAX)],
-        },
-        _ => return None,
-    };
-    let types = || offered.iter().filter(|(_, count)| *count > 0);
-    let (kind, most) = types()
-        .find(|(_, count)| *count >= refusal.count)
-        .or_else(|| types().max_by_key(|(_, count)| *count))?;
-    // Fewer GPUs than the tasks need are no help.
-    let enough = refusal.count <= *most || refusal.ntasks_per_gpu == 0;
-    enough.then(|| (kind.clone(), refusal.count.clamp(1, *most)))
-}
-
-type Place = Option<(&'static str, String)>;
-type Named = Option<(Field, String, String)>;
-
-fn spelled(refusal: &Refusal, place: Place, token: Named) -> String {
-    let mut words = Vec::new();
-    let others = quoted(&refusal.others);
-    match &refusal.command {
-        Command::Submit => {
-            words.extend(place.map(|(key, value)| format!("--{key}={value}")));
-            words.extend(token.map(|(field, gres, rest)| match (gres.as_str(), field) {
-                (_, Field::Task) if !others.is_empty() => {
-                    format!("--tres-per-task={others},gres/{gres}:{rest}")
-                }
-                (_, Field::Node) if !others.is_empty() => format!("--gres={gres}:{rest},{}", bare(&others)),
-                ("gpu", _) => format!("{}{rest}", field.gpu_option()),
-                (_, Field::Task) => format!("--tres-per-task=gres/{gres}:{rest}"),
-                _ => format!("--gres={gres}:{rest}"),
-            }));
-            if refusal.ntasks_per_gpu > 0 {
-                words.push(format!("--ntasks-per-gpu={}", refusal.ntasks_per_gpu));
-            }
-        }
-        Command::Update { job, spelling } => {
-            words.push(format!("scontrol update job={}", quoted(job)));
-            words.extend(place.map(|(key, value)| format!("{key}={value}")));
-            let prefix = quoted(spelling.prefix());
-            let others = if others.is_empty() { others } else { format!(",{others}") };
-            words.extend(
-                token.map(|(field, gres, rest)| {
-                    format!("{}={prefix}{gres}:{rest}{others}", field.update_key())
-                }),
-            );
-        }
-    }
-    words.join(" ")
-}
-
-/// Tokens as after `--gres=`, without Slurm's prefix in either spelling.
-fn bare(tokens: &str) -> String {
-    let bare = |token: &str| token.trim_start_matches("gres:").trim_start_matches("gres/").to_owned();
-    tokens.split(',').map(bare).collect::<Vec<_>>().join(",")
 }
 
 fn changed(change: &Change) -> String {

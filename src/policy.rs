@@ -12,17 +12,22 @@
 //! It decides only; the caller reads the request, answers questions about the accounting database through
 //! [`Accounting`], and applies the verdict. Nothing is allocated unless there is something to say.
 
-use crate::request::Request;
+use crate::grammar::Gres;
+use crate::request::{Field, Request};
 
+mod correction;
 mod entries;
 mod governed;
 mod lookalike;
+mod merged;
 mod nodes;
 mod refusal;
+mod retype;
 mod rules;
 mod settle;
 mod site;
 
+pub use correction::Correction;
 pub use refusal::{Because, Change, Command, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedGres, LimitAdvice, Mode, Policy, QosRecord, ShareGres,
@@ -127,7 +132,7 @@ pub struct Acceptance<'a> {
 
 /// Judges a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
-    let case = Judgement { request: *request, policy, accounting, update: None };
+    let case = Judgement { request: *request, policy, accounting, update: None, again: false };
     case.submission().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -142,11 +147,9 @@ pub fn judge_update<'a, A: Accounting>(
     policy: &'a Policy,
     accounting: &'a A,
 ) -> Verdict<'a> {
-    let mut request = update.request.over(existing);
-    // `scontrol update qos=` gives the job its default QOS again.
-    request.qos = request.qos.filter(|name| !name.is_empty());
+    let request = update.after(existing);
     let update = Some((update, existing));
-    let case = Judgement { request, policy, accounting, update };
+    let case = Judgement { request, policy, accounting, update, again: false };
     case.update().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -165,6 +168,18 @@ pub struct Update<'a> {
     pub alone: bool,
 }
 
+impl<'a> Update<'a> {
+    /// The job as it would be.
+    fn after<'b>(&self, existing: &Request<'b>) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        let request = self.request.over(existing);
+        // `scontrol update qos=` gives the job its default QOS again.
+        Request { qos: request.qos.filter(|name| !name.is_empty()), ..request }
+    }
+}
+
 /// One case before the court.
 struct Judgement<'r, 'a, A: Accounting> {
     /// What Slurm will act on.
@@ -173,6 +188,8 @@ struct Judgement<'r, 'a, A: Accounting> {
     accounting: &'a A,
     /// In an update: what is changed, and what the job was.
     update: Option<(&'r Update<'r>, &'r Request<'r>)>,
+    /// It is a correction of ours that is judged: nothing is let pass.
+    again: bool,
 }
 
 type Outcome<T> = Result<T, Box<Refusal>>;
@@ -266,7 +283,9 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             self.bound_nodes(ground, accepted);
             // A type filled in for one of them was not judged under the others.
             match fault {
-                Some(fault) if self.mode_of(&fault) == Mode::Default => Err(Box::new(fault)),
+                Some(fault) if self.mode_of(&fault) == Mode::Default => {
+                    Err(Box::new(self.with_correction(fault)))
+                }
                 fault => self.settle(fault, &mut accepted.remarks),
             }
         })
@@ -312,13 +331,13 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             rule,
             ground,
             asked: Vec::new(),
-            field: crate::request::Field::Node,
+            field: Field::Node,
             gres: GPU.to_vec(),
-            others: Vec::new(),
             resembles: Vec::new(),
             count: 1,
-            ntasks_per_gpu: self.request.ntasks_per_tres(),
             offer: Offer::Nothing,
+            beyond: None,
+            correction: None,
             command: match self.update {
                 None => Command::Submit,
                 Some((update, _)) => {

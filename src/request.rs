@@ -38,6 +38,8 @@ pub struct Request<'a> {
     pub min_nodes: Option<u32>,
     /// The most nodes of `--nodes`; `None` where not given.
     pub max_nodes: Option<u32>,
+    /// `--cpus-per-task`
+    pub cpus_per_task: Option<u16>,
     /// `--sockets-per-node`
     pub sockets_per_node: Option<u16>,
     /// `--ntasks-per-node`
@@ -93,17 +95,6 @@ pub enum Field {
 }
 
 impl Field {
-    /// The option of sbatch, salloc and srun that asks for GPUs in this field, up to the type.
-    #[must_use]
-    pub const fn gpu_option(self) -> &'static str {
-        match self {
-            Field::Job => "--gpus=",
-            Field::Node => "--gres=gpu:",
-            Field::Socket => "--gpus-per-socket=",
-            Field::Task => "--gpus-per-task=",
-        }
-    }
-
     /// What `scontrol update` calls it (scontrol(1)).
     #[must_use]
     pub const fn update_key(self) -> &'static str {
@@ -143,6 +134,7 @@ impl<'a> Request<'a> {
             spread: false,
             releases: false,
             starts_again: false,
+            cpus_per_task: None,
             reservation: None,
             exclusive: false,
             batch: None,
@@ -201,7 +193,10 @@ impl<'a> Request<'a> {
 
     /// The job after an update of it: what the update says, and the rest as it was.
     #[must_use]
-    pub fn over<'b>(&'b self, existing: &Request<'b>) -> Request<'b> {
+    pub fn over<'b>(&self, existing: &Request<'b>) -> Request<'b>
+    where
+        'a: 'b,
+    {
         Request {
             spelling: self.spelling,
             user_id: existing.user_id,
@@ -225,6 +220,7 @@ impl<'a> Request<'a> {
             spread: existing.spread,
             releases: self.releases,
             starts_again: self.starts_again,
+            cpus_per_task: self.cpus_per_task.or(existing.cpus_per_task),
             reservation: self.reservation.or(existing.reservation),
             exclusive: self.exclusive || existing.exclusive,
             batch: existing.batch,
@@ -288,6 +284,18 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn ntasks_per_tres(&self) -> u16 {
         self.ntasks_per_tres.unwrap_or(0)
+    }
+
+    /// How often a field's count is asked for at least: for each node, socket or task.
+    #[must_use]
+    pub fn times(&self, field: Field) -> u64 {
+        let nodes = u64::from(self.min_nodes.unwrap_or(1).max(1));
+        match field {
+            Field::Job => 1,
+            Field::Node => nodes,
+            Field::Socket => nodes.saturating_mul(u64::from(self.sockets_per_node.unwrap_or(1).max(1))),
+            Field::Task => u64::from(self.num_tasks.unwrap_or(1).max(1)),
+        }
     }
 
     /// The share of one GPU that the job wants on each node: its only GRES token of that name, counted per node.

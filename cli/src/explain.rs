@@ -183,3 +183,6 @@ fn identity(user: Option<&str>) -> Result<(String, u32), String> {
     let user_id = number.parse().map_err(|_| format!("'id -u' says '{}'", number.escape_debug()))?;
     Ok((word(id("-un")?), user_id))
 }
+
+#[cfg(test)]
+mod tests;

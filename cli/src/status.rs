@@ -15,6 +15,8 @@ mod picture;
 mod watch;
 mod write;
 
+pub use cluster::hosts;
+
 use picture::Line;
 
 /// The command line of `gpushare status`.

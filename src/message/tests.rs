@@ -2,7 +2,7 @@
 
 use super::pages::{PAGES, page};
 use super::*;
-use crate::grammar::Spelling;
+use crate::request::Field;
 
 fn untyped() -> Refusal {
     Refusal {
@@ -11,136 +11,13 @@ fn untyped() -> Refusal {
         asked: b"gpu:2".to_vec(),
         field: Field::Node,
         gres: b"gpu".to_vec(),
-        others: Vec::new(),
         resembles: Vec::new(),
         count: 2,
-        ntasks_per_gpu: 0,
         offer: Offer::OfQos(vec![(b"a40".to_vec(), Some(4))]),
+        beyond: None,
+        correction: None,
         command: Command::Submit,
     }
-}
-
-#[test]
-fn the_refusal_ends_in_a_command_that_works() {
-    assert_eq!(
-        refusal(&untyped()),
-        "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none\n  \
-         this QOS has: a40 (4)\n  \
-         try: --qos=qos_lafferty --gres=gpu:a40:2\n  \
-         GS101, see `gpushare explain GS101`"
-    );
-}
-
-#[test]
-fn the_refusal_of_an_update_is_one_line() {
-    for (spelling, prefix) in [(Spelling::Colon, "gres:"), (Spelling::Slash, "gres/")] {
-        let refused = Refusal {
-            command: Command::Update { job: b"12_3".to_vec(), spelling },
-            field: Field::Job,
-            ..untyped()
-        };
-        assert_eq!(
-            refusal(&refused),
-            format!(
-                "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none; this QOS has: a40 (4); \
-                 try: scontrol update job=12_3 qos=qos_lafferty TresPerJob={prefix}gpu:a40:2; \
-                 GS101, see `gpushare explain GS101`"
-            )
-        );
-    }
-}
-
-#[test]
-fn the_correction_stays_within_what_the_qos_has() {
-    let limits = vec![(b"p100".to_vec(), Some(0)), (b"a40".to_vec(), Some(4)), (b"h100".to_vec(), Some(8))];
-    for (count, expected) in [(1, "a40:1"), (4, "a40:4"), (5, "h100:5"), (9, "h100:8")] {
-        let refused = Refusal { count, offer: Offer::OfQos(limits.clone()), ..untyped() };
-        assert_eq!(correction(&refused), Some(format!("--qos=qos_lafferty --gres=gpu:{expected}")));
-    }
-}
-
-#[test]
-fn a_qos_without_limits_offers_the_clusters_types() {
-    let refused = Refusal { offer: Offer::OfCluster(vec![b"a40".to_vec(), b"h100".to_vec()]), ..untyped() };
-    let text = refusal(&refused);
-    assert!(
-        text.contains("this cluster has: a40, h100\n  try: --qos=qos_lafferty --gres=gpu:TYPE:2"),
-        "which of them the nodes have is not known: {text}"
-    );
-    let only = Refusal { offer: Offer::OfCluster(vec![b"a40".to_vec()]), ..untyped() };
-    assert_eq!(correction(&only).as_deref(), Some("--qos=qos_lafferty --gres=gpu:a40:2"));
-}
-
-#[test]
-fn the_correction_keeps_what_else_the_option_asks_for() {
-    let task = Refusal { field: Field::Task, others: b"cpu=2".to_vec(), ..untyped() };
-    assert_eq!(correction(&task).as_deref(), Some("--qos=qos_lafferty --tres-per-task=cpu=2,gres/gpu:a40:2"));
-    let node = Refusal { others: b"gres/nic:1".to_vec(), ..untyped() };
-    assert_eq!(correction(&node).as_deref(), Some("--qos=qos_lafferty --gres=gpu:a40:2,nic:1"));
-    let update = Command::Update { job: b"7".to_vec(), spelling: Spelling::Slash };
-    assert_eq!(
-        correction(&Refusal { command: update, ..node }).as_deref(),
-        Some("scontrol update job=7 qos=qos_lafferty TresPerNode=gres/gpu:a40:2,gres/nic:1")
-    );
-}
-
-#[test]
-fn fewer_gpus_than_the_tasks_need_are_not_advised() {
-    let tasks = Refusal { rule: Rule::NtasksPerGpuAlone, field: Field::Job, ntasks_per_gpu: 1, ..untyped() };
-    let command = |count| correction(&Refusal { count, ..tasks.clone() });
-    assert_eq!(command(4).as_deref(), Some("--qos=qos_lafferty --gpus=a40:4 --ntasks-per-gpu=1"));
-    assert_eq!(command(5), None);
-}
-
-#[test]
-fn a_list_is_corrected_to_the_qos_alone() {
-    let refused = Refusal { rule: Rule::QosList, ..untyped() };
-    assert_eq!(correction(&refused).as_deref(), Some("--qos=qos_lafferty"));
-}
-
-#[test]
-fn two_options_run_together_are_taken_apart() {
-    let joined = Refusal { rule: Rule::OptionInsideQos, asked: b"--gres=gpu:a40:2".to_vec(), ..untyped() };
-    let plain = Refusal { offer: Offer::Nothing, ..joined.clone() };
-    assert_eq!(correction(&plain).as_deref(), Some("--qos=qos_lafferty --gres=gpu:a40:2"));
-    // With types to offer, the option by itself would have been refused.
-    let untyped = Refusal { asked: b"--gres=gpu:2".to_vec(), ..joined };
-    assert_eq!(correction(&untyped).as_deref(), Some("--qos=qos_lafferty --gres=gpu:a40:2"));
-}
-
-#[test]
-fn rules_on_shares_say_what_is_allowed() {
-    let share = Refusal {
-        rule: Rule::ShareSize,
-        ground: Ground::Site,
-        asked: b"mps:30".to_vec(),
-        gres: b"mps".to_vec(),
-        count: 30,
-        offer: Offer::Sizes(vec![16, 20, 40, 80]),
-        ..untyped()
-    };
-    assert_eq!(
-        refusal(&share),
-        "gpushare: the share 'mps:30' is of no size that is given here\n  sizes: 16, 20, 40, 80\n  \
-         try: --gres=mps:40\n  GS122, see `gpushare explain GS122`"
-    );
-    let too_big = Refusal { count: 100, ..share.clone() };
-    assert_eq!(correction(&too_big).as_deref(), Some("--gres=mps:80"));
-    let parts = vec!["jhl_homework_gpu".to_owned(), "jupyterhub_course_".to_owned()];
-    let kept = Refusal {
-        rule: Rule::ShareReservation,
-        count: 40,
-        offer: Offer::Reservations(parts),
-        ..share.clone()
-    };
-    assert_eq!(correction(&kept).as_deref(), Some("--reservation=NAME --gres=mps:40"));
-    let whole = Refusal { rule: Rule::WholeGpu, ground: Ground::Partition(b"course".to_vec()), ..share };
-    assert_eq!(correction(&whole).as_deref(), Some("--partition=course --gres=mps:80"));
-    let exclusive = Refusal { asked: b"--exclusive".to_vec(), ..whole.clone() };
-    assert_eq!(correction(&exclusive), None, "the option would have to go");
-    assert_eq!(correction(&Refusal { offer: Offer::Sizes(Vec::new()), ..whole.clone() }), None);
-    let unnamed = Refusal { ground: Ground::Partition(Vec::new()), ..whole };
-    assert_eq!(correction(&unnamed).as_deref(), Some("--partition=NAME"));
 }
 
 #[test]
@@ -167,7 +44,7 @@ fn what_was_changed_is_said() {
 fn user_text_can_not_break_the_lines() {
     let refused = Refusal { asked: b"gpu\n%s\xff\x1b[0m".to_vec(), ..untyped() };
     let text = refusal(&refused);
-    assert!(text.is_ascii() && text.lines().count() == 4, "{text}");
+    assert!(text.is_ascii() && text.lines().count() == 3, "{text}");
 }
 
 #[test]

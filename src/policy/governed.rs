@@ -6,7 +6,7 @@ use super::{
     Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule,
     TypedLimit, shortened,
 };
-use crate::grammar::{self, Gres, Token};
+use crate::grammar::{self, Gres, Spelling, Token};
 use crate::pattern::Case;
 use crate::request::{Field, Request};
 
@@ -73,17 +73,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let ground = Ground::Qos(shortened(name));
         let refusal =
             Refusal { asked: shortened(option), ..self.refusal(Rule::OptionInsideQos, ground.clone()) };
-        let prefix = self.request.spelling.prefix();
-        let options = [
-            (Field::Node, b"--gres=".as_slice(), b"".as_slice()),
-            (Field::Node, b"--gpus-per-node=", b"gpu:"),
-            (Field::Job, b"--gpus=", b"gpu:"),
-            (Field::Task, b"--gpus-per-task=", b"gpu:"),
-            (Field::Socket, b"--gpus-per-socket=", b"gpu:"),
-        ];
-        let meant = options.into_iter().find_map(|(field, start, gpu)| {
-            option.strip_prefix(start).map(|value| (field, [prefix, gpu, value].concat()))
-        });
+        let meant = meant(option, self.request.spelling);
         let (Some((field, text)), Some(qos)) = (meant, self.accounting.qos_named(name)) else {
             return refusal;
         };
@@ -107,14 +97,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                     if let Some(rule) = self.type_fault(under, gres) {
                         let refusal = self.type_refusal(rule, under, gres.name, gres.kind);
-                        let others = others(request, field, gres.name);
-                        return Some(Refusal {
-                            field,
-                            count: gres.count,
-                            asked: plain(gres),
-                            others,
-                            ..refusal
-                        });
+                        return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
                     }
                     typed |= gres.name == GPU;
                 }
@@ -179,7 +162,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Refusal { field, count: gres.count, ..refusal })
     }
 
-    fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
+    pub(super) fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
         let known =
             |kind: &[u8]| self.accounting.types(gres.name).any(|known| self.policy.is_type(known, kind));
         let Under::Qos(qos) = under else {
@@ -220,8 +203,14 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn type_refusal(&self, rule: Rule, under: Under<A::Qos>, gres: &[u8], kind: Option<&[u8]>) -> Refusal {
         // A share that isn't counted is answered with the QOS's whole GPUs.
         let offered = if rule == Rule::ShareUncounted { GPU } else { gres };
+        let offer = self.offered(under, offered, kind);
+        Refusal { gres: shortened(offered), offer, ..self.ground_refusal(rule, under) }
+    }
+
+    /// The types that can be named for a GRES, `kind` first where it is one of them.
+    pub(super) fn offered(&self, under: Under<A::Qos>, gres: &[u8], kind: Option<&[u8]>) -> Offer {
         let limits = match under {
-            Under::Qos(qos) => Some(self.accounting.typed_limits(qos, offered)),
+            Under::Qos(qos) => Some(self.accounting.typed_limits(qos, gres)),
             Under::Partition(_) => None,
         };
         let limits = limits.into_iter().flatten().map(|limit| (self.written(limit.kind), limit.count));
@@ -230,15 +219,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.
         limits.sort_by(|(a, _), (b, _)| first_then_by_name(a, b, kind));
         let others = none.is_empty() || self.policy.foreign_types == ForeignTypes::Allow;
-        let offer = if limits.is_empty() && others {
-            let types = self.accounting.types(offered).map(|kind| self.written(kind));
-            let mut types: Vec<_> = types.filter(|kind| none.iter().all(|(not, _)| not != kind)).collect();
-            types.sort_by(|a, b| first_then_by_name(a, b, kind));
-            Offer::OfCluster(types)
-        } else {
-            Offer::OfQos(limits)
-        };
-        Refusal { gres: shortened(offered), offer, ..self.ground_refusal(rule, under) }
+        if !limits.is_empty() || !others {
+            return Offer::OfQos(limits);
+        }
+        let types = self.accounting.types(gres).map(|kind| self.written(kind));
+        let mut types: Vec<_> = types.filter(|kind| none.iter().all(|(not, _)| not != kind)).collect();
+        types.sort_by(|a, b| first_then_by_name(a, b, kind));
+        Offer::OfCluster(types)
     }
 
     /// A type as a user has to write it.
@@ -247,17 +234,21 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 }
 
-/// What a field asks for beside a GRES: `cpu=2` in `cpu=2,gres/gpu:1`. Not in an update, which names the field as a whole.
-fn others(request: &Request, field: Field, gres: &[u8]) -> Vec<u8> {
-    let text =
-        request.tres().find(|(place, _)| *place == field).and_then(|(_, text)| text).unwrap_or_default();
-    let kept = |part: &&[u8]| match grammar::token(part, request.spelling) {
-        Token::Gres(found) => found.name != gres && found.count > 0,
-        Token::Other => true,
-        Token::Unrecognised(_) => false,
-    };
-    let parts: Vec<_> = text.split(|byte| *byte == b',').filter(kept).collect();
-    shortened(&parts.join(&b','))
+/// The string that an option makes, where it asks for a GRES.
+pub(super) fn meant(option: &[u8], spelling: Spelling) -> Option<(Field, Vec<u8>)> {
+    let options = [
+        (Field::Node, b"--gres=".as_slice(), b"".as_slice()),
+        (Field::Node, b"--gpus-per-node=", b"gpu:"),
+        (Field::Job, b"--gpus=", b"gpu:"),
+        (Field::Task, b"--gpus-per-task=", b"gpu:"),
+        (Field::Socket, b"--gpus-per-socket=", b"gpu:"),
+    ];
+    options.into_iter().find_map(|(field, start, gpu)| {
+        let value = option.strip_prefix(start)?;
+        let tokens = value.split(|byte| *byte == b',').filter(|token| !token.is_empty());
+        let tokens: Vec<_> = tokens.map(|token| [spelling.prefix(), gpu, token].concat()).collect();
+        Some((field, tokens.join(&b',')))
+    })
 }
 
 fn first_then_by_name(a: &[u8], b: &[u8], first: Option<&[u8]>) -> Ordering {

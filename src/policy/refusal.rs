@@ -1,5 +1,6 @@
 //! Why a request is refused, or was changed: data for the message and the log, in no language yet.
 
+use super::Correction;
 use crate::grammar::Spelling;
 use crate::request::Field;
 
@@ -19,16 +20,16 @@ pub struct Refusal {
     pub field: Field,
     /// The GRES at fault, such as `gpu`.
     pub gres: Vec<u8>,
-    /// What else the field asks for, as it stands there, and which the corrected option must keep.
-    pub others: Vec<u8>,
     /// The cluster's type that Slurm would take the one asked for for.
     pub resembles: Vec<u8>,
     /// Units asked for by the token.
     pub count: u64,
-    /// `--ntasks-per-gpu`; 0 where not given.
-    pub ntasks_per_gpu: u16,
     /// What could be asked for instead.
     pub offer: Offer,
+    /// The GPUs that the whole job asks for, where that is more than is offered of any type.
+    pub beyond: Option<u64>,
+    /// The whole command that would be accepted, where there is one.
+    pub correction: Option<Box<Correction>>,
     /// What the user did.
     pub command: Command,
 }

@@ -1,11 +1,13 @@
 //! What becomes of a fault: exemptions, modes, and the type that `Mode=default` fills in.
 
 use super::governed::{Under, plain};
+use super::merged::written;
+use super::retype::filled;
 use super::{
     Accounting, Because, Change, Command, DefaultQos, GPU, Ground, Judgement, LimitAdvice, Mode, Outcome,
     Owner, Refusal, Remark, Rule,
 };
-use crate::grammar::{self, Gres, Token};
+use crate::grammar::Gres;
 use crate::pattern::{Case, Patterns};
 use crate::request::{Field, Request};
 
@@ -18,18 +20,21 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             fault.rule,
             Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed | Rule::ShareForm | Rule::TypeResembles
         );
-        if never {
-            return Err(Box::new(fault));
+        if self.again || never {
+            return Err(Box::new(self.with_correction(fault)));
         }
         if let Some(because) = self.exemption(&self.request).filter(|because| covers(*because, fault.rule)) {
             remarks.push(Remark::Passed(fault, because));
             return Ok(());
         }
         remarks.push(match self.mode_of(&fault) {
-            Mode::Enforce => return Err(Box::new(fault)),
-            Mode::Warn => Remark::Passed(fault, Because::Warn),
+            Mode::Enforce => return Err(Box::new(self.with_correction(fault))),
+            Mode::Warn => Remark::Passed(self.with_correction(fault), Because::Warn),
             Mode::Audit => Remark::Passed(fault, Because::Audit),
-            Mode::Default => Remark::Changed(self.with_type(&fault).ok_or_else(|| Box::new(fault))?),
+            Mode::Default => match self.with_type(&fault) {
+                Some(change) => Remark::Changed(change),
+                None => return Err(Box::new(self.with_correction(fault))),
+            },
         });
         Ok(())
     }
@@ -145,10 +150,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// As many GPUs as Slurm would have invented for `--ntasks-per-gpu`, where the tasks come out even.
     fn invented(&self, fault: &Refusal, kind: &[u8]) -> Option<Vec<u8>> {
         let tasks = u64::from(self.request.num_tasks?);
-        let even = fault.count.checked_mul(u64::from(fault.ntasks_per_gpu)) == Some(tasks);
-        let prefix = self.request.spelling.prefix();
-        let token = grammar::plain(Gres { name: GPU, kind: Some(kind), count: fault.count });
-        (even && self.request.tres_per_job.is_none()).then(|| [prefix, &token].concat())
+        let even = fault.count.checked_mul(u64::from(self.request.ntasks_per_tres())) == Some(tasks);
+        let token = Gres { name: GPU, kind: Some(kind), count: fault.count };
+        (even && self.request.tres_per_job.is_none()).then(|| written(token, self.request.spelling))
     }
 }
 
@@ -164,21 +168,4 @@ fn covers(because: Because, rule: Rule) -> bool {
                 | Rule::OldRequestStays
                 | Rule::NotAlone
         )
-}
-
-/// Every field with an untyped GPU token in it, typed.
-fn filled(request: &Request, kind: &[u8]) -> Vec<(Field, Vec<u8>)> {
-    let prefix = request.spelling.prefix();
-    let fill = |part: &[u8]| match grammar::token(part, request.spelling) {
-        Token::Gres(gres) if gres.name == GPU && gres.kind.is_none() && gres.count > 0 => {
-            [prefix, &grammar::plain(Gres { kind: Some(kind), ..gres })].concat()
-        }
-        _ => part.to_vec(),
-    };
-    let fields = request.tres().filter_map(|(field, text)| text.map(|text| (field, text)));
-    let typed = fields.map(|(field, text)| {
-        let parts: Vec<_> = text.split(|byte| *byte == b',').map(fill).collect();
-        (field, text, parts.join(&b','))
-    });
-    typed.filter(|(_, before, after)| before != after).map(|(field, _, after)| (field, after)).collect()
 }

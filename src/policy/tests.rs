@@ -352,6 +352,7 @@ fn a_default_qos_that_depends_on_the_reservation_is_judged_in_every_form_and_not
     assert_eq!(judge(&typed, &Policy::default(), &Table), Verdict::Accept(Acceptance::default()));
 }
 
+mod corrections;
 mod entries;
 mod modes;
 mod site;

@@ -32,6 +32,8 @@ def clusters(kind, **options):
 plain = clusters("plain")
 # The contributors' QOSes, with a second type of GPU on a second node.
 contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES / "two-types"])
+# The same group on two nodes with everything that a request can name, for what a refusal says to try.
+advised = clusters("advice", conf=[EXAMPLES / "contributors", CASES / "advice"])
 # A node for shares and nothing of gpushare on it, which a test installs.
 bare = clusters("install", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # The same for packages.

@@ -82,7 +82,7 @@ class Ways:
         assert number in result.stderr, result.stderr
         advice = re.search(r"try: scontrol update (.*?);", result.stderr)
         if advice:
-            accepted = self.cluster.run(f"scontrol update {advice.group(1).replace('TYPE', 'a40')}", user)
+            accepted = self.cluster.run(f"scontrol update {advice.group(1).replace('TYPE', 'a40').replace('COUNT', '1')}", user)
             assert accepted.returncode == 0, f"{advice.group(0)}: {accepted.stderr}"
             assert self.show(job)["QOS"].lower() != "normal" or "partition=" in advice.group(1)
 

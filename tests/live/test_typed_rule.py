@@ -118,7 +118,7 @@ def test_a_type_may_be_a_number(contributors):
 
 def test_ntasks_per_gpu_is_advised_with_all_the_gpus_it_would_take(contributors):
     refused = submit(contributors, "sbatch", [QOS, "-n4", "--ntasks-per-gpu=2"])
-    assert "try: --qos=qos_lafferty --gpus=a40:2 --ntasks-per-gpu=2" in refused.stderr, refused.stderr
+    assert "try: --qos=qos_lafferty -n4 --gpus=a40:2 --ntasks-per-gpu=2" in refused.stderr, refused.stderr
 
 
 def test_a_list_with_a_governed_qos_is_refused(contributors):

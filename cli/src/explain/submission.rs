@@ -9,6 +9,10 @@ use super::options::{Given, Source};
 use super::release::Release;
 use super::time;
 
+pub mod counts;
+
+use counts::{Counts, Said};
+
 /// A batch job as sbatch sends it, as far as it is judged.
 #[derive(Debug, Default)]
 pub struct Submission {
@@ -26,7 +30,12 @@ pub struct Submission {
     tres_per_node: Option<Vec<u8>>,
     ntasks_per_gpu: Option<u16>,
     ntasks_per_tres: Option<u16>,
-    num_tasks: Option<u32>,
+    said: Said,
+    cpus_per_gpu: Option<u32>,
+    mem_per_gpu: Option<u64>,
+    cpus_per_tres: Option<Vec<u8>>,
+    mem_per_tres: Option<Vec<u8>>,
+    counts: Counts,
     exclusive: bool,
     requeue: Option<bool>,
     open_mode: bool,
@@ -53,6 +62,11 @@ impl Submission {
         job.gpus = spelled(job.gpus.take(), release);
         job.gpus_per_socket = spelled(job.gpus_per_socket.take(), release);
         job.join_per_task(release)?;
+        let of_each = |count: u64| [release.spelling().prefix(), format!("gpu:{count}").as_bytes()].concat();
+        job.cpus_per_tres = job.cpus_per_gpu.map(|cpus| of_each(cpus.into()));
+        job.mem_per_tres = job.mem_per_gpu.map(of_each);
+        let counts = job.said.counts(release, &job.request(release.spelling(), 0));
+        job.counts = counts;
         Ok(job)
     }
 
@@ -71,7 +85,14 @@ impl Submission {
             tres_per_socket: self.gpus_per_socket.as_deref(),
             tres_per_task: self.tres_per_task.as_deref(),
             ntasks_per_tres: self.ntasks_per_tres.or(self.ntasks_per_gpu),
-            num_tasks: self.num_tasks,
+            cpus_per_tres: self.cpus_per_tres.as_deref(),
+            mem_per_tres: self.mem_per_tres.as_deref(),
+            num_tasks: self.counts.tasks,
+            min_nodes: self.counts.min_nodes,
+            max_nodes: self.counts.max_nodes,
+            cpus_per_task: self.counts.cpus_per_task,
+            sockets_per_node: self.counts.sockets,
+            ntasks_per_node: self.counts.tasks_per_node,
             exclusive: self.exclusive,
             batch: Some(Batch {
                 requeue: self.requeue,
@@ -102,7 +123,22 @@ impl Submission {
             "clusters" => self.clusters = text(),
             "wrap" => self.wrap = true,
             "ignore-pbs" => self.ignore_pbs = true,
-            "ntasks" => self.num_tasks = Some(positive(given)?),
+            "ntasks" => self.said.tasks = Some(positive(given)?),
+            "nodes" => self.said.nodes = Some(text().as_deref().and_then(counts::nodes).ok_or_else(bad)?),
+            "nodelist" => self.said.named = text().as_deref().and_then(counts::named),
+            "ntasks-per-node" | "tasks-per-node" => self.said.tasks_per_node = Some(positive(given)?),
+            "cpus-per-task" => self.said.cpus_per_task = Some(positive(given)?),
+            "sockets-per-node" => self.said.shape[0] = Some(positive(given)?),
+            "cores-per-socket" => self.said.shape[1] = Some(positive(given)?),
+            "threads-per-core" => self.said.shape[2] = Some(positive(given)?),
+            "extra-node-info" => {
+                self.said.shape = counts::shape(&text().unwrap_or_default());
+                self.said.has_shape = true;
+            }
+            "cpus-per-gpu" => self.cpus_per_gpu = Some(positive(given)?),
+            "mem-per-gpu" => {
+                self.mem_per_gpu = Some(text().as_deref().and_then(counts::mebibytes).ok_or_else(bad)?);
+            }
             "ntasks-per-gpu" => self.ntasks_per_gpu = Some(positive(given)?.try_into().map_err(|_| bad())?),
             "ntasks-per-tres" => self.ntasks_per_tres = Some(positive(given)?.try_into().map_err(|_| bad())?),
             "requeue" => self.requeue = Some(true),
@@ -150,9 +186,14 @@ impl Submission {
             );
         }
         let parts = if release >= Release(23, 11) {
-            [gpus.and_then(|text| counted(&text, release)), own.map(|text| slashed(&text))]
+            let has_cpus = own
+                .as_ref()
+                .is_some_and(|text| text.windows(3).any(|window| window.eq_ignore_ascii_case(b"cpu")));
+            let cpus =
+                self.said.cpus_per_task.filter(|_| !has_cpus).map(|cpus| format!("cpu={cpus}").into_bytes());
+            [cpus, gpus.and_then(|text| counted(&text, release)), own.map(|text| slashed(&text))]
         } else {
-            [own, spelled(gpus, release)]
+            [None, own, spelled(gpus, release)]
         };
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         self.tres_per_task = (!parts.is_empty()).then(|| parts.join(&b','));

@@ -129,7 +129,7 @@ fn a_node_is_counted_by_gpu() {
         ("gpushare_refusals_total{message=\"GS101\"}", 1),
         ("gpushare_passes_total{message=\"GS101\",verdict=\"audited\"}", 3),
         ("gpushare_refusals_total{message=\"GS102\"}", 5),
-        ("gpushare_changes_total{message=\"GS155\"}", 65),
+        ("gpushare_changes_total{message=\"GS155\"}", 93),
     ] {
         assert_eq!(samples.get(sample), Some(&expected), "{sample}");
     }

@@ -14,7 +14,7 @@ use crate::slurm;
 
 mod assemble;
 mod collected;
-mod hosts;
+pub mod hosts;
 mod read;
 pub mod write;
 

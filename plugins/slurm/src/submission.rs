@@ -301,10 +301,10 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         tres_per_node: field(job.tres_per_node),
         tres_per_socket: field(job.tres_per_socket),
         tres_per_task: field(job.tres_per_task),
-        ntasks_per_tres: small(job.ntasks_per_tres),
-        num_tasks: number(job.num_tasks),
         cpus_per_tres: field(job.cpus_per_tres),
         mem_per_tres: field(job.mem_per_tres),
+        ntasks_per_tres: small(job.ntasks_per_tres),
+        num_tasks: number(job.num_tasks),
         min_nodes: number(job.min_nodes),
         // A job of slurmctld's own has 0 for none up to 22.05.
         max_nodes: number(job.max_nodes).filter(|most| *most > 0),
@@ -315,6 +315,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         spread: job.bitflags & slurm_sys::JOB_SPREAD != 0,
         releases: number(job.priority).is_some_and(|priority| priority > 0),
         starts_again: small(job.requeue).is_some_and(|requeue| requeue != 0),
+        cpus_per_task: small(job.cpus_per_task),
         exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
         batch: (!job.script.is_null()).then_some(batch),
     }

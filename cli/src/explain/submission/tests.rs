@@ -144,3 +144,58 @@ fn values_that_sbatch_does_not_take_are_no_request() {
         assert!(reason.contains(part), "{line}: {reason}");
     }
 }
+
+/// Tasks, fewest and most nodes, tasks on each, processors for each, as they arrived in slurmctld of each release.
+#[test]
+fn options_become_the_numbers_that_sbatch_sends() {
+    let shown = |line: &str, release: Release| {
+        let job = submission(line, release).unwrap();
+        let request = job.request(release.spelling(), 0);
+        let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let numbers = [
+            request.num_tasks,
+            request.min_nodes,
+            request.max_nodes,
+            request.ntasks_per_node.map(u32::from),
+            request.cpus_per_task.map(u32::from),
+            request.sockets_per_node.map(u32::from),
+        ];
+        numbers.map(number).join(" ")
+    };
+    for (line, old, new) in [
+        ("", "- - - - - -", ""),
+        ("-n4 -c2", "4 - - - 2 -", ""),
+        ("-N2", "- 2 2 - - -", ""),
+        ("-N1-4", "- 1 4 - - -", ""),
+        ("-N1-4 -n2", "2 1 2 - - -", ""),
+        ("-N4 -n2", "2 2 2 - - -", ""),
+        ("-N2,4-8:2", "- 2 8 - - -", ""),
+        ("-w n[1-2,07]", "- 3 - - - -", ""),
+        ("-w /some/file", "- - - - - -", ""),
+        ("-N1 --sockets-per-node=2", "2 1 1 - - 2", ""),
+        ("-N2 -B 2:4:1", "16 2 2 - - 2", ""),
+        ("-N2 --ntasks-per-node=2", "4 2 2 2 - -", "- 2 2 2 - -"),
+        ("--ntasks-per-node=2", "2 - - 2 - -", "- - - 2 - -"),
+        ("-n4 --ntasks-per-node=2", "4 - - 2 - -", "4 2 - 2 - -"),
+        ("--gpus=2 --gpus-per-node=1", "- 2 2 - - -", ""),
+        ("--gpus=2 --gpus-per-task=1", "2 - - - - -", ""),
+        ("--gpus-per-node=2 --gpus-per-task=1 -n4", "4 - - 2 - -", ""),
+        ("--gpus=2 -N1-8", "- 1 2 - - -", ""),
+        ("--gpus-per-task=1 -N2", "2 2 2 - - -", ""),
+        ("--gpus-per-task=1 -N2 -c2", "- 2 2 - 2 -", ""),
+        ("--ntasks-per-gpu=2 -N2", "4 2 2 - - -", ""),
+        ("--ntasks-per-gpu=2 --gpus=2", "4 - - - - -", ""),
+        ("--ntasks-per-gpu=2 --gres=gpu:2 -N2", "8 2 2 - - -", ""),
+        ("--ntasks-per-gpu=2 -n4 -N1-4", "4 1 2 - - -", ""),
+    ] {
+        assert_eq!(shown(line, OLD), old, "{line}");
+        assert_eq!(shown(line, NEW), if new.is_empty() { old } else { new }, "{line}");
+    }
+    let job = submission("--gres=gpu:1 --cpus-per-gpu=4 --mem-per-gpu=2G", NEW).unwrap();
+    let request = job.request(NEW.spelling(), 0);
+    assert_eq!(request.cpus_per_tres, Some(&b"gres/gpu:4"[..]));
+    assert_eq!(request.mem_per_tres, Some(&b"gres/gpu:2048"[..]));
+    for line in ["-N x", "-N 4-2", "--mem-per-gpu=x", "--mem-per-gpu=1X", "--cpus-per-gpu=0"] {
+        assert!(submission(line, NEW).is_err(), "{line}");
+    }
+}

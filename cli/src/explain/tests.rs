@@ -1,0 +1,364 @@
+//! What a refusal tells a user to try is accepted, and asks for all that was asked for: the line is read as sbatch would read
+//! it, or as scontrol would, and judged under the same limits.
+
+use std::collections::BTreeMap;
+
+use gpushare::grammar::{self, Token};
+use gpushare::message;
+use gpushare::policy::{
+    Accounting, Command, DefaultQos, Mode, Owner, Policy, Refusal, ShareRules, TypedLimit, Update, Verdict,
+    judge, judge_update,
+};
+use gpushare::request::{Field, Request};
+use proptest::prelude::*;
+
+use super::options::{self, Source};
+use super::release::Release;
+use super::submission::Submission;
+
+const TYPES: [&str; 3] = ["a40", "h100", "v100"];
+
+/// QOS 0, `q`, has these limits; 1, `free`, has none and is everybody's default.
+#[derive(Clone, Debug)]
+struct Limits(Vec<(&'static str, &'static str, u64)>);
+
+impl Accounting for Limits {
+    type Qos = usize;
+    fn qos_named(&self, name: &[u8]) -> Option<usize> {
+        ["q", "free"].iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    }
+    fn default_qos(&self, _: &Request) -> DefaultQos<usize> {
+        DefaultQos::One(1)
+    }
+    fn name(&self, qos: usize) -> &[u8] {
+        if qos == 0 { b"q" } else { b"free" }
+    }
+    fn typed_limits<'s>(&'s self, qos: usize, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
+        let limits = self.0.iter().filter(move |(name, ..)| qos == 0 && name.as_bytes() == gres);
+        limits.map(|(_, kind, count)| TypedLimit {
+            kind: kind.as_bytes(),
+            count: Some(*count),
+            of_job: Some(*count),
+        })
+    }
+    fn limits_all(&self, _: usize, _: &[u8]) -> bool {
+        false
+    }
+    fn types<'s>(&'s self, _: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+        TYPES.into_iter().map(str::as_bytes)
+    }
+    fn counts(&self, gres: &[u8]) -> bool {
+        gres == b"gpu" || gres == b"shard"
+    }
+    fn owner(&self, _: &Request) -> Option<Owner<'_>> {
+        None
+    }
+    fn default_partition(&self) -> Option<&[u8]> {
+        Some(b"p")
+    }
+}
+
+/// The line behind `try:`, with something in the place of what only the user knows.
+fn tried(refusal: &Refusal) -> Option<String> {
+    let text = message::refusal(refusal);
+    let end = if refusal.command == Command::Submit { "\n" } else { ";" };
+    let line = text.split_once("try: ")?.1.split(end).next()?;
+    Some(line.replace("TYPE", "v100").replace("COUNT", "1").replace("reservation=NAME", "reservation=course"))
+}
+
+/// A request whose strings are somewhere.
+#[derive(Clone, Debug, Default)]
+struct Owned {
+    texts: BTreeMap<&'static str, String>,
+    numbers: BTreeMap<&'static str, u16>,
+}
+
+impl Owned {
+    fn request(&self, release: Release) -> Request<'_> {
+        let text = |name| self.texts.get(name).map(|text: &String| text.as_bytes());
+        let number = |name| self.numbers.get(name).copied();
+        Request {
+            qos: text("qos"),
+            partition: text("partition"),
+            reservation: text("reservation"),
+            tres_per_node: text("TresPerNode"),
+            tres_per_job: text("TresPerJob"),
+            tres_per_task: text("TresPerTask"),
+            tres_per_socket: text("TresPerSocket"),
+            cpus_per_tres: text("CpusPerTres"),
+            mem_per_tres: text("MemPerTres"),
+            ntasks_per_tres: number("ntasks_per_tres"),
+            num_tasks: number("NumTasks").map(u32::from),
+            min_nodes: number("NumNodes").map(u32::from),
+            max_nodes: number("NumNodes").map(u32::from),
+            sockets_per_node: number("ReqSockets"),
+            ntasks_per_node: number("TasksPerNode"),
+            ..Request::new(release.spelling())
+        }
+    }
+
+    /// What scontrol makes of its words.
+    fn update(line: &str) -> Owned {
+        let mut changes = Owned::default();
+        for word in line.strip_prefix("scontrol update job=7").unwrap().split_whitespace() {
+            let (key, value) = word.split_once('=').unwrap();
+            let keys = [
+                "qos",
+                "partition",
+                "reservation",
+                "TresPerNode",
+                "TresPerJob",
+                "TresPerTask",
+                "TresPerSocket",
+            ];
+            let numbers = ["NumTasks", "NumNodes", "ReqSockets", "TasksPerNode"];
+            if let Some(key) =
+                keys.into_iter().chain(["CpusPerTres", "MemPerTres"]).find(|known| *known == key)
+            {
+                assert!(changes.texts.insert(key, value.to_owned()).is_none(), "{line}");
+            } else {
+                let key = numbers.into_iter().find(|known| *known == key).unwrap();
+                changes.numbers.insert(key, value.parse().unwrap());
+            }
+        }
+        changes
+    }
+}
+
+/// How many of each GRES a string asks for, as Slurm reads it: of the same twice the last counts. GPUs of all types are one.
+fn asked(request: &Request, types: bool) -> BTreeMap<(&'static str, String), u64> {
+    let mut last: BTreeMap<(&'static str, String, String), u64> = BTreeMap::new();
+    for (field, token) in request.tokens() {
+        let place = match field {
+            Field::Job => "job",
+            Field::Node => "node",
+            Field::Socket => "socket",
+            Field::Task => "task",
+        };
+        if let Token::Gres(gres) = token {
+            let text = |text: &[u8]| text.escape_ascii().to_string();
+            last.insert((place, text(gres.name), gres.kind.map(text).unwrap_or_default()), gres.count);
+        }
+    }
+    let mut sums = BTreeMap::new();
+    for ((place, name, kind), count) in last {
+        // A share that isn't counted is answered with GPUs.
+        let shares = name == "mps" || name == "shard";
+        if shares || count == 0 {
+            continue;
+        }
+        let name = if types { format!("{name}:{kind}") } else { name };
+        *sums.entry((place, name)).or_default() += count;
+    }
+    sums
+}
+
+/// What else stands in a string: `cpu=2`, licences.
+fn others(request: &Request) -> Vec<Vec<u8>> {
+    let texts = request.tres().filter_map(|(_, text)| text);
+    let parts = texts.flat_map(|text| text.split(|byte| *byte == b','));
+    let spelling = request.spelling;
+    let is_other =
+        |part: &&[u8]| !part.is_empty() && grammar::tokens(part, spelling).all(|token| token == Token::Other);
+    let mut all: Vec<_> = parts.filter(is_other).map(|part| part.replace_colon()).collect();
+    all.sort();
+    all
+}
+
+trait ReplaceColon {
+    fn replace_colon(&self) -> Vec<u8>;
+}
+
+impl ReplaceColon for [u8] {
+    fn replace_colon(&self) -> Vec<u8> {
+        self.iter().map(|byte| if *byte == b':' { b'=' } else { *byte }).collect()
+    }
+}
+
+fn submission(line: &str, release: Release) -> Result<Submission, String> {
+    let words: Vec<_> = line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect();
+    let (options, rest) = options::split(&words, release, Source::Line)?;
+    assert!(rest.is_empty(), "{line}");
+    Submission::new(&options, release)
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let kinds = prop::sample::subsequence(TYPES.to_vec(), 1..=3);
+    let shards = prop::sample::subsequence(TYPES.to_vec(), 0..=1);
+    (kinds, shards, prop::collection::vec(0_u64..9, 4)).prop_map(|(kinds, shards, counts)| {
+        let gpus = kinds.into_iter().map(|kind| ("gpu", kind));
+        let all = gpus.chain(shards.into_iter().map(|kind| ("shard", kind)));
+        Limits(all.zip(counts).map(|((name, kind), count)| (name, kind, count)).collect())
+    })
+}
+
+fn token() -> impl Strategy<Value = String> {
+    let name = prop_oneof![8 => Just("gpu"), 1 => Just("mps"), 1 => Just("shard"), 2 => Just("nic")];
+    let kind = prop_oneof![6 => Just(""), 3 => Just(":a40"), 2 => Just(":h100"), 1 => Just(":nonsense")];
+    (name, kind, 0_u32..6).prop_map(|(name, kind, count)| {
+        let kind = if name == "nic" { "" } else { kind };
+        format!("P{name}{kind}:{count}")
+    })
+}
+
+fn field() -> impl Strategy<Value = Option<String>> {
+    let odd = prop_oneof![
+        Just("gresgpu:2"),
+        Just("cpu=2"),
+        Just("Pgpu::2"),
+        Just("license/m:1"),
+        Just("xP"),
+        Just("")
+    ];
+    let one = prop_oneof![8 => token(), 1 => odd.prop_map(str::to_owned)];
+    prop::option::weighted(0.4, prop::collection::vec(one, 1..4).prop_map(|tokens| tokens.join(",")))
+}
+
+fn owned() -> impl Strategy<Value = Owned> {
+    let fields = prop::collection::vec(field(), 4);
+    let per_gpu = prop::collection::vec(prop::option::weighted(0.2, "Pgpu:[1-9]"), 2);
+    let numbers = prop::collection::vec(prop::option::weighted(0.3, 1_u16..5), 5);
+    (fields, per_gpu, numbers).prop_map(|(fields, per_gpu, numbers)| {
+        let names =
+            ["TresPerNode", "TresPerJob", "TresPerTask", "TresPerSocket", "CpusPerTres", "MemPerTres"];
+        let texts = fields.into_iter().chain(per_gpu);
+        let counts = ["ntasks_per_tres", "NumTasks", "NumNodes", "ReqSockets", "TasksPerNode"];
+        Owned {
+            texts: names.into_iter().zip(texts).filter_map(|(name, text)| Some((name, text?))).collect(),
+            numbers: counts
+                .into_iter()
+                .zip(numbers)
+                .filter_map(|(name, number)| Some((name, number?)))
+                .collect(),
+        }
+    })
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(governed, shares, most)| Policy {
+        partitions: if governed { patterns("owned") } else { Default::default() },
+        shares: ShareRules {
+            reservations: if shares { patterns("course") } else { Default::default() },
+            sizes: if shares { vec![2, 4] } else { Vec::new() },
+            most: most.then_some(4),
+            ..ShareRules::default()
+        },
+        mode: Mode::Enforce,
+        ..Policy::default()
+    })
+}
+
+fn patterns(text: &str) -> gpushare::pattern::Patterns {
+    gpushare::pattern::Patterns::parse(text).unwrap()
+}
+
+fn release() -> impl Strategy<Value = Release> {
+    prop_oneof![Just(Release(22, 5)), Just(Release(24, 11)), Just(Release(26, 5))]
+}
+
+/// With this release's prefix in the place of `P`.
+fn in_release(mut owned: Owned, release: Release) -> Owned {
+    let prefix = std::str::from_utf8(release.spelling().prefix()).unwrap();
+    owned.texts.values_mut().for_each(|text| *text = text.replace('P', prefix));
+    owned
+}
+
+/// Nothing that was asked for is missing, types apart.
+fn nothing_lost(before: &Request, after: &Request, line: &str) -> Result<(), TestCaseError> {
+    let (old, new) = (asked(before, false), asked(after, false));
+    for (what, count) in old {
+        let found = new.get(&what).copied().unwrap_or(0);
+        prop_assert!(found >= count, "{:?}: {} of {}: {}\n{:?}", what, found, count, line, before);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_tried_is_accepted_and_whole(
+        limits in limits(), policy in policy(), owned in owned(), release in release(),
+        qos in prop_oneof![6 => Just("q"), 1 => Just("free"), 1 => Just("free,q"), 1 => Just("q,--gpus=2")],
+        partition in prop_oneof![3 => Just("p"), 1 => Just("owned"), 1 => Just("p,owned")],
+    ) {
+        let owned = in_release(owned, release);
+        let mut request = owned.request(release);
+        (request.qos, request.partition) = (Some(qos.as_bytes()), Some(partition.as_bytes()));
+        let Verdict::Refuse(refusal) = judge(&request, &policy, &limits) else { return Ok(()) };
+        let Some(line) = tried(&refusal) else { return Ok(()) };
+        let submission = submission(&line, release).map_err(TestCaseError::fail)?;
+        let mut after = submission.request(release.spelling(), 0);
+        after.partition = after.partition.or(request.partition);
+        after.reservation = after.reservation.or(request.reservation);
+        // Where a name alone was at fault, the rest of the command stands.
+        if line == "--qos=q" {
+            after = Request { qos: after.qos, ..request };
+        }
+        if let Verdict::Refuse(again) = judge(&after, &policy, &limits) {
+            return Err(TestCaseError::fail(format!("{line}\n{again:?}\n{request:?}")));
+        }
+        if refusal.beyond.is_none() {
+            nothing_lost(&request, &after, &line)?;
+        }
+        if release >= Release(23, 11) {
+            prop_assert_eq!(others(&request), others(&after), "{}", line);
+        }
+    }
+
+    /// From options to a line and back: the numbers too.
+    #[test]
+    fn options_come_back_as_they_were(
+        limits in limits(), release in release(),
+        gpus in prop::collection::vec(prop::option::of(1_u32..4), 4),
+        numbers in prop::collection::vec(prop::option::weighted(0.4, 1_u32..4), 7),
+    ) {
+        let options = ["--gres=gpu:", "--gpus=", "--gpus-per-task=", "--gpus-per-socket="];
+        let gpus = options.into_iter().zip(gpus);
+        let more = ["-n", "-N", "--ntasks-per-node=", "--sockets-per-node=", "--cpus-per-gpu=", "--mem-per-gpu=", "-c"];
+        let words: Vec<_> = gpus.chain(more.into_iter().zip(numbers)).filter_map(|(option, number)| Some(format!("{option}{}", number?))).collect();
+        let said = format!("--qos=q {}", words.join(" "));
+        // sbatch takes one of the two.
+        prop_assume!(!said.contains("--cpus-per-gpu") || !said.contains(" -c"));
+        let first = submission(&said, release).map_err(TestCaseError::fail)?;
+        let before = first.request(release.spelling(), 0);
+        let Verdict::Refuse(refusal) = judge(&before, &Policy::default(), &limits) else { return Ok(()) };
+        let Some(line) = tried(&refusal) else { return Ok(()) };
+        let second = submission(&line, release).map_err(TestCaseError::fail)?;
+        let after = second.request(release.spelling(), 0);
+        prop_assert!(matches!(judge(&after, &Policy::default(), &limits), Verdict::Accept(_)), "{}", line);
+        if refusal.beyond.is_none() {
+            nothing_lost(&before, &after, &line)?;
+        }
+        let numbers = |request: &Request| {
+            let Request { num_tasks, max_nodes, sockets_per_node, ntasks_per_node, cpus_per_task, .. } = *request;
+            (num_tasks, max_nodes.and(request.min_nodes), max_nodes, sockets_per_node, ntasks_per_node, cpus_per_task)
+        };
+        prop_assert_eq!(numbers(&before), numbers(&after), "{} became {}", said, line);
+        prop_assert_eq!((before.cpus_per_tres, before.mem_per_tres), (after.cpus_per_tres, after.mem_per_tres));
+    }
+
+    #[test]
+    fn an_update_that_is_tried_is_accepted_and_whole(
+        limits in limits(), policy in policy(), change in owned(), existing in owned(), release in release(),
+        was in prop_oneof![Just("q"), Just("free")],
+        qos in prop::option::of(prop_oneof![4 => Just("q"), 1 => Just("free"), 1 => Just("free,q")]),
+    ) {
+        let (change, existing) = (in_release(change, release), in_release(existing, release));
+        let (change, existing) = (change.request(release), existing.request(release));
+        let existing = Request { qos: Some(was.as_bytes()), ntasks_per_tres: None, partition: Some(b"p"), ..existing };
+        let change = Request { qos: qos.map(str::as_bytes), ..change };
+        let update = Update { job: b"7", request: change, anew: true, alone: true };
+        let Verdict::Refuse(refusal) = judge_update(&update, &existing, &policy, &limits) else { return Ok(()) };
+        let Some(line) = tried(&refusal) else { return Ok(()) };
+        let owned = Owned::update(&line);
+        let request = owned.request(release);
+        let again = Update { job: b"7", request, anew: true, alone: true };
+        if let Verdict::Refuse(again) = judge_update(&again, &existing, &policy, &limits) {
+            return Err(TestCaseError::fail(format!("{line}\n{again:?}\n{change:?}\n{existing:?}")));
+        }
+        if refusal.beyond.is_none() {
+            nothing_lost(&change, &request.over(&existing), &line)?;
+        }
+    }
+}
