@@ -6,23 +6,28 @@
 //! would use up GPUs that the limit never sees.
 //!
 //! - [`judge`] and [`judge_update`] read from top to bottom: fault → what becomes of it → changes.
-//! - `governed`: the rule of types. `site`: rules on shares and what a free QOS sets. `settle`: modes and exemptions.
+//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and what a free QOS sets. `settle`: modes and exemptions.
 //! - [`rules`](Policy): what an administrator can set. [`Refusal`]: what a message is made of.
 //!
 //! It decides only; the caller reads the request, answers questions about the accounting database through
 //! [`Accounting`], and applies the verdict. Nothing is allocated unless there is something to say.
 
+use std::cell::OnceCell;
+
 use crate::request::Request;
 
+mod accounts;
 mod governed;
 mod refusal;
 mod rules;
 mod settle;
 mod site;
 
+pub use accounts::{Association, GresLimit};
 pub use refusal::{Because, Change, Command, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
-    Exempt, ForeignTypes, Governed, GovernedGres, Mode, Policy, QosRecord, ShareGres, ShareRules, Throttle,
+    Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, Mode, Policy, QosRecord, ShareGres,
+    ShareRules, Throttle,
 };
 
 /// Whole GPUs.
@@ -55,6 +60,9 @@ pub trait Accounting {
     fn counts(&self, gres: &[u8]) -> bool;
     /// Whose job it will be.
     fn owner(&self, request: &Request) -> Option<Owner<'_>>;
+    /// Shows the associations that the job will be charged to: its user's own, then each account's up to root. Where it depends
+    /// on the partition, those of every partition that it may be.
+    fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
     /// The partition of a job that names neither a partition nor a reservation.
     fn default_partition(&self) -> Option<&[u8]>;
 }
@@ -111,7 +119,7 @@ pub struct Acceptance<'a> {
 
 /// Judges a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
-    let case = Judgement { request: *request, policy, accounting, update: None };
+    let case = Judgement { request: *request, policy, accounting, update: None, governing: OnceCell::new() };
     case.submission().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -130,7 +138,7 @@ pub fn judge_update<'a, A: Accounting>(
     // `scontrol update qos=` gives the job its default QOS again.
     request.qos = request.qos.filter(|name| !name.is_empty());
     let update = Some((update, existing));
-    let case = Judgement { request, policy, accounting, update };
+    let case = Judgement { request, policy, accounting, update, governing: OnceCell::new() };
     case.update().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -151,6 +159,8 @@ struct Judgement<'r, 'a, A: Accounting> {
     accounting: &'a A,
     /// In an update: what is changed, and what the job was.
     update: Option<(&'r Update<'r>, &'r Request<'r>)>,
+    /// See [`Judgement::governing`]: looked up where it is asked for.
+    governing: OnceCell<Vec<Association<'a>>>,
 }
 
 type Outcome<T> = Result<T, Box<Refusal>>;
@@ -244,19 +254,27 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         })
     }
 
-    /// The rule of types, under the QOS or else under the partition.
+    /// The rule of types, under the QOS or else under the partition; and under the account.
     fn judge_grounds(&self, qos: Option<A::Qos>, remarks: &mut Vec<Remark>) -> Outcome<()> {
         self.settle(self.grounds_fault(qos), remarks)
     }
 
     fn grounds_fault(&self, qos: Option<A::Qos>) -> Option<Refusal> {
-        match qos.filter(|qos| self.governs(*qos)) {
-            Some(qos) => self.broken_rule(&self.request, governed::Under::Qos(qos)),
+        let fault = match qos.filter(|qos| self.governs(*qos)) {
+            Some(qos) => {
+                let fault = self.broken_rule(&self.request, governed::Under::Qos(qos));
+                if fault.is_none() && self.update.is_none() && self.request.names_only_gpus() {
+                    // All of them by types of the cluster.
+                    return None;
+                }
+                fault
+            }
             None => {
                 let partition = self.governed_partition();
                 partition.and_then(|name| self.broken_rule(&self.request, governed::Under::Partition(name)))
             }
-        }
+        };
+        fault.or_else(|| self.account_fault(&self.request))
     }
 
     fn not_too_long(&self, sent: &Request) -> Outcome<()> {

@@ -218,6 +218,13 @@ impl<'a> Request<'a> {
         self.ntasks_per_tres() > 0 || self.parts().any(|(_, part)| may(part))
     }
 
+    /// Whether no GRES but whole GPUs is asked for, as far as the beginnings tell.
+    #[must_use]
+    pub fn names_only_gpus(&self) -> bool {
+        let prefix = self.spelling.prefix();
+        self.parts().all(|(_, part)| part.strip_prefix(prefix).is_none_or(|rest| rest.starts_with(b"gpu")))
+    }
+
     /// Tasks for each GPU; 0 where not asked for.
     #[must_use]
     pub fn ntasks_per_tres(&self) -> u16 {

@@ -1,4 +1,4 @@
-//! The rule of types: what may not be asked for under a governed QOS or partition.
+//! The rule of types: what may not be asked for under a governed QOS, partition or account.
 
 use std::cmp::Ordering;
 
@@ -16,6 +16,8 @@ pub(super) enum Under<'n, Qos> {
     Qos(Qos),
     /// By name; empty where Slurm will take the partition from the reservation.
     Partition(&'n [u8]),
+    /// The associations of [`Judgement::governing`], of which there is one at least.
+    Account,
 }
 
 impl Policy {
@@ -109,7 +111,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Token::Gres(_) | Token::Other => {}
             }
         }
-        if request.ntasks_per_tres() > 0 && !typed && self.policy.gres.has(GPU) {
+        let wanted = !matches!(under, Under::Account) || self.account_wants_types();
+        if request.ntasks_per_tres() > 0 && !typed && self.policy.gres.has(GPU) && wanted {
             return Some(self.tasks_alone(request, under));
         }
         self.not_restated(under)
@@ -135,6 +138,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 let (new, old) = (&update.request, existing);
                 new.partition.is_some_and(|name| Some(name) != old.partition) || new.qos.is_some()
             }
+            Under::Account => self.comes_under_an_account(existing, &update.request),
         };
         let policed = |gres: &Gres| self.policy.gres.has(gres.name);
         if !(enters || self.leaves_an_exemption()) || update.request.names(policed).is_some() {
@@ -148,13 +152,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
-        let known =
-            |kind: &[u8]| self.accounting.types(gres.name).any(|known| self.policy.is_type(known, kind));
-        let Under::Qos(qos) = under else {
-            return match gres.kind {
-                None => Some(Rule::TypeMissing),
-                Some(kind) => (!known(kind)).then_some(Rule::TypeUnknown),
-            };
+        let known = |kind: &[u8]| self.is_known(gres.name, kind);
+        let qos = match under {
+            Under::Qos(qos) => qos,
+            Under::Account => return self.account_type_fault(gres),
+            Under::Partition(_) => {
+                return match gres.kind {
+                    None => Some(Rule::TypeMissing),
+                    Some(kind) => (!known(kind)).then_some(Rule::TypeUnknown),
+                };
+            }
         };
         // A limit on all shares of that name counts every one of them, typed or not.
         if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
@@ -175,20 +182,30 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         (restricted && deny && !limits.any(has)).then_some(Rule::TypeForeign)
     }
 
+    /// Whether a type counts: whether the cluster has it as it is written.
+    pub(super) fn is_known(&self, gres: &[u8], kind: &[u8]) -> bool {
+        self.accounting.types(gres).any(|known| self.policy.is_type(known, kind))
+    }
+
     /// A refusal with the types that could be named instead, `kind` first where it is one of them.
     fn type_refusal(&self, rule: Rule, under: Under<A::Qos>, gres: &[u8], kind: Option<&[u8]>) -> Refusal {
         let ground = match under {
             Under::Qos(qos) => Ground::Qos(shortened(self.accounting.name(qos))),
             Under::Partition(name) => Ground::Partition(shortened(name)),
+            Under::Account => self.account_ground(gres),
         };
         // A share that isn't counted is answered with the QOS's whole GPUs.
         let offered = if rule == Rule::ShareUncounted { GPU } else { gres };
-        let limits = match under {
-            Under::Qos(qos) => Some(self.accounting.typed_limits(qos, offered)),
-            Under::Partition(_) => None,
+        let limits: Vec<_> = match under {
+            Under::Qos(qos) => {
+                let limits = self.accounting.typed_limits(qos, offered);
+                limits.map(|limit| (limit.kind, limit.count)).collect()
+            }
+            Under::Partition(_) => Vec::new(),
+            Under::Account => self.account_limits(offered),
         };
-        let limits = limits.into_iter().flatten();
-        let mut limits: Vec<_> = limits.map(|limit| (self.written(limit.kind), limit.count)).collect();
+        let limits = limits.into_iter();
+        let mut limits: Vec<_> = limits.map(|(kind, count)| (self.written(kind), count)).collect();
         // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.
         limits.sort_by(|(a, _), (b, _)| first_then_by_name(a, b, kind));
         let offer = if limits.is_empty() {
