@@ -10,8 +10,10 @@ use gpushare::node_gres::{self, NodeGres};
 
 use crate::explain::program;
 
+mod accounts;
 mod settings;
 
+pub use accounts::Accounts;
 pub use settings::Settings;
 
 /// How long one of Slurm's commands may take.
@@ -28,6 +30,8 @@ pub struct Slurm {
     pub partitions: Vec<Partition>,
     /// What the database says of QOSes.
     pub qoses: Qoses,
+    /// And of associations.
+    pub accounts: Accounts,
 }
 
 /// A node, as `scontrol show node` tells of it.
@@ -68,14 +72,17 @@ pub struct Qoses {
 impl Slurm {
     /// Asks slurmctld and slurmdbd. An error is one line.
     pub fn ask(config: &Config) -> Result<Slurm, String> {
+        let settings = Settings::parse(&ask("scontrol", &["show", "config"])?);
+        let cluster = settings.get("ClusterName").to_owned();
         Ok(Slurm {
-            settings: Settings::parse(&ask("scontrol", &["show", "config"])?),
+            settings,
             nodes: ask("scontrol", &["-a", "-o", "show", "node"])?.lines().filter_map(node).collect(),
             partitions: ask("scontrol", &["-a", "-o", "show", "partition"])?
                 .lines()
                 .filter_map(partition)
                 .collect(),
             qoses: qoses(config)?,
+            accounts: Accounts::ask(config, &cluster)?,
         })
     }
 }

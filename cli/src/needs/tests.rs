@@ -3,7 +3,7 @@
 use gpushare::config::Config;
 
 use super::*;
-use crate::slurm::{Qoses, Slurm, node, partition};
+use crate::slurm::{Slurm, node, partition};
 
 /// All right, for shares under `override` and a contributor whose jobs preempt and are counted by type.
 const GOOD: [(&str, &str); 15] = [
@@ -37,13 +37,26 @@ fn slurm(changes: &[(&str, &str)]) -> Slurm {
         settings: Settings::parse(&lines.collect::<String>()),
         nodes: vec![node("NodeName=n1 Gres=gpu:a40:4,mps:a40:320 Partitions=p").unwrap()],
         partitions: vec![partition("PartitionName=p").unwrap(), partition("PartitionName=cpu").unwrap()],
-        qoses: Qoses::default(),
+        ..Slurm::default()
     }
 }
 
 fn unmet(rules: &str, slurm: &Slurm) -> Vec<Need> {
     let needs = needs(&Config::parse(rules).unwrap(), slurm, false);
     needs.into_iter().filter(|need| need.met(&slurm.settings) != Met::Yes).collect()
+}
+
+#[test]
+fn what_an_account_limits_must_be_counted() {
+    let mut limited = slurm(&[]);
+    limited.accounts.tres = ["gres/gpu:a40", "gres/gpu:v100"].map(str::to_owned).into();
+    let unmet_line = |rules: &str, slurm: &Slurm| {
+        let unmet = unmet(rules, slurm).into_iter();
+        unmet.filter_map(|need| need.line(&slurm.settings)).collect::<Vec<_>>()
+    };
+    let line = "AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps,gres/gpu:v100";
+    assert_eq!(unmet_line(RULES, &limited), [line]);
+    assert_eq!(unmet_line(&format!("GovernedAccounts=off\n{RULES}"), &limited), [""; 0]);
 }
 
 #[test]
