@@ -31,6 +31,36 @@ fn the_refusal_ends_in_a_command_that_works() {
 }
 
 #[test]
+fn the_refusal_says_whose_limit_it_is() {
+    let account =
+        |own, named| Refusal { ground: Ground::Account { name: b"acct".to_vec(), own, named }, ..untyped() };
+    assert_eq!(
+        refusal(&account(false, None)),
+        "gpushare: account 'acct' has a limit on GPU types; 'gpu:2' names none\n  \
+         this account has: a40 (4)\n  \
+         try: --gres=gpu:a40:2\n  \
+         GS101, see `gpushare explain GS101`"
+    );
+    let own = refusal(&account(true, Some(("account", b"acct".to_vec()))));
+    assert!(
+        own.starts_with("gpushare: your association with account 'acct' has a limit on GPU types;"),
+        "{own}"
+    );
+    assert!(own.contains("this association has: a40 (4)\n  try: --account=acct --gres=gpu:a40:2"), "{own}");
+    let named = Refusal { offer: Offer::OfCluster(vec![b"a40".to_vec()]), ..account(false, None) };
+    let text = refusal(&named);
+    assert!(text.starts_with("gpushare: account 'acct' needs a GPU type; 'gpu:2' names none\n"), "{text}");
+    let command = Command::Update { job: b"7".to_vec(), spelling: Spelling::Slash };
+    let moved = account(false, Some(("partition", b"q".to_vec())));
+    let text = refusal(&Refusal { rule: Rule::NotRestated, command, ..moved });
+    assert!(
+        text.starts_with("gpushare: account 'acct' takes a job in only with its GPUs named again"),
+        "{text}"
+    );
+    assert!(text.contains("try: scontrol update job=7 partition=q TresPerNode=gres/gpu:a40:2;"), "{text}");
+}
+
+#[test]
 fn the_refusal_of_an_update_is_one_line() {
     for (spelling, prefix) in [(Spelling::Colon, "gres:"), (Spelling::Slash, "gres/")] {
         let refused = Refusal {
@@ -181,7 +211,7 @@ fn numbers_lead_to_pages_in_order() {
 fn docs_messages_are_the_pages() {
     let mut text = String::from(
         "# Messages\n\nWhat gpushare says to users, by number; `gpushare explain GS101` shows the same. GS101 to GS110 \
-         are about QOSes and\npartitions that guarantee GPUs by type, GS121 to GS125 are a site's rules on shares of a \
+         are about QOSes,\npartitions and accounts that count GPUs by type, GS121 to GS125 are a site's rules on shares of a \
          GPU, and GS151 to GS155 go\nwith accepted jobs. To change one, see `src/message/pages.rs`.\n",
     );
     for page in PAGES {
