@@ -111,6 +111,9 @@ pub enum Verdict<'a> {
 pub struct Acceptance<'a> {
     /// The default QOS that was judged, to be written into the job so that slurmctld takes no other.
     pub pin_qos: Option<&'a [u8]>,
+    /// The default account whose limits were judged, to be written into the job for the same reason: a user may change which
+    /// account that is.
+    pub pin_account: Option<&'a [u8]>,
     /// The job's share of one GPU, for the node: the GRES and its units.
     pub share: Option<(&'a str, u64)>,
     /// What is changed or let pass. Empty as a rule.
@@ -182,6 +185,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             }
             None => self.under_default_qos(&mut accepted)?,
         }
+        accepted.pin_account = self.account_to_pin();
         self.settle(self.site_fault(), &mut accepted.remarks)?;
         self.settle(self.share_unclear(), &mut accepted.remarks)?;
         accepted.share = self.share_to_note();

@@ -96,6 +96,13 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         })
     }
 
+    /// The account of a job that names none, where its limits were asked for.
+    pub(super) fn account_to_pin(&self) -> Option<&'a [u8]> {
+        let asked = self.request.account.is_none() && self.governing.get().is_some();
+        let owner = if asked { self.accounting.owner(&self.request) } else { None };
+        owner.map(|owner| owner.account).filter(|account| !account.is_empty())
+    }
+
     /// The fault of a request for one GRES under those associations. What none of them limits by type may be untyped, but
     /// GPUs of an account that was named.
     pub(super) fn account_type_fault(&self, gres: Gres) -> Option<Rule> {

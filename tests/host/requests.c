@@ -17,8 +17,8 @@ const request_t requests[] = {
     {"typed, twice", ALICE, LAFFERTY, .node = GRES "gpu:a40:1," GRES "gpu:a40:2"},
     {.name = "CPU only", .user = ALICE},
     {"CPU only, governed", ALICE, LAFFERTY},
-    {"ungoverned", ALICE, .qos = "free", .node = GRES "gpu:2"},
-    {"default, ungoverned", ALICE, .node = GRES "gpu:2", .qos_after = "normal"},
+    {"ungoverned", ALICE, .qos = "free", .node = GRES "gpu:2", .account_after = "acct"},
+    {"default, ungoverned", ALICE, .node = GRES "gpu:2", .qos_after = "normal", .account_after = "acct"},
     {"default, typed", BOB, .node = GRES "gpu:a40:1", .qos_after = "qos_lafferty"},
     {"no such QOS", ALICE, .qos = "nobody", .node = GRES "gpu:2"},
     {"share", ALICE, .qos = "free", .node = GRES "mps:40", .environment_after = {"GPUSHARE_SHARE=mps:40"}},
@@ -120,6 +120,8 @@ static bool same(const char *a, const char *b) {
 
 static const char *fault_of_acceptance(const request_t *request, const job_desc_msg_t *job) {
     if (request->qos_after ? !same(job->qos, request->qos_after) : !same(job->qos, request->qos)) return "wrong QOS";
+    const char *account = request->account_after ? request->account_after : request->account;
+    if (account ? !same(job->account, account) : job->account && !same(job->account, "acct")) return "wrong account";
     if (!same(job->tres_per_node, request->node) || !same(job->tres_per_job, request->job)) return "request changed";
     unsigned count = 0;
     while (count < 4 && request->environment_after[count]) count++;

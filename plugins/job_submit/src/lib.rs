@@ -75,9 +75,12 @@ fn submit_within(reach: Reach, submission: &mut Submission, policy: &Policy) -> 
     let user_id = request.user_id;
     Some(match policy::judge(&request, policy, &&cache) {
         _ if cache.fell_short() => return None,
-        policy::Verdict::Accept(Acceptance { pin_qos, share, remarks }) => {
+        policy::Verdict::Accept(Acceptance { pin_qos, pin_account, share, remarks }) => {
             if let Some(qos) = pin_qos {
                 submission.set_qos(qos);
+            }
+            if let Some(account) = pin_account {
+                submission.set_account(account);
             }
             // Slurm's locks are not held while anything is written.
             let note = share.map(Note::of);

@@ -221,6 +221,22 @@ fn modes_and_exemptions_hold_under_accounts() {
     assert_eq!(rule(&Request { account: Some(b"acct"), ..both }, &filling), None);
 }
 
+/// Or the user makes another account his default before slurmctld looks again.
+#[test]
+fn the_default_account_that_was_judged_is_pinned() {
+    let policy = Policy::default();
+    let pinned = |request: &Request| match judge(request, &policy, &Table) {
+        Verdict::Accept(accepted) => accepted.pin_account.map(<[u8]>::to_vec),
+        Verdict::Refuse(refusal) => panic!("{refusal:?}"),
+    };
+    let untyped = Request { account: None, ..by("", "gres/gpu:2") };
+    assert_eq!(pinned(&untyped), Some(b"course".to_vec()));
+    assert_eq!(pinned(&by("free", "gres/gpu:2")), None, "it is named");
+    let typed = Request { tres_per_node: Some(b"gres/gpu:a40:2"), ..untyped };
+    assert_eq!(pinned(&typed), None, "right under every account");
+    assert_eq!(pinned(&Request { tres_per_node: None, ..untyped }), None);
+}
+
 /// Any look at the associations would be for nothing.
 #[test]
 fn typed_requests_need_no_association() {
