@@ -102,6 +102,19 @@ def test_elsewhere_nothing_changes(accounts):
         accounts.cancel_all()
 
 
+def test_a_reservation_may_lead_into_the_partition(accounts):
+    """Which partition it has isn't seen, so the limits of all associations with that account count."""
+    accounts.cancel_all()
+    tomorrow = "starttime=tomorrow duration=60 users=alice nodecnt=1 flags=overlap"
+    accounts.ok(f"scontrol create reservation=in_q partition=q {tomorrow}")
+    where = ["-H", "-A", "parted", "--reservation=in_q"]
+    refused = submit(accounts, [*where, "--gres=gpu:2"])
+    assert refused.returncode != 0 and "GS101" in refused.stderr, refused.stdout + refused.stderr
+    accepted(accounts, [*where, "--gres=gpu:a40:1"])
+    accounts.cancel_all()
+    accounts.ok("scontrol delete reservation=in_q")
+
+
 def test_moves_under_an_account(accounts, prefix):
     """Into the account, into the partition of an association with a limit, and more GPUs for a job that is there."""
     accounts.cancel_all()

@@ -169,8 +169,8 @@ unsafe fn association_limit(record: &slurmdb_assoc_rec_t, position: usize) -> Op
     let own = |array: *const u64| if record.user.is_null() { std::ptr::null() } else { array };
     let counts = [record.grp_tres_ctld, own(record.max_tres_ctld), own(record.max_tres_pn_ctld)];
     let minutes = [record.grp_tres_mins_ctld, record.grp_tres_run_mins_ctld, own(record.max_tres_mins_ctld)];
-    let count = counts.into_iter().filter_map(|array| at(array)).min();
-    (count.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some(count)
+    let count = counts.into_iter().filter_map(at).min();
+    (count.is_some() || minutes.into_iter().find_map(at).is_some()).then_some(count)
 }
 
 /// The lowest of a QOS's limits on one TRES; `Some(None)` where only minutes are limited, `None` where nothing is.

@@ -146,14 +146,16 @@ impl Locks {
         let Some(first) = self.association(request) else { return };
         look(first);
         if request.partition_is_the_reservations() {
+            // SAFETY: null or a C string of the record, under the locks.
+            let account = unsafe { text::bytes(first.acct) };
             self.each_association(|record| {
                 let record: *const slurmdb_assoc_rec_t = record;
                 // SAFETY: a record of the cache, which stays as it is while the locks are held.
-                let found = unsafe { record.as_ref() };
-                // SAFETY: null or C strings of the records, under the locks.
-                let same =
-                    |one: &slurmdb_assoc_rec_t| unsafe { text::bytes(one.acct) == text::bytes(first.acct) };
-                found.filter(|one| one.uid == request.user_id && same(one)).into_iter().for_each(&mut look);
+                let Some(record) = (unsafe { record.as_ref() }) else { return };
+                // SAFETY: null or a C string of the record, under the locks.
+                if record.uid == request.user_id && unsafe { text::bytes(record.acct) } == account {
+                    look(record);
+                }
             });
         }
         let named = request.partition.unwrap_or_default().split(|byte| *byte == b',');
