@@ -51,7 +51,9 @@ fn laid_out(refusal: &Refusal, start: &str, last: &str) -> String {
 fn fault(refusal: &Refusal) -> String {
     let asked = quoted(&refusal.asked);
     let whose = whose(&refusal.ground);
+    let limited = matches!((&refusal.ground, &refusal.offer), (Ground::Account { .. }, Offer::OfQos(_)));
     match refusal.rule {
+        Rule::TypeMissing if limited => format!("{whose} has a limit on GPU types; '{asked}' names none"),
         Rule::TypeMissing => format!("{whose} needs a GPU type; '{asked}' names none"),
         Rule::TypeUnknown => format!("{whose} needs a GPU type that exists; '{asked}' names another"),
         Rule::TypeForeign => format!("{whose} has no GPUs of the type in '{asked}'"),
@@ -117,6 +119,8 @@ fn whose(ground: &Ground) -> String {
         Ground::Qos(name) => format!("QOS '{}'", quoted(name)),
         Ground::Partition(name) if name.is_empty() => "a reservation without --partition".to_owned(),
         Ground::Partition(name) => format!("partition '{}'", quoted(name)),
+        Ground::Account { name, own: false, .. } => format!("account '{}'", quoted(name)),
+        Ground::Account { name, .. } => format!("your association with account '{}'", quoted(name)),
         Ground::Site => "this cluster".to_owned(),
     }
 }
@@ -124,7 +128,12 @@ fn whose(ground: &Ground) -> String {
 fn offer(refusal: &Refusal) -> Option<String> {
     let (what, list): (_, Vec<String>) = match &refusal.offer {
         Offer::OfQos(limits) => {
-            ("this QOS has", limits.iter().map(|(kind, count)| limit(kind, *count)).collect())
+            let whose = match refusal.ground {
+                Ground::Account { own: false, .. } => "this account has",
+                Ground::Account { .. } => "this association has",
+                _ => "this QOS has",
+            };
+            (whose, limits.iter().map(|(kind, count)| limit(kind, *count)).collect())
         }
         Offer::OfCluster(types) => ("this cluster has", types.iter().map(|kind| quoted(kind)).collect()),
         Offer::Reservations(parts) => ("those with one of these in the name", parts.clone()),

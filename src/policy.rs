@@ -6,15 +6,18 @@
 //! would use up GPUs that the limit never sees.
 //!
 //! - [`judge`] and [`judge_update`] read from top to bottom: fault → what becomes of it → changes.
-//! - `governed`: the rule of types. `site`: rules on shares and what a free QOS sets. `settle`: modes and exemptions.
+//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and what a free QOS sets. `settle`: modes and exemptions.
 //! - [`rules`](Policy): what an administrator can set. [`Refusal`]: what a message is made of.
 //!
 //! It decides only; the caller reads the request, answers questions about the accounting database through
 //! [`Accounting`], and applies the verdict. Nothing is allocated unless there is something to say.
 
+use std::cell::OnceCell;
+
 use crate::grammar::Gres;
 use crate::request::{Field, Request};
 
+mod accounts;
 mod correction;
 mod entries;
 mod governed;
@@ -27,11 +30,12 @@ mod rules;
 mod settle;
 mod site;
 
+pub use accounts::{Association, GresLimit};
 pub use correction::Correction;
 pub use refusal::{Because, Change, Command, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
-    Exempt, ForeignTypes, Governed, GovernedGres, LimitAdvice, Mode, Policy, QosRecord, ShareGres,
-    ShareRules, Throttle,
+    Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, Policy, QosRecord,
+    ShareGres, ShareRules, Throttle,
 };
 
 /// Whole GPUs.
@@ -69,6 +73,9 @@ pub trait Accounting {
     fn most_nodes(&self, _request: &Request) -> Option<u32> {
         None
     }
+    /// Shows the associations that the job will be charged to: its user's own, then each account's up to root. Where it depends
+    /// on the partition, those of every partition that it may be.
+    fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
     /// The partition of a job that names neither a partition nor a reservation.
     fn default_partition(&self) -> Option<&[u8]>;
 }
@@ -119,6 +126,9 @@ pub enum Verdict<'a> {
 pub struct Acceptance<'a> {
     /// The default QOS that was judged, to be written into the job so that slurmctld takes no other.
     pub pin_qos: Option<&'a [u8]>,
+    /// The default account whose limits were judged, to be written into the job for the same reason: a user may change which
+    /// account that is.
+    pub pin_account: Option<&'a [u8]>,
     /// The job's share of one GPU, for the node: the GRES and its units.
     pub share: Option<(&'a str, u64)>,
     /// The most nodes that the job may have, where it says more or nothing: with more, Slurm would give it more GPUs than it
@@ -132,7 +142,14 @@ pub struct Acceptance<'a> {
 
 /// Judges a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
-    let case = Judgement { request: *request, policy, accounting, update: None, again: false };
+    let case = Judgement {
+        request: *request,
+        policy,
+        accounting,
+        update: None,
+        again: false,
+        governing: OnceCell::new(),
+    };
     case.submission().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -149,7 +166,7 @@ pub fn judge_update<'a, A: Accounting>(
 ) -> Verdict<'a> {
     let request = update.after(existing);
     let update = Some((update, existing));
-    let case = Judgement { request, policy, accounting, update, again: false };
+    let case = Judgement { request, policy, accounting, update, again: false, governing: OnceCell::new() };
     case.update().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -190,6 +207,8 @@ struct Judgement<'r, 'a, A: Accounting> {
     update: Option<(&'r Update<'r>, &'r Request<'r>)>,
     /// It is a correction of ours that is judged: nothing is let pass.
     again: bool,
+    /// See [`Judgement::governing`]: looked up where it is asked for.
+    governing: OnceCell<Vec<Association<'a>>>,
 }
 
 type Outcome<T> = Result<T, Box<Refusal>>;
@@ -212,6 +231,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             None => self.under_default_qos(&mut accepted)?,
         }
         self.settle(self.lookalike(), &mut accepted.remarks)?;
+        accepted.pin_account = self.account_to_pin();
         self.settle(self.site_fault(), &mut accepted.remarks)?;
         self.settle(self.share_unclear(), &mut accepted.remarks)?;
         accepted.share = self.share_to_note();
@@ -278,9 +298,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn judge_all(&self, mut candidates: Vec<A::Qos>, accepted: &mut Acceptance) -> Outcome<()> {
         candidates.sort_by_key(|qos| !self.governs(*qos));
         candidates.into_iter().try_for_each(|qos| {
-            let ground = self.ground(Some(qos));
-            let fault = ground.and_then(|under| self.broken_rule(&self.request, under));
-            self.bound_nodes(ground, accepted);
+            let fault = self.grounds_fault(Some(qos), accepted);
             // A type filled in for one of them was not judged under the others.
             match fault {
                 Some(fault) if self.mode_of(&fault) == Mode::Default => {
@@ -291,17 +309,18 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         })
     }
 
-    /// The rule of types, under the QOS or else under the partition.
+    /// The rule of types, under the QOS or else under the partition; and under the account.
     fn judge_grounds(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Outcome<()> {
-        let ground = self.ground(qos);
-        self.bound_nodes(ground, accepted);
-        match ground.and_then(|under| self.broken_rule(&self.request, under)) {
-            None => self.advise(ground.and_then(|under| self.beyond_limit(under)), &mut accepted.remarks),
+        match self.grounds_fault(qos, accepted) {
+            None => {
+                let ground = self.ground(qos);
+                self.advise(ground.and_then(|under| self.beyond_limit(under)), &mut accepted.remarks)
+            }
             fault => self.settle(fault, &mut accepted.remarks),
         }
     }
 
-    /// Under what the rule of types holds for this job, if it does.
+    /// Under what the rule of types holds for this job, if it does, accounts aside.
     fn ground(&self, qos: Option<A::Qos>) -> Option<governed::Under<'_, A::Qos>> {
         match qos.filter(|qos| self.governs(*qos)) {
             Some(qos) => Some(governed::Under::Qos(qos)),
@@ -309,10 +328,16 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    fn bound_nodes(&self, ground: Option<governed::Under<A::Qos>>, accepted: &mut Acceptance) {
-        if ground.is_some() && accepted.most_nodes.is_none() {
+    /// The first fault under any of them; and the most nodes that the job may have under one of them.
+    fn grounds_fault(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Option<Refusal> {
+        let ground = self.ground(qos);
+        let fault = ground.and_then(|under| self.broken_rule(&self.request, under));
+        let account = fault.is_none()
+            && self.is_under_an_account(&self.request, matches!(ground, Some(governed::Under::Qos(_))));
+        if (ground.is_some() || account) && accepted.most_nodes.is_none() {
             accepted.most_nodes = self.nodes_to_set();
         }
+        fault.or_else(|| account.then(|| self.broken_rule(&self.request, governed::Under::Account)).flatten())
     }
 
     fn not_too_long(&self, sent: &Request) -> Outcome<()> {

@@ -280,6 +280,21 @@ impl<'a> Request<'a> {
         self.ntasks_per_tres() > 0 || self.all_parts().any(may)
     }
 
+    /// Whether no GRES but whole GPUs is asked for, as far as the beginnings tell.
+    #[must_use]
+    pub fn names_only_gpus(&self) -> bool {
+        let prefix = self.spelling.prefix();
+        self.parts().all(|(_, part)| part.strip_prefix(prefix).is_none_or(|rest| rest.starts_with(b"gpu")))
+    }
+
+    /// Whether Slurm counts each GPU as it picks it: all are asked for per node, or all per task, and nothing is said of each.
+    #[must_use]
+    pub fn is_counted_plainly(&self) -> bool {
+        let two = self.tres_per_node.is_some() && self.tres_per_task.is_some();
+        let others = [self.tres_per_job, self.tres_per_socket, self.cpus_per_tres, self.mem_per_tres];
+        !two && others.iter().all(Option::is_none)
+    }
+
     /// Tasks for each GPU; 0 where not asked for.
     #[must_use]
     pub fn ntasks_per_tres(&self) -> u16 {

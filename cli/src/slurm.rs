@@ -11,8 +11,10 @@ use gpushare::node_gres::{self, NodeGres};
 
 use crate::explain::program;
 
+mod accounts;
 mod settings;
 
+pub use accounts::Accounts;
 pub use settings::Settings;
 
 /// How long one of Slurm's commands may take.
@@ -31,6 +33,8 @@ pub struct Slurm {
     pub qoses: Qoses,
     /// Reservations, if gpushare.conf exempts some.
     pub reservations: Vec<Reservation>,
+    /// And of associations.
+    pub accounts: Accounts,
 }
 
 /// A node, as `scontrol show node` tells of it.
@@ -113,8 +117,10 @@ const LIMITS: [&str; 10] = [
 impl Slurm {
     /// Asks slurmctld and slurmdbd. An error is one line.
     pub fn ask(config: &Config) -> Result<Slurm, String> {
+        let settings = Settings::parse(&ask("scontrol", &["show", "config"])?);
+        let cluster = settings.get("ClusterName").to_owned();
         Ok(Slurm {
-            settings: Settings::parse(&ask("scontrol", &["show", "config"])?),
+            settings,
             nodes: ask("scontrol", &["-a", "-o", "show", "node"])?.lines().filter_map(node).collect(),
             partitions: ask("scontrol", &["-a", "-o", "show", "partition"])?
                 .lines()
@@ -128,6 +134,7 @@ impl Slurm {
                     .filter_map(reservation)
                     .collect(),
             },
+            accounts: Accounts::ask(config, &cluster)?,
         })
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::values::{
-    MODES, NAMES, OFF_OR_PATH, YES_NO, governed, governed_gres, gpu_weights, milliseconds, mode, names_to,
-    number, nvml, off_or_path, path, share_gres, word,
+    MODES, NAMES, OFF_OR_PATH, YES_NO, governed, governed_accounts, governed_gres, gpu_weights, milliseconds,
+    mode, names_to, number, nvml, off_or_path, path, share_gres, word,
 };
 use super::{
     ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
@@ -21,14 +21,11 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 36] = [
+const KEYS: [Key; 37] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
-        take: |draft, value| {
-            draft.config.policy.governed = governed(value)?;
-            Some(())
-        },
+        take: |draft, value| governed(value).map(|found| draft.config.policy.governed = found),
     },
     Key {
         name: "GovernedPartitions",
@@ -36,12 +33,14 @@ const KEYS: [Key; 36] = [
         take: |draft, value| names_to(&mut draft.config.policy.partitions, value),
     },
     Key {
+        name: "GovernedAccounts",
+        allowed: "auto, off, or names of accounts separated by commas, in which * stands for any characters",
+        take: |draft, value| governed_accounts(value).map(|found| draft.config.policy.accounts = found),
+    },
+    Key {
         name: "GovernedGRES",
         allowed: "names of GRES such as gpu, mps and shard, separated by commas",
-        take: |draft, value| {
-            draft.config.policy.gres = governed_gres(value)?;
-            Some(())
-        },
+        take: |draft, value| governed_gres(value).map(|found| draft.config.policy.gres = found),
     },
     Key {
         name: "ForeignTypes",

@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::device::GpuFiles;
 use crate::pattern::Patterns;
-use crate::policy::{ForeignTypes, Governed, GovernedGres, Mode, QosRecord, ShareRules, Throttle};
+use crate::policy::{
+    ForeignTypes, Governed, GovernedAccounts, GovernedGres, Mode, QosRecord, ShareRules, Throttle,
+};
 
 mod documents;
 
@@ -94,6 +96,19 @@ fn every_rule_of_submission_is_taken() {
 }
 
 #[test]
+fn accounts_are_governed_by_their_limits_by_name_or_not() {
+    for (value, expected) in [
+        ("Auto", Some(GovernedAccounts::Auto)),
+        ("OFF", Some(GovernedAccounts::Off)),
+        ("dept*, off", Some(GovernedAccounts::Names(names("dept*,off")))),
+        ("a b", None),
+    ] {
+        let found = Config::parse(&format!("GovernedAccounts={value}")).ok();
+        assert_eq!(found.map(|config| config.policy.accounts), expected, "{value}");
+    }
+}
+
+#[test]
 fn weights_of_types_are_numbers() {
     let words = |text: &str| {
         let config = Config::parse(&format!("GpuWeight={text}")).ok()?;
@@ -140,7 +155,7 @@ fn errors_name_line_key_and_what_is_allowed() {
         ("GovernedQOS", "line 1: 'GovernedQOS' is not of the form Key=Value"),
         (
             "\nGouvernedQOS=x",
-            "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedGRES, \
+            "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedAccounts, GovernedGRES, \
              ForeignTypes, LimitAdvice, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
              ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
              FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, GpuStat, RefusalCounts, QOS, Share",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{GpuWeight, Nvml};
 use crate::pattern::Patterns;
-use crate::policy::{Governed, GovernedGres, Mode};
+use crate::policy::{Governed, GovernedAccounts, GovernedGres, Mode};
 use crate::shares::record::is_gpu_type;
 use crate::shares::value::factor;
 
@@ -68,6 +68,14 @@ pub(super) fn governed(value: &str) -> Option<Governed> {
         return Some(Governed::Auto);
     }
     Patterns::parse(value).map(Governed::Names)
+}
+
+pub(super) fn governed_accounts(value: &str) -> Option<GovernedAccounts> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Some(GovernedAccounts::Auto),
+        "off" => Some(GovernedAccounts::Off),
+        _ => Patterns::parse(value).map(GovernedAccounts::Names),
+    }
 }
 
 /// Slurm writes GRES names so; `gpu` is whole GPUs.

@@ -18,8 +18,8 @@ pub const PAGES: [Page; 27] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
-        text: "The QOS guarantees its group GPUs of certain types. Slurm counts a request against such a guarantee only \
-               when the request names the type, so under this QOS every GPU option must name one: \
+        text: "The QOS guarantees its group GPUs of certain types, or the job's account has a limit on some. Slurm counts a \
+               request against either only when the request names the type, so here every GPU option must name one: \
                --gres=gpu:TYPE:COUNT, --gpus=TYPE:COUNT, --gpus-per-node=TYPE:COUNT, --gpus-per-task=TYPE:COUNT or \
                --gpus-per-socket=TYPE:COUNT.",
     },
@@ -76,8 +76,8 @@ pub const PAGES: [Page; 27] = [
     Page {
         number: "GS110",
         title: "a job comes into the QOS without naming its GPUs",
-        text: "A pending job is brought under a QOS (or partition) that guarantees GPUs only by a command that names its \
-               GPUs and their type again, because Slurm does not show all that it keeps of the old request. The same \
+        text: "A pending job is brought under a QOS, a partition or an account that guarantees or limits GPUs by type only \
+               by a command that names its GPUs and their type again, because Slurm does not show all that it keeps of the old request. The same \
                holds where a job leaves a partition, reservation or account that gpushare.conf exempts. A job \
                without GPUs can't be brought in: cancel it and submit it there.",
     },

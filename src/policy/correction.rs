@@ -3,6 +3,8 @@
 //! A refusal names one fault; a request can have several, in several fields that must fit together. So a fault is mended, the
 //! result is judged, and the next fault is mended, until nothing is left to say. What can't be mended has no correction.
 
+use std::cell::OnceCell;
+
 use super::governed::Under;
 use super::{
     Accounting, Field, GPU, Gres, Ground, Judgement, Offer, QUOTED, Refusal, Request, Rule, Update, merged,
@@ -181,9 +183,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                     Ground::Partition(name) => {
                         (None, all.partition.or_else(|| Some(name.clone()).filter(|name| !name.is_empty())))
                     }
-                    Ground::Site => (None, None),
+                    Ground::Account { .. } | Ground::Site => (None, None),
                 };
-                Some(Correction { qos, partition, account: None, reservation: None, ..all })
+                let account = all.account.clone().filter(|_| matches!(fault.ground, Ground::Account { .. }));
+                Some(Correction { qos, partition, account, reservation: None, ..all })
             }
         }
     }
@@ -193,7 +196,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         self.mend(wanted, fault)?;
         let Some((update, existing)) = self.update else {
             let request = wanted.over(&self.request);
-            let again = Judgement { request, update: None, again: true, ..*self };
+            let again = Judgement { request, update: None, again: true, governing: OnceCell::new(), ..*self };
             return Some(again.submission().err().map(|fault| *fault));
         };
         let update = Update {
@@ -202,7 +205,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             ..*update
         };
         let request = update.after(existing);
-        let again = Judgement { request, update: Some((&update, existing)), again: true, ..*self };
+        let again = Judgement {
+            request,
+            update: Some((&update, existing)),
+            again: true,
+            governing: OnceCell::new(),
+            ..*self
+        };
         Some(again.update().err().map(|fault| *fault))
     }
 
@@ -210,6 +219,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let under = match &fault.ground {
             Ground::Qos(name) => self.accounting.qos_named(name).map(Under::Qos),
             Ground::Partition(name) => Some(Under::Partition(name)),
+            Ground::Account { .. } => Some(Under::Account),
             Ground::Site => None,
         };
         match fault.rule {

@@ -1,4 +1,4 @@
-//! The rule of types: what may not be asked for under a governed QOS or partition.
+//! The rule of types: what may not be asked for under a governed QOS, partition or account.
 
 use std::cmp::Ordering;
 
@@ -16,6 +16,8 @@ pub(super) enum Under<'n, Qos> {
     Qos(Qos),
     /// By name; empty where Slurm will take the partition from the reservation.
     Partition(&'n [u8]),
+    /// The associations of [`Judgement::governing`], of which there is one at least.
+    Account,
 }
 
 impl Policy {
@@ -104,7 +106,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Token::Gres(_) | Token::Other => {}
             }
         }
-        if self.tasks_want_gpus(request) && !typed && self.policy.gres.has(GPU) {
+        let wanted = !matches!(under, Under::Account) || self.account_wants_types();
+        if self.tasks_want_gpus(request) && !typed && self.policy.gres.has(GPU) && wanted {
             return Some(self.tasks_alone(request, under));
         }
         self.type_of_none(request, under)
@@ -141,6 +144,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 let (new, old) = (&update.request, existing);
                 new.partition.is_some_and(|name| Some(name) != old.partition) || new.qos.is_some()
             }
+            Under::Account => self.comes_under_an_account(existing, &update.request),
         };
         enters || self.leaves_an_exemption()
     }
@@ -163,13 +167,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     pub(super) fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
-        let known =
-            |kind: &[u8]| self.accounting.types(gres.name).any(|known| self.policy.is_type(known, kind));
-        let Under::Qos(qos) = under else {
-            return match gres.kind {
-                None => Some(Rule::TypeMissing),
-                Some(kind) => (!known(kind)).then_some(Rule::TypeUnknown),
-            };
+        let known = |kind: &[u8]| self.is_known(gres.name, kind);
+        let qos = match under {
+            Under::Qos(qos) => qos,
+            Under::Account => return self.account_type_fault(gres),
+            Under::Partition(_) => {
+                return match gres.kind {
+                    None => Some(Rule::TypeMissing),
+                    Some(kind) => (!known(kind)).then_some(Rule::TypeUnknown),
+                };
+            }
         };
         // A limit on all shares of that name counts every one of them, typed or not.
         if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
@@ -190,11 +197,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         (restricted && deny && !limits.any(has)).then_some(Rule::TypeForeign)
     }
 
+    /// Whether a type counts: whether the cluster has it as it is written.
+    pub(super) fn is_known(&self, gres: &[u8], kind: &[u8]) -> bool {
+        self.accounting.types(gres).any(|known| self.policy.is_type(known, kind))
+    }
+
     /// A refusal that offers no other type.
     pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Refusal {
         let ground = match under {
             Under::Qos(qos) => Ground::Qos(shortened(self.accounting.name(qos))),
             Under::Partition(name) => Ground::Partition(shortened(name)),
+            Under::Account => self.account_ground(GPU),
         };
         self.refusal(rule, ground)
     }
@@ -209,11 +222,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// The types that can be named for a GRES, `kind` first where it is one of them.
     pub(super) fn offered(&self, under: Under<A::Qos>, gres: &[u8], kind: Option<&[u8]>) -> Offer {
-        let limits = match under {
-            Under::Qos(qos) => Some(self.accounting.typed_limits(qos, gres)),
-            Under::Partition(_) => None,
+        let limits: Vec<_> = match under {
+            Under::Qos(qos) => {
+                let limits = self.accounting.typed_limits(qos, gres);
+                limits.map(|limit| (limit.kind, limit.count)).collect()
+            }
+            Under::Partition(_) => Vec::new(),
+            Under::Account => self.account_limits(gres),
         };
-        let limits = limits.into_iter().flatten().map(|limit| (self.written(limit.kind), limit.count));
+        let limits = limits.into_iter().map(|(kind, count)| (self.written(kind), count));
         // A limit of 0 keeps a type away: it is nothing to offer.
         let (none, mut limits): (Vec<_>, Vec<_>) = limits.partition(|(_, count)| *count == Some(0));
         // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.

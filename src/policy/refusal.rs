@@ -41,6 +41,15 @@ pub enum Ground {
     Qos(Vec<u8>),
     /// The partition; empty where Slurm will choose it by the reservation.
     Partition(Vec<u8>),
+    /// An association that the job is charged to.
+    Account {
+        /// The account.
+        name: Vec<u8>,
+        /// The limit is the user's own in that account, not the account's.
+        own: bool,
+        /// What the corrected command must name again, and its value: what was named.
+        named: Option<(&'static str, Vec<u8>)>,
+    },
     /// A rule of the site, for every job.
     Site,
 }
@@ -48,7 +57,7 @@ pub enum Ground {
 /// What a message can offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Types that the QOS has limits for, and how many at once; `None` where only minutes are limited.
+    /// Types that the QOS or the account has limits for, and how many at once; `None` where only minutes are limited.
     OfQos(Vec<(Vec<u8>, Option<u64>)>),
     /// All types that the cluster has.
     OfCluster(Vec<Vec<u8>>),

@@ -3,13 +3,15 @@
 use super::SHARES;
 use crate::pattern::{Case, Patterns};
 
-/// All of them. The default governs every QOS with a typed GPU limit, and nothing else.
+/// All of them. The default governs every QOS and every association with a typed GPU limit, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Policy {
     /// `GovernedQOS`
     pub governed: Governed,
     /// `GovernedPartitions`: those whose own QOS carries a typed limit, which accounting data doesn't show to a plugin.
     pub partitions: Patterns,
+    /// `GovernedAccounts`
+    pub accounts: GovernedAccounts,
     /// `GovernedGRES`
     pub gres: GovernedGres,
     /// `ForeignTypes`
@@ -77,6 +79,18 @@ pub enum Governed {
     #[default]
     Auto,
     /// Those whose name matches.
+    Names(Patterns),
+}
+
+/// Under which accounts GPUs must be typed.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum GovernedAccounts {
+    /// Wherever an association that the job is charged to has a limit on a type of GPU or of a share.
+    #[default]
+    Auto,
+    /// Nowhere.
+    Off,
+    /// Wherever one of the job's accounts, up to root, has such a name.
     Names(Patterns),
 }
 

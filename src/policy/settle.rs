@@ -53,7 +53,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn mode_of(&self, fault: &Refusal) -> Mode {
         match &fault.ground {
             Ground::Qos(name) => self.policy.mode(name),
-            Ground::Partition(_) | Ground::Site => self.strictest_mode(),
+            Ground::Partition(_) | Ground::Account { .. } | Ground::Site => self.strictest_mode(),
         }
     }
 
@@ -132,7 +132,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         let given = plain(Gres { name: GPU, kind: Some(&kind), count: fault.count });
         let changed = fields.iter().fold(self.request, |request, (field, text)| request.with(*field, text));
-        if changed.overlong().is_some() || self.broken_rule(&changed, Under::Qos(qos)).is_some() {
+        let left = self.broken_rule(&changed, Under::Qos(qos)).or_else(|| self.account_fault(&changed));
+        if changed.overlong().is_some() || left.is_some() {
             return None;
         }
         Some(Change::Type { qos: name.clone(), asked: fault.asked.clone(), given, fields })

@@ -73,6 +73,9 @@ impl Accounting for Table {
         let user: &[u8] = if request.user_id == 0 { b"root" } else { b"alice" };
         Some(Owner { user, account: if request.account.is_some() { b"staff" } else { b"course" } })
     }
+    fn associations<'s>(&'s self, request: &Request, look: impl FnMut(Association<'s>)) {
+        accounts::chain(request).into_iter().for_each(look);
+    }
     fn default_partition(&self) -> Option<&[u8]> {
         Some(b"main")
     }
@@ -352,6 +355,7 @@ fn a_default_qos_that_depends_on_the_reservation_is_judged_in_every_form_and_not
     assert_eq!(judge(&typed, &Policy::default(), &Table), Verdict::Accept(Acceptance::default()));
 }
 
+mod accounts;
 mod corrections;
 mod entries;
 mod modes;

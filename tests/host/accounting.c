@@ -87,18 +87,27 @@ static void add_user(const char *name) {
     push(assoc_mgr_update_users, SLURMDB_ADD_USER, user);
 }
 
-static void add_association(uint32_t id, uint32_t parent, const char *account, const char *user, uint32_t default_qos) {
+typedef struct {
+    uint32_t id, parent;
+    const char *account, *above, *user;
+    uint32_t default_qos;
+    const char *grp_tres, *max_tres;
+} association_t;
+
+static void add_association(association_t wanted) {
     static const char *const allowed[] = {"1", "2", "3", "5"};
     slurmdb_assoc_rec_t *association = zeroed(sizeof *association);
     slurmdb_init_assoc_rec(association, false);
-    association->id = id;
-    association->parent_id = parent;
+    association->id = wanted.id;
+    association->parent_id = wanted.parent;
     association->cluster = slurm_xstrdup("fake");
-    association->acct = slurm_xstrdup(account);
-    if (parent) association->parent_acct = slurm_xstrdup(user ? account : "root");
-    association->user = user ? slurm_xstrdup(user) : NULL;
-    association->is_def = user != NULL;
-    association->def_qos_id = default_qos;
+    association->acct = slurm_xstrdup(wanted.account);
+    if (wanted.parent) association->parent_acct = slurm_xstrdup(wanted.above);
+    association->user = wanted.user ? slurm_xstrdup(wanted.user) : NULL;
+    association->is_def = wanted.user && strcmp(wanted.account, "acct") == 0;
+    association->def_qos_id = wanted.default_qos;
+    association->grp_tres = wanted.grp_tres ? slurm_xstrdup(wanted.grp_tres) : NULL;
+    association->max_tres_pj = wanted.max_tres ? slurm_xstrdup(wanted.max_tres) : NULL;
     association->shares_raw = 1;
     association->qos_list = slurm_list_create(slurm_xfree_ptr);
     for (unsigned i = 0; i < sizeof allowed / sizeof *allowed; i++) {
@@ -139,9 +148,18 @@ void fill_accounting(void) {
     add_user("root");
     add_user("alice");
     add_user("bob");
-    add_association(1, 0, "root", NULL, QOS_NORMAL);
-    add_association(2, 1, "acct", NULL, QOS_NORMAL);
-    add_association(3, 2, "acct", "alice", QOS_NORMAL);
-    add_association(4, 2, "acct", "bob", QOS_LAFFERTY);
+    static const association_t associations_of[] = {
+        {1, 0, "root", NULL, NULL, QOS_NORMAL, NULL, NULL},
+        {2, 1, "acct", "root", NULL, QOS_NORMAL, NULL, NULL},
+        {3, 2, "acct", "acct", "alice", QOS_NORMAL, NULL, NULL},
+        {4, 2, "acct", "acct", "bob", QOS_LAFFERTY, NULL, NULL},
+        // An account above with a limit on a type, and a limit of a user's own.
+        {5, 1, "dept", "root", NULL, QOS_NORMAL, "1002=2", NULL},
+        {6, 5, "child", "dept", NULL, QOS_NORMAL, NULL, NULL},
+        {7, 6, "child", "child", "alice", QOS_NORMAL, NULL, NULL},
+        {8, 1, "mine", "root", NULL, QOS_NORMAL, NULL, NULL},
+        {9, 8, "mine", "mine", "alice", QOS_NORMAL, NULL, "1002=1"},
+    };
+    for (unsigned i = 0; i < sizeof associations_of / sizeof *associations_of; i++) add_association(associations_of[i]);
     check_accounting();
 }

@@ -73,6 +73,7 @@ typedef struct {
     const char *environment_after[4];
     certainty_t certainty;
     uint16_t ntasks_per_tres;
+    const char *account, *account_after; // --account, and what it must have become; NULL: the default or none
     uint32_t filler; // that many bytes of x after `node`
 } request_t;
 extern const request_t requests[];

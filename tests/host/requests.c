@@ -17,8 +17,8 @@ const request_t requests[] = {
     {"typed, twice", ALICE, LAFFERTY, .node = GRES "gpu:a40:1," GRES "gpu:a40:2"},
     {.name = "CPU only", .user = ALICE},
     {"CPU only, governed", ALICE, LAFFERTY},
-    {"ungoverned", ALICE, .qos = "free", .node = GRES "gpu:2"},
-    {"default, ungoverned", ALICE, .node = GRES "gpu:2", .qos_after = "normal"},
+    {"ungoverned", ALICE, .qos = "free", .node = GRES "gpu:2", .account_after = "acct"},
+    {"default, ungoverned", ALICE, .node = GRES "gpu:2", .qos_after = "normal", .account_after = "acct"},
     {"default, typed", BOB, .node = GRES "gpu:a40:1", .qos_after = "qos_lafferty"},
     {"no such QOS", ALICE, .qos = "nobody", .node = GRES "gpu:2"},
     {"share", ALICE, .qos = "free", .node = GRES "mps:40", .environment_after = {"GPUSHARE_SHARE=mps:40"}},
@@ -46,6 +46,16 @@ const request_t requests[] = {
     {"long GRES", ALICE, LAFFERTY, .node = GRES "gpu:", .filler = MEBIBYTE, .rule = "GS108"},
     {"long QOS", ALICE, .qos = "qos_lafferty", .filler = MEBIBYTE, .rule = "GS108"},
     {"foreign type", ALICE, LAFFERTY, .node = GRES "gpu:h100:1", .rule = "GS103", .certainty = BY_CONFIGURATION},
+    {"account, typed", ALICE, .qos = "free", .account = "child", .node = GRES "gpu:a40:2"},
+    {"account, foreign type", ALICE, .qos = "free", .account = "child", .node = GRES "gpu:h100:2"},
+    {"account, untyped", ALICE, .qos = "free", .account = "child", .node = GRES "gpu:2", .rule = "GS101"},
+    {"account, default QOS", ALICE, .account = "child", .node = GRES "gpu:2", .rule = "GS101"},
+    {"account, look-alike", ALICE, .qos = "free", .account = "child", .job = GRES "gpu:mAA0zxtUzzzz", .rule = "GS102"},
+    {"account, tasks", ALICE, .qos = "free", .account = "child", .ntasks_per_tres = 2, .rule = "GS105"},
+    {"own limit, untyped", ALICE, .qos = "free", .account = "MINE", .node = GRES "gpu:2", .rule = "GS101"},
+    {"own limit, share", ALICE, .qos = "free", .account = "mine", .node = GRES "mps:40",
+     .environment_after = {"GPUSHARE_SHARE=mps:40"}},
+    {"no such account", ALICE, .qos = "free", .account = "nobody", .node = GRES "gpu:2"},
     {"coming and going", ALICE, .qos = "coming", .node = GRES "gpu:1", .rule = "GS101", .certainty = BY_CONFIGURATION},
     {"coming, typed", ALICE, .qos = "coming", .node = GRES "gpu:a40:1"},
 };
@@ -91,6 +101,7 @@ job_desc_msg_t *describe(const request_t *request) {
     job->qos = filled(request->qos, request->node ? 0 : request->filler);
     job->tres_per_node = filled(request->node, request->filler);
     job->tres_per_job = copy(request->job);
+    job->account = copy(request->account);
     if (request->ntasks_per_tres) {
         job->ntasks_per_tres = request->ntasks_per_tres;
         job->num_tasks = 4;
@@ -109,6 +120,8 @@ static bool same(const char *a, const char *b) {
 
 static const char *fault_of_acceptance(const request_t *request, const job_desc_msg_t *job) {
     if (request->qos_after ? !same(job->qos, request->qos_after) : !same(job->qos, request->qos)) return "wrong QOS";
+    const char *account = request->account_after ? request->account_after : request->account;
+    if (account ? !same(job->account, account) : job->account && !same(job->account, "acct")) return "wrong account";
     if (!same(job->tres_per_node, request->node) || !same(job->tres_per_job, request->job)) return "request changed";
     unsigned count = 0;
     while (count < 4 && request->environment_after[count]) count++;

@@ -22,6 +22,8 @@ static const timed_t cases[] = {
     {"CPU only", {.name = "CPU only", .user = ALICE, .qos = "qos_tail"}, true},
     {"typed, governed QOS", {.name = "typed", .user = ALICE, .qos = "qos_tail", .node = GRES "gpu:a40:2"}, true},
     {"typed, default QOS", {.name = "default", .user = BOB, .node = GRES "gpu:a40:2"}, false},
+    {"typed, free QOS", {.name = "typed, free", .user = ALICE, .qos = "free", .node = GRES "gpu:a40:2"}, false},
+    {"untyped, free QOS", {.name = "untyped, free", .user = ALICE, .qos = "free", .node = GRES "gpu:2"}, false},
     {"untyped, refused",
      {.name = "untyped", .user = ALICE, .qos = "qos_tail", .node = GRES "gpu:2", .rule = "GS101"}, true},
 };

@@ -11,17 +11,22 @@ typedef struct {
     fake_job_t job;            // as it is
     const char *qos, *node;    // what the update says
     bool refused;              // must be
+    const char *account;       // what it says, too
 } update_t;
 
 static const update_t updates[] = {
-    {"time limit", {ALICE, "qos_lafferty", GRES "gpu:a40:1", NULL, "p", "acct"}, NULL, NULL, false},
-    {"into the QOS, untyped before", {ALICE, "free", GRES "gpu:2", NULL, "p", "acct"}, "qos_lafferty", NULL, true},
-    {"into the QOS, restated", {ALICE, "free", GRES "gpu:2", NULL, "p", "acct"}, "qos_lafferty", GRES "gpu:a40:2", false},
-    {"untyped in the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, NULL, GRES "gpu:2", true},
-    {"typed in the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, NULL, GRES "gpu:a40:1", false},
-    {"look-alike in the QOS", {BOB, "qos_lafferty", NULL, NULL, "p", "acct"}, NULL, GRES "gpu:mAA0zxtUzzzz:1", true},
-    {"out of the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, "free", NULL, false},
-    {"elsewhere", {ALICE, "free", NULL, GRES "gpu:1", "p", "acct"}, NULL, GRES "gpu:3", false},
+    {"time limit", {ALICE, "qos_lafferty", GRES "gpu:a40:1", NULL, "p", "acct"}, NULL, NULL, false, NULL},
+    {"into the QOS, untyped before", {ALICE, "free", GRES "gpu:2", NULL, "p", "acct"}, "qos_lafferty", NULL, true, NULL},
+    {"into the QOS, restated", {ALICE, "free", GRES "gpu:2", NULL, "p", "acct"}, "qos_lafferty", GRES "gpu:a40:2", false, NULL},
+    {"untyped in the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, NULL, GRES "gpu:2", true, NULL},
+    {"typed in the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, NULL, GRES "gpu:a40:1", false, NULL},
+    {"look-alike in the QOS", {BOB, "qos_lafferty", NULL, NULL, "p", "acct"}, NULL, GRES "gpu:mAA0zxtUzzzz:1", true, NULL},
+    {"out of the QOS", {BOB, "qos_lafferty", GRES "gpu:a40:2", NULL, "p", "acct"}, "free", NULL, false, NULL},
+    {"into the account", {ALICE, "free", GRES "gpu:a40:2", NULL, "p", "acct"}, NULL, NULL, true, "child"},
+    {"into the account, restated", {ALICE, "free", GRES "gpu:2", NULL, "p", "acct"}, NULL, GRES "gpu:a40:2", false, "child"},
+    {"untyped in the account", {ALICE, "free", GRES "gpu:a40:2", NULL, "p", "child"}, NULL, GRES "gpu:2", true, NULL},
+    {"out of the account", {ALICE, "free", GRES "gpu:a40:2", NULL, "p", "child"}, NULL, NULL, false, "acct"},
+    {"elsewhere", {ALICE, "free", NULL, GRES "gpu:1", "p", "acct"}, NULL, GRES "gpu:3", false, NULL},
 };
 const unsigned update_count = sizeof updates / sizeof *updates;
 
@@ -42,6 +47,7 @@ bool update_and_check(const plugin_t *plugin, unsigned number) {
     change->user_id = job.user_id; // slurmctld writes it before it asks the plugins
     change->time_limit = 10;
     change->qos = update->qos ? slurm_xstrdup(update->qos) : NULL;
+    change->account = update->account ? slurm_xstrdup(update->account) : NULL;
     change->tres_per_node = update->node ? slurm_xstrdup(update->node) : NULL;
     char *message = NULL;
 #if SINCE_23_02

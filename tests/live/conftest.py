@@ -38,6 +38,8 @@ advised = clusters("advice", conf=[EXAMPLES / "contributors", CASES / "advice"])
 bare = clusters("install", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # The same for packages.
 packaged = clusters("pk", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
+# Limits on a type of GPU that associations have.
+accounts = clusters("accounts", conf=[EXAMPLES / "contributors", CASES / "accounts"])
 # What `gpushare explain` is compared on: the contributors' cluster with more accounts, and one with a site's settings.
 EXPLAINED = [EXAMPLES / "contributors", CASES / "two-types", CASES / "explain"]
 explained = clusters("explain", conf=EXPLAINED)

@@ -2,13 +2,13 @@
 //! is [`crate::needs`]'s to say.
 
 use gpushare::config::{Config, Placement};
-use gpushare::policy::Governed;
+use gpushare::policy::{Governed, GovernedAccounts};
 
 use super::finding::Finding;
 use super::outside;
 use super::version::Version;
 use crate::needs::{self, File, Met, Must, Need};
-use crate::slurm::{Qoses, Settings, Slurm};
+use crate::slurm::{Accounts, Qoses, Settings, Slurm};
 
 /// All that slurmctld can be asked. `hooks`: plugstack.conf has spank_gpushare_prolog.so.
 pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
@@ -24,6 +24,7 @@ pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
     }
     findings.push(governed(config, &slurm.qoses));
     findings.extend(outside::findings(config, slurm));
+    findings.push(governed_accounts(config, &slurm.accounts));
     findings.extend(billing(config, slurm));
     findings.extend(login_shells(config, &slurm.settings));
     findings.extend(epilogs_as_users(config, &slurm.settings));
@@ -75,6 +76,21 @@ fn governed(config: &Config, qoses: &Qoses) -> Finding {
         }
         (Governed::Auto, false) => Finding::ok(about, format!("auto: {}", listed(found))),
         (Governed::Names(_), _) => Finding::ok(about, "a list of names"),
+    }
+}
+
+fn governed_accounts(config: &Config, accounts: &Accounts) -> Finding {
+    let about = "GovernedAccounts";
+    let found = &accounts.limited;
+    match (&config.policy.accounts, found.is_empty()) {
+        (GovernedAccounts::Off, true) => Finding::ok(about, "off, and no account has a limit on a GPU type"),
+        (GovernedAccounts::Off, false) => {
+            let said = format!("off: requests without a type pass the limits of {}", listed(found));
+            Finding::unknown(about, said)
+        }
+        (GovernedAccounts::Auto, true) => Finding::ok(about, "auto: no account has a limit on a GPU type"),
+        (GovernedAccounts::Auto, false) => Finding::ok(about, format!("auto: {}", listed(found))),
+        (GovernedAccounts::Names(_), _) => Finding::ok(about, "a list of names"),
     }
 }
 

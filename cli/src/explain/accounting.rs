@@ -1,13 +1,17 @@
 //! The accounting data as sacctmgr prints it, for the policy's questions: what slurmctld has in memory, the plugin's
 //! `plugins/slurm/src/accounting.rs` answers from there.
 //!
-//! Default QOSes are printed with what they inherit, so accounts need not be looked at. Which partition a reservation has
-//! is not asked.
+//! Default QOSes are printed with what they inherit, and so are limits on single jobs; of accounts the limits on all of
+//! their jobs together are looked at. Which partition a reservation has is not asked.
 
-use gpushare::policy::{Accounting, DefaultQos, Owner, TypedLimit};
+use gpushare::policy::{self, Accounting, DefaultQos, Owner, TypedLimit};
 use gpushare::request::Request;
 
 use super::program::ask;
+
+mod associations;
+
+use associations::{Association, FIELDS, above};
 
 /// Fields of a QOS: its name, limits on numbers, limits on minutes. `MaxTRES` is the one per job; 22.05 knows it by no
 /// other short name.
@@ -23,7 +27,9 @@ pub struct Database {
     /// `gres/gpu:a40`, in Slurm's order.
     tres: Vec<Vec<u8>>,
     qoses: Vec<Qos>,
+    /// The user's own.
     associations: Vec<Association>,
+    accounts: Vec<Association>,
     default_account: Vec<u8>,
     root_default: Vec<u8>,
     default_partition: Vec<u8>,
@@ -38,32 +44,24 @@ pub struct Qos {
     minutes: Vec<(Vec<u8>, u64)>,
 }
 
-/// A user's association.
-#[derive(Debug, PartialEq, Eq)]
-struct Association {
-    account: Vec<u8>,
-    partition: Vec<u8>,
-    qoses: Vec<Vec<u8>>,
-    default_qos: Vec<u8>,
-}
-
 impl Database {
     /// Asks this machine's sacctmgr and scontrol.
     pub fn read(user: &str, cluster: &str) -> Result<Database, String> {
         let table = |what: &[&str]| ask("sacctmgr", &[&["-nP", "show"], what].concat());
         let at = format!("cluster={cluster}");
         let of = format!("user={user}");
-        let fields = "format=account,user,partition,qos,defaultqos";
+        let accounts = associations::read(&table(&["assoc", "where", &at, "user=", FIELDS])?, "");
         Ok(Database {
             user: user.as_bytes().to_vec(),
             tres: tres(&table(&["tres", "format=type,name,id"])?),
             qoses: qoses(&table(&["qos", &format!("format={LIMITS}")])?),
-            associations: associations(&table(&["assoc", "where", &at, &of, fields])?, user),
+            associations: associations::read(&table(&["assoc", "where", &at, &of, FIELDS])?, user),
             default_account: default_account(
                 &table(&["user", "where", &at, &of, "format=user,defaultaccount"])?,
                 user,
             ),
-            root_default: root_default(&table(&["assoc", "where", &at, "account=root", "user=", fields])?),
+            root_default: root_default(&accounts),
+            accounts,
             default_partition: default_partition(&ask("scontrol", &["-o", "show", "partition"])?),
         })
     }
@@ -76,18 +74,25 @@ impl Database {
 
     /// The association that Slurm takes: the one for the first partition, else the one for all.
     fn association(&self, request: &Request) -> Option<&Association> {
-        let account = request.account.unwrap_or(&self.default_account);
         let partition = match request.partition.filter(|list| !list.is_empty()) {
             Some(list) => list.split(|byte| *byte == b',').find(|name| !name.is_empty()),
             None if request.partition_is_the_reservations() => None,
             None => self.default_partition(),
         };
-        let of = |partition: &[u8]| {
-            self.associations.iter().find(|one| {
-                one.account.eq_ignore_ascii_case(account) && one.partition.eq_ignore_ascii_case(partition)
-            })
-        };
+        self.association_in(request, partition)
+    }
+
+    fn association_in(&self, request: &Request, partition: Option<&[u8]>) -> Option<&Association> {
+        let all = self.of_account(request);
+        let of =
+            |partition: &[u8]| all.iter().copied().find(|one| one.partition.eq_ignore_ascii_case(partition));
         partition.and_then(of).or_else(|| of(b""))
+    }
+
+    /// The user's associations for the job's account, of whatever partition.
+    fn of_account(&self, request: &Request) -> Vec<&Association> {
+        let account = request.account.unwrap_or(&self.default_account);
+        self.associations.iter().filter(|one| one.account.eq_ignore_ascii_case(account)).collect()
     }
 
     /// Slurm's rule: the association's default if it may be used, else the only QOS that may, else root's, else "normal".
@@ -107,8 +112,7 @@ impl Database {
     }
 
     fn possible_defaults(&self, request: &Request) -> Vec<&Qos> {
-        let account = request.account.unwrap_or(&self.default_account);
-        let all = self.associations.iter().filter(|one| one.account.eq_ignore_ascii_case(account));
+        let all = self.of_account(request);
         let mut found: Vec<&Qos> = Vec::new();
         for qos in self.association(request).into_iter().chain(all).filter_map(|one| self.default_of(one)) {
             if !found.contains(&qos) {
@@ -180,6 +184,27 @@ impl<'c> Accounting for &'c Database {
         Some(Owner { user: &self.user, account })
     }
 
+    fn associations<'s>(&'s self, request: &Request, mut look: impl FnMut(policy::Association<'s>)) {
+        let of = |id: usize, one: &'s Association| policy::Association {
+            id: u32::try_from(id).unwrap_or(u32::MAX),
+            account: &one.account,
+            own: !one.user.is_empty(),
+            limits: one.limits(&self.tres),
+        };
+        let named = request.partition.unwrap_or_default().split(|byte| *byte == b',').skip(1);
+        let named = named.filter(|name| !name.is_empty());
+        let mut own: Vec<&Association> = self.association(request).into_iter().collect();
+        own.extend(named.filter_map(|partition| self.association_in(request, Some(partition))));
+        if request.partition_is_the_reservations() && !own.is_empty() {
+            own.extend(self.of_account(request));
+        }
+        for one in own {
+            let place = self.associations.iter().position(|known| known == one).unwrap_or_default();
+            look(of(self.accounts.len() + place, one));
+            above(&self.accounts, &one.account).for_each(|(place, one)| look(of(place, one)));
+        }
+    }
+
     fn default_partition(&self) -> Option<&[u8]> {
         Some(self.default_partition.as_slice()).filter(|name| !name.is_empty())
     }
@@ -231,21 +256,6 @@ fn limits(text: &[u8]) -> Vec<(Vec<u8>, u64)> {
     text.split(|byte| *byte == b',').filter_map(limit).collect()
 }
 
-fn associations(text: &[u8], user: &str) -> Vec<Association> {
-    let association = |row: Vec<Vec<u8>>| {
-        let [account, name, partition, qoses, default_qos] = <[_; 5]>::try_from(row).ok()?;
-        let qoses =
-            qoses.split(|byte| *byte == b',').filter(|qos| !qos.is_empty()).map(<[u8]>::to_vec).collect();
-        name.eq_ignore_ascii_case(user.as_bytes()).then_some(Association {
-            account,
-            partition,
-            qoses,
-            default_qos,
-        })
-    };
-    rows(text).filter_map(association).collect()
-}
-
 fn default_account(text: &[u8], user: &str) -> Vec<u8> {
     let account = |row: Vec<Vec<u8>>| {
         let [name, account] = <[_; 2]>::try_from(row).ok()?;
@@ -255,12 +265,9 @@ fn default_account(text: &[u8], user: &str) -> Vec<u8> {
 }
 
 /// The default QOS of the account root itself.
-fn root_default(text: &[u8]) -> Vec<u8> {
-    associations(text, "")
-        .into_iter()
-        .find(|one| one.account == b"root")
-        .map(|one| one.default_qos)
-        .unwrap_or_default()
+fn root_default(accounts: &[Association]) -> Vec<u8> {
+    let root = accounts.iter().find(|one| one.account == b"root");
+    root.map(|one| one.default_qos.clone()).unwrap_or_default()
 }
 
 fn default_partition(text: &[u8]) -> Vec<u8> {

@@ -64,10 +64,14 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Need> {
         |kind: &&&str| !wanted.iter().any(|word| word.eq_ignore_ascii_case(&format!("gres/gpu:{kind}")));
     let more: Vec<String> = named.iter().filter(is_counted).map(|kind| format!("gres/gpu:{kind}")).collect();
     wanted.extend(more);
+    // Nodes may write a type in capitals.
+    let limited = slurm.accounts.tres_of(config);
+    let limited = limited.filter(|tres| !wanted.iter().any(|word| word.eq_ignore_ascii_case(tres)));
+    let limited: Vec<String> = limited.map(str::to_owned).collect();
+    wanted.extend(limited);
     wanted.sort();
     wanted.dedup();
-    let why =
-        "no QOS can limit what is missing, nor fair-share count it (a new one needs a restart of slurmctld)";
+    let why = "no QOS or account can limit what is missing, nor fair-share count it (a new one needs a restart of slurmctld)";
     (!wanted.is_empty()).then(|| Need::slurm("AccountingStorageTRES", Must::Words(wanted), why))
 }
 

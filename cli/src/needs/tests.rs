@@ -47,6 +47,19 @@ fn unmet(rules: &str, slurm: &Slurm) -> Vec<Need> {
 }
 
 #[test]
+fn what_an_account_limits_must_be_counted() {
+    let mut limited = slurm(&[]);
+    limited.accounts.tres = ["gres/gpu:a40", "gres/gpu:v100"].map(str::to_owned).into();
+    let unmet_line = |rules: &str, slurm: &Slurm| {
+        let unmet = unmet(rules, slurm).into_iter();
+        unmet.filter_map(|need| need.line(&slurm.settings)).collect::<Vec<_>>()
+    };
+    let line = "AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps,gres/gpu:v100";
+    assert_eq!(unmet_line(RULES, &limited), [line]);
+    assert_eq!(unmet_line(&format!("GovernedAccounts=off\n{RULES}"), &limited), [""; 0]);
+}
+
+#[test]
 fn each_setting_that_is_not_right_is_named_and_mended() {
     assert_eq!(unmet(RULES, &slurm(&[])), []);
     for (key, value, line) in [

@@ -62,13 +62,25 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
     let Some(policy) = LIVE.policy() else { return Answer::Failure };
+    let reach = reach(&submission.request(), &policy);
+    let answer = submit_within(reach, submission, &policy);
+    // Only a request that an account's limit could have something against asks for more.
+    answer.or_else(|| submit_within(Reach::Associations, submission, &policy)).unwrap_or(Answer::Failure)
+}
+
+/// Judges and applies with so much of the accounting data; `None`, and nothing applied, where that was not enough.
+fn submit_within(reach: Reach, submission: &mut Submission, policy: &Policy) -> Option<Answer> {
     let request = submission.request();
-    let cache = Cache::new(reach(&request, &policy));
+    let cache = Cache::new(reach);
     let user_id = request.user_id;
-    match policy::judge(&request, &policy, &&cache) {
-        policy::Verdict::Accept(Acceptance { pin_qos, share, most_nodes, once, remarks }) => {
+    Some(match policy::judge(&request, policy, &&cache) {
+        _ if cache.fell_short() => return None,
+        policy::Verdict::Accept(Acceptance { pin_qos, pin_account, share, most_nodes, once, remarks }) => {
             if let Some(qos) = pin_qos {
                 submission.set_qos(qos);
+            }
+            if let Some(account) = pin_account {
+                submission.set_account(account);
             }
             if let Some(nodes) = most_nodes {
                 submission.set_most_nodes(nodes);
@@ -88,7 +100,7 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
             drop(cache);
             refuse(submission, &format!("uid={user_id}"), &refusal)
         }
-    }
+    })
 }
 
 /// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing; but a job whose exempt
@@ -207,6 +219,7 @@ fn line(verdict: &str, who: &str, refusal: &Refusal) -> String {
     let ground = match &refusal.ground {
         Ground::Qos(name) => format!(" qos='{}'", name.escape_ascii()),
         Ground::Partition(name) => format!(" partition='{}'", name.escape_ascii()),
+        Ground::Account { name, .. } => format!(" account='{}'", name.escape_ascii()),
         Ground::Site => String::new(),
     };
     format!("job_submit/gpushare: {verdict} {number} {who}{ground} asked='{asked}'")

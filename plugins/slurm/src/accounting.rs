@@ -4,11 +4,11 @@
 //! takes none. The order "slurmctld's locks first, these second" is Slurm's own rule (assoc_mgr.h) and holds in
 //! job_submit. What is borrowed from here lies in the cache, so its lifetime is that of the locks.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
-use gpushare::policy::{Accounting, DefaultQos, Owner, TypedLimit};
+use gpushare::policy::{Accounting, Association, DefaultQos, GresLimit, Owner, TypedLimit};
 use gpushare::request::Request;
-use slurm_sys::slurmdb_qos_rec_t;
+use slurm_sys::{slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
 use crate::text;
 
@@ -22,12 +22,14 @@ use locks::Locks;
 pub struct Cache {
     locks: OnceCell<Locks>,
     reach: Reach,
+    fell_short: Cell<bool>,
 }
 
 /// What a decision may ask for, and so what is locked. slurmctld's lock order doesn't let a lock be added later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// QOSes by name, limits, types; [`Accounting::default_qos`] and [`Accounting::owner`] then find nothing.
+    /// QOSes by name, limits, types; [`Accounting::default_qos`], [`Accounting::owner`] and [`Accounting::associations`] then
+    /// find nothing.
     Qos,
     /// Associations and users too.
     Associations,
@@ -37,14 +39,20 @@ impl Cache {
     /// Locks nothing yet.
     #[must_use]
     pub fn new(reach: Reach) -> Cache {
-        Cache { locks: OnceCell::new(), reach }
+        Cache { locks: OnceCell::new(), reach, fell_short: Cell::new(false) }
+    }
+
+    /// Whether the limits of associations were asked for in vain: then nothing is decided, and another cache must be asked.
+    #[must_use]
+    pub fn fell_short(&self) -> bool {
+        self.fell_short.get()
     }
 
     fn locks(&self) -> &Locks {
         self.locks.get_or_init(|| Locks::take(self.reach))
     }
 
-    fn associations(&self) -> Option<&Locks> {
+    fn locks_of_users(&self) -> Option<&Locks> {
         (self.reach == Reach::Associations).then(|| self.locks())
     }
 }
@@ -68,7 +76,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn default_qos(&self, request: &Request) -> DefaultQos<Qos<'c>> {
-        let Some(locks) = self.associations() else { return DefaultQos::None };
+        let Some(locks) = self.locks_of_users() else { return DefaultQos::None };
         if request.partition_is_the_reservations() {
             let mut found = locks.possible_defaults(request);
             return match (found.pop(), found.is_empty()) {
@@ -115,7 +123,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
-        let record = self.associations()?.association(request)?;
+        let record = self.locks_of_users()?.association(request)?;
         // SAFETY: null or a C string of the record, under the locks.
         let user = unsafe { text::bytes(record.user) }.unwrap_or_default();
         // SAFETY: the same.
@@ -127,9 +135,48 @@ impl<'c> Accounting for &'c Cache {
         partition::most_nodes(self.locks(), request)
     }
 
+    fn associations<'s>(&'s self, request: &Request, mut look: impl FnMut(Association<'s>)) {
+        let Some(locks) = self.locks_of_users() else {
+            self.fell_short.set(true);
+            return;
+        };
+        locks.each_of_user(request, |leaf| {
+            locks::chain(leaf).for_each(|record| look(association(locks, record)));
+        });
+    }
+
     fn default_partition(&self) -> Option<&[u8]> {
         locks::default_partition(self.locks())
     }
+}
+
+/// What the policy asks of an association.
+fn association<'c>(locks: &'c Locks, record: &'c slurmdb_assoc_rec_t) -> Association<'c> {
+    // SAFETY: null or a C string of the record, under the locks.
+    let account = unsafe { text::bytes(record.acct) }.unwrap_or_default();
+    let limits = locks.gres_names().filter_map(|(position, name)| {
+        let mut parts = name.splitn(2, |byte| *byte == b':');
+        let (gres, kind) = (parts.next()?, parts.next());
+        // SAFETY: the position is one of the TRES table, under the locks.
+        unsafe { association_limit(record, position) }.map(|count| GresLimit { gres, kind, count })
+    });
+    Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect() }
+}
+
+/// The lowest of an association's limits on one TRES, as [`limit`] has a QOS's. Those on a single job are a user's own only:
+/// slurmdbd gives them what they inherit, and slurmctld doesn't look at the accounts' (src/slurmctld/acct_policy.c). It keeps
+/// `max_tres_run_mins` too, and tests it nowhere.
+///
+/// # Safety
+/// As of [`limit`], for the arrays of slurmdb_assoc_rec_t.
+unsafe fn association_limit(record: &slurmdb_assoc_rec_t, position: usize) -> Option<Option<u64>> {
+    // SAFETY: the caller's promise.
+    let at = |array: *const u64| unsafe { limit_at(array, position) };
+    let own = |array: *const u64| if record.user.is_null() { std::ptr::null() } else { array };
+    let counts = [record.grp_tres_ctld, own(record.max_tres_ctld), own(record.max_tres_pn_ctld)];
+    let minutes = [record.grp_tres_mins_ctld, record.grp_tres_run_mins_ctld, own(record.max_tres_mins_ctld)];
+    let count = counts.into_iter().filter_map(at).min();
+    (count.is_some() || minutes.into_iter().find_map(at).is_some()).then_some(count)
 }
 
 /// The lowest of a QOS's limits on one TRES, of all and of those that are not for a node alone: nothing in them where only

@@ -112,6 +112,12 @@ impl<'a> Submission<'a> {
         unsafe { text::replace(&mut self.description.qos, name) }
     }
 
+    /// Writes the account into the job.
+    pub fn set_account(&mut self, name: &[u8]) {
+        // SAFETY: a string field of the description: null or in Slurm's memory.
+        unsafe { text::replace(&mut self.description.account, name) }
+    }
+
     /// Writes one of the four GRES requests into the job.
     pub fn set_tres(&mut self, field: Field, value: &[u8]) {
         let place = match field {

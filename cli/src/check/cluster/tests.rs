@@ -48,6 +48,29 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
 }
 
 #[test]
+fn accounts_with_limits_on_types_are_listed() {
+    let accounts = |names: &[&str]| Accounts {
+        limited: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..Accounts::default()
+    };
+    for (rules, names, expected, verdict) in [
+        ("# none", vec![], "auto: no account has a limit on a GPU type", Verdict::Ok),
+        ("# none", vec!["acct", "bob in dept"], "auto: acct, bob in dept", Verdict::Ok),
+        ("GovernedAccounts=a*", vec!["acct"], "a list of names", Verdict::Ok),
+        ("GovernedAccounts=off", vec![], "off, and no account has a limit on a GPU type", Verdict::Ok),
+        (
+            "GovernedAccounts=Off",
+            vec!["acct"],
+            "off: requests without a type pass the limits of acct",
+            Verdict::Unknown,
+        ),
+    ] {
+        let found = governed_accounts(&Config::parse(rules).unwrap(), &accounts(&names));
+        assert_eq!((found.said.as_str(), found.verdict), (expected, verdict), "{rules}");
+    }
+}
+
+#[test]
 fn epilogs_that_slurm_may_start_as_the_user_are_told_of() {
     let rules = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8";
     let told = |rules: &str, flags: &str, version: &str| {

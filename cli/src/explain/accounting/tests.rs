@@ -15,10 +15,16 @@ minutes||||||gres/gpu:a40=100||||
 closed|gres/gpu:a40=0|||||||||
 ";
 const ASSOCIATIONS: &[u8] = b"acct|alice||normal,qos_lafferty,qos_numbers|normal
-acct2|alice|p|qos_lafferty|qos_lafferty
+acct2|alice|p|qos_lafferty|qos_lafferty||gres/gpu=8|gres/gpu:a40=1||||gres/gpu:3090=100
+acct2|alice|r|qos_lafferty|qos_lafferty|||||||
 acct3|alice||many|normal
 acct4|alice||normal,many|
 acct|bob||normal|normal
+";
+const ACCOUNTS: &[u8] = b"root|||normal||||||||
+acct|||normal||root||||||
+dept|||normal||root|gres/gpu:a40=2,cpu=9|gres/gpu:a40=1|||gres/gpu:3090=60|gres/gpu:a40=100
+acct2|||normal||dept|gres/gpu:a40=3|gres/gpu:a40=1||||gres/gpu:a40=100
 ";
 const PARTITIONS: &[u8] = b"PartitionName=q AllowGroups=ALL Default=NO QoS=N/A State=UP
 PartitionName=p AllowGroups=ALL Default=YES QoS=N/A State=UP
@@ -29,9 +35,10 @@ fn database() -> Database {
         user: b"alice".to_vec(),
         tres: tres(TRES_24_11),
         qoses: qoses(QOSES),
-        associations: associations(ASSOCIATIONS, "alice"),
+        associations: associations::read(ASSOCIATIONS, "alice"),
+        accounts: associations::read(ACCOUNTS, ""),
         default_account: default_account(b"alice|acct\n", "alice"),
-        root_default: root_default(b"root|||normal|\n"),
+        root_default: root_default(&associations::read(ACCOUNTS, "")),
         default_partition: default_partition(PARTITIONS),
     }
 }
@@ -109,12 +116,7 @@ fn the_default_qos_is_slurms() {
 #[test]
 fn a_reservation_leaves_the_default_qos_open() {
     let mut data = database();
-    data.associations.push(Association {
-        account: b"acct".to_vec(),
-        partition: b"q".to_vec(),
-        qoses: vec![b"many".to_vec()],
-        default_qos: b"many".to_vec(),
-    });
+    data.associations.extend(associations::read(b"acct|alice|q|many|many\n", "alice"));
     let database = &data;
     let mut request = Request::new(Spelling::Slash);
     request.reservation = Some(b"course");
@@ -137,6 +139,43 @@ fn the_owner_is_the_association() {
 }
 
 #[test]
+fn a_job_is_charged_to_its_users_association_and_to_the_accounts_above_it() {
+    let data = database();
+    let database = &data;
+    let shown = |account: &str, partition: &str| {
+        let mut request = Request::new(Spelling::Slash);
+        request.account = Some(account.as_bytes());
+        request.partition = Some(partition.as_bytes()).filter(|name| !name.is_empty());
+        let mut found = Vec::new();
+        database.associations(&request, |one| {
+            let limits = one.limits.iter().map(|limit| {
+                let kind = limit.kind.map_or(String::new(), |kind| format!(":{}", kind.escape_ascii()));
+                let count = limit.count.map_or("-".to_owned(), |count| count.to_string());
+                format!(" {}{kind}={count}", limit.gres.escape_ascii())
+            });
+            let own = if one.own { "alice in " } else { "" };
+            found.push(format!("{own}{}{}", one.account.escape_ascii(), limits.collect::<String>()));
+        });
+        found.join(", ")
+    };
+    let above = "acct2 gpu:a40=3, dept gpu:3090=- gpu:a40=2, root";
+    for (account, partition, expected) in [
+        ("acct", "", "alice in acct, acct, root".to_owned()),
+        ("ACCT2", "", format!("alice in acct2 gpu=8 gpu:3090=- gpu:a40=1, {above}")),
+        ("acct2", "r", format!("alice in acct2, {above}")),
+        (
+            "acct2",
+            "r,p",
+            format!("alice in acct2, {above}, alice in acct2 gpu=8 gpu:3090=- gpu:a40=1, {above}"),
+        ),
+        ("acct2", "q", String::new()),
+        ("other", "", String::new()),
+    ] {
+        assert_eq!(shown(account, partition), expected, "{account} {partition}");
+    }
+}
+
+#[test]
 fn anything_printed_gives_a_database() {
     for text in
         [b"".as_slice(), b"|||\n", b"\xff\n\n", b"a|b", b"gres|gpu|x\n", b"q|gres/gpu:a40=-1,=,gres/gpu=x\n"]
@@ -144,9 +183,10 @@ fn anything_printed_gives_a_database() {
         let data = Database {
             tres: tres(text),
             qoses: qoses(text),
-            associations: associations(text, "alice"),
+            associations: associations::read(text, "alice"),
+            accounts: associations::read(text, ""),
             default_account: default_account(text, "alice"),
-            root_default: root_default(text),
+            root_default: root_default(&associations::read(text, "")),
             default_partition: default_partition(text),
             user: Vec::new(),
         };

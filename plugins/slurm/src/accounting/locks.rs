@@ -136,6 +136,36 @@ impl Locks {
         found
     }
 
+    /// The user's associations that the job may be charged to: of each partition that it names, or of all where its reservation
+    /// decides; each perhaps several times.
+    pub(super) fn each_of_user<'s>(
+        &'s self,
+        request: &Request,
+        mut look: impl FnMut(&'s slurmdb_assoc_rec_t),
+    ) {
+        let Some(first) = self.association(request) else { return };
+        look(first);
+        if request.partition_is_the_reservations() {
+            // SAFETY: null or a C string of the record, under the locks.
+            let account = unsafe { text::bytes(first.acct) };
+            self.each_association(|record| {
+                let record: *const slurmdb_assoc_rec_t = record;
+                // SAFETY: a record of the cache, which stays as it is while the locks are held.
+                let Some(record) = (unsafe { record.as_ref() }) else { return };
+                // SAFETY: null or a C string of the record, under the locks.
+                if record.uid == request.user_id && unsafe { text::bytes(record.acct) } == account {
+                    look(record);
+                }
+            });
+        }
+        let named = request.partition.unwrap_or_default().split(|byte| *byte == b',');
+        for partition in named.skip(1).filter(|name| !name.is_empty()) {
+            self.association(&Request { partition: Some(partition), ..*request })
+                .into_iter()
+                .for_each(&mut look);
+        }
+    }
+
     fn each_association(&self, look: impl FnMut(&slurmdb_assoc_rec_t)) {
         // SAFETY: slurmctld's own variable, set at its start and kept under the assoc lock, which `self` is.
         let list = unsafe { slurm_sys::assoc_mgr_assoc_list };
@@ -243,6 +273,27 @@ unsafe fn each<T>(list: *mut slurm_sys::xlist, mut look: impl FnMut(&T)) {
     // SAFETY: made above, not used afterwards.
     unsafe { slurm_sys::slurm_list_iterator_destroy(steps) }
 }
+
+/// An association and those above it, up to root's.
+#[doc(alias = "parent_assoc_ptr")]
+pub(super) fn chain(leaf: &slurmdb_assoc_rec_t) -> impl Iterator<Item = &slurmdb_assoc_rec_t> {
+    let parent = |record: &&slurmdb_assoc_rec_t| {
+        let usage = record.usage;
+        if usage.is_null() {
+            return None;
+        }
+        // SAFETY: every association of slurmctld's has its usage (src/common/assoc_mgr.c), a structure of its public headers.
+        let place = unsafe { &raw const (*usage).parent_assoc_ptr };
+        // SAFETY: the same.
+        let parent = unsafe { place.read() };
+        // SAFETY: null for root's, or a record of the cache, which stays as it is while the locks are held that `leaf` is read under.
+        unsafe { parent.as_ref() }
+    };
+    std::iter::successors(Some(leaf), parent).take(DEEPEST)
+}
+
+/// No tree of accounts is deeper; a chain that doesn't end would stop slurmctld itself.
+const DEEPEST: usize = 1000;
 
 impl Drop for Locks {
     #[doc(alias = "assoc_mgr_unlock")]

@@ -1,0 +1,88 @@
+//! Which associations have limits on types of a GRES, as sacctmgr tells of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpushare::config::Config;
+use gpushare::policy::GovernedAccounts;
+
+use super::ask;
+
+/// What is asked of an association, after its account and user.
+const FIELDS: &str =
+    "format=account,user,GrpTRES,MaxTRES,MaxTRESPerNode,GrpTRESMins,GrpTRESRunMins,MaxTRESMins";
+
+/// What is to be known of associations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Those with a limit on a type of a governed GRES: `acct`, or `alice in acct` for what is a user's own.
+    pub limited: Vec<String>,
+    /// What they limit: `gres/gpu:a40`.
+    pub tres: BTreeSet<String>,
+}
+
+impl Accounts {
+    /// Asks slurmdbd for one cluster's.
+    pub fn ask(config: &Config, cluster: &str) -> Result<Accounts, String> {
+        let of = format!("cluster={cluster}");
+        Ok(read(&ask("sacctmgr", &["-nP", "show", "assoc", "where", &of, FIELDS])?, config))
+    }
+
+    /// What of it concerns those that gpushare.conf governs.
+    pub fn tres_of(&self, config: &Config) -> impl Iterator<Item = &str> {
+        let governed = config.policy.accounts != GovernedAccounts::Off;
+        self.tres.iter().filter(move |_| governed).map(String::as_str)
+    }
+}
+
+fn read(text: &str, config: &Config) -> Accounts {
+    let mut found = Accounts::default();
+    // An account's limits on single jobs are printed of its users too.
+    let mut of_accounts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let rows: Vec<(&str, &str, BTreeSet<&str>)> = text.lines().filter_map(|line| row(line, config)).collect();
+    for (account, user, limits) in &rows {
+        if user.is_empty() {
+            of_accounts.entry(*account).or_default().extend(limits);
+        }
+    }
+    for (account, user, limits) in &rows {
+        found.tres.extend(limits.iter().filter_map(|limit| limit.split('=').next()).map(str::to_owned));
+        let account_has = |limit: &&&str| of_accounts.get(account).is_some_and(|has| has.contains(**limit));
+        let own = limits.iter().filter(|limit| user.is_empty() || !account_has(limit)).count();
+        let name = if user.is_empty() { (*account).to_owned() } else { format!("{user} in {account}") };
+        if own > 0 && !found.limited.contains(&name) {
+            found.limited.push(name);
+        }
+    }
+    found
+}
+
+/// An account, a user or nothing, and limits on types of governed GRES.
+fn row<'t>(line: &'t str, config: &Config) -> Option<(&'t str, &'t str, BTreeSet<&'t str>)> {
+    let mut columns = line.split('|');
+    let (account, user) = (columns.next()?, columns.next()?);
+    let is_typed = |limit: &&str| {
+        let gres = limit.strip_prefix("gres/").and_then(|rest| rest.split_once(':'));
+        gres.is_some_and(|(gres, _)| config.policy.gres.0.iter().any(|name| name == gres))
+    };
+    Some((account, user, columns.flat_map(|column| column.split(',')).filter(is_typed).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_on_types_are_found_and_said_of_whom_they_were_set_for() {
+        let text = "root|||||||\nacct||cpu=4,gres/gpu:a40=1|||||\ndept|||gres/gpu:a40=1||||\nchild||||||gres/gpu:h100=60|\n\
+                    dept|alice||gres/gpu:a40=1||||\ndept|bob||gres/gpu:a40=2||||\nfree|bob|gres/gpu=4||gres/shard:a40=1|||\n\
+                    free|eve|gres/nic:x=4|||||\n";
+        let found = read(text, &Config::default());
+        assert_eq!(found.limited, ["acct", "dept", "child", "bob in dept", "bob in free"]);
+        assert_eq!(
+            found.tres.iter().collect::<Vec<_>>(),
+            ["gres/gpu:a40", "gres/gpu:h100", "gres/shard:a40"]
+        );
+        let off = Config::parse("GovernedAccounts=off").unwrap();
+        assert_eq!((found.tres_of(&off).count(), found.tres_of(&Config::default()).count()), (0, 3));
+    }
+}
