@@ -9,7 +9,6 @@ import kinds
 from action import to_json
 
 
-
 def outcome(result):
     """The actions of one script, their answers and what came of them."""
     for action, answer in result.answers:
