@@ -201,6 +201,10 @@ class Box:
             one.start()
         self.pid = self.controller()
 
+    def refused_command(self):
+        """Whether an srun or salloc has given up by itself; timeout's own status is 124."""
+        return any(process.poll() not in (None, 0, 124) for process in self.running)
+
     def end_commands(self):
         for process in self.running:
             process.terminate()
