@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A cluster of the lab under siege: a client of each user in it, actions and what was answered, looks."""
 
+import contextlib
 import os
 import select
 import subprocess
@@ -61,8 +62,9 @@ class Client:
     def end(self):
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):  # of a line that it never read
+                pipe.close()
 
     def line(self):
         out = self.process.stdout.fileno()
@@ -145,10 +147,14 @@ class Box:
         return self.cluster.run("cat /run/slurm/slurmctld.pid && kill -0 $(cat /run/slurm/slurmctld.pid)").stdout.strip()
 
     def look(self):
-        lines, last = self.clients["root"].lines("look")
-        if not last.startswith("0"):
-            raise Hung(f"look: {last}")
-        return judge.read("\n".join(lines))
+        for _ in range(3):  # a busy slurmctld answers late
+            try:
+                lines, last = self.clients["root"].lines("look")
+            except (EOFError, BrokenPipeError) as gone:
+                raise Hung("root's client has ended") from gone
+            if last.startswith("0"):
+                return judge.read("\n".join(lines))
+        raise Hung(f"look: {last}")
 
     def words(self, value, job):
         for name, text in (("{P}", self.prefix), ("{NODE}", self.name), ("{job}", str(job))):
@@ -200,6 +206,10 @@ class Box:
             one.end()
             one.start()
         self.pid = self.controller()
+
+    def refused_command(self):
+        """Whether an srun or salloc has given up by itself; timeout's own status is 124."""
+        return any(process.poll() not in (None, 0, 124) for process in self.running)
 
     def end_commands(self):
         for process in self.running:

@@ -47,7 +47,7 @@ def watch(box, answers, patience):
         if started > 1 or time.monotonic() > end or not (active or box.running):
             break
         time.sleep(0.1)
-    refused = any(answer.error for action, answer in answers if action.verb != "root")
+    refused = any(answer.error for action, answer in answers if action.verb != "root") or box.refused_command()
     return Outcome("refused" if refused else "closed", [], answers, look)
 
 
