@@ -64,10 +64,7 @@ const KEYS: [Key; 37] = [
     Key {
         name: "Mode",
         allowed: MODES,
-        take: |draft, value| {
-            draft.config.policy.mode = mode(value)?;
-            Some(())
-        },
+        take: |draft, value| mode(value).map(|found| draft.config.policy.mode = found),
     },
     Key {
         name: "ExemptUsers",
@@ -111,10 +108,7 @@ const KEYS: [Key; 37] = [
     Key {
         name: "GpuWeight",
         allowed: "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once",
-        take: |draft, value| {
-            draft.config.gpu_weights = gpu_weights(value)?;
-            Some(())
-        },
+        take: |draft, value| gpu_weights(value).map(|found| draft.config.gpu_weights = found),
     },
     Key {
         name: "GetUserEnv",
@@ -141,10 +135,7 @@ const KEYS: [Key; 37] = [
     Key {
         name: "ShareGRES",
         allowed: "the name of a GRES, such as mps, shard or gpushare; not gpu",
-        take: |draft, value| {
-            draft.config.node.share_gres = share_gres(value)?;
-            Some(())
-        },
+        take: |draft, value| share_gres(value).map(|found| draft.config.node.share_gres = found),
     },
     Key {
         name: "UnitsPerGpu",
@@ -217,10 +208,7 @@ const KEYS: [Key; 37] = [
     Key {
         name: "Nvml",
         allowed: "auto, off, or the path of libnvidia-ml.so.1",
-        take: |draft, value| {
-            draft.config.node.nvml = nvml(value)?;
-            Some(())
-        },
+        take: |draft, value| nvml(value).map(|found| draft.config.node.nvml = found),
     },
     Key {
         name: "LoadTimeout",
@@ -242,10 +230,7 @@ const KEYS: [Key; 37] = [
     Key {
         name: "MpsControl",
         allowed: "the path of nvidia-cuda-mps-control",
-        take: |draft, value| {
-            draft.config.node.mps_control = path(value)?;
-            Some(())
-        },
+        take: |draft, value| path(value).map(|found| draft.config.node.mps_control = found),
     },
     Key {
         name: "MpsDir",
@@ -304,10 +289,7 @@ const KEYS: [Key; 37] = [
     Key {
         name: "RefusalCounts",
         allowed: OFF_OR_PATH,
-        take: |draft, value| {
-            draft.config.refusal_counts = off_or_path(value)?;
-            Some(())
-        },
+        take: |draft, value| off_or_path(value).map(|found| draft.config.refusal_counts = found),
     },
 ];
 
