@@ -49,6 +49,14 @@ print_immutables() {
     echo "immutables==0.21 --hash=sha256:b274a52da9b106db55eceb93fc1aea858c4e6f4740189e3548e38613eafc2021"
 }
 
+# What only developers and other systems need is more than half of it. Programs belong into PATH.
+trim_packages() {
+    rm -rf "$packages"/{numpy,pandas}/tests "$packages"/numpy/*/tests "$packages"/pulp/solverdir/cbc/{osx,win}
+    mkdir -p "$dir/usr/local/bin"
+    mv "$packages"/bin/* "$dir/usr/local/bin/"
+    rmdir "$packages/bin"
+}
+
 # Else each process compiles what it imports: nobody but root may keep that. The mounts end with this script.
 compile_packages() {
     trap 'umount --recursive "$dir.tree"; rm -rf --one-file-system "$dir.tree" "$dir.work"' EXIT
@@ -58,6 +66,7 @@ compile_packages() {
     mount -t proc proc "$dir.tree/proc"
     # Some files are templates, and no Python.
     chroot "$dir.tree" python3 -m compileall -q -j2 "/usr/lib/python$version" "${packages#"$dir"}" || true
+    chroot "$dir.tree" test -x /usr/local/bin/snakemake -a -x /usr/local/bin/interchange.py
     chroot "$dir.tree" python3 -c 'import submitit, dask_jobqueue, parsl, simple_slurm, snakemake, snakemake_executor_plugin_slurm'
 }
 
@@ -70,7 +79,6 @@ packages=$dir/usr/local/lib/python$version/dist-packages
 echo "I: fetching tools for Python $version"
 install_wheels "$version" --requirement "$here/python.txt"
 install_wheels 3.13 --requirement <(print_immutables)
-# More than half of it, and only for developers.
-rm -rf "$packages"/{numpy,pandas}/tests "$packages"/numpy/*/tests
+trim_packages
 echo "I: compiling them"
 compile_packages
