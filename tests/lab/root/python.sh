@@ -60,6 +60,7 @@ trim_packages() {
 # Else each process compiles what it imports: nobody but root may keep that. The mounts end with this script.
 compile_packages() {
     trap 'umount --recursive "$dir.tree"; rm -rf --one-file-system "$dir.tree" "$dir.work"' EXIT
+    rm -rf --one-file-system "$dir.work" "$dir.tree" # of one that was killed
     mkdir "$dir.work" "$dir.tree"
     mount -t overlay -o "lowerdir=$root,upperdir=$dir,workdir=$dir.work" overlay "$dir.tree"
     mkdir -p "$dir.tree/proc"
