@@ -43,8 +43,16 @@ def systemd(release):
     return done.returncode == 0
 
 
+def python(release):
+    """Whether the release's Python, with tools that submit jobs, can be had here."""
+    done = subprocess.run([LAB, "python", release], capture_output=True, text=True)
+    assert done.returncode in (0, 3), done.stderr
+    return done.returncode == 0
+
+
 class Cluster:
-    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, nvidia=False, systemd=False, next=None):
+    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, nvidia=False, systemd=False, python=False,
+                 next=None):
         self.name, self.release, self.cgroup = name, release, cgroup
         command = [LAB, "up", name, "--release", release, "--cgroup", cgroup]
         for folder in conf:
@@ -55,6 +63,8 @@ class Cluster:
             command += ["--nvidia"]
         if systemd:
             command += ["--systemd"]
+        if python:
+            command += ["--python"]
         if next:
             command += ["--next", next]
         subprocess.run([LAB, "down", name], check=True)

@@ -3,12 +3,14 @@
 
 import bypass_table
 import pytest
-from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia, systemd
+from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia, python, systemd
 
 
 def skip_without(settings, release):
     if settings.get("nvidia") and not nvidia(release):
         pytest.skip(f"NOT TESTED: NVIDIA's programs for {release} can't be had here")
+    if settings.get("python") and not python(release):
+        pytest.skip(f"NOT TESTED: Python and its tools for {release} can't be had here")
 
 
 def clusters(kind, **options):
@@ -48,6 +50,8 @@ explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-sit
 whole_nodes = clusters("whole", conf=[CASES / "whole-nodes"])
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
+# The same group, with tools that submit jobs.
+tools = clusters("tools", conf=[EXAMPLES / "contributors", CASES / "tools"], cgroup="v2", python=True)
 # Contributors of three types of GPU, each QOS a line of gpushare.conf; the database has none of them yet.
 MISHA = [EXAMPLES / "misha", CASES / "many-gpus"]
 shared = clusters("shares", conf=MISHA)

@@ -36,11 +36,11 @@ running_box_of_release() {
     return 1
 }
 
-# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD NEXT [OVERLAY]...: NVIDIA and SYSTEMD are
-# empty or not; NEXT is the release of /lab/upgrade, or empty.
+# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD PYTHON NEXT [OVERLAY]...: NVIDIA, SYSTEMD and
+# PYTHON are empty or not; NEXT is the release of /lab/upgrade, or empty.
 start_box() {
-    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 systemd=$6 next=$7 dir hierarchies layers started=$SECONDS
-    shift 7
+    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 systemd=$6 python=$7 next=$8 dir hierarchies layers
+    shift 8
     dir=$(box_dir "$name")
     hierarchies=$kind
     if [[ $kind == v1 && -n $systemd ]]; then
@@ -57,6 +57,10 @@ start_box() {
     if [[ -n $systemd ]]; then
         ensure_layer systemd "$release"
         layers=$(layer_of systemd "$release"):$layers
+    fi
+    if [[ -n $python ]]; then
+        ensure_layer python "$release"
+        layers=$(layer_of python "$release"):$layers
     fi
     if [[ -n $nvidia ]]; then
         ensure_layer nvidia "$release"

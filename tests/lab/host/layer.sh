@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Layers over a release's root: `nvidia`, NVIDIA's own programs for MPS and the driver's
-# libraries; `systemd`, for boxes whose process 1 it is. Decides: which suite a layer is of,
-# and when it is stale. Touches: $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh does the
+# libraries; `systemd`, for boxes whose process 1 it is; `python`, Python and tools that submit
+# jobs. Decides: which suite a layer is of, and when it is stale. Touches: $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh does the
 # making. None of it is ever part of this project's files: it is fetched where the tests
 # run, and where it can't be had they report NOT TESTED.
 
@@ -14,6 +14,7 @@ layer_name() {
     case $1 in
     nvidia) echo "NVIDIA's programs for $2" ;;
     systemd) echo "systemd for $2" ;;
+    python) echo "Python and its tools for $2" ;;
     esac
 }
 
@@ -22,11 +23,12 @@ layer_suite() {
     if [[ $1 == nvidia && $2 == 555 ]]; then echo experimental; else suite_of "$2"; fi
 }
 
-# systemd fits the root that it was made for.
+# systemd and Python fit the root that they were made for.
 layer_stamp() {
     {
         cat "$LAB_HOME/root/$1.sh"
-        [[ $1 != systemd ]] || recipe_stamp
+        [[ $1 == nvidia ]] || recipe_stamp
+        [[ $1 != python ]] || cat "$LAB_HOME/root/python.txt"
     } | sha256sum | cut -d' ' -f1
 }
 
@@ -35,7 +37,7 @@ layer_is_fresh() {
 }
 
 # ensure_layer KIND RELEASE: returns when it is there; exits with 3 if it can't be had. For
-# systemd the release's root must be there.
+# systemd and python the release's root must be there.
 ensure_layer() {
     lock "$LAB_STATE/$1/$2.lock" "$(layer_name "$1" "$2")"
     layer_is_fresh "$1" "$2" || make_layer "$1" "$2"
@@ -48,7 +50,7 @@ make_layer() {
     mirror=$(debian_mirror) || refuse "$STATUS_NOT_HERE" \
         "apt's configuration names no Debian mirror (a URI that ends in /debian): set GPUSHARE_LAB_MIRROR"
     [[ ! -d $layer ]] || refuse_if_used "$release"
-    [[ $kind != systemd ]] || root=("$(root_of "$release")")
+    [[ $kind == nvidia ]] || root=("$(root_of "$release")")
     begin_tree "$layer.new"
     if ! follow_recipe "$log" "$kind.sh" "$(layer_suite "$kind" "$release")" "$BUILD_DIR" "$mirror" \
         ${root[@]+"${root[@]}"}; then
@@ -62,7 +64,7 @@ make_layer() {
 
 purge_layers() {
     local kind release
-    for kind in nvidia systemd; do
+    for kind in nvidia systemd python; do
         for release in 22.05 24.11 26.05 555; do
             lock "$LAB_STATE/$kind/$release.lock" "$(layer_name "$kind" "$release")"
             remove_root_directory "$(layer_of "$kind" "$release")"
