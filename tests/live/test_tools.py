@@ -174,10 +174,13 @@ def test_variables_are_as_the_table_says(tools, folder):
 
 def test_mode_default_leaves_no_type_in_the_variables(tools, folder):
     with configured(tools, "Mode=default"):
-        for job in ("--gpus=2", "--gpus-per-node=2", "--gpus-per-task=1"):
-            # 26.05 takes no --gres beside --gpus-per-node, with whatever type.
-            forms = ["--gpus=1", "--gpus-per-task=1", *(["--gres=gpu:1"] if "node" not in job else [])]
-            found = try_steps(tools, folder, f"--qos=qos_lafferty {job}", forms)
+        forms = {job: ["--gpus=1", "--gpus-per-task=1", "--gres=gpu:1"] for job in
+                 ("--gpus=2", "--gpus-per-node=2", "--gpus-per-task=1")}
+        if tools.newer_than("26.05"):
+            forms["--gpus-per-node=2"].remove("--gres=gpu:1")  # takes no --gres, with whatever type
+            forms["--gpus-per-task=1"] = ["--gpus-per-task=1"]  # slurmctld sets that variable, with the type
+        for job in forms:
+            found = try_steps(tools, folder, f"--qos=qos_lafferty {job}", forms[job])
             assert all(found.values()), (job, found)
     # sacct lags.
     tools.wait(lambda: tools.ok("sacct -n -X -o alloctres%80 | tail -n 3 | grep -c gpu:a40=2 || true") == "3", "typed jobs")
