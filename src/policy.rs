@@ -16,6 +16,7 @@ use std::cell::OnceCell;
 
 use crate::grammar::Gres;
 use crate::request::{Field, Request};
+use governed::Under;
 
 mod accounts;
 mod correction;
@@ -298,7 +299,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn judge_all(&self, mut candidates: Vec<A::Qos>, accepted: &mut Acceptance) -> Outcome<()> {
         candidates.sort_by_key(|qos| !self.governs(*qos));
         candidates.into_iter().try_for_each(|qos| {
-            let fault = self.grounds_fault(Some(qos), accepted);
+            let fault = self.grounds_fault(self.ground(Some(qos)), accepted);
             // A type filled in for one of them was not judged under the others.
             match fault {
                 Some(fault) if self.mode_of(&fault) == Mode::Default => {
@@ -311,33 +312,30 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     /// The rule of types, under the QOS or else under the partition; and under the account.
     fn judge_grounds(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Outcome<()> {
-        match self.grounds_fault(qos, accepted) {
-            None => {
-                let ground = self.ground(qos);
-                self.advise(ground.and_then(|under| self.beyond_limit(under)), &mut accepted.remarks)
-            }
+        let ground = self.ground(qos);
+        match self.grounds_fault(ground, accepted) {
+            None => self.advise(ground.and_then(|under| self.beyond_limit(under)), &mut accepted.remarks),
             fault => self.settle(fault, &mut accepted.remarks),
         }
     }
 
     /// Under what the rule of types holds for this job, if it does, accounts aside.
-    fn ground(&self, qos: Option<A::Qos>) -> Option<governed::Under<'_, A::Qos>> {
+    fn ground(&self, qos: Option<A::Qos>) -> Option<Under<'_, A::Qos>> {
         match qos.filter(|qos| self.governs(*qos)) {
-            Some(qos) => Some(governed::Under::Qos(qos)),
-            None => self.governed_partition().map(governed::Under::Partition),
+            Some(qos) => Some(Under::Qos(qos)),
+            None => self.governed_partition().map(Under::Partition),
         }
     }
 
     /// The first fault under any of them; and the most nodes that the job may have under one of them.
-    fn grounds_fault(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Option<Refusal> {
-        let ground = self.ground(qos);
+    fn grounds_fault(&self, ground: Option<Under<'_, A::Qos>>, accepted: &mut Acceptance) -> Option<Refusal> {
         let fault = ground.and_then(|under| self.broken_rule(&self.request, under));
-        let account = fault.is_none()
-            && self.is_under_an_account(&self.request, matches!(ground, Some(governed::Under::Qos(_))));
+        let account =
+            fault.is_none() && self.is_under_an_account(&self.request, matches!(ground, Some(Under::Qos(_))));
         if (ground.is_some() || account) && accepted.most_nodes.is_none() {
             accepted.most_nodes = self.nodes_to_set();
         }
-        fault.or_else(|| account.then(|| self.broken_rule(&self.request, governed::Under::Account)).flatten())
+        fault.or_else(|| account.then(|| self.broken_rule(&self.request, Under::Account)).flatten())
     }
 
     fn not_too_long(&self, sent: &Request) -> Outcome<()> {
