@@ -12,7 +12,7 @@
 //! It decides only; the caller reads the request, answers questions about the accounting database through
 //! [`Accounting`], and applies the verdict. Nothing is allocated unless there is something to say.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use crate::grammar::Gres;
 use crate::request::{Field, Request};
@@ -143,14 +143,7 @@ pub struct Acceptance<'a> {
 
 /// Judges a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
-    let case = Judgement {
-        request: *request,
-        policy,
-        accounting,
-        update: None,
-        again: false,
-        governing: OnceCell::new(),
-    };
+    let case = Judgement::new(*request, policy, accounting, None);
     case.submission().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -167,7 +160,7 @@ pub fn judge_update<'a, A: Accounting>(
 ) -> Verdict<'a> {
     let request = update.after(existing);
     let update = Some((update, existing));
-    let case = Judgement { request, policy, accounting, update, again: false, governing: OnceCell::new() };
+    let case = Judgement::new(request, policy, accounting, update);
     case.update().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -210,11 +203,35 @@ struct Judgement<'r, 'a, A: Accounting> {
     again: bool,
     /// See [`Judgement::governing`]: looked up where it is asked for.
     governing: OnceCell<Vec<Association<'a>>>,
+    /// The limit on the type that was looked at last, and whether one was lower than what is asked for.
+    limit: Cell<Option<u64>>,
+    beyond: Cell<bool>,
+    /// Every type in the request is the cluster's.
+    known: Cell<bool>,
 }
 
 type Outcome<T> = Result<T, Box<Refusal>>;
 
-impl<'a, A: Accounting> Judgement<'_, 'a, A> {
+impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
+    fn new(
+        request: Request<'r>,
+        policy: &'a Policy,
+        accounting: &'a A,
+        update: Option<(&'r Update<'r>, &'r Request<'r>)>,
+    ) -> Self {
+        Judgement {
+            request,
+            policy,
+            accounting,
+            update,
+            again: false,
+            governing: OnceCell::new(),
+            limit: Cell::new(None),
+            beyond: Cell::new(false),
+            known: Cell::new(false),
+        }
+    }
+
     fn submission(&self) -> Outcome<Acceptance<'a>> {
         self.not_too_long(&self.request)?;
         let mut accepted = Acceptance::default();

@@ -66,8 +66,12 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             request.is_counted_plainly()
                 && ((types_are_known && request.names_only_gpus()) || self.is_plain(request))
         };
-        let concerned = self.policy.accounts != GovernedAccounts::Off && (self.update.is_some() || !plain());
-        concerned && !self.governing().is_empty()
+        if self.policy.accounts == GovernedAccounts::Off {
+            return false;
+        }
+        // Of a plain request nobody needs to look at the types again.
+        self.known.set(self.update.is_none() && plain());
+        !self.known.get() && !self.governing().is_empty()
     }
 
     /// What the rule of types doesn't allow under the accounts that the job is charged to.

@@ -3,8 +3,6 @@
 //! A refusal names one fault; a request can have several, in several fields that must fit together. So a fault is mended, the
 //! result is judged, and the next fault is mended, until nothing is left to say. What can't be mended has no correction.
 
-use std::cell::OnceCell;
-
 use super::governed::Under;
 use super::{
     Accounting, Field, GPU, Gres, Ground, Judgement, Offer, QUOTED, Refusal, Request, Rule, Update, merged,
@@ -196,7 +194,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         self.mend(wanted, fault)?;
         let Some((update, existing)) = self.update else {
             let request = wanted.over(&self.request);
-            let again = Judgement { request, update: None, again: true, governing: OnceCell::new(), ..*self };
+            let again =
+                Judgement { again: true, ..Judgement::new(request, self.policy, self.accounting, None) };
             return Some(again.submission().err().map(|fault| *fault));
         };
         let update = Update {
@@ -205,13 +204,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             ..*update
         };
         let request = update.after(existing);
-        let again = Judgement {
-            request,
-            update: Some((&update, existing)),
-            again: true,
-            governing: OnceCell::new(),
-            ..*self
-        };
+        let update = Some((&update, existing));
+        let again =
+            Judgement { again: true, ..Judgement::new(request, self.policy, self.accounting, update) };
         Some(again.update().err().map(|fault| *fault))
     }
 

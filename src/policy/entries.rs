@@ -10,6 +10,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// A type in `--cpus-per-gpu` or `--mem-per-gpu` that the job doesn't ask for letter by letter. Slurm makes an entry of it that
     /// stands for no GPU, and that a type of the same number or in other capitals then falls in with.
     pub(super) fn type_of_none(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
+        if request.cpus_per_tres.is_none() && request.mem_per_tres.is_none() {
+            return None;
+        }
         let asked_for = |name: &[u8], kind: &[u8]| {
             request.names(|gres| gres.name == name && gres.kind == Some(kind)).is_some()
         };
@@ -70,6 +73,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// picks for others; and what is picked per socket isn't what was counted per job or task
     /// (src/plugins/select/cons_tres/gres_select_filter.c: `job_fini`, and the order of its branches).
     pub(super) fn counted_two_ways(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
+        if request.is_counted_plainly() {
+            return None;
+        }
         let wanted = |place: Field| {
             request.tokens().filter_map(move |(field, token)| match token {
                 Token::Gres(gres) if field == place && gres.count > 0 => Some(gres),

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::nodes::times;
 use super::{
     Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule,
     TypedLimit, shortened,
@@ -102,6 +103,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                         return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
                     }
                     typed |= gres.name == GPU;
+                    let wanted = || gres.count.saturating_mul(times(request, field));
+                    if self.limit.take().is_some_and(|most| wanted() > most) {
+                        self.beyond.set(true);
+                    }
                 }
                 Token::Gres(_) | Token::Other => {}
             }
@@ -193,8 +198,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if !known(kind) {
             return Some(Rule::TypeUnknown);
         }
-        let has = |limit: TypedLimit| limit.kind.eq_ignore_ascii_case(kind) && limit.count != Some(0);
-        (restricted && deny && !limits.any(has)).then_some(Rule::TypeForeign)
+        let has = |limit: TypedLimit| {
+            let same = limit.kind.eq_ignore_ascii_case(kind);
+            if same {
+                self.limit.set(limit.of_job);
+            }
+            same && limit.count != Some(0)
+        };
+        let own = restricted && limits.any(has);
+        (restricted && deny && !own).then_some(Rule::TypeForeign)
     }
 
     /// Whether a type counts: whether the cluster has it as it is written.

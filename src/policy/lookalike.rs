@@ -7,6 +7,9 @@ use crate::grammar::{self, Spelling, Token};
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// The first type in the request that is none of the cluster's and has the number of one.
     pub(super) fn lookalike(&self) -> Option<Refusal> {
+        if self.known.get() {
+            return None;
+        }
         let spelling = self.request.spelling;
         self.request.all_parts().find_map(|part| {
             let (gres, kind) = match grammar::token(part, spelling) {

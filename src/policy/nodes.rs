@@ -43,7 +43,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// More GPUs of a type than a limit of the QOS lets run at once.
     pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let Under::Qos(qos) = under else { return None };
-        if self.policy.limit_advice == LimitAdvice::Off {
+        if self.policy.limit_advice == LimitAdvice::Off || !self.beyond.get() {
             return None;
         }
         self.request.tokens().find_map(|(field, token)| {
@@ -62,7 +62,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 }
 
 /// How often a field's count is asked for at least: for each node, socket or task.
-fn times(request: &Request, field: Field) -> u64 {
+pub(super) fn times(request: &Request, field: Field) -> u64 {
     let nodes = u64::from(request.min_nodes.unwrap_or(1).max(1));
     match field {
         Field::Job => 1,
@@ -75,6 +75,10 @@ fn times(request: &Request, field: Field) -> u64 {
 /// The most nodes on which no GPU that is counted for the whole job, or for its tasks, is given twice; `None` where all are counted
 /// as they are picked.
 fn most_nodes(request: &Request) -> Option<u32> {
+    if request.tres_per_job.is_none() && (request.tres_per_task.is_none() || request.tres_per_node.is_none())
+    {
+        return None;
+    }
     let gpus = |place: Field| {
         request.tokens().filter_map(move |(field, token)| match token {
             Token::Gres(gres) if field == place && gres.name == GPU && gres.count > 0 => Some(gres),

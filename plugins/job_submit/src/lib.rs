@@ -108,7 +108,8 @@ fn submit_within(reach: Reach, submission: &mut Submission, policy: &Policy) -> 
 fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> Answer {
     let Some(policy) = LIVE.policy() else { return Answer::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
-    if !update.request().touches_rules() && !(goes_on && !policy.exempt.reservations.is_empty()) {
+    let may_have_been_exempt = goes_on && !policy.exempt.reservations.is_empty();
+    if !may_have_been_exempt && !update.request().touches_rules() {
         return Answer::Accept;
     }
     let Some(existing) = existing() else { return Answer::Failure };

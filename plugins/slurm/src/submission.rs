@@ -289,6 +289,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
     let field = |string: *const c_char| unsafe { text::bytes(string) };
     let number = |number: u32| Some(number).filter(|number| *number != slurm_sys::UNSET_U32);
     let small = |number: u16| Some(number).filter(|number| *number != slurm_sys::UNSET_U16);
+    let says = |flag: u64| job.bitflags & flag != 0;
     let batch = Batch {
         requeue: small(job.requeue).map(|requeue| requeue != 0),
         open_mode: job.open_mode != 0,
@@ -316,9 +317,9 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         max_nodes: number(job.max_nodes).filter(|most| *most > 0),
         sockets_per_node: small(job.sockets_per_node),
         ntasks_per_node: small(job.ntasks_per_node),
-        fewest_nodes: job.bitflags & slurm_sys::JOB_USE_MIN_NODES != 0,
-        nodes_follow_tasks: job.bitflags & slurm_sys::JOB_MOST_NODES_ARE_TASKS != 0,
-        spread: job.bitflags & slurm_sys::JOB_SPREAD != 0,
+        fewest_nodes: says(slurm_sys::JOB_USE_MIN_NODES),
+        nodes_follow_tasks: says(slurm_sys::JOB_MOST_NODES_ARE_TASKS),
+        spread: says(slurm_sys::JOB_SPREAD),
         releases: number(job.priority).is_some_and(|priority| priority > 0),
         starts_again: small(job.requeue).is_some_and(|requeue| requeue != 0),
         cpus_per_task: small(job.cpus_per_task),

@@ -37,7 +37,9 @@ fn max_nodes(name: &CStr) -> Option<u32> {
     // SAFETY: the record of above and the buffer; writes the record as this release sends it (src/slurmctld/partition_mgr.c).
     unsafe { slurm_sys::pack_part(record, buffer, NEWEST) };
     // SAFETY: made above; its first members are those of slurm_exports.h in every release.
-    let (head, length) = unsafe { ((*buffer).head, (*buffer).processed) };
+    let head = unsafe { (*buffer).head };
+    // SAFETY: the same.
+    let length = unsafe { (*buffer).processed };
     let length = usize::try_from(length).unwrap_or(0);
     // SAFETY: `processed` bytes were written from `head` on.
     let written = unsafe { std::slice::from_raw_parts(head.cast::<u8>(), length) };
