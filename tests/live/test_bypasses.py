@@ -220,7 +220,7 @@ def test_update_of_the_qos(way):
         return
     # Slurm takes over an update's fields one by one: with one that it refuses the job would be moved, its GPUs as they were.
     for other in ("Nice=-5", "Contiguous=yes", "Features=nope", "NumNodes=1", "Comment=x"):
-        way.update_refused("GS117", job, f"{move} {other}")
+        way.update_refused("GS117", way.held("--gres=gpu:a40:2"), f"{move} {other}")
     way.updated(job, move)
     way.updated(job, "qos=normal")
 
@@ -293,6 +293,7 @@ def test_leaving_an_exemption(way):
                 way.refused("GS105", QOS, "--ntasks-per-gpu=1", keep=[*here, "-n2"])
             job = way.held(QOS, *here, "--gres=gpu:2")
             way.update_refused("GS101", job, leave)
+            job = way.held(QOS, *here, "--gres=gpu:2")
             way.update(job, "TresPerNode=,")
             if "gpu" not in (way.show(job)["TresPerNode"] or ""):
                 way.update_refused(way.not_restated, job, leave)
