@@ -145,8 +145,9 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn overlong(&self) -> Option<&'a [u8]> {
         let names = [self.qos, self.account, self.partition, self.reservation];
-        let tres = self.tres().map(|(_, text)| text).chain(self.per_gpu());
-        tres.chain(names).flatten().find(|text| text.len() > LONGEST)
+        let too_long =
+            |texts: &[Option<&'a [u8]>]| texts.iter().flatten().find(|text| text.len() > LONGEST).copied();
+        too_long(&self.texts()).or_else(|| too_long(&names))
     }
 
     /// The four strings that can ask for a GRES.
@@ -160,22 +161,27 @@ impl<'a> Request<'a> {
         .into_iter()
     }
 
+    /// The six strings that Slurm makes entries of the request from.
+    fn texts(&self) -> [Option<&'a [u8]>; 6] {
+        let [cpus, memory] = self.per_gpu();
+        [self.tres_per_node, self.tres_per_job, self.tres_per_task, self.tres_per_socket, cpus, memory]
+    }
+
     /// The two strings that say something of each GPU and ask for none.
-    fn per_gpu(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
-        [self.cpus_per_tres, self.mem_per_tres].into_iter()
+    fn per_gpu(&self) -> [Option<&'a [u8]>; 2] {
+        [self.cpus_per_tres, self.mem_per_tres]
     }
 
     /// Every token of the two strings that say something of each GPU.
     pub fn per_gpu_tokens(&self) -> impl Iterator<Item = Token<'a>> + use<'a> {
         let spelling = self.spelling;
-        self.per_gpu().flatten().flat_map(move |text| grammar::tokens(text, spelling))
+        self.per_gpu().into_iter().flatten().flat_map(move |text| grammar::tokens(text, spelling))
     }
 
     /// All parts between commas that Slurm makes entries of the request from, not yet read.
     pub(crate) fn all_parts(&self) -> impl Iterator<Item = &'a [u8]> {
         let spelling = self.spelling;
-        let per_gpu = self.per_gpu().flatten().flat_map(move |text| grammar::parts(text, spelling));
-        self.parts().map(|(_, part)| part).chain(per_gpu)
+        self.texts().into_iter().flatten().flat_map(move |text| grammar::parts(text, spelling))
     }
 
     /// Every token of the four strings that can ask for a GRES, and where it stood.
@@ -238,9 +244,8 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn touches_rules(&self) -> bool {
         let names = [self.qos, self.account, self.partition, self.reservation];
-        let tres = self.tres().map(|(_, text)| text).chain(self.per_gpu());
         let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
-        tres.chain(names).any(|text| text.is_some())
+        self.texts().iter().chain(&names).any(Option::is_some)
             || self.ntasks_per_tres.is_some()
             || nodes
             || self.exclusive
@@ -285,6 +290,14 @@ impl<'a> Request<'a> {
     pub fn names_only_gpus(&self) -> bool {
         let prefix = self.spelling.prefix();
         self.parts().all(|(_, part)| part.strip_prefix(prefix).is_none_or(|rest| rest.starts_with(b"gpu")))
+    }
+
+    /// Whether a GRES without a type may be asked for, by how many parts its tokens have.
+    #[must_use]
+    pub fn may_lack_a_type(&self) -> bool {
+        let prefix = self.spelling.prefix();
+        let parts = |text: &[u8]| text.iter().filter(|byte| **byte == b':').count();
+        self.parts().any(|(_, part)| part.strip_prefix(prefix).is_some_and(|rest| parts(rest) < 2))
     }
 
     /// Whether Slurm counts each GPU as it picks it: all are asked for per node, or all per task, and nothing is said of each.

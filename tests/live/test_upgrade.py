@@ -216,7 +216,8 @@ def test_a_required_plugin_that_stops_fitting_loses_no_job(busy):
     reason = ["squeue", "-h", "-j", job, "-o", "%r"]
     busy.wait(lambda: "launch failed requeued held" in busy.ok(reason), "the job to be held")
     assert wrong(busy) == {"spank_gpushare.so"}
-    assert job not in busy.ledger() and not busy.output(job)
+    busy.wait(lambda: job not in busy.ledger(), "the epilog")
+    assert not busy.output(job)
     install(busy, busy.next, PLUGINS[1:2])
     state = busy.node_state()
     if state != "mixed none":

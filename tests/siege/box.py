@@ -121,6 +121,8 @@ class Box:
         self.reserved = False  # whether there may be reservations
         self.running = []  # commands that have not ended
         self.limits = self.read_limits()
+        # So that its state is on disk: a slurmctld that dies before it was written doesn't start again.
+        self.cluster.ok("/lab/service restart slurmctld", timeout=90)
         self.pid = self.controller()
 
     def close(self):

@@ -149,9 +149,19 @@ RESERVATIONS = [
     Way("exempt by a reservation, which ends", [
         RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), UNRESERVE, release()]),
 ]
+MIXTURES = [
+    Way("--gpus of one type beside --gres of another", [act("allocate", qos="qos_h", tres_per_job=gpu("a40", 1), tres_per_node=gpu("h100", 2), req_nodes="m1")]),
+    Way("--gpus-per-socket beside --gpus-per-task", [
+        act("allocate", qos="qos_job", num_tasks=1, tres_per_task=gpu("a40", 1), tres_per_socket=gpu("a40", 1), sockets_per_node=2, **SAME_TYPE)]),
+    Way("--gpus=a40:1 --gpus-per-node=a40:1, then NumNodes=2", [
+        held(qos="qos_job", tres_per_job=gpu("a40", 1), tres_per_node=gpu("a40", 1)), update(min_nodes=2), release()]),
+    Way("an update of which Slurm takes the QOS and refuses the rest", [
+        held(tres_per_node=gpu(), **SAME_TYPE),
+        cli("scontrol", "update", "job={job}", "qos=qos_lafferty", "TresPerNode={P}gpu:a40:1", "Nice=-5"), release()]),
+]
 GROUPS = {
     "Requests without a type": UNTYPED, "Names": NAMES, "Updates and moves": MOVES, "Other fields": FIELDS,
-    "More nodes than GPUs": NODES, "Whole nodes": WHOLE, "Limits of accounts and users": ACCOUNTS, "Reservations": RESERVATIONS,
+    "More nodes than GPUs": NODES, "Several counts at once": MIXTURES, "Whole nodes": WHOLE, "Limits of accounts and users": ACCOUNTS, "Reservations": RESERVATIONS,
 }
 
 

@@ -123,7 +123,7 @@ PLAUSIBLE = {
     "requeue": ["0", "1"],
     "reboot": ["0"],
     "plane_size": ["1", "2"],
-    "task_dist": ["1", "2", "3", "4", "65537"],
+    "task_dist": ["1", "2", "4", "65537"],  # for 3 see stories.py
     "segment_size": ["1", "2"],
     "job_size_str": ["1-2", "1,2", "2"],
     "req_switch": ["1"],

@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 use gpushare::message;
-use gpushare::policy::{self, Acceptance, Because, Change, Policy, Refusal, Remark, Update};
+use gpushare::policy::{
+    self, Acceptance, Because, Change, GovernedAccounts, Policy, Refusal, Remark, Update,
+};
 use gpushare::request::Request;
 use gpushare::verdicts::Verdict;
 use gpushare_slurm::accounting::{Cache, Reach};
@@ -62,16 +64,18 @@ fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
     let Some(policy) = LIVE.policy() else { return Answer::Failure };
-    let reach = reach(&submission.request(), &policy);
-    let answer = submit_within(reach, submission, &policy);
+    let answer = submit_within(None, submission, &policy);
     // Only a request that an account's limit could have something against asks for more.
-    answer.or_else(|| submit_within(Reach::Associations, submission, &policy)).unwrap_or(Answer::Failure)
+    answer
+        .or_else(|| submit_within(Some(Reach::Associations), submission, &policy))
+        .unwrap_or(Answer::Failure)
 }
 
-/// Judges and applies with so much of the accounting data; `None`, and nothing applied, where that was not enough.
-fn submit_within(reach: Reach, submission: &mut Submission, policy: &Policy) -> Option<Answer> {
+/// Judges and applies with so much of the accounting data, or as much as will do as a rule; `None`, and nothing applied, where that
+/// was not enough.
+fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Policy) -> Option<Answer> {
     let request = submission.request();
-    let cache = Cache::new(reach);
+    let cache = Cache::new(reach.unwrap_or_else(|| usual_reach(&request, policy)));
     let user_id = request.user_id;
     Some(match policy::judge(&request, policy, &&cache) {
         _ if cache.fell_short() => return None,
@@ -146,10 +150,12 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     }
 }
 
-/// A job that names its QOS needs no association, unless somebody is exempt by user or account.
-fn reach(request: &Request, policy: &Policy) -> Reach {
+/// A job that names its QOS needs no association, unless somebody is exempt by user or account. What may name no type is measured
+/// by the limits of accounts too: to see that at once spares a second look.
+fn usual_reach(request: &Request, policy: &Policy) -> Reach {
     let by_owner = !policy.exempt.users.is_empty() || !policy.exempt.accounts.is_empty();
-    if by_owner || request.qos.is_none() { Reach::Associations } else { Reach::Qos }
+    let by_account = || policy.accounts != GovernedAccounts::Off && request.may_lack_a_type();
+    if by_owner || request.qos.is_none() || by_account() { Reach::Associations } else { Reach::Qos }
 }
 
 /// The share for the node, which is told its size by nobody else: `mps:40`, in memory of its own.

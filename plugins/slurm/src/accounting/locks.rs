@@ -196,16 +196,24 @@ impl Locks {
     /// The names of all GRES among the TRES, `gpu:a40` of `gres/gpu:a40`, by position in the limit arrays.
     pub(super) fn gres_names(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let positions = self.gres.get_or_init(|| self.find_gres());
-        let (known, rest) = (positions.known(), positions.rest..self.tres_count());
-        known.chain(rest).filter_map(|position| self.gres_name(position).map(|name| (position, name)))
+        let rest = positions.rest..self.tres_count();
+        let rest = rest.filter_map(|position| self.gres_name(position).map(|name| (position, name)));
+        // SAFETY: names of the table, which stay under the tres lock, which `self` is.
+        let known = positions
+            .first
+            .iter()
+            .take(positions.count)
+            .map(|(position, name)| (*position, unsafe { &**name }));
+        known.chain(rest)
     }
 
     fn find_gres(&self) -> Positions {
-        let mut found = Positions { first: [0; 16], count: 0, rest: 0 };
+        let none: *const [u8] = b"".as_slice();
+        let mut found = Positions { first: [(0, none); 16], count: 0, rest: 0 };
         while found.rest < self.tres_count() {
-            if self.gres_name(found.rest).is_some() {
+            if let Some(name) = self.gres_name(found.rest) {
                 let Some(place) = found.first.get_mut(found.count) else { break };
-                *place = found.rest;
+                *place = (found.rest, name);
                 found.count += 1;
             }
             found.rest += 1;
@@ -237,18 +245,12 @@ impl Locks {
     }
 }
 
-/// The positions of the first sixteen GRES; others, on a cluster that has more, lie from `rest` on.
+/// The first sixteen GRES by position and name; others, on a cluster that has more, lie from `rest` on.
 #[derive(Debug)]
 struct Positions {
-    first: [usize; 16],
+    first: [(usize, *const [u8]); 16],
     count: usize,
     rest: usize,
-}
-
-impl Positions {
-    fn known(&self) -> impl Iterator<Item = usize> {
-        self.first.iter().take(self.count).copied()
-    }
 }
 
 /// Shows every record of one of the cache's lists.
