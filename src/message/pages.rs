@@ -79,7 +79,8 @@ pub const PAGES: [Page; 27] = [
         text: "A pending job is brought under a QOS, a partition or an account that guarantees or limits GPUs by type only \
                by a command that names its GPUs and their type again, because Slurm does not show all that it keeps of the old request. The same \
                holds where a job leaves a partition, reservation or account that gpushare.conf exempts. A job \
-               without GPUs can't be brought in: cancel it and submit it there.",
+               without GPUs can't be brought in: cancel it and submit it there. Where the line to try says COUNT, Slurm shows too \
+               little of the job: put the number of GPUs in its place.",
     },
     Page {
         number: "GS111",
