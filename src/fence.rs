@@ -68,6 +68,14 @@ impl Fence {
         held.map(|device| Fault::Held(device.path.clone()))
     }
 
+    /// The same fence for a process with another root folder, in which the job's own device nodes need not be.
+    #[must_use]
+    pub fn of_what_is_there(&self, access: impl Fn(&std::path::Path) -> Access) -> Fence {
+        let mut fence = self.clone();
+        fence.open.retain(|device| access(&device.path) != Access::Unclear(libc::ENOENT));
+        fence
+    }
+
     /// Asks `access` about every device; gives the first answer that isn't as it should be.
     pub fn fault(&self, access: impl Fn(&std::path::Path) -> Access) -> Option<Fault> {
         let wrong = self.closed.iter().find_map(|device| match access(&device.path) {
@@ -133,6 +141,8 @@ mod tests {
         assert_eq!(fence.fault(unclear), Some(Fault::Unclear("/dev/nvidia0".into(), libc::EIO)));
         let gone = |_: &Path| Access::Unclear(libc::ENOENT);
         assert_eq!(fence.fault(gone), Some(Fault::Unclear("/dev/nvidia1".into(), libc::ENOENT)));
+        assert_eq!(fence.of_what_is_there(gone).fault(gone), None);
+        assert_eq!(fence.of_what_is_there(both).fault(both), Some(Fault::Open("/dev/nvidia2".into())));
     }
 
     #[test]

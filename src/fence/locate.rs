@@ -52,6 +52,15 @@ pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option
     place(own).filter(|own| is_own(own)).and_then(|_| place(&step)).map(|step| hierarchy.step(step))
 }
 
+/// On cgroup v1: the job's folders by which Slurm finds its processes, which this one is among already, and by which it fences
+/// devices.
+#[must_use]
+pub fn v1_job(cgroup: &str, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
+    let job = paths(cgroup, Hierarchy::Freezer.controller()).find_map(|path| up_to(path, "job_"))?;
+    let folder = |hierarchy| mounted(hierarchy, &job, mountinfo).ok();
+    Some((folder(Hierarchy::Freezer)?, folder(Hierarchy::Devices)?))
+}
+
 /// The hierarchy that the step is fenced by, and what the process's own path and the step's are in it.
 fn in_hierarchy(cgroup: &str) -> Result<(Hierarchy, &Path, PathBuf), LocateError> {
     for hierarchy in [Hierarchy::Devices, Hierarchy::Unified] {
@@ -189,6 +198,17 @@ mod tests {
         let found = step_cgroup(text, MOUNTS);
         let expected = "/sys/fs/cgroup/my devices/slurm_n1/uid_2001/job_7/step_0";
         assert_eq!(found, Ok(StepCgroup::V1(expected.into())));
+    }
+
+    #[test]
+    fn a_jobs_folders_are_known_before_its_step_is_there() {
+        let found = |cgroup| v1_job(cgroup, MOUNTS);
+        let expected =
+            ["/sys/fs/cgroup/freezer/slurm/uid_1/job_7", "/sys/fs/cgroup/my devices/slurm/uid_1/job_7"];
+        let expected = Some((expected[0].into(), expected[1].into()));
+        assert_eq!(found("6:freezer:/slurm/uid_1/job_7/step_0\n5:devices:/\n"), expected);
+        assert_eq!(found("6:freezer:/slurm/uid_1/job_7\n"), expected);
+        assert_eq!(found("6:freezer:/\n5:devices:/\n0::/slurm/job_7/step_0\n"), None);
     }
 
     #[test]

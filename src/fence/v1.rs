@@ -41,6 +41,22 @@ pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
     Ok(())
 }
 
+/// Makes the device cgroup of a step that starts, as Slurm will do, and closes there what `fence` closes. Slurm moves slurmstepd there
+/// before other plugins can run programs as the user. Nothing is done where Slurm makes no such folders. `tracked` and `job` are the
+/// job's folders of processes and of devices; the step has one in the first already, whose name has `name`, and of a het job's
+/// component more.
+pub fn close_early((tracked, job): (&Path, &Path), name: &str, fence: &Fence) -> Result<(), RuleError> {
+    let is_its =
+        |found: &&str| found.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'));
+    let there = folders(tracked, name);
+    let mut names = there.iter().filter_map(|path| path.file_name()?.to_str()).filter(is_its);
+    let Some(name) = names.next().filter(|_| job.is_dir()) else { return Ok(()) };
+    let step = job.join(name);
+    // Whatever is in the way is told by the first rule.
+    let _ = std::fs::create_dir(&step);
+    put_up(&step, &Fence { widens: false, ..fence.clone() })
+}
+
 /// Opens the device in the job of `step`, in every step of it and in every task of those; what has ended is left out.
 pub fn open(step: &Path, device: DeviceNumber) -> Result<(), RuleError> {
     let Some(job) = step.parent() else { return Ok(()) };
@@ -151,6 +167,30 @@ mod tests {
         assert_eq!(denied(&steps[0]), "c 195:2 rwm", "the last rule written");
         assert_eq!(denied(&steps[1]), "");
         assert_eq!(denied(&job), "");
+    }
+
+    #[test]
+    fn a_step_is_closed_before_slurm_knows_its_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let (tracked, job) = (root.path().join("freezer"), root.path().join("devices"));
+        let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);
+        let close = |name| close_early((&tracked, &job), name, &fence);
+        for there in ["step_1", "step_2+1", "step_batch"] {
+            std::fs::create_dir_all(tracked.join(there)).unwrap();
+        }
+        close("step_1").unwrap();
+        assert!(!job.exists(), "Slurm makes no such folders here");
+        std::fs::create_dir(&job).unwrap();
+        for (name, made) in [("step_1", "step_1"), ("step_2", "step_2+1"), ("step_batch", "step_batch")] {
+            // In a folder that is no cgroup the file isn't there.
+            let error = close(name).unwrap_err();
+            assert!(error.to_string().contains(&format!("{made}/devices.deny")), "{error}");
+            std::fs::write(job.join(made).join("devices.deny"), "").unwrap();
+            close(name).unwrap();
+            assert_eq!(std::fs::read_to_string(job.join(made).join("devices.deny")).unwrap(), "c 195:1 rwm");
+        }
+        close("step_3").unwrap();
+        assert_eq!(job.read_dir().unwrap().count(), 3, "of another step none is made");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! Nothing has to be undone: the programs go with their directories. A failure on the way leaves the step with less than
 //! its fence allows, or with Slurm's rules; the caller lets no task of it run.
 
+pub mod early;
 mod error;
 #[cfg(test)]
 mod fake;
@@ -44,7 +45,7 @@ const EXTERN: &str = "step_extern";
 /// run yet and after Slurm's rules of the last of them.
 pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2Error> {
     let rules = Rules::of(fence);
-    let found = kernel.attached(step).map_err(|error| V2Error::Query(step.to_owned(), error))?;
+    let found = query(kernel, step)?;
     if !found.programs.is_empty() && found.flags != Flags::Multi {
         return Err(V2Error::Taken(step.to_owned()));
     }
@@ -54,6 +55,10 @@ pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2
         return widen(kernel, &step, &rules, hidden);
     }
     narrow(kernel, &step, &rules, hidden.filter(|hidden| !step.has.contains(&hidden.id)))
+}
+
+fn query(kernel: &impl Kernel, step: &Path) -> Result<Attached, V2Error> {
+    kernel.attached(step).map_err(|error| V2Error::Query(step.to_owned(), error))
 }
 
 /// The step, and the programs that an earlier fence has left there: the kernel refuses one that is there already.

@@ -17,6 +17,7 @@ use gpushare::fence::v2::{Attached, Flags, Kernel, Refused};
 // enum bpf_cmd.
 const PROG_LOAD: c_int = 5;
 const PROG_ATTACH: c_int = 8;
+const PROG_DETACH: c_int = 9;
 const PROG_GET_FD_BY_ID: c_int = 13;
 const OBJ_GET_INFO_BY_FD: c_int = 15;
 const PROG_QUERY: c_int = 16;
@@ -270,6 +271,14 @@ impl Kernel for Bpf {
         let fields = Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags };
         // SAFETY: no addresses.
         unsafe { bpf(PROG_ATTACH, fields) }.map(|_| ())
+    }
+
+    #[doc(alias = "BPF_PROG_DETACH")]
+    fn detach(&self, folder: &Path, program: &OwnedFd) -> io::Result<()> {
+        let folder = open(folder)?;
+        let fields = Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags: 0 };
+        // SAFETY: no addresses.
+        unsafe { bpf(PROG_DETACH, fields) }.map(|_| ())
     }
 }
 

@@ -82,6 +82,17 @@ impl Step<'_> {
         }
     }
 
+    /// What Slurm calls the step's folder in each cgroup hierarchy (src/plugins/cgroup/common); a het job's component adds to it.
+    #[must_use]
+    pub fn folder(self) -> Option<String> {
+        Some(match self.number(slurm_sys::S_JOB_STEPID)? {
+            slurm_sys::SLURM_EXTERN_CONT => "step_extern".to_owned(),
+            slurm_sys::SLURM_BATCH_SCRIPT => "step_batch".to_owned(),
+            slurm_sys::SLURM_INTERACTIVE_STEP => "step_interactive".to_owned(),
+            number => format!("step_{number}"),
+        })
+    }
+
     /// A variable of the step's environment, if it is set and of a sensible length.
     #[must_use]
     #[doc(alias = "spank_getenv")]

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use gpushare::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup};
+use gpushare::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup, v1_job};
 use gpushare::fence::owner::Folders;
+use gpushare::fence::v2::early::{self, Early};
 use gpushare::fence::{Fence, v1, v2};
 use gpushare_slurm::bpf::Bpf;
 use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
@@ -20,6 +21,8 @@ pub struct StepFence {
     cgroup: Result<StepCgroup, String>,
     /// What Slurm gives to the job's user and must be root's; nothing on most releases.
     folders: Folders,
+    /// What stands in for the fence until it is up.
+    early: Option<Early>,
 }
 
 /// In `init`, before Slurm makes the step's device cgroup: keeps users out of its folders where they would own them.
@@ -29,6 +32,23 @@ pub fn close_to_users() -> Result<(), String> {
     }
     let (cgroup, mountinfo) = texts()?;
     Folders::find(&cgroup, &mountinfo).take().map_err(|error| error.to_string())
+}
+
+/// In `init`: closes what the fence closes from the step's start on, for what other plugins run in it as the user. On v1 slurmstepd
+/// isn't in the step's device cgroup yet, whose folder begins with that name.
+pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early>, String> {
+    match find() {
+        _ if fence.closed.is_empty() => Ok(None),
+        Ok(StepCgroup::V2(step)) => {
+            early::close(&Bpf, &step, fence).map(Some).map_err(|error| error.to_string())
+        }
+        Ok(StepCgroup::V1(_)) | Err(_) => {
+            let (cgroup, mounts) = texts()?;
+            let Some((tracked, job)) = v1_job(&cgroup, &mounts) else { return Ok(None) };
+            let closed = v1::close_early((&tracked, &job), folder, fence);
+            closed.map(|()| None).map_err(|error| error.to_string())
+        }
+    }
 }
 
 impl StepFence {
@@ -45,7 +65,12 @@ impl StepFence {
         } else {
             (find(), Folders::default())
         };
-        StepFence { fence, cgroup, folders }
+        StepFence { fence, cgroup, folders, early: None }
+    }
+
+    /// Takes the place of what stands in for it.
+    pub fn replaces(&mut self, early: Option<Early>) {
+        self.early = early;
     }
 
     /// The job's cgroup, which all of its steps are in; on v2 only.
@@ -69,7 +94,13 @@ impl StepFence {
         self.folders.take().map_err(|error| error.to_string())?;
         match self.cgroup.as_ref().map_err(Clone::clone)? {
             StepCgroup::V1(step) => v1::put_up(step, &self.fence).map_err(|error| error.to_string()),
-            StepCgroup::V2(step) => v2::put_up(&Bpf, step, &self.fence).map_err(|error| error.to_string()),
+            StepCgroup::V2(step) => {
+                let put_up = match &self.early {
+                    Some(early) => early.replace(&Bpf, step, &self.fence),
+                    None => v2::put_up(&Bpf, step, &self.fence),
+                };
+                put_up.map_err(|error| error.to_string())
+            }
         }
     }
 

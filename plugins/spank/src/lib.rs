@@ -5,7 +5,7 @@
 //!
 //! | hook | process, user | here |
 //! |---|---|---|
-//! | `init` | slurmstepd, root | read gpushare.conf, which the job's user may not; keep users out of Slurm's cgroups (22.05) |
+//! | `init` | slurmstepd, root | read gpushare.conf, which the job's user may not; keep users out of Slurm's cgroups (22.05); close the GPUs of others, for what other plugins run as the user before there are tasks |
 //! | `user_init` | slurmstepd, effective user is the job's | read what the job has ([`step`]), set the environment |
 //! | `task_post_fork` | slurmstepd, root; the task waits | after the last task: put the fence up, note the outcome |
 //! | `task_init` | the task, as the job's user, before its program | read the outcome, check every GPU, set the environment |
@@ -20,6 +20,7 @@
 mod cgroup;
 mod step;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use gpushare::config::NodeConfig;
 use gpushare::device::Roots;
 use gpushare::environment::{PYTORCH, shell_lines};
-use gpushare::fence::{Fault, Fence};
+use gpushare::fence::Fault;
 use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
 use gpushare::process::start_time;
@@ -67,6 +68,14 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> Answer {
         {
             log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
         }
+        // Nothing of the user's runs in the extern step before its fence is up.
+        if step.kind() != Kind::Extern
+            && state.may_fence()
+            && let Err(reason) = state.close_early(step)
+        {
+            let id = step.job_id().unwrap_or(0);
+            log::error(format!("spank/gpushare: job {id}: not closed from the start: {reason}"));
+        }
     });
     Answer::Success
 }
@@ -94,7 +103,7 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
                 let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
                 tell_the_other_steps(key, reason);
             }
-            State::Failed(_) | State::Unknown | State::Configured(_) | State::NotOurs => {}
+            State::Failed(_) | State::Unknown | State::Configured(..) | State::NotOurs => {}
         }
     });
     Answer::Success
@@ -168,7 +177,7 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
     panic_if_asked(step, "task_init");
     let outcome = with_state(|state| match state {
         State::NotOurs => Ok(()),
-        State::Unknown | State::Configured(_) => {
+        State::Unknown | State::Configured(..) => {
             Err("an earlier hook failed; see the node's slurmd log".to_owned())
         }
         State::Failed(reason) => Err(reason.clone()),
@@ -176,7 +185,7 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
             set_environment(step, fenced);
             match (&fenced.refused, fenced.page.get()) {
                 (Some(reason), _) => Err(reason.clone()),
-                (None, Verdict::Up) => extern_failed(fenced).map_or_else(|| check(&fenced.check), Err),
+                (None, Verdict::Up) => extern_failed(fenced).map_or_else(|| check(fenced), Err),
                 (None, Verdict::None) => {
                     Err("the fence was not put up; see the node's slurmd log".to_owned())
                 }
@@ -199,8 +208,11 @@ fn extern_failed(fenced: &Fenced) -> Option<String> {
 }
 
 /// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
-/// (Slurm writes the job's rules anew), so it is given time.
-fn check(fence: &Fence) -> Result<(), String> {
+/// (Slurm writes the job's rules anew), so it is given time. A container into which another plugin has put the task need not have
+/// the GPU's node.
+fn check(fenced: &Fenced) -> Result<(), String> {
+    let elsewhere = root() != fenced.root;
+    let fence = if elsewhere { &fenced.check.of_what_is_there(access::of) } else { &fenced.check };
     let held = access::held().map_err(|error| format!("/proc/self/status: {error}"))?;
     if let Some(fault) = fence.held(&held) {
         return Err(fault.to_string());
@@ -216,6 +228,11 @@ fn check(fence: &Fence) -> Result<(), String> {
             Some(fault) => return Err(fault.to_string()),
         }
     }
+}
+
+/// Which folder this process has for its root, by device and number.
+fn root() -> Option<(u64, u64)> {
+    Path::new("/").metadata().ok().map(|root| (root.dev(), root.ino()))
 }
 
 /// Lets the job's other steps open the GPU again, if this step started and ended without its fence.

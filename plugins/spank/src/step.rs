@@ -11,13 +11,14 @@ use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare::device::{Foreign, Gpu, Roots};
 use gpushare::environment;
 use gpushare::fence::Fence;
+use gpushare::fence::v2::early::Early;
 use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
 use gpushare_slurm::spank::{Kind, Step};
 use gpushare_slurm::verdict_page::VerdictPage;
 use gpushare_slurm::{daemon, log};
 
-use crate::cgroup::StepFence;
+use crate::cgroup::{StepFence, close_early};
 
 /// What Slurm sets in every step of a job with a share of that GRES, over whatever the user has set.
 const SHARE_VARIABLES: [(&str, &str); 2] =
@@ -31,11 +32,12 @@ const GPUS_OF_JOB: &str = "SLURM_JOB_GPUS";
 pub const GPUS_OF_STEP: &str = "SLURM_STEP_GPUS";
 
 /// What is known of the step.
+#[allow(clippy::large_enum_variant, reason = "each slurmstepd has one")]
 pub enum State {
     /// Nothing: no hook has read it yet, or the one that should have did not get through.
     Unknown,
-    /// The node's rules, or why there are none; not yet what the job has.
-    Configured(Result<NodeConfig, String>),
+    /// The node's rules, or why there are none; not yet what the job has. And what stands in for the fence.
+    Configured(Result<NodeConfig, String>, Option<Early>),
     /// Slurm's own fence holds, ours has no say.
     NotOurs,
     /// Even what is needed for a fence is not there; why.
@@ -65,28 +67,58 @@ pub struct Fenced {
     pub page: VerdictPage,
     /// Tasks forked so far.
     pub forked: u32,
+    /// slurmstepd's root folder.
+    pub root: Option<(u64, u64)>,
 }
 
 impl State {
     /// Reads the node's rules; as root, since the file need not be readable by users.
     pub fn configured(arguments: &[Vec<u8>]) -> State {
-        State::Configured(node_config(arguments))
+        State::Configured(node_config(arguments), None)
     }
 
     /// Whether gpushare has a say on this node, also where its rules can't be read.
     pub fn may_fence(&self) -> bool {
-        !matches!(self, State::Configured(Ok(config)) if config.placement == Placement::Off)
+        !matches!(self, State::Configured(Ok(config), _) if config.placement == Placement::Off)
+    }
+
+    /// Closes what the step will not have, as far as that can be told without its variables. Where nothing can be told Slurm's own
+    /// fence holds, but under `own`, where it has none.
+    pub fn close_early(&mut self, step: Step) -> Result<(), String> {
+        let State::Configured(config, early) = self else { return Ok(()) };
+        let none = NodeConfig::default();
+        let (config, closes) = match config {
+            Ok(config) => (&*config, config.placement == Placement::Own),
+            Err(_) => (&none, true),
+        };
+        let job_id = step.job_id().unwrap_or(0);
+        let ledger = Ledger::at(RUN_DIR);
+        let fence = match (ledger.failure(job_id), ledger.find(job_id)) {
+            (Ok(None), Ok(Some(entry))) if Some(entry.user_id) == step.user_id() => {
+                fence_around(config, &entry.gpus)
+            }
+            _ if closes => fence_around(config, &[]),
+            _ => return Ok(()),
+        };
+        if let Some(folder) = step.folder() {
+            *early = close_early(&fence?, &folder)?;
+        }
+        Ok(())
     }
 
     /// Looks the job up in the ledger, which everybody may read.
     pub fn read(&mut self, step: Step) {
-        let State::Configured(config) = self else { return };
+        let State::Configured(config, early) = self else { return };
+        let early = early.take();
         let read = match config {
             Ok(config) if config.placement == Placement::Off => Ok(State::NotOurs),
             Ok(config) => of_job(config, step),
             Err(reason) => without_rules(step, std::mem::take(reason)),
         };
         *self = read.unwrap_or_else(State::Failed);
+        if let State::Fenced(fenced) = self {
+            fenced.fence.replaces(early);
+        }
     }
 }
 
@@ -203,6 +235,7 @@ fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
         share_gpu: None,
         page,
         forked: 0,
+        root: crate::root(),
     })
 }
 

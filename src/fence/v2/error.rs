@@ -37,6 +37,8 @@ pub enum V2Error {
     Load(PathBuf, Refused),
     /// The kernel refuses to attach a program.
     Attach(PathBuf, Whose, io::Error),
+    /// The kernel refuses to take a program away.
+    Detach(PathBuf, io::Error),
 }
 
 /// Which program could not be attached.
@@ -80,6 +82,7 @@ impl fmt::Display for V2Error {
             V2Error::Attach(folder, whose, error) => {
                 in_the_way(out, folder, &format!("does not take {} device program: {error}", whose.name()))
             }
+            V2Error::Detach(folder, error) => answer(out, "taking a device program from", folder, error),
         }
     }
 }

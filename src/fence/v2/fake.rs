@@ -147,4 +147,12 @@ impl Kernel for Fake {
         self.call(format!("attach {} {flags:?}", self.name(folder)))?;
         self.attach_as_kernel(folder, *program, flags)
     }
+
+    fn detach(&self, folder: &Path, program: &u32) -> io::Result<()> {
+        self.call(format!("detach {}", self.name(folder)))?;
+        let mut attached = self.attached.borrow_mut();
+        let here = attached.get_mut(folder).filter(|here| here.programs.contains(program));
+        here.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?.programs.retain(|id| id != program);
+        Ok(())
+    }
 }

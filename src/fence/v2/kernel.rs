@@ -25,6 +25,9 @@ pub trait Kernel {
 
     /// Attaches a program to `folder`: beside what is there with [`Flags::Multi`], in its place otherwise.
     fn attach(&self, folder: &Path, program: &Self::Program, flags: Flags) -> io::Result<()>;
+
+    /// Takes a program away that was attached with [`Flags::Multi`].
+    fn detach(&self, folder: &Path, program: &Self::Program) -> io::Result<()>;
 }
 
 /// What is attached to a cgroup.

@@ -10,6 +10,8 @@ use crate::fence::filter::interpreter::Asked;
 use crate::fence::filter::program::ALLOW_ALL;
 use crate::fence::filter::slurm::{Line, blinded, character, program};
 
+mod early;
+
 const JOB: &str = "scope/job_7";
 const STEP: &str = "scope/job_7/step_0";
 const EXTERN: &str = "scope/job_7/step_extern";

@@ -7,6 +7,7 @@ use std::time::Instant;
 use gpushare::device::{Device, DeviceNumber};
 use gpushare::fence::Fence;
 use gpushare::fence::filter::program::ALLOW_ALL;
+use gpushare::fence::v2::early::close;
 use gpushare::fence::v2::{Flags, Kernel, V2Error, put_up};
 use gpushare_slurm::bpf::Bpf;
 
@@ -15,10 +16,11 @@ use crate::slurm::{Line, character, program};
 
 type Case = fn(&Place);
 
-pub const ALL: [(&str, Case); 8] = [
+pub const ALL: [(&str, Case); 9] = [
     ("every kind of step", every_kind_of_step),
     ("the extern step's program", the_extern_steps_program),
     ("rules written anew", rules_written_anew),
+    ("closed from the start", closed_from_the_start),
     ("containers below", containers_below),
     ("programs in the way", programs_in_the_way),
     ("many steps at once", many_steps_at_once),
@@ -140,6 +142,32 @@ fn rules_written_anew(place: &Place) {
             assert_eq!(place.ask(&step.join("user/task_0")), "ynnnnynny");
             assert_eq!(place.ask(&step.join("slurm")), "ynnnnyyny");
         }
+        remove(&job);
+    }
+}
+
+/// As a job's second step starts: an early fence, Slurm's rules, the step's own fence.
+fn closed_from_the_start(place: &Place) {
+    for (widens, early, beside, in_task) in
+        [(false, "ynnnnyyny", "ynnnnyyny", "ynnnnynny"), (true, "nnnnnyyny", "nnynnyyny", "nnynnynny")]
+    {
+        let job = place.job("job_early");
+        step(&job, "step_batch", Kind::Batch);
+        let (first, open) = (job.join("step_0"), [if widens { 2 } else { 0 }]);
+        std::fs::create_dir_all(first.join("slurm")).unwrap();
+        let before = close(&Bpf, &first, &fence(widens, &open)).unwrap();
+        assert_eq!(place.ask(&first.join("slurm")), early);
+        step(&job, "step_0", Kind::Srun);
+        assert_eq!(place.ask(&first.join("slurm")), early, "Slurm's rules change nothing of it");
+        before.replace(&Bpf, &first, &fence(widens, &open)).unwrap();
+        assert_eq!(place.ask(&first.join("slurm")), beside);
+        assert_eq!(place.ask(&first.join("user/task_0")), in_task);
+        let programs = if widens { 1 } else { 2 };
+        assert_eq!(
+            Bpf.attached(&first).unwrap().programs.len(),
+            programs,
+            "nothing of the early one is left"
+        );
         remove(&job);
     }
 }

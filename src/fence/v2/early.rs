@@ -1,0 +1,57 @@
+//! What closes a step from its start. Slurm's rules and the fence come after the hook `user_init`, in which another plugin may run
+//! programs as the job's user (pyxis does); so a narrow fence goes up in `init` and is replaced by the one that the step gets.
+
+use std::path::Path;
+
+use super::kernel::Kernel;
+use super::{Flags, V2Error, Whose, attach, hidden, put_up, query};
+use crate::fence::Fence;
+
+/// A fence that stands in for the step's own.
+#[derive(Clone, Debug)]
+pub struct Early {
+    fence: Fence,
+    /// What it consists of: Slurm's program of the job, where there was one, and ours, the last.
+    programs: Vec<u32>,
+}
+
+/// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their folders are not there yet.
+pub fn close<K: Kernel>(kernel: &K, step: &Path, fence: &Fence) -> Result<Early, V2Error> {
+    let narrow = Fence { widens: false, ..fence.clone() };
+    let before = query(kernel, step)?.programs;
+    put_up(kernel, step, &narrow)?;
+    let mut programs = query(kernel, step)?.programs;
+    programs.retain(|id| !before.contains(id));
+    Ok(Early { fence: narrow, programs })
+}
+
+impl Early {
+    /// Puts the step's own fence up as [`put_up`] does and takes this one away after it, so that there is always one.
+    pub fn replace<K: Kernel>(&self, kernel: &K, step: &Path, fence: &Fence) -> Result<(), V2Error> {
+        if *fence != self.fence {
+            put_up(kernel, step, fence)?;
+            let carried = if fence.widens { None } else { hidden(kernel, step)?.map(|found| found.id) };
+            return detach(kernel, step, self.programs.iter().filter(|id| Some(**id) != carried));
+        }
+        // Ours stays. Slurm has written the job's program anew since.
+        let Some((_, slurms)) = self.programs.split_last() else { return put_up(kernel, step, fence) };
+        let found = hidden(kernel, step)?;
+        let carried = found.as_ref().map(|found| found.id);
+        let has = query(kernel, step)?.programs;
+        if let Some(found) = found.filter(|found| !has.contains(&found.id)) {
+            attach(kernel, step, (Whose::Slurms, &found.program), Flags::Multi)?;
+        }
+        detach(kernel, step, slurms.iter().filter(|id| Some(**id) != carried))
+    }
+}
+
+fn detach<'a, K: Kernel>(
+    kernel: &K,
+    step: &Path,
+    mut programs: impl Iterator<Item = &'a u32>,
+) -> Result<(), V2Error> {
+    programs.try_for_each(|id| {
+        let program = kernel.program(*id).map_err(|error| V2Error::Open(step.to_owned(), *id, error))?;
+        kernel.detach(step, &program).map_err(|error| V2Error::Detach(step.to_owned(), error))
+    })
+}

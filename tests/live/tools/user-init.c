@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//
+// user-init.so: a plugin of slurmstepd that does what pyxis does for containers. In `user_init` it runs a program as the job's user, as
+// pyxis runs enroot; what that could open is added to /lab/out/user-init. Where the folder /lab/out/root/bin is there, `task_init`
+// makes /lab/out/root, with the node's /proc, the task's root.
+#define _GNU_SOURCE
+#include <sched.h>
+#include <slurm/spank.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+SPANK_PLUGIN(user_init, 1);
+
+int slurm_spank_user_init(spank_t spank, int count, char **arguments) {
+    (void) spank, (void) count, (void) arguments;
+    uid_t user = geteuid();
+    pid_t child = fork();
+    if (child == 0) {
+        int done = setresuid(user, user, user) || system("/lab/open-gpus >>/lab/out/user-init 2>&1");
+        _exit(done != 0);
+    }
+    return child > 0 && waitpid(child, NULL, 0) == child ? 0 : -1;
+}
+
+int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
+    (void) spank, (void) count, (void) arguments;
+    if (access("/lab/out/root/bin", F_OK))
+        return 0;
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || mount("/proc", "/lab/out/root/proc", NULL, MS_BIND | MS_REC, NULL))
+        return -1;
+    return chroot("/lab/out/root") || chdir("/") ? -1 : 0;
+}
