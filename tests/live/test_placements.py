@@ -99,19 +99,20 @@ def test_a_job_without_a_share_opens_nothing(node, share):
 
 
 def test_a_gpu_is_no_jobs_input_or_output(node, share):
-    """Slurm opens those before our fence is up. A GPU of the lab can't be opened by anybody; /dev/full in its stead can."""
+    """slurmstepd opens those as the user when the step is closed already, and the job fails before it has a task. A GPU of the lab can't
+    be opened by anybody; /dev/full in its stead can."""
     node.ok("mknod -m 666 /dev/nvidia9 c 1 7")
     try:
         read = "head -c 1 <&0 >/lab/out/read"
         job = node.ok(["sbatch", "--parsable", "-i", "/dev/nvidia9", "-o", "/lab/out/%j", share.half_gpu, "--wrap", read], "bob")
         assert node.finished(job) == "FAILED"
-        assert "/dev/nvidia9 is not the job's GPU and is its input" in node.output(job), node.output(job)
+        assert "/dev/nvidia9: Operation not permitted" in node.log("slurmd"), node.log("slurmd")[-2000:]
         assert node.run("test -e /lab/out/read").returncode != 0
-        # What has labels slurmstepd writes itself; the task has its files until the program starts.
+        # What has labels slurmstepd writes itself.
         node.ok("ln -sfn /dev/nvidia9 /lab/out/labelled0", "bob")
         output = ["-l", "-o", "/lab/out/labelled%t", "-e", "/lab/out/labelled%t.err"]
         step = node.run(["srun", share.half_gpu, *output, "touch", "/lab/out/read"], "bob")
-        assert step.returncode != 0 and "is not the job's GPU and is its input" in node.output("labelled0.err"), step.stderr
+        assert "launch failed" in step.stderr or "not permitted" in step.stderr, step.stderr
         assert node.run("test -e /lab/out/read").returncode != 0
     finally:
         node.ok("rm -f /dev/nvidia9 /lab/out/read /lab/out/labelled*")
