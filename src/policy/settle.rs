@@ -52,9 +52,18 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     pub(super) fn mode_of(&self, fault: &Refusal) -> Mode {
         match &fault.ground {
+            Ground::Qos(_) if fault.rule == Rule::QosList => self.mode_of_list(),
             Ground::Qos(name) => self.policy.mode(name),
             Ground::Partition(_) | Ground::Account { .. } | Ground::Site => self.strictest_mode(),
         }
+    }
+
+    /// Of a list Slurm takes which QOS it likes: the strictest mode of those that govern.
+    fn mode_of_list(&self) -> Mode {
+        let list = self.request.qos.unwrap_or_default();
+        let names: Vec<&[u8]> = list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
+        let governing = self.accounting.qoses_named(&names).into_iter().filter(|qos| self.governs(*qos));
+        strictest(&governing.map(|qos| self.policy.mode(self.accounting.name(qos))).collect::<Vec<_>>())
     }
 
     /// The mode of the job's QOS, its default one where it names none; of several, the one that lets least pass.
@@ -69,9 +78,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 DefaultQos::OneOf(candidates) => candidates.into_iter().map(of_qos).collect(),
             },
         };
-        let strictest =
-            [Mode::Enforce, Mode::Default, Mode::Warn].into_iter().find(|mode| modes.contains(mode));
-        strictest.unwrap_or(Mode::Audit)
+        strictest(&modes)
     }
 
     /// Whether an update takes a job out of an exemption, under which it may have got what Slurm doesn't show.
@@ -157,16 +164,19 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 }
 
-/// A reservation ends without anybody being asked; then the job's strings are all that is left to judge. So what they don't show
-/// isn't exempt by it.
+fn strictest(modes: &[Mode]) -> Mode {
+    let strictest = [Mode::Enforce, Mode::Default, Mode::Warn].into_iter().find(|mode| modes.contains(mode));
+    strictest.unwrap_or(Mode::Audit)
+}
+
+/// Of a list of QOSes an update shows one, so what a job can leave doesn't cover it. And a reservation ends without anybody being
+/// asked; then the job's strings are all that is left to judge. So what they don't show isn't exempt by it.
 fn covers(because: Because, rule: Rule) -> bool {
-    because != Because::Reservation
-        || !matches!(
-            rule,
-            Rule::NtasksPerGpuAlone
-                | Rule::QosList
-                | Rule::NotRestated
-                | Rule::OldRequestStays
-                | Rule::NotAlone
-        )
+    let seen_later =
+        !matches!(rule, Rule::NtasksPerGpuAlone | Rule::NotRestated | Rule::OldRequestStays | Rule::NotAlone);
+    match because {
+        Because::Reservation => seen_later && rule != Rule::QosList,
+        Because::Partition | Because::Account => rule != Rule::QosList,
+        Because::User | Because::Warn | Because::Audit => true,
+    }
 }

@@ -186,3 +186,18 @@ fn nobody_is_exempt_by_a_name_that_is_not_there() {
     let policy = Policy { exempt: Exempt { users: all(), ..Exempt::default() }, ..Policy::default() };
     assert_eq!(rule(&node("qos_lafferty", "gres/gpu:1"), &policy), None);
 }
+
+#[test]
+fn a_list_has_the_strictest_mode_of_its_qoses_and_what_a_job_can_leave_does_not_cover_it() {
+    let warned = with_record("qos_lafferty", QosRecord { mode: Some(Mode::Warn), ..QosRecord::default() });
+    for list in ["qos_lafferty,qos_two", "qos_two,qos_lafferty"] {
+        assert_eq!(rule(&node(list, "gres/gpu:2"), &warned), Some(Rule::QosList), "{list}");
+    }
+    assert_eq!(rule(&node("qos_lafferty,free", "gres/gpu:2"), &warned), None);
+    let exempt = Exempt { partitions: patterns("ex*"), ..Exempt::default() };
+    let policy = Policy { exempt, ..Policy::default() };
+    let list = Request { partition: Some(b"ex1"), ..node("free,qos_lafferty", "gres/gpu:2") };
+    assert_eq!(rule(&list, &policy), Some(Rule::QosList));
+    let one = Request { partition: Some(b"ex1"), ..node("qos_lafferty", "gres/gpu:2") };
+    assert_eq!(rule(&one, &policy), None);
+}
