@@ -24,6 +24,15 @@ class Share:
         return f"--gres={self.gres}:{self.half}"
 
 
+# How the examples of each placement count them.
+SHARES = {
+    "follow-mps": Share("mps", full=100, half=50),
+    "follow-shard": Share("shard", full=8, half=4),
+    "own": Share("gpushare", full=80, half=40),
+    "override": Share("mps", full=80, half=40),
+}
+
+
 def opened(text):
     """The sets of GPUs that the /lab/open-gpus lines of TEXT could open; a line that says more is a failure."""
     lines = [line for line in text.splitlines() if "open=" in line]

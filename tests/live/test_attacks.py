@@ -5,10 +5,8 @@ import re
 
 import client
 import pytest
-from gpus import OPEN, Share, opened
+from gpus import OPEN, SHARES, opened
 from lab import TOP
-
-SHARES = {"own": Share("gpushare", full=80, half=40), "override": Share("mps", full=80, half=40)}
 
 
 @pytest.fixture

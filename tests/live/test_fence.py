@@ -3,14 +3,9 @@
 
 import client
 import pytest
-from gpus import OPEN, Share, opened
+from gpus import OPEN, SHARES, Share, opened
 from lab import TOP
 
-SHARES = {
-    "own": Share("gpushare", full=80, half=40),
-    "override": Share("mps", full=80, half=40),
-    "follow-mps": Share("mps", full=100, half=50),
-}
 NIC = "(: <>/dev/nic0) 2>&1 | grep -q 'not permitted' && echo nic=closed || echo nic=open"
 
 

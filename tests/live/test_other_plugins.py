@@ -3,13 +3,9 @@
 
 import client
 import pytest
-from gpus import Share, opened
+from gpus import SHARES, opened
 from lab import TOP
 
-SHARES = {
-    "own": Share("gpushare", full=80, half=40), "override": Share("mps", full=80, half=40),
-    "follow-mps": Share("mps", full=100, half=50), "follow-shard": Share("shard", full=4, half=2),
-}
 PLUGIN, SAID = "/lab/out/user-init.so", "/lab/out/user-init"
 
 

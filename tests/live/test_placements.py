@@ -4,16 +4,8 @@
 import re
 
 import pytest
-from gpus import OPEN, Share, a_minute_later, entered, gpu_of, opened, task_epilog, uuids
+from gpus import OPEN, SHARES, a_minute_later, entered, gpu_of, opened, task_epilog, uuids
 from lab import TOP
-
-# How each example counts: the GRES, what fills a GPU, and half of one.
-SHARES = {
-    "follow-mps": Share("mps", full=100, half=50),
-    "follow-shard": Share("shard", full=8, half=4),
-    "own": Share("gpushare", full=80, half=40),
-    "override": Share("mps", full=80, half=40),
-}
 
 
 @pytest.fixture

@@ -198,12 +198,10 @@ impl Locks {
         let positions = self.gres.get_or_init(|| self.find_gres());
         let rest = positions.rest..self.tres_count();
         let rest = rest.filter_map(|position| self.gres_name(position).map(|name| (position, name)));
-        // SAFETY: names of the table, which stay under the tres lock, which `self` is.
-        let known = positions
-            .first
-            .iter()
-            .take(positions.count)
-            .map(|(position, name)| (*position, unsafe { &**name }));
+        let known = positions.first.iter().take(positions.count).map(|(position, name)| {
+            // SAFETY: a name of the table, which stays under the tres lock, which `self` is.
+            (*position, unsafe { &**name })
+        });
         known.chain(rest)
     }
 
