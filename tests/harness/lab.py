@@ -13,6 +13,9 @@ EXAMPLES = TOP / "docs/examples"
 CASES = TOP / "tests/live/conf"
 RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
 
+# How the names of tests' boxes start: two runs at once need two.
+BOXES = os.environ.get("GPUSHARE_BOXES", "test")
+
 # Longest that anything in a healthy cluster takes; a wait that runs into it is a failure.
 PATIENCE = 40
 

@@ -3,7 +3,7 @@
 
 import bypass_table
 import pytest
-from lab import CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia, python, systemd
+from lab import BOXES, CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia, python, systemd
 
 
 def skip_without(settings, release):
@@ -22,7 +22,7 @@ def clusters(kind, **options):
         settings = {key: value(release) if callable(value) else value for key, value in options.items()}
         skip_without(settings, release)
         # A fixed name: a box that a killed run left behind is ended first, and its logs are replaced.
-        name = f"test-{kind}-{release.replace('.', '')}"
+        name = f"{BOXES}-{kind}-{release.replace('.', '')}"
         cluster = Cluster(name, release, **settings)
         yield cluster
         cluster.down()
@@ -84,7 +84,7 @@ def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **op
         release, cgroup, placement = request.param
         settings = {key: value(release) for key, value in options.items()}
         skip_without(settings, release)
-        name = f"test-{kind}-{placement}-{cgroup}-{release.replace('.', '')}"
+        name = f"{BOXES}-{kind}-{placement}-{cgroup}-{release.replace('.', '')}"
         cluster = Cluster(name, release, cgroup, conf=conf(placement), **settings)
         cluster.kind = placement
         yield cluster
@@ -156,7 +156,7 @@ met = clusters("met", conf=COUNTED, nvidia=True, cgroup=lambda release: "v1" if 
 def met_systemd(request):
     if not nvidia(request.param) or not systemd(request.param):
         pytest.skip(f"NOT TESTED: systemd and NVIDIA's programs for {request.param} can't both be had here")
-    name = f"test-met-systemd-{request.param.replace('.', '')}"
+    name = f"{BOXES}-met-systemd-{request.param.replace('.', '')}"
     cluster = Cluster(name, request.param, "v2", conf=[*COUNTED, CASES / "systemd"], nvidia=True, systemd=True)
     yield cluster
     cluster.down()
@@ -173,7 +173,7 @@ def with_systemd(request):
     if not nvidia(release) or not systemd(release):
         pytest.skip(f"NOT TESTED: systemd and NVIDIA's programs for {release} can't both be had here")
     conf = [EXAMPLES / "surf-mps", CASES / "systemd"]
-    name = f"test-systemd-{cgroup}-{release.replace('.', '')}"
+    name = f"{BOXES}-systemd-{cgroup}-{release.replace('.', '')}"
     cluster = Cluster(name, release, cgroup, conf=conf, nvidia=True, systemd=True)
     yield cluster
     cluster.down()
@@ -189,7 +189,7 @@ def upgradable(request):
     release, following, kind = request.param
     if not {release, following} <= set(RELEASES):
         pytest.skip(f"NOT TESTED: the upgrade from {release} to {following}, without builds for both")
-    cluster = Cluster(f"test-up-{kind}", release, "v2", conf=UPGRADABLE[kind], next=following)
+    cluster = Cluster(f"{BOXES}-up-{kind}", release, "v2", conf=UPGRADABLE[kind], next=following)
     cluster.next, cluster.kind = following, kind
     yield cluster
     cluster.down()

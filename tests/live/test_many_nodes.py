@@ -6,7 +6,7 @@ import time
 import many
 import pytest
 import shares
-from lab import EXAMPLES, RELEASES, Cluster
+from lab import BOXES, EXAMPLES, RELEASES, Cluster
 
 COUNT = 10000
 # Longer than a command of Slurm's own takes there on a busy machine.
@@ -19,7 +19,7 @@ SHARE = "Share=qos_lafferty Account=lafferty Users=alice GPUs=a40:4\n"
 def crowd(request, tmp_path_factory):
     release = request.param
     conf = [EXAMPLES / "contributors", many.overlay(tmp_path_factory.mktemp("many"), COUNT)]
-    cluster = Cluster(f"test-mn-many-{release.replace('.', '')}", release, conf=conf)
+    cluster = Cluster(f"{BOXES}-mn-many-{release.replace('.', '')}", release, conf=conf)
     yield cluster
     cluster.down()
 
