@@ -54,6 +54,8 @@ pub struct Request<'a> {
     pub releases: bool,
     /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
     pub starts_again: bool,
+    /// The job of a crontab line (`scrontab`): slurmctld starts it again and again, and asks nobody.
+    pub recurs: bool,
     /// `--reservation`, perhaps a list.
     pub reservation: Option<&'a [u8]>,
     /// `--exclusive`: the whole node, and so all its GPUs.
@@ -134,6 +136,7 @@ impl<'a> Request<'a> {
             spread: false,
             releases: false,
             starts_again: false,
+            recurs: false,
             cpus_per_task: None,
             reservation: None,
             exclusive: false,
@@ -226,6 +229,7 @@ impl<'a> Request<'a> {
             spread: existing.spread,
             releases: self.releases,
             starts_again: self.starts_again,
+            recurs: existing.recurs,
             cpus_per_task: self.cpus_per_task.or(existing.cpus_per_task),
             reservation: self.reservation.or(existing.reservation),
             exclusive: self.exclusive || existing.exclusive,

@@ -65,6 +65,8 @@ pub struct Partition {
     pub denied: Vec<String>,
     /// Its own.
     pub own: Option<String>,
+    /// The partition that gets its new jobs while it takes none.
+    pub alternate: Option<String>,
 }
 
 /// A reservation.
@@ -210,7 +212,8 @@ pub fn partition(line: &str) -> Option<Partition> {
     let (allowed, denied) = (named("AllowQos"), named("DenyQos"));
     let own = named("QoS").pop();
     let qoses = allowed.iter().chain(&denied).chain(&own).cloned().collect();
-    Some(Partition { name, billing: list("TRESBillingWeights"), qoses, allowed, denied, own })
+    let alternate = named("Alternate").pop();
+    Some(Partition { name, billing: list("TRESBillingWeights"), qoses, allowed, denied, own, alternate })
 }
 
 /// Reads a line of `scontrol -o show reservation`.

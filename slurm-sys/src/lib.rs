@@ -25,6 +25,8 @@ pub use bindings::*;
 pub const UNSET_U16: u16 = 0xfffe;
 /// "Not set" in a 32-bit field (`NO_VAL` of slurm.h).
 pub const UNSET_U32: u32 = 0xffff_fffe;
+/// "All", or "no limit" in a 32-bit field (`INFINITE` of slurm.h).
+pub const ALL_U32: u32 = 0xffff_ffff;
 /// "No limit" in a 64-bit field (`INFINITE64` of slurm.h).
 pub const UNLIMITED_U64: u64 = u64::MAX;
 /// A SPANK call that went well (`ESPANK_SUCCESS` of slurm_errno.h).
@@ -33,4 +35,5 @@ pub const SPANK_SUCCESS: spank_err_t = 0;
 const _: () = assert!(ESPANK_SUCCESS == SPANK_SUCCESS, "slurm_errno.h gives ESPANK_SUCCESS another value");
 const _: () = assert!(NO_VAL16 == UNSET_U16 as u32, "slurm.h gives NO_VAL16 another value");
 const _: () = assert!(NO_VAL == UNSET_U32, "slurm.h gives NO_VAL another value");
+const _: () = assert!(INFINITE == ALL_U32, "slurm.h gives INFINITE another value");
 const _: () = assert!(INFINITE64 as i64 as u64 == UNLIMITED_U64, "slurm.h gives INFINITE64 another value");

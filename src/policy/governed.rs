@@ -67,7 +67,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         members.sort_unstable_by_key(|name| name.to_ascii_lowercase());
         members.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
         let governed = self.accounting.qoses_named(&members).into_iter().find(|qos| self.governs(*qos))?;
-        let ground = Ground::Qos(shortened(self.accounting.name(governed)));
+        let ground = Ground::Qos(self.accounting.name(governed).to_vec());
         Some(Refusal { asked: shortened(text), ..self.refusal(Rule::QosList, ground) })
     }
 
@@ -217,7 +217,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// A refusal that offers no other type.
     pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Refusal {
         let ground = match under {
-            Under::Qos(qos) => Ground::Qos(shortened(self.accounting.name(qos))),
+            Under::Qos(qos) => Ground::Qos(self.accounting.name(qos).to_vec()),
             Under::Partition(name) => Ground::Partition(shortened(name)),
             Under::Account => self.account_ground(GPU),
         };

@@ -98,7 +98,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if all(&exempt.partitions, self.partitions(request)) {
             return Some(Because::Partition);
         }
-        if all(&exempt.reservations, request.reservation) {
+        // A crontab's job starts again when the reservation may be gone.
+        if !request.recurs && all(&exempt.reservations, request.reservation) {
             return Some(Because::Reservation);
         }
         if exempt.users.is_empty() && exempt.accounts.is_empty() {

@@ -15,7 +15,11 @@ struct Table;
 
 type Limits = &'static [(&'static str, Option<u64>)];
 
-const QOSES: [(&str, Limits); 10] = [
+/// Longer than what a message quotes.
+const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
+
+const QOSES: [(&str, Limits); 11] = [
+    (LONG_NAME, &[("a40", Some(4))]),
     ("qos_shards_only", &[("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
     ("qos_shards", &[("a40", Some(4)), ("shard:a40", Some(8))]),

@@ -242,3 +242,24 @@ def test_more_than_the_group_has_is_said(advised):
         assert re.search(r"this QOS has: a40 \(8\); the job asks for (9|12) in all", refused), refused
         advice = re.search("try: --qos=qos_lafferty (.*)", refused)
         assert (advice and advice.group(1)) == offered, refused
+
+
+def test_gpus_for_the_job_in_partitions_of_two_sizes(advised):
+    """The most nodes of the small partition bound a job that fits there, and no other."""
+    advised.ok("scontrol create partition=one nodes=ALL maxnodes=1 defaulttime=10")
+    try:
+        def runs(*options):
+            job = advised.sbatch("-pp,one", "--gpus=a40:2", QOS, *options)
+            advised.wait_state(job, "RUNNING")
+            return job, re.search(r"NumNodes=(\d+)", advised.ok(["scontrol", "-o", "show", "job", job])).group(1)
+
+        assert runs()[1] == "1"
+        assert runs("-n70")[1] == "2"
+        advised.cancel_all()
+        job, nodes = runs("-n2", "--ntasks-per-node=1")
+        assert nodes == "2"
+        # Asks for nothing.
+        advised.ok(f"scontrol update job={job} NumNodes=ALL", "alice")
+    finally:
+        advised.cancel_all()
+        advised.ok("scontrol delete PartitionName=one")

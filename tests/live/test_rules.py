@@ -89,6 +89,9 @@ def test_warn_lets_pass_and_tells(site):
         assert result.returncode == 0, result.stderr
         if site.newer_than("23.02"):
             assert "warning" in result.stderr and "GS101" in result.stderr, result.stderr
+        if site.newer_than("24.11"):
+            for both in ("qos_lafferty,qos_other", "qos_other,qos_lafferty"):
+                refused(site, "GS106", f"--qos={both}", "--gres=gpu:2")
         for command in (["salloc", QOS, "--gpus=1", "true"], ["srun", QOS, "--gpus=1", "true"]):
             told = site.run(command, "alice")
             assert told.returncode == 0 and "accepted for now" in told.stderr, told.stderr
@@ -131,10 +134,18 @@ def test_exemptions_are_logged(site):
         accepted(site, QOS, "--gres=gpu:1", user="bob")
         accepted(site, QOS, "--gres=gpu:1", "--partition=q")
         refused(site, "GS101", QOS, "--gres=gpu:1", "--partition=p,q")
+        if site.newer_than("24.11"):
+            refused(site, "GS106", "--qos=normal,qos_lafferty", "--gres=gpu:1", "--partition=q")
         job, _ = accepted(site, QOS, "--gres=gpu:1", "--reservation=maintenance")
         for kind in ("user", "partition", "reservation"):
             assert lines(site, f"accepted (exempt {kind}) GS101"), kind
         assert site.run(f"scontrol update job={job} ReservationName=", "alice").returncode != 0, "the exemption ends"
+        # A crontab's job starts again and again, be there a reservation or not.
+        if site.run("command -v scrontab").returncode == 0:
+            before = lines(site, "refused GS101")
+            table = "#SCRON --qos=qos_lafferty --reservation=maintenance\n#SCRON --gres=gpu:1\n0 0 1 1 * /bin/true\n"
+            assert site.run(["scrontab", "-"], "alice", stdin=table).returncode != 0
+            assert lines(site, "refused GS101") == before + 1
     with configured(site, "ExemptAccounts=Staff"):
         accepted(site, QOS, "--gres=gpu:1", "--account=staff", user="bob")
         refused(site, "GS101", QOS, "--gres=gpu:1", user="bob")

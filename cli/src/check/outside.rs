@@ -1,6 +1,6 @@
 //! What gets round the rule of types without a plugin being asked, and is closed by Slurm's own settings: whole-node jobs
-//! under `ForeignTypes=deny`, a partition's QOS that takes the place of the job's, and jobs that wait for an exempt
-//! reservation after its end. Pure.
+//! under `ForeignTypes=deny`, a partition's QOS that takes the place of the job's, and exempt jobs that leave what makes them exempt:
+//! a reservation that ends, a partition with an alternate. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,14 @@ use gpushare::policy::Governed;
 
 use super::cluster::listed;
 use super::finding::Finding;
-use crate::slurm::Slurm;
+use crate::slurm::{Partition, Slurm};
 
 /// Nothing where there is nothing to get round.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = whole_nodes(config, slurm);
     findings.extend(partitions(config, slurm));
     findings.extend(reservations(config, slurm));
+    findings.extend(alternates(config, slurm));
     findings
 }
 
@@ -133,6 +134,20 @@ fn reservations(config: &Config, slurm: &Slurm) -> Option<Finding> {
         );
         let fix = "hold the jobs that wait in it, delete it and make it again without that flag, which no update takes away";
         Finding::wrong("ExemptReservations", said, fix)
+    })
+}
+
+/// slurmctld gives a job of such a partition to the alternate while the first takes none, after its plugins were asked.
+fn alternates(config: &Config, slurm: &Slurm) -> Option<Finding> {
+    let exempt = |name: &str| config.policy.exempt.partitions.match_name(name.as_bytes(), Case::Counts);
+    let leads_out = |partition: &Partition| {
+        let to = partition.alternate.as_ref().filter(|to| exempt(&partition.name) && !exempt(to))?;
+        Some(format!("{} has Alternate={to}", partition.name))
+    };
+    let found: Vec<String> = slurm.partitions.iter().filter_map(leads_out).collect();
+    (!found.is_empty()).then(|| {
+        let said = format!("{}: what is exempt in the one may run in the other", listed(&found));
+        Finding::wrong("ExemptPartitions", said, "take Alternate away, or exempt both partitions or neither")
     })
 }
 

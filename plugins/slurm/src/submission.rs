@@ -312,7 +312,8 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         mem_per_tres: field(job.mem_per_tres),
         ntasks_per_tres: small(job.ntasks_per_tres),
         num_tasks: number(job.num_tasks),
-        min_nodes: number(job.min_nodes),
+        // An update with NumNodes=ALL says only to give back what a job has lost.
+        min_nodes: number(job.min_nodes).filter(|fewest| *fewest != slurm_sys::ALL_U32),
         // A job of slurmctld's own has 0 for none up to 22.05.
         max_nodes: number(job.max_nodes).filter(|most| *most > 0),
         sockets_per_node: small(job.sockets_per_node),
@@ -322,6 +323,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         spread: says(slurm_sys::JOB_SPREAD),
         releases: number(job.priority).is_some_and(|priority| priority > 0),
         starts_again: small(job.requeue).is_some_and(|requeue| requeue != 0),
+        recurs: says(slurm_sys::JOB_OF_CRONTAB),
         cpus_per_task: small(job.cpus_per_task),
         exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
         batch: (!job.script.is_null()).then_some(batch),

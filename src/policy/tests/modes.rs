@@ -114,6 +114,8 @@ fn exemptions_are_for_all_that_a_job_names() {
         };
         assert_eq!(found, expected, "{partition} {reservation} {uid}");
     }
+    let crontab = Request { recurs: true, ..request("other", "maintenance", 2001) };
+    assert_eq!(rule(&crontab, &policy), Some(Rule::TypeMissing), "it starts again");
     let of_staff = Request { account: Some(b"staff"), ..request("other", "", 2001) };
     let passed = remarks(judge(&of_staff, &policy, &Table));
     assert!(matches!(&passed[..], [Remark::Passed(_, Because::Account)]));
@@ -185,6 +187,17 @@ fn nobody_is_exempt_by_a_name_that_is_not_there() {
     );
     let policy = Policy { exempt: Exempt { users: all(), ..Exempt::default() }, ..Policy::default() };
     assert_eq!(rule(&node("qos_lafferty", "gres/gpu:1"), &policy), None);
+}
+
+#[test]
+fn a_long_name_has_its_own_mode() {
+    assert!(LONG_NAME.len() > QUOTED);
+    let warned = with_record(LONG_NAME, QosRecord { mode: Some(Mode::Warn), ..QosRecord::default() });
+    let request = node(LONG_NAME, "gres/gpu:2");
+    assert_eq!(rule(&request, &warned), None);
+    let shorter =
+        with_record(&LONG_NAME[..QUOTED], QosRecord { mode: Some(Mode::Warn), ..QosRecord::default() });
+    assert_eq!(rule(&request, &shorter), Some(Rule::TypeMissing));
 }
 
 #[test]
