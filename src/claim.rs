@@ -59,9 +59,9 @@ impl Claim {
         }
     }
 
-    /// Reads the claim of a job on a node with that many GPUs.
-    pub fn of(job: &NodeJob, config: &NodeConfig, gpus: usize) -> Result<Claim, Mismatch> {
-        let share = share_units(job, config, gpus);
+    /// Reads the claim of a job on a node whose GPUs have so many units each.
+    pub fn of(job: &NodeJob, config: &NodeConfig, units: &[u32]) -> Result<Claim, Mismatch> {
+        let share = share_units(job, config, units);
         match (config.placement, share) {
             (Placement::Off, _) => Ok(Claim::Nothing),
             (Placement::Own, _) if !job.gpus.is_empty() || job.percent.is_some() => {
@@ -86,13 +86,18 @@ impl Claim {
 }
 
 /// Units, and a note that Slurm's percentage contradicts.
-fn share_units(job: &NodeJob, config: &NodeConfig, gpus: usize) -> Option<(u32, Option<u32>)> {
+fn share_units(job: &NodeJob, config: &NodeConfig, of_gpus: &[u32]) -> Option<(u32, Option<u32>)> {
     let noted = job.noted.as_ref().filter(|noted| noted.gres == config.share_gres).map(|noted| noted.units);
     match job.percent {
         Some(percent) if config.share_gres == "mps" => {
-            let per_gpu = u64::from(config.units_per_gpu);
             // Under `override` Slurm charges one GPU for all: its units are the node's.
-            let total = if config.placement == Placement::Override { per_gpu * gpus as u64 } else { per_gpu };
+            let total = match (config.placement, job.gpus.first()) {
+                (Placement::Override, _) | (_, None) => of_gpus.iter().map(|units| u64::from(*units)).sum(),
+                (_, Some(index)) => usize::try_from(*index)
+                    .ok()
+                    .and_then(|at| of_gpus.get(at))
+                    .map_or(0, |units| (*units).into()),
+            };
             Some(units(percent, noted, total))
         }
         _ if config.share_gres == "mps" => None,
@@ -146,7 +151,7 @@ mod tests {
     use crate::job::{JobKey, Noted};
 
     fn config(placement: Placement, gres: &str) -> NodeConfig {
-        NodeConfig { placement, units_per_gpu: 80, share_gres: gres.to_owned(), ..NodeConfig::default() }
+        NodeConfig { placement, share_gres: gres.to_owned(), ..NodeConfig::default() }
     }
 
     fn job(percent: Option<u32>, noted: Option<(&str, u32)>, gpus: &[u32]) -> NodeJob {
@@ -184,7 +189,7 @@ mod tests {
             (Override, "gpushare", job(None, Some(("gpushare", 4)), &[]), share(4, None)),
         ] {
             assert_eq!(
-                Claim::of(&job, &config(placement, gres), 4),
+                Claim::of(&job, &config(placement, gres), &[80; 4]),
                 expected,
                 "{placement:?} {gres} {job:?}"
             );
@@ -193,10 +198,13 @@ mod tests {
 
     #[test]
     fn a_note_that_slurm_contradicts_is_not_believed_and_told() {
-        let found =
-            Claim::of(&job(Some(12), Some(("mps", 320)), &[0]), &config(Placement::Override, "mps"), 4);
+        let found = Claim::of(
+            &job(Some(12), Some(("mps", 320)), &[0]),
+            &config(Placement::Override, "mps"),
+            &[80; 4],
+        );
         assert_eq!(found, Ok(Claim::Share { units: 38, charged: Some(0), contradicted: Some(320) }));
-        let no_gpus = Claim::of(&job(Some(50), None, &[0]), &config(Placement::Override, "mps"), 0);
+        let no_gpus = Claim::of(&job(Some(50), None, &[0]), &config(Placement::Override, "mps"), &[]);
         assert_eq!(no_gpus, share(1, Some(0)));
     }
 }

@@ -1,7 +1,7 @@
 //! gpushare.conf: the administrator's rules for both sides, read whole or not at all.
 //!
 //! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and paths
-//! as they are; a line that begins with `QOS=` or `Share=` is a record of several settings. An unknown key, a value that isn't allowed
+//! as they are; a line that begins with `QOS=`, `NodeName=` or `Share=` is a record of several settings. An unknown key, a value that isn't allowed
 //! or a key given twice is an error that names the line, the key and what is allowed; half a policy is never used. Which
 //! file to read is the caller's question ([`find`]). The keys are in `keys`, those of a record in `record` and in
 //! [`crate::shares::record`].
@@ -17,14 +17,19 @@ use crate::shares::{SaidTwice, Share};
 
 mod keys;
 mod node;
+mod node_keys;
+mod nodes;
 mod record;
 mod share;
+mod units;
 mod values;
 
 pub use node::{
     ComputeMode, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure, Overcommit, Packing,
     Placement, UserMix,
 };
+pub use nodes::NodeRecord;
+pub use units::{UnitsPerGpu, units_written};
 
 /// Nobody writes a longer file; a daemon must not read without bound.
 const LONGEST: u64 = 1 << 20;
@@ -34,8 +39,10 @@ const LONGEST: u64 = 1 << 20;
 pub struct Config {
     /// The submit side's part.
     pub policy: Policy,
-    /// The node side's part.
+    /// The node side's part, for nodes that no line `NodeName=` names.
     pub node: NodeConfig,
+    /// Nodes with settings of their own, in the order of the lines.
+    pub nodes: Vec<NodeRecord>,
     /// The contributors' shares of the cluster, in the order of their lines.
     pub shares: Vec<Share>,
     /// `GpuWeight`: what fair-share counts a GPU of each type as.
@@ -130,6 +137,8 @@ pub enum LoadError {
     Read(PathBuf, io::Error),
     /// It is longer than any configuration.
     TooLong(PathBuf),
+    /// It has lines `NodeName=`, and nobody says which node this is (`SLURMD_NODENAME`).
+    Nameless(PathBuf),
     /// It can be read, and is wrong.
     Content(PathBuf, ConfigError),
 }
@@ -152,9 +161,31 @@ impl Config {
     }
 
     /// The same for a node, where a job waits for it: nodes have no use for contributors' shares. Their lines are not
-    /// read, so a mistake in one fails no job.
-    pub fn load_on_node(path: &Path) -> Result<Option<Config>, LoadError> {
-        Config::load_with(path, Shares::Skip)
+    /// read, so a mistake in one fails no job. `node` is what Slurm calls this node.
+    pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
+        match (Config::load_with(path, Shares::Skip)?, node) {
+            (None, _) => Ok(None),
+            (Some(config), None) if !config.nodes.is_empty() => Err(LoadError::Nameless(path.to_owned())),
+            (Some(config), node) => Ok(Some(config.of_node(node.unwrap_or_default()).clone())),
+        }
+    }
+
+    /// What holds on a node: of the lines that name it the first, else what is said for all.
+    #[must_use]
+    pub fn of_node(&self, name: &str) -> &NodeConfig {
+        let own = self.nodes.iter().find(|record| record.names(name));
+        own.map_or(&self.node, |record| &record.config)
+    }
+
+    /// Whether gpushare has a say on any node.
+    #[must_use]
+    pub fn places_anywhere(&self) -> bool {
+        self.every_node().any(|node| node.placement != Placement::Off)
+    }
+
+    /// What holds on nodes of each kind.
+    pub fn every_node(&self) -> impl Iterator<Item = &NodeConfig> {
+        self.nodes.iter().map(|record| &record.config).chain([&self.node])
     }
 
     fn load_with(path: &Path, shares: Shares) -> Result<Option<Config>, LoadError> {
@@ -197,7 +228,7 @@ impl Config {
                 draft.take(number, line).map_err(|problem| ConfigError { line: Some(number), problem })?;
             }
         }
-        draft.finish().map_err(|problem| ConfigError { line: None, problem })
+        draft.finish()
     }
 }
 
@@ -241,6 +272,11 @@ impl fmt::Display for LoadError {
         match self {
             LoadError::Read(path, error) => write!(out, "{}: {error}", path.display()),
             LoadError::TooLong(path) => write!(out, "{}: longer than {LONGEST} bytes", path.display()),
+            LoadError::Nameless(path) => write!(
+                out,
+                "{}: it has lines NodeName=, and SLURMD_NODENAME doesn't say which node this is",
+                path.display()
+            ),
             LoadError::Content(path, error) => write!(out, "{}: {error}", path.display()),
         }
     }

@@ -12,7 +12,7 @@ pub mod drm;
 mod files;
 mod foreign;
 pub mod gres_conf;
-mod hostlist;
+pub(crate) mod hostlist;
 mod inventory;
 pub mod mig;
 

@@ -39,7 +39,7 @@ mod nvml;
 mod variables;
 
 pub use alive::{Witness, is_gone};
-pub use balance::{Balance, Row};
+pub use balance::{Balance, Row, on_scale};
 pub use counts::{Counts, Event};
 pub use entry::{Damage, Entry, Holding};
 pub use error::LedgerError;

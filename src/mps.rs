@@ -142,10 +142,10 @@ pub fn percent(units: u32, capacity: u32) -> u32 {
 
 /// The memory of a share in MiB: what `MemPerUnit` says, else its part of the GPU's.
 #[must_use]
-pub fn memory(units: u32, config: &NodeConfig, all: Option<u32>) -> Option<u32> {
+pub fn memory((units, capacity): (u32, u32), config: &NodeConfig, all: Option<u32>) -> Option<u32> {
     let of_units = config.mem_per_unit.map(|mib| units.saturating_mul(mib));
     let part = |all: u32| {
-        let part = u64::from(all) * u64::from(units) / u64::from(config.units_per_gpu.max(1));
+        let part = u64::from(all) * u64::from(units) / u64::from(capacity.max(1));
         u32::try_from(part).unwrap_or(u32::MAX).min(all)
     };
     // A limit of 0 would be none.
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn memory_goes_by_units() {
-        let config = NodeConfig { units_per_gpu: 80, ..NodeConfig::default() };
+        let config = NodeConfig::default();
         let fixed = NodeConfig { mem_per_unit: Some(500), ..config.clone() };
         for (units, config, all, expected) in [
             (80, &config, Some(46_068), Some(46_068)),
@@ -192,7 +192,7 @@ mod tests {
             (40, &fixed, None, Some(20_000)),
             (40, &fixed, Some(46_068), Some(20_000)),
         ] {
-            assert_eq!(memory(units, config, all), expected, "{units} of {all:?}");
+            assert_eq!(memory((units, 80), config, all), expected, "{units} of {all:?}");
         }
     }
 

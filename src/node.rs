@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::claim::Claim;
-use crate::config::{NodeConfig, OnCollision, Placement};
+use crate::config::{NodeConfig, OnCollision, Placement, UnitsPerGpu};
 use crate::device::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
 use crate::job::{JobKey, NodeJob};
 use crate::ledger::{Balance, Entry, Garbage, Holding, Ledger, LedgerError, Locked, Row, Unread};
-use crate::load::{GpuState, Measured};
+use crate::load::Measured;
 use crate::mps;
-use crate::placement::{self, Candidate, Rules};
+use crate::placement::{self, Rules};
 
+mod candidates;
 mod error;
 
+pub use candidates::candidates;
 pub use error::{PlaceError, listed};
 
 /// Longer than any number of prologs at once needs, shorter than Slurm's patience with one.
@@ -118,8 +120,8 @@ pub fn place(
         return Ok(Placed::NotOurs);
     }
     let gpus = node.inventory();
-    let count = gpus.as_ref().map_or(0, Inventory::count);
-    let placed = match Claim::of(job, node.config, count) {
+    let units = units_of(node.config, gpus.as_ref().ok());
+    let placed = match Claim::of(job, node.config, units.as_deref().unwrap_or_default()) {
         Ok(Claim::Nothing) => {
             release(node.ledger, job.key.id, None)?;
             return Ok(Placed::NotOurs);
@@ -127,7 +129,7 @@ pub fn place(
         Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
         Ok(claim) => gpus
             .map_err(PlaceError::Devices)
-            .and_then(|gpus| record(node, job, &claim, (&gpus, measured), now)),
+            .and_then(|gpus| record(node, job, &claim, (&gpus, units, measured), now)),
     };
     if let Err(error) = &placed {
         error.mark(node.config, node.ledger, job)?;
@@ -139,14 +141,14 @@ fn record(
     node: Node,
     job: &NodeJob,
     claim: &Claim,
-    (gpus, measured): (&Inventory, impl FnOnce() -> Option<Measured>),
+    (gpus, units, measured): (&Inventory, Result<Vec<u32>, PlaceError>, impl FnOnce() -> Option<Measured>),
     now: u64,
 ) -> Result<Placed, PlaceError> {
-    let measured = match claim {
-        Claim::Share { .. } => measured(),
-        Claim::Whole(_) | Claim::Nothing => None,
+    let (units, measured) = match claim {
+        Claim::Share { .. } => (units?, measured()),
+        Claim::Whole(_) | Claim::Nothing => (Vec::new(), None),
     };
-    let gpus = &Seen { gpus, measured };
+    let gpus = &Seen { gpus, units, measured };
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     if let Ok(Some(entry)) = node.ledger.find(job.key.id)
         && entry.key == job.key
@@ -186,7 +188,23 @@ fn record(
 /// The node's GPUs, and what they are doing where NVML said so in time.
 struct Seen<'a> {
     gpus: &'a Inventory,
+    /// Units that fill each, 0 where it takes no share.
+    units: Vec<u32>,
     measured: Option<Measured>,
+}
+
+impl Seen<'_> {
+    fn units_of(&self, index: u32) -> u32 {
+        usize::try_from(index).ok().and_then(|at| self.units.get(at)).copied().unwrap_or(0)
+    }
+}
+
+/// Units that fill each GPU.
+fn units_of(config: &NodeConfig, gpus: Option<&Inventory>) -> Result<Vec<u32>, PlaceError> {
+    let Some(gpus) = gpus else { return Ok(Vec::new()) };
+    let listed = config.units_per_gpu.as_ref().and_then(UnitsPerGpu::listed);
+    let gpus_there = gpus.count();
+    config.units_of(gpus).ok_or(PlaceError::UnitsListed { listed: listed.unwrap_or(0), gpus: gpus_there })
 }
 
 /// What there is on the node when a job comes.
@@ -238,8 +256,8 @@ fn hold(
             let gpu = gpu_of_share(config, job, (*units, *charged), seen, &state, &mut remarks)?;
             let all =
                 seen.measured.as_ref().and_then(|measured| measured.of(&gpu)).and_then(|gpu| gpu.memory);
-            let memory = mps::memory(*units, config, all);
-            let capacity = config.units_per_gpu;
+            let capacity = seen.units_of(gpu.index);
+            let memory = mps::memory((*units, capacity), config, all);
             (Holding::Share { units: *units, capacity, charged: *charged, memory }, vec![gpu])
         }
         Claim::Whole(indices) => {
@@ -263,11 +281,12 @@ fn gpu_of_share(
     config: &NodeConfig,
     job: &NodeJob,
     (units, charged): (u32, Option<u32>),
-    Seen { gpus, measured }: &Seen,
+    seen: &Seen,
     state: &State,
     remarks: &mut Vec<Remark>,
 ) -> Result<Gpu, PlaceError> {
-    let capacity = config.units_per_gpu;
+    let Seen { gpus, measured, .. } = seen;
+    let capacity = seen.units.iter().copied().max().unwrap_or(0);
     if units > capacity {
         return Err(PlaceError::TooLarge { units, capacity });
     }
@@ -277,7 +296,7 @@ fn gpu_of_share(
             return Err(PlaceError::Unread(state.others.iter().map(Garbage::to_string).collect()));
         }
         _ => {
-            let candidates = candidates(gpus, &state.balance, job.user_id, capacity, measured.as_ref());
+            let candidates = candidates(gpus, &state.balance, job.user_id, &seen.units, measured.as_ref());
             let choice = placement::choose(&candidates, units, Rules::from(config))
                 .map_err(|why| PlaceError::Nowhere { units, capacity, why })?;
             remarks.extend(choice.overcommitted.then_some(Remark::Overcommitted));
@@ -293,6 +312,10 @@ fn gpu_of_share(
     remarks.extend(measured.iter().flat_map(|measured| faulty(gpus, measured)));
     let detail = gpus.detail(index).ok_or(PlaceError::NoSuchGpu(index))?;
     let gpu = detail.gpu().filter(|_| detail.unfit.is_none()).ok_or_else(|| unfit(detail))?;
+    let capacity = seen.units_of(index);
+    if units > capacity {
+        return Err(PlaceError::TooLarge { units, capacity });
+    }
     // Our choice takes none that is held. Slurm has given the GPU away, so that job is over or no whole one.
     if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number) {
         let holders = state.holders(std::slice::from_ref(&gpu), true)?;
@@ -358,38 +381,6 @@ pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Opt
     // The next prolog says what is wrong with it.
     let _ = ledger.keep_gpustat();
     Ok(released)
-}
-
-/// The node's GPUs as the choice sees them, for a share of that user's.
-#[must_use]
-pub fn candidates(
-    gpus: &Inventory,
-    balance: &Balance,
-    user_id: u32,
-    capacity: u32,
-    measured: Option<&Measured>,
-) -> Vec<Candidate> {
-    let candidate = |detail: &Detail| {
-        let gpu = detail.gpu();
-        let state = gpu.as_ref().and_then(|gpu| measured?.of(gpu));
-        let is_here = |row: &&Row| detail.number == Some(row.gpu);
-        let here: Vec<&Row> = balance.rows().iter().filter(is_here).collect();
-        let mut users: Vec<u32> = here.iter().map(|row| row.user_id).collect();
-        users.sort_unstable();
-        users.dedup();
-        Candidate {
-            index: detail.index,
-            capacity,
-            assigned: here.iter().map(|row| row.units).sum(),
-            users: u32::try_from(users.len()).unwrap_or(u32::MAX),
-            foreign: users.iter().any(|user| *user != user_id),
-            held: here.iter().any(|row| row.wholes > 0),
-            healthy: detail.unfit.is_none() && state.is_none_or(|state| state.fault.is_none()),
-            memory: state.and_then(|state| state.memory).map(u64::from),
-            load: state.and_then(GpuState::load),
-        }
-    };
-    gpus.details.iter().map(candidate).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Chooses the GPU for a share: pure, from what is assigned already and, where it was measured, the load.
 //!
-//! Out go GPUs that are unhealthy or held whole, those of other users under `UserMix=deny`, and those where the share
+//! Out go GPUs that are unhealthy, held whole or smaller than the share, those of other users under `UserMix=deny`, and those where the share
 //! doesn't fit. Of the others each step keeps the best, and the first that leaves only one has decided ([`Reason`]):
 //!
 //! 1. under `UserMix=avoid`: empty or the user's own;
@@ -124,13 +124,15 @@ pub enum NothingFits {
     Full,
     /// `UserMix=deny`: GPUs that could be taken all have other users' shares.
     OtherUsers,
-    /// Every GPU is held whole or unhealthy.
+    /// Every GPU is held whole, unhealthy or smaller than the share.
     NoneLeft,
 }
 
 /// Chooses among `gpus` for a share of so many units. The order of `gpus` has no influence.
 pub fn choose(gpus: &[Candidate], units: u32, rules: Rules) -> Result<Choice, NothingFits> {
-    let usable: Vec<&Candidate> = gpus.iter().filter(|gpu| gpu.healthy && !gpu.held).collect();
+    let large_enough = |gpu: &&Candidate| gpu.capacity >= units;
+    let usable: Vec<&Candidate> =
+        gpus.iter().filter(|gpu| gpu.healthy && !gpu.held).filter(large_enough).collect();
     let allowed = |gpu: &&&Candidate| rules.user_mix != UserMix::Deny || !gpu.foreign;
     let fits = |gpu: &&&Candidate| gpu.with(units) <= u128::from(gpu.capacity);
     let measured = Measured::of(&usable);

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gpushare::config::{self, Config, Placement};
+use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare::ledger::{Ledger, RUN_DIR};
 
 use crate::qos;
@@ -71,9 +71,10 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let settings = &slurm.settings;
     let host = slurm::host();
     let controllers = cluster::controllers(settings);
-    let places = config.node.placement != Placement::Off;
+    let here = config.of_node(&host);
+    let places = here.placement != Placement::Off;
     let stack = Plugstack::read(settings.get("PlugStackConfig"), &slurm_conf);
-    findings.extend(cluster::findings(&config, &slurm, places && stack.hooks.is_some()));
+    findings.extend(cluster::findings(&config, &slurm, config.places_anywhere() && stack.hooks.is_some()));
     findings.extend(shares(arguments.conf.as_deref(), &config));
     if controllers.contains(&host.as_str()) {
         findings.extend(cluster::other_controllers(&controllers, &host));
@@ -83,13 +84,13 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     }
     if places {
         match slurm.nodes.iter().find(|node| node.name == host) {
-            Some(here) => {
+            Some(node) => {
                 let installed = Version::of_program("slurmd");
-                findings.extend(plugins::daemon("slurmd", "slurmctld", &here.version, installed));
-                findings.extend(plugins::on_node(&stack, settings, here, installed));
+                findings.extend(plugins::daemon("slurmd", "slurmctld", &node.version, installed));
+                findings.extend(plugins::on_node(&stack, settings, node, installed));
                 let share = &config.node.share_gres;
                 let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
-                findings.extend(this_node(&config, here, shares, &slurm_conf));
+                findings.extend(this_node(here, node, shares, &slurm_conf));
                 for missing in node::programs(settings) {
                     findings.retain(|finding| finding.about != missing.about);
                     findings.push(missing);
@@ -146,11 +147,10 @@ fn of_file(about: &'static str, path: &Path) -> Finding {
     Finding::ok(about, shown.to_string())
 }
 
-fn this_node(config: &Config, here: &slurm::Node, shares: bool, slurm_conf: &Path) -> Vec<Finding> {
-    let config = &config.node;
+fn this_node(config: &NodeConfig, here: &slurm::Node, shares: bool, slurm_conf: &Path) -> Vec<Finding> {
     let (found, gpus) = node::gpus(config, &slurm_conf.with_file_name("gres.conf"), &here.name);
     let mut findings = vec![found];
-    findings.extend(node::gres(config, here, shares, gpus.map(|gpus| gpus.count())));
+    findings.extend(node::gres(config, here, shares, gpus.as_ref()));
     findings.extend(node::ledger(&Ledger::at(RUN_DIR), Path::new(RUN_DIR)));
     findings.extend(node::nvml(config));
     findings.extend(node::mps_dir(config));

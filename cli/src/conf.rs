@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use gpushare::config::{self, Config, Placement};
+use gpushare::config::{self, Config};
 
 use crate::check;
 use crate::needs::{self, File};
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
             gres::of(&config, &name, &ask()?).map(|text| head(&shown, "gres.conf") + &text)
         }
         Command::Plugstack { login } => {
-            Ok(head(&shown, "plugstack.conf") + &plugstack(config.node.placement, *login))
+            Ok(head(&shown, "plugstack.conf") + &plugstack(config.places_anywhere(), *login))
         }
     }
 }
@@ -90,9 +90,9 @@ fn head(path: &impl std::fmt::Display, file: &str) -> String {
 
 const NOTHING: &str = "# Nothing is needed.\n";
 
-fn plugstack(placement: Placement, login: bool) -> String {
-    match (placement, login) {
-        (Placement::Off, _) => NOTHING.to_owned(),
+fn plugstack(placed: bool, login: bool) -> String {
+    match (placed, login) {
+        (false, _) => NOTHING.to_owned(),
         (_, true) => "\n# A machine without jobs works as well without it.\noptional spank_gpushare.so\n".to_owned(),
         (_, false) => "\n# Without it, jobs have no fence. If it can't be loaded, jobs fail and don't run without one.\n\
                        required spank_gpushare.so\n"

@@ -19,6 +19,7 @@ use gpushare::verdicts::{self, Verdict};
 use gpushare_node::mps::Seen;
 use gpushare_node::nvml::Nvml;
 
+use crate::slurm;
 use crate::status::complain;
 use crate::status::here::{self, GpuTotal};
 
@@ -122,7 +123,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
     }
     // The same gpushare.conf is on all machines; one that never had a share and has no GPU is no node.
     let was_used = ledger.is_there();
-    if config.node.placement == Placement::Off && !was_used {
+    if config.of_node(&slurm::host()).placement == Placement::Off && !was_used {
         return facts;
     }
     let mut complaints = Vec::new();
@@ -143,7 +144,7 @@ fn named<T>(path: &Path, read: std::io::Result<T>) -> Result<T, String> {
 }
 
 fn read_node(facts: &mut Facts, node: here::Node, ledger: &Ledger) {
-    let here::Node { gpus, details, capacity, nvml, daemons } = node;
+    let here::Node { gpus, details, units, nvml, daemons } = node;
     facts.counts = facts.take("counts", ledger.counts());
     let listed = ledger.list().and_then(|listing| Ok((listing, ledger.failures()?.len())));
     let listed = facts.take("ledger", listed);
@@ -158,7 +159,7 @@ fn read_node(facts: &mut Facts, node: here::Node, ledger: &Ledger) {
     };
     let Some((Listing { entries, garbage }, failures)) = listed else { return };
     facts.node = Some(Node {
-        gpus: here::totals(gpus, capacity, &entries, &measured),
+        gpus: here::totals(gpus, &units, &entries, &measured),
         entries,
         details,
         is_health_known,

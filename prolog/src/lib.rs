@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config, LoadError, OnMpsFailure, Placement};
+use gpushare::config::{self, Config, LoadError, NodeConfig, OnMpsFailure, Placement};
 use gpushare::device::Roots;
 use gpushare::job::{NodeJob, Noted, id_and_restart};
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
@@ -64,16 +64,16 @@ fn place(program: &str) -> Result<(), String> {
     })?;
     let because = |error: &dyn std::error::Error| format!("job {}: {error}", job.key.id);
     let slurm_conf = slurm_conf();
-    let config = config(&slurm_conf).map_err(|error| because(&error))?;
+    let name = node_name();
+    let config = config(&slurm_conf, name.as_deref()).map_err(|error| because(&error))?;
     let ledger = Ledger::at(RUN_DIR);
     // Answers while gres.conf and the devices are read.
-    let for_share = job.may_have_share() && config.node.placement != Placement::Off;
-    let nvml = for_share.then(|| Nvml::start(&config.node, &ledger));
+    let for_share = job.may_have_share() && config.placement != Placement::Off;
+    let nvml = for_share.then(|| Nvml::start(&config, &ledger));
     // Beside slurm.conf also where slurmd is configless: then it has fetched both.
     let gres_conf = slurm_conf.with_file_name("gres.conf");
-    let name = variable("SLURMD_NODENAME");
     let node = Node {
-        config: &config.node,
+        config: &config,
         ledger: &ledger,
         roots: &Roots::system(),
         gres_conf: Some(&gres_conf),
@@ -86,7 +86,7 @@ fn place(program: &str) -> Result<(), String> {
     match &placed {
         Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(program, node, entry, now),
         Placed::NotOurs => {
-            let noted = job.noted.as_ref().filter(|noted| for_share && noted.gres == config.node.share_gres);
+            let noted = job.noted.as_ref().filter(|noted| for_share && noted.gres == config.share_gres);
             if let Some(Noted { gres, units }) = noted {
                 // An update took it away; or slurmctld 24.11 forgot it, in the first seconds after its start.
                 let id = job.key.id;
@@ -109,9 +109,14 @@ fn measured(program: &str, nvml: Option<Nvml>, ledger: &Ledger) -> Option<Measur
     measured
 }
 
-fn config(slurm_conf: &Path) -> Result<Config, LoadError> {
+/// What slurmd calls this node.
+fn node_name() -> Option<String> {
+    variable("SLURMD_NODENAME")
+}
+
+fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError> {
     let path = config::find(slurm_conf, Path::new(config::FALLBACK));
-    Ok(Config::load_on_node(&path)?.unwrap_or_default())
+    Ok(Config::load_on_node(&path, node)?.unwrap_or_default())
 }
 
 /// The job's MPS daemon; without one the job fails, or runs without MPS.
@@ -161,8 +166,8 @@ fn release(program: &str) -> Result<(), String> {
         return Ok(());
     }
     // A file that can't be read any more doesn't keep the daemons of yesterday's.
-    let config = config(&slurm_conf()).unwrap_or_default();
-    for ended in mps::leave(&config.node, &ledger, entry.filter(|_| released.is_some()).as_ref()) {
+    let config = config(&slurm_conf(), node_name().as_deref()).unwrap_or_default();
+    for ended in mps::leave(&config, &ledger, entry.filter(|_| released.is_some()).as_ref()) {
         report::ended(program, &ended);
     }
     Ok(())

@@ -1,17 +1,13 @@
-//! The keys that stand on a line of their own: what each allows, and where its value goes.
+//! The keys of the submit side, each on a line of its own: what each allows, and where its value goes. And the file as it is read.
 
 use std::collections::BTreeMap;
 
+use super::node_keys::{NODE_KEYS, NodeKey};
 use super::values::{
-    MODES, NAMES, OFF_OR_PATH, YES_NO, governed, governed_accounts, governed_gres, gpu_weights, milliseconds,
-    mode, names_to, number, nvml, off_or_path, path, share_gres, word,
+    MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, gpu_weights, mode, names_to,
+    number, off_or_path, share_gres, word,
 };
-use super::{
-    ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
-    Problem, Shares, UserMix, record, share,
-};
-use crate::device::GpuFiles;
-use crate::ledger::RUN_DIR;
+use super::{Config, ConfigError, Placement, Problem, Shares, nodes, record, share};
 use crate::policy::{ForeignTypes, LimitAdvice, ShareGres};
 
 /// One key: its name, what it allows, and how a value is taken over.
@@ -21,7 +17,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 37] = [
+const KEYS: [Key; 18] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -119,172 +115,9 @@ const KEYS: [Key; 37] = [
         },
     },
     Key {
-        name: "Placement",
-        allowed: "off, follow, own or override",
-        take: |draft, value| {
-            let known = [
-                ("off", Placement::Off),
-                ("follow", Placement::Follow),
-                ("own", Placement::Own),
-                ("override", Placement::Override),
-            ];
-            draft.config.node.placement = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
         name: "ShareGRES",
         allowed: "the name of a GRES, such as mps, shard or gpushare; not gpu",
         take: |draft, value| share_gres(value).map(|found| draft.config.node.share_gres = found),
-    },
-    Key {
-        name: "UnitsPerGpu",
-        allowed: "a whole number from 1 to 1000000",
-        take: |draft, value| {
-            draft.units_per_gpu = Some(number(value, 1, 1_000_000)?);
-            Some(())
-        },
-    },
-    Key {
-        name: "GpuFile",
-        allowed: "auto, or paths as in gres.conf's File=, such as /dev/nvidia[0-3]",
-        take: |draft, value| {
-            draft.config.node.gpu_files = GpuFiles::parse(value)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "Policy",
-        allowed: "spread or pack",
-        take: |draft, value| {
-            draft.config.node.packing = word(value, &[("spread", Packing::Spread), ("pack", Packing::Pack)])?;
-            Some(())
-        },
-    },
-    Key {
-        name: "UserMix",
-        allowed: "allow, avoid or deny",
-        take: |draft, value| {
-            let known = [("allow", UserMix::Allow), ("avoid", UserMix::Avoid), ("deny", UserMix::Deny)];
-            draft.config.node.user_mix = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "OnCollision",
-        allowed: "fail or run",
-        take: |draft, value| {
-            let known = [("fail", OnCollision::Fail), ("run", OnCollision::Run)];
-            draft.config.node.on_collision = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "FenceDrm",
-        allowed: "yes or no",
-        take: |draft, value| {
-            draft.config.node.fence_drm = word(value, &YES_NO)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "FrameworkEnv",
-        allowed: "no, yes or pytorch",
-        take: |draft, value| {
-            let known =
-                [("no", FrameworkEnv::No), ("yes", FrameworkEnv::Yes), ("pytorch", FrameworkEnv::Pytorch)];
-            draft.config.node.framework_env = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "MemPerUnit",
-        allowed: "a whole number of MiB from 1 to 1000000",
-        take: |draft, value| {
-            draft.config.node.mem_per_unit = Some(number(value, 1, 1_000_000)?);
-            Some(())
-        },
-    },
-    Key {
-        name: "Nvml",
-        allowed: "auto, off, or the path of libnvidia-ml.so.1",
-        take: |draft, value| nvml(value).map(|found| draft.config.node.nvml = found),
-    },
-    Key {
-        name: "LoadTimeout",
-        allowed: "milliseconds, from 10 to 10000",
-        take: |draft, value| {
-            draft.config.node.load_timeout = milliseconds(value, 10, 10_000)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "Mps",
-        allowed: "off, per-user or multiuser",
-        take: |draft, value| {
-            let known = [("off", Mps::Off), ("per-user", Mps::PerUser), ("multiuser", Mps::Multiuser)];
-            draft.config.node.mps = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "MpsControl",
-        allowed: "the path of nvidia-cuda-mps-control",
-        take: |draft, value| path(value).map(|found| draft.config.node.mps_control = found),
-    },
-    Key {
-        name: "MpsDir",
-        allowed: "the path of a folder, at most 60 characters long",
-        take: |draft, value| {
-            draft.config.node.mps_dir = path(value).filter(|path| path.as_os_str().len() <= 60)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "MpsTimeout",
-        allowed: "milliseconds, from 100 to 60000",
-        take: |draft, value| {
-            draft.config.node.mps_timeout = milliseconds(value, 100, 60_000)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "OnMpsFailure",
-        allowed: "fail or run",
-        take: |draft, value| {
-            let known = [("fail", OnMpsFailure::Fail), ("run", OnMpsFailure::Run)];
-            draft.config.node.on_mps_failure = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "ComputeMode",
-        allowed: "keep or exclusive",
-        take: |draft, value| {
-            let known = [("keep", ComputeMode::Keep), ("exclusive", ComputeMode::Exclusive)];
-            draft.config.node.compute_mode = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "Overcommit",
-        allowed: "allow or refuse",
-        take: |draft, value| {
-            let known = [("allow", Overcommit::Allow), ("refuse", Overcommit::Refuse)];
-            draft.config.node.overcommit = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "GpuStat",
-        allowed: "off, or an absolute path that is not gpushare's own /run/gpushare",
-        take: |draft, value| {
-            let folder = off_or_path(value)?;
-            // Files there that are named by numbers are the ledger's.
-            (!folder.as_ref().is_some_and(|folder| folder.starts_with(RUN_DIR))).then_some(())?;
-            draft.config.node.gpu_stat = folder;
-            Some(())
-        },
     },
     Key {
         name: "RefusalCounts",
@@ -295,14 +128,15 @@ const KEYS: [Key; 37] = [
 
 /// Every key that can begin a line.
 pub(super) fn names() -> Vec<&'static str> {
-    KEYS.iter().map(|key| key.name).chain([record::KEY, share::KEY]).collect()
+    let of_nodes = NODE_KEYS.iter().map(|key| key.name);
+    KEYS.iter().map(|key| key.name).chain(of_nodes).chain([record::KEY, nodes::KEY, share::KEY]).collect()
 }
 
 /// What was read so far.
 pub(super) struct Draft {
     lines_of_shares: Shares,
     config: Config,
-    units_per_gpu: Option<u32>,
+    lines_of_nodes: Vec<nodes::Line>,
     seen: Vec<(&'static str, usize)>,
     /// Line numbers of shares, by QOS.
     /// Not hashed: that would take memory of each thread of slurmctld's, and keep it.
@@ -312,7 +146,7 @@ pub(super) struct Draft {
 impl Draft {
     pub(super) fn new(lines_of_shares: Shares) -> Draft {
         let (config, seen, shares) = (Config::default(), Vec::new(), BTreeMap::new());
-        Draft { lines_of_shares, config, units_per_gpu: None, seen, shares }
+        Draft { lines_of_shares, config, lines_of_nodes: Vec::new(), seen, shares }
     }
 
     pub(super) fn take(&mut self, number: usize, line: &str) -> Result<(), Problem> {
@@ -320,6 +154,10 @@ impl Draft {
         let (name, value) = (name.trim(), value.trim());
         if name.eq_ignore_ascii_case(record::KEY) {
             self.config.policy.records.push(record::parse(line)?);
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case(nodes::KEY) {
+            self.lines_of_nodes.push(nodes::Line::parse(number, line)?);
             return Ok(());
         }
         if name.eq_ignore_ascii_case(share::KEY) {
@@ -333,14 +171,15 @@ impl Draft {
             self.config.shares.push(share);
             return Ok(());
         }
+        if let Some(key) = NodeKey::named(name) {
+            self.once(key.name, number)?;
+            return key.take(&mut self.config.node, value);
+        }
         let key = KEYS
             .iter()
             .find(|key| key.name.eq_ignore_ascii_case(name))
             .ok_or_else(|| Problem::UnknownKey(name.to_owned(), names()))?;
-        if let Some((_, first)) = self.seen.iter().find(|(seen, _)| *seen == key.name) {
-            return Err(Problem::Twice { key: key.name, first: Some(*first) });
-        }
-        self.seen.push((key.name, number));
+        self.once(key.name, number)?;
         let (key, allowed) = (key.name, (key.allowed, key.take));
         (allowed.1)(self, value).ok_or_else(|| Problem::BadValue {
             key,
@@ -349,33 +188,28 @@ impl Draft {
         })
     }
 
-    pub(super) fn finish(mut self) -> Result<Config, Problem> {
-        let because = match self.config.node.placement {
-            Placement::Off => None,
-            Placement::Follow => Some("Placement=follow"),
-            Placement::Own => Some("Placement=own"),
-            Placement::Override => Some("Placement=override"),
-        };
-        match (self.units_per_gpu, because) {
-            (Some(units), because) => {
-                self.config.node.units_per_gpu = units;
-                self.config.policy.shares.most = because.map(|_| u64::from(units));
-            }
-            (None, Some(because)) => return Err(Problem::Missing { key: "UnitsPerGpu", because }),
-            (None, None) => {}
+    fn once(&mut self, key: &'static str, number: usize) -> Result<(), Problem> {
+        if let Some((_, first)) = self.seen.iter().find(|(seen, _)| *seen == key) {
+            return Err(Problem::Twice { key, first: Some(*first) });
         }
-        let node = &self.config.node;
-        // Under EXCLUSIVE_PROCESS a GPU takes one MPS server, and a user's own serves that user alone. Where Slurm picks GPUs
-        // it mixes users whatever UserMix says.
-        if node.compute_mode == ComputeMode::Exclusive
-            && node.mps != Mps::Multiuser
-            && (node.mps == Mps::Off || node.user_mix != UserMix::Deny || node.placement == Placement::Follow)
-        {
-            return Err(Problem::Against {
-                setting: "ComputeMode=exclusive",
-                needs: "Mps=multiuser, or Mps=per-user and UserMix=deny where gpushare picks GPUs (Placement=own or override)",
-            });
+        self.seen.push((key, number));
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<Config, ConfigError> {
+        let all = &self.config.node;
+        all.is_sound().map_err(|problem| ConfigError { line: None, problem })?;
+        for line in self.lines_of_nodes {
+            let at = line.number;
+            let record = line.over(all).map_err(|problem| ConfigError { line: Some(at), problem })?;
+            self.config.nodes.push(record);
         }
+        let units = self
+            .config
+            .every_node()
+            .filter(|node| node.placement != Placement::Off)
+            .filter_map(|node| node.units_per_gpu.as_ref());
+        self.config.policy.shares.most = units.map(|units| u64::from(units.most())).max();
         if !self.seen.iter().any(|(key, _)| *key == "GovernedGRES") {
             self.config.policy.gres.add(&self.config.node.share_gres);
         }

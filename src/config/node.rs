@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::device::GpuFiles;
+use super::Problem;
+use super::units::UnitsPerGpu;
+use crate::device::{Detail, GpuFiles, Inventory};
 
 /// The node's part of gpushare.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
     /// `Placement`
     pub placement: Placement,
-    /// `UnitsPerGpu`: units that fill one GPU; at least 1, and given wherever `placement` is not off.
-    pub units_per_gpu: u32,
+    /// `UnitsPerGpu`: units that fill a GPU; given wherever `placement` is not off.
+    pub units_per_gpu: Option<UnitsPerGpu>,
     /// `ShareGRES`: the GRES whose counts are shares, such as `mps`.
     pub share_gres: String,
     /// `GpuFile`
@@ -62,13 +64,47 @@ impl NodeConfig {
             Placement::Off => false,
         }
     }
+
+    /// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` where `UnitsPerGpu` is a list of another length.
+    #[must_use]
+    pub fn units_of(&self, gpus: &Inventory) -> Option<Vec<u32>> {
+        let units = self.units_per_gpu.as_ref()?;
+        let fits = units.listed().is_none_or(|listed| listed == gpus.count());
+        let of = |gpu: &Detail| units.of_gpu(gpu.index, gpu.kind.as_deref(), gpu.model.as_deref());
+        fits.then(|| gpus.details.iter().map(of).collect())
+    }
+
+    /// Whether one setting goes with the others.
+    pub(super) fn is_sound(&self) -> Result<(), Problem> {
+        let because = match self.placement {
+            Placement::Off => None,
+            Placement::Follow => Some("Placement=follow"),
+            Placement::Own => Some("Placement=own"),
+            Placement::Override => Some("Placement=override"),
+        };
+        if let (None, Some(because)) = (&self.units_per_gpu, because) {
+            return Err(Problem::Missing { key: "UnitsPerGpu", because });
+        }
+        // Under EXCLUSIVE_PROCESS a GPU takes one MPS server, and a user's own serves that user alone. Where Slurm picks GPUs
+        // it mixes users whatever UserMix says.
+        if self.compute_mode == ComputeMode::Exclusive
+            && self.mps != Mps::Multiuser
+            && (self.mps == Mps::Off || self.user_mix != UserMix::Deny || self.placement == Placement::Follow)
+        {
+            return Err(Problem::Against {
+                setting: "ComputeMode=exclusive",
+                needs: "Mps=multiuser, or Mps=per-user and UserMix=deny where gpushare picks GPUs (Placement=own or override)",
+            });
+        }
+        Ok(())
+    }
 }
 
 impl Default for NodeConfig {
     fn default() -> Self {
         NodeConfig {
             placement: Placement::Off,
-            units_per_gpu: 1,
+            units_per_gpu: None,
             share_gres: "mps".to_owned(),
             gpu_files: GpuFiles::Auto,
             packing: Packing::Spread,

@@ -24,7 +24,10 @@ fn every_key_is_taken() {
     let config = Config::parse(text).unwrap();
     assert_eq!(config.policy.governed, Governed::Names(names("qos_*,hpc")));
     assert_eq!(config.policy.foreign_types, ForeignTypes::Allow);
-    assert_eq!((config.node.placement, config.node.units_per_gpu), (Placement::Override, 80));
+    assert_eq!(
+        (config.node.placement, config.node.units_per_gpu),
+        (Placement::Override, Some(UnitsPerGpu::Each(80)))
+    );
     assert_eq!(config.policy.shares.most, Some(80));
     assert_eq!(config.node.overcommit, Overcommit::Refuse);
     assert_eq!(config.node.gpu_files, GpuFiles::parse("/dev/nvidia0,/dev/nvidia1").unwrap());
@@ -157,14 +160,27 @@ fn errors_name_line_key_and_what_is_allowed() {
             "\nGouvernedQOS=x",
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedAccounts, GovernedGRES, \
              ForeignTypes, LimitAdvice, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
-             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
-             FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, GpuStat, RefusalCounts, QOS, Share",
+             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, ShareGRES, RefusalCounts, Placement, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
+             FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, GpuStat, QOS, NodeName, Share",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
-        ("UnitsPerGpu=0", "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000"),
         (
             "UnitsPerGpu=1e3",
-            "line 1: UnitsPerGpu can't be '1e3'; allowed is a whole number from 1 to 1000000",
+            "line 1: UnitsPerGpu can't be '1e3'; allowed is a whole number from 1 to 1000000, a list with one for each GPU, \
+             or TYPE:NUMBER for each type of GPU",
+        ),
+        (
+            "\nNodeName=n[1-4 UnitsPerGpu=4",
+            "line 2: NodeName can't be 'n[1-4'; allowed is names of nodes separated by commas, such as gpu[01-04],big1",
+        ),
+        ("NodeName=a\nNodeName=b Placement=own", "line 2: Placement=own needs UnitsPerGpu"),
+        ("NodeName=a Placement=off placement=own", "line 1: Placement is given twice"),
+        ("NodeName=a nodename=b", "line 1: NodeName is given twice"),
+        (
+            "NodeName=a ShareGRES=shard",
+            "line 1: unknown key 'ShareGRES'; the keys are Placement, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, FenceDrm, \
+             FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, \
+             Overcommit, GpuStat",
         ),
         (
             "ShareSizes=40,0",
@@ -239,8 +255,34 @@ fn a_mistake_in_a_contributors_line_fails_no_job_on_a_node() {
     let path = dir.path().join("gpushare.conf");
     std::fs::write(&path, "Share=q GPUs=many\nMps=per-user\n").unwrap();
     assert!(Config::load(&path).unwrap_err().to_string().contains("line 1: GPUs can't be 'many'"));
-    let config = Config::load_on_node(&path).unwrap().unwrap();
-    assert_eq!((config.node.mps, config.shares.len()), (Mps::PerUser, 0));
+    assert_eq!(Config::load_on_node(&path, None).unwrap().unwrap().mps, Mps::PerUser);
+    std::fs::write(&path, "Share=q GPUs=many\nMps=per-user\nNodeName=n1 Mps=off\n").unwrap();
+    assert_eq!(Config::load_on_node(&path, Some("n1")).unwrap().unwrap().mps, Mps::Off);
+    assert_eq!(Config::load_on_node(&path, Some("n2")).unwrap().unwrap().mps, Mps::PerUser);
+    assert!(Config::load_on_node(&path, None).unwrap_err().to_string().contains("SLURMD_NODENAME"));
+}
+
+#[test]
+fn nodes_have_settings_of_their_own() {
+    let text = "# Which line is first among those for all is no matter.\n\
+                NodeName=gpu[01-04],big1 UnitsPerGpu=24 Placement=own\nPlacement=follow\n\
+                NodeName=gpu[03-09] UnitsPerGpu=16,16,12\nUnitsPerGpu=80\nnodename=cpu1 placement=off\nUserMix=avoid\n";
+    let config = Config::parse(text).unwrap();
+    for (node, placement, units) in [
+        ("gpu03", Placement::Own, UnitsPerGpu::Each(24)),
+        ("big1", Placement::Own, UnitsPerGpu::Each(24)),
+        ("gpu05", Placement::Follow, UnitsPerGpu::ByIndex(vec![16, 16, 12])),
+        ("gpu5", Placement::Follow, UnitsPerGpu::Each(80)),
+        ("cpu1", Placement::Off, UnitsPerGpu::Each(80)),
+    ] {
+        let here = config.of_node(node);
+        assert_eq!((here.placement, here.units_per_gpu.as_ref()), (placement, Some(&units)), "{node}");
+        assert_eq!(here.user_mix, UserMix::Avoid, "{node}");
+    }
+    assert_eq!(config.policy.shares.most, Some(80), "the largest of any node's");
+    let most = |text: &str| Config::parse(text).unwrap().policy.shares.most;
+    assert_eq!(most("UnitsPerGpu=80\nNodeName=a Placement=own UnitsPerGpu=a40:48,t4:16"), Some(48));
+    assert_eq!(most("UnitsPerGpu=80\nNodeName=a Placement=off"), None);
 }
 
 proptest::proptest! {

@@ -35,6 +35,8 @@ pub struct Counted {
 pub struct Slot {
     /// The GPU's device node.
     pub path: PathBuf,
+    /// Its `Type=`.
+    pub kind: Option<String>,
     /// It is a part of that GPU (`MultipleFiles=`, MIG).
     pub part: bool,
 }

@@ -51,8 +51,13 @@ pub(super) fn expand(name: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
+/// Whether it can be told of every name whether it is in a list.
+pub(crate) fn is_list(list: &str) -> bool {
+    split(list).iter().all(|part| !part.is_empty() && in_brackets(part).is_some())
+}
+
 /// Whether a list has a name in it; `None` if that can't be told.
-pub(super) fn contains(list: &str, name: &str) -> Option<bool> {
+pub(crate) fn contains(list: &str, name: &str) -> Option<bool> {
     let mut unclear = false;
     for part in split(list) {
         match is_in(part, name) {

@@ -33,6 +33,8 @@ pub struct Detail {
     pub pci: Option<String>,
     /// Such as `NVIDIA A40`.
     pub model: Option<String>,
+    /// Its type, where gres.conf names one.
+    pub kind: Option<String>,
     /// Why no share can be on it.
     pub unfit: Option<Unfit>,
 }
@@ -101,6 +103,7 @@ impl Detail {
             uuid: known.and_then(|gpu| gpu.uuid.clone()),
             pci: known.map(|gpu| gpu.pci.clone()),
             model: known.and_then(|gpu| gpu.model.clone()),
+            kind: slot.kind.clone(),
             unfit: number.err().or_else(|| divided.then_some(Unfit::Divided)),
             path,
         }
@@ -122,7 +125,10 @@ impl Detail {
 
 /// One for each of Slurm's indices.
 fn slots(files: &GpuFiles, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, DeviceError> {
-    let whole = |paths: Vec<PathBuf>| paths.into_iter().map(|path| Slot { path, part: false }).collect();
+    let whole = |paths: Vec<PathBuf>| {
+        let slot = |path| Slot { path, kind: None, part: false };
+        paths.into_iter().map(slot).collect()
+    };
     match files {
         GpuFiles::Auto => Ok(whole(every_node(roots, known)?)),
         GpuFiles::Listed(paths) => Ok(whole(paths.clone())),
@@ -133,7 +139,12 @@ fn slots(files: &GpuFiles, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, 
                 None => every_node(roots, known)?,
             };
             sort(&mut paths, *order, known)?;
-            Ok(whole(paths))
+            let mut sorted: Vec<Slot> = whole(paths);
+            for slot in &mut sorted {
+                let listed = slots.iter().flatten().find(|listed| listed.path == slot.path);
+                slot.kind = listed.and_then(|listed| listed.kind.clone());
+            }
+            Ok(sorted)
         }
     }
 }

@@ -12,10 +12,10 @@ use std::path::Path;
 use super::{Entry, Garbage, Holding, Ledger, LedgerError, Locked, Unread, file};
 use crate::device::DeviceNumber;
 
-const MAGIC: &[u8; 8] = b"GSHARE-1";
+const MAGIC: &[u8; 8] = b"GSHARE-2";
 /// The magic, the stamp's three numbers, and how many rows.
 const HEAD: usize = 40;
-const ROW: usize = 32;
+const ROW: usize = 36;
 /// A balance that needs more is summed every time.
 const LONGEST: u64 = 1 << 20;
 /// Stands for no charged GPU.
@@ -27,7 +27,7 @@ pub struct Balance {
     rows: Vec<Row>,
 }
 
-/// What one user has of one GPU.
+/// What one user has of one GPU, on one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Which GPU.
@@ -36,6 +36,8 @@ pub struct Row {
     pub user_id: u32,
     /// The GPU that Slurm charged for the shares, by its index, where it did.
     pub charged: Option<u32>,
+    /// Units that filled the GPU when these shares were given; 0 where it is given whole.
+    pub capacity: u32,
     /// How many shares.
     pub shares: u32,
     /// Their units.
@@ -48,6 +50,22 @@ impl Row {
     fn is_empty(&self) -> bool {
         self.shares == 0 && self.wholes == 0
     }
+
+    /// The units on today's scale, where `UnitsPerGpu` was changed since they were given. Rounded up, so that nothing is given twice.
+    #[must_use]
+    pub fn units_of(&self, capacity: u32) -> u64 {
+        on_scale(self.units, self.capacity, capacity)
+    }
+}
+
+/// So many units of a GPU that `was` fill, on a scale of which `now` fill it.
+#[must_use]
+pub fn on_scale(units: u64, was: u32, now: u32) -> u64 {
+    if was == now || was == 0 {
+        return units;
+    }
+    let scaled = (u128::from(units) * u128::from(now)).div_ceil(u128::from(was));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 impl Balance {
@@ -73,13 +91,14 @@ impl Balance {
                 gpu: gpu.number,
                 user_id: entry.user_id,
                 charged: None,
+                capacity: 0,
                 shares: 0,
                 units: 0,
                 wholes: 0,
             };
             match entry.holding {
-                Holding::Share { units, charged, .. } => {
-                    Row { charged, shares: 1, units: units.into(), ..row }
+                Holding::Share { units, capacity, charged, .. } => {
+                    Row { charged, capacity, shares: 1, units: units.into(), ..row }
                 }
                 Holding::Whole => Row { wholes: 1, ..row },
             }
@@ -88,7 +107,8 @@ impl Balance {
 
     fn find(&mut self, row: &Row) -> Option<&mut Row> {
         let same = |other: &&mut Row| {
-            (other.gpu, other.user_id, other.charged) == (row.gpu, row.user_id, row.charged)
+            (other.gpu, other.user_id, other.charged, other.capacity)
+                == (row.gpu, row.user_id, row.charged, row.capacity)
         };
         self.rows.iter_mut().find(same)
     }
@@ -146,13 +166,14 @@ impl Row {
             charged: Some(word(3)).filter(|charged| *charged != NONE),
             shares: word(4),
             wholes: word(5),
-            units: u64::from(word(6)) | u64::from(word(7)) << 32,
+            capacity: word(6),
+            units: u64::from(word(7)) | u64::from(word(8)) << 32,
         }
     }
 
     fn write(&self, bytes: &mut Vec<u8>) {
-        let Row { gpu, user_id, charged, shares, units, wholes } = *self;
-        for word in [gpu.major, gpu.minor, user_id, charged.unwrap_or(NONE), shares, wholes] {
+        let Row { gpu, user_id, charged, capacity, shares, units, wholes } = *self;
+        for word in [gpu.major, gpu.minor, user_id, charged.unwrap_or(NONE), shares, wholes, capacity] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&units.to_le_bytes());

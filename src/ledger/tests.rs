@@ -156,7 +156,7 @@ fn the_balance_is_what_the_entries_sum_up_to() {
         check("recorded");
     }
     let written = std::fs::metadata(dir.path().join("gpushare/balance")).unwrap().len();
-    assert_eq!(written, 40 + 4 * 32, "two shares of one user on one GPU are one row");
+    assert_eq!(written, 40 + 4 * 36, "two shares of one user on one GPU are one row");
     whole.gpus.pop();
     locked.record(&whole).unwrap();
     check("fewer GPUs");

@@ -39,6 +39,13 @@ pub enum PlaceError {
         /// Units that fill one GPU.
         capacity: u32,
     },
+    /// `UnitsPerGpu` is a list, and the node has another number of GPUs.
+    UnitsListed {
+        /// How many GPUs the list is for.
+        listed: usize,
+        /// How many there are.
+        gpus: usize,
+    },
     /// The share may go nowhere.
     Nowhere {
         /// Units asked for.
@@ -83,7 +90,10 @@ impl PlaceError {
             | PlaceError::Nowhere { .. }
             | PlaceError::Collision(_)
             | PlaceError::Unread(_) => true,
-            PlaceError::Devices(_) | PlaceError::NoSuchGpu(_) | PlaceError::Unfit { .. } => {
+            PlaceError::Devices(_)
+            | PlaceError::NoSuchGpu(_)
+            | PlaceError::Unfit { .. }
+            | PlaceError::UnitsListed { .. } => {
                 let has_others = matches!(self, PlaceError::Devices(DeviceError::None));
                 let loses = !job.gpus.is_empty() && !has_others && config.closes_without_entry();
                 job.percent.is_some() || job.noted.is_some() || loses
@@ -97,6 +107,7 @@ impl PlaceError {
             PlaceError::Nowhere { .. } | PlaceError::Collision(_) | PlaceError::Unread(_) => true,
             PlaceError::Mismatch(_)
             | PlaceError::TooLarge { .. }
+            | PlaceError::UnitsListed { .. }
             | PlaceError::Devices(_)
             | PlaceError::NoSuchGpu(_)
             | PlaceError::Unfit { .. }
@@ -122,6 +133,9 @@ impl fmt::Display for PlaceError {
             }
             PlaceError::Unfit { index, path, why } => {
                 write!(out, "Slurm names GPU {index}, {}: {why}", path.display())
+            }
+            PlaceError::UnitsListed { listed, gpus } => {
+                write!(out, "UnitsPerGpu in gpushare.conf lists {listed} GPUs, and this node has {gpus}")
             }
             PlaceError::TooLarge { units, capacity } => {
                 write!(

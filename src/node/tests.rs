@@ -5,6 +5,7 @@ mod failures;
 use super::*;
 use crate::config::Config;
 use crate::job::Noted;
+use crate::load::GpuState;
 use crate::placement::NothingFits;
 
 /// Four "GPUs" that every machine has, in an order that is not that of their minors.
@@ -78,6 +79,28 @@ fn eight_shares_go_two_on_each_of_four_gpus() {
     let node = Place::new("");
     let found: Vec<u32> = (1..=8).map(|id| node.index(&job(id, 40))).collect();
     assert_eq!(found, [0, 1, 2, 3, 0, 1, 2, 3]);
+}
+
+#[test]
+fn a_change_of_scale_overbooks_nothing() {
+    let mut node = Place::new("Overcommit=refuse");
+    (1..=4).for_each(|id| assert_eq!(node.index(&job(id, 50)), id - 1));
+    // 50 of 80 are 63 of 100, rounded up.
+    node.config.units_per_gpu = Some(UnitsPerGpu::Each(100));
+    let noted = |id, units: u32| NodeJob { percent: Some((units * 100 / 400).max(1)), ..job(id, units) };
+    assert!(matches!(node.place(&noted(5, 38)), Err(PlaceError::Nowhere { why: NothingFits::Full, .. })));
+    assert_eq!(node.index(&noted(6, 37)), 0);
+    node.config.units_per_gpu = Some(UnitsPerGpu::ByIndex(vec![8, 8, 4, 0]));
+    let noted = |id, units: u32| NodeJob { percent: Some((units * 100 / 20).max(1)), ..job(id, units) };
+    assert_eq!(node.index(&noted(7, 3)), 1, "the first is full, the third too small, the last takes none");
+    assert!(matches!(node.place(&noted(8, 9)), Err(PlaceError::TooLarge { units: 9, capacity: 8 })));
+    node.config.units_per_gpu = Some(UnitsPerGpu::ByIndex(vec![8, 8]));
+    assert!(matches!(node.place(&noted(9, 1)), Err(PlaceError::UnitsListed { listed: 2, gpus: 4 })));
+    assert_eq!(
+        node.place(&whole(10, &[3])).map(|placed| matches!(placed, Placed::Now(..))).ok(),
+        None,
+        "a share is there"
+    );
 }
 
 #[test]

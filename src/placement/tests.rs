@@ -269,7 +269,7 @@ fn fits(gpu: &Candidate, units: u32) -> bool {
 proptest! {
     #[test]
     fn the_choice_is_one_that_the_rules_allow(gpus in any_gpus(), units in any_units(), rules in any_rules()) {
-        let usable = |gpu: &&Candidate| gpu.healthy && !gpu.held;
+        let usable = |gpu: &&Candidate| gpu.healthy && !gpu.held && gpu.capacity >= units;
         let allowed = |gpu: &&Candidate| usable(gpu) && !(gpu.foreign && rules.user_mix == UserMix::Deny);
         let room = gpus.iter().filter(allowed).any(|gpu| fits(gpu, units));
         match choose(&gpus, units, rules) {
@@ -365,7 +365,7 @@ proptest! {
         let least = over(&gpus[choice.index as usize]);
         let denied = |gpu: &Candidate| gpu.foreign && rules.user_mix == UserMix::Deny;
         if choice.overcommitted {
-            prop_assert!(gpus.iter().all(|gpu| !gpu.healthy || gpu.held || denied(gpu) || over(gpu) >= least));
+            prop_assert!(gpus.iter().all(|gpu| !gpu.healthy || gpu.held || gpu.capacity < units || denied(gpu) || over(gpu) >= least));
         }
     }
 }

@@ -139,6 +139,10 @@ NODES = {"own": [EXAMPLES / "own"], "override": SURF, "follow-mps": [EXAMPLES / 
 several = placed_clusters(
     "mn", list(NODES), lambda one: [*NODES[one], CASES / "nodes", CASES / f"nodes-{one}"], cgroups=["v2"],
 )
+# Three nodes whose settings differ, in one gpushare.conf.
+mixed_nodes = clusters(
+    "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2"
+)
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
 # The same with NVIDIA's own MPS daemon for each user and GPU.

@@ -1,7 +1,7 @@
 //! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure. What they need
 //! is [`crate::needs`]'s to say.
 
-use gpushare::config::{Config, Placement};
+use gpushare::config::Config;
 use gpushare::policy::{Governed, GovernedAccounts};
 
 use super::finding::Finding;
@@ -119,7 +119,7 @@ fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 /// Whether users' processes run outside of all jobs. `None` where nothing is fenced.
 fn login_shells(config: &Config, settings: &Settings) -> Option<Finding> {
     let about = "GetUserEnv";
-    if config.node.placement == Placement::Off {
+    if !config.places_anywhere() {
         return None;
     }
     // Until 24.11.
@@ -141,7 +141,7 @@ fn epilogs_as_users(config: &Config, settings: &Settings) -> Option<Finding> {
     let about = "PrologFlags";
     let is_in_job = settings.list(about).iter().any(|word| word.eq_ignore_ascii_case("RunInJob"));
     let version = Version::parse(settings.get("SLURM_VERSION"))?;
-    (config.node.placement != Placement::Off && is_in_job && version.is_from_to((24, 11), (25, 11))).then(|| {
+    (config.places_anywhere() && is_in_job && version.is_from_to((24, 11), (25, 11))).then(|| {
         Finding::unknown(
             about,
             format!(

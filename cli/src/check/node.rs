@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use gpushare::config::{self, Mps, NodeConfig, Placement};
+use gpushare::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_written};
 use gpushare::device::{self, Detail, DeviceError, Inventory, Roots};
 use gpushare::ledger::{Ledger, RUN_DIR};
 use gpushare_node::mps::{self, How, MpsError};
@@ -14,7 +14,7 @@ use crate::slurm::{Node, Settings};
 
 /// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares, so this
 /// one may be for whole GPUs only.
-pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<usize>) -> Vec<Finding> {
+pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inventory>) -> Vec<Finding> {
     let about = "Placement";
     let has = |name: &str| node.gres.iter().any(|(found, ..)| found == name);
     let share = config.share_gres.as_str();
@@ -27,11 +27,16 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<usiz
         Placement::Override => "override",
     };
     let mut findings = Vec::new();
+    let units = gpus.and_then(|gpus| config.units_of(gpus));
+    let units = units.as_deref();
     if !has(share) && has("gpu") && elsewhere && config.placement != Placement::Own {
         findings.push(Finding::ok(about, format!("{word}: {}, whole GPUs only", written(node))));
     } else if !has(share) {
         let fix = match config.placement {
-            Placement::Own => format!("nodes.conf: Gres={share}:{}", units(config, gpus.unwrap_or(1))),
+            Placement::Own => format!(
+                "nodes.conf: Gres={share}:{}",
+                units.map_or("N".to_owned(), |units| sum(units).to_string())
+            ),
             _ => {
                 format!("Gres=…,{share}:N in slurm.conf and a line for it in gres.conf, or another ShareGRES")
             }
@@ -50,7 +55,8 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<usiz
     } else {
         findings.push(Finding::ok(about, format!("{word}: {}", written(node))));
     }
-    findings.extend(capacity(config, node, gpus));
+    findings.extend(no_units(config, gpus, units));
+    findings.extend(capacity(config, node, units));
     findings
 }
 
@@ -62,31 +68,55 @@ fn written(node: &Node) -> String {
     node.gres.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-fn units(config: &NodeConfig, gpus: usize) -> u64 {
-    u64::from(config.units_per_gpu) * u64::try_from(gpus).unwrap_or(u64::MAX)
+fn sum(units: &[u32]) -> u64 {
+    units.iter().map(|units| u64::from(*units)).sum()
+}
+
+/// `UnitsPerGpu` against the GPUs that there are.
+fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>) -> Option<Finding> {
+    let about = "UnitsPerGpu";
+    let (gpus, listed) = (gpus?.count(), config.units_per_gpu.as_ref().and_then(UnitsPerGpu::listed));
+    match (units, listed) {
+        (None, Some(listed)) => {
+            let said =
+                format!("a list for {listed} GPUs, and this node has {gpus}: every job with a share fails");
+            Some(Finding::wrong(
+                about,
+                said,
+                "a line NodeName= for this node, with a number for each of its GPUs",
+            ))
+        }
+        (Some(units), _) if units.iter().all(|units| *units == 0) => {
+            let said =
+                format!("none of the types is one of this node's {gpus} GPUs: every job with a share fails");
+            Some(Finding::wrong(
+                about,
+                said,
+                "the types as gres.conf has them, or parts of what nvidia-smi -L shows",
+            ))
+        }
+        _ => None,
+    }
 }
 
 /// Under `override` Slurm's count says nothing of this: all shares are charged to one GPU.
-fn capacity(config: &NodeConfig, node: &Node, gpus: Option<usize>) -> Option<Finding> {
+fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<Finding> {
     let about = "UnitsPerGpu";
     if config.placement == Placement::Override {
         return None;
     }
     let all: u64 =
         node.gres.iter().filter(|(name, ..)| *name == config.share_gres).map(|(.., count)| count).sum();
-    let wanted = units(config, gpus?);
+    let wanted = sum(units?);
     if all == 0 {
         return None;
     }
     Some(if all == wanted {
-        Finding::ok(about, format!("{} on each of {} GPUs, as Slurm counts", config.units_per_gpu, gpus?))
+        Finding::ok(about, format!("{}, as Slurm counts", units_written(units?)))
     } else {
         Finding::wrong(
             about,
-            format!(
-                "{} on each of {} GPUs are {wanted}, and Slurm counts {all} {}",
-                config.units_per_gpu, gpus?, config.share_gres
-            ),
+            format!("{} are {wanted}, and Slurm counts {all} {}", units_written(units?), config.share_gres),
             format!("Gres={}:{wanted} for the node, or another UnitsPerGpu", config.share_gres),
         )
     })
@@ -278,15 +308,26 @@ mod tests {
     use crate::check::finding::Verdict;
     use gpushare::config::Config;
 
-    fn verdicts(lines: &str, gres: &str, elsewhere: bool, gpus: usize) -> Vec<&'static str> {
-        let config = Config::parse(lines).unwrap().node;
+    fn verdicts(lines: &str, gres: &str, elsewhere: bool, gpus: u32) -> Vec<&'static str> {
+        let config = Config::parse(lines).unwrap().of_node("n1").clone();
         let node = crate::slurm::node(&format!("NodeName=n1 Arch=x86_64 Gres={gres} State=IDLE")).unwrap();
         let word = |finding: Finding| match finding.verdict {
             Verdict::Ok => "ok",
             Verdict::Wrong(_) => "wrong",
             Verdict::Unknown => "unknown",
         };
-        super::gres(&config, &node, elsewhere, Some(gpus)).into_iter().map(word).collect()
+        let gpu = |index| Detail {
+            index,
+            path: "/dev/nvidia0".into(),
+            number: None,
+            uuid: None,
+            pci: None,
+            model: None,
+            kind: Some("a40".to_owned()),
+            unfit: None,
+        };
+        let gpus = Inventory { details: (0..gpus).map(gpu).collect() };
+        super::gres(&config, &node, elsewhere, Some(&gpus)).into_iter().map(word).collect()
     }
 
     #[test]
@@ -299,6 +340,15 @@ mod tests {
             (own, "gpushare:320", vec!["ok", "ok"]),
             (own, "gpushare:160", vec!["ok", "wrong"]),
             (own, "(null)", vec!["wrong"]),
+            ("Placement=own\nShareGRES=gpushare\nUnitsPerGpu=24,24,12,0", "gpushare:60", vec!["ok", "ok"]),
+            ("Placement=own\nShareGRES=gpushare\nUnitsPerGpu=24,24,12", "gpushare:60", vec!["ok", "wrong"]),
+            (
+                "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=v100:12",
+                "gpushare:60",
+                vec!["ok", "wrong", "wrong"],
+            ),
+            ("NodeName=n[1-3] Placement=follow UnitsPerGpu=a40:24", "gpu:a40:4,mps:96", vec!["ok", "ok"]),
+            ("Placement=follow\nUnitsPerGpu=24\nNodeName=n1 Placement=off", "gpu:a40:4", vec!["ok"]),
             (own, "gpu:a40:4,gpushare:320", vec!["wrong", "ok"]),
             (follow, "gpu:a40:4(S:0-1),mps:a40:400", vec!["ok", "ok"]),
             (follow, "gpu:4,mps:800", vec!["ok", "wrong"]),

@@ -1,17 +1,22 @@
 //! A node's lines of gres.conf, from its GPUs and `Placement`, and what slurm.conf must say of the node.
 
-use gpushare::config::{Config, NodeConfig, Placement};
-use gpushare::device::{self, Detail, DeviceError, Roots};
+use gpushare::config::{Config, NodeConfig, Placement, units_written};
+use gpushare::device::{self, Detail, DeviceError, Inventory, Roots};
 
 use crate::slurm::Slurm;
 
 /// The lines for this machine, as node `name`.
 pub fn of(config: &Config, name: &str, slurm: &Slurm) -> Result<String, String> {
     // As gpushare.conf or /dev has them: gres.conf is what we are about to write.
-    let files = config.node.gpu_files.resolve(None, Some(name)).map_err(DeviceError::from);
+    let here = config.of_node(name);
+    let files = here.gpu_files.resolve(None, Some(name)).map_err(DeviceError::from);
     let found = files.and_then(|files| device::inventory(&files, &Roots::system()));
-    let details = found.map_err(|error| format!("{error}; run this on the node"))?.details;
-    Ok(text(&config.node, name, &details, &known_types(config, name, slurm)))
+    let mut found = found.map_err(|error| format!("{error}; run this on the node"))?;
+    let known = known_types(config, name, slurm);
+    for detail in &mut found.details {
+        detail.kind = Some(type_of(detail.model.as_deref().unwrap_or_default(), &known));
+    }
+    text(here, name, &found)
 }
 
 /// What types are called: on this node, or else in gpushare.conf.
@@ -29,9 +34,18 @@ fn known_types(config: &Config, name: &str, slurm: &Slurm) -> Types {
     Types { here: here.collect(), elsewhere: shares.chain(weights).collect() }
 }
 
-fn text(config: &NodeConfig, name: &str, details: &[Detail], known: &Types) -> String {
-    let groups = groups(details, known);
-    let gpus = details.len();
+fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, String> {
+    let details = &found.details;
+    let groups = groups(details);
+    let units = match config.placement {
+        Placement::Off => Vec::new(),
+        _ => config.units_of(found).ok_or_else(|| {
+            format!(
+                "UnitsPerGpu in gpushare.conf is for another number of GPUs than the {} here",
+                found.count()
+            )
+        })?,
+    };
     let mut lines = String::new();
     let mut gres: Vec<String> = Vec::new();
     for detail in details {
@@ -51,46 +65,64 @@ fn text(config: &NodeConfig, name: &str, details: &[Detail], known: &Types) -> S
         }
         gres.extend(counts(&groups));
     }
-    let (units, flags, why) = shares(config, u64::try_from(gpus).unwrap_or(u64::MAX));
-    if let Some(why) = why {
+    if let Some(Shares { count, flags, why, by_gpu }) = shares(config, &units) {
         let share = &config.share_gres;
         let without = if config.placement == Placement::Own { "" } else { WITHOUT };
-        lines += &format!("# {why}.{without}\nNodeName={name} Name={share} Count={units}{flags}\n");
-        gres.push(format!("{share}:{units}"));
+        lines += &format!("# {why}.{without}\n");
+        if by_gpu {
+            for (detail, units) in details.iter().zip(&units).filter(|(_, units)| **units > 0) {
+                let file = detail.path.display();
+                lines += &format!("NodeName={name} Name={share} Count={units} File={file}{flags}\n");
+            }
+        } else {
+            lines += &format!("NodeName={name} Name={share} Count={count}{flags}\n");
+        }
+        gres.push(format!("{share}:{count}"));
     }
-    lines + &format!("\n# In slurm.conf:\n# NodeName={name} … Gres={}\n", gres.join(","))
+    Ok(lines + &format!("\n# In slurm.conf:\n# NodeName={name} … Gres={}\n", gres.join(",")))
 }
 
 /// What is said of the line of shares where the same gpushare.conf is for nodes without.
 const WITHOUT: &str = " A node for whole GPUs only goes without.";
 
-/// How many units Slurm must count on a node of so many GPUs, what else the line says, and why.
-fn shares(config: &NodeConfig, gpus: u64) -> (u64, &'static str, Option<String>) {
-    let each = u64::from(config.units_per_gpu);
-    let all = each.saturating_mul(gpus);
+/// What Slurm must count of the share.
+struct Shares {
+    /// In all.
+    count: u64,
+    /// What else the lines say.
+    flags: &'static str,
+    why: String,
+    /// A line for each GPU, since they differ and Slurm picks.
+    by_gpu: bool,
+}
+
+fn shares(config: &NodeConfig, units: &[u32]) -> Option<Shares> {
+    let all: u64 = units.iter().map(|units| u64::from(*units)).sum();
+    let gpus = u64::try_from(units.len()).unwrap_or(u64::MAX);
+    let why = units_written(units);
     let is_mps = config.share_gres == "mps";
-    match config.placement {
-        Placement::Off => (0, "", None),
-        Placement::Own => (all, " Flags=CountOnly", Some(format!("{each} on each of {gpus} GPUs"))),
+    let differ = units.windows(2).any(|pair| matches!(pair, [one, other] if one != other));
+    Some(match config.placement {
+        Placement::Off => return None,
+        Placement::Own => Shares { count: all, flags: " Flags=CountOnly", why, by_gpu: false },
         Placement::Follow if is_mps => {
-            let why = format!("{each} on each of {gpus} GPUs, which Slurm shares all at once");
-            (all, " Flags=all_sharing", Some(why))
+            let why = format!("{why}, which Slurm shares all at once");
+            Shares { count: all, flags: " Flags=all_sharing", why, by_gpu: differ }
         }
         Placement::Override if is_mps => {
-            let why = format!(
-                "{each} on each of {gpus} GPUs are {all}; Slurm gives away only one GPU's part of the count at once"
-            );
-            (all.saturating_mul(gpus), "", Some(why))
+            let why = format!("{why} are {all}; Slurm gives away only one GPU's part of the count at once");
+            Shares { count: all.saturating_mul(gpus), flags: "", why, by_gpu: false }
         }
-        Placement::Follow | Placement::Override => (all, "", Some(format!("{each} on each of {gpus} GPUs"))),
-    }
+        Placement::Follow => Shares { count: all, flags: "", why, by_gpu: differ },
+        Placement::Override => Shares { count: all, flags: "", why, by_gpu: false },
+    })
 }
 
 /// GPUs of one type that follow each other.
-fn groups(details: &[Detail], known: &Types) -> Vec<(String, Vec<String>)> {
+fn groups(details: &[Detail]) -> Vec<(String, Vec<String>)> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for detail in details {
-        let kind = type_of(detail.model.as_deref().unwrap_or_default(), known);
+        let kind = detail.kind.clone().unwrap_or_default();
         let path = detail.path.display().to_string();
         match groups.last_mut() {
             Some((last, paths)) if *last == kind => paths.push(path),

@@ -29,7 +29,7 @@ fn detail(index: u32, unfit: Option<Unfit>) -> Detail {
     let missing = matches!(unfit, Some(Unfit::Missing(_)));
     let Gpu { path, number, uuid, .. } = gpu(index);
     let number = (!missing).then_some(number);
-    Detail { index, path, number, uuid, pci: None, model: None, unfit }
+    Detail { index, path, number, uuid, pci: None, model: None, kind: None, unfit }
 }
 
 fn node() -> Node {
@@ -39,7 +39,7 @@ fn node() -> Node {
         entry(3, 8, Some(20), 0),
         entry(4, 7, None, 1),
     ];
-    let mut gpus = here::totals((0..3).map(gpu).collect(), Some(80), &entries, &Measured::default());
+    let mut gpus = here::totals((0..3).map(gpu).collect(), &[80; 4], &entries, &Measured::default());
     gpus[1].state = GpuState { fault: Some("it is lost".to_owned()), ..GpuState::default() };
     let seen =
         |minor, user, pid, stuck| Seen { daemon: Daemon { minor, serves: Serves::User(user) }, pid, stuck };

@@ -46,18 +46,17 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Need> {
         if name == "gpu" {
             wanted.push("gres/gpu".to_owned());
             wanted.extend(kind.iter().map(|kind| format!("gres/gpu:{kind}")));
-        } else if config.node.placement != Placement::Off && *name == config.node.share_gres {
+        } else if config.places_anywhere() && *name == config.node.share_gres {
             wanted.push(format!("gres/{name}"));
         }
     }
     // What the file names too: slurmctld does not start where something is weighed that it doesn't count.
     let named = types(config);
-    let has_gpus =
-        !named.is_empty() || matches!(config.node.placement, Placement::Follow | Placement::Override);
+    let has_gpus = !named.is_empty() || slurm_has_gpus(config);
     if has_gpus && (slurm.nodes.is_empty() || !named.is_empty()) {
         wanted.push("gres/gpu".to_owned());
     }
-    if slurm.nodes.is_empty() && config.node.placement != Placement::Off {
+    if slurm.nodes.is_empty() && config.places_anywhere() {
         wanted.push(format!("gres/{}", config.node.share_gres));
     }
     let is_counted =
@@ -171,13 +170,17 @@ fn fair_share() -> Vec<Need> {
     ]
 }
 
+/// Where Slurm gives GPUs away itself.
+fn slurm_has_gpus(config: &Config) -> bool {
+    config.every_node().any(|node| matches!(node.placement, Placement::Follow | Placement::Override))
+}
+
 fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Need> {
-    let placement = config.node.placement;
+    let placed = config.places_anywhere();
     let named = slurm.nodes.iter().flat_map(|node| &node.gres).any(|(name, ..)| name == "gpu");
-    let gpus =
-        named || !types(config).is_empty() || matches!(placement, Placement::Follow | Placement::Override);
+    let gpus = named || !types(config).is_empty() || slurm_has_gpus(config);
     let mut gres: Vec<String> = gpus.then(|| "gpu".to_owned()).into_iter().collect();
-    if placement != Placement::Off {
+    if placed {
         gres.push(config.node.share_gres.clone());
     }
     if gres.is_empty() {
@@ -187,7 +190,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Need> {
         Need::slurm("GresTypes", Must::Words(gres), "Slurm counts no such things"),
         Need::slurm("TaskPlugin", owned(&["task/cgroup"]), "a step's devices can't be fenced"),
     ];
-    if placement != Placement::Off {
+    if placed {
         needs.push(Need::slurm("ProctrackType", Must::Be("proctrack/cgroup"), "steps have no cgroup"));
         let why = "ssh sessions have no step, and the share's size is not the prolog's to trust";
         needs.push(Need::slurm("PrologFlags", owned(&["Contain"]), why));
@@ -197,7 +200,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Need> {
         }
     }
     // On v2 our own filter is enough where Slurm knows no GPUs.
-    if placement != Placement::Own || slurm.settings.get("CgroupPlugin") != "cgroup/v2" {
+    if slurm_has_gpus(config) || slurm.settings.get("CgroupPlugin") != "cgroup/v2" {
         let why = "a job can use GPUs that Slurm gave to others";
         needs.push(Need { file: File::Cgroup, ..Need::slurm("ConstrainDevices", Must::Be("yes"), why) });
     }

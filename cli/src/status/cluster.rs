@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpushare::config::{Config, NodeConfig, Placement};
+use gpushare::config::{Config, NodeConfig, Placement, UnitsPerGpu};
 use serde::Serialize;
 
 use super::here::{conf_path, now};
@@ -91,22 +91,22 @@ pub struct Rules {
     /// The GRES that is the share.
     share: String,
     /// Units that fill a GPU; not known without a placement.
-    per_gpu: Option<u64>,
+    units: Option<UnitsPerGpu>,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { slurm_picks: true, share: "mps".to_owned(), per_gpu: None }
+        Rules { slurm_picks: true, share: "mps".to_owned(), units: None }
     }
 }
 
-impl From<NodeConfig> for Rules {
-    fn from(config: NodeConfig) -> Rules {
+impl From<&NodeConfig> for Rules {
+    fn from(config: &NodeConfig) -> Rules {
         let NodeConfig { placement, units_per_gpu, share_gres, .. } = config;
         Rules {
             slurm_picks: matches!(placement, Placement::Off | Placement::Follow),
-            share: share_gres,
-            per_gpu: (placement != Placement::Off).then(|| units_per_gpu.into()),
+            share: share_gres.clone(),
+            units: units_per_gpu.clone().filter(|_| *placement != Placement::Off),
         }
     }
 }
@@ -114,10 +114,12 @@ impl From<NodeConfig> for Rules {
 /// Asks Slurm, and the nodes' files. An error is one line.
 pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result<Cluster, String> {
     let mut complaints = Vec::new();
-    let rules = rules(conf).unwrap_or_else(|reason| {
+    let config = rules(conf).unwrap_or_else(|reason| {
         complaints.push(format!("{reason}; shares are taken for Slurm's own"));
-        Rules::default()
+        None
     });
+    let rules =
+        |node: &str| config.as_ref().map_or_else(Rules::default, |config| config.of_node(node).into());
     let mut arguments = vec!["-a", "-d", "show", "node"];
     arguments.extend((!hosts.is_empty()).then_some(hosts));
     let nodes = read::nodes(&slurm::ask("scontrol", &arguments)?);
@@ -142,7 +144,10 @@ pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result
         }
         for node in &mut nodes {
             match collected::of(folder, &node.node, time) {
-                Ok(Some(said)) => assemble::overlay(node, said, time, &rules),
+                Ok(Some(said)) => {
+                    let rules = rules(&node.node);
+                    assemble::overlay(node, said, time, &rules);
+                }
                 Ok(None) => {}
                 Err(reason) => complaints.push(reason),
             }
@@ -152,11 +157,11 @@ pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result
 }
 
 /// Without a gpushare.conf shares are Slurm's own.
-fn rules(conf: Option<&Path>) -> Result<Rules, String> {
+fn rules(conf: Option<&Path>) -> Result<Option<Config>, String> {
     let config = Config::load(&conf_path(conf)).map_err(|error| error.to_string())?;
     match (config, conf) {
-        (Some(config), _) => Ok(config.node.into()),
-        (None, None) => Ok(Rules::default()),
+        (Some(config), _) => Ok(Some(config)),
+        (None, None) => Ok(None),
         (None, Some(path)) => Err(format!("{}: there is no such file", path.display())),
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare::device::{self, Detail, DeviceError, Gpu, Roots};
-use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR};
+use gpushare::ledger::{Entry, Garbage, Holding, Ledger, Listing, RUN_DIR, on_scale};
 use gpushare::load::{GpuState, Measured};
 use gpushare::mps::Serves;
 use gpushare_node::mps::{self, Seen};
@@ -71,7 +71,8 @@ pub(crate) struct Node {
     /// The same with those that are missing or can't be shared.
     pub details: Vec<Detail>,
     /// Units that fill a GPU, where the node has a placement.
-    pub capacity: Option<u32>,
+    /// Units that fill each GPU, by Slurm's index; empty where that isn't known.
+    pub units: Vec<u32>,
     pub nvml: Option<Nvml>,
     pub daemons: Vec<Seen>,
 }
@@ -96,7 +97,7 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, String> {
         if own_only { Vec::new() } else { ledger.failures().map_err(|error| error.to_string())? };
     let users = names(&jobs);
     let measured = measured(node.nvml, &mut complaints);
-    let gpus = totals(node.gpus, node.capacity, &entries, &measured);
+    let gpus = totals(node.gpus, &node.units, &entries, &measured);
     let is_shown = |seen: &Seen| !own_only || seen.daemon.serves == Serves::User(user_id);
     let daemons = node.daemons.into_iter().filter(is_shown).collect();
     let (node, now) = (slurm::host(), now());
@@ -123,23 +124,25 @@ pub(crate) fn node(
     let config = Config::load(&path)
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
-    let nvml = Some(Nvml::start(&config.node, ledger));
-    let daemons = mps::seen(&config.node);
-    let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
+    let host = slurm::host();
+    let config = config.of_node(&host);
+    let nvml = Some(Nvml::start(config, ledger));
+    let daemons = mps::seen(config);
+    let NodeConfig { placement, gpu_files, .. } = config;
     let gres_conf = slurm::conf().with_file_name("gres.conf");
     // As the prolog finds them; it is told the node's name.
-    let gres_conf = (placement != Placement::Own).then_some(gres_conf.as_path());
-    let files = gpu_files.resolve(gres_conf, Some(&slurm::host()));
+    let gres_conf = (*placement != Placement::Own).then_some(gres_conf.as_path());
+    let files = gpu_files.resolve(gres_conf, Some(&host));
     let gpus = files.map_err(DeviceError::from).and_then(|files| device::inventory(&files, &Roots::system()));
-    let capacity = (placement != Placement::Off).then_some(units_per_gpu);
     let gpus = gpus.map_err(|error| error.to_string())?;
+    let units = config.units_of(&gpus).filter(|_| *placement != Placement::Off).unwrap_or_default();
     for detail in &gpus.details {
         if let Some(why) = detail.unfit {
             let (index, path) = (detail.index, detail.path.display());
             complaints.push(format!("GPU {index} ({path}) takes no share: {why}"));
         }
     }
-    Ok(Node { gpus: gpus.gpus(), details: gpus.details, capacity, nvml, daemons })
+    Ok(Node { gpus: gpus.gpus(), details: gpus.details, units, nvml, daemons })
 }
 
 /// What NVML says; nothing on a node without it.
@@ -157,7 +160,7 @@ fn measured(nvml: Option<Nvml>, complaints: &mut Vec<String>) -> Measured {
 /// The node's GPUs, then those that only the ledger knows.
 pub(crate) fn totals(
     mut gpus: Vec<Gpu>,
-    capacity: Option<u32>,
+    units: &[u32],
     entries: &[Entry],
     measured: &Measured,
 ) -> Vec<GpuTotal> {
@@ -173,9 +176,16 @@ pub(crate) fn totals(
             Holding::Share { capacity, .. } => Some(capacity),
             Holding::Whole => None,
         };
+        let known = usize::try_from(gpu.index).ok().and_then(|at| units.get(at)).copied();
+        let capacity = known.or_else(|| here().find_map(said));
+        // A share keeps the scale that it was given on.
+        let now = |entry: &Entry| {
+            let units = u64::from(entry.units());
+            said(entry).zip(capacity).map_or(units, |(was, now)| on_scale(units, was, now))
+        };
         GpuTotal {
-            capacity: capacity.or_else(|| here().find_map(said)),
-            units: here().map(|entry| u64::from(entry.units())).sum(),
+            capacity,
+            units: here().map(now).sum(),
             shares: here().filter(|entry| entry.holding != Holding::Whole).count(),
             whole: here().any(|entry| entry.holding == Holding::Whole),
             state: measured.of(&gpu).cloned().unwrap_or_default(),

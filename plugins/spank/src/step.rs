@@ -261,5 +261,7 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     let path = named
         .or_else(|| slurm_conf().map(|path| config::find(&path, Path::new(config::FALLBACK))))
         .ok_or("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH")?;
-    Ok(Config::load_on_node(&path).map_err(|error| error.to_string())?.unwrap_or_default().node)
+    // slurmstepd has it from slurmd (src/slurmd/slurmstepd/slurmstepd.c, `_init_from_slurmd`).
+    let node = std::env::var("SLURMD_NODENAME").ok();
+    Ok(Config::load_on_node(&path, node.as_deref()).map_err(|error| error.to_string())?.unwrap_or_default())
 }

@@ -151,13 +151,15 @@ fn gpus(fields: &Fields) -> Result<Option<Line>, Problem> {
     };
     let whole = last(fields, "File").or_else(|| last(fields, "Files")).map(paths).transpose()?;
     let part = last(fields, "MultipleFiles").map(paths).transpose()?;
+    let kind = last(fields, "Type").map(str::to_owned);
+    let slot = |path, part| Slot { path, kind: kind.clone(), part };
     let slots = match (whole, part) {
         (Some(_), Some(_)) => return Err(Problem::Line),
         (None, None) => None,
-        (Some(paths), None) => Some(paths.into_iter().map(|path| Slot { path, part: false }).collect()),
-        (None, Some(paths)) => gpu_of_part(paths).map(|path| vec![Slot { path, part: true }]),
+        (Some(paths), None) => Some(paths.into_iter().map(|path| slot(path, false)).collect()),
+        (None, Some(paths)) => gpu_of_part(paths).map(|path| vec![slot(path, true)]),
     };
-    Ok(Some(Line { slots, kind: last(fields, "Type").map(str::to_owned) }))
+    Ok(Some(Line { slots, kind }))
 }
 
 /// The GPU's own device node among those of a part.

@@ -14,6 +14,7 @@ fn node(models: &[&str]) -> Vec<Detail> {
         uuid: None,
         pci: None,
         model: Some((*model).to_owned()).filter(|model| !model.is_empty()),
+        kind: None,
         unfit: None,
     };
     (0..).zip(models).map(detail).collect()
@@ -22,7 +23,12 @@ fn node(models: &[&str]) -> Vec<Detail> {
 /// The lines that are no comments, and the last, which is slurm.conf's.
 fn lines(rules: &str, details: &[Detail]) -> Vec<String> {
     let config = Config::parse(rules).unwrap();
-    let all = text(&config.node, "n1", details, &known_types(&config, "n1", &Slurm::default()));
+    let known = known_types(&config, "n1", &Slurm::default());
+    let mut details = details.to_vec();
+    for detail in &mut details {
+        detail.kind = Some(type_of(detail.model.as_deref().unwrap_or_default(), &known));
+    }
+    let all = text(config.of_node("n1"), "n1", &Inventory { details }).unwrap();
     let last = all.lines().last().unwrap_or_default().to_owned();
     all.lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -54,6 +60,21 @@ fn each_placement_has_the_lines_of_its_example() {
                 "NodeName=n1 Name=shard Count=32",
                 "# NodeName=n1 … Gres=gpu:a40:4,shard:32",
             ],
+        ),
+        (
+            "NodeName=n[1-2] Placement=follow UnitsPerGpu=24,24,12,0",
+            vec![
+                "AutoDetect=off",
+                gpus,
+                "NodeName=n1 Name=mps Count=24 File=/dev/nvidia0 Flags=all_sharing",
+                "NodeName=n1 Name=mps Count=24 File=/dev/nvidia1 Flags=all_sharing",
+                "NodeName=n1 Name=mps Count=12 File=/dev/nvidia2 Flags=all_sharing",
+                "# NodeName=n1 … Gres=gpu:a40:4,mps:60",
+            ],
+        ),
+        (
+            "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=a40:24",
+            vec!["NodeName=n1 Name=gpushare Count=96 Flags=CountOnly", "# NodeName=n1 … Gres=gpushare:96"],
         ),
         (
             "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=80",
@@ -122,7 +143,7 @@ fn a_gpu_that_takes_no_share_is_said() {
     let mut details = node(&["NVIDIA A40"; 2]);
     details[1].unfit = Some(Unfit::Divided);
     let config = Config::default();
-    let said = text(&config.node, "n1", &details, &Types::default());
+    let said = text(&config.node, "n1", &Inventory { details }).unwrap();
     assert!(
         said.lines().any(|line| line.starts_with("# /dev/nvidia1: ") && line.contains("no share")),
         "{said}"

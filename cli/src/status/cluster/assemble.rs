@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::read::{Gres, JobText, NodeText, Which};
-use super::{Gpu, Job, Node, OUT, Rules, collected, hosts};
+use super::{Gpu, Job, Node, OUT, Rules, UnitsPerGpu, collected, hosts};
 
 /// What Slurm itself divides GPUs into.
 const SHARED: [&str; 2] = ["mps", "shard"];
@@ -20,7 +20,7 @@ pub fn nodes(
     texts: Vec<NodeText>,
     jobs: Vec<JobText>,
     users: &BTreeMap<u32, String>,
-    rules: &Rules,
+    rules: &dyn Fn(&str) -> Rules,
 ) -> Vec<Node> {
     let mut on: HashMap<&str, Vec<Had>> = texts.iter().map(|text| (text.name.as_str(), Vec::new())).collect();
     // A list may be part of a job's name, and have any nodes in it.
@@ -37,8 +37,9 @@ pub fn nodes(
         }
         left -= most - here;
     }
-    let one =
-        |text: &NodeText| node(text, on.get(text.name.as_str()).map_or(&[], Vec::as_slice), users, rules);
+    let one = |text: &NodeText| {
+        node(text, on.get(text.name.as_str()).map_or(&[], Vec::as_slice), users, &rules(&text.name))
+    };
     texts.iter().filter_map(one).collect()
 }
 
@@ -50,11 +51,13 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Ru
     let (counted, gpus) = (count(share), count("gpu"));
     // Of a GRES with no files Slurm knows no GPU, whoever picks it.
     let is_known = rules.slurm_picks && gpus > 0 && SHARED.contains(&share);
-    let gpu_count = match rules.per_gpu {
+    let gpu_count = match &rules.units {
         _ if gpus > 0 => Some(gpus),
-        Some(per_gpu) => counted.checked_div(per_gpu),
-        None => None,
+        Some(UnitsPerGpu::Each(each)) => counted.checked_div(u64::from(*each)),
+        Some(UnitsPerGpu::ByIndex(list)) => Some(list.len() as u64),
+        Some(UnitsPerGpu::ByType(_)) | None => None,
     };
+    let units = units(rules, text, gpu_count);
     let of_job = |(id, had): &Had| job(*id, had, (share, counted), is_known, users);
     let jobs: Vec<Job> = jobs.iter().filter_map(of_job).collect();
     let mut node = Node {
@@ -81,16 +84,24 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Ru
         return Some(node);
     }
     // Slurm's default for mps takes all shares of a node from one GPU: its count of the node is of no use then.
-    node.capacity = match (rules.per_gpu, gpu_count) {
-        (Some(per_gpu), Some(count)) => counted.min(per_gpu.saturating_mul(count)),
-        _ => counted,
-    };
+    node.capacity = units.as_ref().map_or(counted, |units| counted.min(units.iter().sum()));
     let of_jobs = node.jobs.iter().filter_map(|job| job.units).sum();
     node.units = counted_units(text, share).max(of_jobs);
     node.whole = node.jobs.iter().filter(|job| job.units.is_none()).map(|job| job.gpus.len() as u64).sum();
-    let taken = node.units.saturating_add(node.whole.saturating_mul(rules.per_gpu.unwrap_or(0)));
+    let of_whole = |index: &u32| units.as_ref().and_then(|units| units.get(usize::try_from(*index).ok()?));
+    let whole = node.jobs.iter().filter(|job| job.units.is_none()).flat_map(|job| &job.gpus);
+    let taken = node.units.saturating_add(whole.filter_map(of_whole).sum());
     node.free = if node.usable { node.capacity.saturating_sub(taken) } else { 0 };
     Some(node)
+}
+
+/// Units that fill each GPU, as far as Slurm says which there are.
+fn units(rules: &Rules, text: &NodeText, gpu_count: Option<u64>) -> Option<Vec<u64>> {
+    let units = rules.units.as_ref()?;
+    let listed = text.gres.iter().filter(|gres| gres.name == "gpu");
+    let types = listed.flat_map(|gres| (0..gres.count).map(|_| gres.kind.as_deref()));
+    let types = types.chain(std::iter::repeat(None)).take(usize::try_from(gpu_count?.min(MOST_GPUS)).ok()?);
+    Some((0..).zip(types).map(|(index, kind)| units.of_gpu(index, kind, None).into()).collect())
 }
 
 fn is_usable(state: &str) -> bool {
@@ -192,7 +203,8 @@ pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &Rules) 
     }
     let gpu = |gpu: collected::Gpu| {
         let collected::Gpu { index, units, whole, capacity, fault } = gpu;
-        let capacity = capacity.or(rules.per_gpu).unwrap_or(0);
+        let listed = rules.units.as_ref().map(|units| units.of_gpu(index, None, None).into());
+        let capacity = capacity.or(listed).unwrap_or(0);
         let room = if fault.is_some() { 0 } else { room(units, capacity, whole) };
         Gpu { index, units, free: room, capacity, whole, fault }
     };

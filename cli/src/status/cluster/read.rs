@@ -36,6 +36,8 @@ pub struct JobText {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Gres {
     pub name: String,
+    /// Its type, where it has one.
+    pub kind: Option<String>,
     pub count: u64,
     pub which: Which,
 }
@@ -115,7 +117,7 @@ pub fn gres(text: &str) -> Vec<Gres> {
 }
 
 fn one(part: &str) -> Option<Gres> {
-    let (name, _, mut count) = node_gres::read(part).pop()?;
+    let (name, kind, mut count) = node_gres::read(part).pop()?;
     let inside = part.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
     let which = if let Some(number) = inside.strip_prefix("CNT:") {
         count = number.parse().unwrap_or(0);
@@ -131,7 +133,7 @@ fn one(part: &str) -> Option<Gres> {
     } else {
         Which::Unsaid
     };
-    Some(Gres { name, count, which })
+    Some(Gres { name, kind, count, which })
 }
 
 /// `0,2-3`; `N/A` is none.

@@ -13,7 +13,7 @@ fn rules(placement: &str) -> Rules {
         "own" => (false, "gpushare", 80),
         _ => (false, "mps", 80),
     };
-    Rules { slurm_picks, share: share.to_owned(), per_gpu: Some(per_gpu) }
+    Rules { slurm_picks, share: share.to_owned(), units: Some(UnitsPerGpu::Each(per_gpu)) }
 }
 
 /// The three answers.
@@ -26,7 +26,7 @@ fn said(release: &str, placement: &str) -> [String; 3] {
 
 fn made(texts: &[String; 3], rules: &Rules) -> Vec<Node> {
     let [nodes, jobs, users] = texts;
-    assemble::nodes(read::nodes(nodes), read::jobs(jobs), &owners(users), rules)
+    assemble::nodes(read::nodes(nodes), read::jobs(jobs), &owners(users), &|_| rules.clone())
 }
 
 fn node(release: &str, placement: &str) -> Node {

@@ -28,7 +28,7 @@ fn status() -> Status {
     let jobs = vec![entry(7, share(50), &[0]), entry(8, share(40), &[0]), entry(9, Holding::Whole, &[1, 2])];
     Status {
         node: "n1".to_owned(),
-        gpus: here::totals((0..4).map(gpu).collect(), Some(80), &jobs, &Measured::default()),
+        gpus: here::totals((0..4).map(gpu).collect(), &[80; 4], &jobs, &Measured::default()),
         jobs,
         users: [(2001, "al\"ice".to_owned())].into(),
         failures: vec![(11, "no \\room".to_owned())],
@@ -105,7 +105,7 @@ fn measured() -> Status {
     let jobs = vec![entry(7, limited, &[0]), entry(9, Holding::Whole, &[1])];
     let told = Measured { limits: false, gpus: vec![busy, faulty] };
     Status {
-        gpus: here::totals((0..4).map(gpu).collect(), Some(80), &jobs, &told),
+        gpus: here::totals((0..4).map(gpu).collect(), &[80; 4], &jobs, &told),
         jobs,
         failures: vec![],
         garbage: vec![],
