@@ -123,7 +123,7 @@ pub(crate) fn node(
     let config = Config::load(&path)
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
-    let nvml = Some(Nvml::start(&config.node, ledger));
+    let nvml = Some(Nvml::start(&config.node, ledger, &Roots::system()));
     let daemons = mps::seen(&config.node);
     let NodeConfig { placement, units_per_gpu, gpu_files, .. } = config.node;
     let gres_conf = slurm::conf().with_file_name("gres.conf");
