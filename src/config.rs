@@ -23,7 +23,7 @@ mod values;
 
 pub use node::{
     ComputeMode, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure, Overcommit, Packing,
-    Placement, UserMix,
+    Placement, UserMix, VisibleDevices,
 };
 
 /// Nobody writes a longer file; a daemon must not read without bound.

@@ -8,7 +8,7 @@ use super::values::{
 };
 use super::{
     ComputeMode, Config, FrameworkEnv, Mps, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
-    Problem, Shares, UserMix, record, share,
+    Problem, Shares, UserMix, VisibleDevices, record, share,
 };
 use crate::device::GpuFiles;
 use crate::ledger::RUN_DIR;
@@ -21,7 +21,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 37] = [
+const KEYS: [Key; 38] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -166,8 +166,7 @@ const KEYS: [Key; 37] = [
         allowed: "allow, avoid or deny",
         take: |draft, value| {
             let known = [("allow", UserMix::Allow), ("avoid", UserMix::Avoid), ("deny", UserMix::Deny)];
-            draft.config.node.user_mix = word(value, &known)?;
-            Some(())
+            word(value, &known).map(|found| draft.config.node.user_mix = found)
         },
     },
     Key {
@@ -175,8 +174,7 @@ const KEYS: [Key; 37] = [
         allowed: "fail or run",
         take: |draft, value| {
             let known = [("fail", OnCollision::Fail), ("run", OnCollision::Run)];
-            draft.config.node.on_collision = word(value, &known)?;
-            Some(())
+            word(value, &known).map(|found| draft.config.node.on_collision = found)
         },
     },
     Key {
@@ -188,13 +186,20 @@ const KEYS: [Key; 37] = [
         },
     },
     Key {
+        name: "VisibleDevices",
+        allowed: "index or uuid",
+        take: |draft, value| {
+            let known = [("index", VisibleDevices::Index), ("uuid", VisibleDevices::Uuid)];
+            word(value, &known).map(|found| draft.config.node.visible_devices = found)
+        },
+    },
+    Key {
         name: "FrameworkEnv",
         allowed: "no, yes or pytorch",
         take: |draft, value| {
             let known =
                 [("no", FrameworkEnv::No), ("yes", FrameworkEnv::Yes), ("pytorch", FrameworkEnv::Pytorch)];
-            draft.config.node.framework_env = word(value, &known)?;
-            Some(())
+            word(value, &known).map(|found| draft.config.node.framework_env = found)
         },
     },
     Key {

@@ -158,7 +158,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedAccounts, GovernedGRES, \
              ForeignTypes, LimitAdvice, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
              ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, Placement, ShareGRES, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
-             FenceDrm, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, GpuStat, RefusalCounts, QOS, Share",
+             FenceDrm, VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, GpuStat, RefusalCounts, QOS, Share",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         ("UnitsPerGpu=0", "line 1: UnitsPerGpu can't be '0'; allowed is a whole number from 1 to 1000000"),
