@@ -26,7 +26,7 @@ mod values;
 
 pub use node::{
     ComputeMode, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure, Overcommit, Packing,
-    Placement, UserMix,
+    Placement, UserMix, VisibleDevices,
 };
 pub use nodes::NodeRecord;
 pub use units::{UnitsPerGpu, units_written};

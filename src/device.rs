@@ -22,15 +22,18 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+pub use driver::is_uuid;
 pub use files::GpuFiles;
 pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 
-/// The UUID and minor of every GPU that the NVIDIA driver knows, also of one that doesn't answer any more.
+/// The UUID, where it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer any
+/// more.
 #[must_use]
-pub fn known_to_the_driver(roots: &Roots) -> Vec<(String, u32)> {
-    driver::known(roots).into_iter().filter_map(|gpu| Some((gpu.uuid?, gpu.minor))).collect()
+pub fn known_to_the_driver(roots: &Roots) -> Vec<(Option<String>, u32)> {
+    let used = driver::known(roots).into_iter().filter(|gpu| !gpu.excluded);
+    used.map(|gpu| (gpu.uuid, gpu.minor)).collect()
 }
 
 /// Where a GPU is on the PCI bus, such as `0000:c1:00.0`, if the NVIDIA driver knows it.

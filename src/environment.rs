@@ -1,6 +1,6 @@
 //! The variables that tell a job's programs which GPU they have and how much of it: pure, from the ledger's entry.
 
-use crate::config::{FrameworkEnv, NodeConfig};
+use crate::config::{FrameworkEnv, NodeConfig, VisibleDevices};
 use crate::ledger::{Entry, Holding};
 use crate::mps::{self, Daemon};
 
@@ -8,8 +8,9 @@ use crate::mps::{self, Daemon};
 pub const PYTORCH: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
 /// Variables of every task, batch script and shell of a job with a share; none for one with whole GPUs, whose variables
-/// are Slurm's. `CUDA_VISIBLE_DEVICES` is the UUID, which is right whatever CUDA's own order; where the driver doesn't
-/// tell it, `0`, because CUDA counts only the GPUs that it can open.
+/// are Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can open, and the fence leaves
+/// one; an MPS daemon's clients count the daemon's GPUs (NVIDIA's MPS documentation), and it has one; a container that goes by
+/// `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, where the driver tells it.
 #[must_use]
 pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
     let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
@@ -26,13 +27,10 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
         ("GPUSHARE_FRACTION", fraction.clone()),
         ("SLURM_JOB_GPUS", index),
     ];
-    match &gpu.uuid {
-        Some(uuid) => {
-            variables.push(("CUDA_VISIBLE_DEVICES", uuid.clone()));
-            variables.push(("NVIDIA_VISIBLE_DEVICES", uuid.clone()));
-        }
-        None => variables.push(("CUDA_VISIBLE_DEVICES", "0".to_owned())),
-    }
+    let named = gpu.uuid.as_ref().filter(|_| config.visible_devices == VisibleDevices::Uuid);
+    variables.push(("CUDA_VISIBLE_DEVICES", named.map_or_else(|| "0".to_owned(), String::clone)));
+    // Read outside of the fence too, where GPUs have other numbers.
+    variables.extend(gpu.uuid.clone().map(|uuid| ("NVIDIA_VISIBLE_DEVICES", uuid)));
     variables.extend(memory.map(|mib| ("GPUSHARE_MEM_MIB", mib.to_string())));
     if let Some(daemon) = Daemon::of(entry, config.mps) {
         let folder = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
@@ -89,13 +87,22 @@ mod tests {
     }
 
     fn value(entry: &Entry, name: &str) -> Option<String> {
-        let config = NodeConfig { framework_env: FrameworkEnv::Pytorch, ..NodeConfig::default() };
+        value_with(VisibleDevices::Index, entry, name)
+    }
+
+    fn value_with(visible_devices: VisibleDevices, entry: &Entry, name: &str) -> Option<String> {
+        let framework_env = FrameworkEnv::Pytorch;
+        let config = NodeConfig { framework_env, visible_devices, ..NodeConfig::default() };
         variables(entry, &config).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     #[test]
-    fn the_gpu_is_named_by_uuid_where_it_is_known() {
-        assert_eq!(value(&entry(40, Some("GPU-a")), "CUDA_VISIBLE_DEVICES").as_deref(), Some("GPU-a"));
+    fn the_gpu_is_the_only_one_and_named_by_uuid_where_that_is_asked_for_and_known() {
+        assert_eq!(value(&entry(40, Some("GPU-a")), "CUDA_VISIBLE_DEVICES").as_deref(), Some("0"));
+        for (uuid, expected) in [(Some("GPU-a"), "GPU-a"), (None, "0")] {
+            let found = value_with(VisibleDevices::Uuid, &entry(40, uuid), "CUDA_VISIBLE_DEVICES");
+            assert_eq!(found.as_deref(), Some(expected));
+        }
         assert_eq!(value(&entry(40, Some("GPU-a")), "NVIDIA_VISIBLE_DEVICES").as_deref(), Some("GPU-a"));
         assert_eq!(value(&entry(40, None), "CUDA_VISIBLE_DEVICES").as_deref(), Some("0"));
         assert_eq!(value(&entry(40, None), "NVIDIA_VISIBLE_DEVICES"), None);
@@ -177,8 +184,9 @@ mod tests {
     #[test]
     fn a_shell_reads_the_lines_as_they_are_meant() {
         let lines = shell_lines(&entry(40, Some("GPU-a")), &NodeConfig::default());
-        assert!(lines.contains("export CUDA_VISIBLE_DEVICES='GPU-a'\n"), "{lines}");
-        let lines = shell_lines(&entry(40, Some("a'b")), &NodeConfig::default());
+        assert!(lines.contains("export CUDA_VISIBLE_DEVICES='0'\n"), "{lines}");
+        let uuid = NodeConfig { visible_devices: VisibleDevices::Uuid, ..NodeConfig::default() };
+        let lines = shell_lines(&entry(40, Some("a'b")), &uuid);
         assert!(lines.contains("'a'\\''b'"), "{lines}");
     }
 }

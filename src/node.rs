@@ -253,9 +253,12 @@ fn hold(
     let (holding, gpus) = match claim {
         Claim::Share { units, charged, contradicted } => {
             remarks.extend(contradicted.map(Remark::Contradicted));
-            let gpu = gpu_of_share(config, job, (*units, *charged), seen, &state, &mut remarks)?;
-            let all =
-                seen.measured.as_ref().and_then(|measured| measured.of(&gpu)).and_then(|gpu| gpu.memory);
+            let mut gpu = gpu_of_share(config, job, (*units, *charged), seen, &state, &mut remarks)?;
+            let found = seen.measured.as_ref().and_then(|measured| measured.of(&gpu));
+            let all = found.and_then(|found| found.memory);
+            // /proc has none before something has initialised the GPU, as NVML does.
+            let uuid = found.map(|found| found.uuid.clone()).filter(|uuid| device::is_uuid(uuid));
+            gpu.uuid = gpu.uuid.or(uuid);
             let capacity = seen.units_of(gpu.index);
             let memory = mps::memory((*units, capacity), config, all);
             (Holding::Share { units: *units, capacity, charged: *charged, memory }, vec![gpu])
@@ -339,10 +342,10 @@ fn unfit(detail: &Detail) -> PlaceError {
     }
 }
 
-/// What somebody should repair; a GPU that is divided was meant so.
+/// What somebody should repair; a GPU that is divided or excluded was meant so.
 fn left_out(gpus: &Inventory) -> impl Iterator<Item = Remark> {
     gpus.details.iter().filter_map(|detail| match detail.unfit? {
-        Unfit::Divided => None,
+        Unfit::Divided | Unfit::Excluded => None,
         why => Some(Remark::LeftOut { index: detail.index, path: detail.path.clone(), why }),
     })
 }

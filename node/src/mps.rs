@@ -23,11 +23,12 @@ mod here;
 mod look;
 mod process;
 mod remove;
+mod shown;
 mod start;
 mod state;
 mod unit;
 
-pub use error::MpsError;
+pub use error::{MpsError, UNREAD};
 pub use look::{Seen, seen, try_out};
 pub use start::How;
 

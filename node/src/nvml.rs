@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpushare::config::{self, NodeConfig};
+use gpushare::config::{self, Mps, NodeConfig};
+use gpushare::device::{Roots, known_to_the_driver};
 use gpushare::ledger::Ledger;
 use gpushare::load::{Measured, Mode, NO_DRIVER, NO_LIBRARY, Unreadable};
 
@@ -54,15 +55,19 @@ pub struct Nvml {
 }
 
 impl Nvml {
-    /// Asks. gpushare-nvml then runs beside whatever the caller does next.
-    pub fn start(config: &NodeConfig, ledger: &Ledger) -> Nvml {
+    /// Asks. gpushare-nvml then runs beside whatever the caller does next. It may take as long as an MPS daemon where one needs
+    /// the UUID of a GPU that nothing has initialised since boot: NVML does that first.
+    pub fn start(config: &NodeConfig, ledger: &Ledger, roots: &Roots) -> Nvml {
+        let wakes =
+            config.mps != Mps::Off && known_to_the_driver(roots).iter().any(|(uuid, _)| uuid.is_none());
+        let patience = if wakes { config.load_timeout.max(config.mps_timeout) } else { config.load_timeout };
         let command = match ledger.silence() {
             Some(last) if last.age.is_some_and(|age| age < quiet_after(&last.reason)) => {
                 Err(Trouble::Remembered(last.reason))
             }
             _ => command(config),
         };
-        Nvml::run(command, config.load_timeout)
+        Nvml::run(command, patience)
     }
 
     fn run(command: Result<Command, Trouble>, patience: Duration) -> Nvml {
@@ -71,7 +76,7 @@ impl Nvml {
         Nvml { asked: asked.map(|asked| (asked, start)), patience }
     }
 
-    /// Waits for the answer, as long as `LoadTimeout` since it was asked.
+    /// Waits for the answer, as long as its patience since it was asked.
     pub fn measured(self) -> Result<Measured, Trouble> {
         let (asked, start) = self.asked?;
         let left = self.patience.saturating_sub(start.elapsed()).max(LEAST);
@@ -276,13 +281,13 @@ mod tests {
         let config = NodeConfig::default();
         let asks = |reason: &str| {
             ledger.note_silence(reason, PATIENCE).unwrap();
-            !matches!(Nvml::start(&config, &ledger).asked, Err(Trouble::Remembered(_)))
+            !matches!(Nvml::start(&config, &ledger, &Roots::system()).asked, Err(Trouble::Remembered(_)))
         };
         assert!(!asks("library not found: libnvidia-ml.so.1: cannot open shared object file"));
         assert!(!asks("driver not loaded"));
         assert!(!asks(&Trouble::Late(config.load_timeout).to_string()));
         assert!(asks("gpushare-nvml ended with signal: 6 (SIGABRT)"));
         let off = NodeConfig { nvml: config::Nvml::Off, ..NodeConfig::default() };
-        assert!(matches!(Nvml::start(&off, &ledger).asked, Err(Trouble::Off)));
+        assert!(matches!(Nvml::start(&off, &ledger, &Roots::system()).asked, Err(Trouble::Off)));
     }
 }

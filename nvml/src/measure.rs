@@ -24,7 +24,7 @@ pub fn all(nvml: &Nvml, roots: &Roots) -> Result<Measured, NvmlError> {
         match nvml.device_by_index(index).and_then(|device| gpu(nvml, &device)) {
             Ok(gpu) => measured.gpus.push(gpu),
             // One that other users' limits hide, or that is gone: without its name nothing can be said of it here.
-            Err(error) => lost |= fault::is_unusable(&error),
+            Err(error) => lost |= fault::is_unusable(&error) || matches!(error, NvmlError::Unknown),
         }
     }
     if lost {
@@ -35,16 +35,20 @@ pub fn all(nvml: &Nvml, roots: &Roots) -> Result<Measured, NvmlError> {
 
 /// GPUs that the driver knows and that NVML can't even name, because they are lost.
 fn nameless(measured: &Measured, nvml: &Nvml, roots: &Roots) -> Vec<GpuState> {
-    let named = |uuid: &str| measured.gpus.iter().any(|gpu| gpu.uuid == uuid);
-    let known = known_to_the_driver(roots).into_iter().filter(|(uuid, _)| !named(uuid));
-    let lost = known.filter_map(|(uuid, minor)| match nvml.device_by_uuid(uuid.as_str()) {
-        Ok(_) => None,
-        Err(error) => {
-            // A lost one can't be found by its name either.
-            let error = if fault::is_unusable(&error) { error } else { NvmlError::GpuLost };
-            let fault = Some(error.to_string());
-            Some(GpuState { uuid, minor: Some(minor), fault, ..GpuState::default() })
-        }
+    let named = |uuid: &Option<String>, minor: u32| {
+        measured.gpus.iter().any(|gpu| Some(&gpu.uuid) == uuid.as_ref() || gpu.minor == Some(minor))
+    };
+    let known = known_to_the_driver(roots).into_iter().filter(|(uuid, minor)| !named(uuid, *minor));
+    let lost = known.filter_map(|(uuid, minor)| {
+        let error = match uuid.as_ref().map(|uuid| nvml.device_by_uuid(uuid.as_str())) {
+            Some(Ok(_)) => return None,
+            Some(Err(error)) if fault::is_unusable(&error) => error,
+            // A lost one can't be found by its name either; and one that never came up since boot has none.
+            Some(Err(_)) | None => NvmlError::GpuLost,
+        };
+        let uuid = uuid.unwrap_or_else(|| format!("minor-{minor}"));
+        let fault = Some(error.to_string());
+        Some(GpuState { uuid, minor: Some(minor), fault, ..GpuState::default() })
     });
     lost.collect()
 }

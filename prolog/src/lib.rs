@@ -67,15 +67,16 @@ fn place(program: &str) -> Result<(), String> {
     let name = node_name();
     let config = config(&slurm_conf, name.as_deref()).map_err(|error| because(&error))?;
     let ledger = Ledger::at(RUN_DIR);
+    let roots = Roots::system();
     // Answers while gres.conf and the devices are read.
     let for_share = job.may_have_share() && config.placement != Placement::Off;
-    let nvml = for_share.then(|| Nvml::start(&config, &ledger));
+    let nvml = for_share.then(|| Nvml::start(&config, &ledger, &roots));
     // Beside slurm.conf also where slurmd is configless: then it has fetched both.
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     let node = Node {
         config: &config,
         ledger: &ledger,
-        roots: &Roots::system(),
+        roots: &roots,
         gres_conf: Some(&gres_conf),
         name: name.as_deref(),
     };

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 
 use gpushare::ledger::{Entry, Holding};
 use gpushare::node::{self, Placed, Remark};
-use gpushare_node::mps::{Ended, How, Started};
+use gpushare_node::mps::{Ended, How, Started, UNREAD};
 
 /// syslog's numbers (syslog(3)): facility daemon, and the two severities used.
 const DAEMON: u8 = 3 << 3;
@@ -58,11 +58,14 @@ pub fn placed(program: &str, placed: &Placed) {
 /// A daemon was started for a job.
 pub fn started(program: &str, id: u32, started: &Started) {
     let Started { daemon, pid, how, healed, mode } = started;
-    let How { unit, remark } = how;
+    let How { unit, remark, unread } = how;
     let unit = unit.as_ref().map_or_else(|| "without a unit".to_owned(), |unit| format!("unit {unit}"));
     info(program, &format!("job {id}: MPS daemon {daemon} started, process {pid}, {unit}"));
     if let Some(remark) = remark {
         error(program, &format!("job {id}: MPS daemon {daemon}: {remark}"));
+    }
+    if let Some(said) = unread {
+        error(program, &format!("job {id}: MPS daemon {daemon} {UNREAD}: {said}"));
     }
     if let Some(why) = healed {
         error(program, &format!("job {id}: MPS daemon {daemon} had to be started anew: {why}"));

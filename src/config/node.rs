@@ -28,6 +28,8 @@ pub struct NodeConfig {
     pub on_collision: OnCollision,
     /// `FenceDrm`: render and card nodes of other GPUs are closed too.
     pub fence_drm: bool,
+    /// `VisibleDevices`
+    pub visible_devices: VisibleDevices,
     /// `FrameworkEnv`: variables for TensorFlow, JAX and PyTorch.
     pub framework_env: FrameworkEnv,
     /// `MemPerUnit`, in MiB; without it a share's memory is its part of what NVML says the GPU has.
@@ -112,6 +114,7 @@ impl Default for NodeConfig {
             overcommit: Overcommit::Allow,
             on_collision: OnCollision::Fail,
             fence_drm: false,
+            visible_devices: VisibleDevices::Index,
             framework_env: FrameworkEnv::No,
             mem_per_unit: None,
             nvml: Nvml::Auto,
@@ -181,6 +184,16 @@ pub enum OnCollision {
     Fail,
     /// It runs beside them, and the log says so.
     Run,
+}
+
+/// How a share's programs are told their GPU in `CUDA_VISIBLE_DEVICES`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VisibleDevices {
+    /// `0`: CUDA counts only the GPUs that it can open, and a share can open one.
+    #[default]
+    Index,
+    /// The GPU's UUID, where it is known.
+    Uuid,
 }
 
 /// Which frameworks are told the share by variables of their own.

@@ -4,7 +4,7 @@ use super::units::UnitsPerGpu;
 use super::values::{YES_NO, milliseconds, number, nvml, off_or_path, path, word};
 use super::{
     ComputeMode, FrameworkEnv, Mps, NodeConfig, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
-    Problem, UserMix,
+    Problem, UserMix, VisibleDevices,
 };
 use crate::device::GpuFiles;
 use crate::ledger::RUN_DIR;
@@ -16,7 +16,7 @@ pub(super) struct NodeKey {
     take: fn(&mut NodeConfig, &str) -> Option<()>,
 }
 
-pub(super) const NODE_KEYS: [NodeKey; 19] = [
+pub(super) const NODE_KEYS: [NodeKey; 20] = [
     NodeKey {
         name: "Placement",
         allowed: "off, follow, own or override",
@@ -78,6 +78,15 @@ pub(super) const NODE_KEYS: [NodeKey; 19] = [
         allowed: "yes or no",
         take: |node, value| {
             node.fence_drm = word(value, &YES_NO)?;
+            Some(())
+        },
+    },
+    NodeKey {
+        name: "VisibleDevices",
+        allowed: "index or uuid",
+        take: |node, value| {
+            let known = [("index", VisibleDevices::Index), ("uuid", VisibleDevices::Uuid)];
+            node.visible_devices = word(value, &known)?;
             Some(())
         },
     },

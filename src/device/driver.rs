@@ -17,6 +17,8 @@ pub(super) struct Known {
     pub(super) pci: String,
     pub(super) uuid: Option<String>,
     pub(super) model: Option<String>,
+    /// By `NVreg_ExcludedGpus`: it has a device node that nobody can open, and NVML doesn't count it.
+    pub(super) excluded: bool,
 }
 
 /// Every GPU that the driver knows, in order of PCI address; none where there is no driver. The file is
@@ -35,7 +37,9 @@ pub(super) fn known(roots: &Roots) -> Vec<Known> {
             let minor = value("Device Minor:")?.parse().ok()?;
             let uuid = value("GPU UUID:").filter(|uuid| is_uuid(uuid)).map(str::to_owned);
             let model = value("Model:").filter(|model| is_plain(model)).map(str::to_owned);
-            Some(Known { minor, pci, uuid, model })
+            // Drivers before 450 call it blacklisted.
+            let excluded = ["GPU Excluded:", "Blacklisted:"].into_iter().any(|key| value(key) == Some("Yes"));
+            Some(Known { minor, pci, uuid, model, excluded })
         })
         .collect();
     known.sort_by_key(|gpu| position(&gpu.pci));
@@ -80,7 +84,9 @@ fn hexadecimal(digits: &str) -> Option<u32> {
     if plain { u32::from_str_radix(digits, 16).ok() } else { None }
 }
 
-fn is_uuid(uuid: &str) -> bool {
+/// A GPU's UUID, and not the `GPU-????????-…` of one that nothing has initialised since boot.
+#[must_use]
+pub fn is_uuid(uuid: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     uuid.starts_with("GPU-") && uuid.len() <= 64 && uuid.bytes().all(plain)
 }

@@ -48,6 +48,8 @@ pub enum Unfit {
     NoDevice,
     /// It is divided by MIG, or this is a part of it.
     Divided,
+    /// The driver leaves it alone (`NVreg_ExcludedGpus`).
+    Excluded,
 }
 
 /// Looks at the node's GPUs.
@@ -104,7 +106,10 @@ impl Detail {
             pci: known.map(|gpu| gpu.pci.clone()),
             model: known.and_then(|gpu| gpu.model.clone()),
             kind: slot.kind.clone(),
-            unfit: number.err().or_else(|| divided.then_some(Unfit::Divided)),
+            unfit: number
+                .err()
+                .or_else(|| known.is_some_and(|gpu| gpu.excluded).then_some(Unfit::Excluded))
+                .or_else(|| divided.then_some(Unfit::Divided)),
             path,
         }
     }
@@ -136,7 +141,7 @@ fn slots(files: &GpuFiles, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, 
         GpuFiles::Counted(Counted { slots, order }) => {
             let mut paths = match slots {
                 Some(slots) => slots.iter().map(|slot| slot.path.clone()).collect(),
-                None => every_node(roots, known)?,
+                None => detected(every_node(roots, known)?, *order, known)?,
             };
             sort(&mut paths, *order, known)?;
             let mut sorted: Vec<Slot> = whole(paths);
@@ -146,6 +151,16 @@ fn slots(files: &GpuFiles, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, 
             }
             Ok(sorted)
         }
+    }
+}
+
+/// Those that AutoDetect finds. NVML doesn't count GPUs that are excluded; what else slurmd asks does, for it reads /proc.
+fn detected(paths: Vec<PathBuf>, order: Order, known: &[Known]) -> Result<Vec<PathBuf>, DeviceError> {
+    let is_excluded = |path: &PathBuf| known_by(path, known).is_some_and(|gpu| gpu.excluded);
+    match order {
+        Order::Pci => Ok(paths.into_iter().filter(|path| !is_excluded(path)).collect()),
+        Order::NameOrPci if paths.iter().any(is_excluded) => Err(DeviceError::Order),
+        _ => Ok(paths),
     }
 }
 
@@ -221,6 +236,7 @@ impl fmt::Display for Unfit {
             Unfit::Missing(io::ErrorKind::NotFound) => write!(out, "its device node is missing"),
             Unfit::Missing(kind) => write!(out, "its device node can't be looked at: {kind}"),
             Unfit::NoDevice => write!(out, "it is not a character device"),
+            Unfit::Excluded => write!(out, "the driver excludes it (NVreg_ExcludedGpus)"),
             Unfit::Divided => write!(out, "divided by MIG; shares of MIG devices are not supported"),
         }
     }

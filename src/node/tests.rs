@@ -351,3 +351,18 @@ fn nvml_that_says_nothing_leaves_the_ledger_to_decide() {
     node.measured.as_mut().unwrap().gpus.truncate(1);
     assert_eq!(node.index(&job(2, 20)), 1);
 }
+
+#[test]
+fn a_gpu_that_nothing_has_initialised_since_boot_has_the_uuid_that_nvml_tells() {
+    let mut node = Place::new("");
+    let state =
+        |uuid: &str, minor| GpuState { uuid: uuid.to_owned(), minor: Some(minor), ..GpuState::default() };
+    // /dev/zero and /dev/null.
+    node.measured = Some(Measured { limits: false, gpus: vec![state("minor-3", 3), state("GPU-a", 5)] });
+    let uuid = |id| {
+        node.index(&job(id, 80));
+        node.ledger.find(id).unwrap().unwrap().gpus[0].uuid.clone()
+    };
+    assert_eq!(uuid(1).as_deref(), Some("GPU-a"));
+    assert_eq!(uuid(2), None, "what gpushare-nvml calls one that has none is no UUID");
+}

@@ -12,6 +12,8 @@ from node import DEVICES, SITE, TOP
 # The minors of node.py's first two devices.
 MINORS = [3, 5]
 UUIDS = ["GPU-aaaa0000-0000-4000-8000-000000000000", "GPU-bbbb0000-0000-4000-8000-000000000000"]
+# What /proc has until something initialises the GPU.
+UNINITIALISED = "GPU-????????-????-????-????-????????????"
 IDLE = "used=100 utilisation=0"
 BUSY = "used=40000 utilisation=90"
 
@@ -64,11 +66,11 @@ def nobody_is_left():
 
 
 @contextlib.contextmanager
-def known_to_the_driver():
+def known_to_the_driver(uuids=UUIDS):
     """/proc/driver/nvidia as the driver has it."""
     subprocess.run(["mount", "-t", "tmpfs", "faults", "/proc/driver"], check=True)
     try:
-        for number, (uuid, minor) in enumerate(zip(UUIDS, MINORS)):
+        for number, (uuid, minor) in enumerate(zip(uuids, MINORS)):
             folder = Path(f"/proc/driver/nvidia/gpus/0000:0{number + 1}:00.0")
             folder.mkdir(parents=True)
             (folder / "information").write_text(f"GPU UUID: \t {uuid}\nDevice Minor: \t {minor}\n")

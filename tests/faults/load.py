@@ -3,6 +3,7 @@
 a driver."""
 
 import contextlib
+import functools
 import json
 import os
 import resource
@@ -10,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from fake import BUSY, FIRST_BUSY, IDLE, SECOND_BUSY, UUIDS, gpus, known_to_the_driver, library, nobody_is_left, own_dev
+from fake import BUSY, FIRST_BUSY, IDLE, SECOND_BUSY, UNINITIALISED, UUIDS, gpus, known_to_the_driver, library, nobody_is_left, own_dev
 from fake import says, told
 from node import DEVICES, LEDGER, PROGRAMS, RUN, SITE, TOP, Node
 
@@ -111,6 +112,10 @@ def rows():
         Row("no utilisation of one (as with MIG)", FIRST_BUSY + fails("GetUtilizationRates", NOT_SUPPORTED, 0), 0),
         Row("no memory figures", FIRST_BUSY + fails("GetMemoryInfo_v2", UNKNOWN), 0),
         Row("lost, can't even be named", SECOND_BUSY + lost, 1, fault="fell off the bus", around=known_to_the_driver),
+        Row("unknown error, can't even be named", SECOND_BUSY + fails("GetHandleByIndex_v2", UNKNOWN, 0) + fails("GetHandleByUUID", UNKNOWN, 0),
+            1, fault="fell off the bus", around=known_to_the_driver),
+        Row("lost since boot, without a UUID", SECOND_BUSY + fails("GetHandleByIndex_v2", LOST, 0), 1, fault="fell off the bus",
+            around=functools.partial(known_to_the_driver, [UNINITIALISED, UUIDS[1]])),
         Row("lost while it is asked", SECOND_BUSY + fails("GetUtilizationRates", LOST, 0), 1, fault="fell off the bus"),
         Row("a call wants a reset", SECOND_BUSY + fails("GetComputeMode", RESET_REQUIRED, 0), 1, fault="requires a reset"),
         unusable("uncorrectable pages wait for retirement", "field=93:1", "wait for a reset to be retired"),

@@ -17,8 +17,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from daemons import LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, nvidia, stand_still, stat
-from fake import library, says, told
+from daemons import DRIVER, LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, nvidia, stand_still, stat
+from fake import UNINITIALISED, library, says, told
 from node import RUN, finished
 
 NOT_TESTED = object()
@@ -221,6 +221,37 @@ def refuses_quit(control):
     lines = node.epilog(7)
     assert not alive(*daemon) and not any("can't be ended" in line for line in lines), lines
     node.check_empty()
+
+
+def shows_limits_otherwise(control):
+    """A driver of tomorrow: what is a number with a unit is compared; what can't be understood is no failure, and is told."""
+    for how, said in (("other-form", None), ("unclear", "'as configured' for 4000M"), ("unlimited", "refused"), ("other-limit", "refused")):
+        node = MpsNode(control, how=how)
+        if said == "refused":
+            refused(node, "does not take the share's limits")
+            continue
+        lines = node.prolog(7, user=ALICE)
+        assert node.failure(7) is None and node.daemon(node.folder(7)), (how, lines)
+        told = [line for line in lines if "may not limit memory" in line]
+        assert len(told) == (said is not None) and all(said in line for line in told), (how, lines)
+        node.epilog(7)
+        node.check_empty()
+
+
+def first_after_boot(control):
+    """/proc has no UUID before NVML has initialised the GPU, which takes longer than a prolog else waits."""
+    fake = library()
+    for delay in (0, 1000):
+        node = MpsNode(control, 2, f"Nvml={fake}", "LoadTimeout=100")
+        for file in DRIVER.glob("nvidia/gpus/*/information"):
+            file.write_text(re.sub("GPU-.*", UNINITIALISED, file.read_text()))
+        state = "".join(f"gpu {node.uuid(gpu)} {gpu} total=40960 used=0 utilisation=0\n" for gpu in (0, 1))
+        says(fake, state + f"delay nvmlInit_v2 {delay}\n")
+        folder, daemon = started(node)
+        environment = Path(f"/proc/{daemon[0]}/environ").read_bytes().split(b"\0")
+        assert f"CUDA_VISIBLE_DEVICES={node.uuid(0)}".encode() in environment, environment
+        node.epilog(7)
+        node.check_empty()
 
 
 # --- users ---------------------------------------------------------------------------------------------------------
@@ -735,7 +766,7 @@ def spoken(test):
 def all_tests():
     each = (served, live_servers, killed)
     with_one = (
-        killed_again_and_again, half_dead, moved, another_version, faulty, refuses_quit, unknown_user, stopped, traced, hostile_user,
+        killed_again_and_again, half_dead, moved, another_version, faulty, shows_limits_otherwise, first_after_boot, refuses_quit, unknown_user, stopped, traced, hostile_user,
         mounts, endless, foreign_folders, damaged_state, no_uuid, full, held_lock, turned_off, exclusive,
         handed_over, killed_anywhere,
     )

@@ -17,7 +17,7 @@ SHARES = {
 # {node: how many GPUs it has}
 GPUS = {"n1": 4, "n2": 2, "n3": 8}
 # Where a task runs, its GPU, the GPU's UUID, and what it can open.
-TELL = f"echo at $SLURMD_NODENAME gpu=$GPUSHARE_GPU cuda=$CUDA_VISIBLE_DEVICES $({OPEN})"
+TELL = f"echo at $SLURMD_NODENAME gpu=$GPUSHARE_GPU cuda=$CUDA_VISIBLE_DEVICES:$NVIDIA_VISIBLE_DEVICES $({OPEN})"
 # The ledgers of all nodes at one time; a job's entry is one line.
 LEDGERS = r"""
     for node in n1 n2 n3; do
@@ -97,7 +97,7 @@ def nodes(several):
 
 def told(text):
     """{node: (GPU index, UUID, what could be opened)} of TELL's lines; those of one node must be the same."""
-    lines = re.findall(r"^at (\S+) gpu=(\d*) cuda=(\S*) open=(\S+) denied=\S+ other=-$", text, re.M)
+    lines = re.findall(r"^at (\S+) gpu=(\d*) cuda=0?:(\S*) open=(\S+) denied=\S+ other=-$", text, re.M)
     assert len(lines) == len(re.findall("^at ", text, re.M)), text
     found = {node: (gpu, uuid, opened) for node, gpu, uuid, opened in lines}
     assert all(found[node] == tuple(rest) for node, *rest in lines), text
@@ -261,7 +261,7 @@ def end_of(nodes, arrays, tasks, restarted=False):
     cluster.wait(lambda: not cluster.ok(["squeue", "-h"]), "the arrays", patience=150)
     for array in arrays:
         text = cluster.ok(f"cat /lab/out/{array}_*")
-        lines = re.findall(r"^at (n\d) gpu=(\d) cuda=GPU-\S+ open=(\d) ", text, re.M)
+        lines = re.findall(r"^at (n\d) gpu=(\d) cuda=0:GPU-\S+ open=(\d) ", text, re.M)
         without = text.count(NO_GPU) if restarted and nodes.share.gres == "mps" else 0
         assert len(lines) + without == tasks and all(gpu == opened for _, gpu, opened in lines), text
 

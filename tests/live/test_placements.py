@@ -73,8 +73,10 @@ def test_an_ssh_session_is_fenced_and_told(node, share):
     assert opened(entered(node, job, "alice", OPEN)) == [{int(gpu)}]
     session = (TOP / "docs/examples/profile.d/gpushare.sh").read_text() + "env\n"
     node.run(["tee", "/lab/out/session"], stdin=session)
-    text = entered(node, job, "alice", f"env SLURM_JOB_ID={job} sh /lab/out/session")
-    assert f"CUDA_VISIBLE_DEVICES={uuids(node)[int(gpu)]}\n" in text and f"GPUSHARE_UNITS={share.half}\n" in text
+    found = entered(node, job, "alice", f"env SLURM_JOB_ID={job} sh /lab/out/session").splitlines()
+    uuid = uuids(node)[int(gpu)]
+    expected = {"CUDA_VISIBLE_DEVICES=0", f"NVIDIA_VISIBLE_DEVICES={uuid}", f"GPUSHARE_UNITS={share.half}"}
+    assert expected <= set(found), found
     other = node.sbatch("-n1", user="bob")
     node.wait_state(other, "RUNNING")
     assert opened(entered(node, other, "bob", OPEN)) == [set()], "a job without a share"
@@ -118,7 +120,8 @@ def test_the_environment_names_the_gpu_that_the_job_has(node, share):
         gpu = int(found["GPUSHARE_GPU"])
         assert gpu != 0
         expected = {
-            "CUDA_VISIBLE_DEVICES": uuids(node)[gpu],
+            # A program counts the GPUs that it can open.
+            "CUDA_VISIBLE_DEVICES": "0",
             "NVIDIA_VISIBLE_DEVICES": uuids(node)[gpu],
             "SLURM_JOB_GPUS": str(gpu),
             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50",
@@ -127,6 +130,16 @@ def test_the_environment_names_the_gpu_that_the_job_has(node, share):
             "GPUSHARE_FRACTION": "0.500",
         }
         assert {name: found.get(name) for name in expected} == expected
+
+
+def test_the_gpu_is_named_by_uuid_where_the_site_wants_it(node, share):
+    assert start(node, share.full_gpu)[1] == "0"
+    node.ok("echo VisibleDevices=uuid >>/etc/slurm/gpushare.conf")
+    try:
+        text = node.ok(["srun", share.half_gpu, "bash", "-c", "echo gpu=$GPUSHARE_GPU; echo $CUDA_VISIBLE_DEVICES"], "alice")
+        assert gpu_of(text) != 0 and text.split()[1] == uuids(node)[gpu_of(text)], text
+    finally:
+        node.ok("sed -i /VisibleDevices/d /etc/slurm/gpushare.conf")
 
 
 def test_what_a_user_sets_does_not_count(node, share):

@@ -122,7 +122,7 @@ def test_the_environment_names_the_gpu_that_the_job_has(surf):
     uuid = surf.ok(f"sed -n {gpu + 1}p <(grep -v ^# /lab/gpus) | cut -d' ' -f3")
     assert gpu != 0 and uuid.startswith("GPU-")
     expected = {
-        "CUDA_VISIBLE_DEVICES": uuid,
+        "CUDA_VISIBLE_DEVICES": "0",
         "NVIDIA_VISIBLE_DEVICES": uuid,
         "SLURM_JOB_GPUS": str(gpu),
         "SLURM_STEP_GPUS": str(gpu),
@@ -193,7 +193,7 @@ def test_a_requeued_job_is_placed_anew_and_counted_once(surf):
 
 def test_device_numbers_are_read_not_assumed(shuffled):
     """nvidia0 has minor 2 here: fence and variables must follow the device nodes."""
-    jobs = [shuffled.sbatch("--gres=mps:80", script=f"{OPEN}; echo $CUDA_VISIBLE_DEVICES; sleep 60") for _ in range(4)]
+    jobs = [shuffled.sbatch("--gres=mps:80", script=f"{OPEN}; echo $CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES; sleep 60") for _ in range(4)]
     for job in jobs:
         shuffled.wait(lambda: "GPU-" in shuffled.output(job), f"output of job {job}")
     ledger = shuffled.ledger()

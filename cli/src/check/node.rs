@@ -6,7 +6,7 @@ use std::path::Path;
 use gpushare::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_written};
 use gpushare::device::{self, Detail, DeviceError, Inventory, Roots};
 use gpushare::ledger::{Ledger, RUN_DIR};
-use gpushare_node::mps::{self, How, MpsError};
+use gpushare_node::mps::{self, How, MpsError, UNREAD};
 use gpushare_node::nvml::Nvml;
 
 use super::finding::Finding;
@@ -228,7 +228,7 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
         return None;
     }
     let fix = "see the driver; or Nvml=off, and MemPerUnit for memory limits";
-    Some(match Nvml::start(config, &Ledger::at(RUN_DIR)).measured() {
+    Some(match Nvml::start(config, &Ledger::at(RUN_DIR), &Roots::system()).measured() {
         Ok(measured) => match measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?))) {
             Some((uuid, fault)) => {
                 Finding::wrong(about, format!("{uuid} takes no share: {fault}"), "repair or drain it")
@@ -243,6 +243,8 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
     })
 }
 
+const FIX_UNREAD: &str = "ask the daemon by hand, get_default_device_pinned_mem_limit 0, and report its answer; MemPerUnit= or \
+     Mps=off otherwise";
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
 
 /// What a user puts into his daemon's folders is on the file system of `MpsDir`.
@@ -288,6 +290,9 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     vec![match mps::try_out(config) {
         Ok(Some(How { remark: Some(remark), .. })) => {
             Finding::wrong(about, format!("{word}: {program} works, but {remark}"), FIX_UNIT)
+        }
+        Ok(Some(How { unread: Some(said), .. })) => {
+            Finding::wrong(about, format!("{word}: {program} {UNREAD}: {said}"), FIX_UNREAD)
         }
         Ok(how) => {
             let unit = if how.is_some_and(|how| how.unit.is_some()) { " as a systemd unit" } else { "" };

@@ -126,7 +126,7 @@ pub(crate) fn node(
         .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
     let host = slurm::host();
     let config = config.of_node(&host);
-    let nvml = Some(Nvml::start(config, ledger));
+    let nvml = Some(Nvml::start(config, ledger, &Roots::system()));
     let daemons = mps::seen(config);
     let NodeConfig { placement, gpu_files, .. } = config;
     let gres_conf = slurm::conf().with_file_name("gres.conf");

@@ -12,6 +12,9 @@ use gpushare::node::listed;
 use crate::nvml::Trouble;
 use crate::program::AskError;
 
+/// What there is to say of a daemon that shows a limit in a form that nobody here knows.
+pub const UNREAD: &str = "may not limit memory, for its driver shows the limit in a form that is not known";
+
 /// Why a daemon can't be had, or can't be ended.
 #[derive(Debug)]
 pub enum MpsError {

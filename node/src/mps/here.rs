@@ -90,7 +90,8 @@ impl Here<'_> {
         if let Some(wanted) = limits_for(&jobs)
             && self.state.limits != Some(wanted)
         {
-            control.limit(wanted, &servers)?;
+            // What can't be read was told when the daemon started.
+            let _ = control.limit(wanted, &servers)?;
             self.state.limits = Some(wanted);
         }
         self.state.checked = now;
@@ -120,7 +121,10 @@ impl Here<'_> {
             self.add(process);
             self.locked.keep(&self.state)?;
         }
-        let started = started.and_then(|started| self.control().limit(limits, &[]).map(|()| started));
+        let started = started.and_then(|(process, how)| {
+            let unread = self.control().limit(limits, &[])?;
+            Ok((process, How { unread, ..how }))
+        });
         match started {
             Ok(started) => {
                 self.state.limits = Some(limits);

@@ -31,6 +31,8 @@ pub struct How {
     pub unit: Option<String>,
     /// What is not as it should be, for an administrator.
     pub remark: Option<String>,
+    /// How it shows a limit, where that can't be read: nobody knows whether it took it.
+    pub unread: Option<String>,
 }
 
 /// What is to be started.
@@ -123,7 +125,7 @@ pub fn start(
     match found() {
         Some(found) => {
             let remark = no_unit.map(|why| format!("it is no systemd unit, and can open every GPU: {why}"));
-            Ok((found, How { unit: None, remark }))
+            Ok((found, How { unit: None, remark, unread: None }))
         }
         None => Err(not_started(&plan, said, no_unit)),
     }

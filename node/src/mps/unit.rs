@@ -55,7 +55,7 @@ pub fn start(
             let remark = missing.map(|path| {
                 format!("unit {name} can open every GPU: {path} is not there; load its kernel module at boot")
             });
-            return Ok((process, How { unit: Some(name), remark }));
+            return Ok((process, How { unit: Some(name), remark, unread: None }));
         }
         why = match answered {
             Ok(answer) if answer.status.success() => format!("{SYSTEMD_RUN} started it, and it is not there"),

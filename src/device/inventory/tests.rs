@@ -195,3 +195,28 @@ fn a_fence_closes_all_that_is_not_the_jobs() {
     let foreign = Foreign::to(own, &files, false, &fake.roots).unwrap();
     assert_eq!(show(&foreign.attached), ["237:30", "237:70"]);
 }
+
+#[test]
+fn a_gpu_that_the_driver_excludes_takes_no_share_and_nvml_does_not_count_it() {
+    let fake = Fake::new();
+    fake.device("3", "/dev/null");
+    fake.device("5", "/dev/zero");
+    fake.gpu("0000:02:00.0", 5);
+    let excluded =
+        "GPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 3\nGPU Excluded:\t Yes\n";
+    fake.information("0000:01:00.0", excluded);
+    let seen = |files: &GpuFiles| {
+        let found = inventory(files, &fake.roots).unwrap();
+        let unfit: Vec<_> = found.details.iter().map(|detail| detail.unfit).collect();
+        (names(&found), unfit)
+    };
+    let both = (vec!["nvidia3".to_owned(), "nvidia5".to_owned()], vec![Some(Unfit::Excluded), None]);
+    assert_eq!(seen(&GpuFiles::Auto), both, "it keeps its index");
+    assert_eq!(seen(&counted("AutoDetect=nvidia")), both, "gpu/nvidia reads /proc as well");
+    assert_eq!(seen(&counted("AutoDetect=nvml")), (vec!["nvidia5".to_owned()], vec![None]));
+    assert!(matches!(inventory(&counted("AutoDetect=full"), &fake.roots), Err(DeviceError::Order)));
+    fake.information("0000:01:00.0", &excluded.replace("GPU Excluded:", "Blacklisted:"));
+    assert_eq!(seen(&counted("AutoDetect=nvml")).0, ["nvidia5"]);
+    fake.information("0000:01:00.0", &excluded.replace("Yes", "No"));
+    assert_eq!(seen(&counted("AutoDetect=nvml")).0, ["nvidia3", "nvidia5"]);
+}

@@ -1,0 +1,151 @@
+//! Limits as a daemon shows them: 535 to 555 write `25.0`, and `22G` for 23034M. Another driver may write them otherwise, and
+//! what can't be understood is told apart from what is certainly another limit.
+
+/// What a daemon shows, compared with the limit that it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// That limit, as far as it was rounded.
+    Same,
+    /// Another one, none, or a refusal.
+    Other,
+    /// No limit that can be read.
+    Unclear,
+}
+
+/// How an answer begins that is no limit but a complaint.
+const COMPLAINTS: [&str; 7] =
+    ["Cannot", "Unknown", "Invalid", "Insufficient", "Failed", "Error", "Not enough"];
+
+/// How a driver may say that there is none.
+const NO_LIMIT: [&str; 5] = ["none", "unlimited", "no limit", "not set", "n/a"];
+
+/// The percentage that a line has: its only number.
+pub fn percentage_in(line: &str) -> Option<f32> {
+    let mut numbers = numbers(line);
+    let (number, _) = numbers.next()?;
+    let percentage: f32 = number.parse().ok()?;
+    let plain = numbers.next().is_none() && !line.contains(char::is_control) && !is_complaint(line);
+    (plain && (0.0..=100.0).contains(&percentage)).then_some(percentage)
+}
+
+/// Compares the text with a limit in MiB.
+pub fn memory_in(text: &str, memory: Option<u32>) -> Shown {
+    if text.is_empty() || NO_LIMIT.contains(&text.to_ascii_lowercase().as_str()) {
+        return if memory.is_none() { Shown::Same } else { Shown::Other };
+    }
+    if is_complaint(text) {
+        return Shown::Other;
+    }
+    let shown: Vec<(&str, f64)> =
+        numbers(text).filter_map(|(number, rest)| Some((number, unit(rest)?))).collect();
+    match (shown.as_slice(), memory) {
+        ([(number, unit)], Some(mib)) => compare(number, *unit, f64::from(mib)),
+        // A limit that nobody set.
+        ([(number, _)], None) if number.parse() != Ok(0.0) => Shown::Other,
+        ([_], None) => Shown::Same,
+        ([], Some(mib)) => compare_bare(text, u64::from(mib)),
+        _ => Shown::Unclear,
+    }
+}
+
+/// 23034 MiB may be cut to 22G, and rounded to 22.5G.
+fn compare(number: &str, unit: f64, mib: f64) -> Shown {
+    let Ok(value) = number.parse::<f64>() else { return Shown::Unclear };
+    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let step = unit / 10_f64.powi(i32::try_from(decimals).unwrap_or(0));
+    let off = value * unit - mib;
+    if off > -step && off <= step / 2.0 { Shown::Same } else { Shown::Other }
+}
+
+/// Without a unit: MiB or bytes. 0 is no limit.
+fn compare_bare(text: &str, mib: u64) -> Shown {
+    match text.parse::<u64>() {
+        Ok(0) => Shown::Other,
+        Ok(number) if number == mib || number == mib << 20 => Shown::Same,
+        _ => Shown::Unclear,
+    }
+}
+
+fn is_complaint(text: &str) -> bool {
+    COMPLAINTS.iter().any(|word| text.starts_with(word))
+}
+
+/// Every number, with what follows it.
+fn numbers(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (_, from) = rest.split_at_checked(rest.find(|c: char| c.is_ascii_digit())?)?;
+        let is_end = |c: char| !c.is_ascii_digit() && c != '.';
+        let (number, after) = from.split_at_checked(from.find(is_end).unwrap_or(from.len()))?;
+        rest = after;
+        Some((number, after))
+    })
+}
+
+/// The unit that a text begins with, in MiB.
+fn unit(text: &str) -> Option<f64> {
+    let text = text.trim_start();
+    let word = text.split(|c: char| !c.is_ascii_alphabetic()).next()?;
+    match word.to_ascii_uppercase().as_str() {
+        "K" | "KB" | "KIB" => Some(1.0 / 1024.0),
+        "M" | "MB" | "MIB" => Some(1.0),
+        "G" | "GB" | "GIB" => Some(1024.0),
+        "T" | "TB" | "TIB" => Some(1024.0 * 1024.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_recognised_in_todays_form_and_in_others() {
+        for (text, memory, expected) in [
+            ("22G", Some(23_034), Shown::Same),
+            ("23G", Some(23_034), Shown::Other),
+            ("1G", Some(1024), Shown::Same),
+            ("1023M", Some(1023), Shown::Same),
+            ("1M", Some(1), Shown::Same),
+            ("1M", Some(1536), Shown::Other),
+            ("", None, Shown::Same),
+            ("", Some(1), Shown::Other),
+            ("22G", None, Shown::Other),
+            ("22.49 GiB", Some(23_034), Shown::Same),
+            ("22.5G", Some(23_034), Shown::Same),
+            ("23.5G", Some(23_034), Shown::Other),
+            ("Device 0: 23034 MiB", Some(23_034), Shown::Same),
+            ("0=22G", Some(23_034), Shown::Same),
+            ("23034", Some(23_034), Shown::Same),
+            ("24152899584", Some(23_034), Shown::Same),
+            ("0", Some(23_034), Shown::Other),
+            ("0M", None, Shown::Same),
+            ("as configured", Some(23_034), Shown::Unclear),
+            ("unlimited", None, Shown::Same),
+            ("Unlimited", Some(1), Shown::Other),
+            ("as configured", None, Shown::Unclear),
+            ("22G of 40G", Some(23_034), Shown::Unclear),
+            ("1.2.3G", Some(23_034), Shown::Unclear),
+            ("Unknown command \"get_default_device_pinned_mem_limit\"", Some(23_034), Shown::Other),
+            ("Cannot send command to MPS control daemon process", Some(23_034), Shown::Other),
+        ] {
+            assert_eq!(memory_in(text, memory), expected, "{text} {memory:?}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_is_the_only_number_of_its_line() {
+        for (text, expected) in [
+            ("25.0", Some(25.0)),
+            ("25.0 %", Some(25.0)),
+            ("Active threads: 12.5%", Some(12.5)),
+            ("101", None),
+            ("1 of 2", None),
+            ("", None),
+            ("\u{1b}[31mx 1", None),
+            ("Cannot find 1 daemon", None),
+        ] {
+            assert_eq!(percentage_in(text), expected, "{text}");
+        }
+    }
+}
