@@ -16,6 +16,7 @@ use crate::slurm::{self, Slurm};
 
 mod cluster;
 mod finding;
+mod namespace;
 mod node;
 mod outside;
 mod plugins;
@@ -90,6 +91,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
                 let share = &config.node.share_gres;
                 let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
                 findings.extend(this_node(&config, here, shares, &slurm_conf));
+                findings.extend(namespace::shm(&config.node, settings, &slurm_conf, &here.name));
+                findings.extend(namespace::pyxis(&config.node, &stack));
                 for missing in node::programs(settings) {
                     findings.retain(|finding| finding.about != missing.about);
                     findings.push(missing);
