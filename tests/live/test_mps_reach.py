@@ -35,10 +35,10 @@ def wait_idle(node):
     node.wait(lambda: node.node_state().split()[0] == "idle", "an idle node")
 
 
-def restart(node, *daemons, before=""):
+def restart(node, *daemons):
     node.cancel_all()
     for daemon in daemons:
-        node.ok(f"{before} /lab/service restart {daemon}")
+        node.ok(f"/lab/service restart {daemon}")
     wait_idle(node)
 
 
@@ -46,10 +46,11 @@ def restart(node, *daemons, before=""):
 def restored(node):
     """With Slurm's own configuration before and after."""
     before = node.ok(f"cat {EXTRA}")
+    node.ok(f"cat >{WRAPPER} && chmod 755 {WRAPPER}", stdin=ORDERLY)
     try:
         yield before
     finally:
-        node.ok(f"cat >{EXTRA}; rm -f {JOB_CONTAINER} {YAML}", stdin=before + "\n")
+        node.ok(f"cat >{EXTRA}; rm -f {JOB_CONTAINER} {YAML} {WRAPPER}", stdin=before + "\n")
         restart(node, "slurmctld", "slurmd")
 
 
@@ -75,7 +76,11 @@ def assert_shares_fail_and_nothing_else(node):
 
 # Linux 6.18 numbers namespaces in another order on each processor, and refuses Slurm's bind of a job's mount namespace where that
 # has a smaller number than slurmd's ("ns base mount failed: Invalid argument"). So both are made on one processor.
-ORDERLY = "taskset -c $(awk -F '[-,\t]' '/^Cpus_allowed_list/{print $2}' /proc/self/status) unshare -m --propagation unchanged"
+WRAPPER = "/usr/local/sbin/slurmd"
+ORDERLY = """#!/bin/bash
+list=$(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status)
+exec taskset -c ${list%%[-,]*} unshare -m --propagation unchanged /usr/sbin/slurmd "$@"
+"""
 # In turn: since which release, what slurm.conf has, the file, what is in it, and whether jobs have the node's /dev/shm.
 JC, NS, LX = "JobContainerType=job_container/tmpfs", "NamespaceType=namespace/tmpfs", "NamespaceType=namespace/linux"
 KINDS = [
@@ -100,7 +105,7 @@ def test_a_dev_shm_of_the_jobs_own_fails_shares_and_check_says_so(node):
             node.ok(f"cat >{path}", stdin=text)
             # What `check` asks slurmctld for.
             restart(node, *(["slurmctld"] if setting != last else []))
-            restart(node, "slurmd", before=ORDERLY)
+            restart(node, "slurmd")
             last = setting
             if shares:
                 assert REACHED in said(node, HALF), text
