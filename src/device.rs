@@ -28,6 +28,12 @@ pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 
+/// Whether a name is in a list as Slurm writes it, `node[01-04,7],login`; `None` if that can't be told.
+#[must_use]
+pub fn is_in_hostlist(list: &str, name: &str) -> Option<bool> {
+    hostlist::contains(list, name)
+}
+
 /// The UUID, where it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer any
 /// more.
 #[must_use]

@@ -3,7 +3,7 @@
 //! ```text
 //! gpushare-nvml 1
 //! limits=no
-//! gpu=GPU-9a40c0de-0000-4000-8000-0000000000a0 minor=0 memory=46068 used=1210 utilisation=37 processes=2 mode=default
+//! gpu=GPU-9a40c0de-0000-4000-8000-0000000000a0 minor=0 memory=46068 used=1210 utilisation=37 processes=2 outside=0 mode=default
 //! fault=GPU-9a40c0de-0000-4000-8000-0000000000a0 2 pages wait to be retired
 //! end
 //! ```
@@ -51,6 +51,8 @@ pub struct GpuState {
     pub utilisation: Option<u32>,
     /// Processes that compute on it, those of MPS clients included.
     pub processes: Option<u32>,
+    /// Those of them that are neither MPS clients nor MPS servers.
+    pub outside: Option<u32>,
     /// The compute mode.
     pub mode: Option<Mode>,
     /// Why no share should go there: an error that the GPU can't come out of by itself.
@@ -111,6 +113,7 @@ impl fmt::Display for Measured {
                 ("used", gpu.used),
                 ("utilisation", gpu.utilisation),
                 ("processes", gpu.processes),
+                ("outside", gpu.outside),
             ];
             for (name, number) in numbers {
                 if let Some(number) = number {
@@ -170,6 +173,7 @@ fn gpu(text: &str) -> Result<GpuState, Unreadable> {
             "used" => &mut gpu.used,
             "utilisation" => &mut gpu.utilisation,
             "processes" => &mut gpu.processes,
+            "outside" => &mut gpu.outside,
             "mode" => {
                 gpu.mode = Some(value.parse()?);
                 continue;
@@ -235,6 +239,7 @@ mod tests {
             used: Some(1210),
             utilisation: Some(37),
             processes: Some(2),
+            outside: Some(1),
             mode: Some(Mode::ExclusiveProcess),
             fault: None,
         }

@@ -16,6 +16,7 @@ use crate::slurm::{self, Slurm};
 
 mod cluster;
 mod finding;
+mod namespace;
 mod node;
 mod outside;
 mod plugins;
@@ -91,6 +92,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
                 let share = &config.node.share_gres;
                 let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
                 findings.extend(this_node(here, node, shares, &slurm_conf));
+                findings.extend(namespace::shm(here, settings, &slurm_conf, &node.name));
+                findings.extend(namespace::pyxis(here, &stack));
                 for missing in node::programs(settings) {
                     findings.retain(|finding| finding.about != missing.about);
                     findings.push(missing);

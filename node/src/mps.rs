@@ -22,6 +22,7 @@ mod folder;
 mod here;
 mod look;
 mod process;
+mod reach;
 mod remove;
 mod shown;
 mod start;
@@ -30,6 +31,7 @@ mod unit;
 
 pub use error::{MpsError, UNREAD};
 pub use look::{Seen, seen, try_out};
+pub use reach::{Reach, reach};
 pub use start::How;
 
 use crate::nvml::Trouble;

@@ -59,10 +59,20 @@ fn gpu(nvml: &Nvml, device: &Device) -> Result<GpuState, NvmlError> {
     let (memory, used) = health.answer(memory(nvml, device)).unzip();
     let utilisation = health.answer(device.utilization_rates()).map(|rates| rates.gpu);
     let minor = health.answer(device.minor_number());
-    let processes = processes(device, &mut health);
+    let (processes, outside) = processes(device, &mut health).unzip();
     let mode = health.answer(device.compute_mode()).and_then(mode);
     ask_fields(device, &mut health);
-    Ok(GpuState { uuid, minor, memory, used, utilisation, processes, mode, fault: health.fault() })
+    Ok(GpuState {
+        uuid,
+        minor,
+        memory,
+        used,
+        utilisation,
+        processes,
+        outside: outside.flatten(),
+        mode,
+        fault: health.fault(),
+    })
 }
 
 /// All that programs can have and what they use of it, in MiB. The driver's own part is taken out where NVML tells it
@@ -78,14 +88,26 @@ fn memory(nvml: &Nvml, device: &Device) -> Result<(u32, u32), NvmlError> {
     }
 }
 
-/// Processes that compute there. MPS clients are in a list of their own, their server perhaps in both.
-fn processes(device: &Device, health: &mut Health) -> Option<u32> {
+/// Processes that compute there, and those of them that go round MPS. MPS clients are in a list of their own, their server
+/// perhaps in both. A program can take a server's name: this is for who has made a mistake.
+fn processes(device: &Device, health: &mut Health) -> Option<(u32, Option<u32>)> {
     let computing = health.answer(device.running_compute_processes())?;
-    let clients = health.answer(device.mps_running_compute_processes()).unwrap_or_default();
-    let mut pids: Vec<u32> = computing.iter().chain(&clients).map(|process| process.pid).collect();
+    let clients = health.answer(device.mps_running_compute_processes());
+    let mut pids: Vec<u32> =
+        computing.iter().chain(clients.iter().flatten()).map(|process| process.pid).collect();
     pids.sort_unstable();
     pids.dedup();
-    u32::try_from(pids.len()).ok()
+    let all = u32::try_from(pids.len()).ok()?;
+    let outside = clients.and_then(|clients| {
+        pids.retain(|pid| clients.iter().all(|client| client.pid != *pid) && !is_of_mps(*pid));
+        u32::try_from(pids.len()).ok()
+    });
+    Some((all, outside))
+}
+
+/// Whether a process is NVIDIA's MPS server or its control daemon, whose names the kernel cuts to 15 letters.
+fn is_of_mps(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("nvidia-cuda-mps"))
 }
 
 fn mode(mode: ComputeMode) -> Option<Mode> {

@@ -53,9 +53,16 @@ def python(release):
     return done.returncode == 0
 
 
+def containers(release):
+    """Whether the release's programs that start containers can be had here."""
+    done = subprocess.run([LAB, "containers", release], capture_output=True, text=True)
+    assert done.returncode in (0, 3), done.stderr
+    return done.returncode == 0
+
+
 class Cluster:
     def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, nvidia=False, systemd=False, python=False,
-                 next=None):
+                 containers=False, next=None):
         self.name, self.release, self.cgroup = name, release, cgroup
         command = [LAB, "up", name, "--release", release, "--cgroup", cgroup]
         for folder in conf:
@@ -68,6 +75,8 @@ class Cluster:
             command += ["--systemd"]
         if python:
             command += ["--python"]
+        if containers:
+            command += ["--containers"]
         if next:
             command += ["--next", next]
         subprocess.run([LAB, "down", name], check=True)

@@ -3,7 +3,7 @@
 
 import bypass_table
 import pytest
-from lab import BOXES, CASES, EXAMPLES, RELEASES, TOP, Cluster, nvidia, python, systemd
+from lab import BOXES, CASES, EXAMPLES, RELEASES, TOP, Cluster, containers, nvidia, python, systemd
 
 
 def skip_without(settings, release):
@@ -11,6 +11,8 @@ def skip_without(settings, release):
         pytest.skip(f"NOT TESTED: NVIDIA's programs for {release} can't be had here")
     if settings.get("python") and not python(release):
         pytest.skip(f"NOT TESTED: Python and its tools for {release} can't be had here")
+    if settings.get("containers") and not containers(release):
+        pytest.skip(f"NOT TESTED: programs that start containers for {release} can't be had here")
 
 
 def clusters(kind, **options):
@@ -148,6 +150,11 @@ unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda rel
 # The same with NVIDIA's own MPS daemon for each user and GPU.
 mps = clusters(
     "mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=lambda release: "v1" if release == "22.05" else "v2"
+)
+# The same with programs that start containers.
+contained = clusters(
+    "ct", conf=[EXAMPLES / "surf-mps"], nvidia=True, containers=True,
+    cgroup=lambda release: "v1" if release == "22.05" else "v2"
 )
 
 

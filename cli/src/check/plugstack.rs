@@ -24,6 +24,8 @@ pub struct Plugstack {
     pub fence: Option<Line>,
     /// spank_gpushare_prolog.so
     pub hooks: Option<Line>,
+    /// spank_pyxis.so comes after spank_gpushare.so.
+    pub pyxis_after: bool,
 }
 
 impl Plugstack {
@@ -33,11 +35,15 @@ impl Plugstack {
             "" => slurm_conf.with_file_name("plugstack.conf"),
             named => PathBuf::from(named),
         };
-        let mut found = Plugstack { fence: None, hooks: None, path };
+        let mut found = Plugstack { fence: None, hooks: None, pyxis_after: false, path };
         for line in lines(&found.path, DEPTH) {
             let place = match line.plugin.rsplit('/').next() {
                 Some("spank_gpushare.so") => &mut found.fence,
                 Some("spank_gpushare_prolog.so") => &mut found.hooks,
+                Some("spank_pyxis.so") => {
+                    found.pyxis_after |= found.fence.is_some();
+                    continue;
+                }
                 _ => continue,
             };
             place.get_or_insert(line);
@@ -119,6 +125,14 @@ mod tests {
         fs::write(&conf, "required /opt/spank_gpushare.so\noptional spank_gpushare_prolog.so\n").unwrap();
         let read = Plugstack::read(conf.to_str().unwrap(), Path::new("/nowhere/slurm.conf"));
         assert_eq!(read.fence.unwrap(), Line { required: true, plugin: "/opt/spank_gpushare.so".to_owned() });
-        assert!(!read.hooks.unwrap().required);
+        assert!(!read.hooks.unwrap().required && !read.pyxis_after);
+        for (text, after) in [
+            ("required spank_gpushare.so\nrequired /usr/lib/slurm/spank_pyxis.so\n", true),
+            ("required spank_pyxis.so\nrequired spank_gpushare.so\n", false),
+        ] {
+            fs::write(&conf, text).unwrap();
+            let read = Plugstack::read(conf.to_str().unwrap(), Path::new("/nowhere/slurm.conf"));
+            assert_eq!(read.pyxis_after, after, "{text}");
+        }
     }
 }

@@ -110,6 +110,11 @@ fn gpus(text: &mut Text, node: &Node) {
         "Whether NVML reports no fault of this GPU; with a fault it takes no shares.",
         &|total| node.is_health_known.then(|| total.state.fault.is_none().into()),
     );
+    each(
+        "gpushare_gpu_processes_without_mps",
+        "Processes that compute on this GPU and go round the MPS daemons of its shares, so without limits.",
+        &|total| total.without_mps(&node.daemons).map(u64::from),
+    );
     let missing = node.details.iter().filter(|detail| detail.number.is_none()).count();
     text.gauge("gpushare_gpus", "GPUs that are there.", node.gpus.len());
     text.gauge("gpushare_gpus_missing", "GPUs that are listed for this node and are not there.", missing);

@@ -57,6 +57,12 @@ pub(crate) struct GpuTotal {
 }
 
 impl GpuTotal {
+    /// Processes that compute without MPS on a GPU whose shares have it.
+    pub fn without_mps(&self, daemons: &[Seen]) -> Option<u32> {
+        let has = daemons.iter().any(|seen| seen.daemon.minor == self.gpu.number.minor);
+        self.state.outside.filter(|_| has && self.shares > 0)
+    }
+
     /// Units that are free; none of a GPU that a job has whole.
     pub fn free(&self) -> Option<u64> {
         let capacity = u64::from(self.capacity?);

@@ -12,7 +12,7 @@ pub fn text(status: &Status) -> Result<String, String> {
     json::text(&Object {
         node: &status.node,
         time: status.now,
-        gpus: status.gpus.iter().map(gpu).collect(),
+        gpus: status.gpus.iter().map(|total| gpu(total, &status.daemons)).collect(),
         jobs: status.jobs.iter().map(|entry| job(status, entry)).collect(),
         failures: status.failures.iter().map(|(job, reason)| Failure { job: *job, reason }).collect(),
         garbage: status.garbage.iter().map(stray).collect(),
@@ -54,6 +54,7 @@ struct Gpu<'a> {
     memory: Option<u32>,
     utilisation: Option<u32>,
     processes: Option<u32>,
+    without_mps: Option<u32>,
     fault: Option<&'a str>,
 }
 
@@ -95,7 +96,7 @@ fn device(gpu: &gpushare::device::Gpu) -> Device<'_> {
     Device { index: gpu.index, device: gpu.path.to_string_lossy().into_owned(), uuid: gpu.uuid.as_deref() }
 }
 
-fn gpu(total: &GpuTotal) -> Gpu<'_> {
+fn gpu<'a>(total: &'a GpuTotal, daemons: &[mps::Seen]) -> Gpu<'a> {
     let state = &total.state;
     Gpu {
         device: device(&total.gpu),
@@ -108,6 +109,7 @@ fn gpu(total: &GpuTotal) -> Gpu<'_> {
         memory: state.memory,
         utilisation: state.utilisation,
         processes: state.processes,
+        without_mps: total.without_mps(daemons),
         fault: state.fault.as_deref(),
     }
 }

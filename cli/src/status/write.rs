@@ -30,6 +30,15 @@ pub fn lines(status: &Status) -> Vec<Line> {
             lines.push(Line::new(&format!("GPU {index} takes no share, NVML says: {fault}"), Look::Wrong));
         }
     }
+    for total in &status.gpus {
+        if let Some(number @ 1..) = total.without_mps(&status.daemons) {
+            let index = total.gpu.index;
+            let said = format!(
+                "GPU {index}: {number} of its processes go round MPS, without limits: see docs/containers.md"
+            );
+            lines.push(Line::new(&said, Look::Wrong));
+        }
+    }
     for Seen { daemon, pid, stuck } in &status.daemons {
         let (said, look) = match (pid, stuck) {
             (None, _) => ("has no process".to_owned(), Look::Plain),

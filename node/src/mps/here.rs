@@ -11,7 +11,7 @@ use super::error::MpsError;
 use super::folder::Locked;
 use super::start::{self, How};
 use super::state::{Process, State};
-use super::{daemons, folder, limits_for, process, users};
+use super::{daemons, folder, limits_for, process, reach, users};
 use crate::nvml::{self, Trouble};
 
 /// A daemon that has answered so lately is not asked again.
@@ -61,6 +61,7 @@ impl Here<'_> {
     }
 
     fn add(&mut self, process: Process) {
+        self.state.shm = reach::shm_of(process);
         for old in self.state.add(process) {
             // What can't be ended is in the kernel's hands.
             let _ = process::end(&old, self.config.mps_timeout);
@@ -95,6 +96,7 @@ impl Here<'_> {
             self.state.limits = Some(wanted);
         }
         self.state.checked = now;
+        self.state.shm = reach::shm_of(process);
         self.locked.keep(&self.state)
     }
 

@@ -7,6 +7,7 @@
 //! checked=1700000000
 //! starting=yes
 //! exclusive=GPU-9a40c0de-0000-4000-8000-0000000000a0
+//! shm=25 1
 //! process=4711 123456
 //! end
 //! ```
@@ -32,6 +33,8 @@ pub struct State {
     pub starting: bool,
     /// The GPU that was put into compute mode `EXCLUSIVE_PROCESS` for it.
     pub exclusive: Option<String>,
+    /// The latest daemon's /dev/shm, by device and number: it need not be the one of whoever reads this.
+    pub shm: Option<(u64, u64)>,
     /// The daemons, the latest last; all but that are dead, and servers of theirs may not be.
     pub processes: Vec<Process>,
 }
@@ -71,6 +74,9 @@ impl fmt::Display for State {
         if let Some(uuid) = &self.exclusive {
             writeln!(out, "exclusive={uuid}")?;
         }
+        if let Some((device, number)) = self.shm {
+            writeln!(out, "shm={device} {number}")?;
+        }
         for Process { pid, start } in &self.processes {
             writeln!(out, "process={pid} {start}")?;
         }
@@ -95,6 +101,10 @@ impl FromStr for State {
                 "checked" => state.checked = number(value)?,
                 "starting" => state.starting = value == "yes",
                 "exclusive" => state.exclusive = Some(value.to_owned()),
+                "shm" => {
+                    let (device, found) = value.split_once(' ').ok_or(())?;
+                    state.shm = Some((number(device)?, number(found)?));
+                }
                 "process" => {
                     let (pid, start) = value.split_once(' ').ok_or(())?;
                     state.processes.push(Process { pid: number(pid)?, start: number(start)? });
@@ -120,6 +130,7 @@ mod tests {
             checked: 1_700_000_000,
             starting: true,
             exclusive: Some("GPU-a".to_owned()),
+            shm: Some((25, 1)),
             processes: vec![Process { pid: 7, start: 1 }, Process { pid: 4711, start: 123_456 }],
         }
     }
@@ -130,7 +141,14 @@ mod tests {
         for state in [
             state(),
             unlimited,
-            State { limits: None, starting: false, exclusive: None, processes: Vec::new(), ..state() },
+            State {
+                limits: None,
+                starting: false,
+                exclusive: None,
+                shm: None,
+                processes: Vec::new(),
+                ..state()
+            },
         ] {
             assert_eq!(state.to_string().parse(), Ok(state));
         }

@@ -33,6 +33,7 @@ use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
 use gpushare::process::start_time;
 use gpushare_node::memory::{self, Limited};
+use gpushare_node::mps::Reach;
 use gpushare_slurm::spank::{Answer, Kind, Step};
 use gpushare_slurm::verdict_page::Verdict;
 use gpushare_slurm::{access, export_spank, log};
@@ -69,12 +70,12 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> Answer {
             log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
         }
         // Nothing of the user's runs in the extern step before its fence is up.
-        if step.kind() != Kind::Extern
-            && state.may_fence()
-            && let Err(reason) = state.close_early(step)
-        {
-            let id = step.job_id().unwrap_or(0);
-            log::error(format!("spank/gpushare: job {id}: not closed from the start: {reason}"));
+        if step.kind() != Kind::Extern && state.may_fence() {
+            if let Err(reason) = state.close_early(step) {
+                let id = step.job_id().unwrap_or(0);
+                log::error(format!("spank/gpushare: job {id}: not closed from the start: {reason}"));
+            }
+            state.look_for_daemon(step);
         }
     });
     Answer::Success
@@ -185,7 +186,9 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
             set_environment(step, fenced);
             match (&fenced.refused, fenced.page.get()) {
                 (Some(reason), _) => Err(reason.clone()),
-                (None, Verdict::Up) => extern_failed(fenced).map_or_else(|| check(fenced), Err),
+                (None, Verdict::Up) => {
+                    extern_failed(fenced).map_or_else(|| check(fenced), Err).and_then(|()| reaches(fenced))
+                }
                 (None, Verdict::None) => {
                     Err("the fence was not put up; see the node's slurmd log".to_owned())
                 }
@@ -228,6 +231,11 @@ fn check(fenced: &Fenced) -> Result<(), String> {
             Some(fault) => return Err(fault.to_string()),
         }
     }
+}
+
+/// A task that would not reach its MPS daemon would run without limits.
+fn reaches(fenced: &Fenced) -> Result<(), String> {
+    fenced.reach.as_ref().and_then(Reach::fault).map_or(Ok(()), Err)
 }
 
 /// Which folder this process has for its root, by device and number.

@@ -14,6 +14,7 @@ use gpushare::fence::Fence;
 use gpushare::fence::v2::early::Early;
 use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
+use gpushare_node::mps::{self, Reach};
 use gpushare_slurm::spank::{Kind, Step};
 use gpushare_slurm::verdict_page::VerdictPage;
 use gpushare_slurm::{daemon, log};
@@ -37,7 +38,7 @@ pub enum State {
     /// Nothing: no hook has read it yet, or the one that should have did not get through.
     Unknown,
     /// The node's rules, or why there are none; not yet what the job has. And what stands in for the fence.
-    Configured(Result<NodeConfig, String>, Option<Early>),
+    Configured(Result<NodeConfig, String>, Option<Early>, Option<Reach>),
     /// Slurm's own fence holds, ours has no say.
     NotOurs,
     /// Even what is needed for a fence is not there; why.
@@ -61,6 +62,8 @@ pub struct Fenced {
     pub check: Fence,
     /// Variables for the job's programs.
     pub variables: Vec<(&'static str, String)>,
+    /// What its programs must find to reach their MPS daemon.
+    pub reach: Option<Reach>,
     /// Slurm's index of a share's GPU.
     pub share_gpu: Option<u32>,
     /// Tells the tasks whether the fence is up.
@@ -74,18 +77,18 @@ pub struct Fenced {
 impl State {
     /// Reads the node's rules; as root, since the file need not be readable by users.
     pub fn configured(arguments: &[Vec<u8>]) -> State {
-        State::Configured(node_config(arguments), None)
+        State::Configured(node_config(arguments), None, None)
     }
 
     /// Whether gpushare has a say on this node, also where its rules can't be read.
     pub fn may_fence(&self) -> bool {
-        !matches!(self, State::Configured(Ok(config), _) if config.placement == Placement::Off)
+        !matches!(self, State::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
     /// Closes what the step will not have, as far as that can be told without its variables. Where nothing can be told Slurm's own
     /// fence holds, but under `own`, where it has none.
     pub fn close_early(&mut self, step: Step) -> Result<(), String> {
-        let State::Configured(config, early) = self else { return Ok(()) };
+        let State::Configured(config, early, _) = self else { return Ok(()) };
         let none = NodeConfig::default();
         let (config, closes) = match config {
             Ok(config) => (&*config, config.placement == Placement::Own),
@@ -108,8 +111,8 @@ impl State {
 
     /// Looks the job up in the ledger, which everybody may read.
     pub fn read(&mut self, step: Step) {
-        let State::Configured(config, early) = self else { return };
-        let early = early.take();
+        let State::Configured(config, early, reach) = self else { return };
+        let (early, reach) = (early.take(), reach.take());
         let read = match config {
             Ok(config) if config.placement == Placement::Off => Ok(State::NotOurs),
             Ok(config) => of_job(config, step),
@@ -118,6 +121,17 @@ impl State {
         *self = read.unwrap_or_else(State::Failed);
         if let State::Fenced(fenced) = self {
             fenced.fence.replaces(early);
+            fenced.reach = reach;
+        }
+    }
+
+    /// Notes what the step's programs must find to reach the job's MPS daemon. As root, which alone may look at it.
+    pub fn look_for_daemon(&mut self, step: Step) {
+        if let State::Configured(Ok(config), _, reach) = self
+            && let Ok(Some(entry)) = Ledger::at(RUN_DIR).find(step.job_id().unwrap_or(0))
+            && Some(entry.user_id) == step.user_id()
+        {
+            *reach = mps::reach(config, &entry);
         }
     }
 }
@@ -232,6 +246,7 @@ fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
         check: fence.clone(),
         fence: StepFence::of(fence),
         variables: Vec::new(),
+        reach: None,
         share_gpu: None,
         page,
         forked: 0,

@@ -36,10 +36,10 @@ running_box_of_release() {
     return 1
 }
 
-# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD PYTHON NEXT [OVERLAY]...: NVIDIA, SYSTEMD and
-# PYTHON are empty or not; NEXT is the release of /lab/upgrade, or empty.
+# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD MORE NEXT [OVERLAY]...: NVIDIA and SYSTEMD are
+# empty or not, MORE are other layers; NEXT is the release of /lab/upgrade, or empty.
 start_box() {
-    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 systemd=$6 python=$7 next=$8 dir hierarchies layers
+    local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 systemd=$6 more=$7 next=$8 dir hierarchies layers layer
     shift 8
     dir=$(box_dir "$name")
     hierarchies=$kind
@@ -58,10 +58,10 @@ start_box() {
         ensure_layer systemd "$release"
         layers=$(layer_of systemd "$release"):$layers
     fi
-    if [[ -n $python ]]; then
-        ensure_layer python "$release"
-        layers=$(layer_of python "$release"):$layers
-    fi
+    for layer in $more; do
+        ensure_layer "$layer" "$release"
+        layers=$(layer_of "$layer" "$release"):$layers
+    done
     if [[ -n $nvidia ]]; then
         ensure_layer nvidia "$release"
         layers=$(layer_of nvidia "$release"):$layers

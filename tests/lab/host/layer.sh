@@ -2,7 +2,7 @@
 #
 # Layers over a release's root: `nvidia`, NVIDIA's own programs for MPS and the driver's
 # libraries; `systemd`, for boxes whose process 1 it is; `python`, Python and tools that submit
-# jobs. Decides: which suite a layer is of, and when it is stale. Touches: $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh does the
+# jobs; `containers`, programs that start containers. Decides: which suite a layer is of, and when it is stale. Touches: $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh does the
 # making. None of it is ever part of this project's files: it is fetched where the tests
 # run, and where it can't be had they report NOT TESTED.
 
@@ -15,6 +15,7 @@ layer_name() {
     nvidia) echo "NVIDIA's programs for $2" ;;
     systemd) echo "systemd for $2" ;;
     python) echo "Python and its tools for $2" ;;
+    containers) echo "podman and others for $2" ;;
     esac
 }
 
@@ -23,7 +24,7 @@ layer_suite() {
     if [[ $1 == nvidia && $2 == 555 ]]; then echo experimental; else suite_of "$2"; fi
 }
 
-# systemd and Python fit the root that they were made for.
+# All but NVIDIA's fit the root that they were made for.
 layer_stamp() {
     {
         cat "$LAB_HOME/root/$1.sh"
@@ -37,7 +38,7 @@ layer_is_fresh() {
 }
 
 # ensure_layer KIND RELEASE: returns when it is there; exits with 3 if it can't be had. For
-# systemd and python the release's root must be there.
+# all but nvidia the release's root must be there.
 ensure_layer() {
     lock "$LAB_STATE/$1/$2.lock" "$(layer_name "$1" "$2")"
     layer_is_fresh "$1" "$2" || make_layer "$1" "$2"
@@ -64,7 +65,7 @@ make_layer() {
 
 purge_layers() {
     local kind release
-    for kind in nvidia systemd python; do
+    for kind in nvidia systemd python containers; do
         for release in 22.05 24.11 26.05 555; do
             lock "$LAB_STATE/$kind/$release.lock" "$(layer_name "$kind" "$release")"
             remove_root_directory "$(layer_of "$kind" "$release")"

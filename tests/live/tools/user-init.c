@@ -2,7 +2,7 @@
 //
 // user-init.so: a plugin of slurmstepd that does what pyxis does for containers. In `user_init` it runs a program as the job's user, as
 // pyxis runs enroot; what that could open is added to /lab/out/user-init. Where the folder /lab/out/root/bin is there, `task_init`
-// makes /lab/out/root, with the node's /proc, the task's root.
+// makes /lab/out/root the task's root, with the node's /proc and, where it has folders for them, MPS's and /dev/shm.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <slurm/spank.h>
@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 SPANK_PLUGIN(user_init, 1);
+
+#define ROOT "/lab/out/root"
+static const char *const MORE[] = {ROOT "/run/gpushare/mps", ROOT "/dev/shm"};
 
 int slurm_spank_user_init(spank_t spank, int count, char **arguments) {
     (void) spank, (void) count, (void) arguments;
@@ -30,5 +33,8 @@ int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
         return 0;
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || mount("/proc", "/lab/out/root/proc", NULL, MS_BIND | MS_REC, NULL))
         return -1;
+    for (unsigned index = 0; index < sizeof MORE / sizeof *MORE; index++)
+        if (!access(MORE[index], F_OK) && mount(MORE[index] + sizeof ROOT - 1, MORE[index], NULL, MS_BIND, NULL))
+            return -1;
     return chroot("/lab/out/root") || chdir("/") ? -1 : 0;
 }

@@ -6,6 +6,7 @@ use gpushare::device::DeviceNumber;
 use gpushare::job::JobKey;
 use gpushare::ledger::{Damage, Garbage};
 use gpushare::load::Measured;
+use gpushare::mps::{Daemon, Serves};
 use serde_json::json;
 
 fn gpu(index: u32) -> Gpu {
@@ -98,6 +99,7 @@ fn measured() -> Status {
         used: Some(1200),
         utilisation: Some(37),
         processes: Some(2),
+        outside: Some(1),
         ..GpuState::default()
     };
     let faulty = GpuState { minor: Some(3), fault: Some("must|be reset".to_owned()), ..GpuState::default() };
@@ -152,6 +154,20 @@ GPU 3 takes no share, NVML says: must|be reset
 }
 
 #[test]
+fn who_goes_round_mps_is_said_where_shares_have_it() {
+    let said = |minor| {
+        let daemon = Daemon { minor, serves: Serves::User(2001) };
+        let daemons = vec![Seen { daemon, pid: Some(77), stuck: None }];
+        let status = Status { daemons, ..measured() };
+        (
+            tables(&status).contains("GPU 0: 1 of its processes go round MPS"),
+            object(&status)["gpus"][0]["without_mps"].clone(),
+        )
+    };
+    assert_eq!((said(0), said(1)), ((true, json!(1)), (false, json!(null))));
+}
+
+#[test]
 fn programs_get_a_header_and_as_many_fields_on_every_line() {
     let text = parsable_jobs(&status());
     assert!(text.contains("\n9|1|al\"ice|2001|2|/dev/nvidia2||whole|||1000|\n"), "{text}");
@@ -180,7 +196,7 @@ fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
         "time": 184_845,
         "gpus": [{
             "index": 0, "device": "/dev/nvidia0", "uuid": "GPU-01234567-89ab", "capacity": 80, "units": 90, "free": 0,
-            "shares": 2, "whole": false, "used": null, "memory": null, "utilisation": null, "processes": null,
+            "shares": 2, "whole": false, "used": null, "memory": null, "utilisation": null, "processes": null, "without_mps": null,
             "fault": null,
         }],
         "jobs": [

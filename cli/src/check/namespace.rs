@@ -1,0 +1,178 @@
+//! Whether jobs get a /dev/shm of their own from Slurm, in which programs don't find their MPS daemon's: what Slurm's
+//! job_container/tmpfs, namespace/tmpfs and namespace/linux are told by job_container.conf and namespace.yaml.
+
+use std::fs;
+use std::path::Path;
+
+use gpushare::config::{Mps, NodeConfig};
+use gpushare::device;
+
+use super::finding::Finding;
+use super::plugstack::Plugstack;
+use crate::slurm::Settings;
+
+const SHM: &str = "/dev/shm";
+
+/// Of this node; `None` without MPS, and where jobs have the node's folders.
+pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &str) -> Option<Finding> {
+    if config.mps == Mps::Off {
+        return None;
+    }
+    // NamespaceType from 25.11 on.
+    let (about, kind) = ["NamespaceType", "JobContainerType"]
+        .into_iter()
+        .map(|key| (key, settings.get(key)))
+        .find(|(_, kind)| !kind.is_empty())?;
+    let (file, read): (_, fn(&str, &str) -> Private) = match kind.rsplit('/').next() {
+        Some("tmpfs") => ("job_container.conf", of_tmpfs),
+        Some("linux") => ("namespace.yaml", |text, _| of_linux(text)),
+        _ => return None,
+    };
+    let path = slurm_conf.with_file_name(file);
+    let shown = path.display();
+    Some(match fs::read_to_string(&path).map(|text| read(&text, node)) {
+        Ok(Private::Yes) => Finding::wrong(
+            about,
+            format!(
+                "{kind} gives jobs a {SHM} of their own, so no share's program reaches its MPS daemon: they fail"
+            ),
+            format!(
+                "{shown}: Dirs without {SHM}, such as Dirs=/tmp (Slurm 23.02 and newer), and restart slurmd; or \
+                 Mps=off. See docs/containers.md"
+            ),
+        ),
+        Ok(Private::No) => Finding::ok(about, format!("{kind}, and jobs share {SHM} with MPS daemons")),
+        Ok(Private::Unclear) => Finding::unknown(
+            about,
+            format!("{kind}: whether {shown} leaves {SHM} out for this node; shares fail where it doesn't"),
+        ),
+        Err(error) => Finding::unknown(about, format!("{kind}: {shown}: {error}")),
+    })
+}
+
+/// Whether a job's /dev/shm is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Private {
+    Yes,
+    No,
+    Unclear,
+}
+
+impl Private {
+    /// `Dirs`; 22.05 has no such key, and always these two.
+    fn of(dirs: Option<&str>) -> Private {
+        let dirs = dirs.unwrap_or("/tmp,/dev/shm");
+        if dirs.split(',').any(|dir| dir.trim() == SHM) { Private::Yes } else { Private::No }
+    }
+}
+
+/// As Slurm's read_jcconf.c: of the lines with `BasePath` those that name this node or none, each over those before; `Dirs` on
+/// a line of its own is for who has none.
+fn of_tmpfs(text: &str, node: &str) -> Private {
+    let (mut dirs, mut global, mut base) = (None, None, None);
+    for line in text.lines() {
+        let words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let values: Vec<(String, &str)> = words
+            .filter_map(|word| word.split_once('='))
+            .map(|(key, value)| (key.to_ascii_lowercase(), value.trim_matches('"')))
+            .collect();
+        let value = |wanted: &str| values.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
+        match value("nodename").map(|list| device::is_in_hostlist(list, node)) {
+            Some(Some(false)) => continue,
+            Some(None) => return Private::Unclear,
+            Some(Some(true)) | None => {}
+        }
+        if let Some(path) = value("basepath") {
+            base = Some(path);
+            dirs = value("dirs").or(dirs);
+        } else {
+            global = value("dirs").or(global);
+        }
+    }
+    match base {
+        // The plugin does nothing on this node.
+        None => Private::No,
+        Some(path) if path.to_ascii_lowercase().starts_with("none") => Private::No,
+        Some(_) => Private::of(dirs.or(global)),
+    }
+}
+
+/// No reader of YAML: only what is plain. `node_confs` may say something else of this node.
+fn of_linux(text: &str) -> Private {
+    let lines = || text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let has = |key: &str| lines().any(|line| line.trim_start_matches([' ', '-']).starts_with(key));
+    let is_named = lines().any(|line| line.contains(SHM));
+    match (has("dirs:") || has("dir_confs:"), is_named) {
+        _ if has("node_confs:") => Private::Unclear,
+        _ if !has("base_path:") => Private::No,
+        (false, _) | (true, true) => Private::Yes,
+        (true, false) => Private::No,
+    }
+}
+
+/// A container that another plugin puts tasks into after gpushare has looked at them is one that gpushare doesn't see.
+pub fn pyxis(config: &NodeConfig, stack: &Plugstack) -> Option<Finding> {
+    (config.mps != Mps::Off && stack.pyxis_after).then(|| {
+        Finding::wrong(
+            "plugstack.conf",
+            "pyxis comes after spank_gpushare.so: a container in which MPS can't be reached runs without limits",
+            "pyxis's line, or the include that it is in, before that of gpushare",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_container_conf_is_read_as_slurm_reads_it() {
+        let (yes, no) = (Private::Yes, Private::No);
+        for (text, expected) in [
+            ("AutoBasePath=true\nBasePath=/var/jc\n", yes),
+            ("BasePath=/var/jc Dirs=/tmp\n", no),
+            ("BasePath=/var/jc Dirs=/tmp,/dev/shm\n", yes),
+            ("BasePath=/var/jc\nDirs=/tmp,/var/tmp # not /dev/shm\n", no),
+            ("BasePath=/var/jc dirs=\"/tmp\"\nDirs=/dev/shm\n", no),
+            ("BasePath=none\n", no),
+            ("NodeName=other BasePath=/var/jc\n", no),
+            ("NodeName=n[1-3] BasePath=/var/jc\n", yes),
+            ("BasePath=/var/jc\nNodeName=n1 BasePath=/x Dirs=/tmp\n", no),
+            ("BasePath=/var/jc Dirs=/tmp\nNodeName=n[4-5] BasePath=none\n", no),
+            ("NodeName=n[1 BasePath=/var/jc\n", Private::Unclear),
+        ] {
+            assert_eq!(of_tmpfs(text, "n1"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_plain_in_a_namespace_yaml_is_known() {
+        for (text, expected) in [
+            ("defaults:\n  base_path: /var/ns\n", Private::Yes),
+            ("defaults:\n  base_path: /var/ns\n  dirs: \"/tmp\"\n", Private::No),
+            ("defaults:\n  base_path: /var/ns\n  dirs: /tmp,/dev/shm\n", Private::Yes),
+            ("defaults:\n  base_path: /var/ns\n  dir_confs:\n    - path: /tmp # not /dev/shm\n", Private::No),
+            ("defaults:\n  base_path: /var/ns\n  dir_confs:\n    - path: /dev/shm\n", Private::Yes),
+            ("defaults:\n  auto_base_path: true\n", Private::No),
+            ("defaults:\n  base_path: /x\nnode_confs:\n  - nodes: [n1]\n", Private::Unclear),
+        ] {
+            assert_eq!(of_linux(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn without_mps_it_does_not_matter() {
+        let settings = Settings::parse("JobContainerType = job_container/tmpfs\n");
+        let of = |mps, settings: &Settings| {
+            shm(
+                &NodeConfig { mps, ..NodeConfig::default() },
+                settings,
+                Path::new("/nowhere/slurm.conf"),
+                "n1",
+            )
+        };
+        assert_eq!(of(Mps::Off, &settings), None);
+        assert_eq!(of(Mps::PerUser, &Settings::default()), None);
+        assert!(of(Mps::PerUser, &settings).unwrap().said.contains("/nowhere/job_container.conf"));
+    }
+}

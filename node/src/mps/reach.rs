@@ -1,0 +1,106 @@
+//! Whether a job's programs can reach their daemon from where they run. CUDA goes on without MPS, and so without limits,
+//! where it finds no daemon in its pipe folder, and says nothing of it. Client and server also share memory by /dev/shm, by
+//! name: one of the job's own (`JobContainerType=job_container/tmpfs`, a container) is another /dev/shm than the server's.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use gpushare::config::{NodeConfig, OnMpsFailure};
+use gpushare::ledger::Entry;
+use gpushare::mps::Daemon;
+
+use super::folder;
+use super::state::Process;
+
+const SHM: &str = "/dev/shm";
+
+/// What a share's programs must find where they run.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// The daemon's socket.
+    control: PathBuf,
+    /// The daemon's /dev/shm, by device and number, where that is known.
+    shm: Option<(u64, u64)>,
+    /// Without the socket the job runs, without limits.
+    may_run_without: bool,
+}
+
+/// What this job's programs must find; `None` without `Mps`, and for whole GPUs.
+#[must_use]
+pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
+    let daemon = Daemon::of(entry, config.mps)?;
+    Some(Reach {
+        control: daemon.pipe(&config.mps_dir).join("control"),
+        shm: folder::state(&daemon.folder(&config.mps_dir)).shm,
+        may_run_without: config.on_mps_failure == OnMpsFailure::Run,
+    })
+}
+
+/// A daemon's /dev/shm; only root may look.
+pub fn shm_of(daemon: Process) -> Option<(u64, u64)> {
+    identity(&Path::new("/proc").join(daemon.pid.to_string()).join("root/dev/shm")).ok()
+}
+
+impl Reach {
+    /// Why programs of this process would not reach the daemon. To be asked as the job's user, where they will run.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        if let Err(why) = self.socket() {
+            let pipe = self.control.parent().unwrap_or(&self.control).display();
+            let said = format!(
+                "its MPS daemon can't be reached from here, and CUDA would go without limits: {pipe}: {why}; see \
+                 docs/containers.md"
+            );
+            return (!self.may_run_without).then_some(said);
+        }
+        let (Some(daemons), ours) = (self.shm, identity(Path::new(SHM)).ok()) else { return None };
+        (ours != Some(daemons)).then(|| {
+            format!(
+                "{SHM} is not the node's here, and programs share it with their MPS daemon: leave it out of Dirs \
+                 (job_container.conf, namespace.yaml), or bind the node's into the container; see docs/containers.md"
+            )
+        })
+    }
+
+    fn socket(&self) -> Result<(), String> {
+        match self.control.symlink_metadata() {
+            Ok(found) if found.file_type().is_socket() => Ok(()),
+            Ok(_) => Err("control is no socket".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    path.metadata().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let control = dir.path().join("control");
+        let reach = Reach { control: control.clone(), shm: None, may_run_without: false };
+        assert!(reach.fault().unwrap().contains("No such file"), "{:?}", reach.fault());
+        let lenient = Reach { may_run_without: true, ..reach.clone() };
+        assert_eq!(lenient.fault(), None);
+        fs::write(&control, "").unwrap();
+        assert!(reach.fault().unwrap().contains("no socket"));
+        fs::remove_file(&control).unwrap();
+        let _socket = UnixListener::bind(&control).unwrap();
+        assert_eq!(reach.fault(), None);
+        let here = identity(Path::new(SHM)).unwrap();
+        assert_eq!(Reach { shm: Some(here), ..reach.clone() }.fault(), None);
+        for reach in [reach, lenient] {
+            let other = Reach { shm: Some((here.0 + 1, here.1)), ..reach };
+            assert!(other.fault().unwrap().contains("/dev/shm is not the node's"));
+        }
+    }
+}
