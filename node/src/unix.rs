@@ -2,10 +2,11 @@
 #![allow(unsafe_code, reason = "each is one call whose arguments are numbers or memory of this function")]
 
 use std::ffi::{CStr, CString};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -112,6 +113,56 @@ pub fn detach(path: &Path) -> io::Result<bool> {
             error => Err(error),
         },
     }
+}
+
+/// What a name in a folder stands for, not opened, in a place where a user may have mounted a file system of their own: FUSE that never
+/// answers would keep whoever opens something in it, and no signal ends that. `CrossesDevices` where something is mounted.
+#[doc(alias = "openat")]
+pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: openat(2) reads a string that ends with NUL; the folder is open.
+    let number = unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: opened above, and nobody else's.
+    let found = unsafe { OwnedFd::from_raw_fd(number) };
+    if mounted_as(found.as_raw_fd())? == mounted_as(folder.as_raw_fd())? {
+        Ok(File::from(found))
+    } else {
+        Err(io::ErrorKind::CrossesDevices.into())
+    }
+}
+
+/// A folder to look into, not opened.
+pub fn folder(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)
+}
+
+/// Opens for reading what was looked at: this very file, whatever its name stands for by now.
+pub fn open(seen: &File) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// By what its file system is mounted; before Linux 5.8, which device that is. The file system itself is not asked.
+#[doc(alias = "statx")]
+fn mounted_as(number: libc::c_int) -> io::Result<(bool, u64, u64)> {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    // SAFETY: a C structure of numbers, for which all zero is a value.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: statx(2) reads an empty string and writes one structure; both live until the call is over.
+    let result = unsafe {
+        libc::statx(number, c"".as_ptr(), flags, libc::STATX_TYPE | libc::STATX_MNT_ID, &raw mut found)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(if found.stx_mask & libc::STATX_MNT_ID == 0 {
+        (false, found.stx_dev_major.into(), found.stx_dev_minor.into())
+    } else {
+        (true, found.stx_mnt_id, 0)
+    })
 }
 
 /// Waits until one of two files can be read or has come to its end; which of them, both `false` after the time.

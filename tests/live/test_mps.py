@@ -9,7 +9,7 @@ import subprocess
 import client
 import pytest
 from gpus import entered, uuids, wait_taken_back
-from lab import TOP
+from lab import LAB, TOP
 
 DIR = "/run/gpushare/mps"
 CLIENT = "/usr/local/bin/cuda-client"
@@ -336,6 +336,35 @@ def test_a_user_who_floods_the_daemon_delays_only_himself(node):
 
 
 # --- prologs that run somewhere else -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["pipe", "pipe/control_lock", "log"])
+def test_a_users_mount_that_never_answers_hangs_nobody(node, tmp_path, place):
+    """Not `status`, not another user's job, not the epilog; and the user's own next job runs."""
+    program = client.compiled(TOP / "tests/live/tools/silent-fuse.c", node.release, tmp_path / "silent-fuse")
+    client.install(node, program, "/lab/out/silent-fuse")
+    node.ok("test -e /dev/fuse || mknod -m 666 /dev/fuse c 10 229")
+    job, folder, _ = start(node, HALF)
+    target = f"{DIR}/{folder}/{place}"
+    command = [LAB, "exec", node.name, "--user", "root", "--", "/lab/out/silent-fuse", target]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout.readline() == "mounted\n"
+            for user in ("root", "bob"):
+                assert node.run(["timeout", "10", "gpushare", "status"], user).returncode == 0, user
+            other = node.sbatch(QUARTER, user="bob", script="true")
+            assert node.finished(other) == "COMPLETED"
+            node.ok(["scancel", job])
+            node.finished(job)
+            node.wait(lambda: job not in node.ledger(), "an epilog")
+            again = node.sbatch(HALF, script="true")
+            assert node.finished(again) == "COMPLETED"
+            node.wait(lambda: node.ledger() == {}, "an empty ledger")
+        finally:
+            # The kernel then answers in its place.
+            server.stdin.close()
+            server.wait(10)
+            node.run(["umount", "-l", target])
 
 
 def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):

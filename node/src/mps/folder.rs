@@ -144,7 +144,8 @@ impl Locked {
         let log = self.log();
         let fits =
             |found: fs::Metadata| found.is_dir() && found.uid() == user_id && found.mode() & 0o777 == 0o700;
-        if log.symlink_metadata().is_ok_and(fits) {
+        let there = unix::folder(&self.folder).and_then(|folder| unix::look_at(&folder, c"log"));
+        if there.and_then(|log| log.metadata()).is_ok_and(fits) {
             return Ok(());
         }
         self.take(&["log"])?;

@@ -1,9 +1,11 @@
 //! The processes of a daemon: whether it is there, and their end. A daemon leads a session of its own and its servers
 //! stay in that, so the session is what is ended; a number that was used again is told by the start time.
 
-use std::fs::{self, File, OpenOptions};
+use std::ffi::CString;
+use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,14 +23,16 @@ pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
 const LONGEST_ENVIRONMENT: u64 = 1 << 16;
 
 /// The daemon that holds the lock of a pipe folder, if it is the user's: the file is the user's, and might be locked by
-/// any program of that user.
+/// any program of that user; what is mounted there is not touched.
 pub fn holder(pipe: &Path, user_id: u32) -> Option<Process> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    // fcntl(2): F_GETLK of a write lock needs no permission to write.
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(pipe.join("control_lock")).ok()?;
-    if !file.metadata().ok()?.is_file() {
+    let above = unix::folder(pipe.parent()?).ok()?;
+    let name = CString::new(pipe.file_name()?.as_bytes()).ok()?;
+    let seen = unix::look_at(&unix::look_at(&above, &name).ok()?, c"control_lock").ok()?;
+    if !seen.metadata().ok()?.is_file() {
         return None;
     }
+    // fcntl(2): F_GETLK of a write lock needs no permission to write.
+    let file = unix::open(&seen).ok()?;
     let process = of(unix::lock_holder(&file).ok()??)?;
     let owner = Path::new(PROC).join(process.pid.to_string()).metadata().ok()?.uid();
     (owner == user_id && !is_dead(process.pid)).then_some(process)
