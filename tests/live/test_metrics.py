@@ -279,7 +279,8 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
                     assert server.query(expression), (panel["title"], expression)
             names = {row["__name__"] for row in server.api("series", **{"match[]": '{__name__=~"gpushare_.+"}'})}
             documented = set(re.findall(r"^\| `(gpushare_\w+)` \|", (TOP / "docs/metrics.md").read_text(), re.M))
-            assert names == documented
+            # No MPS daemon here has clients that NVML would list (test_containers.py has one).
+            assert names == documented - {"gpushare_gpu_processes_without_mps"}
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
             assert len(rules) == 11 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]

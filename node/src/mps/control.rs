@@ -141,14 +141,16 @@ impl Control {
         let said =
             self.insist(read_back, |said| Some((percentage_in(said.first()?)?, said.get(1..)?.join(" / "))))?;
         let (percentage, shown) = said;
-        let percent_taken = (percentage - f32::from(u16::try_from(percent).unwrap_or(100))).abs() < 0.06;
+        let percent_taken = percentage.abs_diff(percent.saturating_mul(1000)) < 60;
         let wanted = memory.map_or_else(|| "no memory limit".to_owned(), |mib| format!("{mib}M"));
         let shown_as = excerpt(std::slice::from_ref(&shown));
         match memory_in(&shown, memory) {
             Shown::Same if percent_taken => Ok(None),
             Shown::Unclear if percent_taken => Ok(Some(format!("'{shown_as}' for {wanted}"))),
             _ => Err(MpsError::Limits(format!(
-                "{percentage} % and '{shown_as}' instead of {percent} % and {wanted}"
+                "{}.{:03} % and '{shown_as}' instead of {percent} % and {wanted}",
+                percentage / 1000,
+                percentage % 1000
             ))),
         }
     }

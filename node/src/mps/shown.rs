@@ -19,13 +19,30 @@ const COMPLAINTS: [&str; 7] =
 /// How a driver may say that there is none.
 const NO_LIMIT: [&str; 5] = ["none", "unlimited", "no limit", "not set", "n/a"];
 
-/// The percentage that a line has: its only number.
-pub fn percentage_in(line: &str) -> Option<f32> {
+/// The percentage that a line has, in thousandths of a percent: its only number.
+pub fn percentage_in(line: &str) -> Option<u32> {
     let mut numbers = numbers(line);
     let (number, _) = numbers.next()?;
-    let percentage: f32 = number.parse().ok()?;
+    let Decimal { digits, scale } = Decimal::parse(number)?;
+    let thousandths = u32::try_from(digits.checked_mul(1000)? / scale).ok()?;
     let plain = numbers.next().is_none() && !line.contains(char::is_control) && !is_complaint(line);
-    (plain && (0.0..=100.0).contains(&percentage)).then_some(percentage)
+    (plain && thousandths <= 100_000).then_some(thousandths)
+}
+
+/// A number as it was written: `22.5` is 225 and 10. Not a float, whose reading takes more room than all the rest.
+struct Decimal {
+    digits: u64,
+    scale: u64,
+}
+
+impl Decimal {
+    fn parse(text: &str) -> Option<Decimal> {
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+        let scale = 10_u64.checked_pow(u32::try_from(decimals.len()).ok()?)?;
+        let of_decimals = if decimals.is_empty() { 0 } else { decimals.parse().ok()? };
+        let digits = whole.parse::<u64>().ok()?.checked_mul(scale)?.checked_add(of_decimals)?;
+        Some(Decimal { digits, scale })
+    }
 }
 
 /// Compares the text with a limit in MiB.
@@ -36,12 +53,12 @@ pub fn memory_in(text: &str, memory: Option<u32>) -> Shown {
     if is_complaint(text) {
         return Shown::Other;
     }
-    let shown: Vec<(&str, f64)> =
+    let shown: Vec<(&str, u64)> =
         numbers(text).filter_map(|(number, rest)| Some((number, unit(rest)?))).collect();
     match (shown.as_slice(), memory) {
-        ([(number, unit)], Some(mib)) => compare(number, *unit, f64::from(mib)),
+        ([(number, unit)], Some(mib)) => compare(number, *unit, mib),
         // A limit that nobody set.
-        ([(number, _)], None) if number.parse() != Ok(0.0) => Shown::Other,
+        ([(number, _)], None) if number.contains(|c: char| ('1'..='9').contains(&c)) => Shown::Other,
         ([_], None) => Shown::Same,
         ([], Some(mib)) => compare_bare(text, u64::from(mib)),
         _ => Shown::Unclear,
@@ -49,12 +66,12 @@ pub fn memory_in(text: &str, memory: Option<u32>) -> Shown {
 }
 
 /// 23034 MiB may be cut to 22G, and rounded to 22.5G.
-fn compare(number: &str, unit: f64, mib: f64) -> Shown {
-    let Ok(value) = number.parse::<f64>() else { return Shown::Unclear };
-    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    let step = unit / 10_f64.powi(i32::try_from(decimals).unwrap_or(0));
-    let off = value * unit - mib;
-    if off > -step && off <= step / 2.0 { Shown::Same } else { Shown::Other }
+fn compare(number: &str, unit: u64, mib: u32) -> Shown {
+    let Some(Decimal { digits, scale }) = Decimal::parse(number) else { return Shown::Unclear };
+    // Both in parts of a KiB, as many as the number has decimals for.
+    let (shown, step) = (u128::from(digits) * u128::from(unit), u128::from(unit));
+    let limit = u128::from(mib) * 1024 * u128::from(scale);
+    if shown + step > limit && 2 * shown <= 2 * limit + step { Shown::Same } else { Shown::Other }
 }
 
 /// Without a unit: MiB or bytes. 0 is no limit.
@@ -82,15 +99,15 @@ fn numbers(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The unit that a text begins with, in MiB.
-fn unit(text: &str) -> Option<f64> {
+/// The unit that a text begins with, in KiB.
+fn unit(text: &str) -> Option<u64> {
     let text = text.trim_start();
     let word = text.split(|c: char| !c.is_ascii_alphabetic()).next()?;
     match word.to_ascii_uppercase().as_str() {
-        "K" | "KB" | "KIB" => Some(1.0 / 1024.0),
-        "M" | "MB" | "MIB" => Some(1.0),
-        "G" | "GB" | "GIB" => Some(1024.0),
-        "T" | "TB" | "TIB" => Some(1024.0 * 1024.0),
+        "K" | "KB" | "KIB" => Some(1),
+        "M" | "MB" | "MIB" => Some(1 << 10),
+        "G" | "GB" | "GIB" => Some(1 << 20),
+        "T" | "TB" | "TIB" => Some(1 << 30),
         _ => None,
     }
 }
@@ -136,9 +153,9 @@ mod tests {
     #[test]
     fn a_percentage_is_the_only_number_of_its_line() {
         for (text, expected) in [
-            ("25.0", Some(25.0)),
-            ("25.0 %", Some(25.0)),
-            ("Active threads: 12.5%", Some(12.5)),
+            ("25.0", Some(25_000)),
+            ("25.0 %", Some(25_000)),
+            ("Active threads: 12.5%", Some(12_500)),
             ("101", None),
             ("1 of 2", None),
             ("", None),
