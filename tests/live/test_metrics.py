@@ -282,7 +282,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             # No MPS daemon here has clients that NVML would list (test_containers.py has one).
             assert names == documented - {"gpushare_gpu_processes_without_mps"}
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
-            assert len(rules) == 11 and {rule["health"] for rule in rules} == {"ok"}, rules
+            assert len(rules) == 12 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
             assert firing == []
             node.cancel_all()
