@@ -14,12 +14,12 @@ pub fn candidates(
     units: &[u32],
     measured: Option<&Measured>,
 ) -> Vec<Candidate> {
-    let candidate = |detail: &Detail| {
+    let candidate = |(detail, capacity): (&Detail, &u32)| {
+        let capacity = *capacity;
         let gpu = detail.gpu();
         let state = gpu.as_ref().and_then(|gpu| measured?.of(gpu));
         let is_here = |row: &&Row| detail.number == Some(row.gpu);
         let here: Vec<&Row> = balance.rows().iter().filter(is_here).collect();
-        let capacity = usize::try_from(detail.index).ok().and_then(|at| units.get(at)).copied().unwrap_or(0);
         let mut users: Vec<u32> = here.iter().map(|row| row.user_id).collect();
         users.sort_unstable();
         users.dedup();
@@ -30,12 +30,10 @@ pub fn candidates(
             users: u32::try_from(users.len()).unwrap_or(u32::MAX),
             foreign: users.iter().any(|user| *user != user_id),
             held: here.iter().any(|row| row.wholes > 0),
-            healthy: capacity > 0
-                && detail.unfit.is_none()
-                && state.is_none_or(|state| state.fault.is_none()),
+            healthy: detail.unfit.is_none() && state.is_none_or(|state| state.fault.is_none()),
             memory: state.and_then(|state| state.memory).map(u64::from),
             load: state.and_then(GpuState::load),
         }
     };
-    gpus.details.iter().map(candidate).collect()
+    gpus.details.iter().zip(units).map(candidate).collect()
 }

@@ -104,6 +104,14 @@ fn a_change_of_scale_overbooks_nothing() {
 }
 
 #[test]
+fn no_share_is_on_a_gpu_that_is_smaller_however_full_the_others_are() {
+    let mut node = Place::new("Placement=override");
+    node.config.units_per_gpu = Some(UnitsPerGpu::ByIndex(vec![24, 16, 16, 16]));
+    let noted = |id| NodeJob { percent: Some(20 * 100 / 72), ..job(id, 20) };
+    assert_eq!([node.index(&noted(1)), node.index(&noted(2))], [0, 0]);
+}
+
+#[test]
 fn placing_twice_gives_the_same_gpu_and_releasing_twice_is_no_error() {
     let node = Place::new("");
     assert_eq!(node.index(&job(1, 40)), 0);
