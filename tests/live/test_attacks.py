@@ -141,8 +141,11 @@ def test_a_resumed_job_has_what_it_had(node, share):
     other, others = start(node, share.full_gpu)
     assert others != gpu, "a suspended job keeps its share"
     try:
-        node.ok("touch /lab/out/go")
+        # Resumed first: slurmctld says SUSPENDED before the node has stopped the job, and an srun of that moment retries for
+        # longer and longer.
         node.ok(["scontrol", "resume", job])
+        node.wait_state(job, "RUNNING")
+        node.ok("touch /lab/out/go")
         node.wait(lambda: len(opened(node.output(job))) == 2, "its output")
     finally:
         node.ok("rm -f /lab/out/go")

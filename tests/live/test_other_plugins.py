@@ -36,6 +36,7 @@ def test_a_program_that_another_plugin_runs_for_the_user_is_fenced(beside):
     share = SHARES[beside.kind]
     first = beside.sbatch(share.full_gpu)
     beside.wait_state(first, "RUNNING")
+    beside.wait(lambda: len(opened(beside.ok(f"cat {SAID}"))) == 1, "the first job's batch step")
     beside.ok(f"truncate -s0 {SAID}")
     job = beside.sbatch(share.half_gpu, script="srun true; srun true; sleep 60")
     beside.wait(lambda: len(opened(beside.ok(f"cat {SAID}"))) == 3, "a batch step and two of srun's")
