@@ -1,8 +1,8 @@
 //! The node's pipeline: what a job may have → the node's GPUs and ledger → a GPU, recorded; and its undoing.
 //!
 //! [`place`] may be called by whoever comes first and any number of times: a start of a job that has its GPUs keeps them.
-//! [`release`] succeeds where there is nothing to do. Neither runs a program or asks slurmctld anything. A job that can't
-//! have its share is marked as failed in the ledger, and its steps say why.
+//! [`release`] succeeds where there is nothing to do. Neither runs a program: what others know, the caller [asks](Ask). A job
+//! that can't have its share is marked as failed in the ledger, and its steps say why.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,6 +48,26 @@ impl Node<'_> {
         let gres_conf = self.gres_conf.filter(|_| self.config.placement != Placement::Own);
         let files = self.config.gpu_files.resolve(gres_conf, self.name)?;
         device::inventory(&files, self.roots)
+    }
+}
+
+/// What the ledger doesn't know, and others do. Asked without its lock.
+pub trait Ask {
+    /// What the GPUs are doing; asked at the most once, for a job with a share.
+    fn measured(&mut self) -> Option<Measured>;
+    /// Those of these jobs that slurmctld doesn't have on this node any more; asked at the most once, for a job that finds
+    /// no room.
+    fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey>;
+}
+
+/// Nobody is asked.
+impl Ask for () {
+    fn measured(&mut self) -> Option<Measured> {
+        None
+    }
+
+    fn over(&mut self, _: &[JobKey]) -> Vec<JobKey> {
+        Vec::new()
     }
 }
 
@@ -102,14 +122,8 @@ pub enum Remark {
     },
 }
 
-/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `measured` is asked at the
-/// most once, for a job with a share and before the ledger is locked; `now` is in seconds since 1970.
-pub fn place(
-    node: Node,
-    job: &NodeJob,
-    measured: impl FnOnce() -> Option<Measured>,
-    now: u64,
-) -> Result<Placed, PlaceError> {
+/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since 1970.
+pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<Placed, PlaceError> {
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
     }
@@ -129,7 +143,7 @@ pub fn place(
         Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
         Ok(claim) => gpus
             .map_err(PlaceError::Devices)
-            .and_then(|gpus| record(node, job, &claim, (&gpus, units, measured), now)),
+            .and_then(|gpus| record(node, job, &claim, (&gpus, units), ask, now)),
     };
     if let Err(error) = &placed {
         error.mark(node.config, node.ledger, job)?;
@@ -141,32 +155,68 @@ fn record(
     node: Node,
     job: &NodeJob,
     claim: &Claim,
-    (gpus, units, measured): (&Inventory, Result<Vec<u32>, PlaceError>, impl FnOnce() -> Option<Measured>),
+    (gpus, units): (&Inventory, Result<Vec<u32>, PlaceError>),
+    ask: &mut impl Ask,
     now: u64,
 ) -> Result<Placed, PlaceError> {
     let (units, measured) = match claim {
-        Claim::Share { .. } => (units?, measured()),
+        Claim::Share { .. } => (units?, ask.measured()),
         Claim::Whole(_) | Claim::Nothing => (Vec::new(), None),
     };
     let gpus = &Seen { gpus, units, measured };
+    let mut remarks = Vec::new();
+    let mut over = None;
+    loop {
+        match attempt(node, (job, claim), gpus, over.as_deref(), &mut remarks, now)? {
+            Attempt::Before(entry) => return Ok(Placed::Before(entry)),
+            Attempt::Now(entry) => return Ok(Placed::Now(entry, remarks)),
+            Attempt::Crowded(suspects) => over = Some(ask.over(&suspects)),
+        }
+    }
+}
+
+/// How it went under the ledger's lock.
+enum Attempt {
+    /// It was recorded before.
+    Before(Entry),
+    /// It is recorded now.
+    Now(Entry),
+    /// There is no room, and these jobs may be over: to be asked, and tried again.
+    Crowded(Vec<JobKey>),
+}
+
+/// `over` has the jobs that are over by slurmctld, or nothing where it was not asked yet.
+fn attempt(
+    node: Node,
+    (job, claim): (&NodeJob, &Claim),
+    gpus: &Seen,
+    over: Option<&[JobKey]>,
+    remarks: &mut Vec<Remark>,
+    now: u64,
+) -> Result<Attempt, PlaceError> {
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     if let Ok(Some(entry)) = node.ledger.find(job.key.id)
         && entry.key == job.key
         && entry.user_id == job.user_id
         && claim.is_of(&entry)
     {
-        return Ok(Placed::Before(entry));
+        return Ok(Attempt::Before(entry));
     }
     // An earlier start of the job, or an old job of the same number.
     ledger.remove(job.key.id, None)?;
-    let mut remarks = Vec::new();
     if ledger.is_reconcile_due(now) {
         remarks.extend(reconcile(node, &ledger, now, GRACE));
     }
+    for key in over.unwrap_or_default() {
+        remarks.extend(ledger.forget(key.id, Some(key.restart))?.map(Remark::Dropped));
+    }
     let (state, garbage) = State::read(&ledger)?;
     remarks.extend(garbage.into_iter().map(Remark::Garbage));
+    let is_crowded = |found: &Result<Held, PlaceError>| {
+        found.as_ref().map_or_else(PlaceError::is_for_lack_of_room, Held::is_crowded)
+    };
     let mut found = hold(node.config, job, claim, gpus, state);
-    if found.as_ref().map_or_else(PlaceError::is_for_lack_of_room, Held::is_crowded) {
+    if is_crowded(&found) {
         // Perhaps jobs that are over are in the way, be it that their epilogs are still running.
         let dropped = reconcile(node, &ledger, now, Duration::ZERO);
         if !dropped.is_empty() {
@@ -174,15 +224,46 @@ fn record(
             found = hold(node.config, job, claim, gpus, State::read(&ledger)?.0);
         }
     }
+    if over.is_none() && is_crowded(&found) {
+        let suspects = suspects(node, &ledger, claim, gpus)?;
+        if !suspects.is_empty() {
+            return Ok(Attempt::Crowded(suspects));
+        }
+    }
     let Held { holding, gpus, remarks: more } = found?;
     remarks.extend(more);
     let entry = Entry { key: job.key, user_id: job.user_id, holding, gpus, since: now };
     ledger.record(&entry)?;
-    ledger.count_placement(&entry, remarks.iter().any(|remark| matches!(remark, Remark::Overcommitted)));
+    let crowded = remarks.iter().any(|remark| matches!(remark, Remark::Overcommitted));
+    ledger.count_placement(&entry, crowded);
     remarks.extend(ledger.tell_gpustat(node.config.gpu_stat.as_deref()).err().map(Remark::GpuStat));
     let witnessed = node.ledger.witness_above(job.key, &node.roots.proc, std::process::id());
     remarks.extend(witnessed.err().map(Remark::Unwitnessed));
-    Ok(Placed::Now(entry, remarks))
+    Ok(Attempt::Now(entry))
+}
+
+/// The jobs that may be over, those without a witness first, then the oldest. One with a witness is among them only where
+/// Slurm would not have started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
+fn suspects(node: Node, ledger: &Locked, claim: &Claim, gpus: &Seen) -> Result<Vec<JobKey>, LedgerError> {
+    let mut entries = ledger.list()?.entries;
+    // Exact enough: more than the rounding of as many shares as there can be.
+    let part = |units: u32, capacity: u32| u64::from(units) * 1_000_000 / u64::from(capacity.max(1));
+    let held = entries.iter().map(|entry| match entry.holding {
+        Holding::Share { units, capacity, .. } => part(units, capacity),
+        Holding::Whole => 0,
+    });
+    let in_use = held.sum::<u64>();
+    let capacity = gpus.units.iter().copied().max().unwrap_or(0);
+    let is_too_much = match claim {
+        Claim::Share { units, .. } => {
+            let all = gpus.units.iter().map(|units| part(*units, capacity)).sum::<u64>();
+            node.config.placement == Placement::Follow || in_use + part(*units, capacity) > all
+        }
+        Claim::Whole(_) | Claim::Nothing => true,
+    };
+    entries.retain(|entry| is_too_much || !node.ledger.is_witnessed(entry.key));
+    entries.sort_by_key(|entry| (node.ledger.is_witnessed(entry.key), entry.since));
+    Ok(entries.into_iter().map(|entry| entry.key).collect())
 }
 
 /// The node's GPUs, and what they are doing where NVML said so in time.

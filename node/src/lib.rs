@@ -12,6 +12,7 @@ pub mod memory;
 pub mod mps;
 pub mod nvml;
 pub mod program;
+pub mod squeue;
 mod unix;
 
 pub use unix::keep_files_private;

@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpushare::config::{self, Config, LoadError, NodeConfig, OnMpsFailure, Placement};
 use gpushare::device::Roots;
-use gpushare::job::{NodeJob, Noted, id_and_restart};
+use gpushare::job::{JobKey, NodeJob, Noted, id_and_restart};
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
 use gpushare::load::Measured;
 use gpushare::node::{self, Node, Placed};
 use gpushare_node::mps::{self, MpsError, Prepared};
 use gpushare_node::nvml::Nvml;
+use gpushare_node::squeue;
 
 mod report;
 
@@ -81,8 +82,8 @@ fn place(program: &str) -> Result<(), String> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let placed =
-        node::place(node, &job, || measured(program, nvml, &ledger), now).map_err(|error| because(&error))?;
+    let mut asked = Asked { program, node, nvml, slurm_conf: &slurm_conf };
+    let placed = node::place(node, &job, &mut asked, now).map_err(|error| because(&error))?;
     report::placed(program, &placed);
     match &placed {
         Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(program, node, entry, now),
@@ -101,13 +102,33 @@ fn place(program: &str) -> Result<(), String> {
     }
 }
 
-/// What the GPUs are doing, if NVML says so in time.
-fn measured(program: &str, nvml: Option<Nvml>, ledger: &Ledger) -> Option<Measured> {
-    let (measured, trouble) = nvml?.measured_for_job(ledger);
-    if let Some(reason) = trouble {
-        error(program, &format!("no load from NVML, shares go by the ledger alone: {reason}"));
+/// Whom the prolog asks.
+struct Asked<'a> {
+    program: &'a str,
+    node: Node<'a>,
+    nvml: Option<Nvml>,
+    slurm_conf: &'a Path,
+}
+
+impl node::Ask for Asked<'_> {
+    fn measured(&mut self) -> Option<Measured> {
+        let (measured, trouble) = self.nvml.take()?.measured_for_job(self.node.ledger);
+        if let Some(reason) = trouble {
+            error(self.program, &format!("no load from NVML, shares go by the ledger alone: {reason}"));
+        }
+        measured
     }
-    measured
+
+    fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey> {
+        let (over, unknown) = squeue::over(jobs, self.node.name, self.slurm_conf, &self.node.roots.proc);
+        if let Some(reason) = unknown {
+            error(
+                self.program,
+                &format!("whether jobs are over whose epilog never came is not known: {reason}"),
+            );
+        }
+        over
+    }
 }
 
 /// What slurmd calls this node.

@@ -2,8 +2,9 @@
 //!
 //! The slurmstepd of a job's extern step is noted in `witness/JOB`: one line, `RESTART PID STARTTIME`. It does that itself,
 //! or the prolog that it runs (`PrologFlags=RunInJob`). An entry is dropped where that process is gone, and no process of
-//! the machine has a title by which slurmstepd of any release names a step of the job. A job without a witness is never
-//! taken for over. One that is killed here leaves the entry or not, and what is left is met again.
+//! the machine has a title by which slurmstepd of any release names a step of the job. Of a job without a witness
+//! only slurmctld can say that it is over: slurmd was killed before the extern step, or there is none. One that is killed here
+//! leaves the entry or not, and what is left is met again.
 
 use std::collections::HashSet;
 use std::fs;
@@ -130,6 +131,12 @@ impl Ledger {
             start: number()?,
         };
         words.next().is_none().then_some(witness)
+    }
+
+    /// Whether a process stands for this start of a job, gone or not.
+    #[must_use]
+    pub fn is_witnessed(&self, key: JobKey) -> bool {
+        self.read_witness(key.id).is_some_and(|witness| witness.restart == key.restart)
     }
 
     /// When the ledger was last looked through.

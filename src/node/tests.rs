@@ -38,14 +38,39 @@ struct Place {
     config: NodeConfig,
     proc: Option<std::path::PathBuf>,
     measured: Option<Measured>,
+    /// Jobs that slurmctld doesn't have any more.
+    over: Vec<u32>,
     now: u64,
+}
+
+struct Answers<'a> {
+    measured: Option<Measured>,
+    over: &'a [u32],
+}
+
+impl Ask for Answers<'_> {
+    fn measured(&mut self) -> Option<Measured> {
+        self.measured.take()
+    }
+
+    fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey> {
+        jobs.iter().copied().filter(|key| self.over.contains(&key.id)).collect()
+    }
 }
 
 impl Place {
     fn new(lines: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ledger = Ledger::at(dir.path().join("gpushare"));
-        Place { ledger, dir, config: config(lines), proc: None, measured: None, now: 1_000_000 }
+        Place {
+            ledger,
+            dir,
+            config: config(lines),
+            proc: None,
+            measured: None,
+            over: Vec::new(),
+            now: 1_000_000,
+        }
     }
 
     fn place(&self, job: &NodeJob) -> Result<Placed, PlaceError> {
@@ -56,7 +81,8 @@ impl Place {
         let gres_conf = self.dir.path().join("gres.conf");
         let Place { ledger, config, .. } = self;
         let node = Node { config, ledger, roots: &roots, gres_conf: Some(&gres_conf), name: Some("n1") };
-        place(node, job, || self.measured.clone(), self.now)
+        let mut ask = Answers { measured: self.measured.clone(), over: &self.over };
+        place(node, job, &mut ask, self.now)
     }
 
     fn index(&self, job: &NodeJob) -> u32 {
@@ -292,7 +318,14 @@ fn jobs_that_are_over_are_dropped_when_they_are_in_the_way() {
     node.now += 1;
     node.ledger.lock(LOCK_WAIT).unwrap().reconcile(Path::new("/nonexistent"), node.now, GRACE).unwrap_err();
     assert!(matches!(node.remarks(&job(5, 80))[..], [Remark::Dropped(JobKey { id: 3, .. })]));
-    assert!(node.place(&job(6, 80)).is_err(), "who has no witness stays");
+    assert!(
+        node.place(&job(6, 80)).is_err(),
+        "who has no witness stays, unless slurmctld says that it is over"
+    );
+    node.over = vec![2];
+    node.ledger.witness(JobKey { id: 2, restart: 0 }, 1, 5).unwrap();
+    assert!(matches!(node.remarks(&job(6, 80))[..], [Remark::Dropped(JobKey { id: 2, .. })]));
+    node.over.clear();
     node.ledger.witness(JobKey { id: 1, restart: 0 }, 77, 7).unwrap();
     let hit = node.place(&whole(7, &[0]));
     assert!(matches!(hit, Ok(Placed::Now(..))), "{hit:?}");
@@ -308,6 +341,24 @@ fn jobs_that_are_over_are_dropped_once_a_minute() {
     assert!(node.remarks(&job(2, 40)).is_empty());
     node.now += 1;
     assert!(matches!(node.remarks(&job(3, 40))[..], [Remark::Dropped(JobKey { id: 1, .. })]));
+}
+
+#[test]
+fn whom_slurmctld_is_asked_about() {
+    let mut node = Place::new("Overcommit=refuse");
+    empty_machine(&mut node);
+    for id in 1..=4 {
+        node.index(&job(id, 60));
+        node.ledger.witness(JobKey { id, restart: 0 }, 1, 5).unwrap();
+    }
+    node.over = vec![2];
+    assert!(node.place(&job(5, 80)).is_err(), "240 and 80 of 320 units are no more than there are");
+    let fifth = node.index(&job(5, 20));
+    assert!(
+        matches!(node.remarks(&job(6, 80))[..], [Remark::Dropped(JobKey { id: 2, .. })]),
+        "but 260 and 80 are"
+    );
+    assert_eq!(fifth, 0);
 }
 
 /// As NVML sees /dev/zero, /dev/null, /dev/full and /dev/random, whose minors are 5, 3, 7 and 8.

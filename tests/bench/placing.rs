@@ -31,7 +31,7 @@ fn job(id: u32, user_id: u32) -> NodeJob {
 
 fn place(config: &NodeConfig, ledger: &Ledger, job: &NodeJob, now: u64) -> Result<(), Box<dyn Error>> {
     let roots = Roots::system();
-    match node::place(Node { config, ledger, roots: &roots, gres_conf: None, name: None }, job, || None, now)?
+    match node::place(Node { config, ledger, roots: &roots, gres_conf: None, name: None }, job, &mut (), now)?
     {
         Placed::Now(..) => Ok(()),
         other => Err(format!("{other:?}").into()),

@@ -1,0 +1,158 @@
+//! slurmctld, asked by squeue whether jobs are still on this node. Only the prolog of a job that finds no room asks: of some
+//! job in its way the epilog never came.
+//!
+//! slurmctld has just sent that prolog, so it answers; where it doesn't, the jobs count as alive.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gpushare::job::JobKey;
+
+use crate::program::{Answer, AskError, ask, program};
+
+/// For all questions of one prolog; Slurm waits for a prolog at least as long (`BatchStartTimeout`).
+const PATIENCE: Duration = Duration::from_secs(5);
+/// One question each, of some milliseconds.
+const MOST_JOBS: usize = 64;
+const NAME: &str = "squeue";
+/// Where it is if not beside what runs the prolog.
+const FOLDERS: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/opt/slurm/bin"];
+/// What squeue says of a job that slurmctld has forgotten (ESLURM_INVALID_JOB_ID).
+const UNKNOWN: &str = "Invalid job id specified";
+/// States of a job without programs on any node, as squeue's `%T` writes them (`job_state_string()` of Slurm).
+const OVER: [&str; 11] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PENDING",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+];
+
+/// Why slurmctld's answer is not known.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// It is not installed here.
+    NotInstalled,
+    /// slurmd tells a prolog what it calls this node, and this process was told nothing.
+    NoNodeName,
+    /// It can't be run or takes too long.
+    Ask(AskError),
+    /// It said something else.
+    Said(String),
+}
+
+/// Those of `jobs` that slurmctld doesn't have on node `node` any more; and why that isn't known of the others.
+pub fn over(
+    jobs: &[JobKey],
+    node: Option<&str>,
+    slurm_conf: &Path,
+    proc: &Path,
+) -> (Vec<JobKey>, Option<Unanswered>) {
+    let mut found = Vec::new();
+    let Some(node) = node else { return (found, Some(Unanswered::NoNodeName)) };
+    let Some(path) = path(proc, std::os::unix::process::parent_id()) else {
+        return (found, Some(Unanswered::NotInstalled));
+    };
+    let end = Instant::now() + PATIENCE;
+    for job in jobs.iter().take(MOST_JOBS) {
+        let left = end.saturating_duration_since(Instant::now());
+        let answer = ask(&mut question(&path, job.id, node, slurm_conf), "", left).map_err(Unanswered::Ask);
+        match answer.and_then(|answer| is_over(&answer, job.id)) {
+            Ok(true) => found.push(*job),
+            Ok(false) => {}
+            Err(why) => return (found, Some(why)),
+        }
+    }
+    (found, None)
+}
+
+/// squeue of the same installation as what started this process, or where it usually is.
+fn path(proc: &Path, parent: u32) -> Option<PathBuf> {
+    let parent = proc.join(parent.to_string()).join("exe").read_link().ok();
+    let folder = parent.as_deref().and_then(Path::parent);
+    let beside = folder.into_iter().flat_map(|folder| [folder.to_owned(), folder.with_file_name("bin")]);
+    let mut folders = beside.chain(FOLDERS.map(PathBuf::from));
+    folders.find_map(|folder| Some(folder.join(NAME)).filter(|path| path.is_file()))
+}
+
+/// One job's number goes to slurmctld as such; more than one would have it send all jobs of the cluster.
+fn question(path: &Path, job_id: u32, node: &str, slurm_conf: &Path) -> Command {
+    let mut command = program(path);
+    command.env("SLURM_CONF", slurm_conf);
+    command.args(["--noheader", "--all", "--local", "--states=all", "--format=%A %T"]);
+    command.args([format!("--jobs={job_id}"), format!("--nodelist={node}")]);
+    command
+}
+
+/// A line for each job on the node; none where the job is elsewhere or waits.
+fn is_over(answer: &Answer, job_id: u32) -> Result<bool, Unanswered> {
+    if !answer.status.success() {
+        let line = answer.first_line();
+        return if line.contains(UNKNOWN) { Ok(true) } else { Err(Unanswered::Said(line)) };
+    }
+    let id = job_id.to_string();
+    let words: HashMap<&str, &str> =
+        answer.output.lines().filter_map(|line| line.trim().split_once(' ')).collect();
+    Ok(words.get(id.as_str()).is_none_or(|state| OVER.contains(state)))
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Unanswered::NotInstalled => write!(out, "there is no {NAME} on this node"),
+            Unanswered::NoNodeName => out.write_str("SLURMD_NODENAME is not set"),
+            Unanswered::Ask(error) => error.fmt(out),
+            Unanswered::Said(line) => write!(out, "{NAME} says: {line}"),
+        }
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn said(status: i32, output: &str, complaints: &str) -> Option<bool> {
+        let status = ExitStatus::from_raw(status << 8);
+        is_over(&Answer { status, output: output.to_owned(), complaints: complaints.to_owned() }, 7).ok()
+    }
+
+    #[test]
+    fn a_job_is_over_when_slurmctld_says_so_and_not_when_it_says_nothing() {
+        assert_eq!(said(0, "7 RUNNING\n", ""), Some(false));
+        assert_eq!(said(0, "7 COMPLETING\n", ""), Some(false));
+        assert_eq!(said(0, "7 CANCELLED\n", ""), Some(true));
+        assert_eq!(said(0, "", ""), Some(true), "it is elsewhere, or waits");
+        assert_eq!(said(0, "8 RUNNING\n", ""), Some(true), "another task of an array of that number");
+        assert_eq!(said(1, "", "slurm_load_jobs error: Invalid job id specified\n"), Some(true));
+        assert_eq!(
+            said(1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn squeue_is_that_of_the_slurmd_that_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let (bin, sbin, proc) = (dir.path().join("bin"), dir.path().join("sbin"), dir.path().join("proc/9"));
+        for folder in [&bin, &sbin, &proc] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        std::fs::write(bin.join(NAME), "").unwrap();
+        std::os::unix::fs::symlink(sbin.join("slurmd"), proc.join("exe")).unwrap();
+        assert_eq!(path(&dir.path().join("proc"), 9), Some(bin.join(NAME)));
+    }
+}
