@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use gpushare::config::NodeConfig;
 use gpushare::device::Roots;
-use gpushare::environment::{PYTORCH, shell_lines};
+use gpushare::environment::{PYTORCH, SHARD_MEMORY, agree, shell_lines};
 use gpushare::fence::Fault;
 use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
@@ -261,7 +261,13 @@ fn set_environment(step: Step, fenced: &Fenced) {
     let index = fenced.share_gpu.map(|index| index.to_string());
     // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
     let of_step = index.filter(|_| step.has_variable(GPUS_OF_STEP)).map(|index| (GPUS_OF_STEP, index));
-    for (name, value) in fenced.variables.iter().cloned().chain(of_step) {
+    let mut variables = fenced.variables.clone();
+    if let Some(slurms) = step.variable(SHARD_MEMORY)
+        && let Some(pci) = fenced.share_pci()
+    {
+        agree(&mut variables, &String::from_utf8_lossy(&slurms), &pci);
+    }
+    for (name, value) in variables.into_iter().chain(of_step) {
         if name == PYTORCH && step.has_variable(name) {
             continue;
         }
