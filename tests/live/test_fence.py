@@ -93,12 +93,19 @@ def test_a_kernel_that_refuses_bpf_fails_the_jobs_and_not_the_node(refused, tmp_
     try:
         job = refused.sbatch(share.half_gpu, script=OPEN)
         assert refused.finished(job) == "FAILED"
-        step = refused.run(["srun", OPEN], "bob")
-        for said in (refused.output(job), step.stdout + step.stderr):
-            assert "this job can't have its GPU here" in said and "bpf(2)" in said, said
-            assert opened(said) == []
+        said = refused.output(job)
+        assert "this job can't have its GPU here" in said and "bpf(2)" in said and opened(said) == [], said
+        # Slurm runs a task epilog of the user's even for a task that fails.
+        refused.ok("cat >/lab/out/epilog && chmod 755 /lab/out/epilog", stdin=f"#!/bin/bash\n{OPEN} >/tmp/epilog\n")
+        step = refused.run(["srun", "--task-epilog=/lab/out/epilog", OPEN], "bob")
+        said = step.stdout + step.stderr
+        # srun of 22.05 exits with 0 all the same.
+        assert "launch failed" in said and opened(said) == [], said
+        assert step.returncode != 0 or refused.release == "22.05"
+        assert refused.run("cat /tmp/epilog").stdout == ""
+        refused.wait(lambda: "not closed from the start" in refused.log("slurmd"), "the reason in slurmd's log")
     finally:
-        refused.ok(f"mv {stepd}.real {stepd}")
+        refused.ok(f"mv {stepd}.real {stepd}; rm -f /tmp/epilog")
         refused.cancel_all()
     assert refused.node_state().split()[0] == "idle", refused.node_state()
     assert len(opened(refused.ok(["srun", share.half_gpu, OPEN], "alice"))[0]) == 1

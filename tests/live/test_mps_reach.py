@@ -103,9 +103,12 @@ def test_in_a_user_namespace_no_task_starts_and_check_says_so(node):
         for token in ("", "disable_bpf_token: true\n"):
             node.ok(f"cat >{YAML}", stdin=token + LINUX + '  dirs: /tmp\n  clone_ns_flags: ["CLONE_NEWUSER"]\n')
             restart(node, *([] if token else ["slurmctld"]), "slurmd")
-            for options in ([HALF], []):
-                text = said(node, *options)
+            job = node.sbatch(HALF, script=CLIENT)
+            assert node.finished(job) == "FAILED"
+            for text in (node.output(job), said(node)):
                 assert REFUSED in text and "a user namespace" in text and "cuInit" not in text, text
+            text = said(node, HALF)
+            assert "launch failed" in text and "cuInit" not in text, text
             wait_idle(node)
         found = finding(node, "NamespaceType")
         assert found["verdict"] == "wrong" and "user namespace" in found["said"], found
