@@ -48,10 +48,11 @@ pub fn pci_address(gpu: &Gpu, roots: &Roots) -> Option<String> {
     driver::known(roots).into_iter().find(|known| known.minor == gpu.number.minor).map(|known| known.pci)
 }
 
-/// Whether two PCI addresses are the same, however many digits they are written with.
+/// Whether two PCI addresses are the same, however many digits they are written with. Where the function is missing it is 0.
 #[must_use]
 pub fn is_same_pci(one: &str, other: &str) -> bool {
-    driver::position(one).is_some_and(|position| driver::position(other) == Some(position))
+    let position = |pci: &str| driver::position(pci).or_else(|| driver::position(&format!("{pci}.0")));
+    position(one).is_some_and(|found| position(other) == Some(found))
 }
 
 /// More GPUs than any node has: bounds what a configuration or a folder can make us do.

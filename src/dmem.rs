@@ -3,14 +3,14 @@
 //!
 //! ```text
 //! /sys/fs/cgroup/dmem.capacity      drm/0000:03:00.0/vram0 8514437120
-//!                                   nvidia/00000000:c1:00.0/vidmem 102641958912
+//!                                   nvidia/0000:c1:00/vidmem 102641958912
 //! /sys/fs/cgroup/…/job_7/dmem.max   drm/0000:03:00.0/vram0 max
-//!                                   nvidia/00000000:c1:00.0/vidmem max
+//!                                   nvidia/0000:c1:00/vidmem max
 //! ```
 //!
 //! A region's name is its driver's affair but for the PCI address in it. What it is for is told by the last part: `vram0`
-//! and `vidmem` are a GPU's memory, `stolen` for example is the machine's. NVIDIA's is from "Per-GPU Compute and Memory
-//! Limits with MPS" (NVIDIA Dynamo's documentation, driver 615).
+//! and `vidmem` are a GPU's memory, `stolen` for example is the machine's. NVIDIA's is from Slurm 26.11's gres.conf(5), without
+//! the PCI function, and from "Per-GPU Compute and Memory Limits with MPS" (NVIDIA Dynamo's documentation, driver 615), with it.
 
 use crate::device::is_same_pci;
 
@@ -47,7 +47,8 @@ mod tests {
     use super::*;
 
     const CAPACITY: &str = "drm/0000:03:00.0/vram0 8514437120\ndrm/0000:03:00.0/stolen 67108864\n\
-        nvidia/00000000:c1:00.0/vidmem 85899345920\ndrm/0000:C2:00.0/vram0 1\nodd\n\n a b c\n";
+        nvidia/00000000:c1:00.0/vidmem 85899345920\ndrm/0000:C2:00.0/vram0 1\nodd\n\n a b c\n\
+        nvidia/0000:c5:00/vidmem 85899345920\n";
 
     #[test]
     fn a_gpus_own_memory_is_limited_and_nothing_else() {
@@ -57,6 +58,8 @@ mod tests {
             // As nvidia-smi writes it.
             ("00000000:C1:00.0", &["nvidia/00000000:c1:00.0/vidmem 2147483648\n"]),
             ("0000:c2:00.0", &["drm/0000:C2:00.0/vram0 2147483648\n"]),
+            ("0000:c5:00.0", &["nvidia/0000:c5:00/vidmem 2147483648\n"]),
+            ("0000:c5:00.1", &[]),
             ("0000:04:00.0", &[]),
             ("", &[]),
         ] {

@@ -1,11 +1,19 @@
 //! The variables that tell a job's programs which GPU they have and how much of it: pure, from the ledger's entry.
 
 use crate::config::{FrameworkEnv, NodeConfig, VisibleDevices};
+use crate::device::is_same_pci;
 use crate::ledger::{Entry, Holding};
 use crate::mps::{self, Daemon};
 
 /// PyTorch's allocator takes all of its settings from one variable; a user's own must stay.
 pub const PYTORCH: &str = "PYTORCH_CUDA_ALLOC_CONF";
+
+const MEMORY: &str = "GPUSHARE_MEM_MIB";
+const MPS_MEMORY: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
+
+/// What Slurm 26.11 tells programs where it limits the memory of shards (`ConstrainDeviceMemory=yes`): `0000:c1:00.0=3002M`, with
+/// a comma before each further GPU.
+pub const SHARD_MEMORY: &str = "SLURM_SHARD_MEM_PER_GPU";
 
 /// Variables of every task, batch script and shell of a job with a share; none for one with whole GPUs, whose variables
 /// are Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can open, and the fence leaves
@@ -31,13 +39,13 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
     variables.push(("CUDA_VISIBLE_DEVICES", named.map_or_else(|| "0".to_owned(), String::clone)));
     // Read outside of the fence too, where GPUs have other numbers.
     variables.extend(gpu.uuid.clone().map(|uuid| ("NVIDIA_VISIBLE_DEVICES", uuid)));
-    variables.extend(memory.map(|mib| ("GPUSHARE_MEM_MIB", mib.to_string())));
+    variables.extend(memory.map(|mib| (MEMORY, mib.to_string())));
     if let Some(daemon) = Daemon::of(entry, config.mps) {
         let folder = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
         variables.push(("CUDA_MPS_PIPE_DIRECTORY", folder(daemon.pipe(&config.mps_dir))));
         variables.push(("CUDA_MPS_LOG_DIRECTORY", folder(daemon.log(&config.mps_dir))));
         // 0 is the only GPU that the program sees; one that it doesn't see would undo all limits.
-        variables.extend(memory.map(|mib| ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format!("0={mib}M"))));
+        variables.extend(memory.map(|mib| (MPS_MEMORY, format!("0={mib}M"))));
     }
     if config.framework_env >= FrameworkEnv::Yes {
         variables.push(("TF_FORCE_GPU_ALLOW_GROWTH", "true".to_owned()));
@@ -47,6 +55,27 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
         variables.push((PYTORCH, format!("per_process_memory_fraction:{fraction}")));
     }
     variables
+}
+
+/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. What is limited can't be had,
+/// so the smaller size is told. One of another GPU, which Slurm charged and gpushare didn't take, is not this job's.
+pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &str) {
+    let own = variables.iter().find(|(name, _)| *name == MEMORY).and_then(|(_, mib)| mib.parse::<u32>().ok());
+    let sizes = slurms.split(',').filter_map(|one| one.trim().rsplit_once('='));
+    let Some((_, size)) = { sizes }.find(|(address, _)| is_same_pci(address, pci)) else {
+        let told = own.map(|mib| format!("{pci}={mib}M")).unwrap_or_default();
+        variables.push((SHARD_MEMORY, told));
+        return;
+    };
+    let size = size.strip_suffix('M').and_then(|mib| mib.parse::<u32>().ok());
+    let Some(smaller) = size.filter(|size| own.is_some_and(|own| *size < own)) else { return };
+    for (name, value) in variables {
+        match *name {
+            MEMORY => *value = smaller.to_string(),
+            MPS_MEMORY => *value = format!("0={smaller}M"),
+            _ => {}
+        }
+    }
 }
 
 /// The same as lines for a shell to read: an ssh session gets none of a step's variables.
@@ -143,6 +172,38 @@ mod tests {
         let expected = ["/run/gpushare/mps/3.2001/pipe", "/run/gpushare/mps/3.2001/log", "0=23034M"];
         assert_eq!(named.map(|name| value(Mps::PerUser, name).unwrap()), expected);
         assert_eq!(value(Mps::Multiuser, named[0]).as_deref(), Some("/run/gpushare/mps/3.all/pipe"));
+    }
+
+    #[test]
+    fn slurms_own_limit_is_never_contradicted() {
+        let share = Entry {
+            holding: Holding::Share { units: 40, capacity: 80, charged: None, memory: Some(4096) },
+            ..entry(40, None)
+        };
+        let config = NodeConfig { mps: Mps::PerUser, ..NodeConfig::default() };
+        let before = variables(&share, &config);
+        let with = |slurms: &str| {
+            let mut found = before.clone();
+            agree(&mut found, slurms, "0000:c1:00.0");
+            let value =
+                |wanted| found.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone());
+            [MEMORY, MPS_MEMORY, SHARD_MEMORY].map(|name| value(name).unwrap_or_else(|| "-".to_owned()))
+        };
+        for (slurms, expected) in [
+            ("0000:c1:00.0=3002M", ["3002", "0=3002M", "-"]),
+            ("0000:17:00.0=8M,00000000:C1:00.0=3002M", ["3002", "0=3002M", "-"]),
+            // Ours is the smaller one: both hold.
+            ("0000:c1:00.0=5000M", ["4096", "0=4096M", "-"]),
+            ("0000:c1:00.0=much", ["4096", "0=4096M", "-"]),
+            // The GPU that Slurm charged.
+            ("0000:17:00.0=3002M", ["4096", "0=4096M", "0000:c1:00.0=4096M"]),
+            ("", ["4096", "0=4096M", "0000:c1:00.0=4096M"]),
+        ] {
+            assert_eq!(with(slurms), expected, "{slurms}");
+        }
+        let mut found = variables(&entry(40, None), &config);
+        agree(&mut found, "0000:17:00.0=3002M", "0000:c1:00.0");
+        assert!(found.contains(&(SHARD_MEMORY, String::new())), "a share without a size");
     }
 
     #[test]

@@ -92,7 +92,9 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
                 let share = &config.node.share_gres;
                 let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
                 findings.extend(this_node(here, node, shares, &slurm_conf));
-                findings.extend(namespace::shm(here, settings, &slurm_conf, &node.name));
+                let namespace = namespace::user(settings, &slurm_conf);
+                findings
+                    .extend(namespace.or_else(|| namespace::shm(here, settings, &slurm_conf, &node.name)));
                 findings.extend(namespace::pyxis(here, &stack));
                 for missing in node::programs(settings) {
                     findings.retain(|finding| finding.about != missing.about);

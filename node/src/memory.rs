@@ -168,6 +168,39 @@ mod tests {
         assert_eq!(limit(Some(2048)).unwrap(), Limited::Not, "another GPU's memory");
     }
 
+    /// As Slurm 26.11's task_cgroup_dmem.c writes it for shards, to `dmem.max` and `dmem.min`, before our hook and again at each
+    /// step's start.
+    #[test]
+    fn slurms_own_limit_is_neither_overwritten_nor_doubled() {
+        let (top, job) = machine();
+        let ledger = Ledger::at(top.path().join("run"));
+        let (config, roots) = (NodeConfig::default(), Roots::at(top.path()));
+        let limit =
+            || limit(&config, &ledger, &roots, (&entry(Some(2048)), &job)).map_err(|error| error.to_string());
+        let (capacity, file) = (top.path().join("cgroup/dmem.capacity"), job.join("dmem.max"));
+        for region in ["nvidia/0000:c1:00/vidmem", "nvidia/00000000:c1:00.0/vidmem", "drm/0000:c1:00.0/vram"]
+        {
+            fs::write(&capacity, format!("{region} 85899345920\nnvidia/0000:17:00/vidmem 1\n")).unwrap();
+            for driver in [false, true] {
+                ledger.note_answer(driver, std::time::Duration::from_secs(1)).unwrap();
+                // A smaller one, and a larger one: it would be back with the next step.
+                for slurms in ["1048576", "85899345920"] {
+                    let text = format!("{region} {slurms}\nnvidia/0000:17:00/vidmem max\n");
+                    fs::write(&file, &text).unwrap();
+                    assert_eq!(limit(), Ok(Limited::Before), "{region} {slurms}");
+                    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+                }
+            }
+            ledger.note_answer(false, std::time::Duration::from_secs(1)).unwrap();
+            // Of another GPU than the share's, and none: a job whose share is no shard.
+            for others in ["1048576", "max"] {
+                fs::write(&file, format!("{region} max\nnvidia/0000:17:00/vidmem {others}\n")).unwrap();
+                assert_eq!(limit(), Ok(Limited::ByKernel), "{region} {others}");
+                assert!(fs::read_to_string(&file).unwrap().starts_with(&format!("{region} 2147483648\n")));
+            }
+        }
+    }
+
     #[test]
     fn the_driver_comes_before_the_kernel_where_both_can() {
         let (top, job) = machine();

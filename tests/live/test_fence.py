@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The fence beside other things: devices that Slurm fences itself, and a fence that can't be put up."""
 
+import re
+import shlex
+
 import client
 import pytest
 from gpus import OPEN, SHARES, Share, opened
@@ -90,15 +93,50 @@ def test_a_kernel_that_refuses_bpf_fails_the_jobs_and_not_the_node(refused, tmp_
     try:
         job = refused.sbatch(share.half_gpu, script=OPEN)
         assert refused.finished(job) == "FAILED"
-        step = refused.run(["srun", OPEN], "bob")
-        for said in (refused.output(job), step.stdout + step.stderr):
-            assert "this job can't have its GPU here" in said and "bpf(2)" in said, said
-            assert opened(said) == []
+        said = refused.output(job)
+        assert "this job can't have its GPU here" in said and "bpf(2)" in said and opened(said) == [], said
+        # Slurm runs a task epilog of the user's even for a task that fails.
+        refused.ok("cat >/lab/out/epilog && chmod 755 /lab/out/epilog", stdin=f"#!/bin/bash\n{OPEN} >/tmp/epilog\n")
+        step = refused.run(["srun", "--task-epilog=/lab/out/epilog", OPEN], "bob")
+        said = step.stdout + step.stderr
+        # srun of 22.05 exits with 0 all the same.
+        assert "launch failed" in said and opened(said) == [], said
+        assert step.returncode != 0 or refused.release == "22.05"
+        assert refused.run("cat /tmp/epilog").stdout == ""
+        refused.wait(lambda: "not closed from the start" in refused.log("slurmd"), "the reason in slurmd's log")
     finally:
-        refused.ok(f"mv {stepd}.real {stepd}")
+        refused.ok(f"mv {stepd}.real {stepd}; rm -f /tmp/epilog")
         refused.cancel_all()
     assert refused.node_state().split()[0] == "idle", refused.node_state()
     assert len(opened(refused.ok(["srun", share.half_gpu, OPEN], "alice"))[0]) == 1
+
+
+NAMES = f"{OPEN}; sed -n 's,^0::.*/\\([^/]*\\)/step_.*,folder \\1,p' /proc/self/cgroup"
+
+
+def test_a_jobs_cgroup_has_whatever_name_slurm_gives_it(refused):
+    """From 26.05 on the job's SLUID, or its number as before with CgroupJobIdPaths."""
+    conf, has_sluids = "/etc/slurm/cgroup.conf", refused.newer_than("26.05")
+    before = refused.ok(f"cat {conf}")
+    try:
+        for setting, is_number in [("", not has_sluids), ("CgroupJobIdPaths=yes", True), ("CgroupJobIdPaths=no", False)]:
+            if setting and not has_sluids:
+                continue  # That Slurm knows no such setting.
+            if setting:
+                refused.ok(f"cat >{conf}; /lab/service restart slurmd", stdin=f"{before}\n{setting}\n")
+                refused.wait(lambda: refused.node_state().split()[0] == "idle", "an idle node")
+            job = refused.sbatch(SHARES["own"].half_gpu, script=f"{NAMES}; srun bash -c {shlex.quote(NAMES)}")
+            assert refused.finished(job) == "COMPLETED", refused.output(job)
+            said = refused.output(job)
+            folders = [line.split()[1] for line in said.splitlines() if line.startswith("folder ")]
+            sluid = folders[0] if folders else ""
+            assert folders == ([f"job_{job}"] * 2 if is_number else [sluid] * 2), said
+            assert is_number or re.fullmatch(r"s[0-9A-Z]{13}", sluid), said
+            assert [len(gpus) for gpus in opened(said)] == [1, 1], said
+            assert refused.ledger() == {}
+    finally:
+        refused.ok(f"cat >{conf}; /lab/service restart slurmd", stdin=f"{before}\n")
+        refused.wait(lambda: refused.node_state().split()[0] == "idle", "an idle node")
 
 
 @pytest.mark.parametrize("fault", ["unreadable ledger", "broken configuration"])

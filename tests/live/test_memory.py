@@ -42,6 +42,13 @@ def running(node, *options, **more):
     return job, "/sys/fs/cgroup" + lines[0].split("/step_")[0]
 
 
+def running_out(node, *options):
+    """A job that has ended, and what its variables were."""
+    job = node.sbatch(*options, script="env")
+    assert node.finished(job) == "COMPLETED", node.output(job)
+    return job
+
+
 def told(node):
     return node.run(f"cat {LIBRARY}.log").stdout.splitlines()
 
@@ -56,6 +63,22 @@ def test_a_share_goes_by_load_and_its_job_is_limited(node):
     assert node.ok(f"test -d {cgroup}/step_extern && cat /run/gpushare/limits") == ""
     row = node.shares()[0]
     assert row["MEMORY"] == str(half), row
+
+
+def test_programs_are_told_no_more_memory_than_slurm_tells_them(node):
+    """What Slurm 26.11 will set, here in the user's name."""
+    says(node, [BUSY, BUSY, BUSY, IDLE])
+    name, half = "SLURM_SHARD_MEM_PER_GPU", (TOTAL - RESERVED) // 2
+    pci = node.ok("grep -lE 'Device Minor:\\s+3$' /proc/driver/nvidia/gpus/*/information").split("/")[-2]
+    for slurms, expected, told_at_last in [
+        (f"{pci}=3002M", 3002, f"{pci}=3002M"), (f"{pci}=99999M", half, f"{pci}=99999M"),
+        ("0000:ff:00.0=3002M", half, f"{pci}={half}M"),
+    ]:
+        options = ["--gres=gpushare:40", f"--export=ALL,{name}={slurms}"]
+        for said in (node.ok(["srun", *options, "env"], "alice"), node.output(running_out(node, *options))):
+            lines = said.splitlines()
+            assert f"GPUSHARE_MEM_MIB={expected}" in lines and f"{name}={told_at_last}" in lines, said
+    assert name not in node.ok("srun --gres=gpushare:40 env", "alice")
 
 
 def test_a_job_without_a_share_is_not_limited(node):

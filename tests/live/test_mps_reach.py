@@ -93,6 +93,28 @@ KINDS = [
 ]
 
 
+def test_in_a_user_namespace_no_task_starts_and_check_says_so(node):
+    """namespace/linux with CLONE_NEWUSER. Slurm fences such steps by a BPF token, or only jobs; ours must ask for programs."""
+    if not node.newer_than("25.11"):
+        pytest.skip("that Slurm has no namespace/linux")
+    assert finding(node, "NamespaceType") is None
+    with restored(node) as extra:
+        node.ok(f"cat >{EXTRA}", stdin=f"{extra}\n{LX}\n")
+        for token in ("", "disable_bpf_token: true\n"):
+            node.ok(f"cat >{YAML}", stdin=token + LINUX + '  dirs: /tmp\n  clone_ns_flags: ["CLONE_NEWUSER"]\n')
+            restart(node, *([] if token else ["slurmctld"]), "slurmd")
+            job = node.sbatch(HALF, script=CLIENT)
+            assert node.finished(job) == "FAILED"
+            for text in (node.output(job), said(node)):
+                assert REFUSED in text and "a user namespace" in text and "cuInit" not in text, text
+            text = said(node, HALF)
+            assert "launch failed" in text and "cuInit" not in text, text
+            wait_idle(node)
+        found = finding(node, "NamespaceType")
+        assert found["verdict"] == "wrong" and "user namespace" in found["said"], found
+    assert REACHED in said(node, HALF)
+
+
 def test_a_dev_shm_of_the_jobs_own_fails_shares_and_check_says_so(node):
     about = "NamespaceType" if node.newer_than("25.11") else "JobContainerType"
     assert REACHED in said(node, HALF) and finding(node, about) is None

@@ -203,6 +203,10 @@ def test_its_end_is_not_slurmds(node):
     job = node.sbatch("--gres=mps:40", script="sleep 600")
     node.wait_state(job, "RUNNING")
     before = units(node)
+    if node.newer_than("25.11"):
+        # Slurm puts slurmd into a cgroup below that of its unit.
+        own = cgroups(node, node.ok("pgrep -ox slurmd"))
+        assert own[-1].endswith(f"/slurmd@{node.name}.service/slurmd"), own
     node.ok(f"systemctl stop slurmd@{node.name}")
     node.wait(lambda: show(node, f"slurmd@{node.name}", "ActiveState") != "active", "slurmd's end")
     assert units(node) == before and len(before) == 1

@@ -1,7 +1,7 @@
 //! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure. What they need
 //! is [`crate::needs`]'s to say.
 
-use gpushare::config::Config;
+use gpushare::config::{Config, Mps, Placement};
 use gpushare::policy::{Governed, GovernedAccounts};
 
 use super::finding::Finding;
@@ -28,6 +28,7 @@ pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
     findings.extend(billing(config, slurm));
     findings.extend(login_shells(config, &slurm.settings));
     findings.extend(epilogs_as_users(config, &slurm.settings));
+    findings.extend(device_memory(config, &slurm.settings));
     findings
 }
 
@@ -133,6 +134,32 @@ fn login_shells(config: &Config, settings: &Settings) -> Option<Finding> {
              GetUserEnv=drop in gpushare.conf ends that",
         ),
     })
+}
+
+/// Slurm's own limit of GPU memory (26.11), which is for shards: whose limit holds.
+fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
+    let about = "ConstrainDeviceMemory";
+    if !config.places_anywhere() || !settings.get(about).eq_ignore_ascii_case("yes") {
+        return None;
+    }
+    let shards =
+        || config.every_node().filter(|node| node.placement != Placement::Off && node.share_gres == "shard");
+    if shards().any(|node| node.placement == Placement::Override) {
+        return Some(Finding::wrong(
+            about,
+            "yes: Slurm limits a shard's memory, and reserves it, on the GPU that it charged; under Placement=override the job is \
+             on another",
+            "cgroup.conf: ConstrainDeviceMemory=no",
+        ));
+    }
+    let mut said = match shards().next() {
+        Some(_) => "yes: for shards Slurm's limit holds, and gpushare sets none for the job".to_owned(),
+        None => "yes: Slurm limits shards only; gpushare's limit holds for its shares".to_owned(),
+    };
+    if shards().any(|node| node.mps != Mps::Off) {
+        said += "; MPS limits each program besides: the smaller holds";
+    }
+    Some(Finding::ok(about, said))
 }
 
 /// Whether Slurm may start an epilog as the job's user: from 24.11 to 25.11 a thread of slurmstepd that shuts X11 forwarding

@@ -1,4 +1,4 @@
-//! Whether jobs get a /dev/shm of their own from Slurm, in which programs don't find their MPS daemon's: what Slurm's
+//! Whether Slurm puts steps into a user namespace, in which no fence can be put up, or gives jobs a /dev/shm of their own, in which programs don't find their MPS daemon's: what Slurm's
 //! job_container/tmpfs, namespace/tmpfs and namespace/linux are told by job_container.conf and namespace.yaml.
 
 use std::fs;
@@ -12,6 +12,35 @@ use super::plugstack::Plugstack;
 use crate::slurm::Settings;
 
 const SHM: &str = "/dev/shm";
+
+/// Of this node; `None` where steps are in no user namespace. In one the kernel lets nobody ask for a cgroup's device programs,
+/// nor change its devices: Slurm gets round that with a BPF token, which doesn't cover asking.
+pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
+    let about = "NamespaceType";
+    if settings.get(about) != "namespace/linux" {
+        return None;
+    }
+    let path = slurm_conf.with_file_name("namespace.yaml");
+    // Which can't be read is for `shm` to say.
+    let text = fs::read_to_string(&path).ok()?;
+    let shown = path.display();
+    match of_users(&text) {
+        Private::No => None,
+        Private::Yes => Some(Finding::wrong(
+            about,
+            "namespace/linux puts steps into a user namespace, where no fence can be put up: all jobs' tasks fail",
+            format!(
+                "{shown}: clone_ns_flags without CLONE_NEWUSER, and restart slurmd. See docs/containers.md"
+            ),
+        )),
+        Private::Unclear => Some(Finding::unknown(
+            about,
+            format!(
+                "namespace/linux: whether {shown} has CLONE_NEWUSER for this node; all jobs' tasks fail where it has"
+            ),
+        )),
+    }
+}
 
 /// Of this node; `None` without MPS, and where jobs have the node's folders.
 pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &str) -> Option<Finding> {
@@ -50,7 +79,7 @@ pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &s
     })
 }
 
-/// Whether a job's /dev/shm is its own.
+/// Whether what is asked about is a job's own: its /dev/shm, or its users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Private {
     Yes,
@@ -94,6 +123,19 @@ fn of_tmpfs(text: &str, node: &str) -> Private {
         None => Private::No,
         Some(path) if path.to_ascii_lowercase().starts_with("none") => Private::No,
         Some(_) => Private::of(dirs.or(global)),
+    }
+}
+
+/// As [`of_linux`], of user namespaces.
+fn of_users(text: &str) -> Private {
+    let lines = || text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    match (
+        lines().any(|line| line.contains("CLONE_NEWUSER")),
+        lines().any(|line| line.contains("node_confs:")),
+    ) {
+        (false, _) => Private::No,
+        (true, false) => Private::Yes,
+        (true, true) => Private::Unclear,
     }
 }
 
@@ -142,6 +184,24 @@ mod tests {
             ("NodeName=n[1 BasePath=/var/jc\n", Private::Unclear),
         ] {
             assert_eq!(of_tmpfs(text, "n1"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_user_namespace_is_found_where_it_is_said() {
+        let base = "defaults:\n  base_path: /var/ns\n";
+        for (text, expected) in [
+            ("", Private::No),
+            ("  clone_ns_flags: [\"CLONE_NEWPID\"]\n", Private::No),
+            ("  # clone_ns_flags: [\"CLONE_NEWUSER\"]\n", Private::No),
+            ("  clone_ns_flags: [\"CLONE_NEWPID\", \"CLONE_NEWUSER\"]\n", Private::Yes),
+            ("  clone_ns_flags:\n    - CLONE_NEWUSER\n", Private::Yes),
+            (
+                "node_confs:\n  - nodes: [n2]\n    options:\n      clone_ns_flags: [CLONE_NEWUSER]\n",
+                Private::Unclear,
+            ),
+        ] {
+            assert_eq!(of_users(&format!("{base}{text}")), expected, "{text}");
         }
     }
 

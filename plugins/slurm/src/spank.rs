@@ -72,7 +72,13 @@ impl Step<'_> {
         self.number(slurm_sys::S_JOB_LOCAL_TASK_COUNT).unwrap_or(1)
     }
 
-    /// Which kind of step this is.
+    /// Whether it runs a batch script.
+    #[must_use]
+    pub fn is_batch(self) -> bool {
+        self.number(slurm_sys::S_JOB_STEPID) == Some(slurm_sys::SLURM_BATCH_SCRIPT)
+    }
+
+    /// Which kind of step it is.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self.number(slurm_sys::S_JOB_STEPID) {

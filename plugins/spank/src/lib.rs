@@ -14,7 +14,8 @@
 //! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. A failure never leaves a hook before
 //! `task_init` as a return code, because for a batch job slurmd would drain the node; it is noted and `task_init`
 //! fails the task with one line to the user. Such a step is fenced too, to no GPU: an ssh session, or the program of
-//! `srun --task-epilog`, which Slurm runs even then, is not stopped by a task that fails.
+//! `srun --task-epilog`, which Slurm runs even then, is not stopped by a task that fails. Where even that fails in `init`, another step
+//! than a batch job's does not begin.
 #![forbid(unsafe_code)]
 
 mod cgroup;
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use gpushare::config::NodeConfig;
 use gpushare::device::Roots;
-use gpushare::environment::{PYTORCH, shell_lines};
+use gpushare::environment::{PYTORCH, SHARD_MEMORY, agree, shell_lines};
 use gpushare::fence::Fault;
 use gpushare::job::JobKey;
 use gpushare::ledger::{Entry, Ledger, RUN_DIR};
@@ -74,11 +75,16 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> Answer {
             if let Err(reason) = state.close_early(step) {
                 let id = step.job_id().unwrap_or(0);
                 log::error(format!("spank/gpushare: job {id}: not closed from the start: {reason}"));
+                // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has none, and
+                // would drain the node.
+                if !step.is_batch() {
+                    return Answer::Failure;
+                }
             }
             state.look_for_daemon(step);
         }
-    });
-    Answer::Success
+        Answer::Success
+    })
 }
 
 fn user_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
@@ -261,7 +267,13 @@ fn set_environment(step: Step, fenced: &Fenced) {
     let index = fenced.share_gpu.map(|index| index.to_string());
     // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
     let of_step = index.filter(|_| step.has_variable(GPUS_OF_STEP)).map(|index| (GPUS_OF_STEP, index));
-    for (name, value) in fenced.variables.iter().cloned().chain(of_step) {
+    let mut variables = fenced.variables.clone();
+    if let Some(slurms) = step.variable(SHARD_MEMORY)
+        && let Some(pci) = fenced.share_pci()
+    {
+        agree(&mut variables, &String::from_utf8_lossy(&slurms), &pci);
+    }
+    for (name, value) in variables.into_iter().chain(of_step) {
         if name == PYTORCH && step.has_variable(name) {
             continue;
         }

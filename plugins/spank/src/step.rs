@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device::{Foreign, Gpu, Roots};
+use gpushare::device::{self, Foreign, Gpu, Roots};
 use gpushare::environment;
 use gpushare::fence::Fence;
 use gpushare::fence::v2::early::Early;
@@ -72,6 +72,14 @@ pub struct Fenced {
     pub forked: u32,
     /// slurmstepd's root folder.
     pub root: Option<(u64, u64)>,
+}
+
+impl Fenced {
+    /// Where a share's GPU is, if the driver tells.
+    pub fn share_pci(&self) -> Option<String> {
+        let (entry, _) = self.recorded.as_ref()?;
+        device::pci_address(entry.share_gpu()?, &Roots::system())
+    }
 }
 
 impl State {

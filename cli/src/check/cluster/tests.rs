@@ -137,3 +137,38 @@ fn login_shells_outside_of_fences_are_named() {
     let findings = findings(&Config::parse("Placement=off").unwrap(), &cluster(""), false);
     assert!(findings.iter().all(|finding| finding.about != "GetUserEnv"));
 }
+
+#[test]
+fn whose_limit_of_gpu_memory_holds_is_said() {
+    let said = |rules: &str, settings: &str| {
+        let found = findings(&Config::parse(rules).unwrap(), &cluster(settings), false);
+        let finding = found.into_iter().find(|finding| finding.about == "ConstrainDeviceMemory")?;
+        Some((finding.verdict, finding.said))
+    };
+    let yes = "ConstrainDeviceMemory = yes";
+    let follow = "Placement=follow\nUnitsPerGpu=8\n";
+    let shards = format!("{follow}ShareGRES=shard\n");
+    for (rules, settings) in [("# none", yes), (&*shards, "ConstrainDeviceMemory = no"), (&*shards, "")] {
+        assert_eq!(said(rules, settings), None, "{rules}{settings}");
+    }
+    for (rules, verdict, part) in [
+        (follow, Verdict::Ok, "gpushare's limit holds for its shares"),
+        (&*shards, Verdict::Ok, "Slurm's limit holds, and gpushare sets none for the job"),
+        (
+            &*format!("{shards}Mps=per-user\n"),
+            Verdict::Ok,
+            "MPS limits each program besides: the smaller holds",
+        ),
+        (
+            "Placement=override\nUnitsPerGpu=8\nShareGRES=shard\n",
+            Verdict::Wrong("cgroup.conf: ConstrainDeviceMemory=no".into()),
+            "on another",
+        ),
+    ] {
+        let (found, text) = said(rules, yes).unwrap();
+        assert_eq!(found, verdict, "{rules}");
+        assert!(text.contains(part), "{rules}: {text}");
+    }
+    let (_, text) = said(&format!("{follow}Mps=per-user\n"), yes).unwrap();
+    assert!(!text.contains("MPS"), "Slurm's limit isn't theirs: {text}");
+}
