@@ -193,7 +193,7 @@ impl<'a> Request<'a> {
         self.parts().map(move |(field, part)| (field, grammar::token(part, spelling)))
     }
 
-    fn parts(&self) -> impl Iterator<Item = (Field, &'a [u8])> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Field, &'a [u8])> {
         let spelling = self.spelling;
         self.tres()
             .filter_map(|(field, text)| text.map(|text| (field, text)))

@@ -6,7 +6,7 @@
 
 use super::governed::Under;
 use super::{Accounting, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Refusal, Rule, shortened};
-use crate::grammar::{Gres, Token};
+use crate::grammar::{self, Gres, Spelling, Token};
 use crate::pattern::Case;
 use crate::request::Request;
 
@@ -83,15 +83,38 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// Whether all that a request names are types of the cluster: then no association has anything against it.
     fn is_plain(&self, request: &Request) -> bool {
         let mut typed = false;
-        let plain = request.tokens().all(|(_, token)| match token {
-            Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
-                typed |= gres.name == GPU;
-                gres.kind.is_some_and(|kind| self.is_known(gres.name, kind))
+        let plain = request.parts().all(|(_, part)| {
+            if self.is_a_type_as_written(part, request.spelling) {
+                typed |= part
+                    .strip_prefix(request.spelling.prefix())
+                    .is_some_and(|rest| rest.starts_with(b"gpu:"));
+                return true;
             }
-            Token::Gres(_) | Token::Other => true,
-            Token::Unrecognised(_) => false,
+            match grammar::token(part, request.spelling) {
+                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                    typed |= gres.name == GPU;
+                    gres.kind.is_some_and(|kind| self.is_known(gres.name, kind))
+                }
+                Token::Gres(_) | Token::Other => true,
+                Token::Unrecognised(_) => false,
+            }
         });
         plain && (typed || request.ntasks_per_tres() == 0)
+    }
+
+    /// Whether a part is the name of a TRES with a type, and a count: what most jobs ask for, and known without reading it.
+    fn is_a_type_as_written(&self, part: &[u8], spelling: Spelling) -> bool {
+        let Some(rest) = part.strip_prefix(spelling.prefix()) else { return false };
+        let name = rest.iter().rposition(|byte| *byte == b':').and_then(|at| rest.split_at_checked(at));
+        let is_count = |text: &[u8]| {
+            (2..=9).contains(&text.len())
+                && text.get(1) != Some(&b'0')
+                && text.iter().skip(1).all(u8::is_ascii_digit)
+        };
+        match name {
+            Some((name, count)) if is_count(count) => name.contains(&b':') && self.accounting.counts(name),
+            _ => false,
+        }
     }
 
     /// The associations under which GPUs must be typed, the user's own first, then its account's and so on.

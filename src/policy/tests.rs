@@ -71,7 +71,7 @@ impl Accounting for Table {
         [b"h100".as_slice(), b"a40"].into_iter()
     }
     fn counts(&self, gres: &[u8]) -> bool {
-        gres == b"gpu" || gres == b"shard"
+        [b"gpu".as_slice(), b"shard", b"gpu:h100", b"gpu:a40"].contains(&gres)
     }
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
         let user: &[u8] = if request.user_id == 0 { b"root" } else { b"alice" };

@@ -26,7 +26,7 @@ exit 0
 """
 # What a job's two slurmstepds run of a plugin, in their order.
 EXTERN = ["init", "init_post_opt", "task_post_fork"]
-BATCH = ["init", "init_post_opt", "user_init", "task_init_privileged", "task_init", "task_post_fork"]
+BATCH = ["init", "init_post_opt", "user_init", "task_init_privileged", "task_post_fork"]  # task_init is the user's
 STEPS = [*(("extern", hook) for hook in EXTERN), *(("batch", hook) for hook in BATCH)]
 EVERYWHERE = os.environ.get("GPUSHARE_KILLED") == "everywhere"
 FEW = [("after_prolog", "slurmd"), ("job_prolog", "slurmd"), ("init", "both"), ("task_post_fork", "slurmd")]
@@ -37,8 +37,10 @@ def points(kind):
     every = [("none", "before_prolog", "slurmd"), ("none", "after_prolog", "slurmd")] if kind != "hooks-only" else []
     every += [("none", "job_prolog", "slurmd")] if kind != "run-in-job" else []
     every += [(step, hook, whom) for step, hook in STEPS for whom in ("slurmd", "slurmstepd", "both")]
-    # slurmd would wait for that step's program to end before it does anything more for the job.
+    # Slurm's own loss: slurmd waits for the step's program to end, or for a prolog that nobody runs any more.
     every = [point for point in every if point[1:] != ("task_post_fork", "slurmstepd")]
+    if kind == "run-in-job":
+        every = [point for point in every if (point[0], point[2]) != ("extern", "slurmstepd")]
     return every if EVERYWHERE else [point for point in every if point[0] != "batch" and point[1:] in FEW]
 
 

@@ -24,17 +24,24 @@ static const char *step_of(spank_t spank) {
 static void die_at(spank_t spank, const char *hook, int in_task) {
     char step[20], at[40], whom[20];
     int slurmd = 0;
+    uid_t user = geteuid();
     FILE *file = fopen(FILE_NAME, "r");
     if (!file)
         return;
     int words = fscanf(file, "%19s %39s %19s %d", step, at, whom, &slurmd);
     fclose(file);
-    if (words != 4 || strcmp(at, hook) || strcmp(step, step_of(spank)) || unlink(FILE_NAME))
+    if (words != 4 || strcmp(at, hook) || strcmp(step, step_of(spank)))
+        return;
+    // user_init runs as the user, but can be root again.
+    if (seteuid(0) || unlink(FILE_NAME))
         return;
     if (strcmp(whom, "slurmstepd"))
         kill(slurmd, SIGKILL);
-    if (strcmp(whom, "slurmd") == 0)
+    if (strcmp(whom, "slurmd") == 0) {
+        if (seteuid(user))
+            _exit(1);
         return;
+    }
     if (in_task)
         kill(getppid(), SIGKILL);
     kill(getpid(), SIGKILL);
@@ -52,5 +59,4 @@ HOOK(init, 0)
 HOOK(init_post_opt, 0)
 HOOK(user_init, 0)
 HOOK(task_init_privileged, 1)
-HOOK(task_init, 1)
 HOOK(task_post_fork, 0)
