@@ -242,10 +242,10 @@ fn attempt(
     Ok(Attempt::Now(entry))
 }
 
-/// The jobs that may be over, those without a witness first, then the oldest. One with a witness is among them only where
+/// The jobs that may be over, those without a witness first. One with a witness is among them only where
 /// Slurm would not have started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
 fn suspects(node: Node, ledger: &Locked, claim: &Claim, gpus: &Seen) -> Result<Vec<JobKey>, LedgerError> {
-    let mut entries = ledger.list()?.entries;
+    let entries = ledger.list()?.entries;
     // Exact enough: more than the rounding of as many shares as there can be.
     let part = |units: u32, capacity: u32| u64::from(units) * 1_000_000 / u64::from(capacity.max(1));
     let held = entries.iter().map(|entry| match entry.holding {
@@ -261,9 +261,15 @@ fn suspects(node: Node, ledger: &Locked, claim: &Claim, gpus: &Seen) -> Result<V
         }
         Claim::Whole(_) | Claim::Nothing => true,
     };
-    entries.retain(|entry| is_too_much || !node.ledger.is_witnessed(entry.key));
-    entries.sort_by_key(|entry| (node.ledger.is_witnessed(entry.key), entry.since));
-    Ok(entries.into_iter().map(|entry| entry.key).collect())
+    let keys = |witnessed: bool| {
+        let wanted = move |key: &JobKey| node.ledger.is_witnessed(*key) == witnessed;
+        entries.iter().map(|entry| entry.key).filter(wanted)
+    };
+    let mut suspects: Vec<JobKey> = keys(false).collect();
+    if is_too_much {
+        suspects.extend(keys(true));
+    }
+    Ok(suspects)
 }
 
 /// The node's GPUs, and what they are doing where NVML said so in time.

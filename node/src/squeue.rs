@@ -3,7 +3,6 @@
 //!
 //! slurmctld has just sent that prolog, so it answers; where it doesn't, the jobs count as alive.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,9 +99,8 @@ fn is_over(answer: &Answer, job_id: u32) -> Result<bool, Unanswered> {
         return if line.contains(UNKNOWN) { Ok(true) } else { Err(Unanswered::Said(line)) };
     }
     let id = job_id.to_string();
-    let words: HashMap<&str, &str> =
-        answer.output.lines().filter_map(|line| line.trim().split_once(' ')).collect();
-    Ok(words.get(id.as_str()).is_none_or(|state| OVER.contains(state)))
+    let mut lines = answer.output.lines().filter_map(|line| line.trim().split_once(' '));
+    Ok(lines.find(|(job, _)| *job == id).is_none_or(|(_, state)| OVER.contains(&state)))
 }
 
 impl fmt::Display for Unanswered {
