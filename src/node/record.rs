@@ -1,0 +1,132 @@
+//! A job's entry, written under the ledger's lock. Where there is no room, slurmctld is asked once, without the lock, about the
+//! jobs in the way, and it is tried again.
+
+use std::time::Duration;
+
+use super::{Ask, GRACE, Held, LOCK_WAIT, Node, PlaceError, Placed, Remark, Seen, State, hold, reconcile};
+use crate::claim::Claim;
+use crate::config::Placement;
+use crate::device::Inventory;
+use crate::job::{JobKey, NodeJob};
+use crate::ledger::{Entry, Holding, LedgerError};
+
+pub(super) fn record(
+    node: Node,
+    job: &NodeJob,
+    claim: &Claim,
+    (gpus, units): (&Inventory, Result<Vec<u32>, PlaceError>),
+    ask: &mut impl Ask,
+    now: u64,
+) -> Result<Placed, PlaceError> {
+    let (units, measured) = match claim {
+        Claim::Share { .. } => (units?, ask.measured()),
+        Claim::Whole(_) | Claim::Nothing => (Vec::new(), None),
+    };
+    let gpus = &Seen { gpus, units, measured };
+    let mut remarks = Vec::new();
+    let mut over = None;
+    loop {
+        match attempt(node, (job, claim), gpus, over.as_deref(), &mut remarks, now)? {
+            Attempt::Before(entry) => return Ok(Placed::Before(entry)),
+            Attempt::Now(entry) => return Ok(Placed::Now(entry, remarks)),
+            Attempt::Crowded(suspects) => over = Some(ask.over(&suspects)),
+        }
+    }
+}
+
+/// How it went under the ledger's lock.
+enum Attempt {
+    /// It was recorded before.
+    Before(Entry),
+    /// It is recorded now.
+    Now(Entry),
+    /// There is no room, and these jobs may be over: to be asked, and tried again.
+    Crowded(Vec<JobKey>),
+}
+
+/// `over` has the jobs that are over by slurmctld, or nothing where it was not asked yet.
+fn attempt(
+    node: Node,
+    (job, claim): (&NodeJob, &Claim),
+    gpus: &Seen,
+    over: Option<&[JobKey]>,
+    remarks: &mut Vec<Remark>,
+    now: u64,
+) -> Result<Attempt, PlaceError> {
+    let ledger = node.ledger.lock(LOCK_WAIT)?;
+    if let Ok(Some(entry)) = node.ledger.find(job.key.id)
+        && entry.key == job.key
+        && entry.user_id == job.user_id
+        && claim.is_of(&entry)
+    {
+        return Ok(Attempt::Before(entry));
+    }
+    // An earlier start of the job, or an old job of the same number.
+    ledger.remove(job.key.id, None)?;
+    if ledger.is_reconcile_due(now) {
+        remarks.extend(reconcile(node, &ledger, now, GRACE));
+    }
+    for key in over.unwrap_or_default() {
+        remarks.extend(ledger.forget(key.id, Some(key.restart))?.map(Remark::Dropped));
+    }
+    let (state, garbage) = State::read(&ledger)?;
+    remarks.extend(garbage.into_iter().map(Remark::Garbage));
+    let is_crowded = |found: &Result<Held, PlaceError>| {
+        found.as_ref().map_or_else(PlaceError::is_for_lack_of_room, Held::is_crowded)
+    };
+    let mut found = hold(node.config, job, claim, gpus, state);
+    if is_crowded(&found) {
+        // Perhaps jobs that are over are in the way, be it that their epilogs are still running.
+        let dropped = reconcile(node, &ledger, now, Duration::ZERO);
+        if !dropped.is_empty() {
+            remarks.extend(dropped);
+            found = hold(node.config, job, claim, gpus, State::read(&ledger)?.0);
+        }
+    }
+    if over.is_none() && is_crowded(&found) {
+        let suspects = suspects(node, claim, gpus)?;
+        if !suspects.is_empty() {
+            return Ok(Attempt::Crowded(suspects));
+        }
+    }
+    let Held { holding, gpus, remarks: more } = found?;
+    remarks.extend(more);
+    let entry = Entry { key: job.key, user_id: job.user_id, holding, gpus, since: now };
+    ledger.record(&entry)?;
+    let crowded = remarks.iter().any(|remark| matches!(remark, Remark::Overcommitted));
+    ledger.count_placement(&entry, crowded);
+    remarks.extend(ledger.tell_gpustat(node.config.gpu_stat.as_deref()).err().map(Remark::GpuStat));
+    let witnessed = node.ledger.witness_above(job.key, &node.roots.proc, std::process::id());
+    remarks.extend(witnessed.err().map(Remark::Unwitnessed));
+    Ok(Attempt::Now(entry))
+}
+
+/// The jobs that may be over, those without a witness first. One with a witness is among them only where
+/// Slurm would not have started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
+fn suspects(node: Node, claim: &Claim, gpus: &Seen) -> Result<Vec<JobKey>, LedgerError> {
+    let entries = node.ledger.list()?.entries;
+    // Exact enough: more than the rounding of as many shares as there can be.
+    let part = |units: u32, capacity: u32| u64::from(units) * 1_000_000 / u64::from(capacity.max(1));
+    let held = entries.iter().map(|entry| match entry.holding {
+        Holding::Share { units, capacity, .. } => part(units, capacity),
+        Holding::Whole => 0,
+    });
+    let in_use = held.sum::<u64>();
+    let capacity = gpus.units.iter().copied().max().unwrap_or(0);
+    let is_too_much = match claim {
+        Claim::Share { units, .. } => {
+            let all = gpus.units.iter().map(|units| part(*units, capacity)).sum::<u64>();
+            node.config.placement == Placement::Follow || in_use + part(*units, capacity) > all
+        }
+        Claim::Whole(_) | Claim::Nothing => true,
+    };
+    let keys = |witnessed: bool| {
+        let wanted = move |key: &JobKey| node.ledger.is_witnessed(*key) == witnessed;
+        entries.iter().map(|entry| entry.key).filter(wanted)
+    };
+    let mut suspects: Vec<JobKey> = keys(false).collect();
+    if is_too_much {
+        suspects.extend(keys(true));
+    }
+    Ok(suspects)
+}
