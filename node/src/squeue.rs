@@ -41,8 +41,6 @@ const OVER: [&str; 11] = [
 pub enum Unanswered {
     /// It is not installed here.
     NotInstalled,
-    /// slurmd tells a prolog what it calls this node, and this process was told nothing.
-    NoNodeName,
     /// It can't be run or takes too long.
     Ask(AskError),
     /// It said something else.
@@ -57,7 +55,8 @@ pub fn over(
     proc: &Path,
 ) -> (Vec<JobKey>, Option<Unanswered>) {
     let mut found = Vec::new();
-    let Some(node) = node else { return (found, Some(Unanswered::NoNodeName)) };
+    // Not run by slurmd, which says what it calls this node.
+    let Some(node) = node else { return (found, None) };
     let Some(path) = path(proc, std::os::unix::process::parent_id()) else {
         return (found, Some(Unanswered::NotInstalled));
     };
@@ -107,7 +106,6 @@ impl fmt::Display for Unanswered {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Unanswered::NotInstalled => write!(out, "there is no {NAME} on this node"),
-            Unanswered::NoNodeName => out.write_str("SLURMD_NODENAME is not set"),
             Unanswered::Ask(error) => error.fmt(out),
             Unanswered::Said(line) => write!(out, "{NAME} says: {line}"),
         }

@@ -83,7 +83,7 @@ fn attempt(
             found = hold(node.config, job, claim, gpus, State::read(&ledger)?.0);
         }
     }
-    if over.is_none() && is_crowded(&found) {
+    if over.is_none() && is_crowded(&found) && !matches!(found, Err(PlaceError::Unread(_))) {
         let suspects = suspects(node, claim, gpus)?;
         if !suspects.is_empty() {
             return Ok(Attempt::Crowded(suspects));
