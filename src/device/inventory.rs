@@ -3,6 +3,7 @@
 //! A GPU that isn't there any more keeps its index, so that the others keep theirs, and is unfit; only where none is
 //! left the node has no inventory.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -171,18 +172,27 @@ fn sort(paths: &mut [PathBuf], order: Order, known: &[Known]) -> Result<(), Devi
         return Ok(());
     }
     let as_listed = paths.is_sorted_by_key(|path| by_name(path));
-    paths.sort_by_key(|path| by_name(path));
-    let pci = |path: &PathBuf| known_by(path, known).and_then(|gpu| driver::position(&gpu.pci));
-    let found: Vec<_> = paths.iter().filter_map(pci).collect();
+    sort_by(paths, &|one, other| by_name(one).cmp(&by_name(other)));
+    let pci = |path: &Path| known_by(path, known).and_then(|gpu| driver::position(&gpu.pci));
+    let found: Vec<_> = paths.iter().filter_map(|path| pci(path)).collect();
     match order {
         Order::Name if as_listed => Ok(()),
         Order::Pci | Order::NameOrPci if found.is_sorted() => Ok(()),
         Order::Pci if found.len() == paths.len() => {
-            paths.sort_by_key(pci);
+            sort_by(paths, &|one, other| pci(one).cmp(&pci(other)));
             Ok(())
         }
         _ => Err(DeviceError::Order),
     }
+}
+
+fn sort_by_minor(paths: &mut [PathBuf]) {
+    sort_by(paths, &|one, other| driver::minor_by_name(one).cmp(&driver::minor_by_name(other)));
+}
+
+/// The one sort of paths: each other would be some kilobytes in the plugins.
+pub(super) fn sort_by(paths: &mut [PathBuf], order: &dyn Fn(&Path, &Path) -> Ordering) {
+    paths.sort_by(|one, other| order(one, other));
 }
 
 /// `nvidia2` before `nvidia10`, as Slurm's strnatcmp() has it.
@@ -211,7 +221,7 @@ fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceErro
     let minors: Vec<u32> = paths.iter().filter_map(|path| Some(device_number(path).ok()?.minor)).collect();
     let missing = known.iter().filter(|gpu| !minors.contains(&gpu.minor));
     paths.extend(missing.map(|gpu| roots.dev.join(format!("nvidia{}", gpu.minor))));
-    paths.sort_by_key(|path| driver::minor_by_name(path));
+    sort_by_minor(&mut paths);
     paths.dedup();
     paths.truncate(MOST);
     Ok(paths)
@@ -226,7 +236,7 @@ pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
             found.push(path);
         }
     }
-    found.sort_by_key(|path| driver::minor_by_name(path));
+    sort_by_minor(&mut found);
     Ok(found)
 }
 

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Device, DeviceNumber, MOST, Roots, driver};
+use super::{Device, DeviceNumber, MOST, Roots, driver, inventory};
 
 /// Whether the GPU with this minor is divided.
 #[must_use]
@@ -61,7 +61,7 @@ fn numbered(parent: &Path, prefix: &str) -> Vec<PathBuf> {
             plain.then(|| entry.path())
         })
         .collect();
-    found.sort();
+    inventory::sort_by(&mut found, &Path::cmp);
     found
 }
 
