@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
-use super::{Ask, GRACE, Held, LOCK_WAIT, Node, PlaceError, Placed, Remark, Seen, State, hold, reconcile};
+use super::{
+    Ask, GRACE, Held, LOCK_WAIT, Node, PlaceError, Placed, Remark, Seen, State, candidates, hold, reconcile,
+};
 use crate::claim::Claim;
 use crate::config::Placement;
 use crate::device::Inventory;
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::{Entry, Holding, LedgerError};
+use crate::ledger::{Entry, LedgerError, Locked};
 
+/// Records what a job has, unless it was recorded before.
 pub(super) fn record(
     node: Node,
     job: &NodeJob,
@@ -84,7 +87,7 @@ fn attempt(
         }
     }
     if over.is_none() && is_crowded(&found) && !matches!(found, Err(PlaceError::Unread(_))) {
-        let suspects = suspects(node, claim, gpus)?;
+        let suspects = suspects(node, &ledger, (job, claim), gpus)?;
         if !suspects.is_empty() {
             return Ok(Attempt::Crowded(suspects));
         }
@@ -101,25 +104,24 @@ fn attempt(
     Ok(Attempt::Now(entry))
 }
 
-/// The jobs that may be over, those without a witness first. One with a witness is among them only where
-/// Slurm would not have started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
-fn suspects(node: Node, claim: &Claim, gpus: &Seen) -> Result<Vec<JobKey>, LedgerError> {
-    let entries = node.ledger.list()?.entries;
-    // Exact enough: more than the rounding of as many shares as there can be.
-    let part = |units: u32, capacity: u32| u64::from(units) * 1_000_000 / u64::from(capacity.max(1));
-    let held = entries.iter().map(|entry| match entry.holding {
-        Holding::Share { units, capacity, .. } => part(units, capacity),
-        Holding::Whole => 0,
-    });
-    let in_use = held.sum::<u64>();
-    let capacity = gpus.units.iter().copied().max().unwrap_or(0);
+/// The jobs that may be over, those without a witness first. One with a witness is among them only where Slurm would not have
+/// started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
+fn suspects(
+    node: Node,
+    ledger: &Locked,
+    (job, claim): (&NodeJob, &Claim),
+    seen: &Seen,
+) -> Result<Vec<JobKey>, LedgerError> {
     let is_too_much = match claim {
-        Claim::Share { units, .. } => {
-            let all = gpus.units.iter().map(|units| part(*units, capacity)).sum::<u64>();
-            node.config.placement == Placement::Follow || in_use + part(*units, capacity) > all
+        Claim::Share { units, .. } if node.config.placement != Placement::Follow => {
+            let gpus = candidates(seen.gpus, &ledger.balance()?.0, job.user_id, &seen.units, None);
+            let assigned = gpus.iter().map(|gpu| gpu.assigned).sum::<u64>();
+            assigned + u64::from(*units) > gpus.iter().map(|gpu| u64::from(gpu.capacity)).sum()
         }
-        Claim::Whole(_) | Claim::Nothing => true,
+        // Slurm counts each GPU by itself.
+        Claim::Share { .. } | Claim::Whole(_) | Claim::Nothing => true,
     };
+    let entries = node.ledger.list()?.entries;
     let keys = |witnessed: bool| {
         let wanted = move |key: &JobKey| node.ledger.is_witnessed(*key) == witnessed;
         entries.iter().map(|entry| entry.key).filter(wanted)

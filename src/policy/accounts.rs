@@ -84,10 +84,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn is_plain(&self, request: &Request) -> bool {
         let mut typed = false;
         let plain = request.parts().all(|(_, part)| {
-            if self.is_a_type_as_written(part, request.spelling) {
-                typed |= part
-                    .strip_prefix(request.spelling.prefix())
-                    .is_some_and(|rest| rest.starts_with(b"gpu:"));
+            if let Some(gres) = self.gres_of_a_type_as_written(part, request.spelling) {
+                typed |= gres == GPU;
                 return true;
             }
             match grammar::token(part, request.spelling) {
@@ -102,19 +100,20 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         plain && (typed || request.ntasks_per_tres() == 0)
     }
 
-    /// Whether a part is the name of a TRES with a type, and a count: what most jobs ask for, and known without reading it.
-    fn is_a_type_as_written(&self, part: &[u8], spelling: Spelling) -> bool {
-        let Some(rest) = part.strip_prefix(spelling.prefix()) else { return false };
-        let name = rest.iter().rposition(|byte| *byte == b':').and_then(|at| rest.split_at_checked(at));
-        let is_count = |text: &[u8]| {
-            (2..=9).contains(&text.len())
-                && text.get(1) != Some(&b'0')
-                && text.iter().skip(1).all(u8::is_ascii_digit)
-        };
-        match name {
-            Some((name, count)) if is_count(count) => name.contains(&b':') && self.accounting.counts(name),
-            _ => false,
+    /// The GRES of a part that is the name of a TRES with a type, and a count: what most jobs ask for, and known without reading
+    /// it.
+    fn gres_of_a_type_as_written<'p>(&self, part: &'p [u8], spelling: Spelling) -> Option<&'p [u8]> {
+        let rest = part.strip_prefix(spelling.prefix())?;
+        let (name, count) = rest.split_at_checked(rest.iter().rposition(|byte| *byte == b':')?)?;
+        let is_count = (2..=9).contains(&count.len())
+            && count.get(1) != Some(&b'0')
+            && count.iter().skip(1).all(u8::is_ascii_digit);
+        if !is_count || !self.accounting.counts(name) {
+            return None;
         }
+        let (gres, kind) = name.split_at_checked(name.iter().position(|byte| *byte == b':')?)?;
+        let kind = kind.get(1..)?;
+        (self.policy.types.is_empty() || self.policy.is_type(kind, kind)).then_some(gres)
     }
 
     /// The associations under which GPUs must be typed, the user's own first, then its account's and so on.

@@ -120,10 +120,17 @@ def test_each_component_of_a_het_job_has_its_own_gpu(node, share):
     """Each on a node of its own here, with one ledger; a step over both is one in each component's cgroup."""
     lines = [
         "#!/bin/bash", f"#SBATCH -n1 -o /lab/out/het {share.full_gpu}", "#SBATCH hetjob", f"#SBATCH -n1 {share.half_gpu}",
+        "until test -e /lab/out/go; do sleep 0.1; done",
         f"srun --het-group=0,1 -l bash -c '{OPEN}; echo gpu=$GPUSHARE_GPU'", f"srun --het-group=1 {OPEN}", OPEN, "echo ended",
     ]
-    node.ok("rm -f /lab/out/het && cat >/tmp/het && chmod 644 /tmp/het", stdin="\n".join(lines) + "\n")
+    node.ok("rm -f /lab/out/het /lab/out/go && cat >/tmp/het && chmod 644 /tmp/het", stdin="\n".join(lines) + "\n")
     job = node.ok(["sbatch", "--parsable", "/tmp/het"], "alice")
+    node.wait(lambda: len(node.ledger()) == 2, "both components")
+    # What the prolog asks slurmctld about each (node/src/squeue.rs): it has a number of its own.
+    for component in node.ledger():
+        asked = ["squeue", "-h", "-a", "--local", "--states=all", "--format=%A %T", f"--jobs={component}"]
+        assert f"{component} RUNNING" in node.ok(asked).splitlines()
+    node.ok("touch /lab/out/go")
     node.wait(lambda: "ended" in node.output("het"), f"the het job {job}")
     said = node.output("het")
     told = {task: int(gpu) for task, gpu in re.findall(r"(\d): gpu=(\d)", said)}
@@ -131,6 +138,7 @@ def test_each_component_of_a_het_job_has_its_own_gpu(node, share):
     for task, gpu in told.items():
         assert f"{task}: open={gpu} " in said, said
     assert [{told["1"]}, {told["0"]}] == opened("\n".join(said.splitlines()[-3:])), said
+    node.ok("rm /lab/out/go")
 
 
 def test_a_resumed_job_has_what_it_had(node, share):

@@ -15,7 +15,7 @@ from lab import TOP
 
 PLUGIN, AT = "/lab/out/die-at.so", "/lab/out/die-at"
 PROLOG = "/usr/sbin/gpushare-prolog"
-FULL = "--gres=gpushare:80"
+FULL, MOST = "--gres=gpushare:80", "--gres=gpushare:60"
 # Before and after gpushare's own prolog, which has its variables.
 WRAPPER = f"""#!/bin/bash
 at() {{ read -r step hook whom slurmd 2>/dev/null <{AT} && [[ $hook == $1 ]] && rm {AT} && kill -KILL $slurmd; }}
@@ -65,6 +65,8 @@ def killed(node, step, hook, whom):
     if whom != "slurmstepd":
         # As slurmctld does by itself after SlurmdTimeout. It sends a node that is down no epilog.
         node.ok(["scontrol", "update", f"NodeName={node.name}", "State=DOWN", "Reason=test"])
+        # Where that has not ended it yet.
+        node.run(["scancel", job])
         node.wait_state(job, "NODE_FAIL", "CANCELLED", "FAILED")
         # A node that stays away longer than slurmctld tries to reach it: what it still has to send is gone.
         node.ok("/lab/service restart slurmctld", timeout=80)
@@ -73,6 +75,34 @@ def killed(node, step, hook, whom):
         node.run(["scontrol", "update", f"NodeName={node.name}", "State=RESUME"])
         node.wait(lambda: node.node_state().startswith("idle"), "the node")
     node.run(["scancel", job])
+
+
+def test_who_lives_is_never_taken_for_over(node):
+    """A job, one of an array, one that is suspended, one of an array that waits for it; none has a process that stands for it."""
+    jobs = [node.sbatch(MOST), node.sbatch("--array=5", MOST), node.sbatch(MOST), node.sbatch("--array=1,2%1", MOST)]
+    node.wait(lambda: len(node.ledger()) == 4, "four jobs")
+    before = node.ledger()
+    assert sorted(before.values()) == [0, 1, 2, 3]
+    witnesses = "/run/gpushare/witness"
+    node.wait(lambda: len(node.run(["ls", witnesses]).stdout.split()) == 4, "four extern steps")
+    # With RunInJob 26.05 never ends a job that was suspended.
+    suspended = [jobs[0]] if node.kind != "run-in-job" else []
+    for job in suspended:
+        node.ok(["scontrol", "suspend", job])
+    node.ok(f"rm {witnesses}/*; echo Overcommit=refuse >>/etc/slurm/gpushare.conf")
+    try:
+        # Slurm has room for it, and no GPU has.
+        late = node.sbatch(FULL)
+        assert node.finished(late) == "FAILED"
+        assert "no GPU has 80 of its 80 units free" in node.output(late)
+        assert node.ledger() == before and "is not known" not in node.log("syslog")
+    finally:
+        node.ok("sed -i /Overcommit=refuse/d /etc/slurm/gpushare.conf")
+        for job in suspended:
+            node.ok(["scontrol", "resume", job])
+            node.wait_state(job, "RUNNING")
+        node.cancel_all()
+    wait_taken_back(node, FULL)
 
 
 def test_no_share_is_lost_wherever_a_start_was_killed(node):

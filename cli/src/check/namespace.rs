@@ -1,5 +1,6 @@
-//! Whether Slurm puts steps into a user namespace, in which no fence can be put up, or gives jobs a /dev/shm of their own, in which programs don't find their MPS daemon's: what Slurm's
-//! job_container/tmpfs, namespace/tmpfs and namespace/linux are told by job_container.conf and namespace.yaml.
+//! Whether Slurm puts steps into a user namespace, in which no fence can be put up, or gives jobs a /dev/shm of their own, in
+//! which programs don't find their MPS daemon's: what Slurm's job_container/tmpfs, namespace/tmpfs and namespace/linux are told by
+//! job_container.conf and namespace.yaml.
 
 use std::fs;
 use std::path::Path;
@@ -126,22 +127,25 @@ fn of_tmpfs(text: &str, node: &str) -> Private {
     }
 }
 
-/// As [`of_linux`], of user namespaces.
+/// The lines of namespace.yaml without comments. This is no reader of YAML: only what is plain is known, and `node_confs` may
+/// say something else of this node.
+fn plain_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(|line| line.split('#').next().unwrap_or_default())
+}
+
+/// Whether steps are in a user namespace.
 fn of_users(text: &str) -> Private {
-    let lines = || text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    match (
-        lines().any(|line| line.contains("CLONE_NEWUSER")),
-        lines().any(|line| line.contains("node_confs:")),
-    ) {
+    let says = |word: &str| plain_lines(text).any(|line| line.contains(word));
+    match (says("CLONE_NEWUSER"), says("node_confs:")) {
         (false, _) => Private::No,
         (true, false) => Private::Yes,
         (true, true) => Private::Unclear,
     }
 }
 
-/// No reader of YAML: only what is plain. `node_confs` may say something else of this node.
+/// Whether a job's /dev/shm is its own.
 fn of_linux(text: &str) -> Private {
-    let lines = || text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let lines = || plain_lines(text);
     let has = |key: &str| lines().any(|line| line.trim_start_matches([' ', '-']).starts_with(key));
     let is_named = lines().any(|line| line.contains(SHM));
     match (has("dirs:") || has("dir_confs:"), is_named) {

@@ -130,7 +130,18 @@ fn under_an_account_with_a_limit_on_a_type_every_gpu_has_one() {
 }
 
 #[test]
+fn a_type_counts_as_nodes_write_it() {
+    let policy = Policy { types: vec!["A40".to_owned()], ..Policy::default() };
+    assert_eq!(rule(&by("acct", "gres/gpu:A40:1"), &policy), None);
+    assert_eq!(rule(&by("acct", "gres/gpu:a40:1"), &policy), Some(Rule::TypeUnknown));
+}
+
+#[test]
 fn gpus_that_tasks_want_need_a_type_under_an_account_too() {
+    for (text, expected) in [("gres/gpu:a40:1", None), ("gres/gpu:a40:0", Some(Rule::NtasksPerGpuAlone))] {
+        let typed = Request { ntasks_per_tres: Some(2), ..by("acct", text) };
+        assert_eq!(rule(&typed, &Policy::default()), expected, "{text}");
+    }
     let alone = Request { ntasks_per_tres: Some(2), tres_per_node: None, ..by("acct", "") };
     assert_eq!(rule(&alone, &Policy::default()), Some(Rule::NtasksPerGpuAlone));
     let typed = Request { tres_per_job: Some(b"gres/gpu:a40:1"), ..alone };
