@@ -7,6 +7,7 @@
 # make demo         the main job on a real Slurm, in a small root of its own
 # make test         everything; make test-unit, test-lint, test-faults, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
 # make test-long    what is random in it, with far more tries and a new seed
+# make container    make demo in a podman container, where there is no Debian 12 (as root)
 # make fresh        make demo in a clone on a Debian 12 made for it; tests/fresh COMMAND for another command
 # make bench        figures, as ratios in one run (docs/performance.md)
 # make simulate     ways to choose a GPU compared on the same jobs (docs/placement.md)
@@ -21,7 +22,7 @@ LAB      := tests/lab/lab
 BOX      ?= try
 
 .PHONY: all install uninstall deb rpm setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
-	test-long fresh bench simulate \
+	test-long fresh container bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
 all:
@@ -81,11 +82,14 @@ test-long: setup
 fresh: setup
 	@tests/fresh make demo
 
+container:
+	@tests/container/run make demo
+
 bench: setup
 	@tests/build $(RELEASE)
 	@tests/bench/run --release $(RELEASE)
 	@tests/bench/daemons 60
-	@cargo run --quiet --locked --release --example placing
+	@cargo run --quiet --locked --release -p gpushare-node --example placing
 	@tests/host/speed $(RELEASE)
 	@tests/bench/plan --release $(RELEASE)
 

@@ -29,8 +29,9 @@ complete -c gpushare -n "__fish_gpushare_needs_command" -s V -l version -d 'Prin
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "leaks" -d 'From accounting alone: when limits on types of GPUs were exceeded, by which requests, and what mends them'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
-complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "qos" -d 'Groups\' QOSes: compare gpushare.conf with Slurm\'s database, make the database like it, show and publish them'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "status" -d 'Show this node\'s GPUs, or the cluster\'s, what is assigned of them, and to which jobs'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
@@ -67,32 +68,43 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l user -d 'The user whose job it would be [default: you]' -r -f -a "(__fish_complete_users)"
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -s S -l start -d 'From when [default: 30 days before the end]' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -s E -l end -d 'Until when [default: now]' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l dump -d 'Write all that was read to a new file, for --from' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l from -d 'Read such a file in place of asking Slurm' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l conf -d 'The rules that requests are judged by [default: those in use, or the defaults]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l csv -d 'Print CSV: a line for each user and form of request; with =times for each time in which a limit was exceeded' -r -f -a "requests\t''
+times\t''"
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l plot -d 'Draw what was held against the limits into an SVG file' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l json -d 'Print JSON'
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand metrics" -l out -d 'Write into this file, all at once, instead of to standard output; its name must end in .prom' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand metrics" -l idle-note -d 'Tell a job once, by scontrol notify, when it was not seen to use a GPU of its own for so long, such as 2:00:00' -r
 complete -c gpushare -n "__fish_gpushare_using_subcommand metrics" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand metrics" -s h -l help -d 'Print help'
-complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -l conf -d 'The file with the QOSes [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "plan" -d 'Print what is different between the file and Slurm\'s database; change nothing'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "apply" -d 'Make Slurm\'s database like the file'
-complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "show" -d 'Show each share: whose it is, its members, its limits, and what is in use now'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "show" -d 'Show each managed QOS: whose it is, its members, its limits, and what is in use now'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "docs" -d 'Print the users\' table: name, group limit, and options that work'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and not __fish_seen_subcommand_from plan apply show docs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -l conf -d 'The file with the QOSes [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -l prune -d 'Plan to remove the QOSes that an earlier apply made and that the file has no longer'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -l detailed-exitcode -d 'Exit with 2 if there is something to do'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help'
-complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -l conf -d 'The file with the QOSes [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -l prune -d 'Remove the QOSes that an earlier apply made, that the file has no longer and that no job or partition uses'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help'
-complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from show" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from show" -l conf -d 'The file with the QOSes [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
-complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -l conf -d 'The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -l conf -d 'The file with the QOSes [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -l markdown -d 'As Markdown [default: text]'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -l text -d 'As text'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from docs" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "plan" -d 'Print what is different between the file and Slurm\'s database; change nothing'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "apply" -d 'Make Slurm\'s database like the file'
-complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show each share: whose it is, its members, its limits, and what is in use now'
+complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show each managed QOS: whose it is, its members, its limits, and what is in use now'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "docs" -d 'Print the users\' table: name, group limit, and options that work'
 complete -c gpushare -n "__fish_gpushare_using_subcommand qos; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l nodes -d 'The nodes of the cluster that have shares, or these of them, as Slurm counts; as anybody, on any machine' -r
@@ -106,18 +118,19 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s P -l parsab
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l gpus -d 'With --parsable or --nodes: one line a GPU instead'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l json -d 'All of it as one JSON object'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s h -l help -d 'Print help'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "qos" -d 'Contributors\' shares: compare gpushare.conf with Slurm\'s QOSes, make them alike, show and publish them'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "status" -d 'Show this node\'s GPUs, or the cluster\'s, what is assigned of them, and to which jobs'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain metrics qos status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "leaks" -d 'From accounting alone: when limits on types of GPUs were exceeded, by which requests, and what mends them'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "qos" -d 'Groups\' QOSes: compare gpushare.conf with Slurm\'s database, make the database like it, show and publish them'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "status" -d 'Show this node\'s GPUs, or the cluster\'s, what is assigned of them, and to which jobs'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "slurm" -d 'Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "gres" -d 'Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "cgroup" -d 'Of cgroup.conf'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "plugstack" -d 'Of plugstack.conf'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "plan" -d 'Print what is different between the file and Slurm\'s database; change nothing'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "apply" -d 'Make Slurm\'s database like the file'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "show" -d 'Show each share: whose it is, its members, its limits, and what is in use now'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "show" -d 'Show each managed QOS: whose it is, its members, its limits, and what is in use now'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from qos" -f -a "docs" -d 'Print the users\' table: name, group limit, and options that work'

@@ -1,38 +1,42 @@
 //! gpushare.conf: the administrator's rules for both sides, read whole or not at all.
 //!
 //! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and paths
-//! as they are; a line that begins with `QOS=`, `NodeName=` or `Share=` is a record of several settings. An unknown key, a value that isn't allowed
+//! as they are; a line that begins with `QOS=` or `NodeName=` is a record of several settings. An unknown key, a value that isn't allowed
 //! or a key given twice is an error that names the line, the key and what is allowed; half a policy is never used. Which
-//! file to read is the caller's question ([`find`]). The keys are in `keys`, those of a record in `record` and in
-//! [`crate::shares::record`].
+//! file to read is the caller's question ([`find`]). The keys are in `keys` and `node_keys`, those of a QOS in
+//! [`qos`].
 
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::policy::Policy;
-use crate::shares::value::decimal;
-use crate::shares::{SaidTwice, Share};
+use crate::submit::policy::Policy;
+use qos::value::decimal;
 
+pub mod gpu_files;
 mod keys;
 mod node;
 mod node_keys;
 mod nodes;
-mod record;
-mod share;
+pub mod qos;
 mod units;
 mod values;
 
+pub use gpu_files::GpuFiles;
 pub use node::{
-    ComputeMode, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure, Overcommit, Packing,
-    Placement, UserMix, VisibleDevices,
+    ComputeMode, ForeignProcesses, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure,
+    Overcommit, Packing, Placement, UserMix, VisibleDevices,
 };
 pub use nodes::NodeRecord;
+pub use qos::{ManagedQos, Members, SaidTwice};
 pub use units::{UnitsPerGpu, units_written};
 
 /// Nobody writes a longer file; a daemon must not read without bound.
 const LONGEST: u64 = 1 << 20;
+
+/// Where the ledger is on a node.
+pub const RUN_DIR: &str = "/run/gpushare";
 
 /// All of gpushare.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,8 +47,8 @@ pub struct Config {
     pub node: NodeConfig,
     /// Nodes with settings of their own, in the order of the lines.
     pub nodes: Vec<NodeRecord>,
-    /// The contributors' shares of the cluster, in the order of their lines.
-    pub shares: Vec<Share>,
+    /// The QOSes that the file defines, in the order of their lines.
+    pub qoses: Vec<ManagedQos>,
     /// `GpuWeight`: what fair-share counts a GPU of each type as.
     pub gpu_weights: Vec<GpuWeight>,
     /// `RefusalCounts`: where slurmctld's plugin counts its messages.
@@ -55,7 +59,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuWeight {
     /// Its type.
-    pub kind: String,
+    pub gres_type: String,
     /// The number, in millionths.
     pub millionths: u64,
 }
@@ -63,13 +67,13 @@ pub struct GpuWeight {
 impl fmt::Display for GpuWeight {
     /// As a word of `TRESBillingWeights`.
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        write!(out, "GRES/gpu:{}={}", self.kind, decimal(self.millionths))
+        write!(out, "GRES/gpu:{}={}", self.gres_type, decimal(self.millionths))
     }
 }
 
-/// What becomes of the lines of contributors' shares.
+/// What becomes of the records `QOS=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shares {
+enum OfQoses {
     Read,
     Skip,
 }
@@ -122,8 +126,8 @@ pub enum Problem {
     },
     /// One limit in two ways.
     SaidTwice(SaidTwice),
-    /// The QOS has a line, in this one.
-    SameShare(String, usize),
+    /// Another line has the QOS's owner or limits, this one.
+    SameQos(String, usize),
     /// Bytes that are no text.
     NotText,
     /// Not a single byte: somebody's disk was full, or an editor is not done.
@@ -157,13 +161,13 @@ pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
 impl Config {
     /// Reads the file; `None` where there is none. A link that leads nowhere is an error, not "none".
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
-        Config::load_with(path, Shares::Read)
+        Config::load_with(path, OfQoses::Read)
     }
 
-    /// The same for a node, where a job waits for it: nodes have no use for contributors' shares. Their lines are not
-    /// read, so a mistake in one fails no job. `node` is what Slurm calls this node.
+    /// The same for a node, where a job waits for it: nodes have no use for records `QOS=`. They are not read, so a mistake in
+    /// one fails no job. `node` is what Slurm calls this node.
     pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
-        match (Config::load_with(path, Shares::Skip)?, node) {
+        match (Config::load_with(path, OfQoses::Skip)?, node) {
             (None, _) => Ok(None),
             (Some(config), None) if !config.nodes.is_empty() => Err(LoadError::Nameless(path.to_owned())),
             (Some(config), node) => Ok(Some(config.of_node(node.unwrap_or_default()).clone())),
@@ -188,7 +192,7 @@ impl Config {
         self.nodes.iter().map(|record| &record.config).chain([&self.node])
     }
 
-    fn load_with(path: &Path, shares: Shares) -> Result<Option<Config>, LoadError> {
+    fn load_with(path: &Path, qoses: OfQoses) -> Result<Option<Config>, LoadError> {
         if let Err(error) = path.symlink_metadata()
             && error.kind() == io::ErrorKind::NotFound
         {
@@ -212,16 +216,16 @@ impl Config {
             let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
             wrong(ConfigError { line: Some(line), problem: Problem::NotText })
         })?;
-        Config::parse_with(&text, shares).map(Some).map_err(wrong)
+        Config::parse_with(&text, qoses).map(Some).map_err(wrong)
     }
 
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::parse_with(text, Shares::Read)
+        Config::parse_with(text, OfQoses::Read)
     }
 
-    fn parse_with(text: &str, shares: Shares) -> Result<Config, ConfigError> {
-        let mut draft = keys::Draft::new(shares);
+    fn parse_with(text: &str, qoses: OfQoses) -> Result<Config, ConfigError> {
+        let mut draft = keys::Draft::new(qoses);
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {
@@ -258,7 +262,9 @@ impl fmt::Display for Problem {
             Problem::Missing { key, because } => write!(out, "{because} needs {key}"),
             Problem::Against { setting, needs } => write!(out, "{setting} can only be had with {needs}"),
             Problem::SaidTwice(what) => what.fmt(out),
-            Problem::SameShare(qos, first) => write!(out, "QOS '{qos}' has a line already, line {first}"),
+            Problem::SameQos(qos, first) => {
+                write!(out, "QOS '{qos}' has its owner or limits in line {first} already")
+            }
             Problem::NotText => write!(out, "bytes that are not UTF-8"),
             Problem::Empty => {
                 write!(out, "the file is empty; for the defaults, remove it or leave a comment in it")

@@ -8,7 +8,7 @@ mod reading;
 #[path = "differential/table.rs"]
 mod table;
 
-use gpushare::grammar::Spelling::{Colon, Slash};
+use gpushare::submit::grammar::Spelling::{Colon, Slash};
 use reading::{Reading, ours};
 use table::rows;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::ledger::{Ledger, RUN_DIR};
+use gpushare_node::ledger::Ledger;
 
 use crate::qos;
 use crate::slurm::{self, Slurm};
@@ -23,7 +23,7 @@ mod plugins;
 pub mod plugstack;
 mod version;
 
-use finding::{Finding, Verdict};
+use finding::{Finding, Status};
 use plugstack::Plugstack;
 use version::Version;
 
@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let places = here.placement != Placement::Off;
     let stack = Plugstack::read(settings.get("PlugStackConfig"), &slurm_conf);
     findings.extend(cluster::findings(&config, &slurm, config.places_anywhere() && stack.hooks.is_some()));
-    findings.extend(shares(arguments.conf.as_deref(), &config));
+    findings.extend(qoses(arguments.conf.as_deref(), &config));
     if controllers.contains(&host.as_str()) {
         findings.extend(cluster::other_controllers(&controllers, &host));
         let installed = Version::of_program("slurmctld");
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 }
 
 fn answer(findings: &[Finding], json: bool) -> Result<Answer, String> {
-    let wrong = findings.iter().any(|finding| matches!(finding.verdict, Verdict::Wrong(_)));
+    let wrong = findings.iter().any(|finding| matches!(finding.status, Status::Wrong(_)));
     let text = if json { finding::json(findings)? } else { finding::lines(findings) };
     Ok(Answer { text, wrong, trouble: None })
 }
@@ -156,20 +156,20 @@ fn this_node(config: &NodeConfig, here: &slurm::Node, shares: bool, slurm_conf: 
     let (found, gpus) = node::gpus(config, &slurm_conf.with_file_name("gres.conf"), &here.name);
     let mut findings = vec![found];
     findings.extend(node::gres(config, here, shares, gpus.as_ref()));
-    findings.extend(node::ledger(&Ledger::at(RUN_DIR), Path::new(RUN_DIR)));
+    findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare::config::RUN_DIR)));
     findings.extend(node::nvml(config));
     findings.extend(node::mps_dir(config));
     findings.extend(node::mps(config, gpushare_node::user_id() == Some(0)));
     findings
 }
 
-/// The database against the file's lines of shares. `None` where it has none.
-fn shares(conf: Option<&Path>, config: &Config) -> Option<Finding> {
-    let about = "Share";
-    if config.shares.is_empty() {
+/// The database against the QOSes that the file defines. `None` where it defines none.
+fn qoses(conf: Option<&Path>, config: &Config) -> Option<Finding> {
+    let about = "QOS";
+    if config.qoses.is_empty() {
         return None;
     }
-    let number = config.shares.len();
+    let number = config.qoses.len();
     let lines = format!("{number} line{}", if number == 1 { "" } else { "s" });
     Some(match qos::drift(conf) {
         Err(error) => Finding::unknown(about, error),
@@ -204,7 +204,7 @@ mod tests {
                 continue; // Nobody else can give a file to group root.
             }
             let finding = of_file("gpushare.conf", file.path());
-            assert_eq!(matches!(finding.verdict, Verdict::Wrong(_)), wrong, "{mode:o} {group}");
+            assert_eq!(matches!(finding.status, Status::Wrong(_)), wrong, "{mode:o} {group}");
         }
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use gpushare::config::{self, Config};
 
 use crate::check;
-use crate::needs::{self, File};
+use crate::requirements::{self, File};
 use crate::slurm::{self, Slurm};
 
 mod gres;
@@ -60,14 +60,16 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
             let slurm = ask()?;
             let hooks = !arguments.new
                 && check::plugstack::has_hooks(slurm.settings.get("PlugStackConfig"), &slurm_conf);
-            let needs = needs::needs(&config, &slurm, hooks);
-            let bills = needs::billing(&config, &slurm);
-            Ok(head(&shown, "slurm.conf") + &lines::of(&needs, File::Slurm, &slurm) + &lines::bills(&bills))
+            let requirements = requirements::requirements(&config, &slurm, hooks);
+            let bills = requirements::billing(&config, &slurm);
+            Ok(head(&shown, "slurm.conf")
+                + &lines::of(&requirements, File::Slurm, &slurm)
+                + &lines::bills(&bills))
         }
         Command::Cgroup => {
             let slurm = ask()?;
-            let needs = needs::needs(&config, &slurm, false);
-            let text = lines::of(&needs, File::Cgroup, &slurm);
+            let requirements = requirements::requirements(&config, &slurm, false);
+            let text = lines::of(&requirements, File::Cgroup, &slurm);
             Ok(head(&shown, "cgroup.conf") + if text.is_empty() { NOTHING } else { &text })
         }
         Command::Gres { node } => {

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use gpushare::config::{self, Config};
-use gpushare::message;
-use gpushare::policy::{self, Policy, Verdict};
+use gpushare::submit::message;
+use gpushare::submit::policy::{self, Policy, Verdict};
 
 mod accounting;
 mod messages;
 mod options;
-pub mod program;
+pub mod past;
 mod release;
 mod script;
 mod submission;
@@ -24,9 +24,9 @@ mod table;
 mod time;
 mod wording;
 
+use crate::slurm::run::ask;
 use accounting::Database;
 use options::Source;
-use program::ask;
 use release::Release;
 use submission::Submission;
 
@@ -150,7 +150,7 @@ fn read_script(name: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// As the plugin finds it; without a file the defaults hold.
-fn read_policy(conf: Option<&Path>) -> Result<Policy, String> {
+pub fn read_policy(conf: Option<&Path>) -> Result<Policy, String> {
     if let Some(path) = conf {
         let found = Config::load(path).map_err(|error| error.to_string())?;
         return found

@@ -4,14 +4,15 @@
 mod check;
 mod conf;
 mod explain;
+#[cfg(test)]
+mod generated_docs;
 mod json;
+mod leaks;
 mod metrics;
-mod needs;
 mod qos;
+mod requirements;
 mod slurm;
 mod status;
-#[cfg(test)]
-mod written;
 
 use std::process::ExitCode;
 
@@ -33,9 +34,11 @@ enum Command {
     Conf(conf::Arguments),
     /// Explain a message by its number, or judge an sbatch command line or script without submitting it
     Explain(explain::Arguments),
+    /// From accounting alone: when limits on types of GPUs were exceeded, by which requests, and what mends them
+    Leaks(leaks::Arguments),
     /// Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals
     Metrics(metrics::Arguments),
-    /// Contributors' shares: compare gpushare.conf with Slurm's QOSes, make them alike, show and publish them
+    /// Groups' QOSes: compare gpushare.conf with Slurm's database, make the database like it, show and publish them
     Qos(qos::Arguments),
     /// Show this node's GPUs, or the cluster's, what is assigned of them, and to which jobs
     Status(status::Arguments),
@@ -58,6 +61,11 @@ fn main() -> ExitCode {
             let said =
                 explain::run(arguments).and_then(|answer| print(&answer.text).map(|()| answer.refused));
             finish(said.map(|refused| ExitCode::from(u8::from(refused))), 2)
+        }
+        Command::Leaks(arguments) => {
+            let said =
+                leaks::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.exceeded));
+            finish(said.map(|exceeded| ExitCode::from(u8::from(exceeded))), 2)
         }
         Command::Metrics(arguments) => {
             let said =

@@ -3,7 +3,7 @@
 //! Read → sum → write. The node's side is what `gpushare status` reads, as counts: no job and no user has a label. The
 //! controller's side is the counts of slurmctld's plugin. A machine may be one of them, both or neither. What can't be
 //! read is said and left out, and what can is there all the same: `gpushare_up` is 0 then, and so is no old figure
-//! passed on as a new one. What GPUs do (memory, utilisation) is left to NVIDIA's own exporters.
+//! passed on as a new one. What GPUs do (memory, utilization) is left to NVIDIA's own exporters.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -11,18 +11,20 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gpushare::config::{Config, Placement};
-use gpushare::device::{Detail, Unfit};
-use gpushare::ledger::{Counts, Entry, Ledger, Listing, RUN_DIR, file};
-use gpushare::load::Measured;
-use gpushare::tally;
-use gpushare::verdicts::{self, Verdict};
+use gpushare::submit::counters::{self, Outcome};
+use gpushare::{counter_file, root_file};
+use gpushare_node::foreign::Jobs;
+use gpushare_node::gpu::{Detail, Gpu, Unfit};
+use gpushare_node::ledger::{Counts, Entry, Ledger, Listing, Used};
 use gpushare_node::mps::Seen;
 use gpushare_node::nvml::Nvml;
+use gpushare_node::nvml::answer::Measured;
 
 use crate::slurm;
 use crate::status::complain;
-use crate::status::here::{self, GpuTotal};
+use crate::status::local::{self, GpuTotal};
 
+mod idle;
 mod text;
 
 /// What node_exporter reads; it leaves out files of other names.
@@ -38,6 +40,9 @@ pub struct Arguments {
     /// Write into this file, all at once, instead of to standard output; its name must end in .prom
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Tell a job once, by scontrol notify, when it was not seen to use a GPU of its own for so long, such as 2:00:00
+    #[arg(long, value_name = "TIME", value_parser = idle::time)]
+    idle_note: Option<u64>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
@@ -58,7 +63,7 @@ struct Facts {
     /// The ledger's counts.
     counts: Option<Counts>,
     /// The plugin's.
-    verdicts: Vec<(&'static str, Verdict, u64)>,
+    outcomes: Vec<(&'static str, Outcome, u64)>,
 }
 
 /// A machine with GPUs.
@@ -74,6 +79,8 @@ struct Node {
     /// Entries that can't be read.
     unreadable: usize,
     daemons: Vec<Seen>,
+    /// When jobs used their GPUs.
+    used: Vec<Used>,
 }
 
 impl Facts {
@@ -92,9 +99,10 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     if let Some(out) = &arguments.out {
         check_name(out)?;
     }
-    let facts = gather(arguments.conf.as_deref(), &Ledger::at(RUN_DIR));
+    let mut facts = gather(arguments.conf.as_deref(), &Ledger::system());
+    idle::tell(&mut facts, &Ledger::system(), arguments.idle_note);
     let complete = facts.is_complete();
-    let success = if complete { Some(here::now()) } else { arguments.out.as_deref().and_then(last_success) };
+    let success = if complete { Some(local::now()) } else { arguments.out.as_deref().and_then(last_success) };
     let text = text::exposition(&facts, success);
     match &arguments.out {
         None => Ok(Answer { text, complete }),
@@ -104,20 +112,20 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 
 fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
     let mut facts = Facts::default();
-    let path = here::conf_path(conf);
+    let path = local::conf_path(conf);
     let Some(config) = facts.take("conf", Config::load(&path)).map(Option::unwrap_or_default) else {
         return facts;
     };
     if let Some(path) = &config.refusal_counts {
-        let names = verdicts::names();
-        match tally::read(path, &names) {
+        let names = counters::names();
+        match counter_file::read(path, &names) {
             // Slurm's folder in /run is there as long as slurmctld runs: another machine is the controller.
             Err(error) if error.kind() == ErrorKind::NotFound && !path.parent().is_some_and(Path::exists) => {
             }
             read => {
                 let counts = facts.take("refusals", named(path, read)).unwrap_or_default();
-                let every = verdicts::all().into_iter().zip(counts);
-                facts.verdicts = every.map(|((number, verdict), count)| (number, verdict, count)).collect();
+                let every = counters::all().into_iter().zip(counts);
+                facts.outcomes = every.map(|((number, outcome), count)| (number, outcome, count)).collect();
             }
         }
     }
@@ -127,7 +135,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
         return facts;
     }
     let mut complaints = Vec::new();
-    let node = here::node(Some(&path), ledger, &mut complaints);
+    let node = local::node(Some(&path), ledger, &mut complaints);
     complain(&complaints);
     match node {
         Err(_) if !was_used => {}
@@ -143,11 +151,9 @@ fn named<T>(path: &Path, read: std::io::Result<T>) -> Result<T, String> {
     read.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn read_node(facts: &mut Facts, node: here::Node, ledger: &Ledger) {
-    let here::Node { gpus, details, units, nvml, daemons } = node;
+fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
+    let local::Node { gpus, details, units, nvml, daemons, sessions } = node;
     facts.counts = facts.take("counts", ledger.counts());
-    let listed = ledger.list().and_then(|listing| Ok((listing, ledger.failures()?.len())));
-    let listed = facts.take("ledger", listed);
     let (measured, is_health_known) = match nvml.map(Nvml::measured) {
         Some(Err(trouble)) if trouble.is_absence() => (Measured::default(), true),
         None => (Measured::default(), true),
@@ -157,19 +163,36 @@ fn read_node(facts: &mut Facts, node: here::Node, ledger: &Ledger) {
             (measured.unwrap_or_default(), known)
         }
     };
+    // After NVML: what it has seen has its entry by now.
+    let listed = ledger.list().and_then(|listing| Ok((listing, ledger.failures()?.len())));
+    let listed = facts.take("ledger", listed);
     let Some((Listing { entries, garbage }, failures)) = listed else { return };
+    let mut gpus = local::totals(gpus, &units, &entries, &measured);
+    let jobs = Jobs { entries: &entries, mps: sessions.as_deref() };
+    local::find_foreign(&mut gpus, &jobs);
+    let used = idle::look(ledger, &jobs, |gpu| measured.of(gpu));
     facts.node = Some(Node {
-        gpus: here::totals(gpus, &units, &entries, &measured),
+        gpus,
         entries,
         details,
         is_health_known,
         failures,
         unreadable: garbage.len(),
         daemons,
+        used,
     });
 }
 
 impl Node {
+    /// The longest time that a job on a GPU was not seen to use it.
+    fn idle(&self, gpu: &Gpu) -> Option<u64> {
+        let here = |used: &&Used| {
+            let is_it = |entry: &Entry| entry.key == used.key && entry.is_on(gpu);
+            used.minor == gpu.number.minor && self.entries.iter().any(is_it)
+        };
+        self.used.iter().filter(here).map(Used::idle).max()
+    }
+
     fn users<'a>(entries: impl Iterator<Item = &'a Entry>) -> usize {
         entries.map(|entry| entry.user_id).collect::<BTreeSet<u32>>().len()
     }
@@ -194,12 +217,12 @@ fn write(out: &Path, text: &str) -> Result<(), String> {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     // Another run at the same time has another; none ends in .prom.
     let temporary = out.with_file_name(format!(".{name}.{}", std::process::id()));
-    file::replace(&temporary, out, text).map_err(|error| format!("writing {}: {error}", out.display()))
+    root_file::replace(&temporary, out, text).map_err(|error| format!("writing {}: {error}", out.display()))
 }
 
 /// What the file that is replaced says, while this run is none.
 fn last_success(out: &Path) -> Option<u64> {
-    let bytes = file::read(out, 1 << 20).ok()??;
+    let bytes = root_file::read(out, 1 << 20).ok()??;
     let text = String::from_utf8(bytes).ok()?;
     text.lines().find_map(|line| line.strip_prefix(text::LAST_SUCCESS)?.trim().parse().ok())
 }

@@ -1,6 +1,6 @@
-//! `gpushare qos`: the contributors' shares of gpushare.conf, and Slurm's database made like them.
+//! `gpushare qos`: the QOSes that gpushare.conf defines, and Slurm's database made like them.
 //!
-//! Read → judge → apply: the file and the database are read, [`gpushare::shares`] makes the plan, and `apply` carries it
+//! Read → judge → apply: the file and the database are read, [`gpushare_qos`] makes the plan, and `apply` carries it
 //! out, one call of sacctmgr after another. Each call leaves the database in a state from which the next plan goes on.
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use gpushare::shares::{self, Plan};
+use gpushare_qos::{Plan, table};
 
 use crate::print;
 
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The command line of `gpushare qos`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The file with the shares [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
+    /// The file with the QOSes [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH", global = true)]
     conf: Option<PathBuf>,
     #[command(subcommand)]
@@ -58,7 +58,7 @@ enum Command {
         #[arg(long)]
         prune: bool,
     },
-    /// Show each share: whose it is, its members, its limits, and what is in use now
+    /// Show each managed QOS: whose it is, its members, its limits, and what is in use now
     Show {
         /// Only these
         #[arg(value_name = "QOS")]
@@ -99,9 +99,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             show::show(conf, names).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
         }
         Command::Docs { markdown, .. } => {
-            let (_, shares) = site::shares(conf)?;
-            let table =
-                if *markdown { shares::words::markdown(&shares) } else { shares::words::plain(&shares) };
+            let (_, qoses) = site::qoses(conf)?;
+            let table = if *markdown { table::markdown(&qoses) } else { table::plain(&qoses) };
             print(&table).map(|()| ExitCode::SUCCESS)
         }
     }
@@ -113,7 +112,7 @@ fn confirm(done: &Plan, site: Site) -> Result<(), String> {
         return Ok(());
     }
     let site = site.read_again()?;
-    let left = shares::plan(&site.shares, &site.actual, &site.cluster, None);
+    let left = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, None);
     let first = left.changes.iter().flat_map(|change| &change.lines).map(|(_, line)| line).next();
     match first {
         None => Ok(()),
@@ -160,7 +159,7 @@ pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
         let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
         return Ok(Drift::Mistake(format!("line {}: {}{more}", finding.line, finding.text)));
     }
-    let plan = shares::plan(&site.shares, &site.actual, &site.cluster, None);
+    let plan = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, None);
     if plan.changes.is_empty()
         && let Some(missed) = site::missed()?
     {
@@ -191,6 +190,6 @@ fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), Str
         return Err(format!("{} has {mistakes}, see above; nothing was changed", site.path.display()));
     }
     let used = if prune { Some(site::used()?) } else { None };
-    let plan = shares::plan(&site.shares, &site.actual, &site.cluster, used.as_ref());
+    let plan = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, used.as_ref());
     Ok((site, plan))
 }

@@ -7,11 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use gpushare::config::Config;
-use gpushare::node_gres::{self, NodeGres};
-
-use crate::explain::program;
+use gpushare::text::gres::{self, NodeGres};
 
 mod accounts;
+pub mod run;
 mod settings;
 
 pub use accounts::Accounts;
@@ -95,7 +94,7 @@ pub struct Qoses {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Typed {
     /// The types, in small letters as the database has them.
-    pub kinds: BTreeSet<String>,
+    pub gres_types: BTreeSet<String>,
     /// `GrpTRES=gres/gpu:a40`: the limits without their numbers.
     pub limits: BTreeSet<String>,
     /// Its limits hold also where a partition's QOS has the same.
@@ -166,8 +165,8 @@ pub fn host() -> String {
 /// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of them
 /// try for minutes.
 pub fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
-    let answer = program::run(command(name).args(arguments), PATIENCE)?;
-    program::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
+    let answer = run::run(command(name).args(arguments), PATIENCE)?;
+    run::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
 /// Without the caller's variables that make Slurm's programs speak of another cluster, or of some jobs only.
@@ -196,7 +195,7 @@ fn words(text: &str) -> Vec<String> {
 pub fn node(line: &str) -> Option<Node> {
     Some(Node {
         name: value(line, "NodeName")?.to_owned(),
-        gres: node_gres::read(value(line, "Gres").unwrap_or_default()),
+        gres: gres::read(value(line, "Gres").unwrap_or_default()),
         partitions: words(value(line, "Partitions").unwrap_or_default()),
         version: value(line, "Version").unwrap_or_default().to_owned(),
     })
@@ -246,21 +245,21 @@ fn qoses(config: &Config) -> Result<Qoses, String> {
             .into_iter()
             .zip(columns)
             .flat_map(|(field, text)| text.split(',').map(move |limit| (field, type_of(limit))))
-            .filter_map(|(field, found)| found.map(|(gres, kind)| (field, gres, kind)))
+            .filter_map(|(field, found)| found.map(|(gres, gres_type)| (field, gres, gres_type)))
             .collect();
         let governed = limits.iter().any(|(_, gres, _)| config.policy.gres.0.iter().any(|name| name == gres));
         let of_gpus = || limits.iter().filter(|(_, gres, _)| *gres == "gpu");
         let typed = Typed {
-            kinds: of_gpus().map(|(.., kind)| kind.to_ascii_lowercase()).collect(),
+            gres_types: of_gpus().map(|(.., gres_type)| gres_type.to_ascii_lowercase()).collect(),
             limits: of_gpus()
-                .map(|(field, _, kind)| format!("{field}=gres/gpu:{}", kind.to_ascii_lowercase()))
+                .map(|(field, _, gres_type)| format!("{field}=gres/gpu:{}", gres_type.to_ascii_lowercase()))
                 .collect(),
             over_partition,
         };
         if governed {
             found.governed.push(name.to_owned());
         }
-        if !typed.kinds.is_empty() {
+        if !typed.gres_types.is_empty() {
             found.typed.insert(name.to_owned(), typed);
         }
         if !preempts.is_empty() {

@@ -9,15 +9,13 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 mod cluster;
-pub(crate) mod here;
+pub mod columns;
 mod json;
-mod picture;
+pub(crate) mod local;
 mod watch;
 mod write;
 
-pub use cluster::hosts;
-
-use picture::Line;
+use columns::Line;
 
 /// The command line of `gpushare status`.
 #[derive(Args, Clone)]
@@ -86,16 +84,16 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
             (true, _) => crate::json::text(&cluster),
             (_, true) if arguments.gpus => Ok(cluster::write::parsable_gpus(&cluster)),
             (_, true) => Ok(cluster::write::parsable_nodes(&cluster)),
-            (..) => Ok(picture::text(&cluster::write::lines(&cluster, arguments.gpus), colour)),
+            (..) => Ok(columns::text(&cluster::write::lines(&cluster, arguments.gpus), colour)),
         };
     }
-    let status = here::gather(arguments.conf.as_deref())?;
+    let status = local::gather(arguments.conf.as_deref())?;
     complain(&status.complaints);
     match (arguments.json, arguments.parsable) {
         (true, _) => json::text(&status),
         (_, true) if arguments.gpus => Ok(write::parsable_gpus(&status)),
         (_, true) => Ok(write::parsable_jobs(&status)),
-        (..) => Ok(picture::text(&write::lines(&status), colour)),
+        (..) => Ok(columns::text(&write::lines(&status), colour)),
     }
 }
 
@@ -107,7 +105,7 @@ fn look(arguments: &Arguments) -> Result<Look, String> {
         let lines = cluster::write::lines(&cluster, arguments.gpus);
         return Ok(Look { lines, complaints: cluster.complaints });
     }
-    let status = here::gather(conf)?;
+    let status = local::gather(conf)?;
     Ok(Look { lines: write::lines(&status), complaints: status.complaints })
 }
 
@@ -126,6 +124,6 @@ fn colours(color: Color) -> bool {
 
 pub(crate) fn complain(lines: &[String]) {
     for line in lines {
-        let _ = writeln!(std::io::stderr(), "gpushare: {}", picture::clean(line));
+        let _ = writeln!(std::io::stderr(), "gpushare: {}", columns::clean(line));
     }
 }

@@ -1,17 +1,33 @@
-//! What acts on a node beside the ledger, through other programs: gpushare-nvml is asked what the GPUs are doing, and
-//! NVIDIA's MPS daemons are started, told limits and ended. Used by prolog, epilog and the command `gpushare`.
+//! What happens on a node: which GPU a job's share gets, what the job may open there, and its MPS daemon.
 //!
-//! What is decided here is decided in the crate `gpushare`; the calls that std lacks are in `unix`, the only unsafe code
-//! outside of the rooms that know Slurm.
+//! - [`job`] (what slurmd says of a job) → [`allocation`] (what it may have) → [`gpu`] (the node's GPUs) → [`choose`] (one of
+//!   them) → [`ledger`] (which job is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job gets and may
+//!   open). [`place`] is the pipeline of these.
+//! - [`mps`]: the MPS daemon that serves a share. [`memory`]: the limit of a whole job's GPU memory.
+//! - [`nvml`]: what the GPUs are doing, by the program gpushare-nvml. [`foreign`]: processes that have no business on a GPU.
+//! - [`proc`]: what /proc shows of a process. [`exec`]: other programs, run without a shell and with a deadline; [`squeue`] is
+//!   one of them.
+//!
+//! Only `unix`, `fence/bpf` and `fence/access` have unsafe code: calls of the kernel that std lacks.
 #![deny(unsafe_code)]
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+pub mod allocation;
+pub mod choose;
+pub mod environment;
+pub mod exec;
+pub mod fence;
+pub mod foreign;
+pub mod gpu;
+pub mod job;
+pub mod ledger;
 pub mod memory;
 pub mod mps;
 pub mod nvml;
-pub mod program;
+pub mod place;
+pub mod proc;
 pub mod squeue;
 mod unix;
 

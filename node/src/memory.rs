@@ -10,12 +10,14 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::gpu::{self, Roots};
+use crate::ledger::{Entry, Holding, Ledger};
+use dmem::{CAPACITY_FILE, LIMIT_FILE, is_limited, limit_lines};
 use gpushare::config::{NodeConfig, Nvml};
-use gpushare::device::{self, Roots};
-use gpushare::dmem::{CAPACITY_FILE, LIMIT_FILE, is_limited, limit_lines};
-use gpushare::ledger::{Entry, Holding, Ledger};
 
 use crate::nvml::{self, Trouble};
+
+mod dmem;
 
 /// Who limits a job's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub fn limit(
 ) -> Result<Limited, MemoryError> {
     let Holding::Share { memory: Some(mib), .. } = entry.holding else { return Ok(Limited::Not) };
     let Some(gpu) = entry.share_gpu() else { return Ok(Limited::Not) };
-    let kernel = match device::pci_address(gpu, roots) {
+    let kernel = match gpu::pci_address(gpu, roots) {
         Some(pci) => Kernel::of(cgroup, &pci, mib)?,
         None => Kernel::Without,
     };
@@ -120,8 +122,8 @@ impl std::error::Error for MemoryError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpushare::device::{DeviceNumber, Gpu};
-    use gpushare::job::JobKey;
+    use crate::gpu::{DeviceNumber, Gpu};
+    use crate::job::JobKey;
 
     fn entry(memory: Option<u32>) -> Entry {
         let number = DeviceNumber { major: 195, minor: 0 };
@@ -129,7 +131,7 @@ mod tests {
         Entry {
             key: JobKey { id: 7, restart: 0 },
             user_id: 2001,
-            holding: Holding::Share { units: 1, capacity: 4, charged: None, memory },
+            holding: Holding::Share { units: 1, capacity: 4, allocated_gpu: None, memory },
             gpus: vec![gpu],
             since: 0,
         }

@@ -11,31 +11,33 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::job::JobKey;
+use crate::ledger::{Entry, Garbage, Ledger};
+use crate::mps::service::{Daemon, Limits};
 use gpushare::config::NodeConfig;
-use gpushare::job::JobKey;
-use gpushare::ledger::{Entry, Garbage, Ledger};
-use gpushare::mps::{Daemon, Limits};
 
 mod control;
+mod daemon;
 mod error;
 mod folder;
-mod here;
-mod look;
+mod inspect;
 mod process;
 mod reach;
+mod readback;
+mod record;
 mod remove;
-mod shown;
+pub mod service;
 mod start;
-mod state;
+mod startup;
 mod unit;
 
 pub use error::{MpsError, UNREAD};
-pub use look::{Seen, seen, try_out};
+pub use inspect::{Seen, seen, sessions, try_out};
 pub use reach::{Reach, reach};
-pub use start::How;
+pub use startup::How;
 
 use crate::nvml::Trouble;
-use here::{Found, Here};
+use daemon::{Found, LockedDaemon};
 
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -78,16 +80,21 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
     };
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
     let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout)?;
-    let mut here = Here { config, daemon, state: locked.state(), locked };
+    let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     let mut healed = None;
-    match here.find() {
-        Found::Alive(process) if here.is_fresh(process, limits, now) => {
-            here.admit(ledger)?;
+    let found = locked_daemon.find();
+    match found {
+        _ if locked_daemon.state.ending => {
+            locked_daemon.end()?;
+            healed = Some("whoever was ending it was killed".to_owned());
+        }
+        Found::Alive(process) if locked_daemon.is_fresh(process, limits, now) => {
+            locked_daemon.admit(ledger)?;
             return Ok(Prepared::There);
         }
-        Found::Alive(process) => match here.check(process, users(ledger, daemon, None)?, now) {
+        Found::Alive(process) => match locked_daemon.check(process, users(ledger, daemon, None)?, now) {
             Ok(()) => {
-                here.admit(ledger)?;
+                locked_daemon.admit(ledger)?;
                 return Ok(Prepared::There);
             }
             Err(why) => {
@@ -95,26 +102,26 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
                 if !others.is_empty() {
                     return Err(MpsError::InUse(others, Box::new(why)));
                 }
-                here.end()?;
+                locked_daemon.end()?;
                 healed = Some(why.to_string());
             }
         },
-        Found::Dead if users(ledger, daemon, Some(entry.key))?.is_empty() => here.end()?,
+        Found::Dead if users(ledger, daemon, Some(entry.key))?.is_empty() => locked_daemon.end()?,
         // Its servers may be working for other jobs: they go when the new daemon does.
         Found::Dead => healed = Some("the daemon before it is dead".to_owned()),
         Found::Nothing => {}
     }
     let jobs = users(ledger, daemon, None)?;
-    let started = here.start(gpu, limits_for(&jobs).unwrap_or(limits), now).and_then(|started| {
-        here.admit(ledger)?;
+    let started = locked_daemon.start(gpu, limits_for(&jobs).unwrap_or(limits), now).and_then(|started| {
+        locked_daemon.admit(ledger)?;
         Ok(started)
     });
     if started.is_err() {
         // Programs are better off without MPS than with a daemon that is not one.
-        let _ = here.locked.remove_pipes();
+        let _ = locked_daemon.locked.remove_pipes();
     }
     let (process, how) = started?;
-    let mode = here.make_exclusive(gpu).err();
+    let mode = locked_daemon.make_exclusive(gpu).err();
     Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed, mode }))
 }
 
@@ -150,12 +157,12 @@ fn tidy(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<(), MpsEr
         return Ok(());
     }
     let Some(locked) = folder::lock_existing(&config.mps_dir, daemon, SHORT)? else { return Ok(()) };
-    let mut here = Here { config, daemon, state: locked.state(), locked };
-    if let Found::Alive(process) = here.find()
+    let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
+    if let Found::Alive(process) = locked_daemon.find()
         && process::is_stuck(process.pid).is_none()
     {
-        here.admit(ledger)?;
-        let control = here.control();
+        locked_daemon.admit(ledger)?;
+        let control = locked_daemon.control();
         control.forget_dead_clients(&control.servers()?)?;
     }
     Ok(())
@@ -177,11 +184,13 @@ fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> 
         Ok(None) | Err(MpsError::Busy(..)) => return None,
         Err(error) => Err(error),
         Ok(Some(_)) if is_used() => return None,
-        Ok(Some(locked)) => match (Here { config, daemon, state: locked.state(), locked }).finish(ledger) {
-            // What was left of one that never was.
-            Ok(false) => return None,
-            result => result.map(|_| ()),
-        },
+        Ok(Some(locked)) => {
+            match (LockedDaemon { config, daemon, state: locked.state(), locked }).finish(ledger) {
+                // What was left of one that never was.
+                Ok(false) => return None,
+                result => result.map(|_| ()),
+            }
+        }
     };
     Some(Ended { daemon, result })
 }

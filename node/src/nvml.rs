@@ -9,12 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::gpu::{Roots, known_to_the_driver};
+use crate::ledger::Ledger;
+use crate::nvml::answer::{Measured, Mode, NO_DRIVER, NO_LIBRARY, Unreadable};
 use gpushare::config::{self, Mps, NodeConfig};
-use gpushare::device::{Roots, known_to_the_driver};
-use gpushare::ledger::Ledger;
-use gpushare::load::{Measured, Mode, NO_DRIVER, NO_LIBRARY, Unreadable};
 
-use crate::program::{AskError, Asked, ask, installed, own, program};
+use crate::exec::{AskError, Asked, ask, installed, own, program};
+
+pub mod answer;
+mod remembered;
+
+pub use remembered::Silence;
 
 const NAME: &str = "gpushare-nvml";
 const LATE: &str = "no answer in";
@@ -57,15 +62,19 @@ pub struct Nvml {
 impl Nvml {
     /// Asks. gpushare-nvml then runs beside whatever the caller does next. It may take as long as an MPS daemon where one needs
     /// the UUID of a GPU that nothing has initialised since boot: NVML does that first.
-    pub fn start(config: &NodeConfig, ledger: &Ledger, roots: &Roots) -> Nvml {
+    /// With `processes` it is asked for the GPUs' processes too.
+    pub fn start(config: &NodeConfig, ledger: &Ledger, roots: &Roots, processes: bool) -> Nvml {
         let wakes =
             config.mps != Mps::Off && known_to_the_driver(roots).iter().any(|(uuid, _)| uuid.is_none());
-        let patience = if wakes { config.load_timeout.max(config.mps_timeout) } else { config.load_timeout };
+        let patience = if wakes { config.nvml_timeout.max(config.mps_timeout) } else { config.nvml_timeout };
         let command = match ledger.silence() {
             Some(last) if last.age.is_some_and(|age| age < quiet_after(&last.reason)) => {
                 Err(Trouble::Remembered(last.reason))
             }
-            _ => command(config),
+            _ => command(config).map(|mut command| {
+                command.args(processes.then_some("processes"));
+                command
+            }),
         };
         Nvml::run(command, patience)
     }
@@ -157,7 +166,7 @@ fn path(own: &Path) -> PathBuf {
 }
 
 /// What it printed, if all went well.
-fn said(answer: Result<crate::program::Answer, Trouble>) -> Result<String, Trouble> {
+fn said(answer: Result<crate::exec::Output, Trouble>) -> Result<String, Trouble> {
     let answer = answer?;
     match answer.status.code() {
         Some(0) => Ok(answer.output),
@@ -281,13 +290,16 @@ mod tests {
         let config = NodeConfig::default();
         let asks = |reason: &str| {
             ledger.note_silence(reason, PATIENCE).unwrap();
-            !matches!(Nvml::start(&config, &ledger, &Roots::system()).asked, Err(Trouble::Remembered(_)))
+            !matches!(
+                Nvml::start(&config, &ledger, &Roots::system(), false).asked,
+                Err(Trouble::Remembered(_))
+            )
         };
         assert!(!asks("library not found: libnvidia-ml.so.1: cannot open shared object file"));
         assert!(!asks("driver not loaded"));
-        assert!(!asks(&Trouble::Late(config.load_timeout).to_string()));
+        assert!(!asks(&Trouble::Late(config.nvml_timeout).to_string()));
         assert!(asks("gpushare-nvml ended with signal: 6 (SIGABRT)"));
         let off = NodeConfig { nvml: config::Nvml::Off, ..NodeConfig::default() };
-        assert!(matches!(Nvml::start(&off, &ledger, &Roots::system()).asked, Err(Trouble::Off)));
+        assert!(matches!(Nvml::start(&off, &ledger, &Roots::system(), false).asked, Err(Trouble::Off)));
     }
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpushare::job::JobKey;
+use crate::job::JobKey;
 
-use crate::program::{Answer, AskError, ask, program};
+use crate::exec::{AskError, Output, ask, program};
 
 /// For all questions of one prolog; Slurm waits for a prolog at least as long (`BatchStartTimeout`).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -92,7 +92,7 @@ fn question(path: &Path, job_id: u32, node: &str, slurm_conf: &Path) -> Command 
 }
 
 /// A line for each job on the node; none where the job is elsewhere or waits.
-fn is_over(answer: &Answer, job_id: u32) -> Result<bool, Unanswered> {
+fn is_over(answer: &Output, job_id: u32) -> Result<bool, Unanswered> {
     if !answer.status.success() {
         let line = answer.first_line();
         return if line.contains(UNKNOWN) { Ok(true) } else { Err(Unanswered::Said(line)) };
@@ -123,7 +123,7 @@ mod tests {
 
     fn said(status: i32, output: &str, complaints: &str) -> Option<bool> {
         let status = ExitStatus::from_raw(status << 8);
-        is_over(&Answer { status, output: output.to_owned(), complaints: complaints.to_owned() }, 7).ok()
+        is_over(&Output { status, output: output.to_owned(), complaints: complaints.to_owned() }, 7).ok()
     }
 
     #[test]

@@ -75,6 +75,27 @@ pub fn kill(to: To) -> io::Result<bool> {
     }
 }
 
+/// A process that is held on to: signals go to it, and never to a later one of its number.
+#[doc(alias = "pidfd_open")]
+pub fn hold(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open(2) takes numbers only.
+    let number = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0_u32) };
+    let number = libc::c_int::try_from(number).map_err(|_| io::ErrorKind::InvalidData)?;
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: opened above, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Sends it a signal; one that ended meanwhile is as good.
+#[doc(alias = "pidfd_send_signal")]
+pub fn signal(process: &OwnedFd, signal: libc::c_int) {
+    let (number, info) = (process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+    // SAFETY: pidfd_send_signal(2) takes numbers, and no structure but by a pointer that is null here.
+    let _ = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, signal, info, 0_u32) };
+}
+
 /// Lets these users into a folder of root's that nobody else may enter or list: an access control list as acl(5) has it,
 /// in the kernel's form (uapi/linux/posix_acl_xattr.h).
 #[doc(alias = "setxattr")]

@@ -5,7 +5,8 @@
 //! one line on standard error.
 //!
 //! ```text
-//! gpushare-nvml [--library PATH]                                                 prints gpushare::load::Measured
+//! gpushare-nvml [--library PATH]                                                 prints gpushare_node::nvml::answer::Measured
+//! gpushare-nvml [--library PATH] processes                                       the same, and the GPUs' processes
 //! gpushare-nvml [--library PATH] compute-mode UUID default|exclusive-process
 //! gpushare-nvml [--library PATH] limit UUID CGROUP MIB                           a cgroup's part of the GPU's memory
 //! ```
@@ -21,14 +22,14 @@ use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gpushare::device::Roots;
-use gpushare::load::{Mode, NO_DRIVER, NO_LIBRARY};
+use gpushare_node::gpu::Roots;
+use gpushare_node::nvml::answer::{Mode, NO_DRIVER, NO_LIBRARY};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
 use nvml_wrapper::error::NvmlError;
 
-const USAGE: &str = "usage: gpushare-nvml [--library PATH] [compute-mode UUID default|exclusive-process | limit UUID \
-                     CGROUP MIB]";
+const USAGE: &str = "usage: gpushare-nvml [--library PATH] [processes | compute-mode UUID default|exclusive-process | limit \
+                     UUID CGROUP MIB]";
 /// Longer than anybody waits for the answer. Whoever asked may be gone, and a driver that hangs never answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -68,7 +69,7 @@ struct Order {
 
 #[derive(Debug, PartialEq, Eq)]
 enum What {
-    Measure,
+    Measure { processes: bool },
     ComputeMode { uuid: String, mode: Mode },
     Limit { uuid: String, cgroup: String, mib: u32 },
 }
@@ -83,7 +84,8 @@ impl TryFrom<&[OsString]> for Order {
         };
         let words: Vec<&str> = words.iter().map(|word| word.to_str()).collect::<Option<_>>().ok_or(USAGE)?;
         let what = match words.as_slice() {
-            [] => What::Measure,
+            [] => What::Measure { processes: false },
+            ["processes"] => What::Measure { processes: true },
             ["compute-mode", uuid, mode] => {
                 let mode = mode.parse().ok().filter(|mode| *mode != Mode::Prohibited).ok_or(USAGE)?;
                 What::ComputeMode { uuid: (*uuid).to_owned(), mode }
@@ -104,7 +106,7 @@ fn run(order: Order) -> Result<String, String> {
     // Never shut down: the end of this process does it, and the wrapper panics where a library lacks nvmlShutdown.
     let nvml = ManuallyDrop::new(open(library.as_deref()).map_err(|error| in_words(&error))?);
     match what {
-        What::Measure => measure::all(&nvml, &Roots::system())
+        What::Measure { processes } => measure::all(&nvml, &Roots::system(), processes)
             .map(|measured| measured.to_string())
             .map_err(|error| in_words(&error)),
         What::ComputeMode { uuid, mode } => set_compute_mode(&nvml, &uuid, mode),
@@ -161,8 +163,12 @@ mod tests {
     fn what_is_asked_is_told_by_the_words() {
         let library = Some("/lib/x.so".into());
         for (words, expected) in [
-            (&[][..], Order { library: None, what: What::Measure }),
-            (&["--library", "/lib/x.so"], Order { library: library.clone(), what: What::Measure }),
+            (&[][..], Order { library: None, what: What::Measure { processes: false } }),
+            (
+                &["--library", "/lib/x.so"],
+                Order { library: library.clone(), what: What::Measure { processes: false } },
+            ),
+            (&["processes"], Order { library: None, what: What::Measure { processes: true } }),
             (
                 &["compute-mode", "GPU-a", "exclusive-process"],
                 Order {
@@ -191,6 +197,7 @@ mod tests {
         for words in [
             &["--library"][..],
             &["measure"],
+            &["processes", "GPU-a"],
             &["compute-mode", "GPU-a"],
             &["compute-mode", "GPU-a", "prohibited"],
             &["compute-mode", "GPU-a", "default", "GPU-b"],

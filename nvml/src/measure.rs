@@ -1,8 +1,13 @@
 //! Asks NVML for all that is known of each GPU. A call that fails leaves its figure out; what it means that a GPU
 //! can't be asked is decided in [`fault`](crate::fault).
 
-use gpushare::device::{Roots, known_to_the_driver};
-use gpushare::load::{GpuState, Measured, Mode};
+use std::path::Path;
+
+use gpushare_node::gpu::{Roots, known_to_the_driver};
+use gpushare_node::nvml::answer::{GpuState, MOST_PROCESSES, Measured, Mode};
+use gpushare_node::proc::start_time;
+use gpushare_node::proc::step::Finder;
+use gpushare_node::proc::step::Running;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
@@ -16,12 +21,13 @@ use nvml_wrapper::{Device, Nvml};
 use crate::fault::{self, Health};
 use crate::raw;
 
-/// All GPUs.
-pub fn all(nvml: &Nvml, roots: &Roots) -> Result<Measured, NvmlError> {
+/// All GPUs; with `processes` those that compute there.
+pub fn all(nvml: &Nvml, roots: &Roots, processes: bool) -> Result<Measured, NvmlError> {
+    let proc = processes.then_some(roots.proc.as_path());
     let mut measured = Measured { limits: raw::can_limit_memory(nvml), gpus: Vec::new() };
     let mut lost = false;
     for index in 0..nvml.device_count()? {
-        match nvml.device_by_index(index).and_then(|device| gpu(nvml, &device)) {
+        match nvml.device_by_index(index).and_then(|device| gpu(nvml, &device, proc)) {
             Ok(gpu) => measured.gpus.push(gpu),
             // One that other users' limits hide, or that is gone: without its name nothing can be said of it here.
             Err(error) => lost |= fault::is_unusable(&error) || matches!(error, NvmlError::Unknown),
@@ -53,13 +59,13 @@ fn nameless(measured: &Measured, nvml: &Nvml, roots: &Roots) -> Vec<GpuState> {
     lost.collect()
 }
 
-fn gpu(nvml: &Nvml, device: &Device) -> Result<GpuState, NvmlError> {
+fn gpu(nvml: &Nvml, device: &Device, proc: Option<&Path>) -> Result<GpuState, NvmlError> {
     let mut health = Health::default();
     let uuid = device.uuid()?;
     let (memory, used) = health.answer(memory(nvml, device)).unzip();
-    let utilisation = health.answer(device.utilization_rates()).map(|rates| rates.gpu);
+    let utilization = health.answer(device.utilization_rates()).map(|rates| rates.gpu);
     let minor = health.answer(device.minor_number());
-    let (processes, outside) = processes(device, &mut health).unzip();
+    let (pids, outside) = processes(device, &mut health).unzip();
     let mode = health.answer(device.compute_mode()).and_then(mode);
     ask_fields(device, &mut health);
     Ok(GpuState {
@@ -67,11 +73,12 @@ fn gpu(nvml: &Nvml, device: &Device) -> Result<GpuState, NvmlError> {
         minor,
         memory,
         used,
-        utilisation,
-        processes,
+        utilization,
+        processes: pids.as_ref().and_then(|pids| u32::try_from(pids.len()).ok()),
         outside: outside.flatten(),
         mode,
         fault: health.fault(),
+        running: proc.map_or_else(Vec::new, |proc| running(device, &pids.unwrap_or_default(), proc)),
     })
 }
 
@@ -90,19 +97,38 @@ fn memory(nvml: &Nvml, device: &Device) -> Result<(u32, u32), NvmlError> {
 
 /// Processes that compute there, and those of them that go round MPS. MPS clients are in a list of their own, their server
 /// perhaps in both. A program can take a server's name: this is for who has made a mistake.
-fn processes(device: &Device, health: &mut Health) -> Option<(u32, Option<u32>)> {
+fn processes(device: &Device, health: &mut Health) -> Option<(Vec<u32>, Option<u32>)> {
     let computing = health.answer(device.running_compute_processes())?;
     let clients = health.answer(device.mps_running_compute_processes());
     let mut pids: Vec<u32> =
         computing.iter().chain(clients.iter().flatten()).map(|process| process.pid).collect();
     pids.sort_unstable();
     pids.dedup();
-    let all = u32::try_from(pids.len()).ok()?;
     let outside = clients.and_then(|clients| {
-        pids.retain(|pid| clients.iter().all(|client| client.pid != *pid) && !is_of_mps(*pid));
-        u32::try_from(pids.len()).ok()
+        let goes_round = |pid: &&u32| clients.iter().all(|client| client.pid != **pid) && !is_of_mps(**pid);
+        u32::try_from(pids.iter().filter(goes_round).count()).ok()
     });
-    Some((all, outside))
+    Some((pids, outside))
+}
+
+/// What is known of them and of whoever used the GPU a moment ago. A process that is younger than this one has the number of
+/// another, which NVML meant.
+fn running(device: &Device, pids: &[u32], proc: &Path) -> Vec<Running> {
+    let asked = start_time(proc, std::process::id()).ok().flatten().unwrap_or(0);
+    let finder = Finder::new(proc);
+    let mut running: Vec<Running> = pids.iter().map(|pid| finder.process(*pid, asked)).collect();
+    // Some GPUs have no samples; and without any that isn't 0 the answer is that there are none.
+    for sample in device.process_utilization_stats(None).unwrap_or_default() {
+        let busy = sample.sm_util.max(sample.mem_util).max(sample.enc_util).max(sample.dec_util);
+        // An invalid value is left in samples of processes that didn't compute.
+        let Some(busy @ 1..) = Some(busy).filter(|percent| *percent <= 100) else { continue };
+        match running.iter_mut().find(|known| known.pid == sample.pid) {
+            Some(known) => known.busy = known.busy.max(busy),
+            None => running.push(Running { pid: sample.pid, busy, ..Running::default() }),
+        }
+    }
+    running.truncate(MOST_PROCESSES);
+    running
 }
 
 /// Whether a process is NVIDIA's MPS server or its control daemon, whose names the kernel cuts to 15 letters.

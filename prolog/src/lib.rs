@@ -5,46 +5,46 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config, LoadError, NodeConfig, OnMpsFailure, Placement};
-use gpushare::device::Roots;
-use gpushare::job::{JobKey, NodeJob, Noted, id_and_restart};
-use gpushare::ledger::{Entry, Ledger, RUN_DIR};
-use gpushare::load::Measured;
-use gpushare::node::{self, Node, Placed};
+use gpushare::config::{self, Config, ForeignProcesses, LoadError, NodeConfig, OnMpsFailure, Placement};
+use gpushare_node::gpu::Roots;
+use gpushare_node::job::{JobKey, NodeJob, Noted, id_and_restart};
+use gpushare_node::ledger::{Entry, Ledger};
 use gpushare_node::mps::{self, MpsError, Prepared};
 use gpushare_node::nvml::Nvml;
+use gpushare_node::nvml::answer::Measured;
+use gpushare_node::place::{self, Node, Placed};
 use gpushare_node::squeue;
 
+mod foreign;
 mod report;
-
-use report::{error, info};
 
 /// Other prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// Gives a job its GPU; the environment is that of slurmd's prolog.
-pub fn prolog(program: &str) {
+pub fn prolog(program: &'static str) {
     run(program, || {
-        if let Err(reason) = place(program) {
-            error(program, &reason);
+        if let Err(reason) = place() {
+            log::error!("{reason}");
         }
     });
 }
 
 /// Takes a job's GPU back; the environment is that of slurmd's epilog.
-pub fn epilog(program: &str) {
+pub fn epilog(program: &'static str) {
     run(program, || {
-        if let Err(reason) = release(program) {
-            error(program, &reason);
+        if let Err(reason) = release() {
+            log::error!("{reason}");
         }
     });
 }
 
 /// Runs all of a program. Any other end than 0 would make slurmd drain the node, also that of a panic.
-fn run(program: &str, work: impl FnOnce() + std::panic::UnwindSafe) {
+fn run(program: &'static str, work: impl FnOnce() + std::panic::UnwindSafe) {
+    report::start(program);
     gpushare_node::keep_files_private();
     if std::panic::catch_unwind(work).is_err() {
-        error(program, "internal error, see the line before");
+        log::error!("internal error, see the line before");
     }
 }
 
@@ -58,7 +58,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-fn place(program: &str) -> Result<(), String> {
+fn place() -> Result<(), String> {
     let job = NodeJob::read(variable).map_err(|error| match variable("SLURM_JOB_ID") {
         Some(id) => format!("job {}: {error}", id.escape_debug()),
         None => error.to_string(),
@@ -67,11 +67,14 @@ fn place(program: &str) -> Result<(), String> {
     let slurm_conf = slurm_conf();
     let name = node_name();
     let config = config(&slurm_conf, name.as_deref()).map_err(|error| because(&error))?;
-    let ledger = Ledger::at(RUN_DIR);
+    let ledger = Ledger::system();
     let roots = Roots::system();
     // Answers while gres.conf and the devices are read.
     let for_share = job.may_have_share() && config.placement != Placement::Off;
-    let nvml = for_share.then(|| Nvml::start(&config, &ledger, &roots));
+    let looks = config.foreign_processes != ForeignProcesses::Ignore
+        && config.placement != Placement::Off
+        && !job.has_nothing();
+    let nvml = (for_share || looks).then(|| Nvml::start(&config, &ledger, &roots, looks));
     // Beside slurm.conf also where slurmd is configless: then it has fetched both.
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     let node = Node {
@@ -82,20 +85,20 @@ fn place(program: &str) -> Result<(), String> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let mut asked = Asked { program, node, nvml, slurm_conf: &slurm_conf };
-    let placed = node::place(node, &job, &mut asked, now).map_err(|error| because(&error))?;
-    report::placed(program, &placed);
+    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, processes: None };
+    let placed = place::place(node, &job, &mut asked, now).map_err(|error| because(&error))?;
+    report::placed(&placed);
+    if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.processes, looks) {
+        foreign::look(node, entry, &seen)?;
+    }
     match &placed {
-        Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(program, node, entry, now),
+        Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(node, entry, now),
         Placed::NotOurs => {
             let noted = job.noted.as_ref().filter(|noted| for_share && noted.gres == config.share_gres);
             if let Some(Noted { gres, units }) = noted {
                 // An update took it away; or slurmctld 24.11 forgot it, in the first seconds after its start.
                 let id = job.key.id;
-                info(
-                    program,
-                    &format!("job {id}: it asked for {gres}:{units}, and Slurm gives it none here"),
-                );
+                log::info!("job {id}: it asked for {gres}:{units}, and Slurm gives it none here");
             }
             Ok(())
         }
@@ -104,28 +107,27 @@ fn place(program: &str) -> Result<(), String> {
 
 /// Whom the prolog asks.
 struct Asked<'a> {
-    program: &'a str,
     node: Node<'a>,
     nvml: Option<Nvml>,
     slurm_conf: &'a Path,
+    /// What runs on the GPUs, once NVML has answered.
+    processes: Option<Measured>,
 }
 
-impl node::Ask for Asked<'_> {
+impl place::Ask for Asked<'_> {
     fn measured(&mut self) -> Option<Measured> {
-        let (measured, trouble) = self.nvml.take()?.measured_for_job(self.node.ledger);
+        let (mut measured, trouble) = self.nvml.take()?.measured_for_job(self.node.ledger);
         if let Some(reason) = trouble {
-            error(self.program, &format!("no load from NVML, shares go by the ledger alone: {reason}"));
+            log::error!("no load from NVML, shares go by the ledger alone: {reason}");
         }
+        self.processes = measured.as_mut().map(foreign::taken);
         measured
     }
 
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey> {
         let (over, unknown) = squeue::over(jobs, self.node.name, self.slurm_conf, &self.node.roots.proc);
         if let Some(reason) = unknown {
-            error(
-                self.program,
-                &format!("whether jobs are over whose epilog never came is not known: {reason}"),
-            );
+            log::error!("whether jobs are over whose epilog never came is not known: {reason}");
         }
         over
     }
@@ -142,12 +144,12 @@ fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError
 }
 
 /// The job's MPS daemon; without one the job fails, or runs without MPS.
-fn prepare_mps(program: &str, node: Node, entry: &Entry, now: u64) -> Result<(), String> {
+fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), String> {
     let id = entry.key.id;
     let error = match mps::prepare(node.config, node.ledger, entry, now) {
         Ok(Prepared::None | Prepared::There) => return Ok(()),
         Ok(Prepared::Started(started)) => {
-            report::started(program, id, &started);
+            report::started(id, &started);
             return Ok(());
         }
         Err(error) => error,
@@ -171,18 +173,18 @@ fn as_user(id: u32, own: u32) -> String {
     )
 }
 
-fn release(program: &str) -> Result<(), String> {
+fn release() -> Result<(), String> {
     let (id, restart) = id_and_restart(variable).map_err(|error| error.to_string())?;
-    let ledger = Ledger::at(RUN_DIR);
+    let ledger = Ledger::system();
     if let Some(own) = gpushare_node::user_id().filter(|own| *own != 0) {
         return if ledger.knows(id) { Err(as_user(id, own)) } else { Ok(()) };
     }
     // Most nodes: nothing but the ledger is looked at.
     let has_daemons = !ledger.daemon_folders().is_empty();
     let entry = has_daemons.then(|| ledger.find(id).ok().flatten()).flatten();
-    let released = node::release(&ledger, id, restart).map_err(|error| format!("job {id}: {error}"))?;
+    let released = place::release(&ledger, id, restart).map_err(|error| format!("job {id}: {error}"))?;
     if let Some(key) = released {
-        info(program, &format!("job {}: share taken back", key.id));
+        log::info!("job {}: share taken back", key.id);
     }
     if !has_daemons {
         return Ok(());
@@ -190,7 +192,7 @@ fn release(program: &str) -> Result<(), String> {
     // A file that can't be read any more doesn't keep the daemons of yesterday's.
     let config = config(&slurm_conf(), node_name().as_deref()).unwrap_or_default();
     for ended in mps::leave(&config, &ledger, entry.filter(|_| released.is_some()).as_ref()) {
-        report::ended(program, &ended);
+        report::ended(&ended);
     }
     Ok(())
 }

@@ -5,30 +5,42 @@
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 
-use gpushare::ledger::{Entry, Holding};
-use gpushare::node::{self, Placed, Remark};
+use gpushare_node::job::listed;
+use gpushare_node::ledger::{Entry, Holding};
 use gpushare_node::mps::{Ended, How, Started, UNREAD};
+use gpushare_node::place::{Notice, Placed};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 
-/// syslog's numbers (syslog(3)): facility daemon, and the two severities used.
+/// syslog's number of the facility daemon (syslog(3)).
 const DAEMON: u8 = 3 << 3;
-const ERROR: u8 = 3;
-const INFO: u8 = 6;
 
-/// An administrator must act.
-pub fn error(program: &str, line: &str) {
-    report(ERROR, program, line);
+/// Whom the lines are from.
+struct Report {
+    program: &'static str,
 }
 
-/// What was done.
-pub fn info(program: &str, line: &str) {
-    report(INFO, program, line);
+/// Has the macros of `log` report, as this program. `error!` is what an administrator must act on, `info!` what was done.
+pub fn start(program: &'static str) {
+    let _ = log::set_logger(Box::leak(Box::new(Report { program })));
+    log::set_max_level(LevelFilter::Info);
 }
 
-fn report(severity: u8, program: &str, line: &str) {
-    // Neither may be there: no syslog in a small container, a closed stderr. There is no third place to say so.
-    let _ = std::io::stderr().write_all(format!("{program}: {line}\n").as_bytes());
-    let message = format!("<{}>{program}[{}]: {line}", DAEMON | severity, std::process::id());
-    let _ = to_syslog(message.as_bytes());
+impl Log for Report {
+    fn enabled(&self, _: &Metadata) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record) {
+        let (program, line) = (self.program, record.args());
+        // syslog's numbers of err and info.
+        let severity = if record.level() == Level::Error { 3 } else { 6 };
+        // Neither may be there: no syslog in a small container, a closed stderr. There is no third place to say so.
+        let _ = std::io::stderr().write_all(format!("{program}: {line}\n").as_bytes());
+        let message = format!("<{}>{program}[{}]: {line}", DAEMON | severity, std::process::id());
+        let _ = to_syslog(message.as_bytes());
+    }
+
+    fn flush(&self) {}
 }
 
 fn to_syslog(message: &[u8]) -> std::io::Result<usize> {
@@ -38,85 +50,85 @@ fn to_syslog(message: &[u8]) -> std::io::Result<usize> {
 }
 
 /// What became of a job.
-pub fn placed(program: &str, placed: &Placed) {
-    let Placed::Now(entry, remarks) = placed else { return };
+pub fn placed(placed: &Placed) {
+    let Placed::Now(entry, notices) = placed else { return };
     let id = entry.key.id;
     let gpus: Vec<String> =
         entry.gpus.iter().map(|gpu| format!("{} ({})", gpu.index, gpu.path.display())).collect();
     let gpus = gpus.join(", ");
     match entry.holding {
         Holding::Share { units, capacity, .. } => {
-            info(program, &format!("job {id}: {units} of {capacity} units on GPU {gpus}"));
+            log::info!("job {id}: {units} of {capacity} units on GPU {gpus}");
         }
-        Holding::Whole => info(program, &format!("job {id}: whole GPU {gpus}")),
+        Holding::Whole => log::info!("job {id}: whole GPU {gpus}"),
     }
-    for remark in remarks {
-        error(program, &line(entry, remark));
+    for notice in notices {
+        log::error!("{}", line(entry, notice));
     }
 }
 
 /// A daemon was started for a job.
-pub fn started(program: &str, id: u32, started: &Started) {
+pub fn started(id: u32, started: &Started) {
     let Started { daemon, pid, how, healed, mode } = started;
-    let How { unit, remark, unread } = how;
+    let How { unit, notice, unread } = how;
     let unit = unit.as_ref().map_or_else(|| "without a unit".to_owned(), |unit| format!("unit {unit}"));
-    info(program, &format!("job {id}: MPS daemon {daemon} started, process {pid}, {unit}"));
-    if let Some(remark) = remark {
-        error(program, &format!("job {id}: MPS daemon {daemon}: {remark}"));
+    log::info!("job {id}: MPS daemon {daemon} started, process {pid}, {unit}");
+    if let Some(notice) = notice {
+        log::error!("job {id}: MPS daemon {daemon}: {notice}");
     }
     if let Some(said) = unread {
-        error(program, &format!("job {id}: MPS daemon {daemon} {UNREAD}: {said}"));
+        log::error!("job {id}: MPS daemon {daemon} {UNREAD}: {said}");
     }
     if let Some(why) = healed {
-        error(program, &format!("job {id}: MPS daemon {daemon} had to be started anew: {why}"));
+        log::error!("job {id}: MPS daemon {daemon} had to be started anew: {why}");
     }
     if let Some(why) = mode {
-        error(program, &format!("job {id}: its GPU is not in compute mode exclusive-process: {why}"));
+        log::error!("job {id}: its GPU is not in compute mode exclusive-process: {why}");
     }
 }
 
 /// A daemon was ended, or can't be.
-pub fn ended(program: &str, ended: &Ended) {
+pub fn ended(ended: &Ended) {
     let Ended { daemon, result } = ended;
     match result {
-        Ok(()) => info(program, &format!("MPS daemon {daemon} ended")),
-        Err(why) => error(program, &format!("MPS daemon {daemon} can't be ended: {why}")),
+        Ok(()) => log::info!("MPS daemon {daemon} ended"),
+        Err(why) => log::error!("MPS daemon {daemon} can't be ended: {why}"),
     }
 }
 
-fn line(entry: &Entry, remark: &Remark) -> String {
+fn line(entry: &Entry, notice: &Notice) -> String {
     let (id, units) = (entry.key.id, entry.units());
-    match remark {
-        Remark::Overcommitted => {
+    match notice {
+        Notice::Overcommitted => {
             format!("job {id}: its GPU is overcommitted, none had {units} units free")
         }
-        Remark::Contradicted(noted) => format!(
+        Notice::Contradicted(noted) => format!(
             "job {id}: asked for {noted} units, taken as {units}; Slurm counts otherwise: UnitsPerGpu must be what \
              fills one GPU"
         ),
-        Remark::Garbage(file) => {
+        Notice::Garbage(file) => {
             format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage)
         }
-        Remark::Dropped(key) => {
+        Notice::Dropped(key) => {
             format!("job {}: is over and no epilog has come yet, its share is taken back", key.id)
         }
-        Remark::Collision(keys) => {
-            format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", node::listed(keys))
+        Notice::Collision(keys) => {
+            format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", listed(keys))
         }
-        Remark::LeftOut { index, path, why } => {
+        Notice::LeftOut { index, path, why } => {
             format!("GPU {index} ({}) takes no share: {why}", path.display())
         }
-        Remark::Faulty { index, fault } => format!("GPU {index} takes no share, NVML says: {fault}"),
-        Remark::HeldWhole(key) => {
+        Notice::Faulty { index, fault } => format!("GPU {index} takes no share, NVML says: {fault}"),
+        Notice::HeldWhole(key) => {
             format!("job {id}: Slurm put its share on the GPU that job {} has whole", key.id)
         }
-        Remark::GpuStat(error) => {
-            format!("job {id}: the files of GpuStat are not as they should be: {error}")
+        Notice::JobstatsDir(error) => {
+            format!("job {id}: the files of JobstatsDir are not as they should be: {error}")
         }
-        Remark::Unwitnessed(error) => {
+        Notice::Unwitnessed(error) => {
             format!("job {id}: if no epilog comes, its share is not taken back: {error}")
         }
-        Remark::SeveralCharged => format!(
+        Notice::SeveralCharged => format!(
             "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); Placement=follow would fit"
         ),
     }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::node_keys::{NODE_KEYS, NodeKey};
+use super::qos::value::factor;
 use super::values::{
-    MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, gpu_weights, mode, names_to,
-    number, off_or_path, share_gres, word,
+    MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode, names_to, number,
+    off_or_path, share_gres, word,
 };
-use super::{Config, ConfigError, Placement, Problem, Shares, nodes, record, share};
-use crate::policy::{ForeignTypes, LimitAdvice, ShareGres};
+use super::{Config, ConfigError, GpuWeight, OfQoses, Placement, Problem, nodes, qos};
+use crate::submit::policy::{ForeignTypes, LimitAdvice, ShareGres};
+use crate::text::gres::is_gpu_type;
 
 /// One key: its name, what it allows, and how a value is taken over.
 struct Key {
@@ -129,47 +131,54 @@ const KEYS: [Key; 18] = [
 /// Every key that can begin a line.
 pub(super) fn names() -> Vec<&'static str> {
     let of_nodes = NODE_KEYS.iter().map(|key| key.name);
-    KEYS.iter().map(|key| key.name).chain(of_nodes).chain([record::KEY, nodes::KEY, share::KEY]).collect()
+    KEYS.iter().map(|key| key.name).chain(of_nodes).chain([qos::KEY, nodes::KEY]).collect()
+}
+
+fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
+    let mut weights: Vec<GpuWeight> = Vec::new();
+    for part in value.split(',') {
+        let (gres_type, number) = part.trim().split_once(':')?;
+        let millionths = factor(number).filter(|millionths| *millionths <= 1_000_000 * 1_000_000)?;
+        // A type may be written in capitals, and then it is the same one.
+        if !is_gpu_type(gres_type)
+            || weights.iter().any(|known| known.gres_type.eq_ignore_ascii_case(gres_type))
+        {
+            return None;
+        }
+        weights.push(GpuWeight { gres_type: gres_type.to_owned(), millionths });
+    }
+    Some(weights)
 }
 
 /// What was read so far.
 pub(super) struct Draft {
-    lines_of_shares: Shares,
+    records_of_qoses: OfQoses,
     config: Config,
     lines_of_nodes: Vec<nodes::Line>,
     seen: Vec<(&'static str, usize)>,
-    /// Line numbers of shares, by QOS.
+    /// Line numbers, by QOS.
     /// Not hashed: that would take memory of each thread of slurmctld's, and keep it.
-    shares: BTreeMap<String, usize>,
+    qoses: BTreeMap<String, usize>,
 }
 
 impl Draft {
-    pub(super) fn new(lines_of_shares: Shares) -> Draft {
-        let (config, seen, shares) = (Config::default(), Vec::new(), BTreeMap::new());
-        Draft { lines_of_shares, config, lines_of_nodes: Vec::new(), seen, shares }
+    pub(super) fn new(records_of_qoses: OfQoses) -> Draft {
+        let (config, seen, qoses) = (Config::default(), Vec::new(), BTreeMap::new());
+        Draft { records_of_qoses, config, lines_of_nodes: Vec::new(), seen, qoses }
     }
 
     pub(super) fn take(&mut self, number: usize, line: &str) -> Result<(), Problem> {
         let (name, value) = line.split_once('=').ok_or_else(|| Problem::NoValue(line.to_owned()))?;
         let (name, value) = (name.trim(), value.trim());
-        if name.eq_ignore_ascii_case(record::KEY) {
-            self.config.policy.records.push(record::parse(line)?);
-            return Ok(());
-        }
         if name.eq_ignore_ascii_case(nodes::KEY) {
             self.lines_of_nodes.push(nodes::Line::parse(number, line)?);
             return Ok(());
         }
-        if name.eq_ignore_ascii_case(share::KEY) {
-            if self.lines_of_shares == Shares::Skip {
-                return Ok(());
-            }
-            let share = share::parse(number, line)?;
-            if let Some(first) = self.shares.insert(share.qos.clone(), number) {
-                return Err(Problem::SameShare(share.qos, first));
-            }
-            self.config.shares.push(share);
-            return Ok(());
+        if name.eq_ignore_ascii_case(qos::KEY) {
+            return match self.records_of_qoses {
+                OfQoses::Skip => Ok(()),
+                OfQoses::Read => self.take_qos(number, line),
+            };
         }
         if let Some(key) = NodeKey::named(name) {
             self.once(key.name, number)?;
@@ -186,6 +195,18 @@ impl Draft {
             value: value.to_owned(),
             allowed: allowed.0,
         })
+    }
+
+    fn take_qos(&mut self, number: usize, line: &str) -> Result<(), Problem> {
+        let (rules, managed) = qos::parse(number, line)?;
+        self.config.policy.records.extend(rules);
+        if let Some(managed) = managed {
+            if let Some(first) = self.qoses.insert(managed.name.clone(), number) {
+                return Err(Problem::SameQos(managed.name, first));
+            }
+            self.config.qoses.push(managed);
+        }
+        Ok(())
     }
 
     fn once(&mut self, key: &'static str, number: usize) -> Result<(), Problem> {
@@ -215,13 +236,13 @@ impl Draft {
         }
         // slurmctld notes the size of such a share for the node.
         self.config.policy.share_gres = ShareGres(self.config.node.share_gres.clone());
-        let of_shares = self.config.shares.iter().flat_map(|share| &share.gpus).map(|(kind, _)| kind);
-        let types = of_shares.chain(self.config.gpu_weights.iter().map(|weight| &weight.kind));
+        let of_qoses = self.config.qoses.iter().flat_map(|qos| &qos.gpus).map(|(gres_type, _)| gres_type);
+        let types = of_qoses.chain(self.config.gpu_weights.iter().map(|weight| &weight.gres_type));
         self.config.policy.types = types.cloned().collect();
         self.config.policy.types.sort_unstable();
         self.config.policy.types.dedup();
-        for share in &mut self.config.shares {
-            share.keeps_to_its_types = self.config.policy.keeps_to_its_types(share.qos.as_bytes());
+        for qos in &mut self.config.qoses {
+            qos.keeps_to_its_types = self.config.policy.keeps_to_its_types(qos.name.as_bytes());
         }
         Ok(self.config)
     }

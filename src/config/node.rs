@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Problem;
+use super::gpu_files::GpuFiles;
 use super::units::UnitsPerGpu;
-use crate::device::{Detail, GpuFiles, Inventory};
 
 /// The node's part of gpushare.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct NodeConfig {
     pub share_gres: String,
     /// `GpuFile`
     pub gpu_files: GpuFiles,
-    /// `Policy`
+    /// `Packing`
     pub packing: Packing,
     /// `UserMix`
     pub user_mix: UserMix,
@@ -36,8 +36,8 @@ pub struct NodeConfig {
     pub mem_per_unit: Option<u32>,
     /// `Nvml`
     pub nvml: Nvml,
-    /// `LoadTimeout`: how long a prolog waits for NVML.
-    pub load_timeout: Duration,
+    /// `NvmlTimeout`: how long a prolog waits for NVML.
+    pub nvml_timeout: Duration,
     /// `Mps`
     pub mps: Mps,
     /// `MpsControl`: NVIDIA's nvidia-cuda-mps-control; nvidia-cuda-mps-server is looked for beside it first.
@@ -50,13 +50,15 @@ pub struct NodeConfig {
     pub on_mps_failure: OnMpsFailure,
     /// `ComputeMode`
     pub compute_mode: ComputeMode,
-    /// `GpuStat`: the folder of jobstats' files.
-    pub gpu_stat: Option<PathBuf>,
+    /// `ForeignProcesses`
+    pub foreign_processes: ForeignProcesses,
+    /// `JobstatsDir`: the folder of jobstats' files.
+    pub jobstats_dir: Option<PathBuf>,
 }
 
 impl NodeConfig {
     /// Whether a job that the ledger has no entry of can open no GPU here. Under `own` Slurm closes nothing. Under `override` it
-    /// opened the GPU that it charged to a share, or one that it gave whole and that the next share would be put on, since
+    /// opened the GPU that it allocated to a share, or one that it gave whole and that the next share would be put on, since
     /// nobody has noted it. DRM nodes it leaves open to everybody.
     #[must_use]
     pub fn closes_without_entry(&self) -> bool {
@@ -65,15 +67,6 @@ impl NodeConfig {
             Placement::Follow => self.fence_drm,
             Placement::Off => false,
         }
-    }
-
-    /// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` where `UnitsPerGpu` is a list of another length.
-    #[must_use]
-    pub fn units_of(&self, gpus: &Inventory) -> Option<Vec<u32>> {
-        let units = self.units_per_gpu.as_ref()?;
-        let fits = units.listed().is_none_or(|listed| listed == gpus.count());
-        let of = |gpu: &Detail| units.of_gpu(gpu.index, gpu.kind.as_deref(), gpu.model.as_deref());
-        fits.then(|| gpus.details.iter().map(of).collect())
     }
 
     /// Whether one setting goes with the others.
@@ -118,14 +111,15 @@ impl Default for NodeConfig {
             framework_env: FrameworkEnv::No,
             mem_per_unit: None,
             nvml: Nvml::Auto,
-            load_timeout: Duration::from_millis(500),
+            nvml_timeout: Duration::from_millis(500),
             mps: Mps::Off,
             mps_control: "/usr/bin/nvidia-cuda-mps-control".into(),
             mps_dir: "/run/gpushare/mps".into(),
             mps_timeout: Duration::from_secs(5),
             on_mps_failure: OnMpsFailure::Fail,
             compute_mode: ComputeMode::Keep,
-            gpu_stat: None,
+            foreign_processes: ForeignProcesses::Ignore,
+            jobstats_dir: None,
         }
     }
 }
@@ -140,7 +134,7 @@ pub enum Placement {
     Follow,
     /// gpushare, on a node whose GPUs Slurm doesn't know: a count-only GRES, and no `gpu`.
     Own,
-    /// gpushare, replacing the GPU that Slurm charged.
+    /// gpushare, replacing the GPU that Slurm allocated.
     Override,
 }
 
@@ -230,6 +224,20 @@ pub enum Mps {
     PerUser,
     /// One daemon a GPU, run as root, which serves several users at once. Needs a driver that can (555 and newer).
     Multiuser,
+}
+
+/// What a prolog does about processes of no job on the GPU that its job was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForeignProcesses {
+    /// It doesn't look.
+    #[default]
+    Ignore,
+    /// The log names them.
+    Warn,
+    /// The job fails.
+    Fail,
+    /// They are ended.
+    End,
 }
 
 /// What happens to a job whose MPS daemon can't be had.

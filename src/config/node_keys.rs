@@ -1,13 +1,13 @@
 //! The keys of a node's settings, which stand on lines of their own for all nodes or on a line `NodeName=` for some.
 
+use super::RUN_DIR;
+use super::gpu_files::GpuFiles;
 use super::units::UnitsPerGpu;
-use super::values::{YES_NO, milliseconds, number, nvml, off_or_path, path, word};
+use super::values::{YES_NO, milliseconds, number, off_or_path, path, word};
 use super::{
-    ComputeMode, FrameworkEnv, Mps, NodeConfig, OnCollision, OnMpsFailure, Overcommit, Packing, Placement,
-    Problem, UserMix, VisibleDevices,
+    ComputeMode, ForeignProcesses, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure,
+    Overcommit, Packing, Placement, Problem, UserMix, VisibleDevices,
 };
-use crate::device::GpuFiles;
-use crate::ledger::RUN_DIR;
 
 /// One key: its name, what it allows, and how a value is taken over.
 pub(super) struct NodeKey {
@@ -16,7 +16,7 @@ pub(super) struct NodeKey {
     take: fn(&mut NodeConfig, &str) -> Option<()>,
 }
 
-pub(super) const NODE_KEYS: [NodeKey; 20] = [
+pub(super) const NODE_KEYS: [NodeKey; 21] = [
     NodeKey {
         name: "Placement",
         allowed: "off, follow, own or override",
@@ -48,7 +48,7 @@ pub(super) const NODE_KEYS: [NodeKey; 20] = [
         },
     },
     NodeKey {
-        name: "Policy",
+        name: "Packing",
         allowed: "spread or pack",
         take: |node, value| {
             node.packing = word(value, &[("spread", Packing::Spread), ("pack", Packing::Pack)])?;
@@ -114,10 +114,10 @@ pub(super) const NODE_KEYS: [NodeKey; 20] = [
         take: |node, value| nvml(value).map(|found| node.nvml = found),
     },
     NodeKey {
-        name: "LoadTimeout",
+        name: "NvmlTimeout",
         allowed: "milliseconds, from 10 to 10000",
         take: |node, value| {
-            node.load_timeout = milliseconds(value, 10, 10_000)?;
+            node.nvml_timeout = milliseconds(value, 10, 10_000)?;
             Some(())
         },
     },
@@ -179,13 +179,27 @@ pub(super) const NODE_KEYS: [NodeKey; 20] = [
         },
     },
     NodeKey {
-        name: "GpuStat",
+        name: "ForeignProcesses",
+        allowed: "ignore, warn, fail or end",
+        take: |node, value| {
+            let known = [
+                ("ignore", ForeignProcesses::Ignore),
+                ("warn", ForeignProcesses::Warn),
+                ("fail", ForeignProcesses::Fail),
+                ("end", ForeignProcesses::End),
+            ];
+            node.foreign_processes = word(value, &known)?;
+            Some(())
+        },
+    },
+    NodeKey {
+        name: "JobstatsDir",
         allowed: "off, or an absolute path that is not gpushare's own /run/gpushare",
         take: |node, value| {
             let folder = off_or_path(value)?;
             // Files there that are named by numbers are the ledger's.
             (!folder.as_ref().is_some_and(|folder| folder.starts_with(RUN_DIR))).then_some(())?;
-            node.gpu_stat = folder;
+            node.jobstats_dir = folder;
             Some(())
         },
     },
@@ -202,5 +216,14 @@ impl NodeKey {
             value: value.to_owned(),
             allowed: self.allowed,
         })
+    }
+}
+
+fn nvml(value: &str) -> Option<Nvml> {
+    let known = [("auto", true), ("off", false)];
+    match word(value, &known) {
+        Some(true) => Some(Nvml::Auto),
+        Some(false) => Some(Nvml::Off),
+        None => path(value).map(Nvml::At),
     }
 }

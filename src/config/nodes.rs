@@ -2,7 +2,7 @@
 
 use super::node_keys::{NODE_KEYS, NodeKey};
 use super::{NodeConfig, Problem};
-use crate::device::hostlist;
+use crate::text::hostlist;
 
 pub(super) const KEY: &str = "NodeName";
 

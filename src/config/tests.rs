@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use super::GpuFiles;
 use super::*;
-use crate::device::GpuFiles;
-use crate::pattern::Patterns;
-use crate::policy::{
+use crate::submit::policy::{
     ForeignTypes, Governed, GovernedAccounts, GovernedGres, Mode, QosRecord, ShareRules, Throttle,
 };
+use crate::text::pattern::Patterns;
 
 mod documents;
 
@@ -36,7 +36,8 @@ fn every_key_is_taken() {
 #[test]
 fn every_rule_of_daemons_and_load_is_taken() {
     let text = "Mps=multiuser\nMpsControl=/opt/mps-control\nMpsDir=/run/mps\nMpsTimeout=250\nOnMpsFailure=run\n\
-                ComputeMode=exclusive\nNvml=/opt/lib/nvml.so\nLoadTimeout=20\nMemPerUnit=100\nFrameworkEnv=pytorch\n";
+                ComputeMode=exclusive\nNvml=/opt/lib/nvml.so\nNvmlTimeout=20\nMemPerUnit=100\nFrameworkEnv=pytorch\n\
+                ForeignProcesses=end\n";
     let node = Config::parse(text).unwrap().node;
     let expected = NodeConfig {
         mps: Mps::Multiuser,
@@ -46,9 +47,10 @@ fn every_rule_of_daemons_and_load_is_taken() {
         on_mps_failure: OnMpsFailure::Run,
         compute_mode: ComputeMode::Exclusive,
         nvml: Nvml::At("/opt/lib/nvml.so".into()),
-        load_timeout: Duration::from_millis(20),
+        nvml_timeout: Duration::from_millis(20),
         mem_per_unit: Some(100),
         framework_env: FrameworkEnv::Pytorch,
+        foreign_processes: ForeignProcesses::End,
         ..NodeConfig::default()
     };
     assert_eq!(node, expected);
@@ -127,7 +129,7 @@ fn weights_of_types_are_numbers() {
 
 #[test]
 fn types_are_known_from_shares_and_weights() {
-    let config = Config::parse("GpuWeight=A5000:1,a40:2\nShare=q GPUs=V100:4,A5000:2\n").unwrap();
+    let config = Config::parse("GpuWeight=A5000:1,a40:2\nQOS=q GPUs=V100:4,A5000:2\n").unwrap();
     assert_eq!(config.policy.types, ["A5000", "V100", "a40"]);
 }
 
@@ -160,8 +162,8 @@ fn errors_name_line_key_and_what_is_allowed() {
             "\nGouvernedQOS=x",
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedAccounts, GovernedGRES, \
              ForeignTypes, LimitAdvice, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
-             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, ShareGRES, RefusalCounts, Placement, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, \
-             FenceDrm, VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, GpuStat, QOS, NodeName, Share",
+             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, ShareGRES, RefusalCounts, Placement, UnitsPerGpu, GpuFile, Packing, UserMix, OnCollision, \
+             FenceDrm, VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, NvmlTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, ForeignProcesses, JobstatsDir, QOS, NodeName",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         (
@@ -178,9 +180,9 @@ fn errors_name_line_key_and_what_is_allowed() {
         ("NodeName=a nodename=b", "line 1: NodeName is given twice"),
         (
             "NodeName=a ShareGRES=shard",
-            "line 1: unknown key 'ShareGRES'; the keys are Placement, UnitsPerGpu, GpuFile, Policy, UserMix, OnCollision, FenceDrm, \
-             VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, LoadTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, \
-             Overcommit, GpuStat",
+            "line 1: unknown key 'ShareGRES'; the keys are Placement, UnitsPerGpu, GpuFile, Packing, UserMix, OnCollision, FenceDrm, \
+             VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, NvmlTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, \
+             Overcommit, ForeignProcesses, JobstatsDir",
         ),
         (
             "ShareSizes=40,0",
@@ -195,21 +197,21 @@ fn errors_name_line_key_and_what_is_allowed() {
         (
             "\nQOS=a Moode=warn",
             "line 2: unknown key 'Moode'; the keys are QOS, Mode, DefaultType, Requeue, OpenMode, ArrayTasks, \
-             ArrayTasksOver",
+             ArrayTasksOver, Account, Users, GPUs, CPUs, Mem, and a QOS's limits and other settings by sacctmgr's names",
         ),
         ("QOS=a Mode=warn mode=warn", "line 1: Mode is given twice"),
         ("QOS=a DefaultType=a/b", "line 1: DefaultType can't be 'a/b'; allowed is the name of a GPU type"),
         ("QOS=a ArrayTasksOver=2:00:00", "line 1: ArrayTasksOver needs ArrayTasks"),
-        ("QOS=a\nShare=q\n\nSHARE=Q", "line 4: QOS 'q' has a line already, line 2"),
-        ("Share=q Users=maria", "line 1: Users can only be had with one Account"),
-        ("Share=q CPUs=1 GrpCpus=2", "line 1: GrpTRES of cpu is said twice"),
-        ("Share=q GrpCpus=1 grpcpus=1", "line 1: GrpTRES of cpu is said twice"),
+        ("QOS=a*\nQOS=q CPUs=1\n\nqos=Q CPUs=1", "line 4: QOS 'q' has its owner or limits in line 2 already"),
+        ("QOS=q Users=maria", "line 1: Users can only be had with one Account"),
+        ("QOS=q CPUs=1 GrpCpus=2", "line 1: GrpTRES of cpu is given twice"),
+        ("QOS=q GrpCpus=1 grpcpus=1", "line 1: GrpCpus is given twice"),
         (
-            "Share=q Flags=Fast",
+            "QOS=q Flags=Fast",
             "line 1: Flags can't be 'Fast'; allowed is some of DenyOnLimit, EnforceUsageThreshold, NoDecay, NoReserve, \
              OverPartQOS, PartitionMaxNodes, PartitionMinNodes, PartitionTimeLimit, RequiresReservation, UsageFactorSafe",
         ),
-        ("Share=a b", "line 1: 'b' is not of the form Key=Value"),
+        ("QOS=a b", "line 1: 'b' is not of the form Key=Value"),
         ("Overcommit=allow\n\nOvercommit=allow", "line 3: Overcommit is given twice, first in line 1"),
         ("Placement=override", "Placement=override needs UnitsPerGpu"),
         (
@@ -250,13 +252,13 @@ fn a_missing_file_is_none_and_everything_else_that_fails_is_an_error() {
 }
 
 #[test]
-fn a_mistake_in_a_contributors_line_fails_no_job_on_a_node() {
+fn a_mistake_in_a_record_of_a_qos_fails_no_job_on_a_node() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("gpushare.conf");
-    std::fs::write(&path, "Share=q GPUs=many\nMps=per-user\n").unwrap();
+    std::fs::write(&path, "QOS=q GPUs=many\nMps=per-user\n").unwrap();
     assert!(Config::load(&path).unwrap_err().to_string().contains("line 1: GPUs can't be 'many'"));
     assert_eq!(Config::load_on_node(&path, None).unwrap().unwrap().mps, Mps::PerUser);
-    std::fs::write(&path, "Share=q GPUs=many\nMps=per-user\nNodeName=n1 Mps=off\n").unwrap();
+    std::fs::write(&path, "QOS=q GPUs=many\nMps=per-user\nNodeName=n1 Mps=off\n").unwrap();
     assert_eq!(Config::load_on_node(&path, Some("n1")).unwrap().unwrap().mps, Mps::Off);
     assert_eq!(Config::load_on_node(&path, Some("n2")).unwrap().unwrap().mps, Mps::PerUser);
     assert!(Config::load_on_node(&path, None).unwrap_err().to_string().contains("SLURMD_NODENAME"));
@@ -294,9 +296,9 @@ proptest::proptest! {
 
 #[test]
 fn the_ledger_is_no_folder_for_files_of_others() {
-    let parsed = |path: &str| Config::parse(&format!("GpuStat={path}\n"));
-    assert_eq!(parsed("/run/gpustat").unwrap().node.gpu_stat, Some("/run/gpustat".into()));
-    assert_eq!(parsed("off").unwrap().node.gpu_stat, None);
+    let parsed = |path: &str| Config::parse(&format!("JobstatsDir={path}\n"));
+    assert_eq!(parsed("/run/gpustat").unwrap().node.jobstats_dir, Some("/run/gpustat".into()));
+    assert_eq!(parsed("off").unwrap().node.jobstats_dir, None);
     for path in ["/run/gpushare", "/run/gpushare/jobs", "/run//gpushare/jobs/"] {
         assert!(parsed(path).is_err(), "{path}");
     }

@@ -1,7 +1,7 @@
 //! `UnitsPerGpu`: how many units fill a GPU, where GPUs differ too.
 
 use super::values::number;
-use crate::shares::record::is_gpu_type;
+use crate::text::gres::is_gpu_type;
 
 /// More than any GPU is divided into.
 const MOST: u32 = 1_000_000;
@@ -28,12 +28,12 @@ impl UnitsPerGpu {
         if parts.iter().any(|part| part.contains(':')) {
             let mut types: Vec<(String, u32)> = Vec::new();
             for part in parts {
-                let (kind, units) = part.split_once(':')?;
-                let again = types.iter().any(|(known, _)| known.eq_ignore_ascii_case(kind));
-                if !is_gpu_type(kind) || again {
+                let (gres_type, units) = part.split_once(':')?;
+                let again = types.iter().any(|(known, _)| known.eq_ignore_ascii_case(gres_type));
+                if !is_gpu_type(gres_type) || again {
                     return None;
                 }
-                types.push((kind.to_owned(), number(units, 1, MOST)?));
+                types.push((gres_type.to_owned(), number(units, 1, MOST)?));
             }
             return Some(UnitsPerGpu::ByType(types));
         }
@@ -41,18 +41,18 @@ impl UnitsPerGpu {
         units.iter().any(|units| *units > 0).then_some(UnitsPerGpu::ByIndex(units))
     }
 
-    /// Of the GPU with Slurm's index `index`; 0 where it takes no share. `kind` is its type where Slurm's files name one, else
+    /// Of the GPU with Slurm's index `index`; 0 where it takes no share. `gres_type` is its type where Slurm's files name one, else
     /// its model decides, such as `NVIDIA A40`: the longest type that is a part of it.
     #[must_use]
-    pub fn of_gpu(&self, index: u32, kind: Option<&str>, model: Option<&str>) -> u32 {
+    pub fn of_gpu(&self, index: u32, gres_type: Option<&str>, model: Option<&str>) -> u32 {
         match self {
             UnitsPerGpu::Each(units) => *units,
             UnitsPerGpu::ByIndex(list) => {
                 usize::try_from(index).ok().and_then(|at| list.get(at)).copied().unwrap_or(0)
             }
             UnitsPerGpu::ByType(types) => {
-                let is_it = |known: &str| match kind {
-                    Some(kind) => known.eq_ignore_ascii_case(kind),
+                let is_it = |known: &str| match gres_type {
+                    Some(gres_type) => known.eq_ignore_ascii_case(gres_type),
                     None => plain(model.unwrap_or_default()).contains(&plain(known)),
                 };
                 let found =
@@ -108,7 +108,7 @@ mod tests {
     fn read(value: &str) -> Vec<u32> {
         let units = UnitsPerGpu::parse(value).unwrap();
         let gpus = [(Some("a40"), Some("NVIDIA A40")), (None, Some("Tesla V100-SXM2-32GB")), (None, None)];
-        (0..).zip(gpus).map(|(index, (kind, model))| units.of_gpu(index, kind, model)).collect()
+        (0..).zip(gpus).map(|(index, (gres_type, model))| units.of_gpu(index, gres_type, model)).collect()
     }
 
     #[test]

@@ -3,11 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{GpuWeight, Nvml};
-use crate::pattern::Patterns;
-use crate::policy::{Governed, GovernedAccounts, GovernedGres, Mode};
-use crate::shares::record::is_gpu_type;
-use crate::shares::value::factor;
+use crate::submit::policy::{Governed, GovernedAccounts, GovernedGres, Mode};
+use crate::text::pattern::Patterns;
 
 pub(super) const NAMES: &str = "names separated by commas, in which * stands for any characters";
 
@@ -54,15 +51,6 @@ pub(super) fn off_or_path(value: &str) -> Option<Option<PathBuf>> {
     if value.eq_ignore_ascii_case("off") { Some(None) } else { path(value).map(Some) }
 }
 
-pub(super) fn nvml(value: &str) -> Option<Nvml> {
-    let known = [("auto", true), ("off", false)];
-    match word(value, &known) {
-        Some(true) => Some(Nvml::Auto),
-        Some(false) => Some(Nvml::Off),
-        None => path(value).map(Nvml::At),
-    }
-}
-
 pub(super) fn governed(value: &str) -> Option<Governed> {
     if value.eq_ignore_ascii_case("auto") {
         return Some(Governed::Auto);
@@ -92,18 +80,4 @@ pub(super) fn governed_gres(value: &str) -> Option<GovernedGres> {
     let known = [("gpu", "gpu"), ("mps", "mps"), ("shard", "shard")];
     let names = value.split(',').map(str::trim).map(|name| word(name, &known).unwrap_or(name));
     names.clone().all(is_gres_name).then(|| GovernedGres(names.map(str::to_owned).collect()))
-}
-
-pub(super) fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
-    let mut weights: Vec<GpuWeight> = Vec::new();
-    for part in value.split(',') {
-        let (kind, number) = part.trim().split_once(':')?;
-        let millionths = factor(number).filter(|millionths| *millionths <= 1_000_000 * 1_000_000)?;
-        // A type may be written in capitals, and then it is the same one.
-        if !is_gpu_type(kind) || weights.iter().any(|known| known.kind.eq_ignore_ascii_case(kind)) {
-            return None;
-        }
-        weights.push(GpuWeight { kind: kind.to_owned(), millionths });
-    }
-    Some(weights)
 }

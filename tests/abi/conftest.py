@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The files built for each release, and the daemons of that release."""
 
-import subprocess
-from pathlib import Path
-
 import pytest
-from lab import LAB, RELEASES, TOP
+from lab import RELEASES, TOP, root
 
 
 class Built:
@@ -14,8 +11,7 @@ class Built:
     def __init__(self, release):
         self.release = release
         self.folder = TOP / "target/lab" / release
-        include = subprocess.run([LAB, "include", release], capture_output=True, text=True, check=True)
-        self.root = Path(include.stdout.strip()).parents[1]
+        self.root = root(release)
 
 
 @pytest.fixture(params=RELEASES)

@@ -3,12 +3,12 @@
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from elf import symbols
-from lab import LAB, RELEASES, TOP
+from lab import RELEASES, TOP
+from lab import root as lab_root
 
 PAGE = TOP / "docs/requests.md"
 # A field in the first cell of a row: `id` (since 23.11), `job_id` (until 25.05), or both with a comma between.
@@ -83,11 +83,6 @@ def tell(wrong):
         pytest.fail("\n".join(wrong), pytrace=False)
 
 
-def lab_root(release):
-    include = subprocess.run([LAB, "include", release], capture_output=True, text=True, check=True)
-    return Path(include.stdout.strip()).parents[1]
-
-
 @pytest.fixture(params=RELEASES)
 def root(request):
     return lab_root(request.param)
@@ -134,7 +129,7 @@ def test_every_input_of_slurms_check_is_a_field():
 
 def test_rules_and_keys_on_the_page_exist():
     page = PAGE.read_text()
-    rules, keys = (TOP / "src/message/pages.rs").read_text(), (TOP / "src/config/keys.rs").read_text()
+    rules, keys = (TOP / "src/submit/message/pages.rs").read_text(), (TOP / "src/config/keys.rs").read_text()
     judges = " ".join(cells[-1] for heading, rows in tables(page).items() for cells in rows if heading != CANT_MATTER)
     wrong = [number for number in sorted(set(re.findall(r"GS\d+", page))) if f'"{number}"' not in rules]
     wrong += [key for key in sorted(set(re.findall(r"`([A-Z]\w+)`", judges))) if f'"{key}"' not in keys]

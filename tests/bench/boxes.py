@@ -4,69 +4,40 @@
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "harness"))
 
+import client
+import lab
 from client import compiled
-from lab import LAB, TOP
-
-# The lab's status for what can't be made on this machine.
-CANNOT = 3
+from lab import TOP, NotHere
 
 
-class NotHere(Exception):
-    """This machine can't have such a box."""
+class Box(lab.Cluster):
+    """A cluster, up from its making to the end of its `with`, whatever happens in between."""
 
-
-class Box:
-    """A cluster, up from `with` to its end, whatever happens in between."""
+    patience = 120
 
     def __init__(self, kind, release, *conf, cgroup="v1"):
-        self.name, self.release, self.cgroup, self.clients = f"bench-{kind}-{os.getpid()}", release, cgroup, []
-        self.conf = [part for folder in conf for part in ("--conf", folder)]
+        self.clients = []
+        super().__init__(f"bench-{kind}-{os.getpid()}", release, cgroup, conf)
 
-    def __enter__(self):
-        try:
-            command = [LAB, "up", self.name, "--release", self.release, "--cgroup", self.cgroup, *self.conf]
-            status = subprocess.run(command, check=False, timeout=180).returncode
-            if status != 0:
-                raise NotHere(self.name) if status == CANNOT else RuntimeError(f"lab up {self.name}: status {status}")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        for client in self.clients:
-            client.close()
-        subprocess.run([LAB, "down", self.name], check=False)
-
-    def inside(self, *command, user="root"):
-        """The command line that runs COMMAND in the box."""
-        return [LAB, "exec", self.name, "--user", user, "--", *command]
-
-    def run(self, *command, user="root", **options):
-        """Runs COMMAND in the box; its result, whatever its status."""
-        command = self.inside(*command, user=user)
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
-
-    def write(self, path, text):
-        """Replaces a file by renaming: somebody may be reading it."""
-        self.run("sh", "-c", 'cat >"$0.new" && mv "$0.new" "$0"', path, input=text).check_returncode()
+    def down(self):
+        for one in self.clients:
+            one.close()
+        super().down()
 
     def install(self, program, folder):
         """Puts PROGRAM (a file of this machine) into FOLDER of the box; its path there."""
         path = f"{folder}/{program.name}"
-        with open(program, "rb") as file:
-            subprocess.run(self.inside("install", "-m", "755", "/dev/stdin", path), stdin=file, check=True, timeout=60)
+        client.install(self, program, path)
         return path
 
     def plugin_folder(self):
         """Where Slurm looks for its plugins."""
-        return self.run("sh", "-c", "echo /usr/lib/*/slurm-wlm").stdout.strip()
+        return self.ok("echo /usr/lib/*/slurm-wlm")
 
     def client(self, program, user="root", under=()):
         """Starts PROGRAM (a file of this machine) in the box, ready to be asked; UNDER is a command that runs commands."""
@@ -96,8 +67,3 @@ class Client:
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
-
-
-def workshop():
-    """A folder for compiled programs, removed at its end."""
-    return tempfile.TemporaryDirectory(prefix="gpushare-bench-")

@@ -4,18 +4,15 @@
 A round is a job. Jobs and their steps come one after another: what is measured is not how hooks wait for each other.
 """
 
-import os
-import sys
-import time
 from pathlib import Path
 from statistics import median
 
-from boxes import HERE, TOP, compiled
+from boxes import HERE, compiled
 from stats import typical
 
-sys.path.insert(0, str(HERE.parent / "harness"))
 import elf
 import gpus
+from lab import BUILDS
 
 # timed_spank.c's. The fence is put up in task_post_fork.
 FENCE = "task_post_fork"
@@ -25,8 +22,6 @@ NOTED = ["load", *HOOKS]
 SPECIAL = {0xFFFFFFFB: "batch", 0xFFFFFFFC: "extern"}
 KINDS = ["srun", "batch", "extern"]
 OUT = "/lab/out/hooks"
-# Seconds for the rest of a job's steps; the longest has 11.
-PATIENCE = 40
 TITLE = f"{'fencing hook, us of this run alone':<35} {'median':>6}   {'95 % interval':<14} {'p95':>6} {'n':>5} |" + "".join(
     f"{name.replace('task_post_fork', 'fence'):>10}" for name in [*NOTED, "all"]
 )
@@ -34,7 +29,7 @@ TITLE = f"{'fencing hook, us of this run alone':<35} {'median':>6}   {'95 % inte
 
 def plugin_of(release):
     """The plugin that the lab puts into its boxes."""
-    return Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab")) / release / "spank_gpushare.so"
+    return BUILDS / release / "spank_gpushare.so"
 
 
 def install(box, release, folder):
@@ -49,29 +44,25 @@ def install(box, release, folder):
 
 def noted(box, steps):
     """{(job, step): {hook: nanoseconds}}, once STEPS steps have come to their end."""
-    end = time.monotonic() + PATIENCE
-    while True:
+    def there():
         found = {}
-        for line in box.run("cat", OUT).stdout.splitlines():
+        for line in box.run(["cat", OUT]).stdout.splitlines():
             job, step, hook, nanoseconds = line.split()
             found.setdefault((int(job), int(step)), {})[hook] = int(nanoseconds)
-        if sum("exit" in hooks for hooks in found.values()) == steps:
-            return found
-        if time.monotonic() > end:
-            return {}
-        time.sleep(0.2)
+        return found if sum("exit" in hooks for hooks in found.values()) == steps else None
+
+    return box.wait(there, f"the end of {steps} steps")
 
 
 def run_job(box, request, steps):
     """{kind of step: [{hook: nanoseconds}]} of a job with STEPS steps, the last of which could open one GPU only."""
-    box.run("sh", "-c", f": >{OUT} && chmod 666 {OUT}").check_returncode()
+    box.ok(f": >{OUT} && chmod 666 {OUT}")
     script = f"i=1; while [ $i -lt {steps} ] && srun true; do i=$((i+1)); done; srun /lab/open-gpus"
     batch = ["sbatch", "--parsable", request, "--output=/lab/out/%j", f"--wrap={script}"]
-    submitted = box.run(*batch, user="alice")
-    submitted.check_returncode()
+    job = box.ok(batch, "alice")
     found = noted(box, steps + len(SPECIAL))
-    said = box.run("cat", f"/lab/out/{submitted.stdout.strip()}").stdout
-    if not found or [len(opened) for opened in gpus.opened(said)] != [1]:
+    said = box.output(job)
+    if [len(opened) for opened in gpus.opened(said)] != [1]:
         raise RuntimeError(f"a job with {request} did not go as it should; it said:\n{said}")
     times = {kind: [] for kind in KINDS}
     for (_, step), hooks in found.items():

@@ -18,16 +18,16 @@ VISIT = 21
 def restart(box):
     """Starts slurmctld anew, with the two plugins inside the timing one."""
     box.write("/etc/slurm/plugin.conf", "JobSubmitPlugins=timed\n")
-    box.run("/lab/service", "restart", "slurmctld").check_returncode()
-    box.run("scontrol", "setdebug", "info").check_returncode()
+    box.ok(["/lab/service", "restart", "slurmctld"])
+    box.ok(["scontrol", "setdebug", "info"])
 
 
 def report(box):
     """{side: nanoseconds} since the last report."""
     asked = ["sbatch", "--hold", "--job-name=report", "--qos=qos_lafferty", "--output=/dev/null", "--wrap=true"]
-    box.run(*asked, user="alice").check_returncode()
-    box.run("scancel", "--user=alice")
-    lines = [line.split() for line in box.run("cat", "/lab/out/inside").stdout.splitlines()]
+    box.ok(asked, "alice")
+    box.run(["scancel", "--user=alice"])
+    lines = [line.split() for line in box.run(["cat", "/lab/out/inside"]).stdout.splitlines()]
     return {side: [int(time) for who, time in lines if int(who) == at] for at, side in enumerate(SIDES)}
 
 

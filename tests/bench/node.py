@@ -35,7 +35,7 @@ def measure(release, folder, rounds, blocks):
             return [nanoseconds]
 
         found = [take_turns(list(SIDES), visit, blocks) for _ in range(rounds)]
-        left = box.run("sh", "-c", "cd /run/original && ls -d *_* state/*/*").stdout.split()
+        left = box.run("cd /run/original && ls -d *_* state/*/*").stdout.split()
     if len(left) != 2 * OTHERS:
         raise RuntimeError(f"the bash scripts should have left the {OTHERS} other jobs' files and links, not {left}")
     return [

@@ -26,9 +26,9 @@ def assume(box, nodes, plugin):
     box.write("/etc/slurm/nodes.conf", many.nodes_conf(nodes).replace("@NODE@", box.name))
     box.write("/etc/slurm/gres.conf", many.gres_conf(nodes).replace("@NODE@", box.name))
     box.write("/etc/slurm/plugin.conf", f"JobSubmitPlugins={plugin}\n" if plugin else "# No plugin.\n")
-    box.run("/lab/service", "restart", "slurmctld").check_returncode()
-    box.run("scontrol", "setdebug", "info").check_returncode()
-    found = box.run("sinfo", "-h", "-o", "%D", "-p", "p,cloud").stdout.split()
+    box.ok(["/lab/service", "restart", "slurmctld"])
+    box.ok(["scontrol", "setdebug", "info"])
+    found = box.run(["sinfo", "-h", "-o", "%D", "-p", "p,cloud"]).stdout.split()
     if sum(map(int, found)) != nodes + 1:
         raise RuntimeError(f"slurmctld has {'+'.join(found)} nodes, not {nodes + 1}")
 

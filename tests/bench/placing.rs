@@ -1,4 +1,4 @@
-//! Whether placing a job costs the same beside 1 live entry and beside 1,000: `cargo run --release --example placing`.
+//! Whether placing a job costs the same beside 1 live entry and beside 1,000: `cargo run --release -p gpushare-node --example placing`.
 //!
 //! Each side has a ledger of its own on /dev/shm, as /run is: eight GPUs, and entries of 30 users or of as many as there
 //! are entries. In turns, a job is placed and released on each. Judges by the medians' ratio: exit status 1 above 1.5.
@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use gpushare::config::{Config, NodeConfig};
-use gpushare::device::Roots;
-use gpushare::job::{JobKey, NodeJob, Noted};
-use gpushare::ledger::Ledger;
-use gpushare::node::{self, Node, Placed};
+use gpushare_node::gpu::Roots;
+use gpushare_node::job::{JobKey, NodeJob, Noted};
+use gpushare_node::ledger::Ledger;
+use gpushare_node::place::{self, Node, Placed};
 
 const GPUS: &str = "/dev/null,/dev/zero,/dev/full,/dev/random,/dev/urandom,/dev/tty,/dev/ptmx,/dev/fuse";
 const ROUNDS: usize = 2000;
@@ -31,8 +31,12 @@ fn job(id: u32, user_id: u32) -> NodeJob {
 
 fn place(config: &NodeConfig, ledger: &Ledger, job: &NodeJob, now: u64) -> Result<(), Box<dyn Error>> {
     let roots = Roots::system();
-    match node::place(Node { config, ledger, roots: &roots, gres_conf: None, name: None }, job, &mut (), now)?
-    {
+    match place::place(
+        Node { config, ledger, roots: &roots, gres_conf: None, name: None },
+        job,
+        &mut (),
+        now,
+    )? {
         Placed::Now(..) => Ok(()),
         other => Err(format!("{other:?}").into()),
     }
@@ -70,7 +74,7 @@ fn measure(config: &NodeConfig, users: u32) -> Result<f64, Box<dyn Error>> {
             let start = Instant::now();
             place(config, &side.ledger, &job(5000, 2001), now)?;
             side.times.push(start.elapsed());
-            node::release(&side.ledger, 5000, Some(0))?;
+            place::release(&side.ledger, 5000, Some(0))?;
         }
     }
     let medians: Vec<f64> = sides.iter_mut().map(|side| median(&mut side.times)).collect();

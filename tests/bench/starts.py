@@ -24,9 +24,9 @@ SIDES = {
 def check(box, start, side):
     """Starts steps with SIDE, and makes sure that it is that: what does the plugin tell them?"""
     start.ask(side)
-    job = box.run("squeue", "--noheader", "--user=alice", "--format=%A").stdout.strip()
+    job = box.run(["squeue", "--noheader", "--user=alice", "--format=%A"]).stdout.strip()
     for variable, teller in (("GPUSHARE_GPU", "gpushare"), ("BENCH_VARIABLE_8", "variables")):
-        told = box.run("srun", f"--jobid={job}", "printenv", variable, user="alice").returncode == 0
+        told = box.run(["srun", f"--jobid={job}", "printenv", variable], user="alice").returncode == 0
         if told != (side == teller):
             raise RuntimeError(f"with '{side}' a step {'has' if told else 'lacks'} {variable}")
 
@@ -46,7 +46,7 @@ def measure(box, where, request, folder, rounds, blocks):
     """Rows of the table."""
     for side, text in SIDES.items():
         box.write(f"/lab/out/{side}", text)
-    box.run("chmod", "1777", "/lab/out")
+    box.run(["chmod", "1777", "/lab/out"])
     box.write("/etc/slurm/plugstack.conf", "include /lab/out/plugstack\n")
     for name in ("empty_spank", "variables_spank"):
         plugin = compiled(HERE / f"{name}.c", box.release, Path(folder) / f"{name}.so", "-shared", "-fPIC")

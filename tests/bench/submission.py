@@ -23,13 +23,13 @@ def assume(box, role):
     """Starts the box's slurmctld anew in ROLE, and makes sure that it plays it: is an untyped GPU refused?"""
     plugin = PLUGIN[role]
     box.write("/etc/slurm/plugin.conf", f"JobSubmitPlugins={plugin}\n" if plugin else "# No plugin.\n")
-    box.run("/lab/service", "restart", "slurmctld").check_returncode()
-    box.run("scontrol", "setdebug", "info").check_returncode()
+    box.ok(["/lab/service", "restart", "slurmctld"])
+    box.ok(["scontrol", "setdebug", "info"])
     untyped = ["sbatch", "--hold", "--qos=qos_lafferty", "--gres=gpu:1", "--output=/dev/null", "--wrap=true"]
-    refused = box.run(*untyped, user="alice").returncode != 0
+    refused = box.run(untyped, "alice").returncode != 0
     if refused != (plugin is not None):
         raise RuntimeError(f"as '{role}' an untyped GPU was {'refused' if refused else 'accepted'}")
-    box.run("scancel", "--user=alice")
+    box.run(["scancel", "--user=alice"])
 
 
 def play(boxes, clients, turn, blocks):
@@ -51,7 +51,7 @@ def measure(release, folder, rounds, blocks):
         program = compiled(HERE / "submit.c", release, Path(folder) / "submit", "-lslurm")
         clients = [box.client(program, user="alice") for box in boxes]
         found = [play(boxes, clients, turn, blocks) for turn in range(rounds)]
-        version = boxes[0].run("sinfo", "--version").stdout.split()[-1]
+        version = boxes[0].run(["sinfo", "--version"]).stdout.split()[-1]
     title = {"library": "submission by libslurm", "sbatch": "sbatch", "parallel": "8 sbatch at once"}
     return version, [
         row(f"{title[way]}: {role} / none", [times[way] for times in found], role, "none")

@@ -1,15 +1,15 @@
 //! A small accounting database: one governed QOS, with a limit on every type of GPU that the cluster has, and no others.
 
-use gpushare::policy::{Accounting, DefaultQos, Owner, TypedLimit};
-use gpushare::request::Request;
+use gpushare::submit::policy::{Accounting, DefaultQos, Owner, TypedLimit};
+use gpushare::submit::request::Request;
 
 /// Types of GPUs: some real ones, and names that a reader of counts may stumble over.
 pub const TYPES: [&[u8]; 9] =
     [b"a40", b"h100", b"1g.5gb", b"3090", b"k", b"2k", b"0x2", b"1e2", b"20000000p"];
 
 /// Slurm's database has a type in small letters, whatever nodes have, and counts it so.
-pub fn is_type(kind: &[u8]) -> bool {
-    TYPES.iter().any(|known| known.eq_ignore_ascii_case(kind))
+pub fn is_type(gres_type: &[u8]) -> bool {
+    TYPES.iter().any(|known| known.eq_ignore_ascii_case(gres_type))
 }
 
 /// The QOS.
@@ -34,7 +34,7 @@ impl Accounting for Database {
     }
 
     fn typed_limits<'s>(&'s self, (): (), gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        self.types(gres).map(|kind| TypedLimit { kind, count: Some(8), of_job: Some(8) })
+        self.types(gres).map(|gres_type| TypedLimit { gres_type, count: Some(8), of_job: Some(8) })
     }
 
     fn limits_all(&self, (): (), _gres: &[u8]) -> bool {

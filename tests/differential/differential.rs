@@ -17,9 +17,9 @@ mod table;
 
 use accounting::{Database, GOVERNED, is_type};
 use generate::Generator;
-use gpushare::grammar::Spelling;
-use gpushare::policy::{Policy, Verdict, judge};
-use gpushare::request::Request;
+use gpushare::submit::grammar::Spelling;
+use gpushare::submit::policy::{Policy, Verdict, judge};
+use gpushare::submit::request::Request;
 use reading::Reading;
 use slurm::Slurm;
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ fn parts(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn has_known_type(wanted: &reading::Wanted) -> bool {
-    wanted.kind.as_deref().is_some_and(is_type)
+    wanted.gres_type.as_deref().is_some_and(is_type)
 }
 
 /// What was seen.

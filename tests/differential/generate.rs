@@ -3,7 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "indices come from `below`, which is given the length")]
 
 use crate::accounting::TYPES;
-use gpushare::grammar::Spelling;
+use gpushare::submit::grammar::Spelling;
 
 // Lists of parts, with '|' between them; the more often a part is there, the more often it is taken.
 
@@ -101,9 +101,9 @@ impl Generator {
         let prefix = if self.below(12) == 0 { self.part(PREFIXES) } else { self.prefix };
         let mut text = [prefix, self.part(NAMES)].concat();
         if self.below(4) != 0 {
-            let kind = if self.below(5) == 0 { self.part(OTHER_TYPES) } else { self.pick(&TYPES) };
+            let gres_type = if self.below(5) == 0 { self.part(OTHER_TYPES) } else { self.pick(&TYPES) };
             text.extend(self.separator());
-            text.extend(kind);
+            text.extend(gres_type);
         }
         if self.below(3) != 0 {
             text.extend(self.separator());

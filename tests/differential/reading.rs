@@ -1,6 +1,6 @@
 //! What a string asks for: as gpushare's grammar reads it, as Slurm answered, as the table says.
 
-use gpushare::grammar::{self, Spelling, Token};
+use gpushare::submit::grammar::{self, Spelling, Token};
 use std::fmt;
 
 /// What was made of a whole string.
@@ -18,7 +18,7 @@ pub struct Wanted {
     /// Such as `gpu`.
     pub name: Vec<u8>,
     /// Such as `a40`. Slurm from 23.11 may have an empty one.
-    pub kind: Option<Vec<u8>>,
+    pub gres_type: Option<Vec<u8>>,
     /// At least 1.
     pub count: u64,
 }
@@ -33,13 +33,13 @@ pub fn ours(text: &[u8], spelling: Spelling) -> Option<Vec<Wanted>> {
             Token::Gres(_) | Token::Other => continue,
         };
         let same = |known: &&mut Wanted| {
-            known.name == gres.name && identity(known.kind.as_deref()) == identity(gres.kind)
+            known.name == gres.name && identity(known.gres_type.as_deref()) == identity(gres.gres_type)
         };
         match all.iter_mut().find(same) {
             Some(known) => known.count = gres.count,
             None => all.push(Wanted {
                 name: gres.name.to_vec(),
-                kind: gres.kind.map(<[u8]>::to_vec),
+                gres_type: gres.gres_type.map(<[u8]>::to_vec),
                 count: gres.count,
             }),
         }
@@ -49,9 +49,10 @@ pub fn ours(text: &[u8], spelling: Spelling) -> Option<Vec<Wanted>> {
 
 /// By which Slurm tells types apart: a sum of the bytes, each shifted by its place in a group of four
 /// (`gres_build_id`). Only ASCII gets here, so that the bytes' sign doesn't matter.
-fn identity(kind: Option<&[u8]>) -> u32 {
+fn identity(gres_type: Option<&[u8]>) -> u32 {
     let shifts = [0, 8, 16, 24].into_iter().cycle();
-    kind.unwrap_or_default()
+    gres_type
+        .unwrap_or_default()
         .iter()
         .zip(shifts)
         .fold(0, |sum, (byte, shift)| sum.wrapping_add(u32::from(*byte) << shift))
@@ -73,8 +74,8 @@ impl fmt::Display for Reading {
 impl fmt::Display for Wanted {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         write!(out, "{}", self.name.escape_ascii())?;
-        if let Some(kind) = &self.kind {
-            write!(out, ":{}", kind.escape_ascii())?;
+        if let Some(gres_type) = &self.gres_type {
+            write!(out, ":{}", gres_type.escape_ascii())?;
         }
         write!(out, "={}", self.count)
     }

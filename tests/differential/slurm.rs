@@ -63,11 +63,11 @@ fn reading(line: &str) -> Option<Reading> {
 /// `NAME[:HEX]=COUNT`.
 fn wanted(text: &str) -> Option<Wanted> {
     let (name, count) = text.split_once('=')?;
-    let (name, kind) = match name.split_once(':') {
+    let (name, gres_type) = match name.split_once(':') {
         Some((name, hex)) => (name, Some(bytes(hex)?)),
         None => (name, None),
     };
-    Some(Wanted { name: name.as_bytes().to_vec(), kind, count: count.parse().ok()? })
+    Some(Wanted { name: name.as_bytes().to_vec(), gres_type, count: count.parse().ok()? })
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! The table of strings and their readings, `tests/data/grammar.tsv`.
 
 use crate::reading::{Reading, Wanted};
-use gpushare::grammar::Spelling;
+use gpushare::submit::grammar::Spelling;
 
 const TABLE: &str = include_str!("../data/grammar.tsv");
 
@@ -38,9 +38,9 @@ fn row(line: &str, spelling: Spelling) -> Option<Row> {
 /// `NAME[:TYPE]=COUNT`; the type may hold colons and equals signs.
 fn wanted(text: &str) -> Option<Wanted> {
     let (name, count) = text.rsplit_once('=')?;
-    let (name, kind) = match name.split_once(':') {
-        Some((name, kind)) => (name, Some(kind.as_bytes().to_vec())),
+    let (name, gres_type) = match name.split_once(':') {
+        Some((name, gres_type)) => (name, Some(gres_type.as_bytes().to_vec())),
         None => (name, None),
     };
-    Some(Wanted { name: name.as_bytes().to_vec(), kind, count: count.parse().ok()? })
+    Some(Wanted { name: name.as_bytes().to_vec(), gres_type, count: count.parse().ok()? })
 }

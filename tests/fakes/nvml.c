@@ -7,11 +7,12 @@
  *
  * What it says is in the file LIBRARY.state, a line each; what is set goes to LIBRARY.log:
  *
- *     gpu GPU-aaaa 3 total=81920 reserved=600 used=1200 utilisation=37 mode=0 processes=2 clients=1 field=145:1
+ *     gpu GPU-aaaa 3 total=81920 reserved=600 used=1200 utilization=37 mode=0 processes=2 clients=1 field=145:1
  *     fail CALL CODE [GPU]      the call, of all GPUs or the one with this place in the file, gives this nvmlReturn_t
  *     delay CALL MILLISECONDS   before it does anything
  *     crash CALL
  *
+ * Beside its made-up processes a GPU has those that pid=NUMBER names, with busy=NUMBER:PERCENT for NVML's samples of it.
  * Memory is in MiB. CALL is a function's whole name. A process that both lists have is one process.
  */
 #define _GNU_SOURCE
@@ -22,13 +23,14 @@
 #include <unistd.h>
 
 enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, VERSION_MISMATCH = 25 };
-enum { MOST_GPUS = 64, MOST_FIELDS = 8, FIRST_PID = 4000000 };
+enum { MOST_GPUS = 64, MOST_FIELDS = 8, MOST_PIDS = 16, FIRST_PID = 4000000 };
 enum { VALUE_UNSIGNED_INT = 1 };
 
 struct gpu {
     char uuid[96];
-    unsigned minor, total, reserved, used, utilisation, mode, processes, clients, fields;
+    unsigned minor, total, reserved, used, utilization, mode, processes, clients, fields;
     unsigned field[MOST_FIELDS], value[MOST_FIELDS];
+    unsigned pids, pid[MOST_PIDS], samples, sampled[MOST_PIDS], busy[MOST_PIDS];
 };
 typedef struct gpu *device;
 
@@ -52,11 +54,15 @@ static void read_gpu(const char *line) {
         if (sscanf(word, "total=%u", &number) == 1) gpu->total = number;
         else if (sscanf(word, "reserved=%u", &number) == 1) gpu->reserved = number;
         else if (sscanf(word, "used=%u", &number) == 1) gpu->used = number;
-        else if (sscanf(word, "utilisation=%u", &number) == 1) gpu->utilisation = number;
+        else if (sscanf(word, "utilization=%u", &number) == 1) gpu->utilization = number;
         else if (sscanf(word, "mode=%u", &number) == 1) gpu->mode = number;
         else if (sscanf(word, "processes=%u", &number) == 1) gpu->processes = number;
         else if (sscanf(word, "clients=%u", &number) == 1) gpu->clients = number;
-        else if (sscanf(word, "field=%u:%u", &number, &value) == 2 && gpu->fields < MOST_FIELDS) {
+        else if (sscanf(word, "pid=%u", &number) == 1 && gpu->pids < MOST_PIDS) gpu->pid[gpu->pids++] = number;
+        else if (sscanf(word, "busy=%u:%u", &number, &value) == 2 && gpu->samples < MOST_PIDS) {
+            gpu->sampled[gpu->samples] = number;
+            gpu->busy[gpu->samples++] = value;
+        } else if (sscanf(word, "field=%u:%u", &number, &value) == 2 && gpu->fields < MOST_FIELDS) {
             gpu->field[gpu->fields] = number;
             gpu->value[gpu->fields++] = value;
         } else abort();
@@ -175,30 +181,43 @@ struct rates { unsigned gpu, memory; };
 
 int nvmlDeviceGetUtilizationRates(device gpu, struct rates *rates) {
     BEHAVE(gpu);
-    rates->gpu = gpu->utilisation;
+    rates->gpu = gpu->utilization;
     rates->memory = 0;
     return SUCCESS;
 }
 
 struct process { unsigned pid; unsigned long long memory; unsigned gpu_instance, compute_instance; };
 
-static int list(unsigned number, unsigned *room, struct process *processes) {
+static int list(unsigned number, const unsigned *pid, unsigned pids, unsigned *room, struct process *processes) {
     unsigned index, fits = processes ? *room : 0;
-    *room = number;
-    if (number > fits) return INSUFFICIENT_SIZE;
-    for (index = 0; index < number; index++)
-        processes[index] = (struct process){FIRST_PID + index, ~0ULL, ~0u, ~0u};
+    *room = number + pids;
+    if (number + pids > fits) return INSUFFICIENT_SIZE;
+    for (index = 0; index < number + pids; index++)
+        processes[index] = (struct process){index < number ? FIRST_PID + index : pid[index - number], ~0ULL, ~0u, ~0u};
     return SUCCESS;
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(device gpu, unsigned *room, struct process *processes) {
     BEHAVE(gpu);
-    return list(gpu->processes, room, processes);
+    return list(gpu->processes, gpu->pid, gpu->pids, room, processes);
 }
 
 int nvmlDeviceGetMPSComputeRunningProcesses_v3(device gpu, unsigned *room, struct process *processes) {
     BEHAVE(gpu);
-    return list(gpu->clients, room, processes);
+    return list(gpu->clients, NULL, 0, room, processes);
+}
+
+struct sample { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; };
+
+int nvmlDeviceGetProcessUtilization(device gpu, struct sample *samples, unsigned *room, unsigned long long since) {
+    unsigned index, fits = samples ? *room : 0;
+    BEHAVE(gpu);
+    *room = gpu->samples;
+    if (!gpu->samples) return NOT_FOUND;
+    if (gpu->samples > fits) return INSUFFICIENT_SIZE;
+    for (index = 0; index < gpu->samples; index++)
+        samples[index] = (struct sample){gpu->sampled[index], since + 1, gpu->busy[index], 0, 0, 0};
+    return SUCCESS;
 }
 
 int nvmlDeviceGetComputeMode(device gpu, unsigned *mode) {

@@ -7,9 +7,10 @@ import signal
 import time
 from collections import Counter
 
-from daemons import MPS, USERS, MpsNode, alive, nvidia, stat, strangers
+import pytest
+from mps_node import MPS, USERS, MpsNode, alive, control, stat, strangers
+from waiting import wait
 
-SECONDS = 25
 # Of 535, 550 and 555: the seed says which.
 VERSIONS = ("22.05", "24.11", "555")
 GPUS = 4
@@ -174,25 +175,26 @@ class Churn:
         self.node.check_empty()
 
     def drain(self):
-        end = time.monotonic() + 60
-        while self.busy:
-            assert time.monotonic() < end, [job.process.args for job in self.busy]
+        def is_over():
             self.look()
-            time.sleep(0.005)
+            return not self.busy
+
+        wait(is_over, "prologs and epilogs to end", 60, 0.005, lambda: [job.process.args for job in self.busy])
 
 
-def churn(seconds=SECONDS, seed=None):
+def test_churn(pytestconfig, figure):
     """Whatever is killed: no daemon goes under a living job, and nothing is left at the end."""
-    seed = random.randrange(1 << 32) if seed is None else seed
+    seconds, _, seed = pytestconfig.getoption("churn").partition(":")
+    seconds, seed = int(seconds), int(seed or random.randrange(1 << 32))
     version = VERSIONS[seed % len(VERSIONS)]
-    control = nvidia(version)
-    if not control:
-        return
-    print(f"churn: seed {seed} (tests/faults/run churn:{seconds}:{seed}), NVIDIA's programs of {version}", flush=True)
-    run = Churn(control, seed)
+    program = control(version)
+    if not program:
+        pytest.skip(f"NOT TESTED: NVIDIA's programs for {version} can't be had here")
+    print(f"again: tests/faults/run churn --churn={seconds}:{seed}")
+    run = Churn(program, seed)
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(run.jobs) < 100:
         assert time.monotonic() < end + 300, f"only {len(run.jobs)} jobs"
         run.step()
     run.finish()
-    print(f"ok: churn: {len(run.jobs)} jobs of {len(USERS)} users in {seconds} s: {dict(sorted(run.count.items()))}")
+    figure(f"churn, seed {seed}, {version}'s MPS: {len(run.jobs)} jobs in {seconds} s: {dict(sorted(run.count.items()))}")

@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from node import Node, PROGRAMS
+from bare_node import PROGRAMS, Node
 
 LIMIT = 4096  # KiB
 
@@ -29,7 +29,7 @@ def peak(command, variables):
     return found
 
 
-def memory():
+def test_memory(figure):
     node = Node(8, 1000)
     for job in range(1, 1001):
         node.prolog(job, 1, user=2000 + job)
@@ -37,4 +37,4 @@ def memory():
     assert 2000 in node.entries()
     true = peak(["/bin/true"], {})
     assert prolog <= LIMIT, f"the prolog takes {prolog} KiB"
-    print(f"ok: peak memory beside 1,000 jobs of as many users: prolog {prolog} KiB, /bin/true {true} KiB")
+    figure(f"peak memory beside 1,000 jobs of as many users: prolog {prolog} KiB, /bin/true {true} KiB")

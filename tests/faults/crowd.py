@@ -3,29 +3,29 @@
 
 from collections import Counter
 
-from node import DEVICES, Node, finished
+import pytest
+from bare_node import DEVICES, Node, finished
 
 
-def prologs_at_once():
+@pytest.mark.parametrize("jobs, units, share", [(200, 80, 3), (256, 32, 1)])
+def test_prologs_at_once(jobs, units, share):
     """Every job gets its GPU, the GPUs differ by one share at the most, and all of it is taken back."""
-    for jobs, units, share in ((200, 80, 3), (256, 32, 1)):
-        node = Node(len(DEVICES), units)
-        running = [
-            node.start("gpushare-prolog", job, share, user=2000 + job % 30) for job in range(1, jobs + 1)
-        ]
-        lines = [finished(process) for process in running]
-        entries = node.entries()
-        assert set(entries) == set(range(1, jobs + 1)), f"{len(entries)} entries: {lines}"
-        shares = Counter(gpu for _, gpu, _ in entries.values())
-        assert len(shares) == len(DEVICES) and max(shares.values()) - min(shares.values()) <= 1, shares
-        running = [node.start("gpushare-epilog", job) for job in range(1, jobs + 1)]
-        for process in running:
-            finished(process)
-        node.check_empty()
-        print(f"ok: {jobs} prologs at once on {len(DEVICES)} GPUs: {sorted(shares.values())} shares; {jobs} epilogs")
+    node = Node(len(DEVICES), units)
+    running = [
+        node.start("gpushare-prolog", job, share, user=2000 + job % 30) for job in range(1, jobs + 1)
+    ]
+    lines = [finished(process) for process in running]
+    entries = node.entries()
+    assert set(entries) == set(range(1, jobs + 1)), f"{len(entries)} entries: {lines}"
+    shares = Counter(gpu for _, gpu, _ in entries.values())
+    assert len(shares) == len(DEVICES) and max(shares.values()) - min(shares.values()) <= 1, shares
+    running = [node.start("gpushare-epilog", job) for job in range(1, jobs + 1)]
+    for process in running:
+        finished(process)
+    node.check_empty()
 
 
-def mixed():
+def test_mixed():
     """Jobs come while others leave, some of them twice, and some with no room."""
     node = Node(len(DEVICES), 10)
     for job in range(1, 81):
@@ -43,4 +43,3 @@ def mixed():
     for job in range(101, 181):
         node.epilog(job)
     node.check_empty()
-    print(f"ok: 80 epilogs and 160 prologs of 80 jobs at once: {len(entries)} placed, {len(failed)} found no room")

@@ -5,8 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from daemons import nvidia, strangers
-from node import TOP
+from bare_node import TOP
+from mps_node import strangers
 
 
 def remains():
@@ -14,11 +14,8 @@ def remains():
     return {*Path("/run").glob("gpushare*"), *Path("/tmp").glob("gpushare-prove-*")}
 
 
-def prove():
+def test_prove(control):
     """tests/gpu/prove against NVIDIA's own control daemon, with stand-ins for libcuda and NVML; and it can fail."""
-    control = nvidia("24.11")
-    if not control:
-        return
     before = remains()
     command = [TOP / "tests/gpu/prove", "--pretend", control.parents[2]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -28,4 +25,3 @@ def prove():
     assert done.returncode == 1 and done.stdout.count("WRONG") == 6, done
     left = remains() - before
     assert not strangers() and not left, (strangers(), left)
-    print(f"ok: gpu: tests/gpu/prove without a GPU: {len(rows)} rows, and wrong ones where no share fits", flush=True)

@@ -11,9 +11,11 @@ import subprocess
 import time
 from pathlib import Path
 
-from fake import BUSY, FIRST_BUSY, IDLE, SECOND_BUSY, UNINITIALISED, UUIDS, gpus, known_to_the_driver, library, nobody_is_left, own_dev
-from fake import says, told
-from node import DEVICES, LEDGER, PROGRAMS, RUN, SITE, TOP, Node
+import pytest
+from bare_node import DEVICES, LEDGER, PROGRAMS, RUN, SITE, Node, as_user
+from fake_nvml import BUSY, FIRST_BUSY, IDLE, SECOND_BUSY, UNINITIALISED, UUIDS, gpus, known_to_the_driver, library, nobody_is_left, own_dev
+from fake_nvml import says, told
+from lab import layer
 
 NO_LOAD = "no load from NVML, shares go by the ledger alone: "
 # A test on a loaded machine must not run into it where an answer is wanted.
@@ -23,8 +25,8 @@ HANG = 600_000
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def asking(path, patience=PATIENT, **more):
-    return Node(more=f"Nvml={path}\nLoadTimeout={patience}\n", **more)
+def asking(path, patience=PATIENT, more="", **rest):
+    return Node(more=f"Nvml={path}\nNvmlTimeout={patience}\n{more}", **rest)
 
 
 def remembered():
@@ -35,20 +37,18 @@ def remembered():
 class Row:
     """A thing that NVML may do, the GPU that a share then gets, and what is logged: NO_LOAD once, a fault at each job."""
 
-    def __init__(self, what, state, gpu, reason=None, fault=None, path=None, patience=PATIENT, around=contextlib.nullcontext):
+    def __init__(self, what, state, gpu, reason=None, fault=None, path=None, patience=PATIENT, around=contextlib.nullcontext, without=()):
         self.what, self.state, self.gpu, self.reason, self.fault = what, state, gpu, reason, fault
-        self.path, self.patience, self.around = path, patience, around
+        self.path, self.patience, self.around, self.without = path, patience, around, without
 
     def run(self):
-        """The row of the table."""
-        path = self.path or library()
+        path = self.path or library(*self.without)
         if self.state is not None:
             says(path, self.state)
         with self.around():
             node = asking(path, self.patience)
             self.check([self.job(node, job) for job in (1, 2, 3)])
         nobody_is_left()
-        return [self.what, f"GPU {self.gpu}", self.reason or "", self.fault or ""]
 
     def job(self, node, job):
         """(its GPU, lines about the load, lines about faults)"""
@@ -96,8 +96,8 @@ def rows():
     return [
         Row("it answers", FIRST_BUSY, 1),
         Row("it answers, and the ledger's first is the idler", SECOND_BUSY, 0),
-        Row("a library without memory_info v2 (before 510)", FIRST_BUSY, 1, path=library("NO_MEMORY_V2")),
-        Row("a library without nvmlShutdown", FIRST_BUSY, 1, path=library("NO_SHUTDOWN")),
+        Row("a library without memory_info v2 (before 510)", FIRST_BUSY, 1, without=["NO_MEMORY_V2"]),
+        Row("a library without nvmlShutdown", FIRST_BUSY, 1, without=["NO_SHUTDOWN"]),
         Row("no library", None, 0, "library not found", path=SITE / "no/libnvidia-ml.so.1"),
         Row("a library that is none", None, 0, "library not found", path="/etc/passwd"),
         Row("no driver", FIRST_BUSY + "fail nvmlInit_v2 9\n", 0, "driver not loaded"),
@@ -107,9 +107,9 @@ def rows():
         Row("crashes at init", FIRST_BUSY + "crash nvmlInit_v2\n", 0, crash),
         Row("crashes at a query", FIRST_BUSY + "crash nvmlDeviceGetFieldValues\n", 0, crash),
         Row("GPUs can't be counted", FIRST_BUSY + fails("GetCount_v2", UNKNOWN), 0, "an internal driver error occurred"),
-        Row("lies: more in use than there is", gpus("used=90000 utilisation=90", IDLE), 0),
-        Row("lies: utilisation 300", gpus("used=40000 utilisation=300", IDLE), 0),
-        Row("no utilisation of one (as with MIG)", FIRST_BUSY + fails("GetUtilizationRates", NOT_SUPPORTED, 0), 0),
+        Row("lies: more in use than there is", gpus("used=90000 utilization=90", IDLE), 0),
+        Row("lies: utilization 300", gpus("used=40000 utilization=300", IDLE), 0),
+        Row("no utilization of one (as with MIG)", FIRST_BUSY + fails("GetUtilizationRates", NOT_SUPPORTED, 0), 0),
         Row("no memory figures", FIRST_BUSY + fails("GetMemoryInfo_v2", UNKNOWN), 0),
         Row("lost, can't even be named", SECOND_BUSY + lost, 1, fault="fell off the bus", around=known_to_the_driver),
         Row("unknown error, can't even be named", SECOND_BUSY + fails("GetHandleByIndex_v2", UNKNOWN, 0) + fails("GetHandleByUUID", UNKNOWN, 0),
@@ -130,31 +130,21 @@ def rows():
     ]
 
 
-def table():
-    found = [["NVML", "share on", "logged once", "logged at each job"]] + [row.run() for row in rows()]
-    real = real_library()
-    found += [real.run()] if real else []
-    widths = [max(len(line[column]) for line in found) for column in range(4)]
-    print(f"ok: NVML in {len(found) - 1} states, 3 jobs each")
-    for line in found:
-        print("    " + "  ".join(word.ljust(width) for word, width in zip(line, widths)).rstrip())
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.what)
+def test_what_nvml_may_do(row):
+    row.run()
 
 
-def real_library():
-    """NVIDIA's own, which finds no driver here."""
-    asked = subprocess.run([TOP / "tests/lab/lab", "nvidia", "24.11"], capture_output=True, text=True)
-    found = list(Path(asked.stdout.strip() or "/nonexistent").glob("usr/lib/*/libnvidia-ml.so.1"))
-    if asked.returncode == 3 or not found:
-        print(f"NOT TESTED: NVIDIA's own library, which can't be had here: {asked.stderr.strip()}")
-        return None
-    assert asked.returncode == 0, asked
+def test_nvidias_own_library_finds_no_driver():
     if Path("/proc/driver/nvidia").exists():
-        print("NOT TESTED: NVIDIA's own library without a driver, since this machine has one")
-        return None
-    return Row("NVIDIA's own library, no driver", None, 0, "driver not loaded", path=found[0], around=own_dev)
+        pytest.skip("NOT TESTED: NVIDIA's own library without a driver, since this machine has one")
+    found = list(Path(layer("nvidia", "24.11") or "/nonexistent").glob("usr/lib/*/libnvidia-ml.so.1"))
+    if not found:
+        pytest.skip("NOT TESTED: NVIDIA's own library, which can't be had here")
+    Row("NVIDIA's own library, no driver", None, 0, "driver not loaded", path=found[0], around=own_dev).run()
 
 
-def follows_memory():
+def test_follows_memory():
     """Each share goes to the GPU with less memory in use, of those that the ledger counts as equal."""
     fake = library()
     node = asking(fake, gpus=2, units=4)
@@ -168,14 +158,14 @@ def follows_memory():
     assert jobs == {job: (81920 - 600) // 4 for job in range(1, 5)}, jobs
 
 
-def hangs_once_in_a_while():
+def test_hangs_once_in_a_while():
     """Of the jobs that come while NVML hangs, few wait for it; well again, it is heard within ten seconds."""
     fake = library()
     says(fake, SECOND_BUSY + f"delay nvmlInit_v2 {HANG}\n")
     node = asking(fake, SHORT)
     node.prolog(1, 1)
     says(fake, SECOND_BUSY)
-    (node.site / "gpushare.conf").write_text((node.site / "gpushare.conf").read_text().replace(f"={SHORT}\n", f"={PATIENT}\n"))
+    node.reconfigure(f"={SHORT}\n", f"={PATIENT}\n")
     node.prolog(2, 1)
     assert remembered() == f"no answer in {SHORT} ms"
     late = time.time() - 11
@@ -184,7 +174,7 @@ def hangs_once_in_a_while():
     assert remembered() is None
 
 
-def told_anew():
+def test_told_anew():
     """Well again in between, the same trouble is told again; another trouble is told at once."""
     fake = library()
     node = asking(fake)
@@ -196,7 +186,7 @@ def told_anew():
     assert heard == [0, 1, 0, 0, 1, 1], heard
 
 
-def seldom_asked_where_there_is_none():
+def test_seldom_asked_where_there_is_none():
     """A node without NVML doesn't look for it at every job, and finds it within a minute of its coming."""
     path = SITE / "later/libnvidia-ml.so.1"
     node = asking(path)
@@ -213,7 +203,7 @@ def seldom_asked_where_there_is_none():
     assert node.entries()[3][1] == 0
 
 
-def makes_no_sense():
+def test_makes_no_sense():
     """A gpushare-nvml of another version, half an answer, no end of it, none at all, or a program that is missing."""
     node = asking(library())
     node.programs = RUN / "bin"
@@ -238,13 +228,12 @@ def makes_no_sense():
         assert job in node.entries()
     asked.unlink()
     if Path("/usr/sbin/gpushare-nvml").exists():
-        print("NOT TESTED: a missing gpushare-nvml, since one is installed on this machine")
-        return
+        pytest.skip("NOT TESTED: a missing gpushare-nvml, since one is installed on this machine")
     lines = [line for line in node.prolog(20, 1) if NO_LOAD in line]
     assert len(lines) == 1 and "/usr/sbin/gpushare-nvml can't be run: No such file" in lines[0], lines
 
 
-def not_asked():
+def test_not_asked():
     """Nvml=off, and jobs without a share: no process is started."""
     fake = library()
     says(fake, FIRST_BUSY)
@@ -262,7 +251,7 @@ def not_asked():
     assert started(Node(more="Nvml=off\n"), 1) == 0
 
 
-def can_limit():
+def test_can_limit():
     """What the driver can is remembered for the job's extern step, also while it doesn't answer."""
     fake, older = library(), library("NO_LIMITS")
     marker = LEDGER / "limits"
@@ -274,13 +263,13 @@ def can_limit():
     node.prolog(2, 1)
     assert marker.is_file() and remembered()
     says(fake, FIRST_BUSY)
-    (node.site / "gpushare.conf").write_text((node.site / "gpushare.conf").read_text().replace(str(fake), str(older)))
+    node.reconfigure(str(fake), str(older))
     says(older, FIRST_BUSY)
     node.prolog(3, 1)
     assert not marker.exists() and remembered() is None
 
 
-def sets():
+def test_sets():
     """Compute mode and a cgroup's limit, as NVML gets them; and refusals, in a line."""
     fake, older = library(), library("NO_LIMITS")
 
@@ -307,7 +296,7 @@ def sets():
     assert told(fake) == []
 
 
-def shown():
+def test_shown():
     """`gpushare status` has the figures and the fault, also for a plain user; what is wrong it says on standard error."""
     fake = library()
     says(fake, gpus(f"{BUSY} processes=2 clients=3", f"{IDLE} field=145:1"))
@@ -318,13 +307,12 @@ def shown():
         subprocess.run(["install", "-m755", PROGRAMS / name, RUN / "bin" / name], check=True)
 
     def status(*words, user=0):
-        command = ["setpriv", f"--reuid={user}", "--clear-groups", "--", RUN / "bin/gpushare", "status", *words]
-        command += ["--conf", node.site / "gpushare.conf"]
+        command = as_user(user, [RUN / "bin/gpushare", "status", *words, "--conf", node.site / "gpushare.conf"])
         return subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert "40000  81320   90%          3" in status(user=2002).stdout
     first, second = json.loads(status("--json").stdout)["gpus"]
-    keys = ("used", "memory", "utilisation", "processes", "fault")
+    keys = ("used", "memory", "utilization", "processes", "fault")
     assert [first[key] for key in keys] == [40000, 81320, 90, 3, None], first
     assert second["processes"] == 0 and "remapped" in second["fault"], second
     table = status().stdout
@@ -337,7 +325,75 @@ def shown():
     assert status().stderr == ""
 
 
-def status_of_many():
+@contextlib.contextmanager
+def processes(*users, script="exec sleep 300"):
+    """A process of each of these users, outside of all jobs."""
+    started = [subprocess.Popen(["/bin/sh", "-c", f"echo; {script}"], user=user, stdout=subprocess.PIPE) for user in users]
+    for process in started:
+        process.stdout.readline()
+    time.sleep(0.05)  # Older than gpushare-nvml by a tick of the kernel's.
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_foreign_processes():
+    """those of no job are named, failed for or ended as ForeignProcesses says, and root's and the other GPU's never."""
+    fake = library()
+    with processes(2001, 0, 120) as (squatter, roots, system), processes(2002) as (elsewhere,):
+        first = f"{IDLE} pid={squatter.pid} pid={roots.pid} pid={system.pid}"
+        said = f"job 1: GPU 0 has processes of no job of it: {squatter.pid} (user 2001)"
+        for value, told in (("ignore", []), ("warn", [said]), ("fail", [said]), ("end", [f"{said}; they were ended"])):
+            node = asking(fake, more=f"ForeignProcesses={value}\n")
+            says(fake, gpus(first, f"{BUSY} pid={elsewhere.pid}"))
+            lines = [line.split(": ", 1)[1] for line in node.prolog(1, 40)]
+            assert lines == ["job 1: 40 of 80 units on GPU 0 (/dev/null)", *told], (value, lines)
+            assert node.failure(1) == (said.split(": ", 1)[1] if value == "fail" else None)
+            assert [process.poll() for process in (squatter, roots, system, elsewhere)] == [-15 if value == "end" else None, None, None, None]
+            found = [gpu["foreign"] for gpu in node.status()["gpus"]]
+            assert found[0] == ([] if value == "end" else [{"pid": squatter.pid, "user_id": 2001, "job": None}]), found
+            assert [one["pid"] for one in found[1]] == [elsewhere.pid]
+            node.epilog(1)
+            node.check_empty()
+    with processes(2001, script="trap '' TERM; while :; do sleep 0.1; done") as (stubborn,):
+        says(fake, gpus(f"{IDLE} pid={stubborn.pid}", BUSY))
+        node = asking(fake, more="ForeignProcesses=end\n")
+        assert node.prolog(2, 40)[-1].endswith("; they were ended") and stubborn.wait() == -9
+
+
+def test_idle_jobs():
+    """when a job last used its GPU is known from look to look, and a GPU's use is its process's job's."""
+    fake = library()
+    node = asking(fake)
+    metrics = lambda: subprocess.run([PROGRAMS / "gpushare", "metrics", "--conf", node.site / "gpushare.conf"], capture_output=True, text=True)
+    idle = lambda: {job["job"]: [gpu["idle"] for gpu in job["gpus"]] for job in node.status()["jobs"]}
+    says(fake, gpus(IDLE, BUSY))
+    node.prolog(1, 40)
+    assert idle() == {1: [None]}, "nobody has looked"
+    time.sleep(2)
+    text = metrics().stdout
+    assert "gpushare_gpu_foreign_processes" in text and 'gpushare_gpu_idle_seconds{gpu="0"' in text, text
+    assert 2 <= idle()[1][0] < 60, idle()
+    says(fake, gpus(f"{IDLE} busy=4000000:7", BUSY))
+    assert metrics().returncode == 0 and idle() == {1: [0]}, "somebody uses it, and there is one job"
+    with processes(2001) as (squatter,):
+        says(fake, gpus(f"used=100 utilization=50 pid={squatter.pid} busy={squatter.pid}:50", BUSY))
+        time.sleep(2)
+        assert metrics().returncode == 0 and idle()[1][0] >= 1, "it is not the job that uses it"
+    used = (LEDGER / "used").read_text()
+    for broken in ("", "x", "1 0 3 1\n"):
+        (LEDGER / "used").write_text(broken)
+        assert idle() == {1: [None]} and metrics().returncode == 0
+    (LEDGER / "used").write_text(used)
+    node.epilog(1)
+    assert metrics().returncode == 0 and (LEDGER / "used").read_text() == ""
+    node.check_empty()
+
+
+def test_status_of_many(figure):
     """The time that it takes; judged by nobody here."""
     fake = library()
     node = asking(fake, gpus=8, units=1000)
@@ -352,17 +408,4 @@ def status_of_many():
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         times.append(time.monotonic() - start)
     assert done.stdout.count("\n") == 211 and "MIB USED" in done.stdout, done.stdout
-    print(f"ok: gpushare status of 8 GPUs and 200 jobs of as many users: {1000 * sorted(times)[10]:.1f} ms (median of 20)")
-
-
-def told_so(test):
-    def run():
-        test()
-        print(f"ok: NVML: {test.__name__.replace('_', ' ')}: {test.__doc__}")
-
-    return run
-
-
-ALL = [table, *(told_so(test) for test in (
-    follows_memory, hangs_once_in_a_while, told_anew, seldom_asked_where_there_is_none, makes_no_sense, not_asked, can_limit, sets, shown,
-)), status_of_many]
+    figure(f"gpushare status of 8 GPUs and 200 jobs of as many users: {1000 * sorted(times)[10]:.1f} ms (median of 20)")

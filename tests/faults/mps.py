@@ -4,7 +4,6 @@ in time, the job fails with one line (or runs, with OnMpsFailure=run), and nothi
 
 import contextlib
 import fcntl
-import functools
 import os
 import random
 import re
@@ -17,33 +16,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from daemons import DRIVER, LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, nvidia, stand_still, stat
-from fake import UNINITIALISED, library, says, told
-from node import RUN, finished
+import pytest
+from bare_node import RUN, as_user, fill, finished
+from fake_nvml import UNINITIALISED, library, says, told
+from mps_node import DRIVER, LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, stand_still, stat, strangers
+from waiting import wait
 
-NOT_TESTED = object()
 ALICE, BOB = USERS[0], USERS[1]
-# One of each kind that the daemons differ in; 535 is bookworm's, 550 is trixie's.
-VERSIONS = {"535": "22.05", "550": "24.11", "555": "555"}
-
-
-def with_each(test):
-    """Runs a test with each of NVIDIA's releases that can be had."""
-    return lambda: [test(control) for version in VERSIONS.values() if (control := nvidia(version))] or NOT_TESTED
-
-
-def with_550(test):
-    return lambda: test(control) if (control := nvidia("24.11")) else NOT_TESTED
-
-
-def wait(condition, what):
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"waited 20 s for {what}")
 
 
 def refused(node, *words, job=7, user=ALICE):
@@ -71,9 +50,9 @@ def started(node, job=7, user=ALICE, units=40):
 # --- as it should be -----------------------------------------------------------------------------------------------
 
 
-def served(control):
+def test_served(each_control):
     """A daemon a user and GPU, with the limits of its jobs, from the first job to the last."""
-    node = MpsNode(control)
+    node = MpsNode(each_control)
     folder, daemon = started(node, 1)
     assert node.ask(folder, LIMITS, ALICE) == ["50.0", "3G"], "50 % and 4000 MiB, as NVIDIA shows it"
     assert stat(daemon[0])[1] == daemon[0], "a session of its own"
@@ -89,10 +68,10 @@ def served(control):
     node.check_empty()
 
 
-def live_servers(control):
+def test_live_servers(each_control):
     """Servers that no SIGTERM ends go with the last job, and are of the user."""
     for how in ("live", "stubborn"):
-        node = MpsNode(control)
+        node = MpsNode(each_control)
         node.server(how)
         folder, daemon = started(node)
         node.ask(folder, f"start_server -uid {ALICE}\n", ALICE)
@@ -103,9 +82,9 @@ def live_servers(control):
         node.check_empty()
 
 
-def killed(control):
+def test_killed(each_control):
     """A daemon killed between two jobs is started anew; its servers go with the last job all the same."""
-    node = MpsNode(control, 1)
+    node = MpsNode(each_control, 1)
     node.server("stubborn")
     folder, daemon = started(node, 1, units=20)
     node.ask(folder, f"start_server -uid {ALICE}\n", ALICE)
@@ -121,7 +100,7 @@ def killed(control):
     node.check_empty()
 
 
-def killed_again_and_again(control):
+def test_killed_again_and_again(control):
     """However many daemons a user kills, none of their servers outlives his last job."""
     node = MpsNode(control, 1, "MpsTimeout=20000")
     node.server("stubborn")
@@ -139,7 +118,7 @@ def killed_again_and_again(control):
     node.check_empty()
 
 
-def moved(control):
+def test_moved(control):
     """Daemons go with their last job also where MpsDir has another value by then."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
@@ -153,13 +132,13 @@ def moved(control):
     node.check_empty()
 
 
-def another_version(control):
+def test_another_version(control):
     """Daemons stay while the ledger has entries that can't be read: their jobs may be at work there."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
     entry = RUN / "gpushare/jobs/1"
     text = entry.read_text()
-    entry.write_text(text.replace("gpushare-ledger 3", "gpushare-ledger 99"))
+    entry.write_text(text.replace("gpushare-ledger 4", "gpushare-ledger 99"))
     node.epilog(2)
     assert alive(*daemon)
     entry.write_text(text)
@@ -170,7 +149,7 @@ def another_version(control):
 # --- NVIDIA's program ----------------------------------------------------------------------------------------------
 
 
-def missing():
+def test_missing():
     node = MpsNode(None)
     refused(node, str(node.control))
     node.control.mkdir()
@@ -200,21 +179,20 @@ FAULTY = {
 }
 
 
-def faulty(control):
+@pytest.mark.parametrize("how, word", FAULTY.items())
+def test_faulty(control, how, word):
     """A program that hangs, ends, says nothing, lies, dies or talks without end."""
-    for how, word in FAULTY.items():
-        node = MpsNode(control, how=how)
-        line = refused(node, word)
-        node.configure("OnMpsFailure=run")
-        assert any("no MPS daemon" in line for line in node.prolog(8, user=ALICE)), how
-        assert 8 in node.entries() and node.failure(8) is None, how
-        assert not (MPS / f"0.{ALICE}/pipe").exists(), f"{how}: its programs would look for a daemon there"
-        node.epilog(8)
-        node.check_empty()
-        print(f"    {how}: {line}")
+    node = MpsNode(control, how=how)
+    refused(node, word)
+    node.configure("OnMpsFailure=run")
+    assert any("no MPS daemon" in line for line in node.prolog(8, user=ALICE))
+    assert 8 in node.entries() and node.failure(8) is None
+    assert not (MPS / f"0.{ALICE}/pipe").exists(), "its programs would look for a daemon there"
+    node.epilog(8)
+    node.check_empty()
 
 
-def refuses_quit(control):
+def test_refuses_quit(control):
     """Then it is ended without being asked."""
     node = MpsNode(control, how="refuse-quit")
     folder, daemon = started(node)
@@ -223,7 +201,7 @@ def refuses_quit(control):
     node.check_empty()
 
 
-def shows_limits_otherwise(control):
+def test_shows_limits_otherwise(control):
     """A driver of tomorrow: what is a number with a unit is compared; what can't be understood is no failure, and is told."""
     for how, said in (("other-form", None), ("unclear", "'as configured' for 4000M"), ("unlimited", "refused"), ("other-limit", "refused")):
         node = MpsNode(control, how=how)
@@ -238,14 +216,14 @@ def shows_limits_otherwise(control):
         node.check_empty()
 
 
-def first_after_boot(control):
+def test_first_after_boot(control):
     """/proc has no UUID before NVML has initialised the GPU, which takes longer than a prolog else waits."""
     fake = library()
     for delay in (0, 1000):
-        node = MpsNode(control, 2, f"Nvml={fake}", "LoadTimeout=100")
+        node = MpsNode(control, 2, f"Nvml={fake}", "NvmlTimeout=100")
         for file in DRIVER.glob("nvidia/gpus/*/information"):
             file.write_text(re.sub("GPU-.*", UNINITIALISED, file.read_text()))
-        state = "".join(f"gpu {node.uuid(gpu)} {gpu} total=40960 used=0 utilisation=0\n" for gpu in (0, 1))
+        state = "".join(f"gpu {node.uuid(gpu)} {gpu} total=40960 used=0 utilization=0\n" for gpu in (0, 1))
         says(fake, state + f"delay nvmlInit_v2 {delay}\n")
         folder, daemon = started(node)
         environment = Path(f"/proc/{daemon[0]}/environ").read_bytes().split(b"\0")
@@ -257,7 +235,7 @@ def first_after_boot(control):
 # --- users ---------------------------------------------------------------------------------------------------------
 
 
-def unknown_user(control):
+def test_unknown_user(control):
     """One whom no name service of the node knows; one whose home isn't there is nothing special."""
     node = MpsNode(control)
     refused(node, f"knows no user {UNKNOWN}", user=UNKNOWN)
@@ -267,7 +245,7 @@ def unknown_user(control):
     node.check_empty()
 
 
-def stopped(control):
+def test_stopped(control):
     """A daemon that stands still is ended and started anew where no other job has it; else the job that comes fails."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
@@ -286,7 +264,7 @@ def stopped(control):
     node.check_empty()
 
 
-def traced(control):
+def test_traced(control):
     """A daemon lives outside of the cgroups of its user's jobs: its user may not trace it, nor its servers, nor who asks it."""
     node = MpsNode(control, 1)
     node.server("live")
@@ -303,10 +281,10 @@ def traced(control):
         "    except PermissionError: read = False\n"
         "    print(attached, read)\n"
     )
-    own = subprocess.Popen(["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", "--", "sleep", "60"])
+    own = subprocess.Popen(as_user(ALICE, ["sleep", "60"]))
     wait(lambda: os.stat(f"/proc/{own.pid}").st_uid == ALICE and "sleep" in Path(f"/proc/{own.pid}/cmdline").read_text(), "it")
     try:
-        with as_user(ALICE, [sys.executable, "-c", script, str(daemon[0]), str(server), str(own.pid)]) as process:
+        with users_process(ALICE, [sys.executable, "-c", script, str(daemon[0]), str(server), str(own.pid)]) as process:
             lines = process.communicate()[0].splitlines()
     finally:
         own.kill()
@@ -318,9 +296,8 @@ def traced(control):
 
 
 @contextlib.contextmanager
-def as_user(user, command):
-    with subprocess.Popen(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--", *command],
-                          stdout=subprocess.PIPE, text=True) as process:
+def users_process(user, command):
+    with subprocess.Popen(as_user(user, command), stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:
@@ -344,13 +321,13 @@ ctypes.CDLL(None).pthread_exit(None)
 """)
 
 
-def half_dead(control):
+def test_half_dead(control):
     """What is dying is dead: the job that comes gets a daemon, though another job had the one before."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1, units=20)
     os.kill(daemon[0], signal.SIGKILL)
     wait(lambda: not alive(*daemon), "its death")
-    with as_user(ALICE, [sys.executable, "-c", HALF_DEAD, folder / "pipe/control_lock"]) as process:
+    with users_process(ALICE, [sys.executable, "-c", HALF_DEAD, folder / "pipe/control_lock"]) as process:
         assert process.stdout.readline() == "held\n"
         wait(lambda: stat(process.pid)[0] == "Z", "the end of its first thread")
         lines = node.prolog(2, 20, user=ALICE)
@@ -378,49 +355,48 @@ def cleared(node):
     wait(gone, "the user's files to be removed")
 
 
-def hostile_user(control):
+PRECIOUS = RUN / "precious"
+TRICKS = {
+    "everything removed": "rm -rf pipe/* log/*",
+    "links": f"rm -rf pipe/* log/*; for f in control control_lock log nvidia-cuda-mps-control.pid; do ln -s {PRECIOUS} "
+             f"pipe/$f; done; ln -s {PRECIOUS} log/control.log",
+    "pipes that nobody writes": "rm -f pipe/*; mkfifo pipe/control_lock pipe/control",
+    "folders in the way": "rm -f pipe/*; mkdir -p pipe/control/a/b pipe/control_lock/c; chmod 0 pipe/control/a",
+    "closed folders": "chmod 0 pipe log",
+    "open folders": "chmod 777 pipe log",
+    "many files": "for i in $(seq 2000); do : >pipe/$i; done",
+    "a deep tree": f"/usr/bin/python3 -c '{DEEP}'",
+    "an immortal name": "rm -f pipe/*; mkdir -p pipe/$(printf %0200d 0)/$(printf %0200d 1)",
+}
+
+
+@pytest.mark.parametrize("kill", (True, False), ids=("daemon killed", "daemon alive"))
+@pytest.mark.parametrize("trick", TRICKS)
+def test_hostile_user(control, trick, kill):
     """Whatever a user does in his own two folders, the node's files stay as they are and his next job is served or fails."""
-    precious = RUN / "precious"
+    node = MpsNode(control)
+    PRECIOUS.write_text("root's\n")
+    folder, daemon = started(node, 1)
+    subprocess.run(as_user(ALICE, ["sh", "-c", TRICKS[trick]]), cwd=folder, check=True, env={"PATH": "/usr/bin:/bin"})
+    if kill:
+        os.kill(daemon[0], signal.SIGKILL)
+        wait(lambda: not alive(*daemon), "its death")
+    node.epilog(1)
+    cleared(node)
+    node.check_empty()
+    folder, daemon = started(node, 2)
+    node.epilog(2)
+    cleared(node)
+    assert PRECIOUS.read_text() == "root's\n" and PRECIOUS.stat().st_uid == 0
+    PRECIOUS.unlink()
+    node.check_empty()
 
-    def in_pipe(script):
-        return lambda folder: subprocess.run(
-            ["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups", "--", "sh", "-c", script],
-            cwd=folder, check=True, env={"PATH": "/usr/bin:/bin"})
 
-    tricks = {
-        "everything removed": "rm -rf pipe/* log/*",
-        "links": f"rm -rf pipe/* log/*; for f in control control_lock log nvidia-cuda-mps-control.pid; do ln -s {precious} "
-                 f"pipe/$f; done; ln -s {precious} log/control.log",
-        "pipes that nobody writes": "rm -f pipe/*; mkfifo pipe/control_lock pipe/control",
-        "folders in the way": "rm -f pipe/*; mkdir -p pipe/control/a/b pipe/control_lock/c; chmod 0 pipe/control/a",
-        "closed folders": "chmod 0 pipe log",
-        "open folders": "chmod 777 pipe log",
-        "many files": "for i in $(seq 2000); do : >pipe/$i; done",
-        "a deep tree": f"/usr/bin/python3 -c '{DEEP}'",
-        "an immortal name": "rm -f pipe/*; mkdir -p pipe/$(printf %0200d 0)/$(printf %0200d 1)",
-    }
-    for name, script in tricks.items():
-        for kill in (True, False):
-            node = MpsNode(control)
-            precious.write_text("root's\n")
-            folder, daemon = started(node, 1)
-            in_pipe(script)(folder)
-            if kill:
-                os.kill(daemon[0], signal.SIGKILL)
-                wait(lambda: not alive(*daemon), "its death")
-            node.epilog(1)
-            cleared(node)
-            node.check_empty()
-            folder, daemon = started(node, 2)
-            node.epilog(2)
-            cleared(node)
-            assert precious.read_text() == "root's\n" and precious.stat().st_uid == 0, name
-            precious.unlink()
-            node.check_empty()
+def test_an_impostor_of_no_session_is_not_ended(control):
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
     os.kill(daemon[0], signal.SIGKILL)
-    with as_user(ALICE, ["/usr/bin/python3", "-c", HOLD, folder / "pipe/control_lock"]) as impostor:
+    with users_process(ALICE, ["/usr/bin/python3", "-c", HOLD, folder / "pipe/control_lock"]) as impostor:
         assert impostor.stdout.readline() == "held\n"
         node.prolog(2, 40, user=ALICE)
         node.epilog(2)
@@ -466,24 +442,24 @@ while True:
 """
 
 
-def endless(control):
+@pytest.mark.parametrize("how", ("clients", "servers"))
+def test_endless(control, how):
     """Whatever answers in a daemon's stead, and however much and slowly, prolog and epilog end."""
-    for how in ("clients", "servers"):
-        node = MpsNode(control, 1)
-        folder, daemon = started(node, 1)
-        with as_user(ALICE, ["/usr/bin/python3", "-c", ENDLESS, folder / "pipe", how]) as impostor:
-            assert impostor.stdout.readline() == "held\n"
-            said = node.ask(folder, "get_server_list\nget_default_active_thread_percentage\n", ALICE)
-            assert said[-1] == "50.0" and "1" in said, f"it speaks as a daemon does: {said}"
-            (folder / "state").write_text(re.sub("checked=.*", "checked=1", (folder / "state").read_text()))
-            lines = node.prolog(2, 40, user=ALICE)
-            assert "jobs that use the daemon: 1" in (node.failure(2) or ""), lines
-            node.epilog(2)
-            node.epilog(1)
-        node.check_empty()
+    node = MpsNode(control, 1)
+    folder, daemon = started(node, 1)
+    with users_process(ALICE, ["/usr/bin/python3", "-c", ENDLESS, folder / "pipe", how]) as impostor:
+        assert impostor.stdout.readline() == "held\n"
+        said = node.ask(folder, "get_server_list\nget_default_active_thread_percentage\n", ALICE)
+        assert said[-1] == "50.0" and "1" in said, f"it speaks as a daemon does: {said}"
+        (folder / "state").write_text(re.sub("checked=.*", "checked=1", (folder / "state").read_text()))
+        lines = node.prolog(2, 40, user=ALICE)
+        assert "jobs that use the daemon: 1" in (node.failure(2) or ""), lines
+        node.epilog(2)
+        node.epilog(1)
+    node.check_empty()
 
 
-def mounts(control):
+def test_mounts(control):
     """What a user has mounted in his folders (FUSE, which here is a tmpfs) goes with them."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
@@ -504,7 +480,7 @@ def mounts(control):
 # --- folders -------------------------------------------------------------------------------------------------------
 
 
-def foreign_folders(control):
+def test_foreign_folders(control):
     """What only root may change must be so; what lies in a daemon's way there is no reason to follow a link."""
     node = MpsNode(control)
     home = RUN / "home"
@@ -556,7 +532,7 @@ def foreign_folders(control):
     node.check_empty()
 
 
-def damaged_state(control):
+def test_damaged_state(control):
     """The daemon is found again by its lock."""
     for text in (None, "", "garbage", "gpushare-mps 1\nprocess=1 1\nend\n", "gpushare-mps 2\nend\n"):
         node = MpsNode(control, 1)
@@ -573,21 +549,18 @@ def damaged_state(control):
         node.check_empty()
 
 
-def no_uuid(control):
+def test_no_uuid(control):
     node = MpsNode(control)
     for file in Path("/proc/driver/nvidia/gpus").glob("*/information"):
         file.write_text("Model: \t\t NVIDIA A40\nGPU UUID: \t GPU-????????-????-????-????-????????????\n")
     refused(node, "no UUID")
 
 
-def full(control):
+def test_full(control):
     """A /run that has no room left fails the job that comes, and leaves the daemons that are there alone."""
     node = MpsNode(control)
     folder, daemon = started(node, 1)
-    with open(RUN / "fill", "wb", buffering=0) as fill:
-        with contextlib.suppress(OSError):
-            while True:
-                fill.write(bytes(4096))
+    fill(RUN / "fill")
     lines = node.prolog(2, user=BOB)
     assert 2 not in node.entries() or node.failure(2), lines
     node.epilog(2)
@@ -598,7 +571,7 @@ def full(control):
     node.check_empty()
 
 
-def held_lock(control):
+def test_held_lock(control):
     """Whoever holds a daemon's lock for ever, the prolog ends in time, and nobody else's job waits."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1, units=20)
@@ -613,7 +586,7 @@ def held_lock(control):
     node.check_empty()
 
 
-def turned_off(control):
+def test_turned_off(control):
     """Daemons of before go with their last job, whatever gpushare.conf says by then."""
     node = MpsNode(control)
     folder, daemon = started(node)
@@ -632,7 +605,7 @@ def turned_off(control):
 # --- at the worst moment -------------------------------------------------------------------------------------------
 
 
-def handed_over(control):
+def test_handed_over(control):
     """An epilog that has seen no job any more, and waits for the lock while the next job's prolog is done: that has won."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
@@ -642,6 +615,22 @@ def handed_over(control):
     assert started(node, 2)[1] == daemon
     assert finished(epilog)[0].startswith("gpushare-epilog: job 1: share taken back")
     assert alive(*daemon), "the epilog has looked again"
+    node.epilog(2)
+    node.check_empty()
+
+
+def test_handed_over_while_it_ends(control):
+    """An epilog that is killed while its program tells the daemon to go: the next job doesn't get a daemon that is going."""
+    node = MpsNode(control, 1, "MpsTimeout=20000", how="slow-quit")
+    folder, daemon = started(node, 1)
+    epilog = node.start("gpushare-epilog", 1)
+    wait(lambda: any("quit" in command or "sleep 1" in command for command in strangers().values()), "quit", pause=0.001)
+    epilog.kill()
+    epilog.communicate()
+    folder, second = started(node, 2)
+    time.sleep(2)
+    assert alive(*second), "what the first job's epilog has sent has ended the second job's daemon"
+    assert node.ask(folder, LIMITS, ALICE) == ["50.0", "3G"]
     node.epilog(2)
     node.check_empty()
 
@@ -661,53 +650,53 @@ def calls_of(node, program, job, units):
     return steps
 
 
-def killed_anywhere(control, most=50):
+# Of a program's system calls, so many at the most; the seed says which.
+MOST = 50
+
+
+@pytest.mark.parametrize("program", ("gpushare-prolog", "gpushare-epilog"))
+def test_killed_anywhere(control, program):
     """A prolog or an epilog killed at any of its system calls: the next one puts all in order."""
-    def prolog(node):
-        return node.start("gpushare-prolog", 1, 40, user=ALICE, before=before)
+    units = 40 if program == "gpushare-prolog" else None
 
-    def epilog(node):
-        started(node, 1)
-        return node.start("gpushare-epilog", 1, user=ALICE, before=before)
-
-    for name, run in (("gpushare-prolog", prolog), ("gpushare-epilog", epilog)):
-        before = []
+    def node_before():
         node = MpsNode(control, 1)
-        if name == "gpushare-epilog":
+        if not units:
             started(node, 1)
-        steps = calls_of(node, name, 1, 40 if name == "gpushare-prolog" else None)
-        node.epilog(1)
-        node.check_empty()
-        seed = random.randrange(1 << 32)
-        some = steps if len(steps) <= most else sorted(random.Random(seed).sample(steps, most), key=steps.index)
-        for call, number in some:
-            before = ["strace", "-o", "/dev/null", f"--inject={call}:signal=KILL:when={number}"]
-            node = MpsNode(control, 1)
-            process = run(node)
-            process.communicate(timeout=60)
-            where = f"{name} killed at {call} number {number} (seed {seed})"
-            # Another run of it makes other calls, such as pauses: then it may not have come so far.
-            assert process.returncode in (0, -signal.SIGKILL), where
-            # What was being written is the next writer's to replace.
-            (RUN / "gpushare/new").unlink(missing_ok=True)
-            try:
-                node.epilog(1)
-                node.check_empty()
-                started(node, 2)
-                node.epilog(2)
-                node.check_empty()
-            except AssertionError as error:
-                raise AssertionError(where) from error
-        print(f"    {name}: killed at {len(some)} of {len(steps)} system calls")
+        return node
+
+    node = node_before()
+    steps = calls_of(node, program, 1, units)
+    node.epilog(1)
+    node.check_empty()
+    seed = random.randrange(1 << 32)
+    some = steps if len(steps) <= MOST else sorted(random.Random(seed).sample(steps, MOST), key=steps.index)
+    for call, number in some:
+        node = node_before()
+        before = ["strace", "-o", "/dev/null", f"--inject={call}:signal=KILL:when={number}"]
+        process = node.start(program, 1, units, user=ALICE, before=before)
+        process.communicate(timeout=60)
+        wait(lambda: not any("getent" in command for command in strangers().values()), "who asks for the user's name to end")
+        where = f"{program} killed at {call} number {number} (seed {seed})"
+        # Another run of it makes other calls, such as pauses: then it may not have come so far.
+        assert process.returncode in (0, -signal.SIGKILL), where
+        # What was being written is the next writer's to replace.
+        (RUN / "gpushare/new").unlink(missing_ok=True)
+        try:
+            node.epilog(1)
+            node.check_empty()
+            started(node, 2)
+            node.epilog(2)
+            node.check_empty()
+        except AssertionError as error:
+            raise AssertionError(where) from error
 
 
-
-
-def exclusive(control):
+def test_exclusive(control):
     """A GPU stays in the compute mode of the daemon that comes while the one before it goes."""
     fake = library()
-    node = MpsNode(control, 1, f"Nvml={fake}", "UserMix=deny", "ComputeMode=exclusive", "LoadTimeout=2000")
-    gpu = f"gpu {node.uuid(0)} 0 total=81920 reserved=600 used=100 utilisation=0\n"
+    node = MpsNode(control, 1, f"Nvml={fake}", "UserMix=deny", "ComputeMode=exclusive", "NvmlTimeout=2000")
+    gpu = f"gpu {node.uuid(0)} 0 total=81920 reserved=600 used=100 utilization=0\n"
     says(fake, gpu)
     started(node, 1)
     says(fake, gpu + "delay nvmlDeviceSetComputeMode 1000\n")
@@ -727,16 +716,14 @@ def exclusive(control):
 # --- several users' daemon -----------------------------------------------------------------------------------------
 
 
-def multiuser():
-    """One daemon of root's for all users that have a job there, and for nobody else; 535 and 550 say that they can't."""
-    old = nvidia("24.11")
-    if old:
-        node = MpsNode(old, 1, "Mps=multiuser")
-        refused(node, "has no multi-user server")
-    control = nvidia("555")
-    if not control:
-        return NOT_TESTED
-    node = MpsNode(control, 1, "Mps=multiuser")
+def test_no_multiuser_before_555(control):
+    refused(MpsNode(control, 1, "Mps=multiuser"), "has no multi-user server")
+
+
+@pytest.mark.parametrize("each_control", ["555"], indirect=True)
+def test_multiuser(each_control):
+    """One daemon of root's for all users that have a job there, and for nobody else."""
+    node = MpsNode(each_control, 1, "Mps=multiuser")
     node.prolog(1, 40, user=ALICE)
     folder = MPS / "0.all"
     daemon = node.daemon(folder)
@@ -751,30 +738,3 @@ def multiuser():
     node.epilog(2)
     assert not alive(*daemon)
     node.check_empty()
-
-
-def spoken(test):
-    @functools.wraps(test)
-    def run():
-        if test() is NOT_TESTED:
-            return  # as nvidia() has said
-        print(f"ok: mps: {test.__name__.replace('_', ' ')}: {(test.__doc__ or '').strip()}".rstrip(": "), flush=True)
-
-    return run
-
-
-def all_tests():
-    each = (served, live_servers, killed)
-    with_one = (
-        killed_again_and_again, half_dead, moved, another_version, faulty, shows_limits_otherwise, first_after_boot, refuses_quit, unknown_user, stopped, traced, hostile_user,
-        mounts, endless, foreign_folders, damaged_state, no_uuid, full, held_lock, turned_off, exclusive,
-        handed_over, killed_anywhere,
-    )
-    for wrap, tests in ((with_each, each), (with_550, with_one), (lambda test: test, (missing, multiuser))):
-        for test in tests:
-            run = wrap(test)
-            run.__name__, run.__doc__ = test.__name__, test.__doc__
-            yield spoken(run)
-
-
-ALL = list(all_tests())

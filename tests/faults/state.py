@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-from node import LEDGER, PROGRAMS, RUN, Node, read_only
+from bare_node import LEDGER, PROGRAMS, RUN, Node, as_user, fill, read_only
 
 JOBS = LEDGER / "jobs"
 
@@ -18,7 +18,7 @@ def says(lines, *parts):
     assert len(lines) == 1 and all(part in lines[0] for part in parts), (lines, parts)
 
 
-def requeued():
+def test_requeued():
     """A start while the entry of the one before lives counts once; a late epilog leaves it, its own takes it back."""
     node = Node()
     node.prolog(7, 80)
@@ -31,7 +31,7 @@ def requeued():
     node.check_empty()
 
 
-def epilog_twice_or_alone():
+def test_epilog_twice_or_alone():
     node = Node()
     assert node.epilog(7) == [] and not LEDGER.exists(), "no prolog, nothing to do"
     node.prolog(7)
@@ -40,7 +40,7 @@ def epilog_twice_or_alone():
     node.check_empty()
 
 
-def rebooted():
+def test_rebooted():
     node = Node(units=40)
     node.prolog(7)
     node.prolog(8)
@@ -49,7 +49,7 @@ def rebooted():
     assert node.entries() == {} and node.fits() == 2
 
 
-def damaged():
+def test_damaged():
     """Set aside with a line; the others' entries count."""
     node = Node()
     node.prolog(1)
@@ -70,7 +70,7 @@ def damaged():
     assert (LEDGER / "garbage/3.0").stat().st_size == 4000, "nothing is lost"
 
 
-def damaged_in_use():
+def test_damaged_in_use():
     """An entry that is damaged under its job keeps its place until its epilog, and goes with it."""
     node = Node(gpus=1)
     node.prolog(1)
@@ -84,11 +84,11 @@ def damaged_in_use():
     assert set(node.entries()) == {2, 3}
 
 
-def of_another_version():
+def test_of_another_version():
     """Not read, not lost, and no share is placed beside it until its job is gone."""
     node = Node()
     node.prolog(1)
-    (JOBS / "2").write_text("gpushare-ledger 4\nsomething=else\n")
+    (JOBS / "2").write_text("gpushare-ledger 5\nsomething=else\n")
     says(node.prolog(3), "another version", "'2': it is")
     assert set(node.entries()) == {1} and (JOBS / "2").exists() and "another version" in node.failure(3)
     says(node.epilog(2), "job 2")
@@ -96,7 +96,7 @@ def of_another_version():
     assert set(node.entries()) == {1, 3} and node.failure(3) is None
 
 
-def other_things():
+def test_other_things():
     """Folders that are files or links, a balance that is a folder, a lock that is one, a /run that others can change."""
     for name in ("jobs", "failed", "garbage"):
         node = Node()
@@ -135,7 +135,7 @@ def other_things():
     says(node.prolog(1), "must be a folder")
 
 
-def counted():
+def test_counted():
     """Every placement and failure once; a file of counts that is damaged, or none, counts from 0 and disturbs nobody."""
     node = Node()
     node.prolog(1)
@@ -164,9 +164,9 @@ def counted():
     assert (RUN / "decoy").read_text() == "x", "no link is followed"
 
 
-def gpustat():
+def test_gpustat():
     """jobstats' files: one for each GPU that one job has, whatever else happens; they go with the key."""
-    node = Node(more="Nvml=off\nGpuStat=/run/gpustat\n")
+    node = Node(more="Nvml=off\nJobstatsDir=/run/gpustat\n")
     folder = RUN / "gpustat"
 
     def files():
@@ -181,9 +181,9 @@ def gpustat():
     assert files() == {"0": "3 2001\n", "1": "2 2002\n"}
     (folder / "1").unlink()
     (folder / "1").mkdir()
-    says(node.prolog(3, restart=1)[1:], "GpuStat", "gpustat/1")
+    says(node.prolog(3, restart=1)[1:], "JobstatsDir", "gpustat/1")
     (folder / "1").rmdir()
-    (node.site / "gpushare.conf").write_text((node.site / "gpushare.conf").read_text().replace("GpuStat", "#"))
+    node.reconfigure("JobstatsDir", "#")
     node.prolog(4)
     assert files() == {} and not (LEDGER / "gpustat").exists()
     for job, restart in ((2, 0), (3, 1), (4, 0)):
@@ -191,18 +191,13 @@ def gpustat():
     node.check_empty()
 
 
-def full():
+def test_full():
     """However many pages are left: a whole entry or none, and no job but the new one notices."""
     for pages in range(9):
         node = Node(size="40k")
         node.prolog(1)
-        with open(RUN / "fill", "wb", buffering=0) as fill:
-            try:
-                while True:
-                    fill.write(bytes(4096))
-            except OSError:
-                pass
-            os.truncate(fill.name, max(os.stat(fill.name).st_size - 4096 * pages, 0))
+        fill(RUN / "fill")
+        os.truncate(RUN / "fill", max((RUN / "fill").stat().st_size - 4096 * pages, 0))
         lines = node.prolog(2)
         placed = 2 in node.entries()
         assert node.entries()[1] == (0, 0, 40) and node.status()["garbage"] == [] and not (LEDGER / "new").exists()
@@ -217,7 +212,7 @@ def full():
     assert placed
 
 
-def unwritable():
+def test_unwritable():
     node = Node()
     node.prolog(1)
     with read_only():
@@ -231,7 +226,7 @@ def unwritable():
         assert node.epilog(1) == []
 
 
-def held_lock():
+def test_held_lock():
     """Whoever holds the lock for ever, the prolog ends in time."""
     node = Node()
     node.prolog(1)
@@ -244,18 +239,20 @@ def held_lock():
     assert set(node.entries()) == {1, 2}
 
 
-def tight_umask():
+def test_tight_umask():
     """Users' steps read the ledger, whatever umask slurmd has."""
     node = Node()
-    os.umask(0o077)
-    node.prolog(1)
-    node.prolog(2, 81)
-    os.umask(0o022)
+    before = os.umask(0o077)
+    try:
+        node.prolog(1)
+        node.prolog(2, 81)
+    finally:
+        os.umask(before)
     for path, mode in (("", 0o755), ("jobs", 0o755), ("failed", 0o755), ("jobs/1", 0o644), ("failed/2", 0o644)):
         assert (LEDGER / path).stat().st_mode & 0o777 == mode, path
 
 
-def over():
+def test_over():
     """A job whose extern step is gone, and that has no other, is dropped when it is in the way; one that lives never."""
     node = Node(gpus=1)
     node.prolog(1, 40)
@@ -280,7 +277,7 @@ def over():
     assert set(node.entries()) == {3, 4}
 
 
-def shown():
+def test_shown():
     """`gpushare status` in every form, whoever asks and whatever is broken."""
     node = Node()
     node.prolog(1, user=2001)
@@ -288,8 +285,8 @@ def shown():
     node.prolog(3, 81, user=2001)
 
     def status(*options, user=0, code=0, conf="gpushare.conf"):
-        command = ["setpriv", f"--reuid={user}", "--clear-groups", "--", PROGRAMS / "gpushare", "status", *options]
-        done = subprocess.run([*command, "--conf", node.site / conf], capture_output=True, text=True)
+        command = as_user(user, [PROGRAMS / "gpushare", "status", *options, "--conf", node.site / conf])
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == code, done
         return done
 
@@ -301,8 +298,8 @@ def shown():
     assert rows[1].split("|")[3:7] == ["40", "40", "80", "1"], rows
     subprocess.run(["install", "-m755", PROGRAMS / "gpushare", RUN / "bin/gpushare"], check=True)
     own = subprocess.run(
-        ["setpriv", "--reuid=2002", "--clear-groups", "--", RUN / "bin/gpushare", "status", "--json", "--conf",
-         node.site / "gpushare.conf"], capture_output=True, text=True, check=True)
+        as_user(2002, [RUN / "bin/gpushare", "status", "--json", "--conf", node.site / "gpushare.conf"]),
+        capture_output=True, text=True, check=True)
     own = json.loads(own.stdout)
     assert [job["job"] for job in own["jobs"]] == [2] and [gpu["units"] for gpu in own["gpus"]] == [40, 40], own
     assert own["failures"] == [] and own["own_jobs_only"] is True
@@ -320,29 +317,14 @@ def shown():
     assert "gpushare: reading" in status(code=1).stderr
 
 
-def forgotten():
+def test_forgotten():
     """slurmctld 24.11 gives jobs that it starts first no share: nothing is placed, and the log says so."""
     node = Node()
-    conf = node.site / "gpushare.conf"
-    conf.write_text(conf.read_text().replace("own", "follow").replace("ShareGRES=gpushare", "ShareGRES=mps"))
+    node.reconfigure("own", "follow")
+    node.reconfigure("ShareGRES=gpushare", "ShareGRES=mps")
     noted = node.variables(7) | {"SPANK_GPUSHARE_SHARE": "mps:40"}
     done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=noted, capture_output=True, text=True)
     assert done.returncode == 0 and "job 7: it asked for mps:40, and Slurm gives it none here" in done.stderr, done
     done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=node.variables(8), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), "a job without a share"
     assert node.entries() == {}
-
-
-def told(test):
-    def run():
-        test()
-        print(f"ok: {test.__name__.replace('_', ' ')}: {(test.__doc__ or '').strip()}".rstrip(": "))
-
-    return run
-
-
-ALL = [told(test) for test in (
-    requeued, epilog_twice_or_alone, rebooted, damaged, damaged_in_use, of_another_version, other_things, counted,
-    gpustat, full, unwritable, held_lock, tight_umask, over, shown,
-    forgotten,
-)]

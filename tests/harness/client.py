@@ -1,23 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Small C programs that talk to a release's Slurm through its own libslurm."""
+"""Small C programs that talk to a release's Slurm through its own libslurm, or to CUDA, in a cluster."""
 
 import subprocess
+import tempfile
 from pathlib import Path
 
-from lab import LAB
+from lab import TOP, root
+
+CUDA_CLIENT = "/usr/local/bin/cuda-client"
 
 
 def compiled(source, release, program, *flags):
     """Compiles SOURCE against the headers of RELEASE's root, with FLAGS such as -lslurm; gives PROGRAM."""
-    include = Path(subprocess.check_output([LAB, "include", release], text=True).strip())
-    library = next(include.parent.glob("lib/*/libslurm.so"))
+    usr = root(release) / "usr"
+    library = next(usr.glob("lib/*/libslurm.so"))
     # The root's libraries may want a newer libc than this machine's; they meet it in the cluster.
-    command = ["gcc", "-O2", "-Wall", "-Wextra", "-o", program, source, f"-I{include}", f"-L{library.parent}"]
+    command = ["gcc", "-O2", "-Wall", "-Wextra", "-o", program, source, f"-I{usr / 'include'}", f"-L{library.parent}"]
     subprocess.run([*command, *flags, "-Wl,--allow-shlib-undefined"], check=True)
     return program
 
 
 def install(cluster, program, path):
     """Puts an executable into a running cluster."""
-    command = ["bash", "-c", f"cat > {path} && chmod 755 {path}"]
-    subprocess.run([LAB, "exec", cluster.name, "--", *command], input=Path(program).read_bytes(), check=True)
+    cluster.write(path, Path(program).read_bytes(), 755)
+
+
+def install_cuda(cluster):
+    """Puts CUDA_CLIENT there, for the oldest libc of all roots, which is not newer than that of a machine that has this Python."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = TOP / "tests/live/tools/cuda-client.c"
+        install(cluster, compiled(source, cluster.release, f"{folder}/cuda-client", "-ldl"), CUDA_CLIENT)

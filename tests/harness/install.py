@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `make install` and the packages' builds install, without building it again."""
 
-import os
 import shutil
-from pathlib import Path
 
-from lab import TOP
+from lab import BUILDS, TOP
 
 PLUGINS = ["job_submit_gpushare", "spank_gpushare", "spank_gpushare_prolog"]
 PROGRAMS = ["gpushare", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml"]
@@ -13,7 +11,7 @@ PROGRAMS = ["gpushare", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml"]
 
 def built(release, folder):
     """A FOLDER with the build for a release, named as cargo names it."""
-    source = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab")) / release
+    source = BUILDS / release
     folder.mkdir()
     for plugin in PLUGINS:
         shutil.copy(source / f"{plugin}.so", folder / f"lib{plugin}.so")

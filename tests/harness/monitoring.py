@@ -4,12 +4,12 @@
 import json
 import socket
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from lab import PATIENCE, TOP
+from lab import TOP
+from waiting import PATIENCE, wait
 
 ALERTS = TOP / "docs/metrics/alerts.yml"
 DASHBOARD = TOP / "docs/metrics/dashboard.json"
@@ -104,12 +104,7 @@ class Monitoring:
         return rows[0][1] if rows else None
 
     def wait(self, condition, what):
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            if condition():
-                return
-            time.sleep(0.2)
-        raise AssertionError(f"waited {PATIENCE} s for {what}\n{self.logs()}")
+        wait(condition, what, pause=0.2, more=self.logs)
 
 
 def panels():

@@ -5,18 +5,13 @@ import os
 import struct
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
 import elf
 import install
-from lab import LAB, TOP
+from lab import TOP, root
 
 NAMES = ["gpushare", "gpushare-slurmctld", "gpushare-slurmd", "gpushare-client"]
 PLUGIN_DIR = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
-
-
-def root(release):
-    return Path(subprocess.run([LAB, "root", release], check=True, capture_output=True, text=True).stdout.strip())
 
 
 @dataclass

@@ -10,7 +10,7 @@ import struct
 import termios
 import time
 
-from lab import PATIENCE
+from waiting import PATIENCE
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 
@@ -24,7 +24,8 @@ class Terminal:
         if not self.pid:
             # Waits for the size and for who looks at the settings.
             os.read(0, 1)
-            environment = {"PATH": os.environ["PATH"], "TERM": "xterm", **variables}
+            kept = {name: os.environ[name] for name in ("PATH", "GPUSHARE_LAB_DIR") if name in os.environ}
+            environment = {**kept, "TERM": "xterm", **variables}
             try:
                 os.execvpe(command[0], list(map(str, command)), environment)
             finally:

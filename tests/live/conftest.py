@@ -1,35 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Clusters for the tests, one of each kind and release for a module, ended with it."""
+"""The kinds of clusters that the tests have."""
 
 import bypass_table
 import pytest
-from lab import BOXES, CASES, EXAMPLES, RELEASES, TOP, Cluster, containers, nvidia, python, systemd
+from clusters import clusters, placed_clusters, started
+from lab import CASES, EXAMPLES, RELEASES, TOP
 
 
-def skip_without(settings, release):
-    if settings.get("nvidia") and not nvidia(release):
-        pytest.skip(f"NOT TESTED: NVIDIA's programs for {release} can't be had here")
-    if settings.get("python") and not python(release):
-        pytest.skip(f"NOT TESTED: Python and its tools for {release} can't be had here")
-    if settings.get("containers") and not containers(release):
-        pytest.skip(f"NOT TESTED: programs that start containers for {release} can't be had here")
-
-
-def clusters(kind, **options):
-    """A fixture that gives a cluster of every release in turn."""
-
-    @pytest.fixture(scope="module", params=RELEASES)
-    def fixture(request):
-        release = request.param
-        settings = {key: value(release) if callable(value) else value for key, value in options.items()}
-        skip_without(settings, release)
-        # A fixed name: a box that a killed run left behind is ended first, and its logs are replaced.
-        name = f"{BOXES}-{kind}-{release.replace('.', '')}"
-        cluster = Cluster(name, release, **settings)
-        yield cluster
-        cluster.down()
-
-    return fixture
+def either(release):
+    """One release on v1, the others on v2."""
+    return "v1" if release == "22.05" else "v2"
 
 
 # No gpushare configured: what Slurm does by itself.
@@ -68,31 +48,11 @@ course = clusters("course", conf=[EXAMPLES / "surf"])
 SURF = [EXAMPLES / "surf", CASES / "surf-open"]
 surf = clusters("surf", conf=SURF)
 # Only the devices of docs/admin-guide.md; the test does what the guide says.
-guide = clusters(
-    "guide", conf=[CASES / "guide"], nvidia=True, cgroup=lambda release: "v1" if release == "22.05" else "v2"
-)
+guide = clusters("guide", conf=[CASES / "guide"], nvidia=True, cgroup=either)
 
 
-def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
-    """A fixture that gives a cluster of every release, cgroup version and placement in turn; some are new `since` one."""
-    every = [
-        (release, cgroup, one)
-        for release in RELEASES for cgroup in cgroups for one in placements
-        if release >= since.get(one, "")
-    ]
-
-    @pytest.fixture(scope="module", params=every, ids="-".join)
-    def fixture(request):
-        release, cgroup, placement = request.param
-        settings = {key: value(release) for key, value in options.items()}
-        skip_without(settings, release)
-        name = f"{BOXES}-{kind}-{placement}-{cgroup}-{release.replace('.', '')}"
-        cluster = Cluster(name, release, cgroup, conf=conf(placement), **settings)
-        cluster.kind = placement
-        yield cluster
-        cluster.down()
-
-    return fixture
+# Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
+in_use = clusters("use", conf=[CASES / "switching"], cgroup="v2")
 
 
 def example(placement):
@@ -148,29 +108,20 @@ mixed_nodes = clusters(
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
 # The same with NVIDIA's own MPS daemon for each user and GPU.
-mps = clusters(
-    "mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=lambda release: "v1" if release == "22.05" else "v2"
-)
+mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either)
 # The same with programs that start containers.
-contained = clusters(
-    "ct", conf=[EXAMPLES / "surf-mps"], nvidia=True, containers=True,
-    cgroup=lambda release: "v1" if release == "22.05" else "v2"
-)
+contained = clusters("ct", conf=[EXAMPLES / "surf-mps"], nvidia=True, containers=True, cgroup=either)
 
 
 # The same with a governed QOS, counted for Prometheus; and where systemd is process 1.
 COUNTED = [EXAMPLES / "surf-mps", CASES / "surf-governed", CASES / "metrics"]
-met = clusters("met", conf=COUNTED, nvidia=True, cgroup=lambda release: "v1" if release == "22.05" else "v2")
+met = clusters("met", conf=COUNTED, nvidia=True, cgroup=either)
 
 
 @pytest.fixture(scope="module", params=["24.11"] if "24.11" in RELEASES else RELEASES[-1:])
 def met_systemd(request):
-    if not nvidia(request.param) or not systemd(request.param):
-        pytest.skip(f"NOT TESTED: systemd and NVIDIA's programs for {request.param} can't both be had here")
-    name = f"{BOXES}-met-systemd-{request.param.replace('.', '')}"
-    cluster = Cluster(name, request.param, "v2", conf=[*COUNTED, CASES / "systemd"], nvidia=True, systemd=True)
-    yield cluster
-    cluster.down()
+    with started("met-systemd", request.param, "v2", conf=[*COUNTED, CASES / "systemd"], nvidia=True, systemd=True) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module", params=[
@@ -181,13 +132,9 @@ def met_systemd(request):
 def with_systemd(request):
     """The same where systemd is process 1."""
     release, cgroup = request.param
-    if not nvidia(release) or not systemd(release):
-        pytest.skip(f"NOT TESTED: systemd and NVIDIA's programs for {release} can't both be had here")
     conf = [EXAMPLES / "surf-mps", CASES / "systemd"]
-    name = f"{BOXES}-systemd-{cgroup}-{release.replace('.', '')}"
-    cluster = Cluster(name, release, cgroup, conf=conf, nvidia=True, systemd=True)
-    yield cluster
-    cluster.down()
+    with started(f"systemd-{cgroup}", release, cgroup, conf=conf, nvidia=True, systemd=True) as cluster:
+        yield cluster
 
 
 # To be upgraded once: SURF's node with contributors' shares, and one whose fence is gpushare's alone.
@@ -200,10 +147,9 @@ def upgradable(request):
     release, following, kind = request.param
     if not {release, following} <= set(RELEASES):
         pytest.skip(f"NOT TESTED: the upgrade from {release} to {following}, without builds for both")
-    cluster = Cluster(f"{BOXES}-up-{kind}", release, "v2", conf=UPGRADABLE[kind], next=following)
-    cluster.next, cluster.kind = following, kind
-    yield cluster
-    cluster.down()
+    with started(f"up-{kind}", release, "v2", conf=UPGRADABLE[kind], next=following) as cluster:
+        cluster.next, cluster.kind = following, kind
+        yield cluster
 
 
 # The same, where device numbers are not in the order of the device names.

@@ -35,10 +35,6 @@ def accepted(cluster, options, user="alice"):
     return result.stdout.strip()
 
 
-def fields(cluster, job):
-    return dict(re.findall(r"(\S+?)=(\S*)", cluster.ok(["scontrol", "-o", "show", "job", job]).splitlines()[0]))
-
-
 def a40s(cluster):
     """The GPUs that run, by what slurmctld says that the node gave."""
     used = re.search(r"GresUsed=gpu:a40:(\d+)", cluster.ok("scontrol -d -o show node"))
@@ -52,7 +48,7 @@ def is_refused(cluster, change, job, before):
     assert result.returncode != 0, f"{change} was accepted"
     number = re.search(r"refused (GS\d+)", cluster.log("slurmctld")[seen:])
     assert number, f"{change}: {result.stderr}"
-    now = fields(cluster, job)
+    now = cluster.fields(job)
     assert {key: now.get(key) for key in before} == before, change
     return number.group(1)
 
@@ -89,7 +85,7 @@ def test_a_typed_job_runs_up_to_the_limit(accounts, place):
     of_a_job = place in ("own", "inherited")
     second = accepted(accounts, [*where, f"--gres=gpu:a40:{2 if of_a_job else 1}"], user)
     reason = "AssocMaxGRESPerJob" if of_a_job else "AssocGrpGRES"
-    accounts.wait(lambda: fields(accounts, second)["Reason"] == reason, f"the second job to wait for {reason}")
+    accounts.wait(lambda: accounts.fields(second)["Reason"] == reason, f"the second job to wait for {reason}")
     assert a40s(accounts) == 1
     accounts.cancel_all()
 
@@ -161,7 +157,7 @@ def test_a_move_with_its_gpus_named_again_runs_up_to_the_limit(accounts, prefix)
         accounts.ok(f"scontrol update job={job} account=limited TresPerNode={prefix}gpu:a40:1", "alice")
         accounts.ok(f"scontrol release {job}")
     accounts.wait_state(jobs[0], "RUNNING")
-    accounts.wait(lambda: fields(accounts, jobs[1])["Reason"] == "AssocGrpGRES", "the second to wait")
+    accounts.wait(lambda: accounts.fields(jobs[1])["Reason"] == "AssocGrpGRES", "the second to wait")
     assert a40s(accounts) == 1
     accounts.cancel_all()
 

@@ -16,7 +16,7 @@ def node(attacked):
     yield attacked
     attacked.cancel_all()
     assert not re.search("drain|down", attacked.node_state()), attacked.node_state()
-    attacked.wait(lambda: attacked.ledger() == {}, "an empty ledger")
+    attacked.wait_no_shares()
 
 
 @pytest.fixture
@@ -31,13 +31,6 @@ def programs(attacked, tmp_path_factory):
     client.compiled(TOP / "tests/live/tools/enter-steps.c", attacked.release, program, "-static")
     client.install(attacked, program, "/lab/out/enter-steps")
     return "/lab/out"
-
-
-def start(node, *options, script="sleep 60"):
-    """The number of a job of alice's that runs, and its GPU."""
-    job = node.sbatch(*options, script=script)
-    node.wait_state(job, "RUNNING")
-    return job, node.wait(lambda: {str(gpu) for id, gpu in node.ledger().items() if id == job}, f"an entry of job {job}").pop()
 
 
 def inside(node, job, command):
@@ -66,8 +59,8 @@ TASK_PROLOG = f"""
 
 
 def test_nothing_within_a_job_opens_another_gpu(node, share):
-    start(node, share.full_gpu)
-    job, gpu = start(node, share.half_gpu)
+    node.start(share.full_gpu)
+    job, gpu = node.start(share.half_gpu)
     namespaces = NAMESPACES % {"v1": "cgroup -o devices", "v2": "cgroup2"}[node.cgroup]
     for name, command in {"namespaces": namespaces, "moved": MOVED, "task prolog": TASK_PROLOG}.items():
         said = inside(node, job, command)
@@ -78,8 +71,8 @@ def test_nothing_within_a_job_opens_another_gpu(node, share):
 
 def test_however_a_step_is_started_it_is_fenced(node, share):
     """Ways of srun's that are not those of every day; Slurm puts no rules of its own on a step of --external-launcher."""
-    start(node, share.full_gpu)
-    job, gpu = start(node, share.half_gpu)
+    node.start(share.full_gpu)
+    job, gpu = node.start(share.half_gpu)
     node.ok(f"echo '0 {OPEN}' >/tmp/multi; chmod 644 /tmp/multi")
     ways = ["--multi-prog /tmp/multi", f"--bcast=/tmp/copied {OPEN}"]
     if node.newer_than("23.11"):
@@ -91,8 +84,8 @@ def test_however_a_step_is_started_it_is_fenced(node, share):
 
 def test_a_step_in_another_job_has_that_jobs_gpu(node, share):
     """The user's own other jobs are his; what he sets for the step doesn't count."""
-    first, gpu = start(node, share.full_gpu)
-    second, others = start(node, share.half_gpu)
+    first, gpu = node.start(share.full_gpu)
+    second, others = node.start(share.half_gpu)
     without = node.sbatch(script="srun sleep 60")
     node.wait_state(without, "RUNNING")
     from_within = f"export SLURM_JOB_GPUS=3 GPUSHARE_GPU=3; srun --jobid=%s --overlap -n1 {OPEN}"
@@ -143,10 +136,10 @@ def test_each_component_of_a_het_job_has_its_own_gpu(node, share):
 
 def test_a_resumed_job_has_what_it_had(node, share):
     go = "until test -e /lab/out/go; do sleep 0.1; done"
-    job, gpu = start(node, share.half_gpu, script=f"{go}; {OPEN}; srun {OPEN}; sleep 60")
+    job, gpu = node.start(share.half_gpu, script=f"{go}; {OPEN}; srun {OPEN}; sleep 60")
     node.ok(["scontrol", "suspend", job])
     node.wait_state(job, "SUSPENDED")
-    other, others = start(node, share.full_gpu)
+    other, others = node.start(share.full_gpu)
     assert others != gpu, "a suspended job keeps its share"
     try:
         # Resumed first: slurmctld says SUSPENDED before the node has stopped the job, and an srun of that moment retries for
@@ -164,7 +157,7 @@ def test_a_gpu_that_another_process_has_open_is_not_opened_through_it(node, shar
     """A GPU of the lab can't be opened by anybody; /dev/full in its stead can, by a process that is in no job."""
     node.ok("mknod -m 666 /dev/nvidia9 c 1 7")
     try:
-        job, _ = start(node, share.half_gpu)
+        job, _ = node.start(share.half_gpu)
         holder = "exec 7<>/dev/nvidia9; echo $$ >/lab/out/holder; exec sleep 30"
         node.ok(f"setsid bash -c '{holder}' </dev/null >/dev/null 2>&1 &", "alice")
         pid = node.wait(lambda: node.output("holder").strip(), "the process that has it open")
@@ -203,7 +196,7 @@ def test_no_process_outlives_its_job(node, share):
     def asleep():
         return node.run("grep -las '^sleep.77' /proc/[0-9]*/cmdline").stdout
 
-    job, _ = start(node, share.half_gpu, script="setsid bash /lab/out/leave & wait")
+    job, _ = node.start(share.half_gpu, script="setsid bash /lab/out/leave & wait")
     node.wait(asleep, "the process")
     node.ok(["scancel", job])
     assert node.finished(job) == "CANCELLED"

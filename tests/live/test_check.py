@@ -2,12 +2,10 @@
 """`gpushare check` says "ok" of each example as it stands, and names what is wrong of copies that were broken."""
 
 import json
-import os
 import shutil
-from pathlib import Path
 
 import pytest
-from lab import RELEASES, TOP
+from lab import BUILDS, RELEASES
 
 EXTRA = "/etc/slurm/extra.conf"
 RULES = "/etc/slurm/gpushare.conf"
@@ -53,7 +51,7 @@ def check(cluster):
 
 
 def wrong(findings):
-    return {about for about, finding in findings.items() if finding["verdict"] == "wrong"}
+    return {about for about, finding in findings.items() if finding["status"] == "wrong"}
 
 
 def test_an_example_is_all_right(checked):
@@ -64,25 +62,25 @@ def test_an_example_is_all_right(checked):
 
 def test_the_example_with_daemons_is_all_right(mps):
     findings, status = check(mps)
-    assert wrong(findings) == set() and status == 0 and findings["Mps"]["verdict"] == "ok", findings
+    assert wrong(findings) == set() and status == 0 and findings["Mps"]["status"] == "ok", findings
 
 
 def test_an_example_with_shares_is_all_right_when_they_are_applied(checked_shares):
     findings, status = check(checked_shares)
     if checked_shares.kind not in ("contributors", "fairshare"):
-        assert wrong(findings) == {"Share"} and status == 1, findings
-        assert "gpushare qos apply" in findings["Share"]["fix"]
+        assert wrong(findings) == {"QOS"} and status == 1, findings
+        assert "gpushare qos apply" in findings["QOS"]["fix"]
         checked_shares.ok(["gpushare", "qos", "apply"])
         findings, status = check(checked_shares)
-        assert findings["Share"]["verdict"] == "ok"
+        assert findings["QOS"]["status"] == "ok"
     assert wrong(findings) == set() and status == 0, findings
 
 
 # What is broken of the cluster with shares of three types, and what is named for it.
 BROKEN_SHARES = {
-    "a type that nobody counts": ("sed -i 's|,gres/gpu:h100||' {EXTRA} && {RESTART}", {"AccountingStorageTRES", "Share"}),
-    "a share that was changed by hand": ("sacctmgr -i modify qos qos_dijk set GrpTRES=gres/gpu:h100=12", {"Share"}),
-    "a type that no node has": ("sed -i s/GPUs=a40:12/GPUs=v100:12/ {RULES}", {"Share", "AccountingStorageTRES"}),
+    "a type that nobody counts": ("sed -i 's|,gres/gpu:h100||' {EXTRA} && {RESTART}", {"AccountingStorageTRES", "QOS"}),
+    "a share that was changed by hand": ("sacctmgr -i modify qos qos_dijk set GrpTRES=gres/gpu:h100=12", {"QOS"}),
+    "a type that no node has": ("sed -i s/GPUs=a40:12/GPUs=v100:12/ {RULES}", {"QOS", "AccountingStorageTRES"}),
     "memory that nobody counts": ("sed -i s/_Memory// {EXTRA} && {RESTART}", {"SelectTypeParameters"}),
     "preempted jobs that are lost": ("sed -i s/JobRequeue=1/JobRequeue=0/ {EXTRA} && {RESTART}", {"JobRequeue"}),
     "weights that nobody counts": (
@@ -133,12 +131,10 @@ PLUGINS = ("job_submit_gpushare.so", "spank_gpushare.so")
 
 
 def test_a_plugin_of_another_version_is_named(whole):
-    build = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab"))
     other = next(release for release in RELEASES if release != whole.release)
-    out = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab")) / "run" / whole.name / "out"
     folder = whole.ok("scontrol show config | sed -n 's/^PluginDir *= //p'")
     for plugin in PLUGINS:
-        shutil.copy(build / other / plugin, out / plugin)
+        shutil.copy(BUILDS / other / plugin, whole.out / plugin)
         # By rename: the daemons have the old one open.
         whole.ok(f"cp -a {folder}/{plugin} /lab/out/{plugin}.old && cp /lab/out/{plugin} {folder}/new && mv {folder}/new {folder}/{plugin}")
     try:

@@ -3,7 +3,6 @@
 
 import re
 
-import pytest
 from gpus import OPEN, opened
 from lab import EXAMPLES
 from test_check import check, wrong

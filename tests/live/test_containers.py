@@ -3,7 +3,6 @@
 and nothing says so (cuInit gives 100, as without any daemon); with it the daemon is reached (805, see test_mps)."""
 
 import json
-import subprocess
 
 import client
 import pytest
@@ -40,11 +39,8 @@ PROGRAMS = {
 
 
 @pytest.fixture(scope="module")
-def node(contained, tmp_path_factory):
-    program = tmp_path_factory.mktemp("cuda") / "cuda-client"
-    source = TOP / "tests/live/tools/cuda-client.c"
-    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-o", program, source, "-ldl"], check=True)
-    client.install(contained, program, "/usr/local/bin/cuda-client")
+def node(contained):
+    client.install_cuda(contained)
     contained.ok(IMAGE)
     return contained
 
@@ -74,9 +70,9 @@ def test_who_goes_round_mps_is_seen(node, tmp_path):
     fake = client.compiled(TOP / "tests/fakes/nvml.c", node.release, tmp_path / "libnvidia-ml.so.1", "-shared", "-fPIC")
     client.install(node, fake, LIBRARY)
     before = node.ok(f"cat {RULES}")
-    node.ok(f"rm -f /run/gpushare/nvml; printf '%s\\n' Nvml={LIBRARY} LoadTimeout=10000 >>{RULES}")
+    node.ok(f"rm -f /run/gpushare/nvml; printf '%s\\n' Nvml={LIBRARY} NvmlTimeout=10000 >>{RULES}")
     node.ok(f"cat >{LIBRARY}.state", stdin="".join(
-        f"gpu {uuid} {minor} total=46068 reserved=260 used=100 utilisation=1 processes=3 clients=2\n"
+        f"gpu {uuid} {minor} total=46068 reserved=260 used=100 utilization=1 processes=3 clients=2\n"
         for minor, uuid in enumerate(uuids(node))
     ))
     try:
@@ -114,7 +110,7 @@ def test_a_plugins_container_without_the_daemon_fails_the_job(node, tmp_path):
     finally:
         node.ok(f"sed -i /OnMpsFailure/d {RULES}; cat >{PLUGSTACK}; rm -rf {ROOT}", stdin=ours + "\n")
         node.cancel_all()
-    node.wait(lambda: node.node_state().split()[0] == "idle", "an idle node")
+    node.wait_idle()
 
 
 def test_check_says_where_pyxis_comes_too_late(node):
@@ -122,8 +118,7 @@ def test_check_says_where_pyxis_comes_too_late(node):
     try:
         for lines, verdict in ((f"{ours}\noptional spank_pyxis.so\n", "wrong"), (f"optional spank_pyxis.so\n{ours}\n", None)):
             node.ok(f"cat >{PLUGSTACK}", stdin=lines)
-            findings = json.loads(node.run(["gpushare", "check", "--json"]).stdout)["findings"]
-            found = [one for one in findings if one["about"] == "plugstack.conf" and "pyxis" in one["said"]]
-            assert [one["verdict"] for one in found] == ([verdict] if verdict else []), found
+            found = [one for one in node.findings("plugstack.conf") if "pyxis" in one["said"]]
+            assert [one["status"] for one in found] == ([verdict] if verdict else []), found
     finally:
         node.ok(f"cat >{PLUGSTACK}", stdin=ours + "\n")

@@ -28,7 +28,7 @@ def clean(node):
     yield
     node.cancel_all()
     assert node.node_state().split()[0] in ("idle", "reserved"), node.node_state()
-    node.wait(lambda: node.ledger() == {}, "an empty ledger")
+    node.wait_no_shares()
 
 
 # What the document's cli_filter says, and what slurmctld says here whatever the client.
@@ -101,12 +101,11 @@ def pytorch(node):
     """With the value that the example's comment names; nodes read the file for each job."""
     text = node.ok(["cat", CONF])
     assert text.count("FrameworkEnv=yes") == 1
-    replace = f"cat >{CONF}.new && mv {CONF}.new {CONF}"
-    node.ok(replace, stdin=text.replace("FrameworkEnv=yes", "FrameworkEnv=pytorch") + "\n")
+    node.write(CONF, text.replace("FrameworkEnv=yes", "FrameworkEnv=pytorch") + "\n")
     try:
         yield
     finally:
-        node.ok(replace, stdin=text + "\n")
+        node.write(CONF, text + "\n")
 
 
 # Of 80 units, and of 24000 MiB. The document's example is a quarter: set_per_process_memory_fraction(0.25).

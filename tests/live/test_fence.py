@@ -124,7 +124,7 @@ def test_a_jobs_cgroup_has_whatever_name_slurm_gives_it(refused):
                 continue  # That Slurm knows no such setting.
             if setting:
                 refused.ok(f"cat >{conf}; /lab/service restart slurmd", stdin=f"{before}\n{setting}\n")
-                refused.wait(lambda: refused.node_state().split()[0] == "idle", "an idle node")
+                refused.wait_idle()
             job = refused.sbatch(SHARES["own"].half_gpu, script=f"{NAMES}; srun bash -c {shlex.quote(NAMES)}")
             assert refused.finished(job) == "COMPLETED", refused.output(job)
             said = refused.output(job)
@@ -136,7 +136,7 @@ def test_a_jobs_cgroup_has_whatever_name_slurm_gives_it(refused):
             assert refused.ledger() == {}
     finally:
         refused.ok(f"cat >{conf}; /lab/service restart slurmd", stdin=f"{before}\n")
-        refused.wait(lambda: refused.node_state().split()[0] == "idle", "an idle node")
+        refused.wait_idle()
 
 
 @pytest.mark.parametrize("fault", ["unreadable ledger", "broken configuration"])

@@ -1,29 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """An administrator's way on a cluster in use: install, switch on, install anew, uninstall; jobs run all along."""
 
-import os
-from pathlib import Path
-
 import install
 import pytest
-from gpus import OPEN, opened
+from gpus import OPEN
+from installed import ALL, FILES, REFUSED, SHARE, could_open, healthy, plugin_in_memory
 from lab import EXAMPLES
 
 EXTRA = "/etc/slurm/extra.conf"
 RULES = "/etc/slurm/gpushare.conf"
 SOURCES = "/lab/out/sources"
-SHARE = "--gres=gpushare:40"
-# Of a size that no GPU has.
-REFUSED = ["sbatch", "--gres=gpushare:81", "--wrap", "true"]
-ALL = {0, 1, 2, 3}
-FILES = "find /usr /etc ! -type d | LC_ALL=C sort"
 
 
 @pytest.fixture(scope="module")
 def cluster(bare):
     """With what `make` has built on it, and without the configuration that goes with it."""
-    out = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab")) / "run" / bare.name / "out"
-    install.sources(bare.release, out / "sources")
+    install.sources(bare.release, bare.out / "sources")
     # With `Prolog=/etc/slurm/prolog.d/*` slurmd drains a node where that is missing or empty.
     bare.ok(f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site && ln -s /bin/true epilog.d/10-site")
     return bare
@@ -33,27 +25,9 @@ def run_install(cluster, *words):
     return cluster.ok(["bash", f"{SOURCES}/packaging/install", *words])
 
 
-def could_open(cluster, *options):
-    """The GPUs that a job could open; it must complete."""
-    job = cluster.sbatch(*options, script=OPEN)
-    assert cluster.finished(job) == "COMPLETED", cluster.output(job)
-    return opened(cluster.output(job))
-
-
-def healthy(cluster):
-    cluster.wait(lambda: cluster.node_state().startswith("idle"), "an idle node")
-    return True
-
-
 def switch_on(cluster):
     cluster.ok(f"cat >{RULES}", stdin=(EXAMPLES / "own/gpushare.conf").read_text())
     cluster.ok(f"echo JobSubmitPlugins=gpushare >>{EXTRA} && /lab/service restart slurmctld", timeout=60)
-
-
-def plugin_in_memory(cluster):
-    """slurmctld, and the lines of its plugin in its memory."""
-    pid = cluster.ok("cat /run/slurm/slurmctld.pid")
-    return pid, cluster.run(f"grep job_submit_gpushare /proc/{pid}/maps").stdout.splitlines()
 
 
 def test_an_installation_from_beginning_to_end(cluster):
@@ -88,7 +62,7 @@ def test_an_installation_from_beginning_to_end(cluster):
     assert len(could_open(cluster, SHARE)[0]) == 1
     assert cluster.shares()[0]["JOB"] == job
     cluster.cancel_all()
-    cluster.wait(lambda: cluster.ledger() == {}, "an empty ledger")
+    cluster.wait_no_shares()
     cluster.ok("/lab/service restart slurmctld", timeout=60)
     assert cluster.run(REFUSED, "alice").returncode != 0 and healthy(cluster)
 

@@ -3,7 +3,6 @@
 
 import contextlib
 import struct
-import subprocess
 
 import elf
 import pytest
@@ -105,11 +104,8 @@ def with_version(plugin, change):
 def install(cluster, name, data):
     """Puts a file into Slurm's plugin directory by rename and gives a command that puts the old one back."""
     folder = cluster.ok("dirname $(find /usr/lib -name spank_gpushare.so)")
-    subprocess.run(
-        [TOP / "tests/lab/lab", "exec", cluster.name, "--", "bash", "-c",
-         f"cp {folder}/{name} /tmp/{name}.good; cat > {folder}/.new && mv {folder}/.new {folder}/{name}"],
-        input=data, check=True,
-    )
+    cluster.ok(f"cp {folder}/{name} /tmp/{name}.good")
+    cluster.write(f"{folder}/{name}", data)
     return f"cp /tmp/{name}.good {folder}/.new; mv {folder}/.new {folder}/{name}"
 
 

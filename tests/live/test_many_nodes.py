@@ -6,22 +6,22 @@ import time
 import many
 import pytest
 import shares
-from lab import BOXES, EXAMPLES, RELEASES, Cluster
+from clusters import started
+from lab import EXAMPLES, RELEASES
 
 COUNT = 10000
 # Longer than a command of Slurm's own takes there on a busy machine.
 LONG = 120
 
-SHARE = "Share=qos_lafferty Account=lafferty Users=alice GPUs=a40:4\n"
+SHARE = "QOS=qos_lafferty Account=lafferty Users=alice GPUs=a40:4\n"
 
 
 @pytest.fixture(scope="module", params=RELEASES)
 def crowd(request, tmp_path_factory):
     release = request.param
     conf = [EXAMPLES / "contributors", many.overlay(tmp_path_factory.mktemp("many"), COUNT)]
-    cluster = Cluster(f"{BOXES}-mn-many-{release.replace('.', '')}", release, conf=conf)
-    yield cluster
-    cluster.down()
+    with started("mn-many", release, conf=conf) as cluster:
+        yield cluster
 
 
 def took(what, start):

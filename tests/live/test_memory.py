@@ -8,7 +8,7 @@ from client import compiled, install
 
 LIBRARY = "/lab/out/libnvidia-ml.so.1"
 TOTAL, RESERVED = 46068, 260
-IDLE, BUSY = "used=100 utilisation=0", "used=30000 utilisation=80"
+IDLE, BUSY = "used=100 utilization=0", "used=30000 utilization=80"
 
 
 def says(cluster, loads, more=""):
@@ -31,8 +31,7 @@ def node(measured, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def empty(node):
     yield
-    node.cancel_all()
-    assert node.node_state().split()[0] == "idle", node.node_state()
+    node.tidy()
 
 
 def running(node, *options, **more):

@@ -35,9 +35,7 @@ def node(met):
     met.cancel_all()
     yield met
     met.ok(["tee", CONF], stdin=kept + "\n")
-    met.cancel_all()
-    assert met.node_state().split()[0] == "idle", met.node_state()
-    met.wait(lambda: met.ledger() == {}, "an empty ledger")
+    met.tidy()
 
 
 def metrics(node, *options, status=0):
@@ -70,13 +68,6 @@ def by(found, name, *labels):
     return rows.get(()) if not labels else {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
 
 
-def started(node, *options, user="alice"):
-    job = node.sbatch(*options, user=user)
-    node.wait_state(job, "RUNNING")
-    node.wait(lambda: job in node.ledger(), f"an entry of job {job}")
-    return job
-
-
 def refused(node, *options):
     result = node.run(["sbatch", *options, "--wrap", "true"], "alice")
     assert result.returncode != 0, result.stdout
@@ -85,8 +76,8 @@ def refused(node, *options):
 
 def test_gpus_shares_jobs_and_users_are_what_runs(node):
     before = metrics(node)
-    jobs = [started(node, HALF, user=user) for user in ("alice", "bob", "alice", "bob", "alice")]
-    jobs.append(started(node, QUARTER, user="bob"))
+    jobs = [node.start(HALF, user=user)[0] for user in ("alice", "bob", "alice", "bob", "alice")]
+    jobs.append(node.start(QUARTER, user="bob")[0])
     now = metrics(node)
     ledger = node.shares()
     assert sorted(row["JOB"] for row in ledger) == sorted(jobs)
@@ -99,7 +90,7 @@ def test_gpus_shares_jobs_and_users_are_what_runs(node):
     assert by(now, "gpushare_gpu_users", "gpu") == {gpu: len(here) for gpu, here in users.items()}
     assert by(now, "gpushare_gpu_jobs", "gpu") == {gpu: sum(row["GPU"] == gpu for row in ledger) for gpu in units}
     assert by(now, "gpushare_gpu_units_capacity", "gpu") == dict.fromkeys(units, 80)
-    for name, value in (("healthy", 1), ("whole", 0), ("divided", 0)):
+    for name, value in (("healthy", 1), ("whole", 0), ("mig_enabled", 0)):
         assert by(now, f"gpushare_gpu_{name}", "gpu") == dict.fromkeys(units, value), name
     info = by(now, "gpushare_gpu_info", "gpu", "uuid", "device")
     assert info == {(str(gpu), uuid, f"/dev/nvidia{gpu}"): 1 for gpu, uuid in enumerate(uuids(node))}
@@ -119,7 +110,7 @@ def test_gpus_shares_jobs_and_users_are_what_runs(node):
 
 def test_a_whole_gpu_and_a_job_that_cannot_run_are_counted(node):
     before = metrics(node)
-    whole = started(node, "--gres=gpu:titanrtx:1")
+    whole = node.start("--gres=gpu:titanrtx:1")[0]
     gpu = str(node.ledger()[whole])
     now = metrics(node)
     assert by(now, "gpushare_gpu_whole", "gpu")[gpu] == 1 and by(now, "gpushare_gpu_units_assigned", "gpu")[gpu] == 0
@@ -138,7 +129,7 @@ def test_a_whole_gpu_and_a_job_that_cannot_run_are_counted(node):
 def verdicts(node):
     found = metrics(node)
     rows = {(key, "refused"): value for key, value in by(found, "gpushare_refusals_total", "message").items()}
-    rows |= by(found, "gpushare_passes_total", "message", "verdict")
+    rows |= by(found, "gpushare_passes_total", "message", "outcome")
     rows |= {(key, "changed"): value for key, value in by(found, "gpushare_changes_total", "message").items()}
     return Counter(rows)
 
@@ -154,7 +145,7 @@ def test_every_message_is_counted_as_slurmctlds_log_has_it(node):
     assert refused(node, "--gres=mps:39") == refused(node, "--gres=mps:41") == "GS122"
     accepted = verdicts(node)
     node.cancel_all()
-    started(node, HALF)
+    node.start(HALF)
     assert verdicts(node) == accepted, "what is accepted is not counted"
     for mode, verdict in (("warn", "warned"), ("audit", "audited")):
         kept = node.ok(["cat", CONF])
@@ -219,10 +210,10 @@ def test_what_cannot_be_read_is_no_success(node):
 def test_jobstats_files_name_the_job_that_has_a_gpu_alone(node):
     known = uuids(node)
     files = lambda: dict(line.split(":") for line in node.ok("cd /run/gpustat && grep -H '' * ; true").splitlines())
-    first = started(node, HALF)
+    first = node.start(HALF)[0]
     gpu = node.ledger()[first]
     assert files() == {known[gpu]: f"{first} 2001"}
-    others = [started(node, HALF, user="bob") for _ in range(4)]
+    others = [node.start(HALF, user="bob")[0] for _ in range(4)]
     ledger = node.ledger()
     alone = [job for job in (first, *others) if list(ledger.values()).count(ledger[job]) == 1]
     assert len(alone) == 3
@@ -234,7 +225,7 @@ def test_jobstats_files_name_the_job_that_has_a_gpu_alone(node):
 def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_path):
     """What is drawn of it is docs/metrics/dashboard.svg, with GPUSHARE_WRITE_PICTURE=SECONDS."""
     node.ok("rm -rf /lab/out/metrics; mkdir -m 755 /lab/out/metrics")
-    folder = f"{out_folder(node)}/metrics"
+    folder = f"{node.out}/metrics"
     over = threading.Event()
 
     def write():
@@ -250,7 +241,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             assert server.value('node_textfile_scrape_error{job="node"}') == 0
             before = server.value('gpushare_refusals_total{message="GS101"}')
             for user in ("alice", "bob") * 3:
-                started(node, HALF, user=user)
+                node.start(HALF, user=user)
             for _ in range(3):
                 assert refused(node, "--qos=qos_titan", "--gres=gpu:1") == "GS101"
             refused(node, "--gres=mps:39")
@@ -264,7 +255,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             # A pass and a change too, so that every panel has something to show.
             kept = node.ok(["cat", CONF])
             node.ok(["tee", CONF], stdin=f"{kept}\nMode=warn\nGetUserEnv=drop\n")
-            passed = 'gpushare_passes_total{message="GS101",verdict="warned"}'
+            passed = 'gpushare_passes_total{message="GS101",outcome="warned"}'
             passed_before = server.value(passed)
             warned = ["sbatch", "-H", "--get-user-env", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"]
             node.wait(lambda: node.run(warned, "alice").returncode == 0, "Mode=warn")
@@ -279,10 +270,10 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
                     assert server.query(expression), (panel["title"], expression)
             names = {row["__name__"] for row in server.api("series", **{"match[]": '{__name__=~"gpushare_.+"}'})}
             documented = set(re.findall(r"^\| `(gpushare_\w+)` \|", (TOP / "docs/metrics.md").read_text(), re.M))
-            # No MPS daemon here has clients that NVML would list (test_containers.py has one).
-            assert names == documented - {"gpushare_gpu_processes_without_mps"}
+            # There is no NVML here to list processes (test_containers.py and test_memory.py have one).
+            assert names == documented - {f"gpushare_gpu_{name}" for name in ("processes_without_mps", "foreign_processes", "idle_seconds")}
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
-            assert len(rules) == 12 and {rule["health"] for rule in rules} == {"ok"}, rules
+            assert len(rules) == 14 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
             assert firing == []
             node.cancel_all()
@@ -296,11 +287,6 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
         finally:
             over.set()
             writer.join()
-
-
-def out_folder(node):
-    lab = os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab")
-    return f"{lab}/run/{node.name}/out"
 
 
 def busy(node, seconds, conf):
@@ -338,7 +324,7 @@ def test_the_unit_writes_the_file_where_systemd_is_process_1(met_systemd):
         text = (TOP / f"packaging/gpushare-metrics.{kind}").read_text()
         node.ok(["tee", f"/etc/systemd/system/gpushare-metrics.{kind}"], stdin=text)
     node.ok("mkdir -p /var/lib/prometheus/node-exporter && systemctl daemon-reload")
-    job = started(node, HALF)
+    job = node.start(HALF)[0]
     said = node.run("systemctl start gpushare-metrics.service; systemctl status gpushare-metrics.service").stdout
     found = samples(node.ok("cat /var/lib/prometheus/node-exporter/gpushare.prom"))
     assert (by(found, "gpushare_up"), by(found, "gpushare_jobs")) == (1, 1), (said, job)

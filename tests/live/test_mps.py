@@ -9,10 +9,10 @@ import subprocess
 import client
 import pytest
 from gpus import entered, uuids, wait_taken_back
-from lab import LAB, TOP
+from lab import TOP
 
 DIR = "/run/gpushare/mps"
-CLIENT = "/usr/local/bin/cuda-client"
+CLIENT = client.CUDA_CLIENT
 ALICE, BOB = 2001, 2002
 # What cuInit gives.
 NO_DAEMON, NO_SERVER = "100", "805"
@@ -20,12 +20,8 @@ HALF, FULL, QUARTER = "--gres=mps:40", "--gres=mps:80", "--gres=mps:20"
 
 
 @pytest.fixture(scope="module")
-def with_client(mps, tmp_path_factory):
-    program = tmp_path_factory.mktemp("cuda") / "cuda-client"
-    source = TOP / "tests/live/tools/cuda-client.c"
-    # For the oldest libc of all roots, which is not newer than that of a machine that has this Python.
-    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-o", program, source, "-ldl"], check=True)
-    client.install(mps, program, CLIENT)
+def with_client(mps):
+    client.install_cuda(mps)
     return mps
 
 
@@ -34,9 +30,7 @@ def node(with_client):
     """Every test begins and ends with an empty, healthy node without any daemon."""
     with_client.cancel_all()
     yield with_client
-    with_client.cancel_all()
-    assert with_client.node_state().split()[0] == "idle", with_client.node_state()
-    with_client.wait(lambda: with_client.ledger() == {}, "an empty ledger")
+    with_client.tidy()
     assert_nothing_left(with_client)
 
 
@@ -66,9 +60,7 @@ def daemons(node):
 
 def start(node, *options, user="alice", script="sleep 60"):
     """A job that runs: its number, and its daemon's folder and PID."""
-    job = node.sbatch(*options, user=user, script=script)
-    node.wait_state(job, "RUNNING")
-    gpu = node.wait(lambda: str(node.ledger().get(job, "")), f"an entry of job {job}")
+    job, gpu = node.start(*options, user=user, script=script)
     folder = f"{gpu}.{ALICE if user == 'alice' else BOB}"
     return job, folder, node.wait(lambda: daemons(node).get(folder), f"a daemon in {folder}")
 
@@ -97,13 +89,12 @@ def configured(node, *lines):
     text = node.ok("cat /etc/slurm/gpushare.conf")
     keys = {line.split("=")[0] for line in lines}
     kept = [line for line in text.splitlines() if line.split("=")[0] not in keys]
-    new = "cat >/etc/slurm/gpushare.new && mv /etc/slurm/gpushare.new /etc/slurm/gpushare.conf"
-    node.ok(new, stdin="\n".join([*kept, *lines]) + "\n")
+    node.write("/etc/slurm/gpushare.conf", "\n".join([*kept, *lines]) + "\n")
     try:
         yield
     finally:
         node.cancel_all()
-        node.ok(new, stdin=text + "\n")
+        node.write("/etc/slurm/gpushare.conf", text + "\n")
 
 
 # --- one daemon ----------------------------------------------------------------------------------------------------
@@ -201,7 +192,7 @@ def test_a_program_with_its_own_pipe_directory_finds_no_other_daemon(node):
 
 
 def test_jobs_of_one_user_on_one_gpu_share_a_daemon_until_the_last_ends(node):
-    with configured(node, "Policy=pack"):
+    with configured(node, "Packing=pack"):
         first = start(node, QUARTER)
         second = start(node, HALF)
         assert second[1:] == first[1:], "the same folder and process"
@@ -219,7 +210,7 @@ def test_jobs_of_one_user_on_one_gpu_share_a_daemon_until_the_last_ends(node):
 
 
 def test_users_on_one_gpu_have_a_daemon_each(node):
-    with configured(node, "Policy=pack"):
+    with configured(node, "Packing=pack"):
         alices, bobs = start(node, HALF), start(node, HALF, user="bob")
         gpu = alices[1].split(".")[0]
         assert [alices[1], bobs[1]] == [f"{gpu}.{ALICE}", f"{gpu}.{BOB}"] and alices[2] != bobs[2]
@@ -247,7 +238,7 @@ def test_jobs_without_a_share_have_no_daemon(node):
 
 
 def test_a_daemon_outlives_slurmd_and_serves_the_next_job(node):
-    with configured(node, "Policy=pack"):
+    with configured(node, "Packing=pack"):
         job, folder, pid = start(node, QUARTER)
         node.ok("/lab/service restart slurmd")
         assert daemons(node) == {folder: pid} and ask(node, folder, "get_default_active_thread_percentage") == ["25.0"]
@@ -255,7 +246,7 @@ def test_a_daemon_outlives_slurmd_and_serves_the_next_job(node):
 
 
 def test_a_killed_daemon_is_started_anew_for_the_next_job(node):
-    with configured(node, "Policy=pack"):
+    with configured(node, "Packing=pack"):
         job, folder, pid = start(node, QUARTER, script=f"sleep 4; {CLIENT}; sleep 60")
         node.ok(f"kill -KILL {pid}")
         second = start(node, HALF, script=f"{CLIENT}; sleep 60")
@@ -267,7 +258,7 @@ def test_a_killed_daemon_is_started_anew_for_the_next_job(node):
 
 
 def test_a_daemon_that_its_user_has_ended_is_started_anew(node):
-    with configured(node, "Policy=pack"):
+    with configured(node, "Packing=pack"):
         job, folder, pid = start(node, QUARTER)
         ask(node, folder, "quit -t 1")
         node.wait(lambda: not daemons(node), "its end")
@@ -276,7 +267,7 @@ def test_a_daemon_that_its_user_has_ended_is_started_anew(node):
 
 
 def test_a_daemon_that_stands_still_fails_the_next_job_and_no_other(node):
-    with configured(node, "Policy=pack", "MpsTimeout=1000"):
+    with configured(node, "Packing=pack", "MpsTimeout=1000"):
         job, folder, pid = start(node, QUARTER)
         node.ok(f"kill -STOP {pid}")
         refused = node.sbatch(QUARTER, script="echo ran")
@@ -329,7 +320,7 @@ def test_on_mps_failure_run_the_job_runs_without(node):
 
 def test_a_user_who_floods_the_daemon_delays_only_himself(node):
     """Another user's job beside one who asks his own daemon without end."""
-    with configured(node, "Policy=pack", "MpsTimeout=2000"):
+    with configured(node, "Packing=pack", "MpsTimeout=2000"):
         noise = "while :; do echo get_server_list | nvidia-cuda-mps-control >/dev/null; done"
         start(node, QUARTER, script=f"({noise}) & ({noise}) & ({noise}) & sleep 60")
         assert start(node, QUARTER, user="bob")[1].endswith(str(BOB))
@@ -346,7 +337,7 @@ def test_a_users_mount_that_never_answers_hangs_nobody(node, tmp_path, place):
     node.ok("test -e /dev/fuse || mknod -m 666 /dev/fuse c 10 229")
     job, folder, _ = start(node, HALF)
     target = f"{DIR}/{folder}/{place}"
-    command = [LAB, "exec", node.name, "--user", "root", "--", "/lab/out/silent-fuse", target]
+    command = node.inside("/lab/out/silent-fuse", target)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout.readline() == "mounted\n"
@@ -359,7 +350,7 @@ def test_a_users_mount_that_never_answers_hangs_nobody(node, tmp_path, place):
             node.wait(lambda: job not in node.ledger(), "an epilog")
             again = node.sbatch(HALF, script="true")
             assert node.finished(again) == "COMPLETED"
-            node.wait(lambda: node.ledger() == {}, "an empty ledger")
+            node.wait_no_shares()
         finally:
             # The kernel then answers in its place.
             server.stdin.close()

@@ -3,15 +3,12 @@
 CUDA would go without limits and say nothing. A job fails by one line, or reaches the daemon (cuInit gives 805, see test_mps)."""
 
 import contextlib
-import json
-import subprocess
 
 import client
 import pytest
-from lab import TOP
 
 DIR = "/run/gpushare/mps"
-CLIENT = "/usr/local/bin/cuda-client"
+CLIENT = client.CUDA_CLIENT
 HALF = "--gres=mps:40"
 NO_DAEMON, REACHED = "cuInit=100", "cuInit=805"
 REFUSED = "gpushare: this job can't have its GPU here: "
@@ -23,30 +20,23 @@ LINUX = "defaults:\n  auto_base_path: true\n  base_path: /var/spool/jc\n"
 
 
 @pytest.fixture(scope="module")
-def node(mps, tmp_path_factory):
-    program = tmp_path_factory.mktemp("cuda") / "cuda-client"
-    source = TOP / "tests/live/tools/cuda-client.c"
-    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-o", program, source, "-ldl"], check=True)
-    client.install(mps, program, CLIENT)
+def node(mps):
+    client.install_cuda(mps)
     return mps
-
-
-def wait_idle(node):
-    node.wait(lambda: node.node_state().split()[0] == "idle", "an idle node")
 
 
 def restart(node, *daemons):
     node.cancel_all()
     for daemon in daemons:
         node.ok(f"/lab/service restart {daemon}")
-    wait_idle(node)
+    node.wait_idle()
 
 
 @contextlib.contextmanager
 def restored(node):
     """With Slurm's own configuration before and after."""
     before = node.ok(f"cat {EXTRA}")
-    node.ok(f"cat >{WRAPPER} && chmod 755 {WRAPPER}", stdin=ORDERLY)
+    node.write(WRAPPER, ORDERLY, 755)
     try:
         yield before
     finally:
@@ -55,8 +45,7 @@ def restored(node):
 
 
 def finding(node, about):
-    findings = json.loads(node.run(["gpushare", "check", "--json"]).stdout)["findings"]
-    return next((one for one in findings if one["about"] == about), None)
+    return next(iter(node.findings(about)), None)
 
 
 def said(node, *options, program=CLIENT):
@@ -71,7 +60,7 @@ def assert_shares_fail_and_nothing_else(node):
         assert NO_SHM in text and "cuInit" not in text, text
     assert NO_DAEMON in said(node), "a job without a share"
     assert NO_DAEMON in said(node, "--gres=gpu:1"), "a job with a GPU of its own"
-    wait_idle(node)
+    node.wait_idle()
 
 
 # Linux 6.18 numbers namespaces in another order on each processor, and refuses Slurm's bind of a job's mount namespace where that
@@ -109,9 +98,9 @@ def test_in_a_user_namespace_no_task_starts_and_check_says_so(node):
                 assert REFUSED in text and "a user namespace" in text and "cuInit" not in text, text
             text = said(node, HALF)
             assert "launch failed" in text and "cuInit" not in text, text
-            wait_idle(node)
+            node.wait_idle()
         found = finding(node, "NamespaceType")
-        assert found["verdict"] == "wrong" and "user namespace" in found["said"], found
+        assert found["status"] == "wrong" and "user namespace" in found["said"], found
     assert REACHED in said(node, HALF)
 
 
@@ -134,4 +123,4 @@ def test_a_dev_shm_of_the_jobs_own_fails_shares_and_check_says_so(node):
             else:
                 assert_shares_fail_and_nothing_else(node)
             found = finding(node, about)
-            assert found["verdict"] == ("ok" if shares else "wrong"), (text, found)
+            assert found["status"] == ("ok" if shares else "wrong"), (text, found)

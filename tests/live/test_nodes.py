@@ -245,7 +245,7 @@ class Watch(threading.Thread):
 
     def check(self):
         """No GPU ever had more than fits."""
-        assert self.failure is None and len(self.seen) > 5, self.failure
+        assert self.failure is None and len(self.seen) > 3, self.failure
         for sums in self.seen:
             assert all(units <= self.nodes.share.full for gpus in sums.values() for units in gpus), sums
 
@@ -335,7 +335,8 @@ def test_a_job_requeued_to_another_node_leaves_the_first(nodes):
         cluster.ok(["scontrol", "requeue", job])
         cluster.wait_state(job, "PENDING")
         cluster.wait(lambda: not nodes.of(job), "the entry to be taken back")
-        time.sleep(3)  # 22.05 sometimes runs no prolog for a job that starts again within a second or two
+        if not cluster.newer_than("23.02"):
+            time.sleep(3)  # 22.05 sometimes runs no prolog for a job that starts again within a second or two
         # Refused where it has started by itself.
         cluster.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
         cluster.wait_state(job, "RUNNING")

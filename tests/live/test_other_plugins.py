@@ -28,7 +28,7 @@ def beside(other, request):
     yield other
     other.ok("cat >/etc/slurm/plugstack.conf", stdin=ours + "\n")
     other.cancel_all()
-    other.wait(lambda: other.ledger() == {}, "an empty ledger")
+    other.wait_no_shares()
 
 
 def test_a_program_that_another_plugin_runs_for_the_user_is_fenced(beside):

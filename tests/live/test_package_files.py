@@ -6,7 +6,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import elf
 import install
 import packages
 import pytest

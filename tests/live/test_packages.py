@@ -2,14 +2,13 @@
 """The life of packages on a cluster in use: installed, switched on, upgraded, refused, removed; jobs run all along. And a
 login node, with a plugin that is missing or another release's."""
 
-import os
 import re
-from pathlib import Path
 
 import install
 import packages
 import pytest
 from gpus import OPEN, opened
+from installed import ALL, FILES, REFUSED, SHARE, could_open, could_open_in, healthy, plugin_in_memory
 from lab import EXAMPLES
 
 EXTRA = "/etc/slurm/extra.conf"
@@ -17,11 +16,6 @@ RULES = "/etc/slurm/gpushare.conf"
 FRAGMENT = "/etc/slurm/plugstack.conf.d/50-gpushare.conf"
 LINKS = ["/etc/slurm/prolog.d/50-gpushare", "/etc/slurm/epilog.d/50-gpushare"]
 OUT = "/lab/out"
-SHARE = "--gres=gpushare:40"
-# Of a size that no GPU has.
-REFUSED = ["sbatch", "--gres=gpushare:81", "--wrap", "true"]
-ALL = {0, 1, 2, 3}
-FILES = "find /usr /etc ! -type d | LC_ALL=C sort"
 FOLDERS = "find /usr /etc -type d | LC_ALL=C sort"
 PLUGIN = packages.PLUGIN_DIR
 NODE_PLUGIN = f"{PLUGIN}/spank_gpushare.so"
@@ -32,10 +26,9 @@ def cluster(packaged):
     """With nothing of gpushare, and packages in /lab/out, each kind in a folder: "first", and "second", which is a later
     version of gpushare with other builds; "micro" and "release" are for another Slurm. Built in the box."""
     release = packaged.release
-    out = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab")) / "run" / packaged.name / "out"
     here = packages.slurm_of(release)
     for name in ("first", "second", "micro", "release"):
-        folder = out / name / "sources"
+        folder = packaged.out / name / "sources"
         folder.mkdir(parents=True)
         install.sources(release, folder)
         version, slurm = "1.0.0", here
@@ -80,23 +73,6 @@ def states(cluster):
     return {line.split()[1]: line[1] for line in lines.splitlines() if line[1] != "n"}
 
 
-def could_open(cluster, *options):
-    """The GPUs that a job could open; it must complete."""
-    job = cluster.sbatch(*options, script=OPEN)
-    assert cluster.finished(job) == "COMPLETED", cluster.output(job)
-    return opened(cluster.output(job))
-
-
-def could_open_in(cluster, job):
-    """The same, of a new step of a job."""
-    return opened(cluster.ok(["srun", f"--jobid={job}", "--overlap", "-n1", OPEN], "alice"))
-
-
-def healthy(cluster):
-    cluster.wait(lambda: cluster.node_state().startswith("idle"), "an idle node")
-    return True
-
-
 def restart(cluster, daemon="slurmctld"):
     cluster.ok(f"/lab/service restart {daemon}", timeout=60)
 
@@ -104,12 +80,6 @@ def restart(cluster, daemon="slurmctld"):
 def identities(cluster):
     """What files are, so that one that was written anew differs."""
     return cluster.ok(f"stat -c '%n %i %Y %s' {PLUGIN}/*gpushare* /usr/sbin/gpushare-* /usr/bin/gpushare {RULES} {FRAGMENT}")
-
-
-def plugin_in_memory(cluster):
-    """slurmctld, and the lines of its plugin in its memory."""
-    pid = cluster.ok("cat /run/slurm/slurmctld.pid")
-    return pid, cluster.run(f"grep job_submit_gpushare /proc/{pid}/maps").stdout.splitlines()
 
 
 def test_packages_from_beginning_to_end(cluster):
@@ -179,7 +149,7 @@ def test_packages_from_beginning_to_end(cluster):
     assert identities(cluster) == there and set(states(cluster).values()) == {"i"}
     assert could_open_in(cluster, job) == [fenced] and cluster.shares()[0]["JOB"] == job
     cluster.cancel_all()
-    cluster.wait(lambda: cluster.ledger() == {}, "an empty ledger")
+    cluster.wait_no_shares()
     cluster.ok("mv /etc/slurm/prolog.d/10-site /tmp")
     refused = dpkg(cluster, "--remove", "gpushare-slurmd")
     assert refused.returncode != 0 and "would fail: Prolog=/etc/slurm/prolog.d/*; take" in refused.stderr

@@ -13,21 +13,12 @@ def node(placed):
     """Every test begins and ends with an empty, healthy node."""
     placed.cancel_all()
     yield placed
-    placed.cancel_all()
-    assert placed.node_state().split()[0] == "idle", placed.node_state()
-    placed.wait(lambda: placed.ledger() == {}, "an empty ledger")
+    placed.tidy()
 
 
 @pytest.fixture
 def share(node):
     return SHARES[node.kind]
-
-
-def start(node, request, script="sleep 60", user="alice", **options):
-    """The number of a job that runs, and its GPU."""
-    job = node.sbatch(request, *options.get("more", ()), script=script, user=user)
-    node.wait_state(job, "RUNNING")
-    return job, node.wait(lambda: str(node.ledger().get(job, "")), f"an entry of job {job}")
 
 
 def test_shares_fill_all_gpus_and_each_opens_its_own_only(node, share):
@@ -43,12 +34,12 @@ def test_shares_fill_all_gpus_and_each_opens_its_own_only(node, share):
 
 def test_every_kind_of_step_is_fenced(node, share):
     """Another job has GPU 0, so that the share under test is not where Slurm's first look falls."""
-    assert start(node, share.full_gpu)[1] == "0"
+    assert node.start(share.full_gpu)[1] == "0"
     script = (
         f"{OPEN}; srun -n1 {OPEN}; srun -n2 {OPEN}; srun -n1 --task-epilog={task_epilog(node)} true; srun -n1 {OPEN} & "
         f"srun -n1 {OPEN} & wait; {OPEN}; touch /lab/out/$SLURM_JOB_ID.steps; sleep 60"
     )
-    batch, gpu = start(node, share.half_gpu, script, more=["-n2"])
+    batch, gpu = node.start(share.half_gpu, "-n2", script=script)
     node.wait(lambda: node.run(f"test -e /lab/out/{batch}.steps").returncode == 0, "the steps")
     lines = opened(node.output(batch))
     # batch, srun, two tasks, two steps at once, batch again
@@ -68,8 +59,8 @@ def test_every_kind_of_step_is_fenced(node, share):
 
 def test_an_ssh_session_is_fenced_and_told(node, share):
     """As pam_slurm_adopt leaves it: in the extern step's cgroup, as the job's user, with SLURM_JOB_ID alone."""
-    assert start(node, share.full_gpu)[1] == "0"
-    job, gpu = start(node, share.half_gpu)
+    assert node.start(share.full_gpu)[1] == "0"
+    job, gpu = node.start(share.half_gpu)
     assert opened(entered(node, job, "alice", OPEN)) == [{int(gpu)}]
     session = (TOP / "docs/examples/profile.d/gpushare.sh").read_text() + "env\n"
     node.run(["tee", "/lab/out/session"], stdin=session)
@@ -83,7 +74,7 @@ def test_an_ssh_session_is_fenced_and_told(node, share):
 
 
 def test_a_job_without_a_share_opens_nothing(node, share):
-    start(node, share.half_gpu)
+    node.start(share.half_gpu)
     for user in ("alice", "bob"):
         found = node.run(["srun", "bash", "-c", f"{OPEN}; srun --overlap {OPEN}"], user)
         assert opened(found.stdout) == [set(), set()], found.stdout + found.stderr
@@ -113,7 +104,7 @@ def test_a_gpu_is_no_jobs_input_or_output(node, share):
 
 
 def test_the_environment_names_the_gpu_that_the_job_has(node, share):
-    assert start(node, share.full_gpu)[1] == "0"
+    assert node.start(share.full_gpu)[1] == "0"
     for command in (["srun", share.half_gpu, "env"], ["srun", share.half_gpu, "bash", "-c", "srun --overlap env"]):
         text = node.ok(command, "alice")
         found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
@@ -133,7 +124,7 @@ def test_the_environment_names_the_gpu_that_the_job_has(node, share):
 
 
 def test_the_gpu_is_named_by_uuid_where_the_site_wants_it(node, share):
-    assert start(node, share.full_gpu)[1] == "0"
+    assert node.start(share.full_gpu)[1] == "0"
     node.ok("echo VisibleDevices=uuid >>/etc/slurm/gpushare.conf")
     try:
         text = node.ok(["srun", share.half_gpu, "bash", "-c", "echo gpu=$GPUSHARE_GPU; echo $CUDA_VISIBLE_DEVICES"], "alice")
@@ -179,7 +170,7 @@ def test_a_share_that_fits_nowhere_fails_by_itself(node, share):
     try:
         most = share.full * 5 // 8
         for _ in range(4):
-            start(node, f"--gres={share.gres}:{most}")
+            node.start(f"--gres={share.gres}:{most}")
         job = node.sbatch(f"--gres={share.gres}:{share.half}")
         assert node.finished(job) == "FAILED"
         assert re.search(rf"no GPU has {share.half} of its {share.full} units free", node.output(job)), node.output(job)
@@ -197,10 +188,10 @@ def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):
     """Slurm keeps them apart where it picks; where we do, a job that Slurm puts on a shared GPU fails, or runs."""
     if node.kind == "own":
         pytest.skip("the node has no gpu GRES")
-    whole, gpu = start(node, "--gres=gpu:1", f"{OPEN}; srun --overlap {OPEN}; sleep 60", user="bob")
+    whole, gpu = node.start("--gres=gpu:1", script=f"{OPEN}; srun --overlap {OPEN}; sleep 60", user="bob")
     node.wait(lambda: len(opened(node.output(whole))) == 2, "the whole GPU's output")
     assert opened(node.output(whole)) == [{int(gpu)}] * 2
-    shares = [start(node, share.full_gpu, f"{OPEN}; sleep 60") for _ in range(3)]
+    shares = [node.start(share.full_gpu, script=f"{OPEN}; sleep 60") for _ in range(3)]
     assert sorted([gpu, *(found for _, found in shares)]) == ["0", "1", "2", "3"]
     if node.kind != "override":
         return
@@ -210,7 +201,7 @@ def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):
     assert "a GPU that other jobs have shares of" in node.output(job), node.output(job)
     node.ok("echo OnCollision=run >>/etc/slurm/gpushare.conf")
     try:
-        job, _ = start(node, "--gres=gpu:1", f"{OPEN}; sleep 60")
+        job, _ = node.start("--gres=gpu:1", script=f"{OPEN}; sleep 60")
         assert node.wait(lambda: opened(node.output(job)), "its output") == [{node.ledger()[job]}]
     finally:
         node.ok("sed -i /OnCollision/d /etc/slurm/gpushare.conf")
@@ -249,7 +240,7 @@ def test_a_whole_gpu_that_nobody_has_noted_is_open_only_where_slurm_keeps_shares
 
 
 def test_a_broken_configuration_opens_nothing(node, share):
-    job, gpu = start(node, share.half_gpu)
+    job, gpu = node.start(share.half_gpu)
     node.ok("cp /etc/slurm/gpushare.conf /tmp/good.conf; echo Placement=sideways >>/etc/slurm/gpushare.conf")
     try:
         assert opened(node.ok(["srun", OPEN], "bob")) == [set()], "a job without a share goes on"
@@ -268,7 +259,7 @@ RENDER = "for n in 128 129 130 131; do (: <>/dev/dri/renderD$n) 2>&1 | grep -q p
 
 
 def test_render_nodes_of_other_gpus_are_closed_where_that_is_asked_for(node, share):
-    assert start(node, share.full_gpu)[1] == "0"
+    assert node.start(share.full_gpu)[1] == "0"
     asked = ["srun", share.half_gpu, "bash", "-c", f"{RENDER}; echo gpu=$GPUSHARE_GPU"]
     assert node.ok(asked, "alice").startswith("r0,r1,r2,r3,\n"), "Slurm leaves them open"
     node.ok("echo FenceDrm=yes >>/etc/slurm/gpushare.conf")
@@ -289,7 +280,7 @@ def test_a_gpu_that_vanishes_takes_no_share_and_the_others_go_on(node, share):
         pytest.skip("Slurm picks the GPU")
     node.ok("mv /dev/nvidia2 /dev/gone")
     try:
-        jobs = [start(node, share.half_gpu, f"{OPEN}; sleep 60 # a line that says other=2 is right here") for _ in range(6)]
+        jobs = [node.start(share.half_gpu, script=f"{OPEN}; sleep 60 # a line that says other=2 is right here") for _ in range(6)]
         assert sorted(gpu for _, gpu in jobs) == ["0", "0", "1", "1", "3", "3"]
         for job, gpu in jobs:
             text = node.wait(lambda: node.output(job), "its output")
@@ -308,10 +299,10 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node,
         a_minute_later(node)
     finally:
         node.ok("mv /usr/sbin/away /usr/sbin/gpushare-epilog")
-    second, gpu = start(node, share.half_gpu)
+    second, gpu = node.start(share.half_gpu)
     assert node.ledger() == {second: int(gpu)}
     a_minute_later(node)
-    third, _ = start(node, share.half_gpu)
+    third, _ = node.start(share.half_gpu)
     assert sorted(node.ledger()) == sorted([second, third]), "a job that lives keeps its GPU"
 
 

@@ -28,10 +28,6 @@ def accepted(cluster, *options, **how):
     return result.stdout.strip(), result.stderr
 
 
-def fields(cluster, job):
-    return dict(re.findall(r"(\S+?)=(\S*)", cluster.ok(["scontrol", "-o", "show", "job", job]).splitlines()[0]))
-
-
 def lines(cluster, text):
     return cluster.log("slurmctld").count(text)
 
@@ -60,7 +56,7 @@ def configured(cluster, text):
 
 def replace(cluster, content):
     before = lines(cluster, "gpushare.conf read again")
-    cluster.ok(f"cat > {CONF}.new; mv {CONF}.new {CONF}", stdin=content + "\n")
+    cluster.write(CONF, content + "\n")
     wait_for_line(cluster, "gpushare.conf read again", before)
 
 
@@ -81,7 +77,7 @@ def test_warn_lets_pass_and_tells(site):
     with configured(site, "QOS=qos_laff* Mode=warn"):
         job, told = accepted(site, QOS, "--gres=gpu:2")
         assert "warning: QOS 'qos_lafferty' needs a GPU type" in told and "accepted for now; GS101" in told, told
-        assert fields(site, job)["TresPerNode"].endswith("gpu:2")
+        assert site.fields(job)["TresPerNode"].endswith("gpu:2")
         assert lines(site, "accepted (warn) GS101 uid=2001 qos='qos_lafferty' asked='gpu:2'")
         refused(site, "GS101", "--qos=qos_other", "--gres=gpu:2")
         job, _ = accepted(site, "--gres=gpu:2")
@@ -116,10 +112,10 @@ def test_audit_only_writes_the_log(site):
 def test_default_fills_the_type_in(site):
     with configured(site, "QOS=* Mode=default"):
         job, told = accepted(site, QOS, "--gres=gpu:2")
-        assert fields(site, job)["TresPerNode"].endswith("gpu:a40:2")
+        assert site.fields(job)["TresPerNode"].endswith("gpu:a40:2")
         assert "'gpu:2' was taken as 'gpu:a40:2' (GS151)" in told, told
         job, told = accepted(site, QOS, "-n2", "--ntasks-per-gpu=1")
-        assert fields(site, job)["TresPerJob"].endswith("gpu:a40:2") and "GS151" in told, told
+        assert site.fields(job)["TresPerJob"].endswith("gpu:a40:2") and "GS151" in told, told
         refused(site, "GS103", QOS, "--gres=gpu:3090:1")
         job, _ = accepted(site, "--gres=gpu:2")
         assert site.run(f"scontrol update job={job} qos=qos_lafferty", "alice").returncode != 0
@@ -160,7 +156,7 @@ def test_shares_only_in_reservations_that_match(site):
         refused(site, "GS121", "--gres=shard:2", "--reservation=maintenance")
         job, _ = accepted(site, "--gres=shard:2", "--reservation=jupyterhub_course_jobset")
         result = site.run(f"scontrol update job={job} ReservationName=maintenance", "alice")
-        assert result.returncode != 0 and fields(site, job)["Reservation"] == "jupyterhub_course_jobset"
+        assert result.returncode != 0 and site.fields(job)["Reservation"] == "jupyterhub_course_jobset"
         job, _ = accepted(site, "--gres=gpu:1")
         result = site.run(f"scontrol update job={job} Gres=shard:2", "alice")
         assert result.returncode != 0
@@ -204,12 +200,12 @@ def test_a_free_qos_sets_what_its_users_forget(site):
     with configured(site, FREE):
         job, told = accepted(site, "--qos=savio_lowprio", "--array=0-127", "--time=3:00:00")
         assert all(number in told for number in ("GS152", "GS153", "GS154")), told
-        found = fields(site, job)
+        found = site.fields(job)
         assert (found["Requeue"], found["ArrayTaskThrottle"]) == ("1", "8"), found
         _, told = accepted(site, "--qos=savio_lowprio", "--array=0-127", "--time=1:00:00")
         assert "GS154" not in told, told
         job, told = accepted(site, "--qos=savio_lowprio", "--no-requeue", "--open-mode=truncate", "--array=0-127%4")
-        assert told == "" and fields(site, job)["Requeue"] == "0", told
+        assert told == "" and site.fields(job)["Requeue"] == "0", told
         _, told = accepted(site, "--array=0-127")
         assert told == "", "another QOS"
 

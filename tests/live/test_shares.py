@@ -8,7 +8,7 @@ from lab import EXAMPLES
 from shares import (FILE, NOTHING, apply, apply_until_heard, field, limits_in_slurmctld, may_use, mend, plan, qos, qoses,
                     transactions, write)
 
-MINE = "Share=qos_mine Account=lafferty GPUs=a40:4 CPUs=32 Mem=975G Priority=1000 Preempt=normal GraceTime=90\n"
+MINE = "QOS=qos_mine Account=lafferty GPUs=a40:4 CPUs=32 Mem=975G Priority=1000 Preempt=normal GraceTime=90\n"
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ DRIFT = [
 
 
 def test_drift_by_hand_is_shown_and_mended(shared):
-    text = MINE.replace("\n", " Flags=DenyOnLimit\n") + "Share=qos_other\n"
+    text = MINE.replace("\n", " Flags=DenyOnLimit\n") + "QOS=qos_other\n"
     apply(shared, text)
     for words, expected in DRIFT:
         shared.ok(["sacctmgr", "-i", *words.split()])
@@ -133,7 +133,7 @@ IN_MEMORY = {
 
 def test_every_row_of_the_page_of_2009(shared):
     text = (EXAMPLES / "qos-2009/gpushare.conf").read_text()
-    assert set(re.findall(r"^Share=(\w+)", text, re.M)) == set(ROWS)
+    assert set(re.findall(r"^QOS=(\w+)", text, re.M)) == set(ROWS)
     write(shared, text)
     applied = qos(shared, "apply")
     assert applied.returncode == 0, applied.stderr
@@ -147,7 +147,7 @@ def test_every_row_of_the_page_of_2009(shared):
 
 
 EVERYTHING = (
-    "Share=qos_all GrpTRES=cpu=1,mem=3G,node=4,gres/gpu:h100=5 GrpTRESMins=cpu=2,mem=5000 GrpTRESRunMins=cpu=3 GrpJobs=4 "
+    "QOS=qos_all GrpTRES=cpu=1,mem=3G,node=4,gres/gpu:h100=5 GrpTRESMins=cpu=2,mem=5000 GrpTRESRunMins=cpu=3 GrpJobs=4 "
     "GrpJobsAccrue=5 GrpSubmitJobs=6 GrpWall=7 MaxTRESPerJob=cpu=8 MaxTRESPerNode=cpu=9 MaxTRESMinsPerJob=cpu=10 "
     "MaxWallDurationPerJob=1-2:3:4 MaxTRESPerUser=cpu=12 MaxJobsPerUser=13 MaxJobsAccruePerUser=14 MaxSubmitJobsPerUser=15 "
     "MaxTRESRunMinsPerUser=cpu=16 MaxTRESPerAccount=cpu=17 MaxJobsPerAccount=18 MaxJobsAccruePerAccount=19 "
@@ -162,9 +162,9 @@ def test_every_field_is_set_read_back_and_unset(shared):
     apply(shared, EVERYTHING)
     assert plan(shared, EVERYTHING) == NOTHING
     assert field(shared, "qos_all", "GraceTime,MaxWall,PreemptExemptTime") == "01:00:00|1-02:04:00|00:01:00"
-    bare = apply(shared, "Share=qos_all\n")
+    bare = apply(shared, "QOS=qos_all\n")
     assert len(lines(bare)) == len(EVERYTHING.split()) - 1 + 6, "each of them is one less, and of TRES each; two were 0"
-    assert plan(shared, "Share=qos_all\n") == NOTHING
+    assert plan(shared, "QOS=qos_all\n") == NOTHING
     shared.ok(["sacctmgr", "-i", "add", "qos", "bare"])
     show = ["sacctmgr", "-nP", "show", "qos", "where", "name=qos_all"]
     assert shared.ok(show) == shared.ok([*show[:-1], "name=bare"]).replace("bare|", "qos_all|", 1)
@@ -172,7 +172,7 @@ def test_every_field_is_set_read_back_and_unset(shared):
 
 
 def test_members_are_added_and_dropped(shared):
-    text = "Share=qos_some Account=group Users={} GPUs=h100:1\n"
+    text = "QOS=qos_some Account=group Users={} GPUs=h100:1\n"
     said = lines(apply(shared, text.format("alice,bob")))
     assert said[-3:] == ["+ user alice in account group", "+ user bob in account group",
                          "+ qos qos_some for user alice in account group"] or "+ user bob in account group" in said
@@ -216,7 +216,7 @@ exec /usr/bin/sacctmgr "$@"
 def test_slurmdbd_goes_down_half_way_and_a_second_run_finishes(shared):
     write(shared, STOPPER, "/lab/out/stopper")
     shared.ok("mkdir -p /lab/out/bin; install -m 755 /lab/out/stopper /lab/out/bin/sacctmgr")
-    text = MINE + "Share=qos_more Account=half{0} Users=alice,bob GPUs=h100:2 Preempt=qos_mine\nShare=qos_free Account=*\n"
+    text = MINE + "QOS=qos_more Account=half{0} Users=alice,bob GPUs=h100:2 Preempt=qos_mine\nQOS=qos_free Account=*\n"
     for done in range(8):
         file = text.format(done)
         write(shared, file)
@@ -255,7 +255,7 @@ def test_what_slurmctld_missed_while_it_had_no_slurmdbd_is_said(shared):
         planned = plan(shared, MINE)
         assert planned.startswith(f"{NOTHING}! {missed}") and "scontrol reconfigure" in planned, planned
         checked = shared.run(["gpushare", "check", "--conf", FILE])
-        assert checked.returncode == 1 and "WRONG  Share" in checked.stdout and missed in checked.stdout, checked.stdout
+        assert checked.returncode == 1 and "WRONG  QOS" in checked.stdout and missed in checked.stdout, checked.stdout
         mend(shared)
     else:
         # It reads all of them again.
@@ -265,7 +265,7 @@ def test_what_slurmctld_missed_while_it_had_no_slurmdbd_is_said(shared):
 
 
 def test_only_prune_removes_and_not_what_a_job_uses(shared):
-    both = MINE + "Share=qos_gone Account=lafferty GPUs=a40:1\n"
+    both = MINE + "QOS=qos_gone Account=lafferty GPUs=a40:1\n"
     apply(shared, both)
     shared.ok("sacctmgr -i add qos by_hand; sacctmgr -i modify user where name=bob account=yildirim set qos=normal,qos_gone,by_hand")
     for words in (["plan"], ["apply"]):
@@ -298,21 +298,21 @@ def qos_gone(cluster, *words):
 
 AT = f"gpushare: /lab/out/gpushare.conf: line"
 BAD = [
-    ("Share=q GPUs=v100:1", f"{AT} 1: no node has a GPU of type 'v100'; there are a100, a40, h100"),
-    ("#\nShare=q GPUs=h100:13", f"{AT} 2: h100:13 is more than the cluster's 12"),
-    ("Share=q CPUs=1\n\nShare=Q CPUs=2", f"{AT} 3: QOS 'q' has a line already, line 1"),
-    ("Share=q Users=alice", f"{AT} 1: Users can only be had with one Account"),
-    ("Share=q Account=lafferty Users=nobody-here", f"{AT} 1: this system knows no user 'nobody-here'"),
-    ("Share=q MaxTRESPerUser=gres/mps=4", f"{AT} 1: gres/mps is not a TRES that this cluster counts; add it to "
+    ("QOS=q GPUs=v100:1", f"{AT} 1: no node has a GPU of type 'v100'; there are a100, a40, h100"),
+    ("#\nQOS=q GPUs=h100:13", f"{AT} 2: h100:13 is more than the cluster's 12"),
+    ("QOS=q CPUs=1\n\nQOS=Q CPUs=2", f"{AT} 3: QOS 'q' has its owner or limits in line 1 already"),
+    ("QOS=q Users=alice", f"{AT} 1: Users can only be had with one Account"),
+    ("QOS=q Account=lafferty Users=nobody-here", f"{AT} 1: this system knows no user 'nobody-here'"),
+    ("QOS=q MaxTRESPerUser=gres/mps=4", f"{AT} 1: gres/mps is not a TRES that this cluster counts; add it to "
                                            "AccountingStorageTRES in slurm.conf and restart slurmctld"),
-    ("Share=q Preempt=nonesuch",
+    ("QOS=q Preempt=nonesuch",
      f"{AT} 1: Preempt names QOS 'nonesuch', which is neither in this file nor in Slurm's database"),
-    ("Share='q'", f"{AT} 1: Share can't be '\\'q\\''; allowed is a name of letters"),
-    ("Share=my qos", f"{AT} 1: 'qos' is not of the form Key=Value"),
-    ("Share=a,b", f"{AT} 1: Share can't be 'a,b'; allowed is a name of letters"),
-    ("Share=q Account=a;reboot", f"{AT} 1: Account can't be 'a;reboot'; allowed is * or names"),
-    ("Share=q GrpJobs=many", f"{AT} 1: GrpJobs can't be 'many'; allowed is a whole number"),
-    ("Share=q GrpFish=4", f"{AT} 1: unknown key 'GrpFish'; the keys are Share, Account, Users, GPUs"),
+    ("QOS='q' CPUs=1", f"{AT} 1: QOS can't be '\\'q\\''; allowed is the name of one QOS"),
+    ("QOS=my qos", f"{AT} 1: 'qos' is not of the form Key=Value"),
+    ("QOS=a,b CPUs=1", f"{AT} 1: QOS can't be 'a,b'; allowed is the name of one QOS"),
+    ("QOS=q Account=a;reboot", f"{AT} 1: Account can't be 'a;reboot'; allowed is * or names"),
+    ("QOS=q GrpJobs=many", f"{AT} 1: GrpJobs can't be 'many'; allowed is a whole number"),
+    ("QOS=q GrpFish=4", f"{AT} 1: unknown key 'GrpFish'; the keys are QOS, Mode, DefaultType"),
 ]
 
 
@@ -324,22 +324,22 @@ def test_bad_input_is_one_line_and_changes_nothing(shared):
             result = qos(shared, verb)
             assert result.returncode == 1 and result.stdout == "", text
             assert result.stderr.splitlines()[0].startswith(expected), result.stderr
-    write(shared, "Share=q GPUs=h100:13,v100:2\n")
+    write(shared, "QOS=q GPUs=h100:13,v100:2\n")
     assert qos(shared, "plan").stderr.splitlines()[-1] == (
         "gpushare: /lab/out/gpushare.conf has 2 mistakes, see above; nothing was changed")
     assert qos(shared, "plan", conf="/none").stderr == "gpushare: /none: there is no such file\n"
     assert transactions(shared) == before
-    oversold = "Share=a Account=lafferty GPUs=h100:12\nShare=b Account=lafferty GPUs=h100:2\n"
+    oversold = "QOS=a Account=lafferty GPUs=h100:12\nQOS=b Account=lafferty GPUs=h100:2\n"
     write(shared, oversold)
     result = qos(shared, "apply")
     assert result.returncode == 0, "sites sell more than they have on purpose"
-    assert result.stderr == f"{AT} 2: warning: with h100:2 shares add up to 14 h100, and the cluster has 12\n"
+    assert result.stderr == f"{AT} 2: warning: with h100:2 the QOSes add up to 14 h100, and the cluster has 12\n"
 
 
 def test_slurmctld_keeps_its_rules_when_a_line_is_broken(shared):
     path = "/etc/slurm/gpushare.conf"
     good = shared.ok(["cat", path])
-    write(shared, good + "\nShare=q GPUs=many\n", path)
+    write(shared, good + "\nQOS=q GPUs=many\n", path)
     line = len(good.splitlines()) + 1
     expected = f"{path}: line {line}: GPUs can't be 'many'; allowed is TYPE:NUMBER, such as a40:4, separated by commas; " \
                "the last good rules stay in force"
@@ -367,7 +367,7 @@ def test_users_may_look_and_not_change(shared):
     job = shared.sbatch(*options, "-n3")
     shared.wait_state(job, "RUNNING")
     shown = qos(shared, "show", user="alice").stdout
-    for line in ("owner    account lafferty", "members  alice, root", "share    4 a40, 32 CPUs, 975G memory",
+    for line in ("owner    account lafferty", "members  alice, root", "quota    4 a40, 32 CPUs, 975G memory",
                  "in use   3 of 32 CPUs, 2 of 4 a40, 90M of 975G memory; 1 job"):
         assert f"    {line}\n" in shown, shown
-    assert qos(shared, "show", "nonesuch").stderr == "gpushare: /lab/out/gpushare.conf has no share 'nonesuch'\n"
+    assert qos(shared, "show", "nonesuch").stderr == "gpushare: /lab/out/gpushare.conf has no managed QOS 'nonesuch'\n"

@@ -8,13 +8,12 @@ import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-from lab import LAB, RELEASES, TOP
+from lab import BUILDS, RELEASES
 from terminal import ENTER, LEAVE, Terminal
 
-PROGRAM = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab")) / RELEASES[0] / "gpushare"
+PROGRAM = BUILDS / RELEASES[0] / "gpushare"
 # The share's GRES, what fills a GPU, and a share.
 SHARES = {"follow-mps": ("mps", 100, 40), "follow-shard": ("shard", 8, 3), "own": ("gpushare", 80, 40), "override": ("mps", 80, 40)}
 NASTY = "\x1b[31mred\x1b]0;title\x07\u009b2J|\"\\\n   UserId=root(0)\n"
@@ -35,14 +34,7 @@ def node(status_nodes):
     status_nodes.cancel_all()
     yield status_nodes
     status_nodes.cancel_all()
-    status_nodes.wait(lambda: status_nodes.ledger() == {}, "an empty ledger")
-
-
-def start(node, *options, user="alice"):
-    job = node.sbatch(*options, user=user)
-    node.wait_state(job, "RUNNING")
-    node.wait(lambda: job in node.ledger(), f"an entry of job {job}")
-    return job
+    status_nodes.wait_no_shares()
 
 
 def nodes(node, *options, user="alice"):
@@ -51,7 +43,7 @@ def nodes(node, *options, user="alice"):
 
 def three_shares(node):
     gres, _, units = SHARES[node.kind]
-    return [start(node, f"--gres={gres}:{units}", user=user) for user in ("alice", "bob", "alice")]
+    return [node.start(f"--gres={gres}:{units}", user=user)[0] for user in ("alice", "bob", "alice")]
 
 
 def test_anybody_sees_the_cluster_as_slurm_counts_it(node):
@@ -93,7 +85,7 @@ def test_a_whole_gpu_has_no_room(node):
     if not node.kind.startswith("follow"):
         pytest.skip("NOT TESTED: no whole GPUs beside shares")
     _, full, units = SHARES[node.kind]
-    whole = start(node, "--gres=gpu:a40:1", user="bob")
+    whole = node.start("--gres=gpu:a40:1", user="bob")[0]
     shares = three_shares(node)
     [row] = nodes(node)
     assert (row["WHOLE"], row["UNITS"], row["FREE"]) == ("1", str(3 * units), str(3 * full - 3 * units)), row
@@ -140,15 +132,15 @@ def test_what_nodes_have_said_fills_in_what_slurm_does_not_know(node):
 
 def test_names_and_reasons_are_shown_and_not_obeyed(node):
     gres, _, units = SHARES[node.kind]
-    others = start(node, f"--gres={gres}:{units}", user="bob")
+    others = node.start(f"--gres={gres}:{units}", user="bob")[0]
     # Names that look like more of scontrol's lines: a job that there isn't, and bob's.
     lines = "x\n   JobState=RUNNING\n\nJobId={} JobName=y\n   UserId=root(0)\n"
-    job = start(node, f"--gres={gres}:{units}", "-J", NASTY + lines.format(4711), "--comment", NASTY)
+    job = node.start(f"--gres={gres}:{units}", "-J", NASTY + lines.format(4711), "--comment", NASTY)[0]
     [row] = nodes(node)
     assert (row["UNITS"], row["USERS"]) == (str(2 * units), "?,bob"), row
     node.ok(["scancel", job])
     node.wait(lambda: job not in node.ledger(), "its end")
-    job = start(node, f"--gres={gres}:{units}", "-J", NASTY + lines.format(others), "--comment", NASTY)
+    job = node.start(f"--gres={gres}:{units}", "-J", NASTY + lines.format(others), "--comment", NASTY)[0]
     [row] = nodes(node)
     # Nobody can say which is which, so nobody is blamed.
     assert (row["UNITS"], row["USERS"]) == (str(2 * units), "?"), row
@@ -173,11 +165,11 @@ def test_names_and_reasons_are_shown_and_not_obeyed(node):
 
 def test_it_is_drawn_on_a_terminal_of_the_cluster(node):
     gres, _, units = SHARES[node.kind]
-    command = [LAB, "exec", node.name, "--user", "alice", "--", "env", "TERM=xterm", "gpushare", "status", "--watch", "1"]
+    command = node.inside("env", "TERM=xterm", "gpushare", "status", "--watch", "1", user="alice")
     for options in ([], ["--nodes"], ["--nodes", "--gpus"]):
         with Terminal([*command, *options], rows=30, columns=100) as terminal:
             terminal.wait_frame(lambda frame: frame and " UTC, every 1 s" in frame[0], "a picture")
-            job = start(node, f"--gres={gres}:{units}")
+            job = node.start(f"--gres={gres}:{units}")[0]
             terminal.wait_frame(lambda frame: "alice" in "".join(frame), "the job")
             node.ok(["scancel", job])
             terminal.wait_frame(lambda frame: frame and "alice" not in "".join(frame), "its end")

@@ -183,7 +183,8 @@ def test_a_requeued_job_is_placed_anew_and_counted_once(surf):
     surf.ok(["scontrol", "requeue", job])
     surf.wait_state(job, "PENDING")
     surf.wait(lambda: surf.ledger() == {}, "the first start's share to be taken back")
-    time.sleep(3)  # 22.05 sometimes runs no prolog for a job that starts again within a second or two
+    if not surf.newer_than("23.02"):
+        time.sleep(3)  # 22.05 sometimes runs no prolog for a job that starts again within a second or two
     surf.ok(["scontrol", "update", f"JobId={job}", "StartTime=now"])  # Slurm would let it wait for two minutes
     surf.wait(lambda: "restart=1" in surf.run("cat /run/gpushare/jobs/*").stdout, "the second start")
     surf.wait(lambda: surf.state(job) == "RUNNING" and len(opened(surf.output(job))) == 1, "its output")
@@ -281,7 +282,7 @@ def test_entries_of_old_jobs_with_the_same_number_open_nothing(surf):
     surf.wait(lambda: surf.ledger() == {}, "the epilog")
     last = int(surf.ok("srun printenv SLURM_JOB_ID", "alice"))
     entry = (
-        "gpushare-ledger 3\njob=%d\nrestart=0\nuser=%d\nholding=share\nunits=1\ncapacity=80\ncharged=0\nmemory=\nsince=1\n"
+        "gpushare-ledger 4\njob=%d\nrestart=0\nuser=%d\nholding=share\nunits=1\ncapacity=80\nallocated_gpu=0\nmemory=\nsince=1\n"
         "gpu=3 195:3 - /dev/nvidia3\nend\n"
     )
     for number, user in ((last + 1, 2001), (last + 2, 2002), (last + 3, 2001)):

@@ -23,7 +23,7 @@ JOBS = (901, 902)
 def prepared(with_systemd):
     with_systemd.ok(f"mkdir -p {SITE} /opt/mps && touch {SITE}/slurm.conf && groupadd -g 3000 gpus && usermod -aG gpus alice")
     for file in ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server"):
-        write(with_systemd, f"/opt/mps/{file}", (TOP / "tests/fakes" / file).read_text())
+        with_systemd.write(f"/opt/mps/{file}", (TOP / "tests/fakes" / file).read_text(), 755)
     with_systemd.ok("cp /usr/bin/nvidia-cuda-mps-control /opt/mps/real")
     return with_systemd
 
@@ -42,7 +42,7 @@ def clear(node):
     node.cancel_all()
     for job in JOBS:
         epilog(node, job)
-    node.wait(lambda: node.ledger() == {}, "an empty ledger")
+    node.wait_no_shares()
     assert node.run(f"ls -A {DIR}").stdout == ""
     node.wait(lambda: units(node) == {}, "the units to be gone")
     processes = "for p in /proc/[0-9]*; do [[ $(readlink $p/exe) == *nvidia-cuda-mps* ]] && echo $p; done; true"
@@ -52,12 +52,7 @@ def clear(node):
 def configure(node, *lines):
     given = {line.split("=")[0] for line in lines}
     kept = [line for line in SETTINGS if line.split("=")[0] not in given]
-    write(node, f"{SITE}/gpushare.conf", "".join(f"{line}\n" for line in [*kept, *lines]))
-
-
-def write(node, path, text):
-    """A file, executable if it is a program, in place of what is there at once."""
-    node.ok(f"cat >{path}.new && chmod {755 if text.startswith('#!') else 644} {path}.new && mv {path}.new {path}", stdin=text)
+    node.write(f"{SITE}/gpushare.conf", "".join(f"{line}\n" for line in [*kept, *lines]))
 
 
 @contextlib.contextmanager
@@ -65,7 +60,7 @@ def replaced(node, path, script):
     """With another program at PATH; in SCRIPT @REAL@ is the one that was there."""
     node.ok(f"if [[ -e {path} ]]; then mv {path} {path}.real; fi")
     if script:
-        write(node, path, "#!/bin/bash\n" + script.replace("@REAL@", f"{path}.real"))
+        node.write(path, "#!/bin/bash\n" + script.replace("@REAL@", f"{path}.real"), 755)
     try:
         yield
     finally:
@@ -252,7 +247,8 @@ def test_without_a_unit_it_would_be(node):
 
 def test_the_epilog_ends_the_unit_and_the_next_job_has_one_at_once(node):
     for _ in range(15):
-        said = prolog(node, 901)
+        # The first one says besides that there is no driver, and so does one after an answer that came late.
+        said = [line for line in prolog(node, 901) if "no load from NVML" not in line]
         assert len(said) == 1 and re.search(rf", unit {UNIT}(-\d+)?$", said[0]), said
         assert answers(node)
         assert epilog(node, 901)[-1].endswith("MPS daemon 0.2001 ended")
@@ -302,7 +298,7 @@ def test_a_unit_that_is_stopped_by_hand_leaves_servers_at_work(node):
 
 def faulty(node, how, *more):
     configure(node, "MpsControl=/opt/mps/nvidia-cuda-mps-control", *more)
-    write(node, "/opt/mps/control", how + "\n")
+    node.write("/opt/mps/control", how + "\n")
 
 
 def test_a_daemon_that_cannot_start_says_why(node):

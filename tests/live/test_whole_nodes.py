@@ -3,14 +3,13 @@
 
 The group has a40. Node `other` has h100, `mixed` has both. What counts is what runs, not what is refused."""
 
-import json
 import re
 
 import pytest
 from shares import FILE, NOTHING, apply, field, plan, qos, write
 
 RULES = "/etc/slurm/gpushare.conf"
-MINE = "Share=qos_mine Account=acct GPUs=a40:4\n"
+MINE = "QOS=qos_mine Account=acct GPUs=a40:4\n"
 OPEN = "ForeignTypes=allow\n" + MINE
 # Each takes whole nodes.
 FORMS = {"exclusive": ["--exclusive"], "partition": ["--partition=x"], "core-spec": ["--core-spec=1"]}
@@ -136,22 +135,17 @@ def test_nobody_is_offered_what_has_a_limit_of_0(whole_nodes):
             assert "this QOS has: a40 (4)\n" in said and "try: --qos=qos_mine --gres=gpu:a40:1" in said, said
 
 
-def findings(cluster, about, *words):
-    result = cluster.run(["gpushare", "check", "--json", *words])
-    return [one for one in json.loads(result.stdout)["findings"] if one["about"] == about]
-
-
 def test_check_names_the_qoses_that_lack_it_with_the_command(whole_nodes):
     apply(whole_nodes, OPEN)
-    assert findings(whole_nodes, "ForeignTypes", "--conf", FILE) == [], "other types are allowed"
-    found = findings(whole_nodes, "ForeignTypes")
+    assert whole_nodes.findings("ForeignTypes", "--conf", FILE) == [], "other types are allowed"
+    found = whole_nodes.findings("ForeignTypes")
     said = "without a limit on gres/gpu:h100 a job that takes whole nodes (--exclusive) gets these GPUs too"
-    assert {(one["verdict"], one["said"]) for one in found} == {
+    assert {(one["status"], one["said"]) for one in found} == {
         ("wrong", f"QOS qos_lafferty: {said}"), ("wrong", f"QOS qos_mine: {said}")}
     for fix in (one["fix"] for one in found):
         command = fix.replace("sacctmgr ", "sacctmgr -i ", 1)
         whole_nodes.ok(command)
-    assert [one["verdict"] for one in findings(whole_nodes, "ForeignTypes")] == ["ok"]
+    assert [one["status"] for one in whole_nodes.findings("ForeignTypes")] == ["ok"]
     # That of the QOS without a line was done by hand, and holds.
     for node, more in WAYS:
         assert outcome(whole_nodes, "--qos=qos_lafferty", "--exclusive", "-w", node, *more) == "QOSGrpGRES"
@@ -168,10 +162,10 @@ def test_check_names_a_partition_whose_qos_takes_the_place_of_the_jobs(whole_nod
     try:
         assert outcome(whole_nodes, "--gres=gpu:a40:4", *own) == {"a40": 4}, "the limit of 2 is not looked at"
         assert outcome(whole_nodes, "--exclusive", "-w", "other", *own) == {"h100": 4}, "nor that of 0"
-        [found] = findings(whole_nodes, "GovernedPartitions")
-        assert found["verdict"] == "wrong" and found["said"].startswith("partition owned has QOS of_partition, whose "), found
+        [found] = whole_nodes.findings("GovernedPartitions")
+        assert found["status"] == "wrong" and found["said"].startswith("partition owned has QOS of_partition, whose "), found
         whole_nodes.ok(found["fix"].split(";")[0].replace("sacctmgr ", "sacctmgr -i ", 1))
-        assert findings(whole_nodes, "GovernedPartitions") == []
+        assert whole_nodes.findings("GovernedPartitions") == []
         assert outcome(whole_nodes, "--gres=gpu:a40:4", *own) == "QOSGrpGRES"
         assert outcome(whole_nodes, "--exclusive", "-w", "other", *own) == "QOSGrpGRES"
     finally:
@@ -187,13 +181,13 @@ def test_check_names_a_reservation_that_its_jobs_outlive(whole_nodes):
     """With that flag a job that still waits at its end starts, and no plugin is asked."""
     write(whole_nodes, MINE + "ExemptReservations=course*\n")
     make = "scontrol create reservation reservationname=%s users=alice starttime=now duration=60 nodes=%s flags=%s"
-    about = lambda: findings(whole_nodes, "ExemptReservations", "--conf", FILE)
+    about = lambda: whole_nodes.findings("ExemptReservations", "--conf", FILE)
     try:
         whole_nodes.ok(make % ("course1", "other", "SPEC_NODES") + ";" + make % ("later", "mixed", FLAG))
         assert about() == []
         whole_nodes.ok(make % ("course2", whole_nodes.name, FLAG))
         [found] = about()
-        assert found["verdict"] == "wrong" and found["said"].startswith(f"course2 has {FLAG}: "), found
+        assert found["status"] == "wrong" and found["said"].startswith(f"course2 has {FLAG}: "), found
         # The command that one would try first.
         assert whole_nodes.run(f"scontrol update reservationname=course2 flags-={FLAG}").returncode != 0
     finally:

@@ -19,7 +19,7 @@ import judge
 import members
 import ways
 from action import Answer
-from lab import LAB, Cluster
+from lab import Cluster, root
 from limits import QOS_KINDS, Limits
 from rest import post
 
@@ -35,9 +35,8 @@ def quoted(value):
 
 def install_client(cluster):
     """Compiles the client against the headers of the cluster's release, and puts it there."""
-    include = Path(subprocess.check_output([LAB, "include", cluster.release], text=True).strip())
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "members.h").write_text(members.c_table((include / "slurm/slurm.h").read_text()))
+        (Path(folder) / "members.h").write_text(members.c_table((root(cluster.release) / "usr/include/slurm/slurm.h").read_text()))
         program = Path(folder) / "client"
         client.compiled(HERE / "client.c", cluster.release, program, HERE / "look.c", f"-I{folder}", "-lslurm")
         client.install(cluster, program, PROGRAM)
@@ -50,13 +49,12 @@ class Hung(Exception):
 class Client:
     """The client in a box, as one user."""
 
-    def __init__(self, box, user):
-        self.box, self.user, self.deaths = box, user, 0
+    def __init__(self, cluster, user):
+        self.cluster, self.user, self.deaths = cluster, user, 0
         self.start()
 
     def start(self):
-        command = [LAB, "exec", self.box, "--user", self.user, "--", PROGRAM]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(self.cluster.inside(PROGRAM, user=self.user), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.rest = b""
 
     def end(self):
@@ -114,7 +112,7 @@ class Box:
         self.release, self.name = release, name
         self.prefix = "gres/" if self.cluster.newer_than("23.11") else "gres:"
         install_client(self.cluster)
-        self.clients = {user: Client(name, user) for user in USERS.values()}
+        self.clients = {user: Client(self.cluster, user) for user in USERS.values()}
         self.members = dict(line.split("\t") for line in self.clients["root"].lines("members")[0])
         self.members = {name: int(width) for name, width in self.members.items()}
         self.without_zero = False
@@ -183,13 +181,12 @@ class Box:
         user = "root" if action.verb == "root" else action.user
         self.reserved |= action.verb == "root"
         if argv[0] in ("srun", "salloc"):
-            command = [LAB, "exec", self.name, "--user", user, "--", "timeout", "6", *argv]
             self.running.append(subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+                self.cluster.inside("timeout", "6", *argv, user=user), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             return Answer(0, 0, "")
         argv = [word.encode("latin-1", "replace") for word in argv]
         try:
-            done = subprocess.run([LAB, "exec", self.name, "--user", user, "--", *argv], capture_output=True, timeout=PATIENCE if user != "root" else 120)
+            done = subprocess.run([*self.cluster.inside(user=user), *argv], capture_output=True, timeout=PATIENCE if user != "root" else 120)
         except subprocess.TimeoutExpired:
             return Answer(-1, 0, "timed out")
         text = (done.stdout + done.stderr).decode("latin-1")

@@ -1,25 +1,26 @@
-//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure. What they need
-//! is [`crate::needs`]'s to say.
+//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes requirement: pure. What they requirement
+//! is [`crate::requirements`]'s to say.
 
 use gpushare::config::{Config, Mps, Placement};
-use gpushare::policy::{Governed, GovernedAccounts};
+use gpushare::submit::policy::{Governed, GovernedAccounts};
 
-use super::finding::Finding;
+use super::finding::{Finding, listed};
 use super::outside;
 use super::version::Version;
-use crate::needs::{self, File, Met, Must, Need};
+use crate::requirements::{self, File, Met, Must, Requirement};
 use crate::slurm::{Accounts, Qoses, Settings, Slurm};
 
 /// All that slurmctld can be asked. `hooks`: plugstack.conf has spank_gpushare_prolog.so.
 pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
-    let needs = needs::needs(config, slurm, hooks);
-    let judged = needs.iter().filter(|need| !matches!(need.must, Must::Choice(_)));
-    let mut findings: Vec<Finding> = judged.map(|need| setting(need, &slurm.settings)).collect();
+    let requirements = requirements::requirements(config, slurm, hooks);
+    let judged = requirements.iter().filter(|requirement| !matches!(requirement.must, Must::Choice(_)));
+    let mut findings: Vec<Finding> =
+        judged.map(|requirement| setting(requirement, &slurm.settings)).collect();
     if hooks {
         let said = "spank_gpushare_prolog.so in plugstack.conf does its work";
         findings.extend(["Prolog", "Epilog"].map(|about| Finding::ok(about, said)));
     }
-    if !needs.iter().any(|need| need.key == "AccountingStorageTRES") {
+    if !requirements.iter().any(|requirement| requirement.key == "AccountingStorageTRES") {
         findings.push(Finding::unknown("AccountingStorageTRES", "no node has GPUs"));
     }
     findings.push(governed(config, &slurm.qoses));
@@ -50,21 +51,21 @@ pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
     (!others.is_empty()).then(|| Finding::unknown("SlurmctldHost", said))
 }
 
-fn setting(need: &Need, settings: &Settings) -> Finding {
-    match need.met(settings) {
-        Met::Yes => match &need.must {
+fn setting(requirement: &Requirement, settings: &Settings) -> Finding {
+    match requirement.met(settings) {
+        Met::Yes => match &requirement.must {
             // Slurm adds some of its own, which say nothing here.
-            Must::Words(words) if need.key == "AccountingStorageTRES" => {
-                Finding::ok(need.key, words.join(","))
+            Must::Words(words) if requirement.key == "AccountingStorageTRES" => {
+                Finding::ok(requirement.key, words.join(","))
             }
-            _ => Finding::ok(need.key, settings.all(need.key).join(", ")),
+            _ => Finding::ok(requirement.key, settings.all(requirement.key).join(", ")),
         },
         Met::No(said) => {
-            let file = if need.file == File::Cgroup { "cgroup.conf: " } else { "" };
-            let fix = format!("{file}{}", need.line(settings).unwrap_or_default());
-            Finding::wrong(need.key, format!("{said}: {}", need.why), fix)
+            let file = if requirement.file == File::Cgroup { "cgroup.conf: " } else { "" };
+            let fix = format!("{file}{}", requirement.line(settings).unwrap_or_default());
+            Finding::wrong(requirement.key, format!("{said}: {}", requirement.why), fix)
         }
-        Met::Perhaps(said) => Finding::unknown(need.key, said),
+        Met::Perhaps(said) => Finding::unknown(requirement.key, said),
     }
 }
 
@@ -95,15 +96,9 @@ fn governed_accounts(config: &Config, accounts: &Accounts) -> Finding {
     }
 }
 
-/// The first few.
-pub fn listed(names: &[String]) -> String {
-    let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }
-}
-
 fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let about = "TRESBillingWeights";
-    let bills = needs::billing(config, slurm);
+    let bills = requirements::billing(config, slurm);
     let (met, unmet): (Vec<_>, Vec<_>) = bills.into_iter().partition(|bill| bill.met);
     let mut findings: Vec<Finding> = Vec::new();
     if !met.is_empty() && unmet.is_empty() {
@@ -147,7 +142,7 @@ fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
     if shards().any(|node| node.placement == Placement::Override) {
         return Some(Finding::wrong(
             about,
-            "yes: Slurm limits a shard's memory, and reserves it, on the GPU that it charged; under Placement=override the job is \
+            "yes: Slurm limits a shard's memory, and reserves it, on the GPU that it allocated; under Placement=override the job is \
              on another",
             "cgroup.conf: ConstrainDeviceMemory=no",
         ));

@@ -12,12 +12,12 @@ pub struct Finding {
     /// What is the case.
     pub said: String,
     /// Whether that is right.
-    pub verdict: Verdict,
+    pub status: Status,
 }
 
 /// Whether something is as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Status {
     /// It is.
     Ok,
     /// It is not; what mends it.
@@ -29,17 +29,17 @@ pub enum Verdict {
 impl Finding {
     /// As it must be.
     pub fn ok(about: &'static str, said: impl Into<String>) -> Finding {
-        Finding { about, said: said.into(), verdict: Verdict::Ok }
+        Finding { about, said: said.into(), status: Status::Ok }
     }
 
     /// Not as it must be, and what mends it.
     pub fn wrong(about: &'static str, said: impl Into<String>, fix: impl Into<String>) -> Finding {
-        Finding { about, said: said.into(), verdict: Verdict::Wrong(fix.into()) }
+        Finding { about, said: said.into(), status: Status::Wrong(fix.into()) }
     }
 
     /// Can't be told here.
     pub fn unknown(about: &'static str, said: impl Into<String>) -> Finding {
-        Finding { about, said: said.into(), verdict: Verdict::Unknown }
+        Finding { about, said: said.into(), status: Status::Unknown }
     }
 }
 
@@ -47,24 +47,24 @@ impl Finding {
 pub fn lines(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Finding { about, said, verdict } in findings {
-        let word = word(verdict);
+    for Finding { about, said, status } in findings {
+        let word = word(status);
         text += &format!("{word:<5}  {about:<width$}  {said}\n");
-        if let Verdict::Wrong(fix) = verdict {
+        if let Status::Wrong(fix) = status {
             text += &format!("{:<5}  {:<width$}  fix: {fix}\n", "", "");
         }
     }
-    let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.verdict) == wanted).count();
+    let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
     let unknown = count("?");
     let rest = if unknown == 0 { String::new() } else { format!(", {unknown} can't be told here") };
     text + &format!("{} ok, {} wrong{rest}\n", count("ok"), count("WRONG"))
 }
 
-fn word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Ok => "ok",
-        Verdict::Wrong(_) => "WRONG",
-        Verdict::Unknown => "?",
+fn word(status: &Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Wrong(_) => "WRONG",
+        Status::Unknown => "?",
     }
 }
 
@@ -81,7 +81,7 @@ struct Findings<'a> {
 #[derive(Serialize)]
 struct One<'a> {
     about: &'a str,
-    verdict: &'static str,
+    status: &'static str,
     said: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<&'a str>,
@@ -89,14 +89,20 @@ struct One<'a> {
 
 impl One<'_> {
     fn of(finding: &Finding) -> One<'_> {
-        let Finding { about, said, verdict } = finding;
-        let (verdict, fix) = match verdict {
-            Verdict::Ok => ("ok", None),
-            Verdict::Wrong(fix) => ("wrong", Some(fix.as_str())),
-            Verdict::Unknown => ("unknown", None),
+        let Finding { about, said, status } = finding;
+        let (status, fix) = match status {
+            Status::Ok => ("ok", None),
+            Status::Wrong(fix) => ("wrong", Some(fix.as_str())),
+            Status::Unknown => ("unknown", None),
         };
-        One { about, verdict, said, fix }
+        One { about, status, said, fix }
     }
+}
+
+/// The first few.
+pub fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }
 }
 
 #[cfg(test)]
@@ -111,9 +117,9 @@ mod tests {
         let text = json(&findings).unwrap();
         let told: Value = serde_json::from_str(&text).unwrap();
         let expected = json!({"findings": [
-            {"about": "a", "verdict": "ok", "said": "is"},
-            {"about": "b", "verdict": "wrong", "said": "is \u{9b}not", "fix": "mend"},
-            {"about": "c", "verdict": "unknown", "said": "?"},
+            {"about": "a", "status": "ok", "said": "is"},
+            {"about": "b", "status": "wrong", "said": "is \u{9b}not", "fix": "mend"},
+            {"about": "c", "status": "unknown", "said": "?"},
         ]});
         assert_eq!(told, expected);
         assert!(!text.contains('\u{9b}'), "{text:?}");

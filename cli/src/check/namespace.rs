@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use gpushare::config::{Mps, NodeConfig};
-use gpushare::device;
+use gpushare::text::hostlist;
 
 use super::finding::Finding;
 use super::plugstack::Plugstack;
@@ -107,7 +107,7 @@ fn of_tmpfs(text: &str, node: &str) -> Private {
             .map(|(key, value)| (key.to_ascii_lowercase(), value.trim_matches('"')))
             .collect();
         let value = |wanted: &str| values.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
-        match value("nodename").map(|list| device::is_in_hostlist(list, node)) {
+        match value("nodename").map(|list| hostlist::contains(list, node)) {
             Some(Some(false)) => continue,
             Some(None) => return Private::Unclear,
             Some(Some(true)) | None => {}

@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use gpushare::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_written};
-use gpushare::device::{self, Detail, DeviceError, Inventory, Roots};
-use gpushare::ledger::{Ledger, RUN_DIR};
+use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
+use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::{self, How, MpsError, UNREAD};
 use gpushare_node::nvml::Nvml;
 
@@ -27,7 +27,7 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
         Placement::Override => "override",
     };
     let mut findings = Vec::new();
-    let units = gpus.and_then(|gpus| config.units_of(gpus));
+    let units = gpus.and_then(|gpus| gpu::units_of(config, gpus));
     let units = units.as_deref();
     if !has(share) && has("gpu") && elsewhere && config.placement != Placement::Own {
         findings.push(Finding::ok(about, format!("{word}: {}, whole GPUs only", written(node))));
@@ -61,8 +61,8 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
 }
 
 fn written(node: &Node) -> String {
-    let one = |(name, kind, count): &(String, Option<String>, u64)| match kind {
-        Some(kind) => format!("{name}:{kind}:{count}"),
+    let one = |(name, gres_type, count): &(String, Option<String>, u64)| match gres_type {
+        Some(gres_type) => format!("{name}:{gres_type}:{count}"),
         None => format!("{name}:{count}"),
     };
     node.gres.iter().map(one).collect::<Vec<_>>().join(",")
@@ -99,7 +99,7 @@ fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>
     }
 }
 
-/// Under `override` Slurm's count says nothing of this: all shares are charged to one GPU.
+/// Under `override` Slurm's count says nothing of this: all shares are allocated on one GPU.
 fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<Finding> {
     let about = "UnitsPerGpu";
     if config.placement == Placement::Override {
@@ -127,8 +127,8 @@ pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Opti
     let about = "GpuFile";
     // As the prolog: under `own` gres.conf has no say.
     let counted = (config.placement != Placement::Own).then_some(gres_conf);
-    let files = config.gpu_files.resolve(counted, Some(name)).map_err(DeviceError::from);
-    match files.and_then(|files| device::inventory(&files, &Roots::system())) {
+    let files = gpu::Files::of(&config.gpu_files, counted, Some(name)).map_err(DeviceError::from);
+    match files.and_then(|files| gpu::inventory(&files, &Roots::system())) {
         Err(error) => {
             (Finding::wrong(about, error.to_string(), "gpushare.conf: GpuFile=/dev/nvidia[0-3], say"), None)
         }
@@ -228,7 +228,7 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
         return None;
     }
     let fix = "see the driver; or Nvml=off, and MemPerUnit for memory limits";
-    Some(match Nvml::start(config, &Ledger::at(RUN_DIR), &Roots::system()).measured() {
+    Some(match Nvml::start(config, &Ledger::system(), &Roots::system(), false).measured() {
         Ok(measured) => match measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?))) {
             Some((uuid, fault)) => {
                 Finding::wrong(about, format!("{uuid} takes no share: {fault}"), "repair or drain it")
@@ -255,7 +255,7 @@ pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     }
     let device = |path: &Path| path.ancestors().find_map(|path| Some(path.metadata().ok()?.dev()));
     let shown = config.mps_dir.display();
-    Some(if device(&config.mps_dir) == device(Path::new(RUN_DIR)) {
+    Some(if device(&config.mps_dir) == device(Path::new(gpushare::config::RUN_DIR)) {
         Finding::unknown(
             about,
             format!(
@@ -288,8 +288,8 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
         return vec![Finding::unknown(about, format!("{word} with {program}; only root can try it"))];
     }
     vec![match mps::try_out(config) {
-        Ok(Some(How { remark: Some(remark), .. })) => {
-            Finding::wrong(about, format!("{word}: {program} works, but {remark}"), FIX_UNIT)
+        Ok(Some(How { notice: Some(notice), .. })) => {
+            Finding::wrong(about, format!("{word}: {program} works, but {notice}"), FIX_UNIT)
         }
         Ok(Some(How { unread: Some(said), .. })) => {
             Finding::wrong(about, format!("{word}: {program} {UNREAD}: {said}"), FIX_UNREAD)
@@ -310,16 +310,16 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::finding::Verdict;
+    use crate::check::finding::Status;
     use gpushare::config::Config;
 
     fn verdicts(lines: &str, gres: &str, elsewhere: bool, gpus: u32) -> Vec<&'static str> {
         let config = Config::parse(lines).unwrap().of_node("n1").clone();
         let node = crate::slurm::node(&format!("NodeName=n1 Arch=x86_64 Gres={gres} State=IDLE")).unwrap();
-        let word = |finding: Finding| match finding.verdict {
-            Verdict::Ok => "ok",
-            Verdict::Wrong(_) => "wrong",
-            Verdict::Unknown => "unknown",
+        let word = |finding: Finding| match finding.status {
+            Status::Ok => "ok",
+            Status::Wrong(_) => "wrong",
+            Status::Unknown => "unknown",
         };
         let gpu = |index| Detail {
             index,
@@ -328,7 +328,7 @@ mod tests {
             uuid: None,
             pci: None,
             model: None,
-            kind: Some("a40".to_owned()),
+            gres_type: Some("a40".to_owned()),
             unfit: None,
         };
         let gpus = Inventory { details: (0..gpus).map(gpu).collect() };

@@ -5,11 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare::config::Config;
-use gpushare::pattern::Case;
-use gpushare::policy::Governed;
+use gpushare::submit::policy::Governed;
+use gpushare::text::pattern::Case;
 
-use super::cluster::listed;
-use super::finding::Finding;
+use super::finding::{Finding, listed};
 use crate::slurm::{Partition, Slurm};
 
 /// Nothing where there is nothing to get round.
@@ -22,7 +21,7 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 }
 
 /// A job that takes whole nodes gets all of their GPUs, and anybody can say `--exclusive`. What keeps a type from it is a
-/// limit of its QOS on that type (`gpushare::shares::foreign`).
+/// limit of its QOS on that type (`gpushare_qos::foreign`).
 fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let about = "ForeignTypes";
     // A partition's QOS is for everybody's jobs there, and what it must not have is the site's affair.
@@ -33,12 +32,12 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         .typed
         .iter()
         .filter(|(qos, _)| config.policy.keeps_to_its_types(qos.as_bytes()) && !of_partition(qos));
-    let in_file = |qos: &str| config.shares.iter().any(|share| share.qos.eq_ignore_ascii_case(qos));
+    let in_file = |qos: &str| config.qoses.iter().any(|managed| managed.name.eq_ignore_ascii_case(qos));
     let mut open: BTreeMap<(bool, Vec<String>), Vec<String>> = BTreeMap::new();
     let mut closed = false;
     for (qos, limited) in governed {
         let others: BTreeSet<String> = within_reach(slurm, qos);
-        let missing: Vec<String> = others.difference(&limited.kinds).cloned().collect();
+        let missing: Vec<String> = others.difference(&limited.gres_types).cloned().collect();
         if missing.is_empty() {
             closed |= others.len() > 1;
         } else {
@@ -48,13 +47,14 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     if open.is_empty() && closed {
         return vec![Finding::ok(about, "deny: whole-node jobs get no GPUs of types that their QOS lacks")];
     }
-    let finding = |((in_file, kinds), names): ((bool, Vec<String>), Vec<String>)| {
+    let finding = |((in_file, gres_types), names): ((bool, Vec<String>), Vec<String>)| {
         let said = format!(
             "QOS {}: without a limit on {} a job that takes whole nodes (--exclusive) gets these GPUs too",
             listed(&names),
-            kinds.iter().map(|kind| format!("gres/gpu:{kind}")).collect::<Vec<_>>().join(", ")
+            gres_types.iter().map(|gres_type| format!("gres/gpu:{gres_type}")).collect::<Vec<_>>().join(", ")
         );
-        let zeros: Vec<String> = kinds.iter().map(|kind| format!("gres/gpu:{kind}=0")).collect();
+        let zeros: Vec<String> =
+            gres_types.iter().map(|gres_type| format!("gres/gpu:{gres_type}=0")).collect();
         let by_hand =
             format!("sacctmgr modify qos where name={} set GrpTRES={}", names.join(","), zeros.join(","));
         Finding::wrong(about, said, if in_file { "gpushare qos apply".to_owned() } else { by_hand })
@@ -71,10 +71,12 @@ fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
     };
     let nodes = slurm.nodes.iter().filter(|node| node.partitions.iter().any(admits));
     let gpus = nodes.flat_map(|node| &node.gres).filter(|(name, ..)| name == "gpu");
-    let kinds = gpus.filter_map(|(_, kind, _)| kind.as_ref().map(|kind| kind.to_ascii_lowercase()));
-    let is_tracked =
-        |kind: &String| tracked.iter().any(|name| name.eq_ignore_ascii_case(&format!("gres/gpu:{kind}")));
-    kinds.filter(is_tracked).collect()
+    let gres_types = gpus
+        .filter_map(|(_, gres_type, _)| gres_type.as_ref().map(|gres_type| gres_type.to_ascii_lowercase()));
+    let is_tracked = |gres_type: &String| {
+        tracked.iter().any(|name| name.eq_ignore_ascii_case(&format!("gres/gpu:{gres_type}")))
+    };
+    gres_types.filter(is_tracked).collect()
 }
 
 /// Where a partition's QOS has a limit, Slurm doesn't look at the same limit of the job's QOS (seen with 22.05, 24.11 and

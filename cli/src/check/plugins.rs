@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
-use super::plugstack::{Line, Plugstack, matching};
+use super::plugstack::{Line, Plugstack};
 use super::version::Version;
-use crate::needs::is_plugin;
+use crate::requirements::{is_plugin, matching};
 use crate::slurm::{Node, Settings};
 
 const JOB_SUBMIT: &str = "job_submit_gpushare.so";
@@ -39,11 +39,11 @@ struct Loader<'a> {
 }
 
 fn fits(about: &'static str, path: &Path, loader: &Loader) -> Finding {
-    verdict(about, &path.display().to_string(), Version::of_plugin(path), loader)
+    status(about, &path.display().to_string(), Version::of_plugin(path), loader)
 }
 
 /// Whether a plugin of that version would load.
-fn verdict(about: &'static str, shown: &str, found: Result<Version, String>, loader: &Loader) -> Finding {
+fn status(about: &'static str, shown: &str, found: Result<Version, String>, loader: &Loader) -> Finding {
     let &Loader { who, version: wanted, how, otherwise } = loader;
     let build = if how == Match::Micro { wanted } else { wanted.release() };
     let fix = format!("install the build for Slurm {build} together with it");

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::requirements::matching;
+
 /// How many files plugstack.conf may include, one in another.
 const DEPTH: usize = 4;
 
@@ -76,24 +78,6 @@ fn lines(path: &Path, depth: usize) -> Vec<Line> {
         }
     }
     found
-}
-
-/// The files that an include line, or `Prolog=`, names; `*` in its last part only, as everybody writes it.
-pub fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
-    let path = from.with_file_name(pattern);
-    let Some((before, after)) = path.file_name().and_then(|name| name.to_str()?.split_once('*')) else {
-        return vec![path];
-    };
-    let names = path.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
-    let fits = |name: &str| {
-        name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
-    };
-    let mut files: Vec<PathBuf> = names
-        .map(|file| file.path())
-        .filter(|file| file.file_name().and_then(|name| name.to_str()).is_some_and(fits))
-        .collect();
-    files.sort();
-    files
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use crate::explain::program;
 use crate::slurm::command;
+use crate::slurm::run;
 
 /// How long a program may take to say which version it is.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ impl Version {
     /// What a program on this machine says that it is; in PATH, or where Slurm's daemons are.
     pub fn of_program(name: &str) -> Option<Version> {
         ["", "/usr/sbin/", "/usr/local/sbin/"].iter().find_map(|folder| {
-            let answer = program::run(command(&format!("{folder}{name}")).arg("-V"), PATIENCE).ok()?;
+            let answer = run::run(command(&format!("{folder}{name}")).arg("-V"), PATIENCE).ok()?;
             answer.status.success().then(|| Version::parse(&String::from_utf8_lossy(&answer.output)))?
         })
     }

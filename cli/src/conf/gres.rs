@@ -1,7 +1,7 @@
 //! A node's lines of gres.conf, from its GPUs and `Placement`, and what slurm.conf must say of the node.
 
 use gpushare::config::{Config, NodeConfig, Placement, units_written};
-use gpushare::device::{self, Detail, DeviceError, Inventory, Roots};
+use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 
 use crate::slurm::Slurm;
 
@@ -9,12 +9,12 @@ use crate::slurm::Slurm;
 pub fn of(config: &Config, name: &str, slurm: &Slurm) -> Result<String, String> {
     // As gpushare.conf or /dev has them: gres.conf is what we are about to write.
     let here = config.of_node(name);
-    let files = here.gpu_files.resolve(None, Some(name)).map_err(DeviceError::from);
-    let found = files.and_then(|files| device::inventory(&files, &Roots::system()));
+    let files = gpu::Files::of(&here.gpu_files, None, Some(name)).map_err(DeviceError::from);
+    let found = files.and_then(|files| gpu::inventory(&files, &Roots::system()));
     let mut found = found.map_err(|error| format!("{error}; run this on the node"))?;
     let known = known_types(config, name, slurm);
     for detail in &mut found.details {
-        detail.kind = Some(type_of(detail.model.as_deref().unwrap_or_default(), &known));
+        detail.gres_type = Some(type_of(detail.model.as_deref().unwrap_or_default(), &known));
     }
     text(here, name, &found)
 }
@@ -28,9 +28,10 @@ struct Types {
 
 fn known_types(config: &Config, name: &str, slurm: &Slurm) -> Types {
     let here = slurm.nodes.iter().filter(|node| node.name == name).flat_map(|node| &node.gres);
-    let here = here.filter(|(name, ..)| name == "gpu").filter_map(|(_, kind, _)| kind.clone());
-    let shares = config.shares.iter().flat_map(|share| &share.gpus).map(|(kind, _)| kind.clone());
-    let weights = config.gpu_weights.iter().map(|weight| weight.kind.clone());
+    let here = here.filter(|(name, ..)| name == "gpu").filter_map(|(_, gres_type, _)| gres_type.clone());
+    let shares =
+        config.qoses.iter().flat_map(|managed| &managed.gpus).map(|(gres_type, _)| gres_type.clone());
+    let weights = config.gpu_weights.iter().map(|weight| weight.gres_type.clone());
     Types { here: here.collect(), elsewhere: shares.chain(weights).collect() }
 }
 
@@ -39,7 +40,7 @@ fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, St
     let groups = groups(details);
     let units = match config.placement {
         Placement::Off => Vec::new(),
-        _ => config.units_of(found).ok_or_else(|| {
+        _ => gpu::units_of(config, found).ok_or_else(|| {
             format!(
                 "UnitsPerGpu in gpushare.conf is for another number of GPUs than the {} here",
                 found.count()
@@ -60,8 +61,8 @@ fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, St
         if groups.len() > 1 && config.placement != Placement::Off {
             lines += "# GPUs of several types: gpushare.conf needs GpuFile=, in the order that slurmd -G prints.\n";
         }
-        for (kind, paths) in &groups {
-            lines += &format!("NodeName={name} Name=gpu Type={kind} File={}\n", files(paths));
+        for (gres_type, paths) in &groups {
+            lines += &format!("NodeName={name} Name=gpu Type={gres_type} File={}\n", files(paths));
         }
         gres.extend(counts(&groups));
     }
@@ -122,11 +123,11 @@ fn shares(config: &NodeConfig, units: &[u32]) -> Option<Shares> {
 fn groups(details: &[Detail]) -> Vec<(String, Vec<String>)> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for detail in details {
-        let kind = detail.kind.clone().unwrap_or_default();
+        let gres_type = detail.gres_type.clone().unwrap_or_default();
         let path = detail.path.display().to_string();
         match groups.last_mut() {
-            Some((last, paths)) if *last == kind => paths.push(path),
-            _ => groups.push((kind, vec![path])),
+            Some((last, paths)) if *last == gres_type => paths.push(path),
+            _ => groups.push((gres_type, vec![path])),
         }
     }
     groups
@@ -134,16 +135,16 @@ fn groups(details: &[Detail]) -> Vec<(String, Vec<String>)> {
 
 /// Of each type once: `gpu:a40:4`.
 fn counts(groups: &[(String, Vec<String>)]) -> Vec<String> {
-    let mut kinds: Vec<&str> = Vec::new();
-    for (kind, _) in groups {
-        if !kinds.contains(&kind.as_str()) {
-            kinds.push(kind);
+    let mut gres_types: Vec<&str> = Vec::new();
+    for (gres_type, _) in groups {
+        if !gres_types.contains(&gres_type.as_str()) {
+            gres_types.push(gres_type);
         }
     }
-    let count = |kind: &str| {
-        groups.iter().filter(|(other, _)| other == kind).map(|(_, paths)| paths.len()).sum::<usize>()
+    let count = |gres_type: &str| {
+        groups.iter().filter(|(other, _)| other == gres_type).map(|(_, paths)| paths.len()).sum::<usize>()
     };
-    kinds.into_iter().map(|kind| format!("gpu:{kind}:{}", count(kind))).collect()
+    gres_types.into_iter().map(|gres_type| format!("gpu:{gres_type}:{}", count(gres_type))).collect()
 }
 
 /// What a model is called: as Slurm calls all of the node's, or the longest known type that is in its name, or else that
@@ -153,9 +154,13 @@ fn type_of(model: &str, known: &Types) -> String {
         return only.clone();
     }
     let plain = |text: &str| text.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
-    let within = known.here.iter().chain(&known.elsewhere).filter(|kind| plain(model).contains(&plain(kind)));
-    if let Some(kind) = within.max_by_key(|kind| kind.len()) {
-        return kind.clone();
+    let within = known
+        .here
+        .iter()
+        .chain(&known.elsewhere)
+        .filter(|gres_type| plain(model).contains(&plain(gres_type)));
+    if let Some(gres_type) = within.max_by_key(|gres_type| gres_type.len()) {
+        return gres_type.clone();
     }
     let words = model.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let words: Vec<String> = words.map(str::to_ascii_lowercase).filter(|word| word != "nvidia").collect();

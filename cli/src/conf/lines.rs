@@ -1,25 +1,30 @@
 //! Needs as lines to copy: the reason, what slurmctld has now if that is not it, and the line.
 
-use crate::needs::{Bill, File, Met, Must, Need};
+use crate::requirements::{Bill, File, Met, Must, Requirement};
 use crate::slurm::Slurm;
 
 /// The lines of one file.
-pub fn of(needs: &[Need], file: File, slurm: &Slurm) -> String {
-    needs.iter().filter(|need| need.file == file).map(|need| line(need, slurm)).collect()
+pub fn of(requirements: &[Requirement], file: File, slurm: &Slurm) -> String {
+    requirements
+        .iter()
+        .filter(|requirement| requirement.file == file)
+        .map(|requirement| line(requirement, slurm))
+        .collect()
 }
 
-fn line(need: &Need, slurm: &Slurm) -> String {
-    let Need { key, why, .. } = need;
+fn line(requirement: &Requirement, slurm: &Slurm) -> String {
+    let Requirement { key, why, .. } = requirement;
     let settings = &slurm.settings;
-    let why = if matches!(need.must, Must::Choice(_)) { why.clone() } else { format!("Without it, {why}") };
+    let why =
+        if matches!(requirement.must, Must::Choice(_)) { why.clone() } else { format!("Without it, {why}") };
     // A cluster that there isn't yet has nothing now.
-    let now = match need.met(settings) {
+    let now = match requirement.met(settings) {
         Met::No(said) if !slurm.nodes.is_empty() => format!(" Now: {said}."),
         _ => String::new(),
     };
-    match need.line(settings) {
+    match requirement.line(settings) {
         Some(line) => format!("\n# {why}.{now}\n{line}\n"),
-        None => match need.met(settings) {
+        None => match requirement.met(settings) {
             Met::Perhaps(said) => format!("\n# {why}. {key}: {said}.\n"),
             Met::Yes | Met::No(_) => String::new(),
         },

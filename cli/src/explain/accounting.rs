@@ -4,10 +4,10 @@
 //! Default QOSes are printed with what they inherit, and so are limits on single jobs; of accounts the limits on all of
 //! their jobs together are looked at. Which partition a reservation has is not asked.
 
-use gpushare::policy::{self, Accounting, DefaultQos, Owner, TypedLimit};
-use gpushare::request::Request;
+use gpushare::submit::policy::{self, Accounting, DefaultQos, Owner, TypedLimit};
+use gpushare::submit::request::Request;
 
-use super::program::ask;
+use crate::slurm::run::ask;
 
 mod associations;
 
@@ -44,26 +44,60 @@ pub struct Qos {
     minutes: Vec<(Vec<u8>, u64)>,
 }
 
+/// What a database is made of, as sacctmgr and scontrol print it.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    pub tres: Vec<u8>,
+    pub qoses: Vec<u8>,
+    /// Associations of accounts.
+    pub accounts: Vec<u8>,
+    /// Associations of users: of one, or of all.
+    pub users: Vec<u8>,
+    pub partitions: Vec<u8>,
+}
+
+impl Tables {
+    /// Asks this machine's sacctmgr of one user or of all; partitions are scontrol's.
+    pub fn ask(user: Option<&str>, cluster: &str) -> Result<Tables, String> {
+        let table = |what: &[&str]| ask("sacctmgr", &[&["-nP", "show"], what].concat());
+        let at = format!("cluster={cluster}");
+        let of = user.map(|name| format!("user={name}"));
+        let users: Vec<&str> =
+            ["assoc", "where", &at].into_iter().chain(of.as_deref()).chain([FIELDS]).collect();
+        Ok(Tables {
+            tres: table(&["tres", "format=type,name,id"])?,
+            qoses: table(&["qos", &format!("format={LIMITS}")])?,
+            accounts: table(&["assoc", "where", &at, "user=", FIELDS])?,
+            users: table(&users)?,
+            partitions: Vec::new(),
+        })
+    }
+}
+
 impl Database {
     /// Asks this machine's sacctmgr and scontrol.
     pub fn read(user: &str, cluster: &str) -> Result<Database, String> {
-        let table = |what: &[&str]| ask("sacctmgr", &[&["-nP", "show"], what].concat());
-        let at = format!("cluster={cluster}");
-        let of = format!("user={user}");
-        let accounts = associations::read(&table(&["assoc", "where", &at, "user=", FIELDS])?, "");
-        Ok(Database {
+        let (at, of) = (format!("cluster={cluster}"), format!("user={user}"));
+        let users = ["-nP", "show", "user", "where", &at, &of, "format=user,defaultaccount"];
+        let default = default_account(&ask("sacctmgr", &users)?, user);
+        let partitions = ask("scontrol", &["-o", "show", "partition"])?;
+        let tables = Tables { partitions, ..Tables::ask(Some(user), cluster)? };
+        Ok(Database { default_account: default, ..Database::of(user, &tables) })
+    }
+
+    /// For jobs that name their account.
+    pub fn of(user: &str, tables: &Tables) -> Database {
+        let accounts = associations::read(&tables.accounts, "");
+        Database {
             user: user.as_bytes().to_vec(),
-            tres: tres(&table(&["tres", "format=type,name,id"])?),
-            qoses: qoses(&table(&["qos", &format!("format={LIMITS}")])?),
-            associations: associations::read(&table(&["assoc", "where", &at, &of, FIELDS])?, user),
-            default_account: default_account(
-                &table(&["user", "where", &at, &of, "format=user,defaultaccount"])?,
-                user,
-            ),
+            tres: tres(&tables.tres),
+            qoses: qoses(&tables.qoses),
+            associations: associations::read(&tables.users, user),
+            default_account: Vec::new(),
             root_default: root_default(&accounts),
             accounts,
-            default_partition: default_partition(&ask("scontrol", &["-o", "show", "partition"])?),
-        })
+            default_partition: default_partition(&tables.partitions),
+        }
     }
 
     /// Whose job it is.
@@ -161,8 +195,8 @@ impl<'c> Accounting for &'c Database {
 
     fn typed_limits<'s>(&'s self, qos: &'c Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
         self.tres.iter().filter_map(move |name| {
-            let kind = type_of(name, gres)?;
-            qos.limit(name).map(|(count, of_job)| TypedLimit { kind, count, of_job })
+            let gres_type = type_of(name, gres)?;
+            qos.limit(name).map(|(count, of_job)| TypedLimit { gres_type, count, of_job })
         })
     }
 

@@ -1,6 +1,6 @@
 //! The longer text behind the number of a message.
 
-use gpushare::message::pages::{PAGES, Page, page};
+use gpushare::submit::message::pages::{PAGES, Page, page};
 
 /// All messages, or the one of that number.
 pub fn text(number: Option<&str>) -> Result<String, String> {

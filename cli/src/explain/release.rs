@@ -1,6 +1,6 @@
 //! Which Slurm the commands on this machine are: its options and its spelling of a GRES depend on it.
 
-use gpushare::grammar::Spelling;
+use gpushare::submit::grammar::Spelling;
 
 /// Year and month, such as 24.11; the micro release changes nothing that is looked at here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

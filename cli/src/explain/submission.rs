@@ -2,8 +2,8 @@
 //!
 //! As in Slurm's src/common/slurm_opt.c and proc_args.c. Options that can't change gpushare's verdict are read over.
 
-use gpushare::grammar::Spelling;
-use gpushare::request::{Batch, Request};
+use gpushare::submit::grammar::Spelling;
+use gpushare::submit::request::{Batch, Request};
 
 use super::options::{Given, Source};
 use super::release::Release;
@@ -240,10 +240,10 @@ fn counted(text: &[u8], release: Release) -> Option<Vec<u8>> {
     while let Some(part) = rest.filter(|part| !part.is_empty()) {
         let equals = || part.iter().position(|byte| *byte == b'=' && release >= Release(24, 5));
         let separator = part.iter().position(|byte| *byte == b':').or_else(equals);
-        let kind = separator.and_then(|at| part.get(..at));
+        let gres_type = separator.and_then(|at| part.get(..at));
         let number = separator.map_or(Some(part), |at| part.get(at + 1..)).unwrap_or_default();
-        let name = match kind {
-            Some(kind) => [b"gres/gpu:", kind].concat(),
+        let name = match gres_type {
+            Some(gres_type) => [b"gres/gpu:", gres_type].concat(),
             None => b"gres/gpu".to_vec(),
         };
         let count = leading_number(number);
@@ -253,7 +253,7 @@ fn counted(text: &[u8], release: Release) -> Option<Vec<u8>> {
             let token = [&name, format!("={count}").as_bytes()].concat();
             made = Some(made.map_or(token.clone(), |made| [token, made].join(&b',')));
         }
-        let comma = part.iter().position(|byte| *byte == b',').filter(|_| kind.is_some());
+        let comma = part.iter().position(|byte| *byte == b',').filter(|_| gres_type.is_some());
         rest = comma.and_then(|at| part.get(at + 1..)).filter(|_| release >= Release(25, 5));
     }
     made

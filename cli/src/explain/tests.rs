@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use gpushare::grammar::{self, Token};
-use gpushare::message;
-use gpushare::policy::{
+use gpushare::submit::grammar::{self, Token};
+use gpushare::submit::message;
+use gpushare::submit::policy::{
     Accounting, Command, DefaultQos, Mode, Owner, Policy, Refusal, ShareRules, TypedLimit, Update, Verdict,
     judge, judge_update,
 };
-use gpushare::request::{Field, Request};
+use gpushare::submit::request::{Field, Request};
 use proptest::prelude::*;
 
 use super::options::{self, Source};
@@ -35,8 +35,8 @@ impl Accounting for Limits {
     }
     fn typed_limits<'s>(&'s self, qos: usize, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
         let limits = self.0.iter().filter(move |(name, ..)| qos == 0 && name.as_bytes() == gres);
-        limits.map(|(_, kind, count)| TypedLimit {
-            kind: kind.as_bytes(),
+        limits.map(|(_, gres_type, count)| TypedLimit {
+            gres_type: gres_type.as_bytes(),
             count: Some(*count),
             of_job: Some(*count),
         })
@@ -137,17 +137,17 @@ fn asked(request: &Request, types: bool) -> BTreeMap<(&'static str, String), u64
         };
         if let Token::Gres(gres) = token {
             let text = |text: &[u8]| text.escape_ascii().to_string();
-            last.insert((place, text(gres.name), gres.kind.map(text).unwrap_or_default()), gres.count);
+            last.insert((place, text(gres.name), gres.gres_type.map(text).unwrap_or_default()), gres.count);
         }
     }
     let mut sums = BTreeMap::new();
-    for ((place, name, kind), count) in last {
+    for ((place, name, gres_type), count) in last {
         // A share that isn't counted is answered with GPUs.
         let shares = name == "mps" || name == "shard";
         if shares || count == 0 {
             continue;
         }
-        let name = if types { format!("{name}:{kind}") } else { name };
+        let name = if types { format!("{name}:{gres_type}") } else { name };
         *sums.entry((place, name)).or_default() += count;
     }
     sums
@@ -183,21 +183,21 @@ fn submission(line: &str, release: Release) -> Result<Submission, String> {
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
-    let kinds = prop::sample::subsequence(TYPES.to_vec(), 1..=3);
+    let gres_types = prop::sample::subsequence(TYPES.to_vec(), 1..=3);
     let shards = prop::sample::subsequence(TYPES.to_vec(), 0..=1);
-    (kinds, shards, prop::collection::vec(0_u64..9, 4)).prop_map(|(kinds, shards, counts)| {
-        let gpus = kinds.into_iter().map(|kind| ("gpu", kind));
-        let all = gpus.chain(shards.into_iter().map(|kind| ("shard", kind)));
-        Limits(all.zip(counts).map(|((name, kind), count)| (name, kind, count)).collect())
+    (gres_types, shards, prop::collection::vec(0_u64..9, 4)).prop_map(|(gres_types, shards, counts)| {
+        let gpus = gres_types.into_iter().map(|gres_type| ("gpu", gres_type));
+        let all = gpus.chain(shards.into_iter().map(|gres_type| ("shard", gres_type)));
+        Limits(all.zip(counts).map(|((name, gres_type), count)| (name, gres_type, count)).collect())
     })
 }
 
 fn token() -> impl Strategy<Value = String> {
     let name = prop_oneof![8 => Just("gpu"), 1 => Just("mps"), 1 => Just("shard"), 2 => Just("nic")];
-    let kind = prop_oneof![6 => Just(""), 3 => Just(":a40"), 2 => Just(":h100"), 1 => Just(":nonsense")];
-    (name, kind, 0_u32..6).prop_map(|(name, kind, count)| {
-        let kind = if name == "nic" { "" } else { kind };
-        format!("P{name}{kind}:{count}")
+    let gres_type = prop_oneof![6 => Just(""), 3 => Just(":a40"), 2 => Just(":h100"), 1 => Just(":nonsense")];
+    (name, gres_type, 0_u32..6).prop_map(|(name, gres_type, count)| {
+        let gres_type = if name == "nic" { "" } else { gres_type };
+        format!("P{name}{gres_type}:{count}")
     })
 }
 
@@ -248,8 +248,8 @@ fn policy() -> impl Strategy<Value = Policy> {
     })
 }
 
-fn patterns(text: &str) -> gpushare::pattern::Patterns {
-    gpushare::pattern::Patterns::parse(text).unwrap()
+fn patterns(text: &str) -> gpushare::text::pattern::Patterns {
+    gpushare::text::pattern::Patterns::parse(text).unwrap()
 }
 
 fn release() -> impl Strategy<Value = Release> {

@@ -10,8 +10,8 @@ pub fn minutes(text: &[u8]) -> Option<u32> {
         return Some(NO_LIMIT);
     }
     // slurm.h's NO_VAL and INFINITE are the two greatest numbers.
-    let minutes =
-        gpushare::time::minutes(std::str::from_utf8(text).ok()?).filter(|minutes| *minutes < NO_LIMIT - 1)?;
+    let minutes = gpushare::text::time::minutes(std::str::from_utf8(text).ok()?)
+        .filter(|minutes| *minutes < NO_LIMIT - 1)?;
     Some(if minutes == 0 { NO_LIMIT } else { minutes })
 }
 

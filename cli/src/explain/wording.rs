@@ -1,8 +1,8 @@
 //! What is said of a request that passes: why, and what its user would read.
 
-use gpushare::message;
-use gpushare::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark};
-use gpushare::request::Request;
+use gpushare::submit::message;
+use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark};
+use gpushare::submit::request::Request;
 
 use super::accounting::Database;
 

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use gpushare::device::{DeviceNumber, Gpu, Unfit};
-use gpushare::job::JobKey;
-use gpushare::ledger::{Event, Holding};
-use gpushare::load::GpuState;
-use gpushare::mps::{Daemon, Serves};
+use gpushare_node::gpu::{DeviceNumber, Gpu, Unfit};
+use gpushare_node::job::JobKey;
+use gpushare_node::ledger::{Event, Holding};
+use gpushare_node::mps::service::{Daemon, Serves};
+use gpushare_node::nvml::answer::GpuState;
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn gpu(index: u32) -> Gpu {
 }
 
 fn entry(id: u32, user_id: u32, units: Option<u32>, index: u32) -> Entry {
-    let share = |units| Holding::Share { units, capacity: 80, charged: None, memory: None };
+    let share = |units| Holding::Share { units, capacity: 80, allocated_gpu: None, memory: None };
     let holding = units.map_or(Holding::Whole, share);
     Entry { key: JobKey { id, restart: 0 }, user_id, holding, gpus: vec![gpu(index)], since: 1 }
 }
@@ -29,7 +29,7 @@ fn detail(index: u32, unfit: Option<Unfit>) -> Detail {
     let missing = matches!(unfit, Some(Unfit::Missing(_)));
     let Gpu { path, number, uuid, .. } = gpu(index);
     let number = (!missing).then_some(number);
-    Detail { index, path, number, uuid, pci: None, model: None, kind: None, unfit }
+    Detail { index, path, number, uuid, pci: None, model: None, gres_type: None, unfit }
 }
 
 fn node() -> Node {
@@ -39,17 +39,22 @@ fn node() -> Node {
         entry(3, 8, Some(20), 0),
         entry(4, 7, None, 1),
     ];
-    let mut gpus = here::totals((0..3).map(gpu).collect(), &[80; 4], &entries, &Measured::default());
+    let mut gpus = local::totals((0..3).map(gpu).collect(), &[80; 4], &entries, &Measured::default());
     gpus[1].state = GpuState { fault: Some("it is lost".to_owned()), ..GpuState::default() };
     let seen =
         |minor, user, pid, stuck| Seen { daemon: Daemon { minor, serves: Serves::User(user) }, pid, stuck };
+    let used =
+        |id, minor, used| Used { key: JobKey { id, restart: 0 }, minor, used, looked: 5000, told: false };
+    gpus[0].foreign = Some(Vec::new());
     Node {
+        // Of jobs here, one that is over, and one that has another GPU.
+        used: vec![used(1, 7, 4000), used(2, 7, 3000), used(9, 7, 1), used(4, 7, 1)],
         gpus,
         entries,
         details: vec![
             detail(0, None),
             detail(1, None),
-            detail(2, Some(Unfit::Divided)),
+            detail(2, Some(Unfit::MigEnabled)),
             detail(3, Some(Unfit::Missing(ErrorKind::NotFound))),
         ],
         is_health_known: true,
@@ -65,13 +70,13 @@ fn node() -> Node {
 }
 
 fn facts() -> Facts {
-    let verdicts =
-        verdicts::all().into_iter().zip(1..).map(|((number, verdict), count)| (number, verdict, count));
+    let outcomes =
+        counters::all().into_iter().zip(1..).map(|((number, outcome), count)| (number, outcome, count));
     Facts {
         sources: vec![("conf", true), ("ledger", true)],
         node: Some(node()),
         counts: Some(Counts::default()),
-        verdicts: verdicts.collect(),
+        outcomes: outcomes.collect(),
     }
 }
 
@@ -107,9 +112,13 @@ fn a_node_is_counted_by_gpu() {
         ("users", [2, 1, 0]),
         ("whole", [0, 1, 0]),
         ("healthy", [1, 0, 1]),
-        ("divided", [0, 0, 1]),
+        ("mig_enabled", [0, 0, 1]),
     ] {
         assert_eq!([0, 1, 2].map(|index| of(name, index).copied()), expected.map(Some), "{name}");
+    }
+    for (name, value) in [("foreign_processes", 0), ("idle_seconds", 2000)] {
+        let expected = [Some(value), None, None];
+        assert_eq!([0, 1, 2].map(|index| of(name, index).copied()), expected, "{name}");
     }
     for (sample, expected) in [
         ("gpushare_gpus", 3),
@@ -127,7 +136,7 @@ fn a_node_is_counted_by_gpu() {
         ("gpushare_mps_daemons{gpu=\"1\",uuid=\"GPU-1\",state=\"stuck\"}", 1),
         ("gpushare_placements_total{holding=\"share\"}", 0),
         ("gpushare_refusals_total{message=\"GS101\"}", 1),
-        ("gpushare_passes_total{message=\"GS101\",verdict=\"audited\"}", 3),
+        ("gpushare_passes_total{message=\"GS101\",outcome=\"audited\"}", 3),
         ("gpushare_refusals_total{message=\"GS102\"}", 5),
         ("gpushare_changes_total{message=\"GS155\"}", 93),
     ] {
@@ -201,7 +210,7 @@ fn a_machine_without_shares_and_refusals_has_nothing_to_say_and_that_is_no_fault
     ] {
         let facts = run_with(text, dir.path());
         assert_eq!(facts.sources, [("conf", true)], "{text}");
-        assert!(facts.node.is_none() && facts.verdicts.is_empty(), "{text}");
+        assert!(facts.node.is_none() && facts.outcomes.is_empty(), "{text}");
     }
 }
 
@@ -216,12 +225,12 @@ fn what_cannot_be_read_is_said() {
         [("conf", true), ("refusals", false)],
         "slurmctld writes none"
     );
-    tally::Tally::open(&counts, &verdicts::names()).unwrap().add("GS103 warned").unwrap();
+    counter_file::CounterFile::open(&counts, &counters::names()).unwrap().add("GS103 warned").unwrap();
     let facts = run_with(&conf, dir.path());
-    assert!(facts.is_complete() && facts.verdicts.contains(&("GS103", Verdict::Warned, 1)));
+    assert!(facts.is_complete() && facts.outcomes.contains(&("GS103", Outcome::Warned, 1)));
     std::fs::write(&counts, "garbage").unwrap();
     let facts = run_with(&conf, dir.path());
-    assert!(!facts.is_complete() && facts.verdicts.is_empty(), "no zeros for what isn't known");
+    assert!(!facts.is_complete() && facts.outcomes.is_empty(), "no zeros for what isn't known");
 }
 
 #[test]

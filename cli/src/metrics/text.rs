@@ -3,12 +3,12 @@
 
 use std::fmt::{Display, Write};
 
-use gpushare::device::Unfit;
-use gpushare::ledger::Event;
-use gpushare::verdicts::Verdict;
+use gpushare::submit::counters::Outcome;
+use gpushare_node::gpu::Unfit;
+use gpushare_node::ledger::Event;
 
 use super::{Facts, Node};
-use crate::status::here::GpuTotal;
+use crate::status::local::GpuTotal;
 
 /// The name of the time of the last run that could read all.
 pub const LAST_SUCCESS: &str = "gpushare_last_success_timestamp_seconds";
@@ -23,14 +23,14 @@ impl Text {
     /// A family; nothing where it has no samples.
     fn family<'a, V: Display>(
         &mut self,
-        (name, kind, help): (&str, &str, &str),
+        (name, gres_type, help): (&str, &str, &str),
         samples: impl IntoIterator<Item = (Labels<'a>, V)>,
     ) {
         let mut samples = samples.into_iter().peekable();
         if samples.peek().is_none() {
             return;
         }
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {gres_type}");
         for (labels, value) in samples {
             let labels: Vec<String> =
                 labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
@@ -102,9 +102,11 @@ fn gpus(text: &mut Text, node: &Node) {
         Some(Node::users(node.entries.iter().filter(|entry| entry.is_on(&total.gpu))) as u64)
     });
     each("gpushare_gpu_whole", "Whether a job has this GPU whole.", &|total| Some(total.whole.into()));
-    each("gpushare_gpu_divided", "Whether this GPU is divided by MIG, and takes no shares.", &|total| {
-        Some((node.unfit(total) == Some(Unfit::Divided)).into())
-    });
+    each(
+        "gpushare_gpu_mig_enabled",
+        "Whether MIG is enabled on this GPU, which then takes no shares.",
+        &|total| Some((node.unfit(total) == Some(Unfit::MigEnabled)).into()),
+    );
     each(
         "gpushare_gpu_healthy",
         "Whether NVML reports no fault of this GPU; with a fault it takes no shares.",
@@ -114,6 +116,16 @@ fn gpus(text: &mut Text, node: &Node) {
         "gpushare_gpu_processes_without_mps",
         "Processes that compute on this GPU and go round the MPS daemons of its shares, so without limits.",
         &|total| total.without_mps(&node.daemons).map(u64::from),
+    );
+    each(
+        "gpushare_gpu_foreign_processes",
+        "Processes that compute on this GPU and are in no job of it.",
+        &|total| total.foreign.as_ref().map(|found| found.len() as u64),
+    );
+    each(
+        "gpushare_gpu_idle_seconds",
+        "The longest time that a job on this GPU was not seen to use it, up to the last look.",
+        &|total| node.idle(&total.gpu),
     );
     let missing = node.details.iter().filter(|detail| detail.number.is_none()).count();
     text.gauge("gpushare_gpus", "GPUs that are there.", node.gpus.len());
@@ -192,22 +204,22 @@ fn placements(text: &mut Text, facts: &Facts) {
 }
 
 fn messages(text: &mut Text, facts: &Facts) {
-    let of = |wanted: &'static [Verdict], labelled: bool| {
-        facts.verdicts.iter().filter(move |(_, verdict, _)| wanted.contains(verdict)).map(
-            move |(number, verdict, count)| {
+    let of = |wanted: &'static [Outcome], labelled: bool| {
+        facts.outcomes.iter().filter(move |(_, verdict, _)| wanted.contains(verdict)).map(
+            move |(number, outcome, count)| {
                 let mut labels = vec![("message", *number)];
-                labels.extend(labelled.then(|| ("verdict", verdict.word())));
+                labels.extend(labelled.then(|| ("outcome", outcome.word())));
                 (labels, count)
             },
         )
     };
     let refused = "Submissions and updates that slurmctld's plugin refused, by message.";
-    text.family(("gpushare_refusals_total", "counter", refused), of(&[Verdict::Refused], false));
+    text.family(("gpushare_refusals_total", "counter", refused), of(&[Outcome::Refused], false));
     let passed = "Submissions and updates that broke a rule and passed: Mode=warn, Mode=audit, or exempt.";
     text.family(
         ("gpushare_passes_total", "counter", passed),
-        of(&[Verdict::Warned, Verdict::Audited, Verdict::Exempt], true),
+        of(&[Outcome::Warned, Outcome::Audited, Outcome::Exempt], true),
     );
     let changed = "Submissions that were accepted and changed, by message.";
-    text.family(("gpushare_changes_total", "counter", changed), of(&[Verdict::Changed], false));
+    text.family(("gpushare_changes_total", "counter", changed), of(&[Outcome::Changed], false));
 }

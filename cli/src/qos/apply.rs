@@ -3,12 +3,12 @@
 
 use std::process::Command;
 
-use gpushare::shares::{Change, Plan};
+use gpushare_qos::{Change, Plan};
 
 use super::site::reason;
 use super::write;
-use crate::explain::program::run;
 use crate::print;
+use crate::slurm::run::run;
 
 /// Longer than a busy slurmdbd takes for one change.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);

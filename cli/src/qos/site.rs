@@ -1,17 +1,18 @@
 //! Everything that a plan needs: the file, the database, the nodes, and which users there are. Three calls of sacctmgr,
-//! two of scontrol, whatever the number of shares.
+//! two of scontrol, whatever the number of QOSes.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpushare::config::{self, Config};
-use gpushare::shares::plan::InUse;
-use gpushare::shares::tree::Tree;
-use gpushare::shares::{self, Actual, Cluster, Finding, Members, Share, heard, state};
+use gpushare::config::{ManagedQos, Members};
+use gpushare_qos::plan::InUse;
+use gpushare_qos::tree::Tree;
+use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
 
-use crate::explain::program::{Answer, run};
 use crate::slurm::command;
+use crate::slurm::run::{Output, run};
 
 /// Longer than a busy slurmdbd takes for one change.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -20,10 +21,10 @@ const NAMES: usize = 500;
 
 /// The file and what there is.
 pub struct Site {
-    /// Where the shares are written.
+    /// Where the QOSes are written.
     pub path: PathBuf,
-    /// The shares.
-    pub shares: Vec<Share>,
+    /// The QOSes that the file defines.
+    pub qoses: Vec<ManagedQos>,
     /// The database.
     pub actual: Actual,
     /// The cluster's name, what it counts, its GPUs.
@@ -34,16 +35,16 @@ pub struct Site {
 
 impl Site {
     pub fn read(conf: Option<&Path>) -> Result<Site, String> {
-        let (path, shares) = shares(conf)?;
+        let (path, qoses) = qoses(conf)?;
         let cluster = cluster()?;
         let actual = actual(&cluster)?;
-        let strangers = strangers(&shares);
-        Ok(Site { path, shares, actual, cluster, strangers })
+        let strangers = strangers(&qoses);
+        Ok(Site { path, qoses, actual, cluster, strangers })
     }
 
     /// What is wrong or odd with the lines.
     pub fn findings(&self) -> Vec<Finding> {
-        shares::check::check(&self.shares, &self.actual, &self.cluster, &self.strangers)
+        check::check(&self.qoses, &self.actual, &self.cluster, &self.strangers)
     }
 
     /// The same file, and the database as it is now.
@@ -57,13 +58,13 @@ fn actual(cluster: &Cluster) -> Result<Actual, String> {
     Ok(Actual { qoses, tree: tree(&cluster.name)? })
 }
 
-/// The shares of the file, as slurmctld's plugin finds it.
-pub fn shares(conf: Option<&Path>) -> Result<(PathBuf, Vec<Share>), String> {
+/// The QOSes that the file defines, as slurmctld's plugin finds it.
+pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), String> {
     let found = || config::find(&crate::slurm::conf(), Path::new(config::FALLBACK));
     let path = conf.map_or_else(found, Path::to_owned);
     let config = Config::load(&path).map_err(|error| error.to_string())?;
     let config = config.ok_or_else(|| format!("{}: there is no such file", path.display()))?;
-    Ok((path, config.shares))
+    Ok((path, config.qoses))
 }
 
 fn cluster() -> Result<Cluster, String> {
@@ -101,7 +102,7 @@ pub fn used() -> Result<InUse, String> {
 /// What slurmctld has missed of the database's QOSes, in one line; `None` where it has all.
 pub fn missed() -> Result<Option<String>, String> {
     let missed =
-        heard::missed(&ask("sacctmgr", &heard::IN_DATABASE)?, &ask("scontrol", &heard::IN_SLURMCTLD)?);
+        stale::missed(&ask("sacctmgr", &stale::IN_DATABASE)?, &ask("scontrol", &stale::IN_SLURMCTLD)?);
     let shown: Vec<&str> = missed.iter().map(String::as_str).take(4).collect();
     let more = if missed.len() > 4 { " and more" } else { "" };
     Ok((!missed.is_empty())
@@ -109,8 +110,8 @@ pub fn missed() -> Result<Option<String>, String> {
 }
 
 /// By getent(1), since the name service is the site's affair; where it can't be asked, nobody is a stranger.
-fn strangers(shares: &[Share]) -> HashSet<String> {
-    let users = shares.iter().filter_map(|share| match &share.members {
+fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
+    let users = qoses.iter().filter_map(|managed| match &managed.members {
         Members::Users(_, users) => Some(users),
         _ => None,
     });
@@ -141,7 +142,7 @@ pub fn ask(program: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<S
 }
 
 /// Why Slurm's program failed, in one line.
-pub fn reason(answer: &Answer) -> String {
+pub fn reason(answer: &Output) -> String {
     let text = [answer.complaints.as_slice(), b"\n", answer.output.as_slice()].concat();
     let text = String::from_utf8_lossy(&text);
     let lines = text.lines().map(|line| {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use gpushare::shares::change::Sign;
-use gpushare::shares::{Change, Finding, Plan};
+use gpushare_qos::change::Sign;
+use gpushare_qos::{Change, Finding, Plan};
 
 use super::site::Site;
 
@@ -54,9 +54,9 @@ pub fn leftovers(plan: &Plan) -> String {
 pub fn remarks(site: &Site, findings: &[Finding]) {
     let path = site.path.display();
     let mut stderr = std::io::stderr().lock();
-    for share in &site.shares {
-        for old in &share.old_names {
-            let _ = writeln!(stderr, "gpushare: {path}: line {}: {old}", share.line);
+    for managed in &site.qoses {
+        for old in &managed.old_names {
+            let _ = writeln!(stderr, "gpushare: {path}: line {}: {old}", managed.line);
         }
     }
     for Finding { line, is_error, text } in findings {

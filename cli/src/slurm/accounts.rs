@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare::config::Config;
-use gpushare::policy::GovernedAccounts;
+use gpushare::submit::policy::GovernedAccounts;
 
 use super::ask;
 

@@ -9,12 +9,11 @@ use std::path::Path;
 use gpushare::config::{Config, NodeConfig, Placement, UnitsPerGpu};
 use serde::Serialize;
 
-use super::here::{conf_path, now};
+use super::local::{conf_path, now};
 use crate::slurm;
 
 mod assemble;
 mod collected;
-pub mod hosts;
 mod read;
 pub mod write;
 
@@ -85,7 +84,7 @@ pub struct Job {
 
 /// How shares are counted, by gpushare.conf.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct CountingRules {
     /// Whether Slurm picks the GPU, and so knows it.
     slurm_picks: bool,
     /// The GRES that is the share.
@@ -94,16 +93,16 @@ pub struct Rules {
     units: Option<UnitsPerGpu>,
 }
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules { slurm_picks: true, share: "mps".to_owned(), units: None }
+impl Default for CountingRules {
+    fn default() -> CountingRules {
+        CountingRules { slurm_picks: true, share: "mps".to_owned(), units: None }
     }
 }
 
-impl From<&NodeConfig> for Rules {
-    fn from(config: &NodeConfig) -> Rules {
+impl From<&NodeConfig> for CountingRules {
+    fn from(config: &NodeConfig) -> CountingRules {
         let NodeConfig { placement, units_per_gpu, share_gres, .. } = config;
-        Rules {
+        CountingRules {
             slurm_picks: matches!(placement, Placement::Off | Placement::Follow),
             share: share_gres.clone(),
             units: units_per_gpu.clone().filter(|_| *placement != Placement::Off),
@@ -118,8 +117,9 @@ pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result
         complaints.push(format!("{reason}; shares are taken for Slurm's own"));
         None
     });
-    let rules =
-        |node: &str| config.as_ref().map_or_else(Rules::default, |config| config.of_node(node).into());
+    let rules = |node: &str| {
+        config.as_ref().map_or_else(CountingRules::default, |config| config.of_node(node).into())
+    };
     let mut arguments = vec!["-a", "-d", "show", "node"];
     arguments.extend((!hosts.is_empty()).then_some(hosts));
     let nodes = read::nodes(&slurm::ask("scontrol", &arguments)?);

@@ -1,11 +1,11 @@
 //! The status of this node as one object. On other nodes `--nodes --collected` reads it (`cluster::collected`).
 
-use gpushare::ledger::{Garbage, Holding};
-use gpushare::mps::Serves;
+use gpushare_node::ledger::{Garbage, Holding};
 use gpushare_node::mps;
+use gpushare_node::mps::service::Serves;
 use serde::Serialize;
 
-use super::here::{GpuTotal, Status};
+use super::local::{GpuTotal, Status};
 use crate::json;
 
 pub fn text(status: &Status) -> Result<String, String> {
@@ -52,10 +52,26 @@ struct Gpu<'a> {
     whole: bool,
     used: Option<u32>,
     memory: Option<u32>,
-    utilisation: Option<u32>,
+    utilization: Option<u32>,
     processes: Option<u32>,
     without_mps: Option<u32>,
     fault: Option<&'a str>,
+    foreign: Option<Vec<Foreign>>,
+}
+
+#[derive(Serialize)]
+struct Foreign {
+    pid: u32,
+    user_id: u32,
+    job: Option<u32>,
+}
+
+/// A job's GPU, with the seconds since it was seen to use it.
+#[derive(Serialize)]
+struct Place<'a> {
+    #[serde(flatten)]
+    device: Device<'a>,
+    idle: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -69,7 +85,7 @@ struct Job<'a> {
     capacity: Option<u32>,
     since: u64,
     memory: Option<u32>,
-    gpus: Vec<Device<'a>>,
+    gpus: Vec<Place<'a>>,
 }
 
 #[derive(Serialize)]
@@ -92,7 +108,7 @@ struct Daemon {
     running: bool,
 }
 
-fn device(gpu: &gpushare::device::Gpu) -> Device<'_> {
+fn device(gpu: &gpushare_node::gpu::Gpu) -> Device<'_> {
     Device { index: gpu.index, device: gpu.path.to_string_lossy().into_owned(), uuid: gpu.uuid.as_deref() }
 }
 
@@ -107,14 +123,22 @@ fn gpu<'a>(total: &'a GpuTotal, daemons: &[mps::Seen]) -> Gpu<'a> {
         whole: total.whole,
         used: state.used,
         memory: state.memory,
-        utilisation: state.utilisation,
+        utilization: state.utilization,
         processes: state.processes,
         without_mps: total.without_mps(daemons),
         fault: state.fault.as_deref(),
+        foreign: total.foreign.as_ref().map(|found| {
+            let shown = |one: &gpushare_node::foreign::Foreign| Foreign {
+                pid: one.pid,
+                user_id: one.user_id,
+                job: one.job,
+            };
+            found.iter().map(shown).collect()
+        }),
     }
 }
 
-fn job<'a>(status: &'a Status, entry: &'a gpushare::ledger::Entry) -> Job<'a> {
+fn job<'a>(status: &'a Status, entry: &'a gpushare_node::ledger::Entry) -> Job<'a> {
     let (holding, units, capacity, memory) = match entry.holding {
         Holding::Share { units, capacity, memory, .. } => ("share", Some(units), Some(capacity), memory),
         Holding::Whole => ("whole", None, None, None),
@@ -129,7 +153,11 @@ fn job<'a>(status: &'a Status, entry: &'a gpushare::ledger::Entry) -> Job<'a> {
         capacity,
         since: entry.since,
         memory,
-        gpus: entry.gpus.iter().map(device).collect(),
+        gpus: entry
+            .gpus
+            .iter()
+            .map(|gpu| Place { device: device(gpu), idle: status.idle(entry, gpu) })
+            .collect(),
     }
 }
 

@@ -12,8 +12,8 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SI
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::picture::{self, Line};
-use super::{Look, here};
+use super::columns::{self, Line};
+use super::{Look, local};
 
 mod screen;
 
@@ -144,7 +144,7 @@ impl Shown {
     fn take(&mut self, seen: Result<Look, String>) {
         match seen {
             Ok(Look { lines, complaints }) => {
-                *self = Shown { lines, complaints, trouble: None, time: here::now() };
+                *self = Shown { lines, complaints, trouble: None, time: local::now() };
             }
             Err(trouble) => self.trouble = Some(trouble),
         }
@@ -153,7 +153,7 @@ impl Shown {
 
 /// The rows of the screen: a head, what is wrong, and as many lines as there is room for.
 fn rows_of(shown: &Shown, interval: Duration, rows: usize, columns: usize, colour: bool) -> Vec<String> {
-    let wrong = |text: &str| Line::new(text, picture::Look::Wrong);
+    let wrong = |text: &str| Line::new(text, columns::Look::Wrong);
     let head = match shown.time {
         0 => "looking …  (q ends)".to_owned(),
         time => {
@@ -162,14 +162,14 @@ fn rows_of(shown: &Shown, interval: Duration, rows: usize, columns: usize, colou
             format!("{hour:02}:{minute:02}:{second:02} UTC, every {every} s  (q ends)")
         }
     };
-    let mut all = vec![Line::new(&format!("gpushare status  {head}"), picture::Look::Bold)];
+    let mut all = vec![Line::new(&format!("gpushare status  {head}"), columns::Look::Bold)];
     all.extend(shown.trouble.iter().map(|trouble| wrong(&format!("the last look failed: {trouble}"))));
     all.extend(shown.complaints.iter().map(|complaint| wrong(complaint)));
     all.push(Line::default());
     all.extend(shown.lines.iter().cloned());
     if all.len() > rows {
         let kept = rows.saturating_sub(1);
-        let more = Line::new(&format!("… {} more lines", all.len() - kept), picture::Look::Bold);
+        let more = Line::new(&format!("… {} more lines", all.len() - kept), columns::Look::Bold);
         all.truncate(kept);
         all.push(more);
         all.truncate(rows);
@@ -184,7 +184,7 @@ mod tests {
     fn shown(count: usize) -> Shown {
         let mut shown = Shown::default();
         let lines =
-            (0..count).map(|number| Line::new(&format!("line {number}"), picture::Look::Plain)).collect();
+            (0..count).map(|number| Line::new(&format!("line {number}"), columns::Look::Plain)).collect();
         shown.take(Ok(Look { lines, complaints: vec!["a complaint\x1b[2J".to_owned()] }));
         shown.time = 3 * 86_400 + 4 * 3600 + 5 * 60 + 6;
         shown

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use gpushare::device::Gpu;
-use gpushare::ledger::{Entry, Holding};
-use gpushare::load::GpuState;
+use gpushare_node::foreign;
+use gpushare_node::gpu::Gpu;
+use gpushare_node::ledger::{Entry, Holding};
 use gpushare_node::mps::Seen;
+use gpushare_node::nvml::answer::GpuState;
 
-use super::here::{GpuTotal, Status};
-use super::picture::{Line, Look, Span, aligned, clean};
+use super::columns::{Line, Look, Span, aligned, clean};
+use super::local::{GpuTotal, Status};
 
 /// What is left of a UUID in a table: `GPU-` and its first part.
 const SHORT_UUID: usize = 12;
@@ -36,6 +37,13 @@ pub fn lines(status: &Status) -> Vec<Line> {
             let said = format!(
                 "GPU {index}: {number} of its processes go round MPS, without limits: see docs/containers.md"
             );
+            lines.push(Line::new(&said, Look::Wrong));
+        }
+    }
+    for total in &status.gpus {
+        if let Some(found @ [_, ..]) = total.foreign.as_deref() {
+            let (index, listed) = (total.gpu.index, foreign::listed(found));
+            let said = format!("GPU {index} has processes of no job of it: {listed}");
             lines.push(Line::new(&said, Look::Wrong));
         }
     }
@@ -94,7 +102,7 @@ fn gpu_rows(status: &Status) -> Vec<Vec<Span>> {
             shares.into(),
         ];
         if is_measured {
-            let busy = known(state.utilisation.map(|percent| format!("{percent}%")));
+            let busy = known(state.utilization.map(|percent| format!("{percent}%")));
             let measured = [known(state.used), known(state.memory), busy, known(state.processes)];
             row.extend(measured.map(Span::from));
         }
@@ -107,6 +115,8 @@ fn job_rows(status: &Status) -> Vec<Vec<Span>> {
     let is_limited = status.jobs.iter().any(|entry| memory(entry).is_some());
     let mut first = heads(&["JOB", "USER", "GPU", "UNITS", "TIME"]);
     first.extend(is_limited.then(|| "MIB".into()));
+    let is_watched = by_gpu(status).any(|(entry, gpu)| status.idle(entry, gpu).is_some());
+    first.extend(is_watched.then(|| "IDLE".into()));
     let mut rows = vec![first];
     for (entry, gpu) in by_gpu(status) {
         let mut row: Vec<Span> = vec![
@@ -117,6 +127,7 @@ fn job_rows(status: &Status) -> Vec<Vec<Span>> {
             elapsed(status.now.saturating_sub(entry.since)).into(),
         ];
         row.extend(is_limited.then(|| known(memory(entry)).into()));
+        row.extend(is_watched.then(|| known(status.idle(entry, gpu).map(elapsed)).into()));
         rows.push(row);
     }
     rows
@@ -124,7 +135,8 @@ fn job_rows(status: &Status) -> Vec<Vec<Span>> {
 
 /// A line a job and GPU.
 pub fn parsable_jobs(status: &Status) -> String {
-    let mut text = "JOB|RESTART|USER|UID|GPU|DEVICE|UUID|HOLDING|UNITS|CAPACITY|SINCE|MEMORY\n".to_owned();
+    let mut text =
+        "JOB|RESTART|USER|UID|GPU|DEVICE|UUID|HOLDING|UNITS|CAPACITY|SINCE|MEMORY|IDLE\n".to_owned();
     for (entry, gpu) in by_gpu(status) {
         let (holding, units, capacity) = match share(entry) {
             Some((units, capacity)) => ("share", units.to_string(), capacity.to_string()),
@@ -132,7 +144,7 @@ pub fn parsable_jobs(status: &Status) -> String {
         };
         let _ = writeln!(
             text,
-            "{}|{}|{}|{}|{}|{}|{}|{holding}|{units}|{capacity}|{}|{}",
+            "{}|{}|{}|{}|{}|{}|{}|{holding}|{units}|{capacity}|{}|{}|{}",
             entry.key.id,
             entry.key.restart,
             user(status, entry),
@@ -141,7 +153,8 @@ pub fn parsable_jobs(status: &Status) -> String {
             gpu.path.display(),
             gpu.uuid.as_deref().unwrap_or_default(),
             entry.since,
-            or_empty(memory(entry))
+            or_empty(memory(entry)),
+            or_empty(status.idle(entry, gpu))
         );
     }
     text
@@ -150,13 +163,13 @@ pub fn parsable_jobs(status: &Status) -> String {
 /// A line a GPU.
 pub fn parsable_gpus(status: &Status) -> String {
     let mut text =
-        "GPU|DEVICE|UUID|UNITS|FREE|CAPACITY|SHARES|WHOLE|USED|MEMORY|UTILISATION|PROCESSES|FAULT\n"
+        "GPU|DEVICE|UUID|UNITS|FREE|CAPACITY|SHARES|WHOLE|USED|MEMORY|UTILIZATION|PROCESSES|FAULT|FOREIGN\n"
             .to_owned();
     for total in &status.gpus {
-        let GpuTotal { gpu, capacity, units, shares, whole, state } = total;
+        let GpuTotal { gpu, capacity, units, shares, whole, state, foreign } = total;
         let _ = writeln!(
             text,
-            "{}|{}|{}|{units}|{}|{}|{shares}|{}|{}|{}|{}|{}|{}",
+            "{}|{}|{}|{units}|{}|{}|{shares}|{}|{}|{}|{}|{}|{}|{}",
             gpu.index,
             gpu.path.display(),
             gpu.uuid.as_deref().unwrap_or_default(),
@@ -165,9 +178,10 @@ pub fn parsable_gpus(status: &Status) -> String {
             if *whole { "yes" } else { "no" },
             or_empty(state.used),
             or_empty(state.memory),
-            or_empty(state.utilisation),
+            or_empty(state.utilization),
             or_empty(state.processes),
-            field(state.fault.as_deref().unwrap_or_default())
+            field(state.fault.as_deref().unwrap_or_default()),
+            or_empty(foreign.as_ref().map(Vec::len))
         );
     }
     text

@@ -8,13 +8,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::mps::service::Limits;
 use gpushare::config::NodeConfig;
-use gpushare::mps::Limits;
 
 use super::error::MpsError;
 use super::folder::Locked;
-use super::shown::{Shown, memory_in, percentage_in};
-use crate::program::{AskError, ask, program};
+use super::process;
+use super::readback::{Readback, memory_in, percentage_in};
+use crate::exec::{AskError, ask, program};
 
 /// Where the daemon looks for nvidia-cuda-mps-server, after the folder of its own program.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -77,7 +78,7 @@ impl Control {
         let left = end.saturating_duration_since(Instant::now());
         let mut command = program(&self.program);
         // std also drops all other groups.
-        command.envs(self.variables()).uid(self.user_id).gid(self.group_id);
+        command.envs(self.variables()).env(process::MARK, &self.pipe).uid(self.user_id).gid(self.group_id);
         // The same words for the same trouble, however much time was left.
         let late = |error| match error {
             AskError::Deadline(path, _) => AskError::Deadline(path, self.patience),
@@ -145,8 +146,8 @@ impl Control {
         let wanted = memory.map_or_else(|| "no memory limit".to_owned(), |mib| format!("{mib}M"));
         let shown_as = excerpt(std::slice::from_ref(&shown));
         match memory_in(&shown, memory) {
-            Shown::Same if percent_taken => Ok(None),
-            Shown::Unclear if percent_taken => Ok(Some(format!("'{shown_as}' for {wanted}"))),
+            Readback::Same if percent_taken => Ok(None),
+            Readback::Unclear if percent_taken => Ok(Some(format!("'{shown_as}' for {wanted}"))),
             _ => Err(MpsError::Limits(format!(
                 "{}.{:03} % and '{shown_as}' instead of {percent} % and {wanted}",
                 percentage / 1000,

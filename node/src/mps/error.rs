@@ -5,12 +5,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gpushare::job::JobKey;
-use gpushare::ledger::LedgerError;
-use gpushare::node::listed;
+use crate::job::JobKey;
+use crate::job::listed;
+use crate::ledger::LedgerError;
 
+use crate::exec::AskError;
 use crate::nvml::Trouble;
-use crate::program::AskError;
 
 /// What there is to say of a daemon that shows a limit in a form that nobody here knows.
 pub const UNREAD: &str = "may not limit memory, for its driver shows the limit in a form that is not known";

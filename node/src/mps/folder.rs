@@ -7,12 +7,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use gpushare::ledger::file;
-use gpushare::mps::Daemon;
+use gpushare::root_file;
+
+use crate::ledger::LedgerError;
+use crate::mps::service::Daemon;
 
 use super::error::MpsError;
+use super::record::DaemonRecord;
 use super::remove::Bin;
-use super::state::State;
 use crate::unix;
 
 /// How often a taken lock is tried.
@@ -38,7 +40,7 @@ pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked
     let folder = daemon.folder(mps_dir);
     let end = Instant::now() + patience;
     loop {
-        file::make_folder(&folder)?;
+        root_file::make_folder(&folder).map_err(LedgerError::Folder)?;
         if let Some(locked) = try_lock(&folder, end, patience)? {
             return Ok(locked);
         }
@@ -62,7 +64,7 @@ pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Resu
 fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let path = folder.join("lock");
     let failed = |error| MpsError::File(path.clone(), error);
-    let lock = match file::open(&path) {
+    let lock = match root_file::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
     };
@@ -84,8 +86,8 @@ fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Lo
 }
 
 /// What is known of the daemon of a folder, locked or not.
-pub fn state(folder: &Path) -> State {
-    let bytes = file::read(&folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
+pub fn state(folder: &Path) -> DaemonRecord {
+    let bytes = root_file::read(&folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
     String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
@@ -110,7 +112,7 @@ fn make_folders(mps_dir: &Path) -> Result<(), MpsError> {
     {
         make_folders(above)?;
     }
-    Ok(file::make_folder(mps_dir)?)
+    Ok(root_file::make_folder(mps_dir).map_err(LedgerError::Folder)?)
 }
 
 impl Locked {
@@ -125,14 +127,14 @@ impl Locked {
     }
 
     /// What is known of the daemon; nothing where the file is missing or none.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> DaemonRecord {
         state(&self.folder)
     }
 
     /// Writes down what is known.
-    pub fn keep(&self, state: &State) -> Result<(), MpsError> {
+    pub fn keep(&self, state: &DaemonRecord) -> Result<(), MpsError> {
         let path = self.folder.join("state");
-        file::replace(&self.folder.join("new"), &path, &state.to_string())
+        root_file::replace(&self.folder.join("new"), &path, &state.to_string())
             .map_err(|error| MpsError::File(path, error))
     }
 

@@ -9,15 +9,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gpushare::process::{self, Stat};
+use crate::proc::{self, Stat};
 
 use super::error::MpsError;
-use super::state::Process;
+use super::record::Process;
 use crate::unix::{self, To};
 
 const PROC: &str = "/proc";
 const PAUSE: Duration = Duration::from_millis(1);
-/// By this variable, its pipe folder, a daemon is known before it has its lock. Job's programs don't have it.
+/// By this variable, its pipe folder, a daemon is known before it has its lock, and so are the programs that talk to it. A
+/// job's programs don't have it.
 pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
 /// A daemon's environment is shorter.
 const LONGEST_ENVIRONMENT: u64 = 1 << 16;
@@ -44,7 +45,7 @@ fn of(pid: u32) -> Option<Process> {
 }
 
 fn stat(pid: u32) -> Option<Stat> {
-    process::stat(Path::new(PROC), pid).ok()?
+    proc::stat(Path::new(PROC), pid).ok()?
 }
 
 /// Dead, be it that it isn't waited for yet, or that the last of its threads still ends and holds its files.
@@ -94,7 +95,8 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
     }
 }
 
-/// Ends what is on its way to be the daemon of that folder: whoever started it was killed, or has lost patience.
+/// Ends what is on its way to be the daemon of that folder, or to tell it something: whoever started it was killed, or has
+/// lost patience.
 pub fn end_starting(pipe: &Path, user_id: u32, patience: Duration) -> Result<(), MpsError> {
     let end = Instant::now() + patience;
     let mark = format!("{MARK}={}", pipe.display());

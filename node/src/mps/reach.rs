@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::ledger::Entry;
+use crate::mps::service::Daemon;
 use gpushare::config::{NodeConfig, OnMpsFailure};
-use gpushare::ledger::Entry;
-use gpushare::mps::Daemon;
 
 use super::folder;
-use super::state::Process;
+use super::record::Process;
 
 const SHM: &str = "/dev/shm";
 

@@ -5,17 +5,18 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::gpu::Gpu;
+use crate::mps::service::{Daemon, Serves};
 use gpushare::config::NodeConfig;
-use gpushare::device::Gpu;
-use gpushare::mps::{Daemon, Serves};
 
 use super::control::Control;
 use super::error::MpsError;
 use super::folder::Locked;
 use super::process;
-use super::state::Process;
+use super::record::Process;
+use super::startup::{How, Startup};
 use super::unit;
-use crate::program::{AskError, ask, program};
+use crate::exec::{AskError, ask, program};
 
 const SETPRIV: &str = "/usr/bin/setpriv";
 const GETENT: &str = "/usr/bin/getent";
@@ -23,50 +24,6 @@ const GETENT: &str = "/usr/bin/getent";
 const NOBODYS_GROUP: u32 = 65534;
 /// What is left for a start without systemd, however long systemd took: most of the time a few milliseconds do.
 const LEAST: Duration = Duration::from_millis(50);
-
-/// How a daemon was started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct How {
-    /// Its transient unit; without, it is a session of its own in the cgroup of whoever started it.
-    pub unit: Option<String>,
-    /// What is not as it should be, for an administrator.
-    pub remark: Option<String>,
-    /// How it shows a limit, where that can't be read: nobody knows whether it took it.
-    pub unread: Option<String>,
-}
-
-/// What is to be started.
-#[derive(Debug)]
-pub struct Plan<'a> {
-    /// Which daemon.
-    pub daemon: Daemon,
-    /// Its GPU.
-    pub gpu: &'a Gpu,
-    uuid: &'a str,
-    control: &'a Control,
-    config: &'a NodeConfig,
-    /// Its user and group.
-    pub ids: (u32, u32),
-}
-
-impl Plan<'_> {
-    /// Its environment, by name: what its callers have too, its GPU, and by what it is found while it starts.
-    pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let pipe = self.control.pipe().display().to_string();
-        let own = [("CUDA_VISIBLE_DEVICES", self.uuid.to_owned()), (process::MARK, pipe)];
-        self.control.variables().into_iter().chain(own)
-    }
-
-    /// NVIDIA's program and its arguments.
-    pub fn command_line(&self) -> (&Path, &'static [&'static str]) {
-        let arguments: &[&str] = match self.daemon.serves {
-            Serves::User(_) => &["-d"],
-            // In 555 and newer; 535 and 550 take it for a question to a daemon that isn't there, and end with 1.
-            Serves::All => &["-d", "-multiuser-server"],
-        };
-        (&self.config.mps_control, arguments)
-    }
-}
 
 /// User and group of a daemon. It lives outside of the cgroups of its user's jobs, so the user must not be able to trace it:
 /// that would be a way out of them. ptrace(2) wants the same user and the same group, so the group is nobody's. (NVIDIA's
@@ -102,12 +59,12 @@ pub fn start(
 ) -> Result<(Process, How), MpsError> {
     let ids = ids_of(daemon.serves);
     let uuid = gpu.uuid.as_deref().ok_or(MpsError::NoUuid)?;
-    let plan = Plan { daemon, gpu, uuid, control, config, ids };
+    let startup = Startup { daemon, gpu, uuid, control, config, ids };
     let end = Instant::now() + config.mps_timeout;
     let found = || process::holder(&locked.pipe(), ids.0);
     let mut no_unit = None;
     if unit::is_possible() {
-        match unit::start(&plan, config.mps_timeout / 2, found) {
+        match unit::start(&startup, config.mps_timeout / 2, found) {
             Ok(started) => return Ok(started),
             Err(why) => no_unit = Some(why),
         }
@@ -116,7 +73,7 @@ pub fn start(
         return Err(MpsError::InJob(no_unit));
     }
     let left = end.saturating_duration_since(Instant::now()).max(LEAST);
-    let said = match ask(&mut alone(&plan), "", left) {
+    let said = match ask(&mut alone(&startup), "", left) {
         Ok(answer) => answer.first_line(),
         // The program that was run is setpriv(1); what doesn't answer is the one behind it.
         Err(AskError::Deadline(..)) => format!("no answer in {} ms", config.mps_timeout.as_millis()),
@@ -124,10 +81,10 @@ pub fn start(
     };
     match found() {
         Some(found) => {
-            let remark = no_unit.map(|why| format!("it is no systemd unit, and can open every GPU: {why}"));
-            Ok((found, How { unit: None, remark, unread: None }))
+            let notice = no_unit.map(|why| format!("it is no systemd unit, and can open every GPU: {why}"));
+            Ok((found, How { unit: None, notice, unread: None }))
         }
-        None => Err(not_started(&plan, said, no_unit)),
+        None => Err(not_started(&startup, said, no_unit)),
     }
 }
 
@@ -137,30 +94,30 @@ fn is_in_step(cgroups: &str) -> bool {
     cgroups.split(['/', '\n']).any(|part| part.starts_with("step_"))
 }
 
-fn not_started(plan: &Plan, mut said: String, no_unit: Option<String>) -> MpsError {
+fn not_started(startup: &Startup, mut said: String, no_unit: Option<String>) -> MpsError {
     if let Some(why) = no_unit {
         said = format!("{said}; as a systemd unit: {why}");
     }
-    let path = plan.config.mps_control.clone();
-    match plan.daemon.serves {
+    let path = startup.config.mps_control.clone();
+    match startup.daemon.serves {
         Serves::All => MpsError::NoMultiuser(path, said),
         Serves::User(_) => MpsError::NotStarted(path, said),
     }
 }
 
-fn alone(plan: &Plan) -> Command {
-    let (path, arguments) = plan.command_line();
-    let mut command = match plan.daemon.serves {
+fn alone(startup: &Startup) -> Command {
+    let (path, arguments) = startup.command_line();
+    let mut command = match startup.daemon.serves {
         Serves::All => program(path),
         Serves::User(_) => {
             let mut command = program(Path::new(SETPRIV));
             // All of the user's groups: a site may have given GPUs to one of them.
-            command.arg(format!("--reuid={}", plan.ids.0)).arg(format!("--regid={}", plan.ids.1));
+            command.arg(format!("--reuid={}", startup.ids.0)).arg(format!("--regid={}", startup.ids.1));
             command.arg("--init-groups").arg("--").arg(path);
             command
         }
     };
-    command.args(arguments).envs(plan.variables());
+    command.args(arguments).envs(startup.variables());
     command
 }
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpushare::mps::Serves;
+use crate::mps::service::Serves;
 
-use super::start::{How, Plan};
-use super::state::Process;
-use crate::program::{AskError, ask, program};
+use super::record::Process;
+use super::startup::{How, Startup};
+use crate::exec::{AskError, ask, program};
 
 const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
 const NVIDIA_MODPROBE: &str = "/usr/bin/nvidia-modprobe";
@@ -37,25 +37,25 @@ pub fn is_possible() -> bool {
 
 /// Starts the daemon; `found` tells whether it is there. The error is what went wrong, in words.
 pub fn start(
-    plan: &Plan,
+    startup: &Startup,
     patience: Duration,
     found: impl Fn() -> Option<Process>,
 ) -> Result<(Process, How), String> {
     let end = Instant::now() + patience;
     let missing = missing(patience / 2);
-    let name = format!("gpushare-mps-{}", plan.daemon);
+    let name = format!("gpushare-mps-{}", startup.daemon);
     // A unit stays as long as anything lives in its cgroup: servers of a dead daemon keep their unit's name.
     let other = format!("{name}-{}", std::process::id());
     let mut why = String::new();
     for name in [name, other] {
         let left = end.saturating_duration_since(Instant::now());
-        let answered = ask(&mut command(plan, &name, missing.is_none(), left), "", left);
+        let answered = ask(&mut command(startup, &name, missing.is_none(), left), "", left);
         // Also where systemd-run says otherwise, or nothing: it may have been slow only.
         if let Some(process) = found() {
-            let remark = missing.map(|path| {
+            let notice = missing.map(|path| {
                 format!("unit {name} can open every GPU: {path} is not there; load its kernel module at boot")
             });
-            return Ok((process, How { unit: Some(name), remark, unread: None }));
+            return Ok((process, How { unit: Some(name), notice, unread: None }));
         }
         why = match answered {
             Ok(answer) if answer.status.success() => format!("{SYSTEMD_RUN} started it, and it is not there"),
@@ -83,25 +83,25 @@ fn missing(patience: Duration) -> Option<&'static str> {
     find()
 }
 
-fn command(plan: &Plan, name: &str, close: bool, patience: Duration) -> Command {
+fn command(startup: &Startup, name: &str, close: bool, patience: Duration) -> Command {
     let mut command = program(Path::new(SYSTEMD_RUN));
-    let whose = match plan.daemon.serves {
+    let whose = match startup.daemon.serves {
         Serves::User(user_id) => format!("user {user_id}"),
         Serves::All => "all users".to_owned(),
     };
     // Not --quiet: that would also keep back why it failed.
     command.args(["--collect", "--service-type=forking"]);
     command.arg(format!("--unit={name}"));
-    command.arg(format!("--description=gpushare: MPS daemon of {} for {whose}", plan.gpu.path.display()));
-    if plan.daemon.serves != Serves::All {
-        command.args([format!("--uid={}", plan.ids.0), format!("--gid={}", plan.ids.1)]);
+    command.arg(format!("--description=gpushare: MPS daemon of {} for {whose}", startup.gpu.path.display()));
+    if startup.daemon.serves != Serves::All {
+        command.args([format!("--uid={}", startup.ids.0), format!("--gid={}", startup.ids.1)]);
     }
     command.args(PROPERTIES.map(|property| format!("--property={property}")));
     // systemd gives up before we do, so that it is over then. Its timers may be late by a quarter of a second; 0 is never.
     command.arg(format!("--property=TimeoutStartSec={}ms", (patience.as_millis() / 2).max(1)));
     if close {
         command.arg("--property=DevicePolicy=closed");
-        let own = plan.gpu.path.display().to_string();
+        let own = startup.gpu.path.display().to_string();
         for device in std::iter::once(own.as_str()).chain(NEEDED).chain(MORE) {
             // systemd logs a warning for each that isn't there.
             if Path::new(device).exists() {
@@ -109,10 +109,10 @@ fn command(plan: &Plan, name: &str, close: bool, patience: Duration) -> Command 
             }
         }
     }
-    for (name, value) in plan.variables() {
+    for (name, value) in startup.variables() {
         command.arg(format!("--setenv={name}={value}"));
     }
-    let (path, arguments) = plan.command_line();
+    let (path, arguments) = startup.command_line();
     command.arg("--").arg(path).args(arguments);
     command
 }

@@ -4,15 +4,14 @@
 //! same time waits for that, as all do for the log. A file that can't be had is one error in the log, and nothing else.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
-use gpushare::tally::Tally;
-use gpushare::verdicts::{self, Verdict};
-use gpushare_slurm::log;
+use gpushare::counter_file::CounterFile;
+use gpushare::submit::counters::{self, Outcome};
+use parking_lot::Mutex;
 
 /// The counts, once the plugin is loaded.
 pub struct Counted {
-    open: Mutex<Option<Tally>>,
+    open: Mutex<Option<CounterFile>>,
 }
 
 impl Counted {
@@ -24,21 +23,21 @@ impl Counted {
     /// reconfigure itself (23.11 and later start a second process for it) has changed nothing then.
     pub fn start(&self, path: Option<&Path>) {
         let opened = path.map(|path| {
-            Tally::open(path, &verdicts::names()).map_err(|error| {
-                log::error(format!(
+            CounterFile::open(path, &counters::names()).map_err(|error| {
+                log::error!(
                     "job_submit/gpushare: nothing is counted: RefusalCounts={}: {error}; SlurmUser must be able to \
                      write it",
                     path.display()
-                ));
+                );
             })
         });
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = opened.and_then(Result::ok);
+        *self.open.lock() = opened.and_then(Result::ok);
     }
 
     /// One more. A count that can't be written is written with the next one.
-    pub fn add(&self, number: &str, verdict: Verdict) {
-        if let Some(tally) = self.open.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            let _ = tally.add(&verdicts::name(number, verdict));
+    pub fn add(&self, number: &str, verdict: Outcome) {
+        if let Some(counter_file) = self.open.lock().as_mut() {
+            let _ = counter_file.add(&counters::name(number, verdict));
         }
     }
 }

@@ -1,19 +1,19 @@
 //! job_submit_gpushare.so, loaded by slurmctld (`JobSubmitPlugins=gpushare`): refuses GPU requests that would slip under
 //! a QOS's typed limits, and tells the user the command that works.
 //!
-//! Read → judge → apply: [`submit`] and [`modify`] are the whole of it. The rules are in `gpushare::policy`, the file
+//! Read → judge → apply: [`submit`] and [`modify`] are the whole of it. The rules are in `gpushare::submit::policy`, the file
 //! that they come from is watched by [`live`], and what was refused or changed is counted by [`count`].
 #![forbid(unsafe_code)]
 
-use gpushare::message;
-use gpushare::policy::{
+use gpushare::submit::counters::Outcome;
+use gpushare::submit::message;
+use gpushare::submit::policy::{
     self, Acceptance, Because, Change, GovernedAccounts, Policy, Refusal, Remark, Update,
 };
-use gpushare::request::Request;
-use gpushare::verdicts::Verdict;
+use gpushare::submit::request::Request;
 use gpushare_slurm::accounting::{Cache, Reach};
-use gpushare_slurm::submission::{Answer, Existing, Submission};
-use gpushare_slurm::{daemon, export_job_submit, log};
+use gpushare_slurm::submission::{Existing, ReturnCode, Submission};
+use gpushare_slurm::{daemon, export_job_submit};
 
 mod count;
 mod live;
@@ -38,13 +38,13 @@ fn load() -> bool {
     let last = plugins.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii).find(|name| !name.is_empty());
     if last.is_some_and(|name| name.strip_prefix(b"job_submit/").unwrap_or(name) != b"gpushare") {
         let plugins = plugins.escape_ascii();
-        log::error(format!(
+        log::error!(
             "job_submit/gpushare: JobSubmitPlugins={plugins}: gpushare must be last, or a later plugin can change a \
              request that was judged"
-        ));
+        );
     }
     let Some(slurm_conf) = daemon::slurm_conf() else {
-        log::error("job_submit/gpushare: slurmctld has no path of slurm.conf");
+        log::error!("job_submit/gpushare: slurmctld has no path of slurm.conf");
         return false;
     };
     match LIVE.start(&slurm_conf) {
@@ -53,27 +53,27 @@ fn load() -> bool {
             true
         }
         Err(error) => {
-            log::error(format!("job_submit/gpushare: {error}"));
+            log::error!("job_submit/gpushare: {error}");
             false
         }
     }
 }
 
 /// One submission. `submitter` may be root or another cluster; the job's own user counts.
-fn submit(submission: &mut Submission, _submitter: u32) -> Answer {
+fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
-    let Some(policy) = LIVE.policy() else { return Answer::Failure };
+    let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
     let answer = submit_within(None, submission, &policy);
     // Only a request that an account's limit could have something against asks for more.
     answer
         .or_else(|| submit_within(Some(Reach::Associations), submission, &policy))
-        .unwrap_or(Answer::Failure)
+        .unwrap_or(ReturnCode::Failure)
 }
 
 /// Judges and applies with so much of the accounting data, or as much as will do as a rule; `None`, and nothing applied, where that
 /// was not enough.
-fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Policy) -> Option<Answer> {
+fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Policy) -> Option<ReturnCode> {
     let request = submission.request();
     let cache = Cache::new(reach.unwrap_or_else(|| usual_reach(&request, policy)));
     let user_id = request.user_id;
@@ -98,7 +98,7 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
             if once {
                 submission.set_no_requeue();
             }
-            Answer::Accept
+            ReturnCode::Accept
         }
         policy::Verdict::Refuse(refusal) => {
             drop(cache);
@@ -109,14 +109,14 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
 
 /// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing; but a job whose exempt
 /// reservation is gone was held for that, and is judged again when somebody lets it go.
-fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> Answer {
-    let Some(policy) = LIVE.policy() else { return Answer::Failure };
+fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> ReturnCode {
+    let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
     let may_have_been_exempt = goes_on && !policy.exempt.reservations.is_empty();
     if !may_have_been_exempt && !update.request().touches_rules() {
-        return Answer::Accept;
+        return ReturnCode::Accept;
     }
-    let Some(existing) = existing() else { return Answer::Failure };
+    let Some(existing) = existing() else { return ReturnCode::Failure };
     let cache = Cache::new(Reach::Associations);
     let job = existing.request();
     let job_id: String =
@@ -141,7 +141,7 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
             if once {
                 update.set_no_requeue();
             }
-            Answer::Accept
+            ReturnCode::Accept
         }
         policy::Verdict::Refuse(refusal) => {
             drop(cache);
@@ -179,11 +179,11 @@ impl Note {
     }
 }
 
-fn refuse(job: &mut Submission, who: &str, refusal: &Refusal) -> Answer {
-    log::info(line("refused", who, refusal));
-    COUNTED.add(refusal.rule.number(), Verdict::Refused);
+fn refuse(job: &mut Submission, who: &str, refusal: &Refusal) -> ReturnCode {
+    log::info!("{}", line("refused", who, refusal));
+    COUNTED.add(refusal.rule.number(), Outcome::Refused);
     job.say(&message::refusal(refusal));
-    if refusal.rule.is_about_qos() { Answer::InvalidQos } else { Answer::InvalidGres }
+    if refusal.rule.is_about_qos() { ReturnCode::InvalidQos } else { ReturnCode::InvalidGres }
 }
 
 fn apply(job: &mut Submission, who: &str, remark: &Remark) {
@@ -197,7 +197,7 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
                 Because::Partition => "accepted (exempt partition)",
                 Because::Reservation => "accepted (exempt reservation)",
             };
-            log::info(line(why, who, refusal));
+            log::info!("{}", line(why, who, refusal));
             COUNTED.add(refusal.rule.number(), because.into());
         }
         Remark::Changed(change) => {
@@ -210,8 +210,8 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
                 Change::Throttle { array, .. } => job.set_array(array),
                 Change::UserEnv => job.drop_user_env(),
             }
-            log::info(format!("job_submit/gpushare: changed {} {who}", change.number()));
-            COUNTED.add(change.number(), Verdict::Changed);
+            log::info!("job_submit/gpushare: changed {} {who}", change.number());
+            COUNTED.add(change.number(), Outcome::Changed);
         }
     }
     if let Some(text) = message::remark(remark) {
@@ -221,7 +221,7 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
 
 /// One line of the log about one verdict.
 fn line(verdict: &str, who: &str, refusal: &Refusal) -> String {
-    use gpushare::policy::Ground;
+    use gpushare::submit::policy::Ground;
     let (number, asked) = (refusal.rule.number(), refusal.asked.escape_ascii());
     let ground = match &refusal.ground {
         Ground::Qos(name) => format!(" qos='{}'", name.escape_ascii()),

@@ -8,12 +8,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use gpushare::config::{self, Config, LoadError};
-use gpushare::policy::Policy;
-use gpushare_slurm::log;
+use gpushare::submit::policy::Policy;
+use parking_lot::{Mutex, RwLock};
 
 /// Between two looks at the file, and how long an edit must have been left alone.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -54,10 +54,10 @@ impl Live {
         let stamp = Stamp::of(slurm_conf);
         let found = Config::load(&stamp.path)?;
         let state = if found.is_some() { "read" } else { "not there, the defaults hold" };
-        log::info(format!("job_submit/gpushare: {} {state}", stamp.path.display()));
+        log::info!("job_submit/gpushare: {} {state}", stamp.path.display());
         let config = found.unwrap_or_default();
         self.adopt(config.policy);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         *file = Some(File { slurm_conf: slurm_conf.to_owned(), judged: Some(stamp), young: None });
         self.due.store(now().saturating_add(millis(PAUSE)), Ordering::Relaxed);
         Ok(config.refusal_counts)
@@ -71,20 +71,16 @@ impl Live {
         if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.look();
         }
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.policy.read().clone()
     }
 
     fn adopt(&self, policy: Policy) {
-        log::debug(format!("job_submit/gpushare: {policy:?}"));
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
+        log::debug!("job_submit/gpushare: {policy:?}");
+        *self.policy.write() = Some(Arc::new(policy));
     }
 
     fn look(&self) {
-        let mut file = match self.file.try_lock() {
-            Ok(file) => file,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut file) = self.file.try_lock() else { return };
         let Some(file) = file.as_mut() else { return };
         let stamp = Stamp::of(&file.slurm_conf);
         if file.judged.as_ref() == Some(&stamp) {
@@ -103,13 +99,13 @@ impl Live {
         match found {
             Ok(Some(config)) => {
                 self.adopt(config.policy);
-                log::info(format!("job_submit/gpushare: {path} read again"));
+                log::info!("job_submit/gpushare: {path} read again");
             }
             Ok(None) => {
-                log::error(format!("job_submit/gpushare: {path} is gone; its last rules stay in force"))
+                log::error!("job_submit/gpushare: {path} is gone; its last rules stay in force")
             }
             Err(error) => {
-                log::error(format!("job_submit/gpushare: {error}; the last good rules stay in force"))
+                log::error!("job_submit/gpushare: {error}; the last good rules stay in force")
             }
         }
         file.judged = Some(stamp);

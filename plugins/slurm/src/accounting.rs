@@ -6,8 +6,8 @@
 
 use std::cell::{Cell, OnceCell};
 
-use gpushare::policy::{Accounting, Association, DefaultQos, GresLimit, Owner, TypedLimit};
-use gpushare::request::Request;
+use gpushare::submit::policy::{Accounting, Association, DefaultQos, GresLimit, Owner, TypedLimit};
+use gpushare::submit::request::Request;
 use slurm_sys::{slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
 use crate::text;
@@ -99,10 +99,10 @@ impl<'c> Accounting for &'c Cache {
 
     fn typed_limits<'s>(&'s self, qos: Qos<'c>, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
         self.locks().gres_names().filter_map(move |(position, name)| {
-            let kind = type_of(name, gres)?;
+            let gres_type = type_of(name, gres)?;
             // SAFETY: the position is one of the TRES table, under the locks.
             let limit = unsafe { limit(qos.0, position) };
-            limit.map(|(count, of_job)| TypedLimit { kind, count, of_job })
+            limit.map(|(count, of_job)| TypedLimit { gres_type, count, of_job })
         })
     }
 
@@ -156,9 +156,9 @@ fn association<'c>(locks: &'c Locks, record: &'c slurmdb_assoc_rec_t) -> Associa
     let account = unsafe { text::bytes(record.acct) }.unwrap_or_default();
     let limits = locks.gres_names().filter_map(|(position, name)| {
         let mut parts = name.splitn(2, |byte| *byte == b':');
-        let (gres, kind) = (parts.next()?, parts.next());
+        let (gres, gres_type) = (parts.next()?, parts.next());
         // SAFETY: the position is one of the TRES table, under the locks.
-        unsafe { association_limit(record, position) }.map(|count| GresLimit { gres, kind, count })
+        unsafe { association_limit(record, position) }.map(|count| GresLimit { gres, gres_type, count })
     });
     Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect() }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use gpushare::grammar::Spelling;
+use gpushare::submit::grammar::Spelling;
 
 use crate::text;
 

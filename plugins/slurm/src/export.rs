@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use slurm_sys::{job_desc_msg_t, job_record};
 
 use crate::guard;
-use crate::submission::{Answer, Existing, Submission};
+use crate::submission::{Existing, ReturnCode, Submission};
 
 /// The three data symbols without which no plugin is loaded (src/common/plugin.c). The version is that of the headers.
 #[doc(hidden)]
@@ -38,8 +38,8 @@ macro_rules! export_identity {
 /// Exports a job_submit plugin: `init`, `job_submit` and `job_modify`, for the release of the headers.
 ///
 /// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which it takes as fatal.
-/// `submit = f` takes `fn(&mut Submission, u32) -> Answer`: the description and the submitting user.
-/// `modify = f` takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> Answer`: what is changed, how to get a
+/// `submit = f` takes `fn(&mut Submission, u32) -> ReturnCode`: the description and the submitting user.
+/// `modify = f` takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> ReturnCode`: what is changed, how to get a
 /// copy of the job as it is, and the user who changes it.
 #[macro_export]
 macro_rules! export_job_submit {
@@ -53,12 +53,15 @@ macro_rules! export_job_submit {
             use super::*;
             use std::ffi::{c_char, c_int};
             use $crate::private::job_desc_msg_t;
-            use $crate::submission::{Answer, Submission};
+            use $crate::submission::{ReturnCode, Submission};
 
             /// Once, before the first call, in slurmctld as SlurmUser.
             #[unsafe(no_mangle)]
             pub extern "C" fn init() -> c_int {
-                $crate::guard::run("init", -1, || if $init() { 0 } else { -1 })
+                $crate::guard::run("init", -1, || {
+                    $crate::log::install();
+                    if $init() { 0 } else { -1 }
+                })
             }
 
             /// For every submission, in a thread of slurmctld, under its read locks; from 23.02 several at once.
@@ -71,11 +74,11 @@ macro_rules! export_job_submit {
                 submitter: u32,
                 message: *mut *mut c_char,
             ) -> c_int {
-                $crate::guard::run("job_submit", Answer::Failure.code(), || {
+                $crate::guard::run("job_submit", ReturnCode::Failure.code(), || {
                     // SAFETY: slurmctld's arguments, for the time of this call.
                     match unsafe { Submission::new(description, message) } {
                         Some(mut submission) => $submit(&mut submission, submitter).code(),
-                        None => Answer::Failure.code(),
+                        None => ReturnCode::Failure.code(),
                     }
                 })
             }
@@ -158,12 +161,12 @@ pub unsafe fn run_modify(
     changes: *mut job_desc_msg_t,
     record: *mut job_record,
     message: *mut *mut c_char,
-    modify: impl FnOnce(&mut Submission, &dyn Fn() -> Option<Existing>) -> Answer,
+    modify: impl FnOnce(&mut Submission, &dyn Fn() -> Option<Existing>) -> ReturnCode,
 ) -> c_int {
-    guard::run("job_modify", Answer::Failure.code(), || {
+    guard::run("job_modify", ReturnCode::Failure.code(), || {
         // SAFETY: the caller's promise.
         let Some(mut update) = (unsafe { Submission::new(changes, message) }) else {
-            return Answer::Failure.code();
+            return ReturnCode::Failure.code();
         };
         // SAFETY: the caller's promise; the closure doesn't outlive this call.
         let existing = || unsafe { Existing::copy_of(record) };
@@ -183,19 +186,20 @@ macro_rules! export_spank {
             use std::ffi::{c_char, c_int};
             use super::*;
             use $crate::private::spank_t;
-            use $crate::spank::{Answer, arguments, with_step};
+            use $crate::spank::{ReturnCode, arguments, with_step};
 
             $(
                 /// # Safety
                 /// Called by slurmstepd, srun, sbatch or salloc as a SPANK hook.
                 #[unsafe(no_mangle)]
                 pub unsafe extern "C" fn $hook(handle: spank_t, count: c_int, list: *mut *mut c_char) -> c_int {
-                    $crate::guard::run(stringify!($hook), Answer::$answer.code(), || {
+                    $crate::guard::run(stringify!($hook), ReturnCode::$answer.code(), || {
+                        $crate::log::install();
                         // SAFETY: the arguments that this hook was called with.
                         let arguments = unsafe { arguments(count, list) };
                         // SAFETY: the handle that this hook was called with.
                         let answer = unsafe { with_step(handle, |step| $function(step, &arguments)) };
-                        answer.unwrap_or(Answer::Success).code()
+                        answer.unwrap_or(ReturnCode::Success).code()
                     })
                 }
             )+

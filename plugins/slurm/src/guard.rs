@@ -7,7 +7,7 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
-use crate::log;
+use crate::log::error;
 
 /// Runs the body of an exported function; on a panic, logs it and gives `fallback`.
 pub fn run<T>(function: &str, fallback: T, body: impl FnOnce() -> T) -> T {
@@ -17,7 +17,7 @@ pub fn run<T>(function: &str, fallback: T, body: impl FnOnce() -> T) -> T {
     match panic::catch_unwind(AssertUnwindSafe(body)) {
         Ok(value) => value,
         Err(payload) => {
-            log::error(format!("gpushare: internal error in {function}: {}", reason(payload.as_ref())));
+            error(format!("gpushare: internal error in {function}: {}", reason(payload.as_ref())));
             // Dropping a payload runs its own code, which may panic again.
             std::mem::forget(payload);
             fallback
@@ -32,7 +32,7 @@ fn silence_default_hook() {
     ONCE.call_once(|| {
         panic::set_hook(Box::new(|info| {
             if let Some(place) = info.location() {
-                log::error(format!("gpushare: panic at {}:{}", place.file(), place.line()));
+                error(format!("gpushare: panic at {}:{}", place.file(), place.line()));
             }
         }));
     });

@@ -2,26 +2,23 @@
 //! unsafe code; what C needs is here, each piece with its contract.
 //!
 //! - [`export_job_submit!`] and [`export_spank!`]: the symbols that Slurm looks up, each behind [`guard`].
-//! - [`submission`]: a job description, read into a plain [`gpushare::request::Request`] and written back; the job that
+//! - [`submission`]: a job description, read into a plain [`gpushare::submit::request::Request`] and written back; the job that
 //!   an update is for.
 //! - [`accounting`]: the daemon's cache of the accounting database, under its locks.
-//! - [`spank`]: the handle of a SPANK hook. [`verdict_page`]: memory that a step shares with its tasks.
-//! - [`bpf`]: the kernel's device programs for the fence of cgroup v2. [`access`]: what the cgroup answers for a device.
-//! - [`log`]: one line to the daemon's log. [`text`]: C's strings.
+//! - [`spank`]: the handle of a SPANK hook. [`shared_page`]: memory that a step shares with its tasks.
+//! - [`log`]: the crate of that name, into the daemon's log. [`text`]: C's strings.
 //!
 //! Nothing here starts a thread, changes the process, prints, resolves a name or sends an RPC.
 
-pub mod access;
 pub mod accounting;
-pub mod bpf;
 pub mod daemon;
 mod export;
 pub mod guard;
 pub mod log;
+pub mod shared_page;
 pub mod spank;
 pub mod submission;
 pub mod text;
-pub mod verdict_page;
 
 /// For the export macros only.
 #[doc(hidden)]

@@ -1,30 +1,48 @@
-//! One line to the log of the daemon that loaded us; in srun and sbatch, to the user's terminal.
+//! Slurm's log behind the crate `log`: one line to the log of the daemon that loaded us; in srun and sbatch, to the user's
+//! terminal.
 //!
-//! `error` is what an administrator must act on, `info` a verdict, `debug` a reason. The text is an argument of `%s`,
-//! never the format. From a step's task, `error` reaches the user's terminal too.
+//! `error!` is what an administrator must act on, `info!` a verdict, `debug!` a reason. The text is an argument of `%s`,
+//! never the format. From a step's task, `error!` reaches the user's terminal too.
+
+use std::fmt::Display;
+
+use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use crate::text::c_string;
 
-/// An administrator must act.
+struct Slurm;
+
+/// Sends what the macros of `log` say to Slurm. The logger is this .so's own, and one that is there already is the same.
+pub fn install() {
+    let _ = log::set_logger(&Slurm);
+    log::set_max_level(LevelFilter::Debug);
+}
+
+impl Log for Slurm {
+    fn enabled(&self, _: &Metadata) -> bool {
+        true
+    }
+
+    #[doc(alias = "slurm_info")]
+    #[doc(alias = "slurm_debug")]
+    fn log(&self, record: &Record) {
+        let line = c_string(record.args().to_string());
+        match record.level() {
+            Level::Error | Level::Warn => error(record.args()),
+            // SAFETY: printf-like; one %s and one C string.
+            Level::Info => unsafe { slurm_sys::slurm_info(c"%s".as_ptr(), line.as_ptr()) },
+            // SAFETY: printf-like; one %s and one C string.
+            Level::Debug | Level::Trace => unsafe { slurm_sys::slurm_debug(c"%s".as_ptr(), line.as_ptr()) },
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// An error whichever logger is installed: spank_gpushare_prolog.so has another.
 #[doc(alias = "slurm_error")]
-pub fn error(line: impl AsRef<[u8]>) {
-    let line = c_string(line);
+pub(crate) fn error(line: impl Display) {
+    let line = c_string(line.to_string());
     // SAFETY: printf-like; one %s and one C string.
     unsafe { slurm_sys::slurm_error(c"%s".as_ptr(), line.as_ptr()) }
-}
-
-/// What was decided.
-#[doc(alias = "slurm_info")]
-pub fn info(line: impl AsRef<[u8]>) {
-    let line = c_string(line);
-    // SAFETY: printf-like; one %s and one C string.
-    unsafe { slurm_sys::slurm_info(c"%s".as_ptr(), line.as_ptr()) }
-}
-
-/// Why.
-#[doc(alias = "slurm_debug")]
-pub fn debug(line: impl AsRef<[u8]>) {
-    let line = c_string(line);
-    // SAFETY: printf-like; one %s and one C string.
-    unsafe { slurm_sys::slurm_debug(c"%s".as_ptr(), line.as_ptr()) }
 }

@@ -139,20 +139,20 @@ impl Step<'_> {
 /// What a hook answers. Any failure is -1: releases up to 24.11 take a positive code for success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Answer {
+pub enum ReturnCode {
     /// Go on.
     Success,
     /// Fail the task; from other hooks than `task_init` it would drain the node.
     Failure,
 }
 
-impl Answer {
+impl ReturnCode {
     /// As a hook returns it.
     #[must_use]
     pub const fn code(self) -> c_int {
         match self {
-            Answer::Success => 0,
-            Answer::Failure => -1,
+            ReturnCode::Success => 0,
+            ReturnCode::Failure => -1,
         }
     }
 }

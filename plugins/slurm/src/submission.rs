@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 
-use gpushare::request::{Batch, Field, Request};
+use gpushare::submit::request::{Batch, Field, Request};
 use slurm_sys::job_desc_msg_t;
 
 use crate::daemon::SPELLING;
@@ -20,7 +20,7 @@ pub struct Submission<'a> {
 /// What slurmctld answers to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Answer {
+pub enum ReturnCode {
     /// Go on.
     Accept,
     /// "Invalid generic resource (gres) specification".
@@ -31,15 +31,15 @@ pub enum Answer {
     Failure,
 }
 
-impl Answer {
+impl ReturnCode {
     /// As job_submit() returns it (slurm_errno.h).
     #[must_use]
     pub fn code(self) -> c_int {
         let code = match self {
-            Answer::Accept => slurm_sys::SLURM_SUCCESS,
-            Answer::InvalidGres => slurm_sys::ESLURM_INVALID_GRES,
-            Answer::InvalidQos => slurm_sys::ESLURM_INVALID_QOS,
-            Answer::Failure => return -1,
+            ReturnCode::Accept => slurm_sys::SLURM_SUCCESS,
+            ReturnCode::InvalidGres => slurm_sys::ESLURM_INVALID_GRES,
+            ReturnCode::InvalidQos => slurm_sys::ESLURM_INVALID_QOS,
+            ReturnCode::Failure => return -1,
         };
         c_int::try_from(code).unwrap_or(-1)
     }

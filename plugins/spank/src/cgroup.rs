@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use gpushare::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup, v1_job};
-use gpushare::fence::owner::Folders;
-use gpushare::fence::v2::early::{self, Early};
-use gpushare::fence::{Fence, v1, v2};
-use gpushare_slurm::bpf::Bpf;
+use gpushare_node::fence::bpf::Bpf;
+use gpushare_node::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup, v1_job};
+use gpushare_node::fence::owner::Folders;
+use gpushare_node::fence::v2::early::{self, Early};
+use gpushare_node::fence::{Fence, v1, v2};
 use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
 
 /// No machine has more mounts than fit in here.

@@ -23,23 +23,24 @@ mod step;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gpushare::config::NodeConfig;
-use gpushare::device::Roots;
-use gpushare::environment::{PYTORCH, SHARD_MEMORY, agree, shell_lines};
-use gpushare::fence::Fault;
-use gpushare::job::JobKey;
-use gpushare::ledger::{Entry, Ledger, RUN_DIR};
-use gpushare::process::start_time;
+use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, shell_lines};
+use gpushare_node::fence::Fault;
+use gpushare_node::fence::access;
+use gpushare_node::gpu::Roots;
+use gpushare_node::job::JobKey;
+use gpushare_node::ledger::{Entry, Ledger};
 use gpushare_node::memory::{self, Limited};
 use gpushare_node::mps::Reach;
-use gpushare_slurm::spank::{Answer, Kind, Step};
-use gpushare_slurm::verdict_page::Verdict;
-use gpushare_slurm::{access, export_spank, log};
+use gpushare_node::proc::start_time;
+use gpushare_slurm::export_spank;
+use gpushare_slurm::shared_page::FenceState;
+use gpushare_slurm::spank::{Kind, ReturnCode, Step};
+use parking_lot::Mutex;
 
-use step::{Fenced, GPUS_OF_STEP, State};
+use step::{Fenced, GPUS_OF_STEP, StepState};
 
 export_spank! {
     name = "gpushare",
@@ -54,66 +55,66 @@ export_spank! {
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// What this slurmstepd knows of its step; a forked task has a copy.
-static STATE: Mutex<State> = Mutex::new(State::Unknown);
+static STATE: Mutex<StepState> = Mutex::new(StepState::Unknown);
 
-fn with_state<T>(work: impl FnOnce(&mut State) -> T) -> T {
-    // A poisoned state is one that a panic left behind; its verdict page still says that no fence was put up.
-    work(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
+fn with_state<T>(work: impl FnOnce(&mut StepState) -> T) -> T {
+    // After a panic the state is what that left behind; its verdict page still says that no fence was put up.
+    work(&mut STATE.lock())
 }
 
-fn init(step: Step, arguments: &[Vec<u8>]) -> Answer {
+fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "init");
     with_state(|state| {
-        *state = State::configured(arguments);
+        *state = StepState::configured(arguments);
         if state.may_fence()
             && let Err(reason) = cgroup::close_to_users()
         {
-            log::error(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
+            log::error!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
         }
         // Nothing of the user's runs in the extern step before its fence is up.
         if step.kind() != Kind::Extern && state.may_fence() {
             if let Err(reason) = state.close_early(step) {
                 let id = step.job_id().unwrap_or(0);
-                log::error(format!("spank/gpushare: job {id}: not closed from the start: {reason}"));
+                log::error!("spank/gpushare: job {id}: not closed from the start: {reason}");
                 // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has none, and
                 // would drain the node.
                 if !step.is_batch() {
-                    return Answer::Failure;
+                    return ReturnCode::Failure;
                 }
             }
             state.look_for_daemon(step);
         }
-        Answer::Success
+        ReturnCode::Success
     })
 }
 
-fn user_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
+fn user_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "user_init");
     with_state(|state| {
         state.read(step);
-        if let State::Fenced(fenced) = state {
+        if let StepState::Fenced(fenced) = state {
             set_environment(step, fenced);
         }
     });
-    Answer::Success
+    ReturnCode::Success
 }
 
-fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> Answer {
+fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "task_post_fork");
     with_state(|state| {
         if step.kind() == Kind::Extern {
             state.read(step);
         }
         match state {
-            State::Fenced(fenced) => after_a_fork(step, fenced),
-            State::Failed(reason) if step.kind() == Kind::Extern => {
+            StepState::Fenced(fenced) => after_a_fork(step, fenced),
+            StepState::Failed(reason) if step.kind() == Kind::Extern => {
                 let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
                 tell_the_other_steps(key, reason);
             }
-            State::Failed(_) | State::Unknown | State::Configured(..) | State::NotOurs => {}
+            StepState::Failed(_) | StepState::Unknown | StepState::Configured(..) | StepState::NotOurs => {}
         }
     });
-    Answer::Success
+    ReturnCode::Success
 }
 
 fn after_a_fork(step: Step, fenced: &mut Fenced) {
@@ -123,15 +124,15 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
         return;
     }
     let verdict = match fail_if_asked(step).and_then(|()| fenced.fence.put_up()) {
-        Ok(()) => Verdict::Up,
+        Ok(()) => FenceState::Up,
         Err(reason) => {
-            log::error(format!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id));
-            Verdict::Failed(reason)
+            log::error!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id);
+            FenceState::Failed(reason)
         }
     };
     match &verdict {
-        Verdict::Failed(reason) if step.kind() == Kind::Extern => tell_the_other_steps(fenced.key, reason),
-        Verdict::Up if step.kind() == Kind::Extern => {
+        FenceState::Failed(reason) if step.kind() == Kind::Extern => tell_the_other_steps(fenced.key, reason),
+        FenceState::Up if step.kind() == Kind::Extern => {
             if let Some((entry, config)) = &fenced.recorded {
                 prepare_for_ssh(entry, config);
                 limit_memory(fenced, entry, config);
@@ -145,16 +146,16 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
 /// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way out.
 fn tell_the_other_steps(key: JobKey, reason: &str) {
     let reason = format!("ssh sessions can't be fenced: {reason}");
-    let ledger = Ledger::at(RUN_DIR);
+    let ledger = Ledger::system();
     if let Err(error) = ledger.lock(LOCK_WAIT).and_then(|locked| locked.fail(key, &reason)) {
-        log::error(format!("spank/gpushare: job {}: {error}", key.id));
+        log::error!("spank/gpushare: job {}: {error}", key.id);
     }
 }
 
 /// Leaves the variables where an ssh session finds them, and a witness: this slurmstepd lives as long as the job, and
 /// when it is gone and the entry isn't, the epilog never ran.
 fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
-    let (ledger, key, pid) = (Ledger::at(RUN_DIR), entry.key, std::process::id());
+    let (ledger, key, pid) = (Ledger::system(), entry.key, std::process::id());
     let witnessed = match start_time(Path::new("/proc"), pid) {
         Ok(Some(start)) => ledger.witness(key, pid, start),
         Ok(None) | Err(_) => Ok(()),
@@ -164,7 +165,7 @@ fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
         lines => ledger.lock(LOCK_WAIT).and_then(|locked| locked.publish(key, lines)),
     };
     if let Err(error) = witnessed.and(published) {
-        log::error(format!("spank/gpushare: job {}: {error}", key.id));
+        log::error!("spank/gpushare: job {}: {error}", key.id);
     }
 }
 
@@ -173,47 +174,47 @@ fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
 fn limit_memory(fenced: &Fenced, entry: &Entry, config: &NodeConfig) {
     let Some(cgroup) = fenced.fence.job() else { return };
     let id = entry.key.id;
-    match memory::limit(config, &Ledger::at(RUN_DIR), &Roots::system(), (entry, cgroup)) {
+    match memory::limit(config, &Ledger::system(), &Roots::system(), (entry, cgroup)) {
         Ok(Limited::Not) => {}
-        Ok(by) => log::debug(format!("spank/gpushare: job {id}: GPU memory limited, {by:?}")),
-        Err(error) => log::error(format!("spank/gpushare: job {id}: its GPU memory is not limited: {error}")),
+        Ok(by) => log::debug!("spank/gpushare: job {id}: GPU memory limited, {by:?}"),
+        Err(error) => log::error!("spank/gpushare: job {id}: its GPU memory is not limited: {error}"),
     }
 }
 
-fn task_init(step: Step, _arguments: &[Vec<u8>]) -> Answer {
+fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "task_init");
     let outcome = with_state(|state| match state {
-        State::NotOurs => Ok(()),
-        State::Unknown | State::Configured(..) => {
+        StepState::NotOurs => Ok(()),
+        StepState::Unknown | StepState::Configured(..) => {
             Err("an earlier hook failed; see the node's slurmd log".to_owned())
         }
-        State::Failed(reason) => Err(reason.clone()),
-        State::Fenced(fenced) => {
+        StepState::Failed(reason) => Err(reason.clone()),
+        StepState::Fenced(fenced) => {
             set_environment(step, fenced);
             match (&fenced.refused, fenced.page.get()) {
                 (Some(reason), _) => Err(reason.clone()),
-                (None, Verdict::Up) => {
+                (None, FenceState::Up) => {
                     extern_failed(fenced).map_or_else(|| check(fenced), Err).and_then(|()| reaches(fenced))
                 }
-                (None, Verdict::None) => {
+                (None, FenceState::None) => {
                     Err("the fence was not put up; see the node's slurmd log".to_owned())
                 }
-                (None, Verdict::Failed(reason)) => Err(reason),
+                (None, FenceState::Failed(reason)) => Err(reason),
             }
         }
     });
     match outcome {
-        Ok(()) => Answer::Success,
+        Ok(()) => ReturnCode::Success,
         Err(reason) => {
-            log::error(format!("gpushare: this job can't have its GPU here: {reason}"));
-            Answer::Failure
+            log::error!("gpushare: this job can't have its GPU here: {reason}");
+            ReturnCode::Failure
         }
     }
 }
 
 /// The extern step may have failed after this step was read. What can't be read now could not be read then.
 fn extern_failed(fenced: &Fenced) -> Option<String> {
-    Ledger::at(RUN_DIR).failure(fenced.key.id).unwrap_or_default()
+    Ledger::system().failure(fenced.key.id).unwrap_or_default()
 }
 
 /// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
@@ -250,22 +251,22 @@ fn root() -> Option<(u64, u64)> {
 }
 
 /// Lets the job's other steps open the GPU again, if this step started and ended without its fence.
-fn exit(step: Step, _arguments: &[Vec<u8>]) -> Answer {
+fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "exit");
     with_state(|state| {
-        if let State::Fenced(fenced) = state
-            && fenced.page.get() != Verdict::Up
+        if let StepState::Fenced(fenced) = state
+            && fenced.page.get() != FenceState::Up
             && let Err(error) = fenced.fence.open_again()
         {
-            log::error(format!("spank/gpushare: job {}: {error}", fenced.key.id));
+            log::error!("spank/gpushare: job {}: {error}", fenced.key.id);
         }
     });
-    Answer::Success
+    ReturnCode::Success
 }
 
 fn set_environment(step: Step, fenced: &Fenced) {
     let index = fenced.share_gpu.map(|index| index.to_string());
-    // Slurm sets this one in some steps only; where it does, it names the GPU that was charged.
+    // Slurm sets this one in some steps only; where it does, it names the GPU that was allocated.
     let of_step = index.filter(|_| step.has_variable(GPUS_OF_STEP)).map(|index| (GPUS_OF_STEP, index));
     let mut variables = fenced.variables.clone();
     if let Some(slurms) = step.variable(SHARD_MEMORY)
@@ -282,7 +283,7 @@ fn set_environment(step: Step, fenced: &Fenced) {
             continue;
         }
         if !step.set_variable(name, &value) {
-            log::error(format!("spank/gpushare: job {}: {name} could not be set", fenced.key.id));
+            log::error!("spank/gpushare: job {}: {name} could not be set", fenced.key.id);
         }
     }
 }

@@ -8,16 +8,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
-use gpushare::device::{self, Foreign, Gpu, Roots};
-use gpushare::environment;
-use gpushare::fence::Fence;
-use gpushare::fence::v2::early::Early;
-use gpushare::job::JobKey;
-use gpushare::ledger::{Entry, Holding, Ledger, RUN_DIR};
+use gpushare_node::environment;
+use gpushare_node::fence::Fence;
+use gpushare_node::fence::v2::early::Early;
+use gpushare_node::gpu::{self, Foreign, Gpu, Roots};
+use gpushare_node::job::JobKey;
+use gpushare_node::ledger::{Entry, Holding, Ledger};
 use gpushare_node::mps::{self, Reach};
+use gpushare_slurm::daemon;
+use gpushare_slurm::shared_page::SharedPage;
 use gpushare_slurm::spank::{Kind, Step};
-use gpushare_slurm::verdict_page::VerdictPage;
-use gpushare_slurm::{daemon, log};
 
 use crate::cgroup::{StepFence, close_early};
 
@@ -34,7 +34,7 @@ pub const GPUS_OF_STEP: &str = "SLURM_STEP_GPUS";
 
 /// What is known of the step.
 #[allow(clippy::large_enum_variant, reason = "each slurmstepd has one")]
-pub enum State {
+pub enum StepState {
     /// Nothing: no hook has read it yet, or the one that should have did not get through.
     Unknown,
     /// The node's rules, or why there are none; not yet what the job has. And what stands in for the fence.
@@ -67,7 +67,7 @@ pub struct Fenced {
     /// Slurm's index of a share's GPU.
     pub share_gpu: Option<u32>,
     /// Tells the tasks whether the fence is up.
-    pub page: VerdictPage,
+    pub page: SharedPage,
     /// Tasks forked so far.
     pub forked: u32,
     /// slurmstepd's root folder.
@@ -78,32 +78,32 @@ impl Fenced {
     /// Where a share's GPU is, if the driver tells.
     pub fn share_pci(&self) -> Option<String> {
         let (entry, _) = self.recorded.as_ref()?;
-        device::pci_address(entry.share_gpu()?, &Roots::system())
+        gpu::pci_address(entry.share_gpu()?, &Roots::system())
     }
 }
 
-impl State {
+impl StepState {
     /// Reads the node's rules; as root, since the file need not be readable by users.
-    pub fn configured(arguments: &[Vec<u8>]) -> State {
-        State::Configured(node_config(arguments), None, None)
+    pub fn configured(arguments: &[Vec<u8>]) -> StepState {
+        StepState::Configured(node_config(arguments), None, None)
     }
 
     /// Whether gpushare has a say on this node, also where its rules can't be read.
     pub fn may_fence(&self) -> bool {
-        !matches!(self, State::Configured(Ok(config), ..) if config.placement == Placement::Off)
+        !matches!(self, StepState::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
     /// Closes what the step will not have, as far as that can be told without its variables. Where nothing can be told Slurm's own
     /// fence holds, but under `own`, where it has none.
     pub fn close_early(&mut self, step: Step) -> Result<(), String> {
-        let State::Configured(config, early, _) = self else { return Ok(()) };
+        let StepState::Configured(config, early, _) = self else { return Ok(()) };
         let none = NodeConfig::default();
         let (config, closes) = match config {
             Ok(config) => (&*config, config.placement == Placement::Own),
             Err(_) => (&none, true),
         };
         let job_id = step.job_id().unwrap_or(0);
-        let ledger = Ledger::at(RUN_DIR);
+        let ledger = Ledger::system();
         let fence = match (ledger.failure(job_id), ledger.find(job_id)) {
             (Ok(None), Ok(Some(entry))) if Some(entry.user_id) == step.user_id() => {
                 fence_around(config, &entry.gpus)
@@ -119,15 +119,15 @@ impl State {
 
     /// Looks the job up in the ledger, which everybody may read.
     pub fn read(&mut self, step: Step) {
-        let State::Configured(config, early, reach) = self else { return };
+        let StepState::Configured(config, early, reach) = self else { return };
         let (early, reach) = (early.take(), reach.take());
         let read = match config {
-            Ok(config) if config.placement == Placement::Off => Ok(State::NotOurs),
+            Ok(config) if config.placement == Placement::Off => Ok(StepState::NotOurs),
             Ok(config) => of_job(config, step),
             Err(reason) => without_rules(step, std::mem::take(reason)),
         };
-        *self = read.unwrap_or_else(State::Failed);
-        if let State::Fenced(fenced) = self {
+        *self = read.unwrap_or_else(StepState::Failed);
+        if let StepState::Fenced(fenced) = self {
             fenced.fence.replaces(early);
             fenced.reach = reach;
         }
@@ -135,8 +135,8 @@ impl State {
 
     /// Notes what the step's programs must find to reach the job's MPS daemon. As root, which alone may look at it.
     pub fn look_for_daemon(&mut self, step: Step) {
-        if let State::Configured(Ok(config), _, reach) = self
-            && let Ok(Some(entry)) = Ledger::at(RUN_DIR).find(step.job_id().unwrap_or(0))
+        if let StepState::Configured(Ok(config), _, reach) = self
+            && let Ok(Some(entry)) = Ledger::system().find(step.job_id().unwrap_or(0))
             && Some(entry.user_id) == step.user_id()
         {
             *reach = mps::reach(config, &entry);
@@ -144,9 +144,9 @@ impl State {
     }
 }
 
-fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
+fn of_job(config: &NodeConfig, step: Step) -> Result<StepState, String> {
     let job_id = step.job_id().ok_or("the step has no job number")?;
-    let ledger = Ledger::at(RUN_DIR);
+    let ledger = Ledger::system();
     match ledger.failure(job_id) {
         Ok(None) => {}
         Ok(Some(reason)) => return all_closed(config, step, Some(reason)),
@@ -165,7 +165,7 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<State, String> {
     }
 }
 
-fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<State, String> {
+fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<StepState, String> {
     let is_share = matches!(entry.holding, Holding::Share { .. });
     let widens = is_share && config.placement == Placement::Override;
     let fence = Fence { widens, ..fence_around(config, &entry.gpus)? };
@@ -175,7 +175,7 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<State, Str
         || step.kind() == Kind::Script
         || (is_share && has_share(config, step));
     let check = Fence { open: if certain { fence.open.clone() } else { Vec::new() }, ..fence.clone() };
-    Ok(State::Fenced(Box::new(Fenced {
+    Ok(StepState::Fenced(Box::new(Fenced {
         recorded: Some((entry.clone(), config.clone())),
         check,
         variables: environment::variables(entry, config),
@@ -185,15 +185,15 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<State, Str
 }
 
 /// A job without GPUs, or one that can't have its own.
-fn all_closed(config: &NodeConfig, step: Step, refused: Option<String>) -> Result<State, String> {
+fn all_closed(config: &NodeConfig, step: Step, refused: Option<String>) -> Result<StepState, String> {
     let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
     let fence = fence_around(config, &[])?;
-    Ok(State::Fenced(Box::new(Fenced { refused, ..fenced(key, fence)? })))
+    Ok(StepState::Fenced(Box::new(Fenced { refused, ..fenced(key, fence)? })))
 }
 
 /// The ledger can't be read.
-fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<State, String> {
-    log::info(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
+fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<StepState, String> {
+    log::info!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
     if has_share(config, step) {
         all_closed(config, step, Some(reason))
     } else {
@@ -202,22 +202,22 @@ fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<State, St
 }
 
 /// A step without a share, of a job that no entry is known of; if Slurm gave it GPUs, `reason` says why not.
-fn without_entry(config: &NodeConfig, step: Step, reason: String) -> Result<State, String> {
+fn without_entry(config: &NodeConfig, step: Step, reason: String) -> Result<StepState, String> {
     if !config.closes_without_entry() {
-        Ok(State::NotOurs)
+        Ok(StepState::NotOurs)
     } else if !has_gpus(config, step) {
         all_closed(config, step, None)
     } else if foreign(config, &[])?.gpus.is_empty() {
         // Of other makers: nothing to close, and no share could be placed on one.
-        Ok(State::NotOurs)
+        Ok(StepState::NotOurs)
     } else {
         all_closed(config, step, Some(reason))
     }
 }
 
 /// Nobody knows whether this node has a fence but ours: a step that may have GPUs fails, and any other can open none.
-fn without_rules(step: Step, reason: String) -> Result<State, String> {
-    log::info(format!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0)));
+fn without_rules(step: Step, reason: String) -> Result<StepState, String> {
+    log::info!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
     let variables = SHARE_VARIABLES.iter().map(|(_, variable)| *variable);
     let may_have_gpus = variables.chain([GPUS_OF_JOB]).any(|variable| step.has_variable(variable));
     all_closed(&NodeConfig::default(), step, Some(reason).filter(|_| may_have_gpus))
@@ -246,7 +246,7 @@ fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, String> {
 }
 
 fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
-    let page = VerdictPage::new().map_err(|error| format!("shared memory: {error}"))?;
+    let page = SharedPage::new().map_err(|error| format!("shared memory: {error}"))?;
     Ok(Fenced {
         key,
         refused: None,

@@ -19,7 +19,7 @@ fn every_example_is_a_configuration() {
 #[test]
 fn every_key_is_in_the_docs() {
     let text = text("docs/gpushare.conf.md");
-    for key in keys::names().into_iter().chain(record::names()).chain(crate::shares::record::names()) {
+    for key in keys::names().into_iter().chain(qos::names()) {
         assert!(text.contains(&format!("`{key}`")) || text.contains(&format!("`{key}=")), "{key}");
     }
 }
@@ -94,16 +94,10 @@ fn the_manual_page_has_every_key_and_nothing_else() {
         keys.sort_unstable();
         keys.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    let (records, _) = in_section("SETTINGS OF A QOS");
-    assert_eq!(records, sorted(record::names()));
-    let (shares, _) = in_section("CONTRIBUTORS' SHARES");
-    assert_eq!(shares, sorted(crate::shares::record::names()));
+    let records = ["SETTINGS OF A QOS", "A MANAGED QOS"].map(|name| in_section(name).0).concat();
+    assert_eq!(sorted(records.iter().map(String::as_str).collect()), sorted(qos::names()));
     let (top, terms) = in_section("KEYS");
-    let lines_of_their_own = [record::KEY, share::KEY];
-    assert_eq!(
-        top,
-        sorted(keys::names().into_iter().filter(|key| !lines_of_their_own.contains(key)).collect())
-    );
+    assert_eq!(top, sorted(keys::names().into_iter().filter(|key| *key != qos::KEY).collect()));
     for line in lines("#") {
         let (name, default) = line.split_once('=').unwrap();
         let (_, said) = terms.iter().find(|(key, _)| key == name).unwrap();

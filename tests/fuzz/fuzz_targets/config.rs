@@ -3,8 +3,8 @@
 #![no_main]
 
 use gpushare::config::Config;
-use gpushare::shares::field::Field;
-use gpushare::shares::value::{argument, written};
+use gpushare::config::qos::field::Field;
+use gpushare::config::qos::value::{argument, written};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
         let message = error.to_string();
         assert!(!message.is_empty() && !message.contains(char::is_control), "{message:?}");
     }
-    for (name, value) in read.iter().flat_map(|config| &config.shares).flat_map(|share| &share.settings) {
+    for (name, value) in read.iter().flat_map(|config| &config.qoses).flat_map(|qos| &qos.settings) {
         let field = Field::named(name).unwrap();
         let word = argument(field, value);
         assert!(!word.contains(char::is_whitespace), "{name}={word}");

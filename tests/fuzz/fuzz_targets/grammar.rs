@@ -3,7 +3,7 @@
 //! Input: a byte for the spelling, then the string.
 #![no_main]
 
-use gpushare::grammar::{Gres, Spelling, Token, plain, tokens};
+use gpushare::submit::grammar::{Gres, Spelling, Token, plain, tokens};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -24,5 +24,5 @@ fn check_print(gres: Gres, spelling: Spelling) {
     let printed = [spelling.prefix(), &plain(gres)].concat();
     let shown = printed.escape_ascii();
     assert!(tokens(&printed, spelling).eq([Token::Gres(gres)]), "{shown} is read otherwise");
-    assert!(!gres.name.is_empty() && gres.kind.is_none_or(|kind| !kind.is_empty()), "{shown}: an empty part");
+    assert!(!gres.name.is_empty() && gres.gres_type.is_none_or(|gres_type| !gres_type.is_empty()), "{shown}: an empty part");
 }

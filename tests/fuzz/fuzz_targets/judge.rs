@@ -8,9 +8,9 @@
 mod accounting;
 
 use accounting::{Database, GOVERNED, is_type};
-use gpushare::grammar::{Spelling, Token};
-use gpushare::policy::{Policy, Verdict, judge};
-use gpushare::request::{LONGEST, Request};
+use gpushare::submit::grammar::{Spelling, Token};
+use gpushare::submit::policy::{Policy, Verdict, judge};
+use gpushare::submit::request::{LONGEST, Request};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -45,7 +45,7 @@ fn check(request: &Request) {
         match token {
             Token::Unrecognised(part) => panic!("\"{}\" was accepted", part.escape_ascii()),
             Token::Gres(gres) if gres.name == b"gpu" && gres.count > 0 => {
-                assert!(gres.kind.is_some_and(is_type), "{gres:?} was accepted");
+                assert!(gres.gres_type.is_some_and(is_type), "{gres:?} was accepted");
                 gpus += 1;
             }
             Token::Gres(_) | Token::Other => {}

@@ -54,18 +54,12 @@ start_box() {
     ensure_root "$release" # the box's lock stays held until lab exits
     [[ -z $next ]] || ensure_root "$next"
     layers=$(root_of "$release")
-    if [[ -n $systemd ]]; then
-        ensure_layer systemd "$release"
-        layers=$(layer_of systemd "$release"):$layers
-    fi
-    for layer in $more; do
+    for layer in ${systemd:+systemd} $more ${nvidia:+nvidia}; do
         ensure_layer "$layer" "$release"
         layers=$(layer_of "$layer" "$release"):$layers
     done
-    if [[ -n $nvidia ]]; then
-        ensure_layer nvidia "$release"
-        layers=$(layer_of nvidia "$release"):$layers
-    fi
+    plugins=${plugins:-${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$release}
+    [[ -d $plugins ]] || say "box '$name' has nothing of gpushare: there is no $plugins; it is made by: tests/build $release"
     build_tools
     remove_cgroups "$name" "$hierarchies" # of a box that was killed from outside
     rm -rf --one-file-system "$dir"
@@ -77,7 +71,7 @@ start_box() {
     echo "$hierarchies" >"$dir/hierarchies"
     lay_configuration "$name" "$kind" "$@"
     gather_lab_files "$dir"
-    gather_plugins "$dir/install" "${plugins:-${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$release}"
+    gather_plugins "$dir/install" "$plugins"
     if [[ -n $next ]]; then
         mkdir "$dir/install-next"
         gather_plugins "$dir/install-next" "${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$next"
@@ -199,15 +193,18 @@ stop_box() {
 # lab is killed (pdeathsig), or a test that gives up would leave it in the box. NODE, if not
 # empty, is one with namespaces of its own.
 exec_in_box() {
-    local name=$1 user=$2 node=$3 outer init pid home=/root machine=()
+    local name=$1 user=$2 node=$3 dir=$LAB_STATE/run/$1 init pid home=/root machine=() users
     shift 3
-    outer=$(box_pid "$name") && [[ -e $(box_dir "$name")/state/ready ]] && init=$(namespace_init_of "$outer") ||
+    find_remembered "$dir/pid" && [[ -e $dir/state/ready ]] && find_init "$REMEMBERED" ||
         refuse "$STATUS_NO_BOX" "box '$name' does not run"
+    init=$INIT
     [[ $user == root ]] || home=/home/$user
-    grep -q "^$user:" "/proc/$init/root/etc/passwd" ||
+    mapfile -t users <"/proc/$init/root/etc/passwd"
+    printf -v users '\n%s' "${users[@]%%:*}"
+    [[ $users$'\n' == *$'\n'"$user"$'\n'* ]] ||
         refuse "$STATUS_NO_BOX" "box '$name' has no user '$user'"
     if [[ -n $node ]]; then
-        pid=$(cat "/proc/$init/root/run/lab/nodes/$node" 2>/dev/null) ||
+        read -r pid 2>/dev/null <"/proc/$init/root/run/lab/nodes/$node" ||
             refuse "$STATUS_NO_BOX" "box '$name' has no node '$node' with namespaces of its own"
         machine=(/usr/bin/setpriv --pdeathsig KILL /usr/bin/nsenter --target "$pid" --mount --uts --pid --)
     fi
@@ -232,22 +229,67 @@ print_logs() {
     done
 }
 
+# state_of NAME: running or starting; died, where something else than `down` ended it; ended, of which only logs are left.
+state_of() {
+    local dir
+    dir=$(box_dir "$1")
+    if box_pid "$1" >/dev/null; then
+        if [[ -e $dir/state/ready ]]; then echo running; else echo starting; fi
+    elif [[ -e $dir/pid ]]; then
+        echo died
+    else
+        echo ended
+    fi
+}
+
+# age_of FILE: since it was made, as 40s, 12m or 3h.
+age_of() {
+    local seconds
+    seconds=$(($(date +%s) - $(stat -c %Y "$1")))
+    if ((seconds < 100)); then echo "${seconds}s"; elif ((seconds < 6000)); then echo "$((seconds / 60))m"; else echo "$((seconds / 3600))h"; fi
+}
+
+# nodes_of NAME: how many of its nodes can run jobs, of how many; ? if slurmctld doesn't say.
+nodes_of() {
+    (exec_in_box "$1" root '' timeout 5 sinfo -h -N -o '%N %T') 2>/dev/null | sort -u |
+        awk '{ all++ } $2 ~ /^(idle|mixed|allocated|completing|planned|reserved)$/ { up++ } END { print all ? up + 0 "/" all : "?" }'
+}
+
 list_boxes() {
-    local dir name state uptime
-    printf '%-20s %-8s %-7s %-9s %s\n' NAME RELEASE CGROUP STATE UPTIME
+    local dir name state age nodes died=0 ended=0
+    printf '%-31s %-8s %-7s %-9s %-5s %s\n' NAME RELEASE CGROUP STATE AGE "NODES UP"
     for dir in "$LAB_STATE"/run/*/; do
         [[ -d $dir ]] || continue
-        name=$(basename "$dir") state=down uptime=-
-        if box_pid "$name" >/dev/null; then
-            state=starting
-            if [[ -e $dir/state/ready ]]; then
-                state=running
-                uptime=$(($(date +%s) - $(stat -c %Y "$dir/state/ready")))s
-            fi
-        elif [[ -e $dir/state/failed ]]; then
-            state=failed
-        fi
-        printf '%-20s %-8s %-7s %-9s %s\n' "$name" \
-            "$(cat "$dir/release" 2>/dev/null)" "$(cat "$dir/cgroup" 2>/dev/null)" "$state" "$uptime"
+        name=$(basename "$dir") age=- nodes=-
+        state=$(state_of "$name")
+        case $state in
+        running) age=$(age_of "$dir/state/ready") nodes=$(nodes_of "$name") ;;
+        starting) age=$(age_of "$dir/pid") ;;
+        died) died=$((died + 1)) ;;
+        ended)
+            ended=$((ended + 1))
+            continue
+            ;;
+        esac
+        printf '%-31s %-8s %-7s %-9s %-5s %s\n' "$name" \
+            "$(cat "$dir/release" 2>/dev/null)" "$(cat "$dir/cgroup" 2>/dev/null)" "$state" "$age" "$nodes"
     done
+    ((died + ended == 0)) || say "$died died, and $ended ended and left logs; to remove all that: lab down --stale"
+}
+
+# What boxes left that run no more: cgroups, folder, logs. One that another lab is just starting or ending is left alone.
+remove_stale_boxes() {
+    local dir name removed=0
+    for dir in "$LAB_STATE"/run/*/; do
+        [[ -d $dir ]] || continue
+        name=$(basename "$dir")
+        exec {LOCK_FD}>"$LAB_STATE/run/$name.lock"
+        if flock --nonblock "$LOCK_FD" && ! box_pid "$name" >/dev/null; then
+            end_box "$name"
+            rm -rf --one-file-system "$dir"
+            removed=$((removed + 1))
+        fi
+        unlock
+    done
+    say "removed what $removed boxes left"
 }

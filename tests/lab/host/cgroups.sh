@@ -38,6 +38,11 @@ cgroup_directories() {
     esac
 }
 
+# The version of which this machine has what a box needs.
+any_cgroup() {
+    if cgroup_directories any v1 >/dev/null; then echo v1; else echo v2; fi
+}
+
 # Removes what a box left there. Its processes are dead; the kernel may need a moment.
 remove_cgroups() {
     local directory tries

@@ -27,7 +27,7 @@ layer_suite() {
 # All but NVIDIA's fit the root that they were made for.
 layer_stamp() {
     {
-        cat "$LAB_HOME/root/$1.sh"
+        cat "$LAB_HOME"/root/{apt,"$1"}.sh
         [[ $1 == nvidia ]] || recipe_stamp
         [[ $1 != python ]] || cat "$LAB_HOME/root/python.txt"
     } | sha256sum | cut -d' ' -f1
@@ -67,11 +67,7 @@ purge_layers() {
     local kind release
     for kind in nvidia systemd python containers; do
         for release in 22.05 24.11 26.05 555; do
-            lock "$LAB_STATE/$kind/$release.lock" "$(layer_name "$kind" "$release")"
-            remove_root_directory "$(layer_of "$kind" "$release")"
-            remove_root_directory "$(layer_of "$kind" "$release").new"
-            rm -f "$LAB_STATE/$kind/$release.log"
-            unlock
+            purge_tree "$(layer_of "$kind" "$release")" "$(layer_name "$kind" "$release")"
         done
     done
 }

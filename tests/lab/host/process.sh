@@ -6,12 +6,17 @@
 # A number alone can be taken by another process later; with the start time it cannot.
 # Field 22 of /proc/PID/stat, counted after the name, which may hold blanks.
 start_time_of() {
+    find_start "$1" && echo "$START"
+}
+
+# The same, into START.
+find_start() {
     local stat
-    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+    read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
     stat=${stat##*) }
     set -- $stat
     [[ $1 != Z ]] || return 1 # a zombie is gone; nobody has waited for it yet
-    echo "${20}"
+    START=${20}
 }
 
 # remember_process PID FILE
@@ -22,20 +27,28 @@ remember_process() {
 
 # Prints the remembered number if that very process still lives.
 remembered_process() {
-    local pid started
+    find_remembered "$1" && echo "$REMEMBERED"
+}
+
+# The same, into REMEMBERED.
+find_remembered() {
+    local started
     [[ -s $1 && -s $1.started ]] || return 1
-    read -r pid <"$1"
+    read -r REMEMBERED <"$1"
     read -r started <"$1.started"
-    [[ $(start_time_of "$pid") == "$started" ]] || return 1
-    echo "$pid"
+    find_start "$REMEMBERED" && [[ $START == "$started" ]]
 }
 
 # Prints the first process of the namespace that `unshare --fork`, process $1, made.
 namespace_init_of() {
-    local children
-    children=$(cat "/proc/$1/task/$1/children" 2>/dev/null) || return 1
-    set -- $children
-    (($#)) && echo "$1"
+    find_init "$1" && echo "$INIT"
+}
+
+# The same, into INIT.
+find_init() {
+    INIT=''
+    read -r INIT _ 2>/dev/null <"/proc/$1/task/$1/children" || true
+    [[ -n $INIT ]]
 }
 
 wait_until_gone() {

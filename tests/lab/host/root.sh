@@ -163,10 +163,15 @@ purge_roots() {
         refuse_if_used "$release" # before any is removed
     done
     for release in 22.05 24.11 26.05; do
-        lock "$LAB_STATE/roots/$release.lock" "the root of $release"
-        remove_root_directory "$(root_of "$release")"
-        remove_root_directory "$LAB_STATE/roots/$release.new"
-        rm -f "$LAB_STATE/roots/$release.log"
-        unlock
+        purge_tree "$(root_of "$release")" "the root of $release"
     done
+}
+
+# purge_tree TREE WHAT
+purge_tree() {
+    lock "$1.lock" "$2"
+    remove_root_directory "$1"
+    remove_root_directory "$1.new"
+    rm -f "$1.log"
+    unlock
 }

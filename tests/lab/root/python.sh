@@ -2,39 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # python.sh SUITE DIR MIRROR ROOT: unpacks into DIR the suite's Python, beyond what ROOT, a release's root, has, and installs
-# the tools of python.txt for it, where that Python looks by itself. Touches DIR only: apt is given a state of its own there.
+# the tools of python.txt for it, where that Python looks by itself. Touches DIR only.
 # No maintainer script runs, and nothing that is fetched runs on the machine. Run by host/layer.sh.
 set -euo pipefail
 suite=$1 dir=$2 mirror=$3 root=$4
 here=$(cd "$(dirname "$0")" && pwd)
-apt=$dir/apt
-
-# apt-get checks the suite's signature and the packages' sums.
-run_apt() {
-    apt-get -qq -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=- \
-        -o Dir::State="$apt/state" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" \
-        -o APT::Sandbox::User=root -o APT::Install-Recommends=false -o Acquire::Languages=none \
-        -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o Acquire::http::Timeout=20 "$@"
-}
-
-# The root's own list of packages tells apt what is missing. connection_pool has no wheel.
-fetch_packages() {
-    mkdir -p "$apt"/{state/lists/partial,cache/archives/partial}
-    cp "$root/var/lib/dpkg/status" "$apt/status"
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$apt/sources.list"
-    run_apt update
-    run_apt --yes --download-only install python3 python3-connection-pool
-}
-
-unpack_packages() {
-    local file
-    for file in "$apt"/cache/archives/*.deb; do
-        # As dpkg does on a merged /usr: an archive's lib/ must not hide the root's link.
-        dpkg-deb --fsys-tarfile "$file" | tar -x -C "$dir" --transform='s,^\./lib,./usr/lib,;s,^\./sbin,./usr/sbin,;s,^\./bin,./usr/bin,' \
-            --exclude=./usr/share/{doc,man,locale,lintian,bug}
-    done
-    rm -rf "$apt"
-}
+. "$(dirname "$0")/apt.sh"
 
 # install_wheels VERSION ARGUMENT...: only files that need no build, for that Python.
 install_wheels() {
@@ -72,7 +45,8 @@ compile_packages() {
 }
 
 echo "I: fetching Python of $suite"
-fetch_packages
+# connection_pool has no wheel.
+fetch_packages "$root" python3 python3-connection-pool
 unpack_packages
 version=$(readlink "$dir/usr/bin/python3")
 version=${version#python}

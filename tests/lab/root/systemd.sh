@@ -6,34 +6,7 @@
 # of its own there. No maintainer script runs. Run by host/layer.sh.
 set -euo pipefail
 suite=$1 dir=$2 mirror=$3 root=$4
-apt=$dir/apt
-
-# apt-get checks the suite's signature and the packages' sums.
-run_apt() {
-    apt-get -qq -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=- \
-        -o Dir::State="$apt/state" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" \
-        -o APT::Sandbox::User=root -o APT::Install-Recommends=false -o Acquire::Languages=none \
-        -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o Acquire::http::Timeout=20 "$@"
-}
-
-# The root's own list of packages tells apt what is missing.
-fetch_packages() {
-    mkdir -p "$apt"/{state/lists/partial,cache/archives/partial}
-    cp "$root/var/lib/dpkg/status" "$apt/status"
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$apt/sources.list"
-    run_apt update
-    run_apt --yes --download-only install systemd
-}
-
-unpack_packages() {
-    local file
-    for file in "$apt"/cache/archives/*.deb; do
-        # As dpkg does on a merged /usr: an archive's lib/ must not hide the root's link.
-        dpkg-deb --fsys-tarfile "$file" | tar -x -C "$dir" --transform='s,^\./lib,./usr/lib,;s,^\./sbin,./usr/sbin,;s,^\./bin,./usr/bin,' \
-            --exclude=./usr/share/{doc,man,locale,lintian,bug} --exclude=./etc
-    done
-    rm -rf "$apt"
-}
+. "$(dirname "$0")/apt.sh"
 
 # Nothing but what a box asks for is started, now and in later versions of the packages.
 remove_wants() {
@@ -41,9 +14,7 @@ remove_wants() {
 }
 
 echo "I: fetching systemd"
-fetch_packages
-unpack_packages
+fetch_packages "$root" systemd
+unpack_packages ./etc
 remove_wants
-for wanted in lib/systemd/systemd bin/systemd-run bin/systemctl bin/journalctl lib/systemd/systemd-journald; do
-    [[ -x $dir/usr/$wanted ]] || { echo "E: $wanted is not in the packages"; exit 1; }
-done
+check_programs usr/{lib/systemd/systemd,bin/systemd-run,bin/systemctl,bin/journalctl,lib/systemd/systemd-journald}

@@ -1,7 +1,7 @@
-//! What is said of settings; which are wrong is tested with [`crate::needs`].
+//! What is said of settings; which are wrong is tested with [`crate::requirements`].
 
 use super::*;
-use crate::check::finding::Verdict;
+use crate::check::finding::Status;
 use crate::slurm;
 
 fn cluster(settings: &str) -> Slurm {
@@ -10,10 +10,10 @@ fn cluster(settings: &str) -> Slurm {
     Slurm { settings: Settings::parse(settings), nodes, partitions, ..Slurm::default() }
 }
 
-fn finding(rules: &str, settings: &str, about: &str) -> (String, Verdict) {
+fn finding(rules: &str, settings: &str, about: &str) -> (String, Status) {
     let found = findings(&Config::parse(rules).unwrap(), &cluster(settings), false);
     let finding = found.into_iter().find(|finding| finding.about == about).unwrap();
-    (finding.said, finding.verdict)
+    (finding.said, finding.status)
 }
 
 #[test]
@@ -23,27 +23,27 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
         finding(rules, "PrologFlags = Alloc", "PrologFlags"),
         (
             "'Alloc' lacks Contain: ssh sessions have no step, and the share's size is not the prolog's to trust".into(),
-            Verdict::Wrong("PrologFlags=Alloc,Contain".into())
+            Status::Wrong("PrologFlags=Alloc,Contain".into())
         )
     );
     assert_eq!(
         finding(rules, "", "ConstrainDevices").1,
-        Verdict::Wrong("cgroup.conf: ConstrainDevices=yes".into())
+        Status::Wrong("cgroup.conf: ConstrainDevices=yes".into())
     );
     assert_eq!(
         finding(rules, "Prolog = /etc/slurm/prolog", "Prolog"),
-        ("'/etc/slurm/prolog' must call /usr/sbin/gpushare-prolog".into(), Verdict::Unknown)
+        ("'/etc/slurm/prolog' must call /usr/sbin/gpushare-prolog".into(), Status::Unknown)
     );
     assert_eq!(
         finding(rules, "", "TRESBillingWeights"),
         (
             "partition p doesn't bill GPUs as GpuWeight says".into(),
-            Verdict::Wrong("PartitionName=p … TRESBillingWeights=GRES/gpu:a40=2".into())
+            Status::Wrong("PartitionName=p … TRESBillingWeights=GRES/gpu:a40=2".into())
         )
     );
     assert_eq!(
         finding("# none", "JobSubmitPlugins = gpushare", "JobSubmitPlugins"),
-        ("gpushare".into(), Verdict::Ok)
+        ("gpushare".into(), Status::Ok)
     );
 }
 
@@ -53,20 +53,20 @@ fn accounts_with_limits_on_types_are_listed() {
         limited: names.iter().map(|name| (*name).to_owned()).collect(),
         ..Accounts::default()
     };
-    for (rules, names, expected, verdict) in [
-        ("# none", vec![], "auto: no account has a limit on a GPU type", Verdict::Ok),
-        ("# none", vec!["acct", "bob in dept"], "auto: acct, bob in dept", Verdict::Ok),
-        ("GovernedAccounts=a*", vec!["acct"], "a list of names", Verdict::Ok),
-        ("GovernedAccounts=off", vec![], "off, and no account has a limit on a GPU type", Verdict::Ok),
+    for (rules, names, expected, status) in [
+        ("# none", vec![], "auto: no account has a limit on a GPU type", Status::Ok),
+        ("# none", vec!["acct", "bob in dept"], "auto: acct, bob in dept", Status::Ok),
+        ("GovernedAccounts=a*", vec!["acct"], "a list of names", Status::Ok),
+        ("GovernedAccounts=off", vec![], "off, and no account has a limit on a GPU type", Status::Ok),
         (
             "GovernedAccounts=Off",
             vec!["acct"],
             "off: requests without a type pass the limits of acct",
-            Verdict::Unknown,
+            Status::Unknown,
         ),
     ] {
         let found = governed_accounts(&Config::parse(rules).unwrap(), &accounts(&names));
-        assert_eq!((found.said.as_str(), found.verdict), (expected, verdict), "{rules}");
+        assert_eq!((found.said.as_str(), found.status), (expected, status), "{rules}");
     }
 }
 
@@ -100,7 +100,7 @@ fn another_controller_is_to_be_looked_at_itself() {
     for (host, other) in [("ctl1", "ctl2"), ("ctl2", "ctl1")] {
         let finding = other_controllers(&["ctl1", "ctl2"], host).unwrap();
         assert!(finding.said.starts_with(&format!("{other}: ")), "{}", finding.said);
-        assert_eq!(finding.verdict, Verdict::Unknown);
+        assert_eq!(finding.status, Status::Unknown);
     }
     assert!(other_controllers(&["ctl1"], "ctl1").is_none());
 }
@@ -111,8 +111,8 @@ fn hooks_do_the_work_of_prolog_and_epilog() {
     let found = findings(&config, &cluster(""), true);
     for about in ["Prolog", "Epilog"] {
         let of: Vec<_> =
-            found.iter().filter(|finding| finding.about == about).map(|finding| &finding.verdict).collect();
-        assert_eq!(of, [&Verdict::Ok], "{about}");
+            found.iter().filter(|finding| finding.about == about).map(|finding| &finding.status).collect();
+        assert_eq!(of, [&Status::Ok], "{about}");
     }
 }
 
@@ -120,7 +120,7 @@ fn hooks_do_the_work_of_prolog_and_epilog() {
 fn without_gpus_nothing_is_to_be_counted() {
     let found = findings(&Config::default(), &Slurm::default(), false);
     let counted = found.iter().find(|finding| finding.about == "AccountingStorageTRES").unwrap();
-    assert_eq!(counted.verdict, Verdict::Unknown);
+    assert_eq!(counted.status, Status::Unknown);
 }
 
 #[test]
@@ -128,12 +128,12 @@ fn login_shells_outside_of_fences_are_named() {
     let of = |rules: &str, settings: &str| {
         finding(&format!("Placement=follow\nUnitsPerGpu=8{rules}"), settings, "GetUserEnv")
     };
-    let (said, verdict) = of("", "GetEnvTimeout = 2 sec");
+    let (said, status) = of("", "GetEnvTimeout = 2 sec");
     assert!(said.starts_with("allow: slurmd runs login shells of users outside of jobs"), "{said}");
-    assert_eq!(verdict, Verdict::Unknown);
-    assert_eq!(of("", "").1, Verdict::Unknown);
-    assert_eq!(of("\nGetUserEnv=drop", "GetEnvTimeout = 2 sec").1, Verdict::Ok);
-    assert_eq!(of("", "GetEnvTimeout = 0 sec").1, Verdict::Ok);
+    assert_eq!(status, Status::Unknown);
+    assert_eq!(of("", "").1, Status::Unknown);
+    assert_eq!(of("\nGetUserEnv=drop", "GetEnvTimeout = 2 sec").1, Status::Ok);
+    assert_eq!(of("", "GetEnvTimeout = 0 sec").1, Status::Ok);
     let findings = findings(&Config::parse("Placement=off").unwrap(), &cluster(""), false);
     assert!(findings.iter().all(|finding| finding.about != "GetUserEnv"));
 }
@@ -143,7 +143,7 @@ fn whose_limit_of_gpu_memory_holds_is_said() {
     let said = |rules: &str, settings: &str| {
         let found = findings(&Config::parse(rules).unwrap(), &cluster(settings), false);
         let finding = found.into_iter().find(|finding| finding.about == "ConstrainDeviceMemory")?;
-        Some((finding.verdict, finding.said))
+        Some((finding.status, finding.said))
     };
     let yes = "ConstrainDeviceMemory = yes";
     let follow = "Placement=follow\nUnitsPerGpu=8\n";
@@ -151,22 +151,22 @@ fn whose_limit_of_gpu_memory_holds_is_said() {
     for (rules, settings) in [("# none", yes), (&*shards, "ConstrainDeviceMemory = no"), (&*shards, "")] {
         assert_eq!(said(rules, settings), None, "{rules}{settings}");
     }
-    for (rules, verdict, part) in [
-        (follow, Verdict::Ok, "gpushare's limit holds for its shares"),
-        (&*shards, Verdict::Ok, "Slurm's limit holds, and gpushare sets none for the job"),
+    for (rules, status, part) in [
+        (follow, Status::Ok, "gpushare's limit holds for its shares"),
+        (&*shards, Status::Ok, "Slurm's limit holds, and gpushare sets none for the job"),
         (
             &*format!("{shards}Mps=per-user\n"),
-            Verdict::Ok,
+            Status::Ok,
             "MPS limits each program besides: the smaller holds",
         ),
         (
             "Placement=override\nUnitsPerGpu=8\nShareGRES=shard\n",
-            Verdict::Wrong("cgroup.conf: ConstrainDeviceMemory=no".into()),
+            Status::Wrong("cgroup.conf: ConstrainDeviceMemory=no".into()),
             "on another",
         ),
     ] {
         let (found, text) = said(rules, yes).unwrap();
-        assert_eq!(found, verdict, "{rules}");
+        assert_eq!(found, status, "{rules}");
         assert!(text.contains(part), "{rules}: {text}");
     }
     let (_, text) = said(&format!("{follow}Mps=per-user\n"), yes).unwrap();

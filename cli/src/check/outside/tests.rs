@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::finding::Verdict;
+use crate::check::finding::Status;
 use crate::slurm::{self, Settings, Typed};
 
 const COUNTED: &str = "AccountingStorageTRES = gres/gpu,gres/gpu:a40,gres/gpu:h100";
@@ -14,10 +14,10 @@ fn cluster(settings: &str, qoses: &[(&str, &str)]) -> Slurm {
         partitions: partitions.into_iter().filter_map(slurm::partition).collect(),
         ..Slurm::default()
     };
-    for (name, kinds) in qoses {
-        let kinds: BTreeSet<String> = kinds.split(',').map(str::to_owned).collect();
-        let limits = kinds.iter().map(|kind| format!("GrpTRES=gres/gpu:{kind}")).collect();
-        slurm.qoses.typed.insert((*name).to_owned(), Typed { kinds, limits, over_partition: false });
+    for (name, gres_types) in qoses {
+        let gres_types: BTreeSet<String> = gres_types.split(',').map(str::to_owned).collect();
+        let limits = gres_types.iter().map(|gres_type| format!("GrpTRES=gres/gpu:{gres_type}")).collect();
+        slurm.qoses.typed.insert((*name).to_owned(), Typed { gres_types, limits, over_partition: false });
     }
     slurm
 }
@@ -27,25 +27,25 @@ fn found(rules: &str, slurm: &Slurm) -> Vec<Finding> {
 }
 
 fn is_wrong(finding: &Finding) -> bool {
-    matches!(finding.verdict, Verdict::Wrong(_))
+    matches!(finding.status, Status::Wrong(_))
 }
 
 #[test]
 fn a_type_without_a_limit_is_named_with_the_command() {
     let slurm = cluster(COUNTED, &[("q1", "a40"), ("q2", "a40"), ("q3", "h100"), ("both", "a40,h100")]);
-    let found = found("Share=q3 GrpTRES=gres/gpu:h100=1", &slurm);
-    let said: Vec<_> = found.iter().map(|finding| (finding.said.as_str(), finding.verdict.clone())).collect();
+    let found = found("QOS=q3 GrpTRES=gres/gpu:h100=1", &slurm);
+    let said: Vec<_> = found.iter().map(|finding| (finding.said.as_str(), finding.status.clone())).collect();
     let rest = "a job that takes whole nodes (--exclusive) gets these GPUs too";
     assert_eq!(
         said,
         [
             (
                 format!("QOS q1, q2: without a limit on gres/gpu:h100 {rest}").as_str(),
-                Verdict::Wrong("sacctmgr modify qos where name=q1,q2 set GrpTRES=gres/gpu:h100=0".into())
+                Status::Wrong("sacctmgr modify qos where name=q1,q2 set GrpTRES=gres/gpu:h100=0".into())
             ),
             (
                 format!("QOS q3: without a limit on gres/gpu:a40 {rest}").as_str(),
-                Verdict::Wrong("gpushare qos apply".into())
+                Status::Wrong("gpushare qos apply".into())
             ),
         ]
     );
@@ -53,7 +53,7 @@ fn a_type_without_a_limit_is_named_with_the_command() {
 
 #[test]
 fn nothing_is_said_where_no_other_type_can_be_had() {
-    let one = |kinds: &str| cluster(COUNTED, &[("q", kinds)]);
+    let one = |gres_types: &str| cluster(COUNTED, &[("q", gres_types)]);
     for (rules, wrong) in [
         ("# none", true),
         ("Mode=default", true),
@@ -64,7 +64,7 @@ fn nothing_is_said_where_no_other_type_can_be_had() {
     ] {
         assert_eq!(found(rules, &one("a40")).iter().any(is_wrong), wrong, "{rules}");
     }
-    assert_eq!(found("# none", &one("a40,h100")).first().map(|finding| &finding.verdict), Some(&Verdict::Ok));
+    assert_eq!(found("# none", &one("a40,h100")).first().map(|finding| &finding.status), Some(&Status::Ok));
     assert_eq!(found("# none", &cluster(COUNTED, &[])), []);
     // What isn't counted can't be limited, and is another line's.
     assert_eq!(found("# none", &cluster("AccountingStorageTRES = gres/gpu:a40", &[("q", "a40")])), []);
@@ -100,7 +100,7 @@ fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
     assert_eq!(said, [what]);
     let fix = "sacctmgr modify qos where name=q1,q2 set Flags+=OverPartQOS; in lines of gpushare.conf Flags=OverPartQOS"
         .to_owned();
-    assert_eq!(wrong.first().map(|finding| &finding.verdict), Some(&Verdict::Wrong(fix)));
+    assert_eq!(wrong.first().map(|finding| &finding.status), Some(&Status::Wrong(fix)));
     assert_eq!(of(&made("PartitionName=x QoS=N/A", "a40")), []);
     assert_eq!(of(&made("PartitionName=x AllowQos=own QoS=own", "a40")), []);
     assert_eq!(of(&made("PartitionName=x QoS=own", "v100")), [], "another type");

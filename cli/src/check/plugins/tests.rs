@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::finding::Verdict;
+use crate::check::finding::Status;
 
 fn version(text: &str) -> Version {
     Version::parse(text).unwrap()
@@ -7,10 +7,10 @@ fn version(text: &str) -> Version {
 
 /// "ok", "?", or what is wrong and its fix.
 fn told(finding: &Finding) -> String {
-    match &finding.verdict {
-        Verdict::Ok => "ok".to_owned(),
-        Verdict::Unknown => "?".to_owned(),
-        Verdict::Wrong(fix) => format!("{} / {fix}", finding.said),
+    match &finding.status {
+        Status::Ok => "ok".to_owned(),
+        Status::Unknown => "?".to_owned(),
+        Status::Wrong(fix) => format!("{} / {fix}", finding.said),
     }
 }
 
@@ -42,7 +42,7 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
         ),
     ] {
         let loader = Loader { who: "it is", version: version(wanted), how, otherwise: "bad" };
-        let finding = verdict("p", "p", Ok(version(built)), &loader);
+        let finding = status("p", "p", Ok(version(built)), &loader);
         assert_eq!(told(&finding), expected, "{built} {wanted}");
     }
 }
@@ -70,7 +70,7 @@ fn a_compute_node_requires_the_fence_and_a_login_node_need_not() {
     let settings = Settings::parse("PluginDir = /nowhere\nSLURM_VERSION = 24.11.5\n");
     let node = crate::slurm::node("NodeName=n1 Version=24.11.5").unwrap();
     let wrong = |findings: Vec<Finding>| -> Vec<bool> {
-        findings.iter().map(|finding| matches!(finding.verdict, Verdict::Wrong(_))).collect()
+        findings.iter().map(|finding| matches!(finding.status, Status::Wrong(_))).collect()
     };
     // The first is about the line, the second about the file, which isn't there.
     for (line, on_a_node, on_a_login_node) in [

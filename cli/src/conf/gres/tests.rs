@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::slurm;
-use gpushare::device::Unfit;
+use gpushare_node::gpu::Unfit;
 
 fn node(models: &[&str]) -> Vec<Detail> {
     let detail = |(index, model): (u32, &&str)| Detail {
@@ -14,7 +14,7 @@ fn node(models: &[&str]) -> Vec<Detail> {
         uuid: None,
         pci: None,
         model: Some((*model).to_owned()).filter(|model| !model.is_empty()),
-        kind: None,
+        gres_type: None,
         unfit: None,
     };
     (0..).zip(models).map(detail).collect()
@@ -26,7 +26,7 @@ fn lines(rules: &str, details: &[Detail]) -> Vec<String> {
     let known = known_types(&config, "n1", &Slurm::default());
     let mut details = details.to_vec();
     for detail in &mut details {
-        detail.kind = Some(type_of(detail.model.as_deref().unwrap_or_default(), &known));
+        detail.gres_type = Some(type_of(detail.model.as_deref().unwrap_or_default(), &known));
     }
     let all = text(config.of_node("n1"), "n1", &Inventory { details }).unwrap();
     let last = all.lines().last().unwrap_or_default().to_owned();
@@ -99,33 +99,33 @@ fn each_placement_has_the_lines_of_its_example() {
 fn a_type_is_called_as_it_is_called_elsewhere() {
     let known =
         Types { here: Vec::new(), elsewhere: ["a40", "a4", "TitanRTX", "h100"].map(str::to_owned).to_vec() };
-    for (model, kind) in [
+    for (model, gres_type) in [
         ("NVIDIA A40", "a40"),
         ("NVIDIA TITAN RTX", "TitanRTX"),
         ("NVIDIA H100 80GB HBM3", "h100"),
         ("NVIDIA A100-SXM4-40GB", "a100_sxm4_40gb"),
         ("", "gpu"),
     ] {
-        assert_eq!(type_of(model, &known), kind, "{model}");
+        assert_eq!(type_of(model, &known), gres_type, "{model}");
     }
-    let config = Config::parse("Share=x GPUs=a40:1").unwrap();
+    let config = Config::parse("QOS=x GPUs=a40:1").unwrap();
     let slurm = |gres| Slurm {
         nodes: vec![slurm::node(&format!("NodeName=n1 Gres={gres}")).unwrap()],
         ..Slurm::default()
     };
-    for (gres, model, kind) in [
+    for (gres, model, gres_type) in [
         ("gpu:big:4", "NVIDIA A40", "big"),
         ("gpu:big:2,gpu:a100:2", "NVIDIA A40", "a40"),
         ("gpu:4", "NVIDIA A40", "a40"),
     ] {
-        assert_eq!(type_of(model, &known_types(&config, "n1", &slurm(gres))), kind, "{gres}");
+        assert_eq!(type_of(model, &known_types(&config, "n1", &slurm(gres))), gres_type, "{gres}");
     }
 }
 
 #[test]
 fn unlike_gpus_have_a_line_each() {
     let details = node(&["NVIDIA A40", "NVIDIA A40", "NVIDIA H100", "NVIDIA A40"]);
-    let found = lines("Share=x GPUs=a40:1,h100:1", &details);
+    let found = lines("QOS=x GPUs=a40:1,h100:1", &details);
     assert_eq!(
         found,
         [
@@ -141,7 +141,7 @@ fn unlike_gpus_have_a_line_each() {
 #[test]
 fn a_gpu_that_takes_no_share_is_said() {
     let mut details = node(&["NVIDIA A40"; 2]);
-    details[1].unfit = Some(Unfit::Divided);
+    details[1].unfit = Some(Unfit::MigEnabled);
     let config = Config::default();
     let said = text(&config.node, "n1", &Inventory { details }).unwrap();
     assert!(

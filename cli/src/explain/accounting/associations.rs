@@ -1,6 +1,6 @@
 //! Associations as sacctmgr prints them: a user's own, and those of accounts, with the limits that slurmctld tests.
 
-use gpushare::policy::GresLimit;
+use gpushare::submit::policy::GresLimit;
 
 use super::{limits, rows};
 
@@ -60,12 +60,12 @@ impl Association {
     pub fn limits<'s>(&'s self, tres: &'s [Vec<u8>]) -> Vec<GresLimit<'s>> {
         let limit = |tres: &'s Vec<u8>| {
             let mut parts = tres.strip_prefix(b"gres/")?.splitn(2, |byte| *byte == b':');
-            let (gres, kind) = (parts.next()?, parts.next());
+            let (gres, gres_type) = (parts.next()?, parts.next());
             let of = |limits: &[(Vec<u8>, u64)]| {
                 limits.iter().filter(|(name, _)| name == tres).map(|(_, count)| *count).min()
             };
             let count = of(&self.counts);
-            (count.is_some() || of(&self.minutes).is_some()).then_some(GresLimit { gres, kind, count })
+            (count.is_some() || of(&self.minutes).is_some()).then_some(GresLimit { gres, gres_type, count })
         };
         tres.iter().filter_map(limit).collect()
     }

@@ -1,5 +1,5 @@
 //! Output as the three releases printed it, shortened.
-use gpushare::grammar::Spelling;
+use gpushare::submit::grammar::Spelling;
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn shown(qos: &str) -> String {
     let qos = database.qos_named(qos.as_bytes()).unwrap();
     let limits = database.typed_limits(qos, b"gpu").map(|limit| {
         let count = limit.count.map_or("-".to_owned(), |count| count.to_string());
-        format!("{}={count}", limit.kind.escape_ascii())
+        format!("{}={count}", limit.gres_type.escape_ascii())
     });
     limits.collect::<Vec<_>>().join(" ")
 }
@@ -149,9 +149,11 @@ fn a_job_is_charged_to_its_users_association_and_to_the_accounts_above_it() {
         let mut found = Vec::new();
         database.associations(&request, |one| {
             let limits = one.limits.iter().map(|limit| {
-                let kind = limit.kind.map_or(String::new(), |kind| format!(":{}", kind.escape_ascii()));
+                let gres_type = limit
+                    .gres_type
+                    .map_or(String::new(), |gres_type| format!(":{}", gres_type.escape_ascii()));
                 let count = limit.count.map_or("-".to_owned(), |count| count.to_string());
-                format!(" {}{kind}={count}", limit.gres.escape_ascii())
+                format!(" {}{gres_type}={count}", limit.gres.escape_ascii())
             });
             let own = if one.own { "alice in " } else { "" };
             found.push(format!("{own}{}{}", one.account.escape_ascii(), limits.collect::<String>()));

@@ -3,11 +3,11 @@
 //! As in Slurm's src/sbatch/opt.c ("massage the numbers"), slurm_opt.c (`slurm_opt_create_job_desc`), and in what sbatch shares
 //! with slurmctld to check a request for GRES (src/interfaces/gres.c: `gres_job_state_validate`, `_test_gres_cnt`).
 
-use gpushare::grammar::Token;
-use gpushare::request::{Field, Request};
+use gpushare::submit::grammar::Token;
+use gpushare::submit::request::{Field, Request};
 
 use crate::explain::release::Release;
-use crate::status::hosts;
+use gpushare::text::hostlist;
 
 /// What the options say.
 #[derive(Clone, Debug, Default)]
@@ -135,7 +135,7 @@ fn entries<'a>(request: &Request<'a>) -> Vec<Entry<'a>> {
         if gres.count == 0 {
             continue;
         }
-        let name = (gres.name, gres.kind);
+        let name = (gres.name, gres.gres_type);
         let at = entries.iter().position(|entry| entry.name == name).unwrap_or_else(|| {
             entries.push(Entry { name, is_gpu: gres.name == b"gpu", job: 0, node: 0, socket: 0, task: 0 });
             entries.len() - 1
@@ -232,7 +232,7 @@ fn number(text: &str) -> Option<u32> {
 /// How many names a list of nodes has, such as `n[1-3],n07`; `None` of a file, or of what can't be read.
 pub fn named(text: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(text).ok().filter(|text| !text.contains(['/', '{']))?;
-    let mut names = hosts::names(text, &mut hosts::MOST.clone());
+    let mut names = hostlist::names(text, &mut hostlist::MOST_NODES.clone());
     names.sort_unstable();
     names.dedup();
     u32::try_from(names.len()).ok().filter(|count| *count > 0)

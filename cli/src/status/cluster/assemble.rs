@@ -1,9 +1,10 @@
 //! Nodes with their shares, from what Slurm has printed and from what a node has said. A pure function of both.
 
+use gpushare::text::hostlist;
 use std::collections::{BTreeMap, HashMap};
 
 use super::read::{Gres, JobText, NodeText, Which};
-use super::{Gpu, Job, Node, OUT, Rules, UnitsPerGpu, collected, hosts};
+use super::{CountingRules, Gpu, Job, Node, OUT, UnitsPerGpu, collected};
 
 /// What Slurm itself divides GPUs into.
 const SHARED: [&str; 2] = ["mps", "shard"];
@@ -20,16 +21,16 @@ pub fn nodes(
     texts: Vec<NodeText>,
     jobs: Vec<JobText>,
     users: &BTreeMap<u32, String>,
-    rules: &dyn Fn(&str) -> Rules,
+    rules: &dyn Fn(&str) -> CountingRules,
 ) -> Vec<Node> {
     let mut on: HashMap<&str, Vec<Had>> = texts.iter().map(|text| (text.name.as_str(), Vec::new())).collect();
     // A list may be part of a job's name, and have any nodes in it.
     let mut left = MOST_PLACES;
     for job in &jobs {
-        let most = left.min(hosts::MOST);
+        let most = left.min(hostlist::MOST_NODES);
         let mut here = most;
         for (list, had) in &job.on {
-            for name in hosts::names(list, &mut here) {
+            for name in hostlist::names(list, &mut here) {
                 if let Some(on) = on.get_mut(name.as_str()) {
                     on.push((job.id, had));
                 }
@@ -43,7 +44,7 @@ pub fn nodes(
     texts.iter().filter_map(one).collect()
 }
 
-fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Rules) -> Option<Node> {
+fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &CountingRules) -> Option<Node> {
     let count = |name: &str| -> u64 {
         text.gres.iter().filter(|gres| gres.name == name).map(|gres| gres.count).sum()
     };
@@ -96,12 +97,12 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Ru
 }
 
 /// Units that fill each GPU, as far as Slurm says which there are.
-fn units(rules: &Rules, text: &NodeText, gpu_count: Option<u64>) -> Option<Vec<u64>> {
+fn units(rules: &CountingRules, text: &NodeText, gpu_count: Option<u64>) -> Option<Vec<u64>> {
     let units = rules.units.as_ref()?;
     let listed = text.gres.iter().filter(|gres| gres.name == "gpu");
-    let types = listed.flat_map(|gres| (0..gres.count).map(|_| gres.kind.as_deref()));
+    let types = listed.flat_map(|gres| (0..gres.count).map(|_| gres.gres_type.as_deref()));
     let types = types.chain(std::iter::repeat(None)).take(usize::try_from(gpu_count?.min(MOST_GPUS)).ok()?);
-    Some((0..).zip(types).map(|(index, kind)| units.of_gpu(index, kind, None).into()).collect())
+    Some((0..).zip(types).map(|(index, gres_type)| units.of_gpu(index, gres_type, None).into()).collect())
 }
 
 fn is_usable(state: &str) -> bool {
@@ -190,7 +191,7 @@ fn sum(node: &mut Node) {
 
 /// Puts a node's own word in the place of what Slurm doesn't know. Where Slurm knows, it is the newer, and only faults
 /// are taken.
-pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &Rules) {
+pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &CountingRules) {
     let age = said.age(now);
     if !node.gpus.is_empty() {
         for gpu in said.gpus {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use gpushare::node_gres;
+use gpushare::text::gres;
 
 /// A node, as `scontrol show node -d` tells of it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct JobText {
 pub struct Gres {
     pub name: String,
     /// Its type, where it has one.
-    pub kind: Option<String>,
+    pub gres_type: Option<String>,
     pub count: u64,
     pub which: Which,
 }
@@ -113,11 +113,11 @@ pub fn jobs(text: &str) -> Vec<JobText> {
 
 /// `mps:a40:40(40/100,0/100),gpushare(CNT:3)`
 pub fn gres(text: &str) -> Vec<Gres> {
-    node_gres::parts(text.trim()).filter_map(one).collect()
+    gres::parts(text.trim()).filter_map(one).collect()
 }
 
 fn one(part: &str) -> Option<Gres> {
-    let (name, kind, mut count) = node_gres::read(part).pop()?;
+    let (name, gres_type, mut count) = gres::read(part).pop()?;
     let inside = part.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
     let which = if let Some(number) = inside.strip_prefix("CNT:") {
         count = number.parse().unwrap_or(0);
@@ -133,7 +133,7 @@ fn one(part: &str) -> Option<Gres> {
     } else {
         Which::Unsaid
     };
-    Some(Gres { name, kind, count, which })
+    Some(Gres { name, gres_type, count, which })
 }
 
 /// `0,2-3`; `N/A` is none.

@@ -7,13 +7,13 @@ use super::*;
 
 const RELEASES: [&str; 3] = ["22.05", "24.11", "26.05"];
 
-fn rules(placement: &str) -> Rules {
+fn rules(placement: &str) -> CountingRules {
     let (slurm_picks, share, per_gpu) = match placement {
         "follow-mps" => (true, "mps", 100),
         "own" => (false, "gpushare", 80),
         _ => (false, "mps", 80),
     };
-    Rules { slurm_picks, share: share.to_owned(), units: Some(UnitsPerGpu::Each(per_gpu)) }
+    CountingRules { slurm_picks, share: share.to_owned(), units: Some(UnitsPerGpu::Each(per_gpu)) }
 }
 
 /// The three answers.
@@ -24,7 +24,7 @@ fn said(release: &str, placement: &str) -> [String; 3] {
     [parts[0].to_owned(), parts[1].to_owned(), parts[2].to_owned()]
 }
 
-fn made(texts: &[String; 3], rules: &Rules) -> Vec<Node> {
+fn made(texts: &[String; 3], rules: &CountingRules) -> Vec<Node> {
     let [nodes, jobs, users] = texts;
     assemble::nodes(read::nodes(nodes), read::jobs(jobs), &owners(users), &|_| rules.clone())
 }
@@ -135,7 +135,7 @@ fn nodes_without_shares_are_none() {
     let text = "NodeName=a\n   Gres=(null)\n   State=IDLE\n\nNodeName=b\n   Gres=gpu:a40:4\n   State=IDLE\n\n\
                 NodeName=c\n   Gres=shard:8\n   GresUsed=shard:3\n   State=IDLE\n";
     let texts = [text.to_owned(), String::new(), String::new()];
-    let nodes = made(&texts, &Rules::default());
+    let nodes = made(&texts, &CountingRules::default());
     assert_eq!(nodes.len(), 1);
     let sums = (nodes[0].node.as_str(), nodes[0].units, nodes[0].free, nodes[0].capacity, nodes[0].gpu_count);
     assert_eq!(sums, ("c", 3, 5, 8, None));
@@ -226,7 +226,7 @@ fn what_a_node_has_said_is_shown_where_slurm_does_not_know() {
 #[test]
 fn people_get_a_line_a_node_or_a_gpu() {
     let mut cluster = Cluster { time: 1000, nodes: vec![], without_shares: 2, complaints: vec![] };
-    let text = |cluster: &Cluster, gpus| super::super::picture::text(&write::lines(cluster, gpus), false);
+    let text = |cluster: &Cluster, gpus| super::super::columns::text(&write::lines(cluster, gpus), false);
     assert_eq!(text(&cluster, false), "none of 2 nodes has shares\n");
     cluster.nodes =
         vec![node("24.11", "follow-mps"), Node { age: Some(7), node: "n2".into(), ..node("24.11", "own") }];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::super::picture::{Line, Look, Side, Span, aligned};
+use super::super::columns::{Line, Look, Side, Span, aligned};
 use super::super::write::{field, free, known, or_empty};
 use super::{Cluster, Gpu, Job, Node};
 

@@ -1,12 +1,14 @@
 //! What `gpushare status` prints, word for word.
 
-use super::super::{here, json, picture};
+use super::super::{columns, json, local};
 use super::*;
-use gpushare::device::DeviceNumber;
-use gpushare::job::JobKey;
-use gpushare::ledger::{Damage, Garbage};
-use gpushare::load::Measured;
-use gpushare::mps::{Daemon, Serves};
+use gpushare_node::foreign::Foreign;
+use gpushare_node::gpu::DeviceNumber;
+use gpushare_node::job::JobKey;
+use gpushare_node::ledger::Used;
+use gpushare_node::ledger::{Damage, Garbage};
+use gpushare_node::mps::service::{Daemon, Serves};
+use gpushare_node::nvml::answer::Measured;
 use serde_json::json;
 
 fn gpu(index: u32) -> Gpu {
@@ -25,11 +27,11 @@ fn entry(id: u32, holding: Holding, gpus: &[u32]) -> Entry {
 }
 
 fn status() -> Status {
-    let share = |units| Holding::Share { units, capacity: 80, charged: Some(0), memory: None };
+    let share = |units| Holding::Share { units, capacity: 80, allocated_gpu: Some(0), memory: None };
     let jobs = vec![entry(7, share(50), &[0]), entry(8, share(40), &[0]), entry(9, Holding::Whole, &[1, 2])];
     Status {
         node: "n1".to_owned(),
-        gpus: here::totals((0..4).map(gpu).collect(), &[80; 4], &jobs, &Measured::default()),
+        gpus: local::totals((0..4).map(gpu).collect(), &[80; 4], &jobs, &Measured::default()),
         jobs,
         users: [(2001, "al\"ice".to_owned())].into(),
         failures: vec![(11, "no \\room".to_owned())],
@@ -42,6 +44,7 @@ fn status() -> Status {
             Seen { daemon: "1.all".parse().unwrap(), pid: Some(4712), stuck: Some('T') },
             Seen { daemon: "2.2002".parse().unwrap(), pid: None, stuck: None },
         ],
+        used: vec![],
         own_only: false,
         now: 1000 + 2 * 86_400 + 3 * 3600 + 4 * 60 + 5,
         complaints: vec![],
@@ -54,7 +57,7 @@ fn object(status: &Status) -> serde_json::Value {
 }
 
 fn tables(status: &Status) -> String {
-    picture::text(&lines(status), false)
+    columns::text(&lines(status), false)
 }
 
 #[test]
@@ -97,17 +100,17 @@ fn measured() -> Status {
         uuid: "GPU-01234567-89ab".to_owned(),
         memory: Some(81_000),
         used: Some(1200),
-        utilisation: Some(37),
+        utilization: Some(37),
         processes: Some(2),
         outside: Some(1),
         ..GpuState::default()
     };
     let faulty = GpuState { minor: Some(3), fault: Some("must|be reset".to_owned()), ..GpuState::default() };
-    let limited = Holding::Share { units: 20, capacity: 80, charged: None, memory: Some(20_250) };
+    let limited = Holding::Share { units: 20, capacity: 80, allocated_gpu: None, memory: Some(20_250) };
     let jobs = vec![entry(7, limited, &[0]), entry(9, Holding::Whole, &[1])];
     let told = Measured { limits: false, gpus: vec![busy, faulty] };
     Status {
-        gpus: here::totals((0..4).map(gpu).collect(), &[80; 4], &jobs, &told),
+        gpus: local::totals((0..4).map(gpu).collect(), &[80; 4], &jobs, &told),
         jobs,
         failures: vec![],
         garbage: vec![],
@@ -132,13 +135,13 @@ GPU 3 takes no share, NVML says: must|be reset
 ";
     assert_eq!(tables(&measured()), expected);
     let gpus = parsable_gpus(&measured());
-    assert!(gpus.contains("\n0|/dev/nvidia0|GPU-01234567-89ab|20|60|80|1|no|1200|81000|37|2|\n"), "{gpus}");
-    assert!(gpus.ends_with("\n3|/dev/nvidia3||0|80|80|0|no|||||must/be reset\n"), "{gpus}");
-    assert!(parsable_jobs(&measured()).contains("|share|20|80|1000|20250\n"));
+    assert!(gpus.contains("\n0|/dev/nvidia0|GPU-01234567-89ab|20|60|80|1|no|1200|81000|37|2||\n"), "{gpus}");
+    assert!(gpus.ends_with("\n3|/dev/nvidia3||0|80|80|0|no|||||must/be reset|\n"), "{gpus}");
+    assert!(parsable_jobs(&measured()).contains("|share|20|80|1000|20250|\n"));
     let told = object(&measured());
     let (busy, faulty, other) = (&told["gpus"][0], &told["gpus"][3], &told["gpus"][1]);
     assert_eq!(
-        (&busy["used"], &busy["memory"], &busy["utilisation"]),
+        (&busy["used"], &busy["memory"], &busy["utilization"]),
         (&json!(1200), &json!(81000), &json!(37))
     );
     assert_eq!(
@@ -168,9 +171,42 @@ fn who_goes_round_mps_is_said_where_shares_have_it() {
 }
 
 #[test]
+fn foreign_processes_and_idle_jobs_are_shown() {
+    let (pid, start, user_id) = (4711, 1, 2002);
+    let foreign = vec![
+        Foreign { pid, start, user_id, job: None },
+        Foreign { pid: 4712, start, user_id: 2003, job: Some(8) },
+    ];
+    let mut status = measured();
+    status.gpus[0].foreign = Some(foreign);
+    let used =
+        |id, minor| Used { key: JobKey { id, restart: 1 }, minor, used: 2000, looked: 2065, told: false };
+    // Of an earlier start, and of a GPU that it hasn't.
+    let other = Used { key: JobKey { id: 9, restart: 0 }, ..used(9, 1) };
+    status.used = vec![used(7, 0), used(9, 0), other];
+    let text = tables(&status);
+    let expected = "\
+JOB    USER  GPU  UNITS        TIME    MIB  IDLE
+  7  al\"ice    0     20  2-03:04:05  20250  1:05
+  9  al\"ice    1  whole  2-03:04:05      -     -
+GPU 3 takes no share, NVML says: must|be reset
+GPU 0 has processes of no job of it: 4711 (user 2002), 4712 (user 2003, job 8)
+";
+    assert!(text.ends_with(expected), "{text}");
+    assert!(parsable_jobs(&status).contains("|20250|65\n"));
+    assert!(parsable_gpus(&status).contains("|37|2||2\n"));
+    let told = object(&status);
+    assert_eq!(told["gpus"][0]["foreign"][1], json!({"pid": 4712, "user_id": 2003, "job": 8}));
+    assert_eq!(
+        (&told["jobs"][0]["gpus"][0]["idle"], &told["jobs"][1]["gpus"][0]["idle"]),
+        (&json!(65), &json!(null))
+    );
+}
+
+#[test]
 fn programs_get_a_header_and_as_many_fields_on_every_line() {
     let text = parsable_jobs(&status());
-    assert!(text.contains("\n9|1|al\"ice|2001|2|/dev/nvidia2||whole|||1000|\n"), "{text}");
+    assert!(text.contains("\n9|1|al\"ice|2001|2|/dev/nvidia2||whole|||1000||\n"), "{text}");
     for text in [text, parsable_gpus(&status())] {
         let fields: Vec<usize> = text.lines().map(|line| line.split('|').count()).collect();
         assert!(fields.len() == 5 && fields.iter().all(|count| *count == fields[0]), "{text}");
@@ -183,7 +219,7 @@ fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
     status.gpus.truncate(1);
     status.jobs.remove(1);
     status.users = [(2001, "al\"ice\u{7f}\u{9b}".to_owned())].into();
-    let device = |index: u32, uuid: Option<&str>| json!({"index": index, "device": format!("/dev/nvidia{index}"), "uuid": uuid});
+    let device = |index: u32, uuid: Option<&str>| json!({"index": index, "device": format!("/dev/nvidia{index}"), "uuid": uuid, "idle": null});
     let job = |id: u32, holding: &str, units: Option<u32>, gpus: serde_json::Value| {
         let capacity = units.map(|_| 80);
         json!({
@@ -196,8 +232,8 @@ fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
         "time": 184_845,
         "gpus": [{
             "index": 0, "device": "/dev/nvidia0", "uuid": "GPU-01234567-89ab", "capacity": 80, "units": 90, "free": 0,
-            "shares": 2, "whole": false, "used": null, "memory": null, "utilisation": null, "processes": null, "without_mps": null,
-            "fault": null,
+            "shares": 2, "whole": false, "used": null, "memory": null, "utilization": null, "processes": null, "without_mps": null,
+            "fault": null, "foreign": null,
         }],
         "jobs": [
             job(7, "share", Some(50), json!([device(0, Some("GPU-01234567-89ab"))])),

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 
-use gpushare::request::Request;
+use gpushare::submit::request::Request;
 use slurm_sys::{assoc_mgr_lock_t, slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
 use super::{Qos, Reach};

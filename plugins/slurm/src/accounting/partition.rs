@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use gpushare::request::Request;
+use gpushare::submit::request::Request;
 
 use super::locks::{Locks, default_partition};
 use crate::text;
@@ -93,8 +93,8 @@ fn number(packed: &[u8]) -> Option<(u32, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use gpushare::grammar::Spelling;
-    use gpushare::request::Request;
+    use gpushare::submit::grammar::Spelling;
+    use gpushare::submit::request::Request;
 
     use super::{Size, read};
 

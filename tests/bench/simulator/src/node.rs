@@ -1,10 +1,10 @@
 //! A node with one policy and one trace: jobs wait in slurmctld, get a GPU, slow each other down, and end.
 //!
 //! slurmctld starts a job when its units are free in sum, or on one GPU where Slurm picks; jobs behind one that waits may
-//! go first. Jobs on a GPU run at full speed while their utilisations sum to no more than 100 percent, and else slowed
+//! go first. Jobs on a GPU run at full speed while their utilizations sum to no more than 100 percent, and else slowed
 //! down to 100 / sum, all alike. What NVML shows is what runs, without jobs that began in the last seconds.
 
-use gpushare::placement::{Candidate, Load};
+use gpushare_node::choose::{Candidate, Load};
 
 use crate::figures::Figures;
 use crate::policy::{Picker, Policy};
@@ -51,7 +51,7 @@ impl Gpu {
 
     /// How much longer everything takes here.
     fn slowdown(&self) -> f64 {
-        (self.running.iter().map(|running| running.job.utilisation).sum::<f64>() / 100.0).max(1.0)
+        (self.running.iter().map(|running| running.job.utilization).sum::<f64>() / 100.0).max(1.0)
     }
 
     fn memory_in_use(&self) -> u64 {
@@ -61,9 +61,9 @@ impl Gpu {
     fn load(&self, now: f64) -> Load {
         let seen =
             || self.running.iter().filter(|running| now - running.began >= UNSEEN).map(|running| running.job);
-        let utilisation = seen().map(|job| job.utilisation).sum::<f64>().min(100.0);
-        let percent = (0..100).find(|percent| f64::from(*percent) >= utilisation).unwrap_or(100);
-        Load { memory: seen().map(|job| job.memory).sum(), utilisation: percent }
+        let utilization = seen().map(|job| job.utilization).sum::<f64>().min(100.0);
+        let percent = (0..100).find(|percent| f64::from(*percent) >= utilization).unwrap_or(100);
+        Load { memory: seen().map(|job| job.memory).sum(), utilization: percent }
     }
 
     fn candidate(&self, at: usize, now: f64, measured: bool, user: u32) -> Candidate {
@@ -196,8 +196,8 @@ mod tests {
     use crate::figures::Measure;
     use crate::trace::Kind;
 
-    fn job(arrival: f64, units: u32, utilisation: f64) -> Job {
-        Job { arrival, units, user: 1, work: 600.0, utilisation, memory: 600 }
+    fn job(arrival: f64, units: u32, utilization: f64) -> Job {
+        Job { arrival, units, user: 1, work: 600.0, utilization, memory: 600 }
     }
 
     fn run(gpus: usize, jobs: Vec<Job>, policy: Policy) -> Figures {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn small_traces_give_what_is_worked_out_by_hand() {
-        let two = |utilisation| vec![job(0.0, 20, utilisation), job(0.0, 20, utilisation)];
+        let two = |utilization| vec![job(0.0, 20, utilization), job(0.0, 20, utilization)];
         // Half of a GPU free on each of two: too little for the third on one of them, not in sum.
         let third = vec![job(0.0, 40, 1.0), job(0.0, 40, 1.0), job(300.0, 60, 1.0)];
         for (gpus, jobs, policy, measure, expected) in [

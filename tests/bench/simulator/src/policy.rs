@@ -1,18 +1,18 @@
 //! Policies that are compared: gpushare's own code, Slurm's two ways of picking a GPU for a share, and simple ones.
 
 use gpushare::config::{Overcommit, Packing, UserMix};
-use gpushare::placement::{Candidate, Rules, choose};
+use gpushare_node::choose::{Candidate, PlacementRules, choose};
 
 use crate::random::Random;
 
 /// Who picks the GPU, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// gpushare, `Policy=spread`, with the load that NVML shows.
+    /// gpushare, `Packing=spread`, with the load that NVML shows.
     Spread,
     /// The same from the ledger alone.
     SpreadUnmeasured,
-    /// gpushare, `Policy=pack`, with load.
+    /// gpushare, `Packing=pack`, with load.
     Pack,
     /// What no site can have: gpushare as [`Policy::Spread`], with jobs that wait as they do where Slurm picks.
     SpreadWaiting,
@@ -88,7 +88,7 @@ impl Picker {
                 let waits = self.policy.waits_for_one_gpu();
                 let overcommit = if waits { Overcommit::Refuse } else { Overcommit::Allow };
                 let packing = if self.policy == Policy::Pack { Packing::Pack } else { Packing::Spread };
-                let rules = Rules { packing, user_mix: UserMix::Allow, overcommit };
+                let rules = PlacementRules { packing, user_mix: UserMix::Allow, overcommit };
                 let choice = choose(gpus, units, rules).ok()?;
                 let at = gpus.iter().position(|gpu| gpu.index == choice.index)?;
                 return Some((at, choice.overcommitted));

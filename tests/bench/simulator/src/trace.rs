@@ -21,7 +21,7 @@ pub struct Job {
     /// Seconds it takes if nothing slows it down.
     pub work: f64,
     /// Percent of a GPU that it keeps busy then.
-    pub utilisation: f64,
+    pub utilization: f64,
     /// MiB that it uses.
     pub memory: u64,
 }
@@ -128,13 +128,13 @@ impl Kind {
             Kind::Bursts | Kind::Course => random.lognormal(HOUR, 0.6),
             _ => random.exponential(HOUR),
         };
-        let (utilisation, memory) = self.need(random, f64::from(units) / f64::from(CAPACITY));
+        let (utilization, memory) = self.need(random, f64::from(units) / f64::from(CAPACITY));
         let memory = mib(memory.clamp(0.01, 0.95) * MEMORY as f64);
         let user = random.one_of(&[2001, 2002, 2003, 2004, 2005, 2006, 2007, 2008], 2001);
-        Job { arrival, units, user, work, utilisation: 100.0 * utilisation.clamp(0.01, 1.0), memory }
+        Job { arrival, units, user, work, utilization: 100.0 * utilization.clamp(0.01, 1.0), memory }
     }
 
-    /// Utilisation and memory, as parts of a GPU of 24 GiB.
+    /// Utilization and memory, as parts of a GPU of 24 GiB.
     fn need(self, random: &mut Random, share: f64) -> (f64, f64) {
         match self {
             Kind::Equal | Kind::Mixed => (share, share),

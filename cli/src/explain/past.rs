@@ -1,0 +1,134 @@
+//! Jobs that were submitted once: their options as accounting keeps them, and what gpushare would have said.
+//!
+//! The same reading and the same judgement as for `gpushare explain`, on what accounting knows of a job: its QOS, account and
+//! partition for certain, its other options only where they stood on the command line.
+
+use std::collections::HashMap;
+
+use gpushare::submit::message;
+use gpushare::submit::policy::{self, Because, Policy, Refusal, Remark, Verdict};
+
+use super::accounting::Database;
+pub use super::accounting::Tables;
+use super::options::{self, Given, Source};
+pub use super::release::Release;
+use super::submission::Submission;
+
+/// What was said of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The message's number.
+    pub number: &'static str,
+    /// All of it.
+    pub text: String,
+    /// The options that would have been accepted, if the message has some.
+    pub command: Option<String>,
+}
+
+/// A job's owner and place.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The user's name.
+    pub user: &'a str,
+    /// The account charged.
+    pub account: &'a str,
+    /// The QOS that it ran under.
+    pub qos: &'a str,
+    /// The partition that it ran in.
+    pub partition: &'a str,
+}
+
+/// An option, without dashes and in full, and its value.
+pub type Asked = (&'static str, Option<Vec<u8>>);
+
+/// The options of a command line; `None` where the line is none of sbatch's, srun's or salloc's, or can't
+/// be read for certain.
+pub fn options(line: &[u8], release: Release) -> Option<Vec<Asked>> {
+    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let mut words: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();
+    let program = words.first()?.rsplit(|byte| *byte == b'/').next()?.to_vec();
+    words.remove(0);
+    match program.as_slice() {
+        b"sbatch" => {}
+        b"srun" | b"salloc" => words.retain(|word| !is_of_srun_only(word)),
+        _ => return None,
+    }
+    if words.iter().any(|word| word == b":") {
+        return None;
+    }
+    let (given, _) = options::split(&words, release, Source::Line).ok()?;
+    Some(given.into_iter().map(|one| (one.name, one.value)).collect())
+}
+
+/// Words that sbatch doesn't know, and that say nothing of GPUs.
+fn is_of_srun_only(word: &[u8]) -> bool {
+    let flags: [&[u8]; 12] = [
+        b"--pty",
+        b"-u",
+        b"--unbuffered",
+        b"-l",
+        b"--label",
+        b"--overlap",
+        b"--exact",
+        b"-X",
+        b"--disable-status",
+        b"--no-shell",
+        b"--x11",
+        b"--multi-prog",
+    ];
+    let starts: [&[u8]; 6] =
+        [b"--mpi=", b"--cpu-bind=", b"--immediate=", b"--x11=", b"--kill-on-bad-exit=", b"--bell"];
+    flags.contains(&word) || starts.iter().any(|start| word.starts_with(start))
+}
+
+/// Judges requests of the past, by today's limits.
+pub struct Judge<'t> {
+    policy: Policy,
+    release: Release,
+    /// Without users.
+    tables: Tables,
+    /// The lines of each user, so that a thousand users don't mean to read all associations a thousand times.
+    lines: HashMap<&'t [u8], Vec<u8>>,
+    databases: HashMap<String, Database>,
+}
+
+impl<'t> Judge<'t> {
+    /// With these rules.
+    pub fn new(policy: Policy, release: Release, tables: &'t Tables) -> Judge<'t> {
+        let mut lines: HashMap<&[u8], Vec<u8>> = HashMap::new();
+        for line in tables.users.split_inclusive(|byte| *byte == b'\n') {
+            let user = line.split(|byte| *byte == b'|').nth(1).unwrap_or_default();
+            lines.entry(user).or_default().extend_from_slice(line);
+        }
+        let tables = Tables { users: Vec::new(), ..tables.clone() };
+        Judge { policy, release, tables, lines, databases: HashMap::new() }
+    }
+
+    /// `Ok(None)` where nothing is refused; an error says why it can't be judged.
+    pub fn told(&mut self, place: Place, asked: &[Asked]) -> Result<Option<Told>, String> {
+        let named = [("qos", place.qos), ("account", place.account), ("partition", place.partition)];
+        let named = named.map(|(name, value)| (name, Some(value.as_bytes().to_vec())));
+        let given = |(name, value)| Given { name, value, source: Source::Line };
+        let all: Vec<Given> = asked.iter().cloned().chain(named).map(given).collect();
+        let job = Submission::new(&all, self.release)?;
+        let database = self.databases.entry(place.user.to_owned()).or_insert_with(|| {
+            let users = self.lines.get(place.user.as_bytes()).cloned().unwrap_or_default();
+            Database::of(place.user, &Tables { users, ..self.tables.clone() })
+        });
+        // Who it is by number decides nothing but exemptions, which go by name as well.
+        let request = job.request(self.release.spelling(), u32::MAX - 1);
+        Ok(match policy::judge(&request, &self.policy, &&*database) {
+            Verdict::Accept(acceptance) => acceptance.remarks.iter().find_map(|remark| match remark {
+                Remark::Passed(refusal, Because::Warn | Because::Audit) => Some(told(refusal)),
+                _ => None,
+            }),
+            Verdict::Refuse(refusal) => Some(told(&refusal)),
+        })
+    }
+}
+
+fn told(refusal: &Refusal) -> Told {
+    let text = message::refusal(refusal);
+    let command = text.lines().find_map(|line| line.trim().strip_prefix("try: ")).map(str::to_owned);
+    Told { number: refusal.rule.number(), text, command }
+}

@@ -1,0 +1,148 @@
+//! `gpushare leaks`: from Slurm's accounting alone, when more GPUs of a type ran than a limit allows, through which requests, and
+//! what gpushare would have said of them. Nothing of gpushare need be installed, and nothing is changed.
+//!
+//! Read → sum → print: jobs are read as a stream (`source`, `sacct`), each leaves a few numbers (`collect`), which are summed over
+//! time (`sweep`), judged and printed (`report`, `text`, `plot`). What accounting can't tell is said and not guessed (`nodes`).
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum, ValueHint};
+use gpushare::submit::policy::Policy;
+
+mod collect;
+mod dump;
+mod form;
+mod history;
+mod limits;
+mod nodes;
+mod period;
+mod plot;
+mod progress;
+mod report;
+mod sacct;
+mod source;
+mod sweep;
+mod text;
+
+use crate::explain::past::{Judge, Release};
+use crate::{explain, json};
+use collect::Collector;
+use limits::Limits;
+use nodes::Nodes;
+use period::Period;
+use report::Report;
+use source::Facts;
+
+/// The command line of `gpushare leaks`.
+#[derive(Args)]
+#[command(
+    after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
+                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it could not be told."
+)]
+pub struct Arguments {
+    /// From when [default: 30 days before the end]
+    #[arg(long, short = 'S', value_name = "TIME")]
+    start: Option<String>,
+    /// Until when [default: now]
+    #[arg(long, short = 'E', value_name = "TIME")]
+    end: Option<String>,
+    /// Write all that was read to a new file, for --from
+    #[arg(long, value_name = "FILE", conflicts_with = "from", value_hint = ValueHint::FilePath)]
+    dump: Option<PathBuf>,
+    /// Read such a file in place of asking Slurm
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    from: Option<PathBuf>,
+    /// The rules that requests are judged by [default: those in use, or the defaults]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    conf: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV: a line for each user and form of request; with =times for each time in which a limit was exceeded
+    #[arg(
+        long,
+        value_name = "requests|times",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "requests",
+        hide_possible_values = true
+    )]
+    csv: Option<Csv>,
+    /// Draw what was held against the limits into an SVG file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Csv {
+    Requests,
+    Times,
+}
+
+/// What is said, and whether a limit was exceeded.
+pub struct Answer {
+    /// For standard output.
+    pub text: String,
+    /// A limit was exceeded.
+    pub exceeded: bool,
+}
+
+/// An error is one line: why it could not be told.
+pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+    let report = match &arguments.from {
+        Some(path) => from_file(arguments, path)?,
+        None => from_slurm(arguments)?,
+    };
+    if let Some(path) = &arguments.plot {
+        let (svg, left) = plot::svg(&report)?;
+        std::fs::write(path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
+        if left > 0 {
+            use std::io::Write;
+            let _ =
+                writeln!(std::io::stderr(), "gpushare: {left} more limits were exceeded than the plot shows");
+        }
+    }
+    let text = match arguments.csv {
+        Some(Csv::Requests) => text::requests_csv(&report),
+        Some(Csv::Times) => text::times_csv(&report),
+        None if arguments.json => json::text(&report)?,
+        None => text::lines(&report),
+    };
+    Ok(Answer { text, exceeded: report.is_over() })
+}
+
+fn from_slurm(arguments: &Arguments) -> Result<Report, String> {
+    let period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), period::now())?;
+    let policy = explain::read_policy(arguments.conf.as_deref())?;
+    let facts = Facts::ask(period)?;
+    summed(&facts, period, policy, |show| history::live(&facts, arguments.dump.as_deref(), show))
+}
+
+fn from_file(arguments: &Arguments, path: &Path) -> Result<Report, String> {
+    let mut reader = dump::Reader::open(path)?;
+    let facts = std::mem::take(&mut reader.facts);
+    let period =
+        facts.period.within(arguments.start.as_deref(), arguments.end.as_deref(), facts.period.end)?;
+    // The rules of this machine are not that cluster's.
+    let policy = match arguments.conf.as_deref() {
+        Some(path) => explain::read_policy(Some(path))?,
+        None => Policy::default(),
+    };
+    summed(&facts, period, policy, |show| history::saved(reader, show))
+}
+
+fn summed(
+    facts: &Facts,
+    period: Period,
+    policy: Policy,
+    read: impl FnOnce(&mut dyn FnMut(&sacct::Job)) -> Result<u64, String>,
+) -> Result<Report, String> {
+    let release = Release::parse(&facts.version)?;
+    let limits = Limits::read(&facts.tables);
+    let mut collector = Collector::new(&limits, Nodes::read(&facts.nodes), period, release);
+    let read = read(&mut |job| collector.take(job))?;
+    Ok(Report::of(facts, period, &limits, collector, read, &mut Judge::new(policy, release, &facts.tables)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! From when to when: what the administrator writes, and how times are printed. In the time zone of this machine, or that of TZ.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+
+/// Seconds since 1970; the end is not in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    pub start: u32,
+    pub end: u32,
+}
+
+/// What is looked at if nothing else is said.
+const DAYS: i64 = 30;
+
+impl Period {
+    /// As it is written; the end is now, and the start 30 days before the end, where nothing is.
+    pub fn parse(start: Option<&str>, end: Option<&str>, now: u32) -> Result<Period, String> {
+        let zone = TimeZone::system();
+        let end = end.map_or(Ok(now), |text| moment(text, now, &zone))?;
+        let before = || moment(&format!("now-{DAYS}days"), end, &zone);
+        let start = start.map_or_else(before, |text| moment(text, now, &zone))?;
+        let period = Period { start, end: end.min(now) };
+        if period.start >= period.end {
+            return Err(format!("--start, {}, is not before --end, {}", text(start), text(period.end)));
+        }
+        Ok(period)
+    }
+
+    /// A part of it.
+    pub fn within(self, start: Option<&str>, end: Option<&str>, now: u32) -> Result<Period, String> {
+        let zone = TimeZone::system();
+        let of = |given: Option<&str>, else_: u32| given.map_or(Ok(else_), |text| moment(text, now, &zone));
+        let part = Period { start: of(start, self.start)?, end: of(end, self.end)? };
+        if part.start < self.start || part.end > self.end || part.start >= part.end {
+            return Err(format!("the file has jobs from {} to {} only", text(self.start), text(self.end)));
+        }
+        Ok(part)
+    }
+
+    pub fn seconds(self) -> u32 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// It in parts of a day each, so that neither slurmdbd nor sacct has a month in memory.
+    pub fn days(self) -> impl Iterator<Item = Period> {
+        let starts = (self.start..self.end).step_by(86_400);
+        starts.map(move |start| Period { start, end: start.saturating_add(86_400).min(self.end) })
+    }
+}
+
+/// Now.
+pub fn now() -> u32 {
+    u32::try_from(Timestamp::now().as_second()).unwrap_or(u32::MAX)
+}
+
+/// `2026-10-31`, `2026-10-31T12:00`, `now`, `now-30days`.
+fn moment(text: &str, now: u32, zone: &TimeZone) -> Result<u32, String> {
+    let bad = || {
+        format!("'{}' is no time; write 2026-10-31, 2026-10-31T12:00, now or now-30days", text.escape_debug())
+    };
+    let now = Timestamp::from_second(now.into()).map_err(|_| bad())?;
+    let found = if text == "now" {
+        now
+    } else if let Some(back) = text.strip_prefix("now-") {
+        let at = back.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+        let (number, unit) = back.split_at(at);
+        let number: i64 = number.parse().ok().filter(|number| *number < 100_000).ok_or_else(bad)?;
+        let span = match unit {
+            "hours" | "hour" => Span::new().hours(number),
+            "days" | "day" => Span::new().days(number),
+            "weeks" | "week" => Span::new().weeks(number),
+            _ => return Err(bad()),
+        };
+        now.to_zoned(zone.clone()).checked_sub(span).map_err(|_| bad())?.timestamp()
+    } else {
+        let civil: DateTime = text.parse().map_err(|_| bad())?;
+        civil.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp()
+    };
+    u32::try_from(found.as_second()).map_err(|_| bad())
+}
+
+/// `2026-10-31 12:00`, for people.
+pub fn text(time: u32) -> String {
+    written(time, "%Y-%m-%d %H:%M")
+}
+
+/// `2026-10-31 12:00:07`, for people who look closely.
+pub fn second(time: u32) -> String {
+    written(time, "%Y-%m-%d %H:%M:%S")
+}
+
+/// `2026-10-31T12:00:00+01:00`, for programs.
+pub fn exact(time: u32) -> String {
+    written(time, "%Y-%m-%dT%H:%M:%S%:z")
+}
+
+/// `10-31 12:00`, for an axis.
+pub fn day(time: u32) -> String {
+    written(time, "%m-%d %H:%M")
+}
+
+/// What the zone is called at that time.
+pub fn zone(time: u32) -> String {
+    written(time, "%Z")
+}
+
+fn written(time: u32, format: &str) -> String {
+    let time = Timestamp::from_second(time.into()).unwrap_or_default();
+    time.to_zoned(TimeZone::system()).strftime(format).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sunday, 25 October 2026, 12:00 UTC: the clocks went back that night.
+    const NOON: u32 = 1_792_929_600;
+
+    #[test]
+    fn moments_are_read_in_the_zone_of_the_cluster() {
+        let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        for (text, expected) in [
+            ("now", Some(NOON)),
+            ("2026-10-25T13:00", Some(NOON)),
+            ("2026-10-25", Some(NOON - 14 * 3600)),
+            ("2026-10-26", Some(NOON + 11 * 3600)),
+            ("now-1days", Some(NOON - 25 * 3600)),
+            ("now-24hours", Some(NOON - 24 * 3600)),
+            ("now-2weeks", Some(NOON - 14 * 86_400 - 3600)),
+            ("now-", None),
+            ("now-5", None),
+            ("now-5years", None),
+            ("yesterday", None),
+            ("10/25/26", None),
+            ("1960-01-01", None),
+            ("", None),
+        ] {
+            assert_eq!(moment(text, NOON, &berlin).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_period_ends_before_the_future_and_has_days() {
+        let whole = Period::parse(Some("now-3days"), Some("2099-01-01"), NOON).unwrap();
+        assert_eq!(whole.end, NOON);
+        let days: Vec<Period> = whole.days().collect();
+        assert!(
+            days.len() >= 3 && days.first().unwrap().start == whole.start && days.last().unwrap().end == NOON
+        );
+        assert!(days.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(Period::parse(Some("now"), Some("now"), NOON).unwrap_err().contains("is not before"));
+        assert!(whole.within(Some("now-4days"), None, NOON).unwrap_err().contains("the file has jobs from"));
+        assert_eq!(whole.within(None, None, NOON), Ok(whole));
+    }
+}

@@ -1,0 +1,60 @@
+//! A bar on standard error while much is read, where a terminal shows it.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Often enough to be seen moving.
+const PAUSE: Duration = Duration::from_millis(200);
+const WIDTH: u64 = 30;
+
+/// What was shown last.
+pub struct Progress {
+    shown: Option<Instant>,
+    begun: Instant,
+    is_seen: bool,
+}
+
+impl Progress {
+    pub fn new() -> Progress {
+        Progress { shown: None, begun: Instant::now(), is_seen: std::io::stderr().is_terminal() }
+    }
+
+    /// So much of all is done. Short work has no bar.
+    pub fn at(&mut self, done: u64, all: u64, jobs: u64) {
+        let since = self.shown.unwrap_or(self.begun);
+        if self.is_seen && since.elapsed() >= PAUSE {
+            self.shown = Some(Instant::now());
+            let _ = write!(std::io::stderr(), "\r{}\x1b[K", bar(done, all, jobs));
+        }
+    }
+}
+
+/// The line goes when the work is done or failed.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn bar(done: u64, all: u64, jobs: u64) -> String {
+    let part = |of: u64| of * done.min(all) / all.max(1);
+    let full: String = (0..WIDTH).map(|at| if at < part(WIDTH) { '#' } else { '.' }).collect();
+    format!("reading jobs [{full}] {:3} %, {jobs} read", part(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_fills() {
+        assert_eq!(bar(0, 0, 0), format!("reading jobs [{}]   0 %, 0 read", ".".repeat(30)));
+        assert_eq!(
+            bar(1, 2, 7),
+            format!("reading jobs [{}{}]  50 %, 7 read", "#".repeat(15), ".".repeat(15))
+        );
+        assert_eq!(bar(9, 3, 7), format!("reading jobs [{}] 100 %, 7 read", "#".repeat(30)));
+    }
+}

@@ -1,0 +1,195 @@
+//! Jobs as sacct prints them: records with a delimiter that nobody can have put into his command line, since it is drawn by
+//! chance after all of them were submitted. A command line may have several lines.
+
+use std::io::BufRead;
+
+/// What is asked for: all of it is known from 22.05 to 26.05. The command line is the user's own text, so it comes last.
+pub const FORMAT: &str =
+    "JobIDRaw,User,Account,QOS,Partition,ReqTRES,AllocTRES,NodeList,Start,End,State,SubmitLine";
+/// How many fields that is.
+const FIELDS: usize = 12;
+/// Of a command line that is longer, the rest is script's arguments.
+const LONGEST: usize = 16 << 10;
+
+/// One run of a job: a job that was requeued or resized has several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job<'t> {
+    pub user: &'t [u8],
+    pub account: &'t [u8],
+    pub qos: &'t [u8],
+    pub partition: &'t [u8],
+    /// `cpu=2,gres/gpu=2`: what its limits were tested with.
+    pub asked: &'t [u8],
+    /// What it was given.
+    pub given: &'t [u8],
+    pub nodes: &'t [u8],
+    /// Seconds since 1970; `None` if it never started.
+    pub start: Option<u32>,
+    /// `None` while it runs.
+    pub end: Option<u32>,
+    pub state: &'t [u8],
+    /// The command; empty where none is known.
+    pub line: &'t [u8],
+}
+
+impl<'t> Job<'t> {
+    /// Whether it had GPUs, or what is a kind of them.
+    pub fn has_gpus(&self) -> bool {
+        gpus(self.given).next().is_some()
+    }
+
+    /// A federation's copy of a job that ran on another cluster.
+    pub fn is_elsewhere(&self) -> bool {
+        self.state.starts_with(b"REVOKED")
+    }
+
+    fn of(record: &'t [u8], delimiter: &[u8]) -> Option<Job<'t>> {
+        let mut fields: [&[u8]; FIELDS] = [&[]; FIELDS];
+        let mut rest = record;
+        let (last, others) = fields.split_last_mut()?;
+        for field in others {
+            let at = find(rest, delimiter)?;
+            *field = rest.get(..at)?;
+            rest = rest.get(at + delimiter.len()..)?;
+        }
+        *last = rest;
+        let [_, user, account, qos, partition, asked, given, nodes, start, end, state, line] = fields;
+        let (start, end) = (time(start), time(end));
+        Some(Job { user, account, qos, partition, asked, given, nodes, start, end, state, line })
+    }
+}
+
+/// The counts of GPUs in a list of TRES: `gres/gpu:a40=2` → `(Some("a40"), 2)`.
+pub fn gpus(tres: &[u8]) -> impl Iterator<Item = (Option<&[u8]>, u32)> {
+    tres.split(|byte| *byte == b',').filter_map(|part| {
+        let rest = part.strip_prefix(b"gres/gpu")?;
+        let at = rest.iter().rposition(|byte| *byte == b'=')?;
+        let (gres_type, count) = (rest.get(..at)?, rest.get(at + 1..)?);
+        let gres_type = match gres_type {
+            [] => None,
+            [b':', gres_type @ ..] => Some(gres_type),
+            _ => return None, // gres/gpumem
+        };
+        Some((gres_type, number(count)?)).filter(|(_, count)| *count > 0)
+    })
+}
+
+/// A number of a list of TRES, such as `node`.
+pub fn count(tres: &[u8], name: &[u8]) -> Option<u32> {
+    let mut parts = tres.split(|byte| *byte == b',');
+    parts.find_map(|part| number(part.strip_prefix(name)?.strip_prefix(b"=")?))
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// `Unknown` where there is none.
+fn time(text: &[u8]) -> Option<u32> {
+    number(text).filter(|time| *time > 0)
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    let first = *wanted.first()?;
+    let mut from = 0;
+    loop {
+        let rest = text.get(from..)?;
+        let at = from + rest.iter().position(|byte| *byte == first)?;
+        if text.get(at..)?.starts_with(wanted) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+}
+
+/// Shows each record, with its text; what it answers is counted. `last` is a line after the last record, where there must be one.
+pub fn read(
+    from: &mut dyn BufRead,
+    delimiter: &[u8],
+    last: Option<&[u8]>,
+    mut show: impl FnMut(&Job, &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
+    let (mut record, mut line) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        let read = from.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        let over = read == 0 || last.is_some_and(|last| line == last);
+        let begins = find(&line, delimiter).is_some();
+        if (over || begins) && !record.is_empty() {
+            let job = Job::of(&record, delimiter).ok_or_else(|| {
+                let shown = record.get(..record.len().min(80)).unwrap_or_default();
+                format!("sacct printed what is no record of a job: '{}'", shown.escape_ascii())
+            })?;
+            show(&job, &record)?;
+            record.clear();
+        }
+        match over {
+            true if read == 0 && last.is_some() => return Err("it ends before its end".to_owned()),
+            true => return Ok(()),
+            false if begins => std::mem::swap(&mut record, &mut line),
+            // A further line of the command's; one before the first record is nobody's.
+            false if record.is_empty() => {}
+            false if record.len() < LONGEST => {
+                record.push(b'\n');
+                record.extend_from_slice(&line);
+            }
+            false => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "1@alice@acct@q1@p@billing=1,cpu=1,gres/gpu=2,node=1@cpu=1,gres/gpu:a40=2,gres/gpu=2,node=1@n1@1000@1060@COMPLETED@sbatch --gres=gpu:2 --wrap a\nb|c\n\nd\n";
+    const TWO: &str = "2@bob@acct@q1@p@cpu=1,node=1@@None assigned@Unknown@Unknown@PENDING@\n";
+
+    /// User, start, end, command line.
+    type Shown = (String, Option<u32>, Option<u32>, String);
+
+    fn all(text: &str) -> Result<Vec<Shown>, String> {
+        let mut found = Vec::new();
+        read(&mut text.as_bytes(), b"@", None, |job, _| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            found.push((text(job.user), job.start, job.end, text(job.line)));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn records_are_read_with_command_lines_of_several_lines() {
+        let found = all(&format!("{ONE}{TWO}{ONE}")).unwrap();
+        let first =
+            ("alice".to_owned(), Some(1000), Some(1060), "sbatch --gres=gpu:2 --wrap a\nb|c\n\nd".to_owned());
+        assert_eq!(found, [first.clone(), ("bob".to_owned(), None, None, String::new()), first]);
+        assert_eq!(all("").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_record_is_said() {
+        assert!(all("slurmdbd@down\n").unwrap_err().contains("'slurmdbd@down'"));
+    }
+
+    #[test]
+    fn a_file_without_its_end_is_not_taken_for_whole() {
+        let whole = format!("{TWO}end\n");
+        assert!(read(&mut whole.as_bytes(), b"@", Some(b"end"), |_, _| Ok(())).is_ok());
+        assert!(read(&mut TWO.as_bytes(), b"@", Some(b"end"), |_, _| Ok(())).is_err());
+    }
+
+    #[test]
+    fn gpus_are_counted_by_type() {
+        let list = |text: &'static str| gpus(text.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(
+            list("cpu=4,gres/gpu:a40=2,gres/gpu=3,gres/gpumem=4,gres/gpuutil=0,mem=4G"),
+            [(Some(&b"a40"[..]), 2), (None, 3)]
+        );
+        assert_eq!(list("gres/gpu=0,gres/gpu:=x,gres/mps=100"), []);
+        assert_eq!((count(b"cpu=4,node=12", b"node"), count(b"cpu=4", b"node")), (Some(12), None));
+    }
+}

@@ -1,0 +1,118 @@
+//! Where limits and nodes come from: Slurm's own commands, or slurm.conf.
+
+use std::path::Path;
+
+use super::nodes;
+use super::period::Period;
+use crate::explain::past::{Release, Tables};
+use crate::slurm;
+use crate::slurm::run;
+
+/// All but the jobs.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// What `sacct --version` prints.
+    pub version: Vec<u8>,
+    pub cluster: String,
+    pub tables: Tables,
+    /// What is known of nodes: of scontrol, else of slurm.conf.
+    pub nodes: String,
+    pub period: Period,
+    pub remarks: Remarks,
+}
+
+/// From this release on `sacctmgr show config` prints as slurmdbd's PrivateData what slurm.conf has (src/api/extra_get_functions.c).
+const TELLS_ITS_OWN: Release = Release(26, 5);
+
+/// What was not as it should be, but tells enough.
+pub type Remarks = Vec<String>;
+
+impl Facts {
+    /// Asks Slurm's commands.
+    pub fn ask(period: Period) -> Result<Facts, String> {
+        let version = run::ask("sacct", &["--version"]).map_err(|reason| {
+            format!("{reason}; run it where Slurm's commands are, or elsewhere with --from")
+        })?;
+        let release = Release::parse(&version)?;
+        let (cluster, [partitions, nodes], mut remarks) =
+            of_slurmctld().or_else(|reason| of_the_file(&slurm::conf(), &reason))?;
+        remarks.extend(may_see_all(release)?);
+        let tables = Tables { partitions: partitions.into_bytes(), ..Tables::ask(None, &cluster)? };
+        Ok(Facts { version, cluster, tables, nodes, period, remarks })
+    }
+}
+
+/// The cluster's name, its partitions and its nodes.
+type Cluster = (String, [String; 2], Remarks);
+
+/// slurmctld is asked first, which has the nodes that the cloud has made, too.
+fn of_slurmctld() -> Result<Cluster, String> {
+    let settings = slurm::Settings::parse(&slurm::ask("scontrol", &["show", "config"])?);
+    let all = |what| slurm::ask("scontrol", &["-a", "-o", "show", what]);
+    Ok((settings.get("ClusterName").to_owned(), [all("partition")?, all("node")?], Vec::new()))
+}
+
+/// Accounting is there without slurmctld, and slurm.conf has what is needed.
+fn of_the_file(path: &Path, reason: &str) -> Result<Cluster, String> {
+    let text = nodes::slurm_conf(path).map_err(|error| format!("{reason}; {}: {error}", path.display()))?;
+    let name = slurm::Settings::parse(&text).get("ClusterName").to_owned();
+    // As scontrol writes it.
+    let partitions = text.replace(" QOS=", " QoS=").replace(" Qos=", " QoS=");
+    let remark = format!("partitions and nodes are those of {}, since {reason}", path.display());
+    Ok((name, [partitions, text], vec![remark]))
+}
+
+/// Where jobs are private, sacct shows others' to administrators only, and says nothing of what it leaves out. An error where that
+/// is so, a remark where it can't be told.
+fn may_see_all(release: Release) -> Result<Remarks, String> {
+    let text = |program, arguments: &[&str]| {
+        run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let config = text("sacctmgr", &["show", "config"])?;
+    let user = text("id", &["-un"])?.trim().to_owned();
+    // `SlurmUser = slurm(64030)`; slurmdbd's own user may, too.
+    let is_slurms = slurm::Settings::parse(&config.replace('(', ",(")).has("SlurmUser", &user);
+    let of = format!("user={user}");
+    let level =
+        || text("sacctmgr", &["-nP", "show", "user", "where", &of, "format=adminlevel"]).unwrap_or_default();
+    if user == "root" || is_slurms || ["Operator", "Administrator"].contains(&level().trim()) {
+        return Ok(Remarks::new());
+    }
+    if release >= TELLS_ITS_OWN {
+        return Ok(vec![format!(
+            "'{user}' is no administrator of accounting: if slurmdbd.conf has PrivateData, which this Slurm doesn't tell, \
+             jobs of others are missing. Run this as root to be sure"
+        )]);
+    }
+    private(&config).map_or(Ok(Remarks::new()), |private| Err(not_all(&user, private)))
+}
+
+/// What others don't see of accounting. slurm.conf has a key of that name too, which is about slurmctld's own answers.
+fn private(config: &str) -> Option<&'static str> {
+    let settings = slurm::Settings::parse(config.split_once("SlurmDBD configuration")?.1);
+    ["jobs", "users", "accounts"].into_iter().find(|word| settings.has("PrivateData", word))
+}
+
+fn not_all(user: &str, private: &str) -> String {
+    format!(
+        "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user with \
+         AdminLevel=Operator"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_slurmdbds_private_data_is_private_to_sacct() {
+        let config = |ours: &str, its: &str| {
+            format!(
+                "Configuration data as of x\nPrivateData = {ours}\n\nSlurmDBD configuration:\nPrivateData    = {its}\n"
+            )
+        };
+        assert_eq!(private(&config("jobs", "none")), None);
+        assert_eq!(private(&config("none", "usage,jobs")), Some("jobs"));
+        assert_eq!(private(&config("none", "accounts,events")), Some("accounts"));
+    }
+}

@@ -1,0 +1,215 @@
+//! The report as text for people, and as CSV for a spreadsheet.
+
+use super::period::{second, text, zone};
+use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
+use crate::status::columns::clean;
+
+/// So many requests are shown of each limit; --csv and --json have all.
+const SHOWN: usize = 12;
+
+/// For people.
+pub fn lines(report: &Report) -> String {
+    let period = report.period;
+    let mut out = format!(
+        "{}, {} to {} ({}): {} jobs read; {} had GPUs and ran in that time\n",
+        clean(&report.cluster),
+        text(period.start),
+        text(period.end),
+        zone(period.end),
+        report.jobs,
+        report.jobs_with_gpus,
+    );
+    let over = report.limits.iter().filter(|one| one.exceeded).count();
+    out += &match (report.limits.len(), over) {
+        (0, _) => "no QOS and no association has a limit on a type of GPU\n".to_owned(),
+        (all, 0) => format!("limits on types of GPUs: {all}; none was exceeded\n"),
+        (all, over) => format!("limits on types of GPUs: {all}; exceeded: {over}\n"),
+    };
+    for limit in &report.limits {
+        for over in limit.over.iter().take(SHOWN) {
+            out += &exceeded(limit, over);
+        }
+        match limit.over.len().saturating_sub(SHOWN) {
+            0 => {}
+            more => out += &format!("\n{}: and {more} more, in --csv and --json\n", clean(&limit.name())),
+        }
+    }
+    let kept: Vec<&OfLimit> = report.limits.iter().filter(|one| one.over.is_empty()).collect();
+    if !kept.is_empty() {
+        out += "\nnot exceeded:\n";
+    }
+    for limit in kept {
+        let unseen = match limit.unseen_gpu_hours {
+            hours if hours > 0.0 => format!("  ({} GPU-hours ran that it did not see)", number(hours)),
+            _ => String::new(),
+        };
+        out += &format!("  {}{unseen}\n", clean(&limit.name()));
+    }
+    out += "\n";
+    for remark in &report.remarks {
+        out += &format!("note: {}\n", clean(remark));
+    }
+    out
+}
+
+fn exceeded(limit: &OfLimit, over: &Exceeded) -> String {
+    let whose = if limit.field == "MaxTRESPU" { "user" } else { "account" };
+    let of = over.of.as_ref().map(|name| format!(", {whose} '{name}'")).unwrap_or_default();
+    let mut out = format!("\n{}\n", clean(&format!("{}{of}", limit.name())));
+    let Exceeded { certain, at_most, .. } = over;
+    out += &match certain.times {
+        0 => "  not exceeded for certain\n".to_owned(),
+        _ => sums("exceeded", certain, limit.limit),
+    };
+    out += &at_most.as_ref().map(|most| sums("at the most", most, limit.limit)).unwrap_or_default();
+    if over.unexplained_gpu_hours > 0.0 {
+        out += &format!(
+            "  {} of the GPU-hours above were asked for with their type: the limit was another then, or a limit of \
+             a QOS or partition went before it\n",
+            number(over.unexplained_gpu_hours)
+        );
+    }
+    if !over.requests.is_empty() {
+        out += "  what it did not see, while it was exceeded:\n";
+        out += &table(over.requests.iter().take(SHOWN));
+    }
+    match over.requests.len().saturating_sub(SHOWN) {
+        0 => {}
+        more => out += &format!("    and {more} more, in --csv and --json\n"),
+    }
+    out
+}
+
+fn sums(how: &str, sums: &Sums, limit: u32) -> String {
+    let worst = sums.worst.map(|one| {
+        let (held, above) = (one.held, one.held.saturating_sub(limit));
+        let (at, start, end) = (second(one.at), second(one.start), second(one.end));
+        format!("  most: {held} held, {above} above, at {at} (exceeded from {start} to {end})\n")
+    });
+    let times = if sums.times == 1 { "once".to_owned() } else { format!("{} times", sums.times) };
+    let (hours, above) = (number(sums.hours), number(sums.gpu_hours_above));
+    format!("  {how}: {times}, {hours} hours, {above} GPU-hours above the limit\n")
+        + &worst.unwrap_or_default()
+}
+
+/// With so many digits that a little is not nothing.
+fn number(hours: f64) -> String {
+    if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
+}
+
+fn table<'a>(requests: impl Iterator<Item = &'a Asked>) -> String {
+    let head = ["USER", "JOBS", "GPU-HOURS", "REQUEST", "WOULD HAVE BEEN TOLD"].map(str::to_owned);
+    let rows: Vec<[String; 5]> = std::iter::once(head).chain(requests.map(row)).collect();
+    let width = |at: usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|word| word.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    let mut out = String::new();
+    for [user, jobs, hours, request, told] in &rows {
+        let [a, b, c, d, _] = widths.as_slice() else { continue };
+        out += format!("    {user:<a$}  {jobs:>b$}  {hours:>c$}  {request:<d$}  {told}").trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+fn row(asked: &Asked) -> [String; 5] {
+    let request = match (asked.request.as_str(), asked.on_command_line) {
+        ("", _) => "no GPUs: whole nodes".to_owned(),
+        (request, true) => request.to_owned(),
+        (request, false) => format!("as {request}, not on the command line"),
+    };
+    let told = match (asked.number, &asked.command, &asked.told) {
+        (Some(number), Some(command), _) => format!("{number}, try: {command}"),
+        (Some(number), None, _) => number.to_owned(),
+        (None, _, Some(reason)) => reason.clone(),
+        (None, _, None) => "not refused".to_owned(),
+    };
+    [clean(&asked.user), asked.jobs.to_string(), number(asked.gpu_hours), clean(&request), clean(&told)]
+}
+
+/// A line a request.
+pub fn requests_csv(report: &Report) -> String {
+    let head = "owner_kind,owner,field,gpu_type,limit,of,user,account,qos,partition,request,on_command_line,jobs,gpu_hours,number,command";
+    let row = |limit: &OfLimit, over: &Exceeded, asked: &Asked| {
+        let of = over.of.clone().unwrap_or_default();
+        [
+            limit_columns(limit),
+            vec![of, asked.user.clone(), asked.account.clone(), asked.qos.clone(), asked.partition.clone()],
+            vec![
+                asked.request.clone(),
+                asked.on_command_line.to_string(),
+                asked.jobs.to_string(),
+                asked.gpu_hours.to_string(),
+                asked.number.unwrap_or_default().to_owned(),
+                asked.command.clone().unwrap_or_default(),
+            ],
+        ]
+        .concat()
+    };
+    let rows =
+        all(report).flat_map(|(limit, over)| over.requests.iter().map(move |asked| row(limit, over, asked)));
+    csv(head, rows)
+}
+
+/// A line a time in which a limit was exceeded.
+pub fn times_csv(report: &Report) -> String {
+    let row = |limit: &OfLimit, over: &Exceeded, at: usize| {
+        let of = over.of.clone().unwrap_or_default();
+        let time = over
+            .intervals
+            .get(at)
+            .map(|one| vec![one.start.clone(), one.end.clone(), one.most_held.to_string()]);
+        [limit_columns(limit), vec![of], time.unwrap_or_default()].concat()
+    };
+    let rows =
+        all(report).flat_map(|(limit, over)| (0..over.intervals.len()).map(move |at| row(limit, over, at)));
+    csv("owner_kind,owner,field,gpu_type,limit,of,start,end,most_held", rows)
+}
+
+fn all(report: &Report) -> impl Iterator<Item = (&OfLimit, &Exceeded)> {
+    report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)))
+}
+
+fn limit_columns(limit: &OfLimit) -> Vec<String> {
+    vec![
+        limit.owner_kind.to_owned(),
+        limit.owner.clone(),
+        limit.field.to_owned(),
+        limit.gpu_type.clone(),
+        limit.limit.to_string(),
+    ]
+}
+
+fn csv(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |row: Vec<String>| row.iter().map(|word| cell(word)).collect::<Vec<_>>().join(",") + "\n";
+    format!("{head}\n") + &rows.map(line).collect::<String>()
+}
+
+/// Quoted where it has to be (RFC 4180); what a spreadsheet would take for a formula has an apostrophe before it.
+fn cell(word: &str) -> String {
+    let word = clean(word);
+    let formula = word.starts_with(['=', '+', '-', '@']) && word.parse::<f64>().is_err();
+    let word = if formula { format!("'{word}") } else { word };
+    if word.contains([',', '"', '\'']) { format!("\"{}\"", word.replace('"', "\"\"")) } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_quoted_and_no_formula() {
+        for (word, expected) in [
+            ("alice", "alice"),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("=1+1", "\"'=1+1\""),
+            ("--gres=gpu:2", "\"'--gres=gpu:2\""),
+            ("-1.5", "-1.5"),
+            ("a\nb", "a\\nb"),
+        ] {
+            assert_eq!(cell(word), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! When jobs last used their GPUs: each run of root's looks once at NVML's samples and leaves in the ledger's folder what
+//! it knows by then. A user is told of his own job on request only, and nothing is done to it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use gpushare::text::time;
+use gpushare_node::foreign::Jobs;
+use gpushare_node::gpu::Gpu;
+use gpushare_node::ledger::{Ledger, Used, after_look};
+use gpushare_node::nvml::answer::GpuState;
+
+use super::Facts;
+use crate::slurm::run::{run, succeeded};
+use crate::status::{complain, local};
+
+/// Prologs hold the ledger's lock for milliseconds.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+const SCONTROL_WAIT: Duration = Duration::from_secs(5);
+/// The others' turn comes at the next run: all of it must end in its time.
+const MOST_NOTES: usize = 4;
+
+/// A time of `--idle-note`.
+pub fn time(text: &str) -> Result<u64, String> {
+    time::seconds(text).filter(|seconds| *seconds > 0).ok_or_else(|| "a time such as 2:00:00".to_owned())
+}
+
+/// What is known after this look, which is remembered if it is root's.
+pub fn look<'a>(ledger: &Ledger, jobs: &Jobs, state: impl Fn(&Gpu) -> Option<&'a GpuState>) -> Vec<Used> {
+    let known = ledger.used();
+    if gpushare_node::user_id() != Some(0) {
+        return known;
+    }
+    let used = after_look(&known, jobs.entries, |gpu| jobs.busy(gpu, state(gpu)?), local::now());
+    remember(ledger, &known, &used);
+    used
+}
+
+fn remember(ledger: &Ledger, known: &[Used], used: &[Used]) {
+    if known != used
+        && let Err(error) = ledger.note_used(used, LOCK_WAIT)
+    {
+        complain(&[format!("when jobs used their GPUs is not remembered: {error}")]);
+    }
+}
+
+/// Tells jobs that don't use a GPU for that long, once until they have used it again.
+pub fn tell(facts: &mut Facts, ledger: &Ledger, after: Option<u64>) {
+    let (Some(after), Some(node)) = (after, &mut facts.node) else { return };
+    if gpushare_node::user_id() != Some(0) {
+        return;
+    }
+    let known = node.used.clone();
+    let idle = node.used.iter_mut().filter(|used| !used.told && used.idle() >= after);
+    for used in idle.take(MOST_NOTES) {
+        let index = node.gpus.iter().find(|total| total.gpu.number.minor == used.minor);
+        let Some(index) = index.map(|total| total.gpu.index) else { continue };
+        let note = format!(
+            "gpushare: GPU {index} of job {} has not been used for {}",
+            used.key.id,
+            time::text(used.idle())
+        );
+        match notify(used.key.id, &note) {
+            Ok(()) => used.told = true,
+            Err(why) => complain(&[format!("job {} is not told that it uses no GPU: {why}", used.key.id)]),
+        }
+    }
+    remember(ledger, &known, &node.used);
+}
+
+fn notify(job: u32, note: &str) -> Result<(), String> {
+    let words = ["notify", &job.to_string(), note];
+    let answer = run(Command::new("scontrol").args(words), SCONTROL_WAIT)?;
+    succeeded("scontrol", &words, answer).map(|_| ())
+}

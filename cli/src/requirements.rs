@@ -1,0 +1,227 @@
+//! What gpushare.conf needs of slurm.conf and cgroup.conf, a setting at a time. `gpushare check` judges with it what
+//! slurmctld has, and `gpushare conf` prints the lines, so that what the one calls wrong the other mends. Pure, but for
+//! the links that `Prolog=` and `Epilog=` may name, and where this program is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpushare_node::exec;
+
+use crate::slurm::Settings;
+
+mod billing;
+mod list;
+
+pub use billing::{Bill, billing};
+pub use list::requirements;
+
+/// A setting, and how it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// Where it is written.
+    pub file: File,
+    /// Its name.
+    pub key: &'static str,
+    /// Its value.
+    pub must: Must,
+    /// What happens without it; of a [`Must::Choice`], what it means. Without a full stop.
+    pub why: String,
+}
+
+/// A file beside slurm.conf, or itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    Slurm,
+    Cgroup,
+}
+
+/// How a value must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Must {
+    /// A list with these words, whatever else is in it.
+    Words(Vec<String>),
+    /// A list that ends with this word.
+    Last(&'static str),
+    /// This; of a list these words, in whatever order.
+    Be(&'static str),
+    /// Whatever, but not `OFF`; this, if nothing else is wanted.
+    NotOff(&'static str),
+    /// One of `CR_Core_Memory` and the like.
+    CountMemory,
+    /// Above 0; so much, if nothing else is wanted.
+    Positive(u64),
+    /// The path of this program of ours, or of one of the site's that calls it.
+    Run(&'static str),
+    /// The administrator's choice; this, where slurmctld has none.
+    Choice(&'static str),
+}
+
+/// Whether a need is met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// It is.
+    Yes,
+    /// It is not; what is wrong with the value.
+    No(String),
+    /// That depends on a program of the site's.
+    Perhaps(String),
+}
+
+/// Words that nobody writes: no list, and what slurmctld counts of itself.
+const OF_ITSELF: [&str; 12] = [
+    "(none)",
+    "none",
+    "cpu",
+    "mem",
+    "energy",
+    "node",
+    "billing",
+    "fs/disk",
+    "vmem",
+    "pages",
+    "gres/gpumem",
+    "gres/gpuutil",
+];
+
+impl Requirement {
+    /// Of slurm.conf.
+    fn slurm(key: &'static str, must: Must, why: impl Into<String>) -> Requirement {
+        Requirement { file: File::Slurm, key, must, why: why.into() }
+    }
+
+    /// Whether slurmctld has it so.
+    pub fn met(&self, settings: &Settings) -> Met {
+        let now = settings.get(self.key);
+        let is = |met: bool| if met { Met::Yes } else { Met::No(format!("'{now}'")) };
+        match &self.must {
+            Must::Words(_) => match self.missing(settings).as_slice() {
+                [] => Met::Yes,
+                missing => Met::No(format!("'{now}' lacks {}", missing.join(" and "))),
+            },
+            Must::Last(word) => {
+                let list = settings.list(self.key);
+                match list.iter().position(|found| is_plugin(found, word)) {
+                    Some(at) if at + 1 == list.len() => Met::Yes,
+                    Some(_) => Met::No(format!("'{now}' has others after {word}")),
+                    None => Met::No(format!("'{now}' lacks {word}")),
+                }
+            }
+            Must::Be(value) => is(settings.list(self.key).len() == value.split(',').count()
+                && value.split(',').all(|word| settings.has(self.key, word))),
+            Must::NotOff(_) => is(!now.is_empty() && !settings.has(self.key, "OFF")),
+            Must::CountMemory => is(now.to_ascii_uppercase().contains("_MEMORY")),
+            Must::Positive(_) => is(settings.number(self.key) > 0),
+            Must::Run(program) => {
+                let named = settings.all(self.key);
+                if named.iter().any(|path| runs(path, program)) {
+                    Met::Yes
+                } else if named.is_empty() {
+                    Met::No("there is none".to_owned())
+                } else {
+                    Met::Perhaps(format!("'{}' must call {}", named.join(", "), installed(program)))
+                }
+            }
+            Must::Choice(_) => Met::Yes,
+        }
+    }
+
+    /// The line that meets it, with what slurmctld has of its own. `None` where only the site's program can.
+    pub fn line(&self, settings: &Settings) -> Option<String> {
+        let key = self.key;
+        let now = settings.get(key);
+        let value = match &self.must {
+            Must::Words(_) => {
+                let list = settings.list(key).into_iter();
+                let list = list.filter(|word| !OF_ITSELF.contains(word) && !self.excludes(word));
+                let words: Vec<String> = list.map(str::to_owned).chain(self.missing(settings)).collect();
+                words.join(",")
+            }
+            Must::Last(word) => {
+                let others = settings.list(key).into_iter().filter(|other| !is_plugin(other, word));
+                others.chain([*word]).collect::<Vec<_>>().join(",")
+            }
+            Must::Be(value) => (*value).to_owned(),
+            Must::NotOff(good) if self.met(settings) != Met::Yes => (*good).to_owned(),
+            Must::Positive(good) if self.met(settings) != Met::Yes => good.to_string(),
+            Must::CountMemory => with_memory(now),
+            Must::NotOff(_) | Must::Positive(_) => now.to_owned(),
+            Must::Run(program) => match self.met(settings) {
+                Met::Perhaps(_) => return None,
+                Met::No(_) => installed(program),
+                // Slurm takes a line for each, and a comma as a part of a path.
+                Met::Yes => settings.all(key).join(&format!("\n{key}=")),
+            },
+            Must::Choice(_) if !matches!(now, "" | "0") => now.to_owned(),
+            Must::Choice(good) => (*good).to_owned(),
+        };
+        Some(format!("{key}={value}"))
+    }
+
+    /// slurmctld does not start with NoHold beside Contain.
+    fn excludes(&self, word: &str) -> bool {
+        let contains = matches!(&self.must, Must::Words(words) if words.iter().any(|word| word == "Contain"));
+        contains && word.eq_ignore_ascii_case("NoHold")
+    }
+
+    fn missing(&self, settings: &Settings) -> Vec<String> {
+        let Must::Words(words) = &self.must else { return Vec::new() };
+        let all = self.key == "AccountingStorageEnforce" && settings.has(self.key, "all");
+        words.iter().filter(|word| !all && !settings.has(self.key, word)).cloned().collect()
+    }
+}
+
+/// The files that an include line, or `Prolog=`, names; `*` in its last part only, as everybody writes it.
+pub fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
+    let path = from.with_file_name(pattern);
+    let Some((before, after)) = path.file_name().and_then(|name| name.to_str()?.split_once('*')) else {
+        return vec![path];
+    };
+    let names = path.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
+    let fits = |name: &str| {
+        name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
+    };
+    let mut files: Vec<PathBuf> = names
+        .map(|file| file.path())
+        .filter(|file| file.file_name().and_then(|name| name.to_str()).is_some_and(fits))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Slurm takes a plugin's name with its gres_type before it, too.
+pub fn is_plugin(word: &str, name: &str) -> bool {
+    word.strip_prefix("job_submit/").unwrap_or(word) == name
+}
+
+/// Whether a program of that name is what slurmd runs for `Prolog=PATH`: itself, by a link, or as one of `FOLDER/*`.
+fn runs(path: &str, program: &str) -> bool {
+    let is_it = |path: &Path| path.file_name().is_some_and(|name| name == program);
+    let files = matching(Path::new("/"), path);
+    files.iter().any(|file| is_it(file) || fs::canonicalize(file).is_ok_and(|file| is_it(&file)))
+}
+
+fn installed(name: &str) -> String {
+    exec::installed(&exec::own(), name).display().to_string()
+}
+
+/// `CR_Core,CR_ONE_TASK_PER_CORE` with memory.
+fn with_memory(now: &str) -> String {
+    let units = ["CR_Core", "CR_CPU", "CR_Socket", "CR_Board"];
+    let mut found = now.to_ascii_uppercase().contains("_MEMORY");
+    let words = now.split(',').filter(|word| !word.is_empty()).map(|word| {
+        let unit = units.iter().find(|unit| unit.eq_ignore_ascii_case(word)).filter(|_| !found);
+        unit.map_or_else(
+            || word.to_owned(),
+            |unit| {
+                found = true;
+                format!("{unit}_Memory")
+            },
+        )
+    });
+    let words: Vec<String> = words.collect();
+    let first = (!found).then(|| "CR_Core_Memory".to_owned());
+    first.into_iter().chain(words).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests;

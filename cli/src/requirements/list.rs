@@ -1,0 +1,234 @@
+//! Which settings there must be, by what gpushare.conf and the QOSes ask for.
+
+use gpushare::config::ManagedQos;
+use gpushare::config::qos::value::Value;
+use gpushare::config::{Config, Placement};
+
+use super::{File, Must, Requirement};
+use crate::slurm::Slurm;
+
+/// All of them, in the order in which an administrator would read slurm.conf. `hooks`: plugstack.conf has
+/// spank_gpushare_prolog.so.
+pub fn requirements(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
+    let mut requirements = submission();
+    requirements.extend(counted(config, slurm));
+    requirements.extend(memory(config));
+    requirements.extend(preemption(config, slurm));
+    requirements.extend(priority(config, slurm));
+    requirements.extend(nodes(config, slurm, hooks));
+    requirements
+}
+
+fn owned(words: &[&str]) -> Must {
+    Must::Words(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+fn submission() -> Vec<Requirement> {
+    vec![
+        Requirement::slurm(
+            "JobSubmitPlugins",
+            Must::Last("gpushare"),
+            "no job is looked at, or what comes after gpushare changes what it has judged",
+        ),
+        Requirement::slurm(
+            "AccountingStorageEnforce",
+            owned(&["associations", "limits", "qos"]),
+            "limits of QOSes don't hold, or anybody may use any (with it, who has no association can't submit, and his \
+             waiting jobs don't start: look at 'sacctmgr show assoc' first)",
+        ),
+    ]
+}
+
+/// Types of GPUs and the GRES of shares: what isn't counted can't be limited.
+fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
+    let mut wanted = Vec::new();
+    for (name, gres_type, _) in slurm.nodes.iter().flat_map(|node| &node.gres) {
+        if name == "gpu" {
+            wanted.push("gres/gpu".to_owned());
+            wanted.extend(gres_type.iter().map(|gres_type| format!("gres/gpu:{gres_type}")));
+        } else if config.places_anywhere() && *name == config.node.share_gres {
+            wanted.push(format!("gres/{name}"));
+        }
+    }
+    // What the file names too: slurmctld does not start where something is weighed that it doesn't count.
+    let named = types(config);
+    let has_gpus = !named.is_empty() || slurm_has_gpus(config);
+    if has_gpus && (slurm.nodes.is_empty() || !named.is_empty()) {
+        wanted.push("gres/gpu".to_owned());
+    }
+    if slurm.nodes.is_empty() && config.places_anywhere() {
+        wanted.push(format!("gres/{}", config.node.share_gres));
+    }
+    let is_counted = |gres_type: &&&str| {
+        !wanted.iter().any(|word| word.eq_ignore_ascii_case(&format!("gres/gpu:{gres_type}")))
+    };
+    let more: Vec<String> =
+        named.iter().filter(is_counted).map(|gres_type| format!("gres/gpu:{gres_type}")).collect();
+    wanted.extend(more);
+    // Nodes may write a type in capitals.
+    let limited = slurm.accounts.tres_of(config);
+    let limited = limited.filter(|tres| !wanted.iter().any(|word| word.eq_ignore_ascii_case(tres)));
+    let limited: Vec<String> = limited.map(str::to_owned).collect();
+    wanted.extend(limited);
+    wanted.sort();
+    wanted.dedup();
+    let why = "no QOS or account can limit what is missing, nor fair-share count it (a new one needs a restart of slurmctld)";
+    (!wanted.is_empty()).then(|| Requirement::slurm("AccountingStorageTRES", Must::Words(wanted), why))
+}
+
+/// The types that shares and weights name.
+fn types(config: &Config) -> Vec<&str> {
+    let shares =
+        config.qoses.iter().flat_map(|managed| &managed.gpus).map(|(gres_type, _)| gres_type.as_str());
+    shares.chain(config.gpu_weights.iter().map(|weight| weight.gres_type.as_str())).collect()
+}
+
+fn has(managed: &ManagedQos, field: &str) -> bool {
+    managed.settings.contains_key(field)
+}
+
+/// Whether a share's jobs are preempted in this way.
+fn is_preempted_by(managed: &ManagedQos, mode: &str) -> bool {
+    matches!(managed.settings.get("PreemptMode"), Some(Value::Words(words)) if words.contains(mode))
+}
+
+/// Limits on memory count what jobs are given, and Slurm gives none unless memory is a resource.
+fn memory(config: &Config) -> Option<Requirement> {
+    let is_limited = |value: &Value| matches!(value, Value::Tres(limits) if limits.contains_key("mem"));
+    let limited = config.qoses.iter().flat_map(|managed| managed.settings.values()).any(is_limited);
+    let why = "limits on memory limit nothing (and a job that doesn't name any gets all of a node's: set DefMemPerCPU or \
+               DefMemPerGPU too)";
+    limited.then(|| Requirement::slurm("SelectTypeParameters", Must::CountMemory, why))
+}
+
+fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
+    if slurm.qoses.preempting.is_empty() && !config.qoses.iter().any(|managed| has(managed, "Preempt")) {
+        return Vec::new();
+    }
+    let suspends = config
+        .qoses
+        .iter()
+        .any(|managed| ["suspend", "gang"].iter().any(|mode| is_preempted_by(managed, mode)));
+    let (mode, why) = if suspends {
+        (Must::Be("SUSPEND,GANG"), "no QOS's jobs can be suspended (and those that are keep their GPUs)")
+    } else {
+        (Must::NotOff("REQUEUE"), "nothing is preempted, whatever PreemptMode a QOS has")
+    };
+    let mut requirements = vec![
+        Requirement::slurm(
+            "PreemptType",
+            Must::Be("preempt/qos"),
+            "QOSes that preempt others preempt nobody",
+        ),
+        Requirement::slurm("PreemptMode", mode, why),
+    ];
+    // A rule of submission may say --requeue for its jobs.
+    let said_for = |managed: &ManagedQos| {
+        config.policy.of_qos(managed.name.as_bytes(), |record| record.requeue) == Some(true)
+    };
+    let requeues =
+        config.qoses.iter().any(|managed| is_preempted_by(managed, "requeue") && !said_for(managed));
+    if requeues {
+        requirements.push(Requirement::slurm(
+            "JobRequeue",
+            Must::Be("1"),
+            "a preempted batch job is over, unless it was submitted with --requeue",
+        ));
+    }
+    requirements
+}
+
+fn priority(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
+    let by_qos = slurm.qoses.priorities || config.qoses.iter().any(|managed| has(managed, "Priority"));
+    let by_use = !config.gpu_weights.is_empty();
+    let mut requirements = Vec::new();
+    if by_qos || by_use {
+        let why = "jobs start in the order in which they came";
+        requirements.push(Requirement::slurm("PriorityType", Must::Be("priority/multifactor"), why));
+    }
+    if by_qos {
+        let why = "QOSes differ in priority, and it counts for nothing";
+        requirements.push(Requirement::slurm("PriorityWeightQOS", Must::Positive(100_000), why));
+    }
+    if by_use {
+        requirements.extend(fair_share());
+    }
+    requirements
+}
+
+/// The weights are those of a cluster of GPUs of several types whose administrators describe theirs.
+fn fair_share() -> Vec<Requirement> {
+    let choice = |key, value, why: &str| Requirement::slurm(key, Must::Choice(value), why);
+    vec![
+        Requirement::slurm(
+            "PriorityWeightFairshare",
+            Must::Positive(100_000),
+            "what GPUs are counted as counts for nothing",
+        ),
+        choice("PriorityWeightAge", "10000", "Points of a job that has waited for PriorityMaxAge or longer"),
+        choice("PriorityMaxAge", "5-0", "After that a job gains no more by waiting"),
+        choice(
+            "PriorityWeightTRES",
+            "GRES/gpu=20000",
+            "Points of a job that asks for all GPUs of its partition",
+        ),
+        choice(
+            "PriorityWeightPartition",
+            "10000",
+            "Points of a job in the partition with the highest PriorityJobFactor",
+        ),
+        choice("PriorityDecayHalfLife", "60-0", "After that, use counts half"),
+    ]
+}
+
+/// Where Slurm gives GPUs away itself.
+fn slurm_has_gpus(config: &Config) -> bool {
+    config.every_node().any(|node| matches!(node.placement, Placement::Follow | Placement::Override))
+}
+
+fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
+    let placed = config.places_anywhere();
+    let named = slurm.nodes.iter().flat_map(|node| &node.gres).any(|(name, ..)| name == "gpu");
+    let gpus = named || !types(config).is_empty() || slurm_has_gpus(config);
+    let mut gres: Vec<String> = gpus.then(|| "gpu".to_owned()).into_iter().collect();
+    if placed {
+        gres.push(config.node.share_gres.clone());
+    }
+    if gres.is_empty() {
+        return Vec::new();
+    }
+    let mut requirements = vec![
+        Requirement::slurm("GresTypes", Must::Words(gres), "Slurm counts no such things"),
+        Requirement::slurm("TaskPlugin", owned(&["task/cgroup"]), "a step's devices can't be fenced"),
+    ];
+    if placed {
+        requirements.push(Requirement::slurm(
+            "ProctrackType",
+            Must::Be("proctrack/cgroup"),
+            "steps have no cgroup",
+        ));
+        let why = "ssh sessions have no step, and the share's size is not the prolog's to trust";
+        requirements.push(Requirement::slurm("PrologFlags", owned(&["Contain"]), why));
+        if !hooks {
+            requirements.push(Requirement::slurm(
+                "Prolog",
+                Must::Run("gpushare-prolog"),
+                "no job gets its share",
+            ));
+            requirements.push(Requirement::slurm(
+                "Epilog",
+                Must::Run("gpushare-epilog"),
+                "no share is given back",
+            ));
+        }
+    }
+    // On v2 our own filter is enough where Slurm knows no GPUs.
+    if slurm_has_gpus(config) || slurm.settings.get("CgroupPlugin") != "cgroup/v2" {
+        let why = "a job can use GPUs that Slurm gave to others";
+        requirements.push(Requirement {
+            file: File::Cgroup,
+            ..Requirement::slurm("ConstrainDevices", Must::Be("yes"), why)
+        });
+    }
+    requirements
+}

@@ -1,0 +1,299 @@
+//! What slurmctld has, right and wrong, one setting at a time; and the line that mends it.
+
+use gpushare::config::Config;
+
+use super::*;
+use crate::slurm::{Slurm, node, partition};
+
+/// All right, for shares under `override` and a contributor whose jobs preempt and are counted by type.
+const GOOD: [(&str, &str); 15] = [
+    ("JobSubmitPlugins", "lua,gpushare"),
+    ("AccountingStorageEnforce", "associations,limits,qos"),
+    ("AccountingStorageTRES", "cpu,mem,gres/gpu,gres/gpu:a40,gres/mps"),
+    ("PreemptType", "preempt/qos"),
+    ("PreemptMode", "REQUEUE"),
+    ("JobRequeue", "1"),
+    ("PriorityType", "priority/multifactor"),
+    ("PriorityWeightQOS", "1000"),
+    ("PriorityWeightFairshare", "1000"),
+    ("TaskPlugin", "task/affinity,task/cgroup"),
+    ("ProctrackType", "proctrack/cgroup"),
+    ("PrologFlags", "Alloc,Contain"),
+    ("GresTypes", "gpu,mps"),
+    ("ConstrainDevices", "yes"),
+    ("CgroupPlugin", "cgroup/v2"),
+];
+const RULES: &str = "Placement=override\nUnitsPerGpu=80\nGpuWeight=a40:1\nQOS=x GPUs=a40:4 Priority=1 Preempt=normal\n\
+                     QOS=normal PreemptMode=requeue";
+
+/// A cluster that is right but for those changes of slurm.conf.
+fn slurm(changes: &[(&str, &str)]) -> Slurm {
+    let programs = [("Prolog[0]", "/usr/sbin/gpushare-prolog"), ("Epilog[0]", "/usr/sbin/gpushare-epilog")];
+    let kept = GOOD.into_iter().chain(programs).filter(|(key, _)| {
+        !changes.iter().any(|(changed, _)| *changed == key.split('[').next().unwrap_or_default())
+    });
+    let lines = kept.chain(changes.iter().copied()).map(|(key, value)| format!("{key} = {value}\n"));
+    Slurm {
+        settings: Settings::parse(&lines.collect::<String>()),
+        nodes: vec![node("NodeName=n1 Gres=gpu:a40:4,mps:a40:320 Partitions=p").unwrap()],
+        partitions: vec![partition("PartitionName=p").unwrap(), partition("PartitionName=cpu").unwrap()],
+        ..Slurm::default()
+    }
+}
+
+fn unmet(rules: &str, slurm: &Slurm) -> Vec<Requirement> {
+    let requirements = requirements(&Config::parse(rules).unwrap(), slurm, false);
+    requirements.into_iter().filter(|requirement| requirement.met(&slurm.settings) != Met::Yes).collect()
+}
+
+#[test]
+fn what_an_account_limits_must_be_counted() {
+    let mut limited = slurm(&[]);
+    limited.accounts.tres = ["gres/gpu:a40", "gres/gpu:v100"].map(str::to_owned).into();
+    let unmet_line = |rules: &str, slurm: &Slurm| {
+        let unmet = unmet(rules, slurm).into_iter();
+        unmet.filter_map(|requirement| requirement.line(&slurm.settings)).collect::<Vec<_>>()
+    };
+    let line = "AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps,gres/gpu:v100";
+    assert_eq!(unmet_line(RULES, &limited), [line]);
+    assert_eq!(unmet_line(&format!("GovernedAccounts=off\n{RULES}"), &limited), [""; 0]);
+}
+
+#[test]
+fn each_setting_that_is_not_right_is_named_and_mended() {
+    assert_eq!(unmet(RULES, &slurm(&[])), []);
+    for (key, value, line) in [
+        ("JobSubmitPlugins", "gpushare,lua", Some("JobSubmitPlugins=lua,gpushare")),
+        ("JobSubmitPlugins", "lua", Some("JobSubmitPlugins=lua,gpushare")),
+        ("JobSubmitPlugins", "(null)", Some("JobSubmitPlugins=gpushare")),
+        (
+            "AccountingStorageEnforce",
+            "associations,limits,safe",
+            Some("AccountingStorageEnforce=associations,limits,safe,qos"),
+        ),
+        ("AccountingStorageEnforce", "none", Some("AccountingStorageEnforce=associations,limits,qos")),
+        (
+            "AccountingStorageTRES",
+            "cpu,gres/gpu,gres/mps",
+            Some("AccountingStorageTRES=gres/gpu,gres/mps,gres/gpu:a40"),
+        ),
+        (
+            "AccountingStorageTRES",
+            "cpu,gres/gpu:a40,gres/mps",
+            Some("AccountingStorageTRES=gres/gpu:a40,gres/mps,gres/gpu"),
+        ),
+        ("PreemptType", "(null)", Some("PreemptType=preempt/qos")),
+        ("PreemptMode", "OFF", Some("PreemptMode=REQUEUE")),
+        ("JobRequeue", "0", Some("JobRequeue=1")),
+        ("PriorityWeightQOS", "0", Some("PriorityWeightQOS=100000")),
+        ("PriorityWeightFairshare", "0", Some("PriorityWeightFairshare=100000")),
+        ("PriorityType", "priority/basic", Some("PriorityType=priority/multifactor")),
+        ("TaskPlugin", "task/affinity", Some("TaskPlugin=task/affinity,task/cgroup")),
+        ("ProctrackType", "proctrack/linuxproc", Some("ProctrackType=proctrack/cgroup")),
+        ("PrologFlags", "Alloc", Some("PrologFlags=Alloc,Contain")),
+        ("PrologFlags", "(null)", Some("PrologFlags=Contain")),
+        ("PrologFlags", "Alloc,NoHold", Some("PrologFlags=Alloc,Contain")),
+        (
+            "JobSubmitPlugins",
+            "job_submit/gpushare,job_submit/lua",
+            Some("JobSubmitPlugins=job_submit/lua,gpushare"),
+        ),
+        ("GresTypes", "gpu", Some("GresTypes=gpu,mps")),
+        ("ConstrainDevices", "no", Some("ConstrainDevices=yes")),
+        ("Prolog", "(null)", Some("Prolog=/usr/sbin/gpushare-prolog")),
+        ("Epilog", "/etc/slurm/epilog.sh", None),
+    ] {
+        let slurm = slurm(&[(key, value)]);
+        let unmet = unmet(RULES, &slurm);
+        let lines: Vec<_> =
+            unmet.iter().map(|requirement| (requirement.key, requirement.line(&slurm.settings))).collect();
+        assert_eq!(lines, [(key, line.map(str::to_owned))], "{key}={value}");
+    }
+    assert_eq!(unmet(RULES, &slurm(&[("AccountingStorageEnforce", "all")])), []);
+}
+
+#[test]
+fn a_program_may_be_named_by_a_link_in_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let pattern = dir.path().join("prolog.d/*").display().to_string();
+    std::fs::create_dir(dir.path().join("prolog.d")).unwrap();
+    std::fs::write(dir.path().join("gpushare-prolog"), "").unwrap();
+    let unmet = |value: &str| unmet(RULES, &slurm(&[("Prolog", value)])).len();
+    assert_eq!(unmet(&pattern), 1, "nothing is in it");
+    let link = dir.path().join("prolog.d/50-gpushare");
+    std::os::unix::fs::symlink(dir.path().join("gpushare-prolog"), &link).unwrap();
+    assert_eq!((unmet(&pattern), unmet(&link.display().to_string())), (0, 0));
+    assert_eq!(unmet(&pattern.replace("*", "*.sh")), 1);
+}
+
+#[test]
+fn what_is_right_in_other_words_stays() {
+    for (key, value) in [
+        ("JobSubmitPlugins", "job_submit/lua,job_submit/gpushare"),
+        ("AccountingStorageTRES", "gres/gpu,gres/gpu:A40,gres/mps"),
+        ("PreemptMode", "GANG,SUSPEND"),
+    ] {
+        assert_eq!(unmet(RULES, &slurm(&[(key, value)])), [], "{key}={value}");
+    }
+    let suspends = "QOS=x Preempt=y\nQOS=y PreemptMode=suspend";
+    for (mode, met) in [("GANG,SUSPEND", true), ("REQUEUE", false), ("SUSPEND", false)] {
+        let found = unmet(suspends, &slurm(&[("PreemptMode", mode)]));
+        assert_eq!(found.is_empty(), met, "{mode}: {found:?}");
+    }
+}
+
+/// Slurm takes a line for each program, and a comma as a part of a path.
+#[test]
+fn several_prologs_are_several_lines() {
+    let both = [("Prolog", "/site/prolog"), ("Prolog", "/usr/sbin/gpushare-prolog")];
+    let slurm = slurm(&both);
+    let all = requirements(&Config::parse(RULES).unwrap(), &slurm, false);
+    let prolog = all.iter().find(|requirement| requirement.key == "Prolog").unwrap();
+    assert_eq!(prolog.met(&slurm.settings), Met::Yes);
+    let lines = prolog.line(&slurm.settings).unwrap();
+    assert_eq!(lines, "Prolog=/site/prolog\nProlog=/usr/sbin/gpushare-prolog");
+}
+
+/// slurmctld does not start where something is weighed that it doesn't count.
+#[test]
+fn what_is_weighed_is_counted() {
+    let slurm = slurm(&[]);
+    let all = requirements(&Config::parse("GpuWeight=a40:1,h100:4").unwrap(), &slurm, false);
+    let counted = all.iter().find(|requirement| requirement.key == "AccountingStorageTRES").unwrap();
+    let line = counted.line(&slurm.settings).unwrap();
+    assert_eq!(line, "AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps,gres/gpu:h100");
+}
+
+/// Every line that is printed, put into slurm.conf, leaves nothing to do.
+#[test]
+fn what_is_printed_meets_every_need() {
+    for rules in [
+        RULES,
+        "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8",
+        "QOS=x GPUs=a100:1,h100:2 Mem=1T",
+        "# none",
+    ] {
+        let mut slurm = Slurm::default();
+        let printed: String = requirements(&Config::parse(rules).unwrap(), &slurm, false)
+            .iter()
+            .filter_map(|requirement| requirement.line(&slurm.settings))
+            .map(|line| line + "\n")
+            .collect();
+        slurm.settings = Settings::parse(&printed);
+        assert_eq!(unmet(rules, &slurm), [], "{printed}");
+    }
+}
+
+#[test]
+fn a_cluster_that_there_is_not_yet_counts_what_the_file_names() {
+    let tres = |rules: &str| {
+        let slurm = Slurm::default();
+        let requirements = requirements(&Config::parse(rules).unwrap(), &slurm, false);
+        let counted = requirements.iter().find(|requirement| requirement.key == "AccountingStorageTRES")?;
+        counted.line(&slurm.settings)
+    };
+    for (rules, expected) in [
+        ("# none", None),
+        (
+            "QOS=x GPUs=h100:1,a40:2\nGpuWeight=a40:1,a100:2",
+            Some("gres/gpu,gres/gpu:a100,gres/gpu:a40,gres/gpu:h100"),
+        ),
+        ("Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8", Some("gres/gpushare")),
+        ("Placement=follow\nShareGRES=shard\nUnitsPerGpu=8", Some("gres/gpu,gres/shard")),
+    ] {
+        assert_eq!(tres(rules), expected.map(|tres| format!("AccountingStorageTRES={tres}")), "{rules}");
+    }
+}
+
+#[test]
+fn memory_is_a_resource_where_it_is_limited() {
+    for (now, line) in [
+        ("CR_CORE", "CR_Core_Memory"),
+        ("CR_Core_Memory", "CR_Core_Memory"),
+        ("CR_CPU,CR_ONE_TASK_PER_CORE", "CR_CPU_Memory,CR_ONE_TASK_PER_CORE"),
+        ("CR_LLN", "CR_Core_Memory,CR_LLN"),
+        ("(null)", "CR_Core_Memory"),
+    ] {
+        let slurm = slurm(&[("SelectTypeParameters", now)]);
+        let requirements = requirements(&Config::parse("QOS=x Mem=4G").unwrap(), &slurm, false);
+        let requirement =
+            requirements.into_iter().find(|requirement| requirement.key == "SelectTypeParameters").unwrap();
+        assert_eq!(requirement.met(&slurm.settings) == Met::Yes, now.contains("Memory"), "{now}");
+        assert_eq!(requirement.line(&slurm.settings), Some(format!("SelectTypeParameters={line}")), "{now}");
+    }
+    let without = requirements(&Config::parse("QOS=x CPUs=4").unwrap(), &Slurm::default(), false);
+    assert!(without.iter().all(|requirement| requirement.key != "SelectTypeParameters"));
+}
+
+#[test]
+fn who_is_preempted_decides_how() {
+    let mode = |rules: &str| {
+        let slurm = Slurm::default();
+        let requirements = requirements(&Config::parse(rules).unwrap(), &slurm, false);
+        let line =
+            |key| requirements.iter().find(|requirement| requirement.key == key)?.line(&slurm.settings);
+        (line("PreemptMode"), line("JobRequeue").is_some())
+    };
+    assert_eq!(mode("QOS=x Priority=1"), (None, false), "nobody is preempted");
+    assert_eq!(mode("QOS=x Preempt=y\nQOS=y"), (Some("PreemptMode=REQUEUE".into()), false));
+    assert_eq!(
+        mode("QOS=x Preempt=y\nQOS=y PreemptMode=requeue"),
+        (Some("PreemptMode=REQUEUE".into()), true)
+    );
+    assert_eq!(mode("QOS=x Preempt=y\nQOS=y PreemptMode=suspend").0, Some("PreemptMode=SUSPEND,GANG".into()));
+}
+
+#[test]
+fn what_slurmctld_has_by_choice_stays() {
+    let config = Config::parse("GpuWeight=a40:1").unwrap();
+    let lines = |settings: &str| {
+        let slurm = Slurm { settings: Settings::parse(settings), ..Slurm::default() };
+        let lines = requirements(&config, &slurm, false)
+            .iter()
+            .filter_map(|requirement| requirement.line(&slurm.settings))
+            .collect::<Vec<_>>();
+        lines.join(" ")
+    };
+    let new = lines("");
+    for line in ["PriorityWeightAge=10000", "PriorityMaxAge=5-0", "PriorityWeightTRES=GRES/gpu=20000"] {
+        assert!(new.contains(line), "{new}");
+    }
+    let kept = lines(
+        "PriorityWeightAge = 7\nPriorityMaxAge = 9-00:00:00\nPriorityWeightPartition = 0\nPriorityWeightTRES = cpu=1",
+    );
+    for line in [
+        "PriorityWeightAge=7",
+        "PriorityMaxAge=9-00:00:00",
+        "PriorityWeightPartition=10000",
+        "PriorityWeightTRES=cpu=1",
+    ] {
+        assert!(kept.contains(line), "{kept}");
+    }
+}
+
+#[test]
+fn partitions_with_gpus_bill_by_type() {
+    let config = Config::parse("GpuWeight=a40:1,h100:7.5").unwrap();
+    let billed = |weights: &str| {
+        let slurm = Slurm {
+            partitions: vec![partition(&format!("PartitionName=p {weights}")).unwrap()],
+            ..slurm(&[])
+        };
+        let bills = billing(&config, &slurm);
+        bills.into_iter().map(|bill| (bill.met, bill.line)).collect::<Vec<_>>()
+    };
+    let gpus = "GRES/gpu:a40=1,GRES/gpu:h100=7.5";
+    for (now, met, line) in [
+        ("", false, gpus.to_owned()),
+        ("TRESBillingWeights=CPU=0.5,GRES/gpu=2.0", false, format!("CPU=0.5,{gpus}")),
+        ("TRESBillingWeights=gres/gpu:h100=7.50,gres/gpu:a40=1.0", true, gpus.to_owned()),
+        ("TRESBillingWeights=GRES/gpu:a40=1,GRES/gpu:h100=7.5,GRES/gpu=1", false, gpus.to_owned()),
+        ("TRESBillingWeights=GRES/gpu:a40=2,GRES/gpu:h100=7.5,Mem=1G", false, format!("Mem=1G,{gpus}")),
+    ] {
+        assert_eq!(billed(now), [(met, format!("TRESBillingWeights={line}"))], "{now}");
+    }
+    let new = billing(&config, &Slurm::default());
+    assert_eq!(new.iter().map(|bill| bill.partition.as_str()).collect::<Vec<_>>(), ["DEFAULT"]);
+    assert_eq!(billing(&config, &slurm(&[])).len(), 1, "the partition without GPUs bills as it likes");
+    assert_eq!(billing(&Config::default(), &slurm(&[])), []);
+}

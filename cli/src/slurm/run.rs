@@ -1,0 +1,93 @@
+//! Runs Slurm's own commands and reads what they print: no shell, no input, no more output than a table can have, and an
+//! end to waiting.
+
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use gpushare_node::exec::{AskError, Asked};
+
+/// More than the associations and QOSes of any site, or 10,000 nodes.
+const LONGEST: usize = 64 << 20;
+/// Longer than a busy slurmctld or slurmdbd takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How a program ended, and what it said.
+pub struct Output {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Standard output.
+    pub output: Vec<u8>,
+    /// Standard error.
+    pub complaints: Vec<u8>,
+}
+
+/// What the program prints; an error says in one line which program failed and how.
+pub fn ask(program: &str, arguments: &[&str]) -> Result<Vec<u8>, String> {
+    succeeded(program, arguments, run(Command::new(program).args(arguments), PATIENCE)?)
+}
+
+/// What it printed, or in one line that it failed and how.
+pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Vec<u8>, String> {
+    let Output { status, output, complaints } = answer;
+    if !status.success() {
+        let text =
+            String::from_utf8_lossy(if complaints.trim_ascii().is_empty() { &output } else { &complaints });
+        let reason = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
+        return Err(format!(
+            "'{program} {}' failed ({status}): {}",
+            arguments.join(" "),
+            reason.escape_debug()
+        ));
+    }
+    Ok(output)
+}
+
+/// Runs a program to its end, whatever it is; an error is one line: why there is no answer.
+pub fn run(command: &mut Command, patience: Duration) -> Result<Output, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let said = Asked::start(command, "").and_then(|asked| asked.at_most(LONGEST).bytes(patience));
+    let (status, output, complaints) = said.map_err(|error| match error {
+        AskError::Start(_, error) => format!("can't run '{program}': {error}"),
+        AskError::Talk(_, error) => format!("'{program}': {error}"),
+        AskError::Deadline(..) => format!("'{program}' did not answer in {} s", patience.as_secs_f32()),
+        AskError::TooMuch(..) => format!("'{program}' printed more than {LONGEST} bytes"),
+    })?;
+    Ok(Output { status, output, complaints })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_asked_without_a_shell() {
+        assert_eq!(ask("echo", &["a;b", "$HOME"]).unwrap(), b"a;b $HOME\n");
+    }
+
+    #[test]
+    fn a_failure_is_one_line() {
+        let reason = ask("no-such-program-of-slurm", &[]).unwrap_err();
+        // Where PATH has a folder that nobody may enter, permission is what is missing.
+        assert!(
+            reason.starts_with("can't run 'no-such-program-of-slurm': ") && reason.lines().count() == 1,
+            "{reason}"
+        );
+        let reason = ask("sh", &["-c", "echo out; echo '  why' >&2; echo more >&2; exit 3"]).unwrap_err();
+        assert!(reason.ends_with("failed (exit status: 3): why"), "{reason}");
+    }
+
+    #[test]
+    fn nobody_is_waited_for_without_end() {
+        for script in ["exec sleep 300", "exec >&- 2>&-; exec sleep 300"] {
+            let mut command = Command::new("sh");
+            let error = run(command.args(["-c", script]), Duration::from_millis(50)).err();
+            assert_eq!(error.as_deref(), Some("'sh' did not answer in 0.05 s"), "{script}");
+        }
+    }
+
+    #[test]
+    fn much_is_said_on_both_streams() {
+        let script = "head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero";
+        assert_eq!(ask("sh", &["-c", script]).unwrap().len(), 300_000);
+    }
+}

@@ -1,0 +1,255 @@
+//! What this node's ledger has, beside what the node and NVML say. Nothing is printed here.
+//!
+//! Read → sum. NVML is asked what the GPUs are doing while the rest is read. The ledger is shown whatever else can't be
+//! read: no gpushare.conf, a broken one, or GPUs that are not there are complaints. Root sees every job, others see
+//! their own and the GPUs' totals; the files themselves are readable to all, so this is for order, not for secrecy.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gpushare::config::{self, Config, NodeConfig, Placement};
+use gpushare_node::exec;
+use gpushare_node::foreign::{Foreign, Jobs};
+use gpushare_node::gpu::{self, Detail, DeviceError, Gpu, Roots};
+use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, Listing, Used, on_scale};
+use gpushare_node::mps::service::Serves;
+use gpushare_node::mps::{self, Seen};
+use gpushare_node::nvml::Nvml;
+use gpushare_node::nvml::answer::{GpuState, Measured};
+
+use crate::slurm;
+
+/// The name service's, as glibc installs it.
+const GETENT: &str = "/usr/bin/getent";
+/// Names are nice to have.
+const NAMES_WAIT: Duration = Duration::from_secs(3);
+
+/// What is shown of a node.
+pub(crate) struct Status {
+    /// The node, as Slurm names it.
+    pub node: String,
+    pub gpus: Vec<GpuTotal>,
+    pub jobs: Vec<Entry>,
+    /// Names by user number, where there is one.
+    pub users: BTreeMap<u32, String>,
+    /// Jobs that can't run here, and why; for root.
+    pub failures: Vec<(u32, String)>,
+    pub garbage: Vec<Garbage>,
+    pub daemons: Vec<Seen>,
+    /// When jobs used their GPUs, as far as somebody has looked.
+    pub used: Vec<Used>,
+    /// Whether jobs of other users are left out.
+    pub own_only: bool,
+    /// Seconds since 1970.
+    pub now: u64,
+    /// What could not be read, a line each.
+    pub complaints: Vec<String>,
+}
+
+impl Status {
+    /// For how many seconds a job was not seen to use a GPU of its own.
+    pub fn idle(&self, entry: &Entry, gpu: &Gpu) -> Option<u64> {
+        let is_it = |used: &&Used| (used.key, used.minor) == (entry.key, gpu.number.minor);
+        self.used.iter().find(is_it).map(Used::idle)
+    }
+}
+
+/// A GPU and what is assigned of it.
+pub(crate) struct GpuTotal {
+    pub gpu: Gpu,
+    /// Units that fill it, where known.
+    pub capacity: Option<u32>,
+    pub units: u64,
+    pub shares: usize,
+    pub whole: bool,
+    /// What NVML says of it.
+    pub state: GpuState,
+    /// Processes that have no business there; `None` where NVML doesn't list any processes.
+    pub foreign: Option<Vec<Foreign>>,
+}
+
+impl GpuTotal {
+    /// Processes that compute without MPS on a GPU whose shares have it.
+    pub fn without_mps(&self, daemons: &[Seen]) -> Option<u32> {
+        let has = daemons.iter().any(|seen| seen.daemon.minor == self.gpu.number.minor);
+        self.state.outside.filter(|_| has && self.shares > 0)
+    }
+
+    /// Units that are free; none of a GPU that a job has whole.
+    pub fn free(&self) -> Option<u64> {
+        let capacity = u64::from(self.capacity?);
+        Some(if self.whole { 0 } else { capacity.saturating_sub(self.units) })
+    }
+}
+
+/// What is known of the node beside the ledger.
+#[derive(Default)]
+pub(crate) struct Node {
+    pub gpus: Vec<Gpu>,
+    /// The same with those that are missing or can't be shared.
+    pub details: Vec<Detail>,
+    /// Units that fill a GPU, where the node has a placement.
+    /// Units that fill each GPU, by Slurm's index; empty where that isn't known.
+    pub units: Vec<u32>,
+    pub nvml: Option<Nvml>,
+    pub daemons: Vec<Seen>,
+    /// The sessions of the daemons, where they are known.
+    pub sessions: Option<Vec<u32>>,
+}
+
+/// All that is known of this node. An error only where the ledger can't be read.
+pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, String> {
+    let ledger = Ledger::system();
+    let Listing { entries, garbage } = ledger.list().map_err(|error| error.to_string())?;
+    let mut complaints = Vec::new();
+    let node = match node(conf, &ledger, &mut complaints) {
+        Ok(node) => node,
+        Err(reason) => {
+            complaints.push(format!("{reason}; shown is what the ledger has"));
+            Node::default()
+        }
+    };
+    let user_id = gpushare_node::user_id().unwrap_or(u32::MAX);
+    let own_only = user_id != 0;
+    let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;
+    let jobs: Vec<Entry> = entries.iter().filter(is_shown).cloned().collect();
+    let failures =
+        if own_only { Vec::new() } else { ledger.failures().map_err(|error| error.to_string())? };
+    let users = names(&jobs);
+    let measured = measured(node.nvml, &mut complaints);
+    // A second time: what has started since the first has its entry by now.
+    let now_there = ledger.list().map_or_else(|_| entries.clone(), |listing| listing.entries);
+    let mut gpus = totals(node.gpus, &node.units, &entries, &measured);
+    find_foreign(&mut gpus, &Jobs { entries: &now_there, mps: node.sessions.as_deref() });
+    let is_shown = |seen: &Seen| !own_only || seen.daemon.serves == Serves::User(user_id);
+    let daemons = node.daemons.into_iter().filter(is_shown).collect();
+    let (node, now) = (slurm::host(), now());
+    let used = ledger.used();
+    Ok(Status { node, gpus, jobs, users, failures, garbage, daemons, used, own_only, now, complaints })
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Which gpushare.conf it is: the one that is named, or the one that is found.
+pub fn conf_path(conf: Option<&Path>) -> PathBuf {
+    conf.map_or_else(|| config::find(&slurm::conf(), Path::new(config::FALLBACK)), Path::to_owned)
+}
+
+/// The node's GPUs, and NVML, asked.
+pub(crate) fn node(
+    conf: Option<&Path>,
+    ledger: &Ledger,
+    complaints: &mut Vec<String>,
+) -> Result<Node, String> {
+    let path = conf_path(conf);
+    let config = Config::load(&path)
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
+    let host = slurm::host();
+    let config = config.of_node(&host);
+    let nvml = Some(Nvml::start(config, ledger, &Roots::system(), true));
+    let (daemons, sessions) = (mps::seen(config), mps::sessions(config));
+    let NodeConfig { placement, gpu_files, .. } = config;
+    let gres_conf = slurm::conf().with_file_name("gres.conf");
+    // As the prolog finds them; it is told the node's name.
+    let gres_conf = (*placement != Placement::Own).then_some(gres_conf.as_path());
+    let files = gpu::Files::of(gpu_files, gres_conf, Some(&host));
+    let gpus = files.map_err(DeviceError::from).and_then(|files| gpu::inventory(&files, &Roots::system()));
+    let gpus = gpus.map_err(|error| error.to_string())?;
+    let units = gpu::units_of(config, &gpus).filter(|_| *placement != Placement::Off).unwrap_or_default();
+    for detail in &gpus.details {
+        if let Some(why) = detail.unfit {
+            let (index, path) = (detail.index, detail.path.display());
+            complaints.push(format!("GPU {index} ({path}) takes no share: {why}"));
+        }
+    }
+    Ok(Node { gpus: gpus.gpus(), details: gpus.details, units, nvml, daemons, sessions })
+}
+
+/// What NVML says; nothing on a node without it.
+fn measured(nvml: Option<Nvml>, complaints: &mut Vec<String>) -> Measured {
+    match nvml.map(Nvml::measured) {
+        Some(Ok(measured)) => return measured,
+        Some(Err(trouble)) if !trouble.is_absence() => {
+            complaints.push(format!("nothing from NVML: {trouble}"));
+        }
+        Some(Err(_)) | None => {}
+    }
+    Measured::default()
+}
+
+/// The node's GPUs, then those that only the ledger knows.
+pub(crate) fn totals(
+    mut gpus: Vec<Gpu>,
+    units: &[u32],
+    entries: &[Entry],
+    measured: &Measured,
+) -> Vec<GpuTotal> {
+    for gpu in entries.iter().flat_map(|entry| &entry.gpus) {
+        if gpus.iter().all(|known| known.number != gpu.number) {
+            gpus.push(gpu.clone());
+        }
+    }
+    gpus.sort_by_key(|gpu| gpu.index);
+    let total = |gpu: Gpu| {
+        let here = || entries.iter().filter(|entry| entry.is_on(&gpu));
+        let said = |entry: &Entry| match entry.holding {
+            Holding::Share { capacity, .. } => Some(capacity),
+            Holding::Whole => None,
+        };
+        let known = usize::try_from(gpu.index).ok().and_then(|at| units.get(at)).copied();
+        let capacity = known.or_else(|| here().find_map(said));
+        // A share keeps the scale that it was given on.
+        let now = |entry: &Entry| {
+            let units = u64::from(entry.units());
+            said(entry).zip(capacity).map_or(units, |(was, now)| on_scale(units, was, now))
+        };
+        GpuTotal {
+            capacity,
+            units: here().map(now).sum(),
+            shares: here().filter(|entry| entry.holding != Holding::Whole).count(),
+            whole: here().any(|entry| entry.holding == Holding::Whole),
+            state: measured.of(&gpu).cloned().unwrap_or_default(),
+            foreign: None,
+            gpu,
+        }
+    };
+    gpus.into_iter().map(total).collect()
+}
+
+/// Looks whose the processes of the GPUs are.
+pub(crate) fn find_foreign(gpus: &mut [GpuTotal], jobs: &Jobs) {
+    for total in gpus {
+        total.foreign = total.state.processes.map(|_| jobs.foreign(&total.gpu, &total.state));
+    }
+}
+
+/// Names of the users, by getent(1), since the name service is Slurm's and the site's affair; where it fails, numbers do.
+fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
+    let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    if numbers.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut getent = exec::program(Path::new(GETENT));
+    getent.arg("passwd").args(numbers.iter().map(u32::to_string));
+    // It names those that it knows, and ends with 2 if it doesn't know one.
+    let known = exec::ask(&mut getent, "", NAMES_WAIT).map_or(String::new(), |answer| answer.output);
+    let name = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+        let plain = !name.is_empty() && !name.contains(|c: char| c.is_control() || c == '|');
+        plain.then(|| (number, name.to_owned()))
+    };
+    // The first entry of a number is its name.
+    let mut names = BTreeMap::new();
+    for (number, name) in known.lines().filter_map(name) {
+        names.entry(number).or_insert(name);
+    }
+    names
+}

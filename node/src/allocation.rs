@@ -1,0 +1,216 @@
+//! What a job may have of this node's GPUs, read from what Slurm says of it and how Slurm counts here (`Placement`).
+//!
+//! | placement | a share is known by | Slurm says of it |
+//! |---|---|---|
+//! | follow, mps | the percentage that gres/mps sets | the GPU that has it |
+//! | follow, shard | our note, since a prolog is told nothing else | the GPU that has it |
+//! | own | our note | nothing: the node has no `gpu` GRES |
+//! | override | the percentage, or our note for another GRES | the GPU that it allocated |
+//!
+//! A job with GPUs and no share has them whole. What Slurm says and the placement can't both be right is a [`Mismatch`].
+
+use std::fmt;
+
+use crate::job::NodeJob;
+use crate::ledger::{Entry, Holding};
+use gpushare::config::{NodeConfig, Placement};
+
+/// What a job may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Nothing, or nothing that gpushare has a say in.
+    Nothing,
+    /// A share of one GPU.
+    Share {
+        /// Its units.
+        units: u32,
+        /// The GPU that Slurm allocated, by its index.
+        allocated_gpu: Option<u32>,
+        /// Units noted at submission that Slurm's own count contradicts.
+        contradicted: Option<u32>,
+    },
+    /// These GPUs, by Slurm's index.
+    Whole(Vec<u32>),
+}
+
+/// `Placement` is not what this node's Slurm is configured for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mismatch {
+    /// Slurm gave a share and names no GPU, where it should have allocated one.
+    NoGpuAllocated(Placement),
+    /// Slurm gave GPUs on a node that should have no `gpu` GRES.
+    GpuUnderOwn,
+    /// Slurm spread the share over several GPUs.
+    SeveralGpus,
+}
+
+impl Allocation {
+    /// Whether an entry is what this allocation led to.
+    #[must_use]
+    pub fn is_of(&self, entry: &Entry) -> bool {
+        match (self, &entry.holding) {
+            (
+                Allocation::Share { units, allocated_gpu, .. },
+                Holding::Share { units: had, allocated_gpu: was, .. },
+            ) => units == had && allocated_gpu == was,
+            (Allocation::Whole(indices), Holding::Whole) => {
+                indices.len() == entry.gpus.len() && entry.gpus.iter().all(|gpu| indices.contains(&gpu.index))
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads the allocation of a job on a node whose GPUs have so many units each.
+    pub fn of(job: &NodeJob, config: &NodeConfig, units: &[u32]) -> Result<Allocation, Mismatch> {
+        let share = share_units(job, config, units);
+        match (config.placement, share) {
+            (Placement::Off, _) => Ok(Allocation::Nothing),
+            (Placement::Own, _) if !job.gpus.is_empty() || job.percent.is_some() => {
+                Err(Mismatch::GpuUnderOwn)
+            }
+            (Placement::Own, Some((units, _))) => {
+                Ok(Allocation::Share { units, allocated_gpu: None, contradicted: None })
+            }
+            (Placement::Own, None) => Ok(Allocation::Nothing),
+            (Placement::Follow | Placement::Override, None) if job.gpus.is_empty() => Ok(Allocation::Nothing),
+            (Placement::Follow | Placement::Override, None) => Ok(Allocation::Whole(job.gpus.clone())),
+            (placement, Some((units, contradicted))) => match (placement, job.gpus.as_slice()) {
+                (_, [allocated_gpu]) => {
+                    Ok(Allocation::Share { units, allocated_gpu: Some(*allocated_gpu), contradicted })
+                }
+                (_, [_, _, ..]) => Err(Mismatch::SeveralGpus),
+                (Placement::Override, []) if job.percent.is_none() => {
+                    Ok(Allocation::Share { units, allocated_gpu: None, contradicted })
+                }
+                (placement, []) => Err(Mismatch::NoGpuAllocated(placement)),
+            },
+        }
+    }
+}
+
+/// Units, and a note that Slurm's percentage contradicts.
+fn share_units(job: &NodeJob, config: &NodeConfig, of_gpus: &[u32]) -> Option<(u32, Option<u32>)> {
+    let noted = job.noted.as_ref().filter(|noted| noted.gres == config.share_gres).map(|noted| noted.units);
+    match job.percent {
+        Some(percent) if config.share_gres == "mps" => {
+            // Under `override` Slurm charges one GPU for all: its units are the node's.
+            let total = match (config.placement, job.gpus.first()) {
+                (Placement::Override, _) | (_, None) => of_gpus.iter().map(|units| u64::from(*units)).sum(),
+                (_, Some(index)) => usize::try_from(*index)
+                    .ok()
+                    .and_then(|at| of_gpus.get(at))
+                    .map_or(0, |units| (*units).into()),
+            };
+            Some(units(percent, noted, total))
+        }
+        _ if config.share_gres == "mps" => None,
+        _ => noted.map(|units| (units, None)),
+    }
+}
+
+/// The count noted at submission if Slurm's percentage of `total` confirms it, else the count that the percentage stands
+/// for, to the nearest unit.
+fn units(percent: u32, noted: Option<u32>, total: u64) -> (u32, Option<u32>) {
+    let slurms = |units: u32| (u64::from(units) * 100).checked_div(total).unwrap_or(0).max(1);
+    match noted {
+        Some(units) if slurms(units) == u64::from(percent) => (units, None),
+        contradicted => {
+            let estimate = (u64::from(percent) * total + 50) / 100;
+            (u32::try_from(estimate.max(1)).unwrap_or(u32::MAX), contradicted)
+        }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Mismatch::NoGpuAllocated(placement) => {
+                let value = if *placement == Placement::Follow { "follow" } else { "override" };
+                write!(
+                    out,
+                    "Placement={value} does not fit: Slurm gave a share and names no GPU of it (gres.conf: is the \
+                     share GRES CountOnly?)"
+                )
+            }
+            Mismatch::GpuUnderOwn => write!(
+                out,
+                "Placement=own does not fit: Slurm gave the job GPUs, so this node has a gpu GRES (follow or \
+                 override is for those)"
+            ),
+            Mismatch::SeveralGpus => write!(
+                out,
+                "Slurm spread the share over several GPUs; SelectTypeParameters=MULTIPLE_SHARING_GRES_PJ is not \
+                 supported"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobKey, Noted};
+
+    fn config(placement: Placement, gres: &str) -> NodeConfig {
+        NodeConfig { placement, share_gres: gres.to_owned(), ..NodeConfig::default() }
+    }
+
+    fn job(percent: Option<u32>, noted: Option<(&str, u32)>, gpus: &[u32]) -> NodeJob {
+        let noted = noted.map(|(gres, units)| Noted { gres: gres.to_owned(), units });
+        NodeJob { key: JobKey { id: 1, restart: 0 }, user_id: 1, percent, noted, gpus: gpus.to_vec() }
+    }
+
+    fn share(units: u32, allocated_gpu: Option<u32>) -> Result<Allocation, Mismatch> {
+        Ok(Allocation::Share { units, allocated_gpu, contradicted: None })
+    }
+
+    #[test]
+    fn each_placement_reads_what_slurm_says_in_its_own_way() {
+        use Placement::{Follow, Off, Override, Own};
+        for (placement, gres, job, expected) in [
+            (Off, "mps", job(Some(50), None, &[0]), Ok(Allocation::Nothing)),
+            (Follow, "mps", job(Some(50), None, &[3]), share(40, Some(3))),
+            (Follow, "mps", job(None, Some(("mps", 40)), &[]), Ok(Allocation::Nothing)),
+            (Follow, "mps", job(None, None, &[1, 2]), Ok(Allocation::Whole(vec![1, 2]))),
+            (Follow, "mps", job(Some(50), None, &[]), Err(Mismatch::NoGpuAllocated(Follow))),
+            (Follow, "mps", job(Some(50), None, &[0, 1]), Err(Mismatch::SeveralGpus)),
+            (Follow, "shard", job(None, Some(("shard", 2)), &[3]), share(2, Some(3))),
+            (Follow, "shard", job(None, None, &[3]), Ok(Allocation::Whole(vec![3]))),
+            (Own, "gpushare", job(None, Some(("gpushare", 20)), &[]), share(20, None)),
+            (Own, "gpushare", job(None, Some(("mps", 20)), &[]), Ok(Allocation::Nothing)),
+            (Own, "gpushare", job(None, None, &[]), Ok(Allocation::Nothing)),
+            (Own, "gpushare", job(None, None, &[0]), Err(Mismatch::GpuUnderOwn)),
+            (Override, "mps", job(Some(12), Some(("mps", 40)), &[0]), share(40, Some(0))),
+            (Override, "mps", job(Some(12), Some(("mps", 39)), &[0]), share(39, Some(0))),
+            (Override, "mps", job(Some(12), None, &[0]), share(38, Some(0))),
+            (Override, "mps", job(Some(1), Some(("mps", 1)), &[0]), share(1, Some(0))),
+            (Override, "mps", job(Some(100), None, &[0]), share(320, Some(0))),
+            (Override, "mps", job(None, None, &[2]), Ok(Allocation::Whole(vec![2]))),
+            (Override, "mps", job(Some(12), None, &[]), Err(Mismatch::NoGpuAllocated(Override))),
+            (Override, "gpushare", job(None, Some(("gpushare", 4)), &[]), share(4, None)),
+        ] {
+            assert_eq!(
+                Allocation::of(&job, &config(placement, gres), &[80; 4]),
+                expected,
+                "{placement:?} {gres} {job:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_note_that_slurm_contradicts_is_not_believed_and_told() {
+        let found = Allocation::of(
+            &job(Some(12), Some(("mps", 320)), &[0]),
+            &config(Placement::Override, "mps"),
+            &[80; 4],
+        );
+        assert_eq!(
+            found,
+            Ok(Allocation::Share { units: 38, allocated_gpu: Some(0), contradicted: Some(320) })
+        );
+        let no_gpus = Allocation::of(&job(Some(50), None, &[0]), &config(Placement::Override, "mps"), &[]);
+        assert_eq!(no_gpus, share(1, Some(0)));
+    }
+}

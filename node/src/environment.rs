@@ -1,0 +1,253 @@
+//! The variables that tell a job's programs which GPU they have and how much of it: pure, from the ledger's entry.
+
+use crate::gpu::is_same_pci;
+use crate::ledger::{Entry, Holding};
+use crate::mps::service::{self, Daemon};
+use gpushare::config::{FrameworkEnv, NodeConfig, VisibleDevices};
+
+/// PyTorch's allocator takes all of its settings from one variable; a user's own must stay.
+pub const PYTORCH: &str = "PYTORCH_CUDA_ALLOC_CONF";
+
+const MEMORY: &str = "GPUSHARE_MEM_MIB";
+const MPS_MEMORY: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
+
+/// What Slurm 26.11 tells programs where it limits the memory of shards (`ConstrainDeviceMemory=yes`): `0000:c1:00.0=3002M`, with
+/// a comma before each further GPU.
+pub const SHARD_MEMORY: &str = "SLURM_SHARD_MEM_PER_GPU";
+
+/// Variables of every task, batch script and shell of a job with a share; none for one with whole GPUs, whose variables
+/// are Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can open, and the fence leaves
+/// one; an MPS daemon's clients count the daemon's GPUs (NVIDIA's MPS documentation), and it has one; a container that goes by
+/// `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, where the driver tells it.
+#[must_use]
+pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
+    let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
+    else {
+        return Vec::new();
+    };
+    let index = gpu.index.to_string();
+    let fraction = fraction(*units, *capacity);
+    let mut variables = vec![
+        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", service::percent(*units, *capacity).to_string()),
+        ("GPUSHARE_GPU", index.clone()),
+        ("GPUSHARE_UNITS", units.to_string()),
+        ("GPUSHARE_CAPACITY", capacity.to_string()),
+        ("GPUSHARE_FRACTION", fraction.clone()),
+        ("SLURM_JOB_GPUS", index),
+    ];
+    let named = gpu.uuid.as_ref().filter(|_| config.visible_devices == VisibleDevices::Uuid);
+    variables.push(("CUDA_VISIBLE_DEVICES", named.map_or_else(|| "0".to_owned(), String::clone)));
+    // Read outside of the fence too, where GPUs have other numbers.
+    variables.extend(gpu.uuid.clone().map(|uuid| ("NVIDIA_VISIBLE_DEVICES", uuid)));
+    variables.extend(memory.map(|mib| (MEMORY, mib.to_string())));
+    if let Some(daemon) = Daemon::of(entry, config.mps) {
+        let folder = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
+        variables.push(("CUDA_MPS_PIPE_DIRECTORY", folder(daemon.pipe(&config.mps_dir))));
+        variables.push(("CUDA_MPS_LOG_DIRECTORY", folder(daemon.log(&config.mps_dir))));
+        // 0 is the only GPU that the program sees; one that it doesn't see would undo all limits.
+        variables.extend(memory.map(|mib| (MPS_MEMORY, format!("0={mib}M"))));
+    }
+    if config.framework_env >= FrameworkEnv::Yes {
+        variables.push(("TF_FORCE_GPU_ALLOW_GROWTH", "true".to_owned()));
+        variables.push(("XLA_PYTHON_CLIENT_MEM_FRACTION", fraction.clone()));
+    }
+    if config.framework_env == FrameworkEnv::Pytorch {
+        variables.push((PYTORCH, format!("per_process_memory_fraction:{fraction}")));
+    }
+    variables
+}
+
+/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. What is limited can't be had,
+/// so the smaller size is told. One of another GPU, which Slurm allocated and gpushare didn't take, is not this job's.
+pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &str) {
+    let own = variables.iter().find(|(name, _)| *name == MEMORY).and_then(|(_, mib)| mib.parse::<u32>().ok());
+    let sizes = slurms.split(',').filter_map(|one| one.trim().rsplit_once('='));
+    let Some((_, size)) = { sizes }.find(|(address, _)| is_same_pci(address, pci)) else {
+        let told = own.map(|mib| format!("{pci}={mib}M")).unwrap_or_default();
+        variables.push((SHARD_MEMORY, told));
+        return;
+    };
+    let size = size.strip_suffix('M').and_then(|mib| mib.parse::<u32>().ok());
+    let Some(smaller) = size.filter(|size| own.is_some_and(|own| *size < own)) else { return };
+    for (name, value) in variables {
+        match *name {
+            MEMORY => *value = smaller.to_string(),
+            MPS_MEMORY => *value = format!("0={smaller}M"),
+            _ => {}
+        }
+    }
+}
+
+/// The same as lines for a shell to read: an ssh session gets none of a step's variables.
+#[must_use]
+pub fn shell_lines(entry: &Entry, config: &NodeConfig) -> String {
+    let line = |(name, value): (&str, String)| {
+        let unless_set =
+            if name == PYTORCH { format!("[ -n \"${{{PYTORCH}+x}}\" ] || ") } else { String::new() };
+        format!("{unless_set}export {name}='{}'\n", value.replace('\'', "'\\''"))
+    };
+    variables(entry, config).into_iter().map(line).collect()
+}
+
+/// The share as a number from 0.001 to 1, with three digits, rounded down.
+fn fraction(units: u32, capacity: u32) -> String {
+    let thousandths =
+        (u64::from(units) * 1000).checked_div(u64::from(capacity)).unwrap_or(1000).clamp(1, 1000);
+    format!("{}.{:03}", thousandths / 1000, thousandths % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::{DeviceNumber, Gpu};
+    use crate::job::JobKey;
+    use gpushare::config::Mps;
+
+    fn entry(units: u32, uuid: Option<&str>) -> Entry {
+        let number = DeviceNumber { major: 195, minor: 3 };
+        let gpu = Gpu { index: 3, path: "/dev/nvidia3".into(), number, uuid: uuid.map(str::to_owned) };
+        Entry {
+            key: JobKey { id: 1, restart: 0 },
+            user_id: 0,
+            holding: Holding::Share { units, capacity: 80, allocated_gpu: None, memory: None },
+            gpus: vec![gpu],
+            since: 0,
+        }
+    }
+
+    fn value(entry: &Entry, name: &str) -> Option<String> {
+        value_with(VisibleDevices::Index, entry, name)
+    }
+
+    fn value_with(visible_devices: VisibleDevices, entry: &Entry, name: &str) -> Option<String> {
+        let framework_env = FrameworkEnv::Pytorch;
+        let config = NodeConfig { framework_env, visible_devices, ..NodeConfig::default() };
+        variables(entry, &config).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn the_gpu_is_the_only_one_and_named_by_uuid_where_that_is_asked_for_and_known() {
+        assert_eq!(value(&entry(40, Some("GPU-a")), "CUDA_VISIBLE_DEVICES").as_deref(), Some("0"));
+        for (uuid, expected) in [(Some("GPU-a"), "GPU-a"), (None, "0")] {
+            let found = value_with(VisibleDevices::Uuid, &entry(40, uuid), "CUDA_VISIBLE_DEVICES");
+            assert_eq!(found.as_deref(), Some(expected));
+        }
+        assert_eq!(value(&entry(40, Some("GPU-a")), "NVIDIA_VISIBLE_DEVICES").as_deref(), Some("GPU-a"));
+        assert_eq!(value(&entry(40, None), "CUDA_VISIBLE_DEVICES").as_deref(), Some("0"));
+        assert_eq!(value(&entry(40, None), "NVIDIA_VISIBLE_DEVICES"), None);
+        assert_eq!(value(&entry(40, None), "SLURM_JOB_GPUS").as_deref(), Some("3"));
+    }
+
+    #[test]
+    fn the_percentage_relates_to_the_gpu_that_the_job_has() {
+        for (units, percentage, fraction) in [
+            (80, "100", "1.000"),
+            (40, "50", "0.500"),
+            (20, "25", "0.250"),
+            (1, "1", "0.012"),
+            (160, "100", "1.000"),
+        ] {
+            let entry = entry(units, None);
+            let found = value(&entry, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+            assert_eq!(found.as_deref(), Some(percentage), "{units} of 80");
+            assert_eq!(value(&entry, "GPUSHARE_FRACTION").as_deref(), Some(fraction));
+            assert_eq!(value(&entry, "XLA_PYTHON_CLIENT_MEM_FRACTION").as_deref(), Some(fraction));
+        }
+    }
+
+    #[test]
+    fn a_daemon_and_limits_are_named_only_where_they_are() {
+        let share = Entry {
+            holding: Holding::Share { units: 40, capacity: 80, allocated_gpu: None, memory: Some(23_034) },
+            user_id: 2001,
+            ..entry(40, Some("GPU-a"))
+        };
+        let value = |mps, name: &str| {
+            let config = NodeConfig { mps, ..NodeConfig::default() };
+            variables(&share, &config).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        };
+        assert_eq!(value(Mps::Off, "GPUSHARE_MEM_MIB").as_deref(), Some("23034"));
+        let named = ["CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"];
+        assert_eq!(named.map(|name| value(Mps::Off, name)), [None, None, None]);
+        let expected = ["/run/gpushare/mps/3.2001/pipe", "/run/gpushare/mps/3.2001/log", "0=23034M"];
+        assert_eq!(named.map(|name| value(Mps::PerUser, name).unwrap()), expected);
+        assert_eq!(value(Mps::Multiuser, named[0]).as_deref(), Some("/run/gpushare/mps/3.all/pipe"));
+    }
+
+    #[test]
+    fn slurms_own_limit_is_never_contradicted() {
+        let share = Entry {
+            holding: Holding::Share { units: 40, capacity: 80, allocated_gpu: None, memory: Some(4096) },
+            ..entry(40, None)
+        };
+        let config = NodeConfig { mps: Mps::PerUser, ..NodeConfig::default() };
+        let before = variables(&share, &config);
+        let with = |slurms: &str| {
+            let mut found = before.clone();
+            agree(&mut found, slurms, "0000:c1:00.0");
+            let value =
+                |wanted| found.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone());
+            [MEMORY, MPS_MEMORY, SHARD_MEMORY].map(|name| value(name).unwrap_or_else(|| "-".to_owned()))
+        };
+        for (slurms, expected) in [
+            ("0000:c1:00.0=3002M", ["3002", "0=3002M", "-"]),
+            ("0000:17:00.0=8M,00000000:C1:00.0=3002M", ["3002", "0=3002M", "-"]),
+            // Ours is the smaller one: both hold.
+            ("0000:c1:00.0=5000M", ["4096", "0=4096M", "-"]),
+            ("0000:c1:00.0=much", ["4096", "0=4096M", "-"]),
+            // The GPU that Slurm allocated.
+            ("0000:17:00.0=3002M", ["4096", "0=4096M", "0000:c1:00.0=4096M"]),
+            ("", ["4096", "0=4096M", "0000:c1:00.0=4096M"]),
+        ] {
+            assert_eq!(with(slurms), expected, "{slurms}");
+        }
+        let mut found = variables(&entry(40, None), &config);
+        agree(&mut found, "0000:17:00.0=3002M", "0000:c1:00.0");
+        assert!(found.contains(&(SHARD_MEMORY, String::new())), "a share without a size");
+    }
+
+    #[test]
+    fn frameworks_are_told_only_where_that_is_asked_for_and_whole_gpus_are_slurms() {
+        let share = entry(40, None);
+        let names: Vec<_> =
+            variables(&share, &NodeConfig::default()).into_iter().map(|(name, _)| name).collect();
+        assert!(!names.contains(&"TF_FORCE_GPU_ALLOW_GROWTH"), "{names:?}");
+        let yes = NodeConfig { framework_env: FrameworkEnv::Yes, ..NodeConfig::default() };
+        assert!(!variables(&share, &yes).iter().any(|(name, _)| *name == PYTORCH));
+        assert_eq!(value(&share, PYTORCH).as_deref(), Some("per_process_memory_fraction:0.500"));
+        let whole = Entry { holding: Holding::Whole, ..share };
+        assert!(variables(&whole, &NodeConfig::default()).is_empty());
+    }
+
+    #[test]
+    fn every_variable_is_in_the_manual_page() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../man/spank_gpushare.8");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, rest) = page.split_once("\n.SH ENVIRONMENT\n").unwrap();
+        let section = rest.split_once("\n.SH ").unwrap().0;
+        let names = section.lines().filter(|line| line.starts_with(".B") && line.contains('_'));
+        let mut there: Vec<&str> = names
+            .flat_map(|line| line.split([' ', '"', ',']).skip(1))
+            .filter(|word| !word.is_empty())
+            .collect();
+        let share = Entry {
+            holding: Holding::Share { units: 40, capacity: 80, allocated_gpu: None, memory: Some(1) },
+            ..entry(40, Some("GPU-a"))
+        };
+        let config =
+            NodeConfig { mps: Mps::PerUser, framework_env: FrameworkEnv::Pytorch, ..NodeConfig::default() };
+        let mut names: Vec<&str> = variables(&share, &config).into_iter().map(|(name, _)| name).collect();
+        there.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(there, names);
+    }
+
+    #[test]
+    fn a_shell_reads_the_lines_as_they_are_meant() {
+        let lines = shell_lines(&entry(40, Some("GPU-a")), &NodeConfig::default());
+        assert!(lines.contains("export CUDA_VISIBLE_DEVICES='0'\n"), "{lines}");
+        let uuid = NodeConfig { visible_devices: VisibleDevices::Uuid, ..NodeConfig::default() };
+        let lines = shell_lines(&entry(40, Some("a'b")), &uuid);
+        assert!(lines.contains("'a'\\''b'"), "{lines}");
+    }
+}

@@ -1,0 +1,291 @@
+//! Other programs, asked: no shell, no environment but what is given, a deadline, and no more of an answer than is of use.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::unix::{self, To};
+
+/// More than any answer of a few lines.
+const LONGEST: usize = 256 << 10;
+/// What a pipe takes at once, however little memory its user may have left for pipes (pipe(7)).
+const LONGEST_INPUT: usize = 4096;
+/// How often a program that has closed its output is looked at.
+const PAUSE: Duration = Duration::from_micros(200);
+/// How long a killed program is waited for; one that hangs in the kernel is left to itself.
+const LAST_PATIENCE: Duration = Duration::from_millis(100);
+
+/// A program that was started and has not answered yet. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Asked {
+    path: PathBuf,
+    child: Child,
+    output: Option<ChildStdout>,
+    complaints: Option<ChildStderr>,
+    longest: usize,
+    ended: bool,
+}
+
+/// What a program said.
+#[derive(Debug)]
+#[must_use]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub output: String,
+    /// Its standard error.
+    pub complaints: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum AskError {
+    /// It can't be started.
+    Start(PathBuf, io::Error),
+    /// It was started and can't be spoken to.
+    Talk(PathBuf, io::Error),
+    /// It took longer than this, and was killed.
+    Deadline(PathBuf, Duration),
+    /// It said more than anybody wants to know, and was killed.
+    TooMuch(PathBuf, usize),
+}
+
+/// The running program; where that can't be told, as if a package had put it there.
+#[must_use]
+pub fn own() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "/usr/sbin/gpushare-prolog".into())
+}
+
+/// One of gpushare's programs that nobody calls by name: in the sbin beside the bin of `own`, as `make install` puts it; else
+/// where packages do.
+#[must_use]
+pub fn installed(own: &Path, name: &str) -> PathBuf {
+    let beside = own.parent().map(|folder| folder.with_file_name("sbin").join(name));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| Path::new("/usr/sbin").join(name))
+}
+
+/// A program to be asked: nothing of our own environment, in a process group of its own.
+#[must_use]
+pub fn program(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    command.env_clear().current_dir("/").process_group(0);
+    command
+}
+
+/// Asks a program and waits for the answer.
+pub fn ask(command: &mut Command, input: &str, patience: Duration) -> Result<Output, AskError> {
+    Asked::start(command, input)?.answer(patience)
+}
+
+impl Asked {
+    /// Starts the program. `input` is a few lines: more than fits into a pipe would be waited for without a deadline.
+    pub fn start(command: &mut Command, input: &str) -> Result<Asked, AskError> {
+        let path = PathBuf::from(command.get_program());
+        if input.len() > LONGEST_INPUT {
+            return Err(AskError::Talk(path, io::ErrorKind::ArgumentListTooLong.into()));
+        }
+        let started = |error| AskError::Start(path.clone(), error);
+        let stdin = stdin(input).map_err(|error| AskError::Talk(path.clone(), error))?;
+        let piped = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().map_err(started)?;
+        let (output, complaints) = (child.stdout.take(), child.stderr.take());
+        Ok(Asked { path, child, output, complaints, longest: LONGEST, ended: false })
+    }
+
+    /// Takes an answer of so many bytes, where that is no few lines.
+    #[must_use]
+    pub fn at_most(mut self, bytes: usize) -> Asked {
+        self.longest = bytes;
+        self
+    }
+
+    /// Waits for the answer, as text.
+    pub fn answer(self, patience: Duration) -> Result<Output, AskError> {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let (status, output, complaints) = self.bytes(patience)?;
+        Ok(Output { status, output: text(output), complaints: text(complaints) })
+    }
+
+    /// Waits for the answer: how it ended, its standard output and its standard error.
+    pub fn bytes(mut self, patience: Duration) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), AskError> {
+        let end = Instant::now() + patience;
+        let (mut output, mut complaints) = (Vec::new(), Vec::new());
+        while self.output.is_some() || self.complaints.is_some() {
+            let left = self.left(end, patience)?;
+            let files = [self.output.as_ref().map(AsFd::as_fd), self.complaints.as_ref().map(AsFd::as_fd)];
+            let ready = unix::wait_readable(files, left).map_err(|error| self.talk(error))?;
+            if ready[0] {
+                read_some(&mut self.output, &mut output).map_err(|error| self.talk(error))?;
+            }
+            if ready[1] {
+                read_some(&mut self.complaints, &mut complaints).map_err(|error| self.talk(error))?;
+            }
+            if output.len() + complaints.len() > self.longest {
+                return Err(AskError::TooMuch(self.path.clone(), self.longest));
+            }
+        }
+        let status = loop {
+            if let Some(status) = self.child.try_wait().map_err(|error| self.talk(error))? {
+                break status;
+            }
+            self.left(end, patience)?;
+            std::thread::sleep(PAUSE);
+        };
+        self.ended = true;
+        Ok((status, output, complaints))
+    }
+
+    fn left(&self, end: Instant, patience: Duration) -> Result<Duration, AskError> {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(AskError::Deadline(self.path.clone(), patience)) } else { Ok(left) }
+    }
+
+    fn talk(&self, error: io::Error) -> AskError {
+        AskError::Talk(self.path.clone(), error)
+    }
+}
+
+/// A program's input, all of it there before the program is. Writing to one that its user has killed meanwhile would be a
+/// SIGPIPE, which ends slurmstepd where this is a SPANK plugin.
+fn stdin(input: &str) -> io::Result<Stdio> {
+    if input.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let (reader, mut writer) = io::pipe()?;
+    writer.write_all(input.as_bytes())?;
+    Ok(reader.into())
+}
+
+/// Reads what is there; at its end the stream is closed.
+fn read_some<S: Read>(stream: &mut Option<S>, to: &mut Vec<u8>) -> io::Result<()> {
+    let mut buffer = [0; 4096];
+    let Some(open) = stream else { return Ok(()) };
+    match open.read(&mut buffer)? {
+        0 => *stream = None,
+        count => to.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+    }
+    Ok(())
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        // It is the leader of its group until it is waited for, so the number is nobody else's. One that has gone into
+        // another user's rights is killed all the same: prolog and epilog are root's.
+        let _ = unix::kill(To::Group(self.child.id()));
+        let _ = self.child.kill();
+        let end = Instant::now() + LAST_PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Output {
+    /// The first line that says anything, for a report.
+    #[must_use]
+    pub fn first_line(&self) -> String {
+        let lines = self.complaints.lines().chain(self.output.lines()).map(str::trim);
+        let line = { lines }.find(|line| !line.is_empty()).unwrap_or("it said nothing");
+        let printable = |c: char| if c.is_control() { ' ' } else { c };
+        line.chars().take(200).map(printable).collect()
+    }
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            AskError::Start(path, error) => write!(out, "{} can't be run: {error}", path.display()),
+            AskError::Talk(path, error) => write!(out, "{}: {error}", path.display()),
+            AskError::Deadline(path, patience) => {
+                write!(out, "{} did not answer in {} ms", path.display(), patience.as_millis())
+            }
+            AskError::TooMuch(path, longest) => {
+                write!(out, "{} said more than {longest} bytes", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn shell(script: &str) -> Command {
+        let mut command = program(Path::new("/bin/sh"));
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn an_answer_has_all_that_was_said_and_how_it_ended() {
+        let answer =
+            ask(&mut shell("read a; echo \"got $a\"; echo why >&2; exit 3"), "it\n", PATIENCE).unwrap();
+        assert_eq!((answer.output.as_str(), answer.complaints.as_str()), ("got it\n", "why\n"));
+        assert_eq!(answer.status.code(), Some(3));
+        assert_eq!(answer.first_line(), "why");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_with_its_children() {
+        let script = "sleep 300 & echo $!; wait";
+        let mut asked = Asked::start(&mut shell(script), "").unwrap();
+        let mut line = [0; 16];
+        let count = asked.output.as_mut().unwrap().read(&mut line).unwrap();
+        let child = String::from_utf8_lossy(&line[..count]).trim().to_owned();
+        let error = asked.answer(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.to_string(), "/bin/sh did not answer in 50 ms");
+        let alive = || {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            !stat.is_empty() && !stat.contains(") Z ")
+        };
+        let end = Instant::now() + PATIENCE;
+        while alive() && Instant::now() < end {
+            std::thread::sleep(PAUSE);
+        }
+        assert!(!alive(), "{child}");
+    }
+
+    #[test]
+    fn one_that_closes_its_output_and_stays_is_killed_too() {
+        let error = ask(&mut shell("exec >&- 2>&-; sleep 300"), "", Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(error, AskError::Deadline(..)), "{error}");
+    }
+
+    #[test]
+    fn one_that_talks_without_end_is_stopped() {
+        let error = ask(&mut shell("yes"), "", PATIENCE).unwrap_err();
+        assert!(matches!(error, AskError::TooMuch(..)), "{error}");
+    }
+
+    #[test]
+    fn more_than_a_pipe_takes_is_not_said() {
+        let long = "line\n".repeat(LONGEST_INPUT);
+        assert!(matches!(ask(&mut shell("sleep 300"), &long, PATIENCE), Err(AskError::Talk(..))));
+    }
+
+    #[test]
+    fn one_that_does_not_read_and_one_that_is_not_there() {
+        assert!(ask(&mut shell("exit 0"), "never read\n", PATIENCE).unwrap().status.success());
+        let error = ask(&mut program(Path::new("/no/such/program")), "", PATIENCE).unwrap_err();
+        assert!(error.to_string().starts_with("/no/such/program can't be run: "), "{error}");
+    }
+
+    #[test]
+    fn nothing_of_our_environment_goes_with_it() {
+        let answer =
+            ask(&mut shell("echo \"${HOME-none} ${CARGO_PKG_NAME-none} $PWD\""), "", PATIENCE).unwrap();
+        assert_eq!(answer.output, "none none /\n");
+    }
+}

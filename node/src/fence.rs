@@ -1,0 +1,159 @@
+//! The fence: which of the node's GPUs the tasks of one step can open, made with the step's device cgroup.
+//!
+//! Slurm has fenced the step already, to the GPU that it allocated. A share's GPU is another one, so the fence closes
+//! every GPU but the share's and opens that one; nothing but GPUs is touched. It is put up by slurmstepd as root after
+//! Slurm's own rules and before any task runs, and checked by each task for itself.
+//!
+//! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs, which
+//! [`filter`] writes. [`owner`] makes root's what old releases give to users.
+
+pub mod access;
+pub mod bpf;
+pub mod filter;
+pub mod locate;
+pub mod owner;
+pub mod v1;
+pub mod v2;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::gpu::{Device, DeviceNumber, Gpu};
+
+/// What a step may open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fence {
+    /// The job's GPUs; none for a job that has none.
+    pub open: Vec<Device>,
+    /// The node's other GPUs, and what else belongs to them.
+    pub closed: Vec<Device>,
+    /// What is open here may be closed by Slurm, and is opened. Otherwise the fence only narrows what Slurm allows.
+    pub widens: bool,
+}
+
+/// What the device cgroup answers for a device node (see [`Fence::fault`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It can be opened for reading and writing.
+    Open,
+    /// The device cgroup forbids it (EPERM).
+    Closed,
+    /// Something else is in the way, with its errno; says nothing about the fence.
+    Unclear(i32),
+}
+
+/// What a task finds that its fence should have prevented.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The share's GPU is closed.
+    Closed(PathBuf),
+    /// Another GPU is open.
+    Open(PathBuf),
+    /// It can't be told.
+    Unclear(PathBuf, i32),
+    /// The task has another GPU's device node open already.
+    Held(PathBuf),
+}
+
+impl Fence {
+    /// The fence of a job that has these GPUs, and to which those devices are closed. It doesn't widen.
+    #[must_use]
+    pub fn around(own: &[Gpu], closed: Vec<Device>) -> Fence {
+        Fence { open: own.iter().map(Gpu::device).collect(), closed, widens: false }
+    }
+
+    /// A device that the task must not open and has open: Slurm opens what `--input`, `--output` and `--error` name before
+    /// any fence of ours is up.
+    #[must_use]
+    pub fn held(&self, open: &[DeviceNumber]) -> Option<Fault> {
+        let held = self.closed.iter().find(|device| open.contains(&device.number));
+        held.map(|device| Fault::Held(device.path.clone()))
+    }
+
+    /// The same fence for a process with another root folder, in which the job's own device nodes need not be.
+    #[must_use]
+    pub fn of_what_is_there(&self, access: impl Fn(&std::path::Path) -> Access) -> Fence {
+        let mut fence = self.clone();
+        fence.open.retain(|device| access(&device.path) != Access::Unclear(libc::ENOENT));
+        fence
+    }
+
+    /// Asks `access` about every device; gives the first answer that isn't as it should be.
+    pub fn fault(&self, access: impl Fn(&std::path::Path) -> Access) -> Option<Fault> {
+        let wrong = self.closed.iter().find_map(|device| match access(&device.path) {
+            // Not there, or not for this user at all.
+            Access::Closed | Access::Unclear(libc::ENOENT | libc::EACCES) => None,
+            Access::Open => Some(Fault::Open(device.path.clone())),
+            Access::Unclear(errno) => Some(Fault::Unclear(device.path.clone(), errno)),
+        });
+        wrong.or_else(|| {
+            self.open.iter().find_map(|device| match access(&device.path) {
+                Access::Open => None,
+                Access::Closed => Some(Fault::Closed(device.path.clone())),
+                Access::Unclear(errno) => Some(Fault::Unclear(device.path.clone(), errno)),
+            })
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Fault::Closed(path) => write!(out, "{} is the job's GPU and can't be opened", path.display()),
+            Fault::Open(path) => write!(out, "{} is not the job's GPU and can be opened", path.display()),
+            Fault::Held(path) => {
+                write!(out, "{} is not the job's GPU and is its input or output", path.display())
+            }
+            Fault::Unclear(path, errno) => {
+                let error = std::io::Error::from_raw_os_error(*errno);
+                write!(
+                    out,
+                    "{}: {error}; only a device node that its mode lets users open can be checked",
+                    path.display()
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn gpu(index: u32) -> Gpu {
+        let number = DeviceNumber { major: 195, minor: index };
+        Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: None }
+    }
+
+    #[test]
+    fn a_fence_is_right_only_if_exactly_the_share_is_open() {
+        let all = [gpu(0), gpu(1), gpu(2)];
+        let fence = Fence::around(&all[1..2], [&all[0], &all[2]].map(Gpu::device).into());
+        let with = |open: &'static [&'static str]| {
+            move |path: &Path| {
+                if open.contains(&path.to_str().unwrap()) { Access::Open } else { Access::Closed }
+            }
+        };
+        assert_eq!(fence.fault(with(&["/dev/nvidia1"])), None);
+        assert_eq!(fence.fault(with(&[])), Some(Fault::Closed("/dev/nvidia1".into())));
+        let both = with(&["/dev/nvidia1", "/dev/nvidia2"]);
+        assert_eq!(fence.fault(both), Some(Fault::Open("/dev/nvidia2".into())));
+        let unclear = |_: &Path| Access::Unclear(libc::EIO);
+        assert_eq!(fence.fault(unclear), Some(Fault::Unclear("/dev/nvidia0".into(), libc::EIO)));
+        let gone = |_: &Path| Access::Unclear(libc::ENOENT);
+        assert_eq!(fence.fault(gone), Some(Fault::Unclear("/dev/nvidia1".into(), libc::ENOENT)));
+        assert_eq!(fence.of_what_is_there(gone).fault(gone), None);
+        assert_eq!(fence.of_what_is_there(both).fault(both), Some(Fault::Open("/dev/nvidia2".into())));
+    }
+
+    #[test]
+    fn what_is_open_already_counts_too() {
+        let all = [gpu(0), gpu(1), gpu(2)];
+        let fence = Fence::around(&all[1..2], [&all[0], &all[2]].map(Gpu::device).into());
+        let null = DeviceNumber { major: 1, minor: 3 };
+        assert_eq!(fence.held(&[]), None);
+        assert_eq!(fence.held(&[null, all[1].number]), None);
+        assert_eq!(fence.held(&[null, all[2].number]), Some(Fault::Held("/dev/nvidia2".into())));
+    }
+}

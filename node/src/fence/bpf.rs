@@ -1,0 +1,317 @@
+//! bpf(2) for the device programs of cgroup v2: the calls that [`crate::fence::v2`] orders. Nothing is decided here.
+//!
+//! Every call takes a `union bpf_attr` (linux/bpf.h), of which only the fields that it reads are handed over: the kernel
+//! takes what is missing as zero. It answers into the same memory, since Linux 6.17 for BPF_PROG_QUERY even beyond what
+//! was handed over (`query.revision`), so there is always room for the whole union.
+#![allow(unsafe_code, reason = "calls of the kernel that std lacks")]
+
+use std::ffi::{c_int, c_long};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::fence::filter::program::Instruction;
+use crate::fence::v2::{Attached, Flags, Kernel, Refused};
+
+// enum bpf_cmd.
+const PROG_LOAD: c_int = 5;
+const PROG_ATTACH: c_int = 8;
+const PROG_DETACH: c_int = 9;
+const PROG_GET_FD_BY_ID: c_int = 13;
+const OBJ_GET_INFO_BY_FD: c_int = 15;
+const PROG_QUERY: c_int = 16;
+
+/// `BPF_PROG_TYPE_CGROUP_DEVICE`.
+const DEVICE_PROGRAM: u32 = 15;
+/// `BPF_CGROUP_DEVICE`.
+const AT_DEVICE: u32 = 6;
+const ALLOW_OVERRIDE: u32 = 1;
+const ALLOW_MULTI: u32 = 2;
+/// `BPF_CGROUP_MAX_PROGS` of the kernel's include/linux/bpf-cgroup-defs.h.
+const MOST_PROGRAMS: usize = 64;
+/// The name that `bpftool` shows.
+const NAME: [u8; 16] = *b"gpushare\0\0\0\0\0\0\0\0";
+/// How often a load is tried that a signal interrupts (EAGAIN; as libbpf does).
+const ATTEMPTS: u32 = 5;
+/// For the verifier's words.
+const LOG: usize = 1 << 16;
+/// Of which an error shows so much.
+const SHOWN: usize = 200;
+
+/// The fields of one command, and room for the rest of the union, which is smaller than this in every release.
+#[repr(C, align(8))]
+struct Attributes<T> {
+    fields: T,
+    room: [u64; 32],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Load {
+    program_type: u32,
+    count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Attach {
+    target: u32,
+    program: u32,
+    kind: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct FdById {
+    id: u32,
+    next_id: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct InfoByFd {
+    fd: u32,
+    length: u32,
+    info: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    target: u32,
+    kind: u32,
+    query_flags: u32,
+    flags: u32,
+    ids: u64,
+    count: u32,
+    padding: u32,
+}
+
+/// `struct bpf_prog_info`, as far as it is read.
+#[repr(C)]
+#[derive(Default)]
+struct ProgramInfo {
+    kind: u32,
+    id: u32,
+    tag: [u8; 8],
+    machine_length: u32,
+    length: u32,
+    machine_code: u64,
+    instructions: u64,
+}
+
+/// The running kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bpf;
+
+/// Calls bpf(2) and gives its result and the fields as the kernel leaves them.
+///
+/// # Safety
+/// `fields` is what bpf(2) wants for `command`, and the addresses in it are valid for what the command does with them.
+unsafe fn bpf<T>(command: c_int, fields: T) -> io::Result<(c_int, T)> {
+    let mut attributes = Attributes { fields, room: [0; 32] };
+    // SAFETY: the command is the caller's to know; the kernel reads `size` bytes and writes inside of the union, for all
+    // of which there is room.
+    let result: c_long =
+        unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut attributes, size_of::<T>()) };
+    // A file descriptor or 0.
+    match c_int::try_from(result) {
+        Ok(result) if result >= 0 => Ok((result, attributes.fields)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The file descriptor that bpf(2) made; it closes on exec by itself.
+fn owned(fd: c_int) -> OwnedFd {
+    // SAFETY: called with a result of PROG_LOAD or PROG_GET_FD_BY_ID, which nobody else has.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+fn raw(fd: &impl AsRawFd) -> u32 {
+    fd.as_raw_fd().cast_unsigned()
+}
+
+/// Memory for the kernel. It is not a Rust reference any more: the caller keeps what it points to.
+fn address<T>(memory: *const T) -> u64 {
+    memory.expose_provenance() as u64
+}
+
+fn length(count: usize) -> io::Result<u32> {
+    u32::try_from(count).map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))
+}
+
+fn open(folder: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(folder)
+}
+
+/// The program's facts, and its instructions where `buffer` has room for them.
+fn info(program: &OwnedFd, buffer: &mut [u64]) -> io::Result<ProgramInfo> {
+    let mut info = ProgramInfo::default();
+    if !buffer.is_empty() {
+        info.length = length(size_of_val(buffer))?;
+        info.instructions = address(buffer.as_mut_ptr());
+    }
+    let size = length(size_of::<ProgramInfo>())?;
+    let fields = InfoByFd { fd: raw(program), length: size, info: address(&raw mut info) };
+    // SAFETY: `info` is a bpf_prog_info of the length given, zero but for a buffer of the length given; both outlive it.
+    let result = unsafe { bpf(OBJ_GET_INFO_BY_FD, fields) };
+    result.map(|_| info)
+}
+
+/// Loads a program; the verifier writes to `log` if it has any room.
+fn load_once(program: &[[u8; 8]], log: &mut [u8]) -> io::Result<OwnedFd> {
+    let mut attempt = 1;
+    loop {
+        let mut fields = Load {
+            program_type: DEVICE_PROGRAM,
+            count: length(program.len())?,
+            instructions: address(program.as_ptr()),
+            license: address(c"GPL".as_ptr()),
+            name: NAME,
+            ..Load::default()
+        };
+        if !log.is_empty() {
+            (fields.log_level, fields.log_size) = (1, length(log.len())?);
+            fields.log = address(log.as_mut_ptr());
+        }
+        // SAFETY: the addresses are of a slice of `count` bpf_insn, a C string, and a slice of `log_size` bytes.
+        match unsafe { bpf(PROG_LOAD, fields) } {
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && attempt < ATTEMPTS => attempt += 1,
+            result => return result.map(|(fd, _)| owned(fd)),
+        }
+    }
+}
+
+/// What the verifier said last, before its figures.
+fn last_words(log: &[u8]) -> String {
+    let said = log.split(|byte| *byte == 0).next().unwrap_or_default();
+    let said = String::from_utf8_lossy(said);
+    let last = said.lines().rfind(|line| !line.is_empty() && !line.starts_with("processed "));
+    last.unwrap_or_default().chars().take(SHOWN).collect()
+}
+
+impl Kernel for Bpf {
+    type Program = OwnedFd;
+
+    #[doc(alias = "BPF_PROG_QUERY")]
+    fn attached(&self, folder: &Path) -> io::Result<Attached> {
+        let folder = open(folder)?;
+        let mut ids = [0_u32; MOST_PROGRAMS];
+        let fields = Query {
+            target: raw(&folder),
+            kind: AT_DEVICE,
+            ids: address(ids.as_mut_ptr()),
+            count: length(ids.len())?,
+            ..Query::default()
+        };
+        // SAFETY: an open directory, and an array of `count` numbers.
+        let (_, fields) = unsafe { bpf(PROG_QUERY, fields) }?;
+        let flags = match fields.flags & (ALLOW_OVERRIDE | ALLOW_MULTI) {
+            0 => Flags::None,
+            ALLOW_OVERRIDE => Flags::Override,
+            _ => Flags::Multi,
+        };
+        let count = usize::try_from(fields.count).unwrap_or(MOST_PROGRAMS);
+        Ok(Attached { flags, programs: ids.into_iter().take(count).collect() })
+    }
+
+    #[doc(alias = "BPF_PROG_GET_FD_BY_ID")]
+    fn program(&self, id: u32) -> io::Result<OwnedFd> {
+        // SAFETY: no addresses.
+        let (fd, _) = unsafe { bpf(PROG_GET_FD_BY_ID, FdById { id, next_id: 0 }) }?;
+        Ok(owned(fd))
+    }
+
+    /// A program that has been loaded never changes, so its length may be asked first.
+    #[doc(alias = "BPF_OBJ_GET_INFO_BY_FD")]
+    fn instructions(&self, program: &OwnedFd) -> io::Result<Option<Vec<Instruction>>> {
+        let bytes = usize::try_from(info(program, &mut [])?.length).unwrap_or(0);
+        let mut shown = vec![0_u64; bytes / size_of::<u64>()];
+        let filled = info(program, &mut shown)?;
+        // The kernel clears the address if it won't show the program (bpf_prog_get_info_by_fd in kernel/bpf/syscall.c).
+        let is_shown = !shown.is_empty() && filled.instructions != 0;
+        Ok(is_shown.then(|| shown.into_iter().map(|word| Instruction::decode(word.to_ne_bytes())).collect()))
+    }
+
+    #[doc(alias = "BPF_PROG_LOAD")]
+    fn load(&self, program: &[Instruction]) -> Result<OwnedFd, Refused> {
+        let program: Vec<[u8; 8]> = program.iter().map(|instruction| instruction.encode()).collect();
+        let error = match load_once(&program, &mut []) {
+            Ok(loaded) => return Ok(loaded),
+            Err(error) => error,
+        };
+        let mut log = Vec::new();
+        if !matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {
+            log.resize(LOG, 0);
+            if let Ok(loaded) = load_once(&program, &mut log) {
+                return Ok(loaded);
+            }
+        }
+        Err(Refused { error, verifier: last_words(&log) })
+    }
+
+    #[doc(alias = "BPF_PROG_ATTACH")]
+    fn attach(&self, folder: &Path, program: &OwnedFd, flags: Flags) -> io::Result<()> {
+        let folder = open(folder)?;
+        let flags = match flags {
+            Flags::None => 0,
+            Flags::Override => ALLOW_OVERRIDE,
+            Flags::Multi => ALLOW_MULTI,
+        };
+        let fields = Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags };
+        // SAFETY: no addresses.
+        unsafe { bpf(PROG_ATTACH, fields) }.map(|_| ())
+    }
+
+    #[doc(alias = "BPF_PROG_DETACH")]
+    fn detach(&self, folder: &Path, program: &OwnedFd) -> io::Result<()> {
+        let folder = open(folder)?;
+        let fields = Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags: 0 };
+        // SAFETY: no addresses.
+        unsafe { bpf(PROG_DETACH, fields) }.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_fields_are_where_linux_bpf_h_has_them() {
+        assert_eq!((size_of::<Load>(), offset_of!(Load, log), offset_of!(Load, name)), (64, 32, 48));
+        assert_eq!((size_of::<Attach>(), offset_of!(Attach, flags)), (16, 12));
+        assert_eq!((size_of::<FdById>(), size_of::<InfoByFd>(), offset_of!(InfoByFd, info)), (8, 16, 8));
+        assert_eq!((size_of::<Query>(), offset_of!(Query, ids), offset_of!(Query, count)), (32, 16, 24));
+        assert_eq!(size_of::<ProgramInfo>(), 40);
+        assert_eq!((offset_of!(ProgramInfo, length), offset_of!(ProgramInfo, instructions)), (20, 32));
+    }
+
+    #[test]
+    fn of_the_verifiers_words_the_last_are_shown() {
+        let log = b"0: (b7) r0 = 1\nR11 is invalid\nprocessed 0 insns (limit 1000000)\n\0\0\0";
+        assert_eq!(last_words(log), "R11 is invalid");
+        assert_eq!(last_words(b""), "");
+        assert_eq!(last_words(&[b'x'; 1000]).len(), SHOWN);
+    }
+
+    #[test]
+    fn what_is_no_cgroup_is_told() {
+        let errno = Bpf.attached(Path::new("/")).unwrap_err().raw_os_error();
+        // EPERM and ENOSYS: not root, or a sandbox without bpf(2).
+        assert!(matches!(errno, Some(libc::EBADF | libc::EPERM | libc::ENOSYS)), "{errno:?}");
+        let errno = Bpf.attached(Path::new("/no/such/folder")).unwrap_err().raw_os_error();
+        assert_eq!(errno, Some(libc::ENOENT));
+    }
+}

@@ -1,0 +1,177 @@
+//! The bytecode of a device filter: [`DeviceRules`] as instructions in front of another program's.
+//!
+//! What stands behind is not parsed. A program that the kernel's verifier took relies on r1, its argument, and r10, the
+//! stack, and on nothing else when it starts, and its jumps are relative. So instructions in front of it that use r0 and
+//! r2 to r5 only can't disturb it, whatever it does.
+//!
+//! Instruction set: Documentation/bpf/standardization/instruction-set.rst; argument: `struct bpf_cgroup_dev_ctx` in
+//! linux/bpf.h.
+
+use std::fmt;
+
+use super::rules::{DeviceRules, LAST_GPU, NVIDIA};
+use crate::gpu::DeviceNumber;
+
+/// `struct bpf_insn`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instruction {
+    /// The opcode.
+    pub code: u8,
+    /// The register written to, or compared.
+    pub target: u8,
+    /// The other register.
+    pub source: u8,
+    /// Of a jump, counted from the next instruction; of a load, in bytes.
+    pub offset: i16,
+    /// A constant.
+    pub immediate: i32,
+}
+
+/// Bytes of an instruction.
+pub const SIZE: usize = 8;
+
+/// `r = *(u32 *)(source + offset)`.
+pub const LOAD: u8 = 0x61;
+/// `r &= immediate`, in 32 bits.
+pub const AND: u8 = 0x54;
+/// `r = immediate`.
+pub const MOVE: u8 = 0xb7;
+/// Jump if equal.
+pub const JUMP_EQUAL: u8 = 0x15;
+/// Jump if not equal.
+pub const JUMP_NOT_EQUAL: u8 = 0x55;
+/// Jump if greater, unsigned.
+pub const JUMP_GREATER: u8 = 0x25;
+/// Return r0.
+pub const EXIT: u8 = 0x95;
+
+/// `BPF_DEVCG_DEV_CHAR`.
+pub const CHARACTER: i32 = 2;
+/// Where the argument has the major number and the minor.
+const MAJOR: i16 = 4;
+const MINOR: i16 = 8;
+
+/// The program that allows everything.
+pub const ALLOW_ALL: [Instruction; 2] = returning(1);
+
+/// Why there is no program for some rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramError {
+    /// No device has this number.
+    Number(DeviceNumber),
+    /// More devices than a jump can pass.
+    TooLong,
+}
+
+impl Instruction {
+    /// As the kernel has it in memory. The two registers share a byte, the target in the half that comes first
+    /// in this machine's order of bits.
+    #[must_use]
+    pub fn encode(self) -> [u8; SIZE] {
+        let (low, high) = in_order(self.target, self.source);
+        let [o0, o1] = self.offset.to_ne_bytes();
+        let [i0, i1, i2, i3] = self.immediate.to_ne_bytes();
+        [self.code, low & 0xf | high << 4, o0, o1, i0, i1, i2, i3]
+    }
+
+    /// From the kernel's memory.
+    #[must_use]
+    pub fn decode(bytes: [u8; SIZE]) -> Instruction {
+        let [code, registers, o0, o1, i0, i1, i2, i3] = bytes;
+        let (target, source) = in_order(registers & 0xf, registers >> 4);
+        let offset = i16::from_ne_bytes([o0, o1]);
+        Instruction { code, target, source, offset, immediate: i32::from_ne_bytes([i0, i1, i2, i3]) }
+    }
+
+    const fn load(target: u8, offset: i16) -> Instruction {
+        Instruction { code: LOAD, target, source: 1, offset, immediate: 0 }
+    }
+
+    const fn constant(code: u8, target: u8, immediate: i32) -> Instruction {
+        Instruction { code, target, source: 0, offset: 0, immediate }
+    }
+}
+
+/// (low half, high half) of a byte for (target, source), and the other way round.
+const fn in_order(first: u8, second: u8) -> (u8, u8) {
+    if cfg!(target_endian = "little") { (first, second) } else { (second, first) }
+}
+
+const fn returning(verdict: i32) -> [Instruction; 2] {
+    [Instruction::constant(MOVE, 0, verdict), Instruction::constant(EXIT, 0, 0)]
+}
+
+/// Where a jump goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// So many instructions further on.
+    Past(i16),
+    Closed,
+    Open,
+    /// To the program behind.
+    Behind,
+}
+
+/// The rules in front of `behind`, which rules what they leave.
+pub fn in_front_of(rules: &DeviceRules, behind: &[Instruction]) -> Result<Vec<Instruction>, ProgramError> {
+    let mut program = vec![Instruction::load(2, 0), Instruction::constant(AND, 2, 0xffff)];
+    let body = body(rules)?;
+    // Behind the body: "closed", and "open" only where something jumps to it; the verifier refuses what nothing reaches.
+    let opens = body.iter().any(|(_, place)| *place == Some(Place::Open));
+    let closed = program.len() + body.len();
+    let open = closed + 2;
+    let rest = if opens { open + 2 } else { open };
+    for (mut instruction, place) in body {
+        let next = program.len() + 1;
+        let distance = |to: usize| i16::try_from(to - next).map_err(|_| ProgramError::TooLong);
+        instruction.offset = match place {
+            None => instruction.offset,
+            Some(Place::Past(count)) => count,
+            Some(Place::Closed) => distance(closed)?,
+            Some(Place::Open) => distance(open)?,
+            Some(Place::Behind) => distance(rest)?,
+        };
+        program.push(instruction);
+    }
+    program.extend(returning(0));
+    if opens {
+        program.extend(returning(1));
+    }
+    program.extend(behind);
+    Ok(program)
+}
+
+/// The tests, with r2 the type; those of NVIDIA's class are the last and fall into what follows, which is "closed".
+fn body(rules: &DeviceRules) -> Result<Vec<(Instruction, Option<Place>)>, ProgramError> {
+    let jump = |code, register, value, place| (Instruction::constant(code, register, value), Some(place));
+    let mut body = vec![
+        jump(JUMP_NOT_EQUAL, 2, CHARACTER, Place::Behind),
+        (Instruction::load(4, MAJOR), None),
+        (Instruction::load(5, MINOR), None),
+    ];
+    let opened = if rules.widens { rules.open.as_slice() } else { &[] };
+    let closed = rules.closed.iter().map(|number| (number, Place::Closed));
+    for (number, place) in closed.chain(opened.iter().map(|number| (number, Place::Open))) {
+        let (Ok(major), Ok(minor)) = (i32::try_from(number.major), i32::try_from(number.minor)) else {
+            return Err(ProgramError::Number(*number));
+        };
+        body.push(jump(JUMP_NOT_EQUAL, 4, major, Place::Past(1)));
+        body.push(jump(JUMP_EQUAL, 5, minor, place));
+    }
+    body.push(jump(JUMP_NOT_EQUAL, 4, NVIDIA.cast_signed(), Place::Behind));
+    body.push(jump(JUMP_GREATER, 5, LAST_GPU.cast_signed(), Place::Behind));
+    let place = if rules.widens { Place::Open } else { Place::Behind };
+    body.extend(rules.gpus.iter().map(|minor| jump(JUMP_EQUAL, 5, minor.cast_signed(), place)));
+    Ok(body)
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            ProgramError::Number(number) => write!(out, "no device can have the number {number}"),
+            ProgramError::TooLong => write!(out, "too many devices for one device filter"),
+        }
+    }
+}
+
+impl std::error::Error for ProgramError {}

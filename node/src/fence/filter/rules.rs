@@ -1,0 +1,45 @@
+//! What a fence means for a device number. Only character devices have rules.
+//!
+//! NVIDIA's GPUs are a class, all of it ruled: a GPU that appears after the job has started is closed to it. Any other
+//! device is ruled by its exact number or not at all.
+
+use crate::fence::Fence;
+use crate::gpu::DeviceNumber;
+
+/// NVIDIA's major number (Documentation/admin-guide/devices.txt of the kernel).
+pub const NVIDIA: u32 = 195;
+/// The last minor that is a GPU; 254 is nvidia-modeset, 255 nvidiactl (NVIDIA's nv.h), which every job needs.
+pub const LAST_GPU: u32 = 253;
+
+/// The rules of one fence. A device that they don't name is left to whoever rules besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceRules {
+    /// Closed, outside of NVIDIA's class.
+    pub closed: Vec<DeviceNumber>,
+    /// The job's, outside of NVIDIA's class.
+    pub open: Vec<DeviceNumber>,
+    /// The job's minors in NVIDIA's class; every other one of the class is closed.
+    pub gpus: Vec<u32>,
+    /// The job's devices are opened. Otherwise they are left to whoever rules besides.
+    pub widens: bool,
+}
+
+impl DeviceRules {
+    /// The rules of `fence`. What it has both ways is closed.
+    #[must_use]
+    pub fn of(fence: &Fence) -> DeviceRules {
+        let closed: Vec<DeviceNumber> = fence.closed.iter().map(|device| device.number).collect();
+        let open = fence.open.iter().map(|device| device.number).filter(|number| !closed.contains(number));
+        let (gpus, open): (Vec<DeviceNumber>, Vec<DeviceNumber>) = open.partition(is_gpu);
+        DeviceRules {
+            closed: closed.into_iter().filter(|number| !is_gpu(number)).collect(),
+            open,
+            gpus: gpus.into_iter().map(|number| number.minor).collect(),
+            widens: fence.widens,
+        }
+    }
+}
+
+fn is_gpu(number: &DeviceNumber) -> bool {
+    number.major == NVIDIA && number.minor <= LAST_GPU
+}

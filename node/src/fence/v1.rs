@@ -1,0 +1,203 @@
+//! The fence on cgroup v1: lines written to `devices.deny` and `devices.allow`.
+//!
+//! The kernel's rules (admin-guide/cgroup-v1/devices.rst): a cgroup may allow only what its parent allows, a denial goes
+//! down to all children, an allowance does not. And Slurm denies the job everything but the allocated GPU anew at every
+//! step start. So the GPU is opened at the job and then in every step and task of it, which also heals the steps that
+//! run already; if another step's start comes between, the kernel answers EPERM and it starts over. The others are
+//! closed at this step only, where no later rule of Slurm's opens them. The user's cgroup above the job is never
+//! touched: it belongs to the user's other jobs too.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Fence;
+use crate::gpu::DeviceNumber;
+
+/// How often opening is started over before it is a failure; each time another step of the job was starting.
+const ATTEMPTS: u32 = 200;
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Which rule could not be written.
+#[derive(Debug)]
+pub struct RuleError {
+    file: PathBuf,
+    device: DeviceNumber,
+    error: io::Error,
+}
+
+/// Puts the fence up around a step whose tasks don't run yet. Only after the rules of Slurm's last task of the step:
+/// Slurm could not allow its own GPU in a further task's cgroup any more.
+pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
+    for device in &fence.closed {
+        write_rule(&step.join("devices.deny"), device.number)?;
+    }
+    if fence.widens {
+        fence.open.iter().try_for_each(|device| open(step, device.number))?;
+    }
+    Ok(())
+}
+
+/// Makes the device cgroup of a step that starts, as Slurm will do, and closes there what `fence` closes. Slurm moves slurmstepd there
+/// before other plugins can run programs as the user. Nothing is done where Slurm makes no such folders. `tracked` and `job` are the
+/// job's folders of processes and of devices; the step has one in the first already, whose name has `name`, and of a het job's
+/// component more.
+pub fn close_early((tracked, job): (&Path, &Path), name: &str, fence: &Fence) -> Result<(), RuleError> {
+    let is_its =
+        |found: &&str| found.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'));
+    let there = folders(tracked, name);
+    let mut names = there.iter().filter_map(|path| path.file_name()?.to_str()).filter(is_its);
+    let Some(name) = names.next().filter(|_| job.is_dir()) else { return Ok(()) };
+    let step = job.join(name);
+    // Whatever is in the way is told by the first rule.
+    let _ = std::fs::create_dir(&step);
+    put_up(&step, &Fence { widens: false, ..fence.clone() })
+}
+
+/// Opens the device in the job of `step`, in every step of it and in every task of those; what has ended is left out.
+pub fn open(step: &Path, device: DeviceNumber) -> Result<(), RuleError> {
+    let Some(job) = step.parent() else { return Ok(()) };
+    let mut attempt = 1;
+    loop {
+        match open_once(job, device) {
+            Err(refused) if refused.error.raw_os_error() == Some(libc::EPERM) && attempt < ATTEMPTS => {
+                attempt += 1;
+                std::thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn open_once(job: &Path, device: DeviceNumber) -> Result<(), RuleError> {
+    write_rule_if_there(job, device)?;
+    for step in folders(job, "step_") {
+        write_rule_if_there(&step, device)?;
+        for task in folders(&step, "task_") {
+            write_rule_if_there(&task, device)?;
+        }
+    }
+    Ok(())
+}
+
+/// Folders of that kind; none where the parent has just gone.
+pub(super) fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let Ok(entries) = parent.read_dir() else { return Vec::new() };
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix))
+        })
+        .collect()
+}
+
+/// Like [`write_rule`], for a cgroup that may end at any time.
+fn write_rule_if_there(cgroup: &Path, device: DeviceNumber) -> Result<(), RuleError> {
+    match write_rule(&cgroup.join("devices.allow"), device) {
+        Err(gone) if matches!(gone.error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => Ok(()),
+        result => result,
+    }
+}
+
+/// One rule is one write(2).
+fn write_rule(file: &Path, device: DeviceNumber) -> Result<(), RuleError> {
+    let written = OpenOptions::new()
+        .write(true)
+        .open(file)
+        .and_then(|mut open| open.write_all(format!("c {device} rwm").as_bytes()));
+    written.map_err(|error| RuleError { file: file.to_owned(), device, error })
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "device {} in {}: {}", self.device, self.file.display(), self.error)
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::Gpu;
+
+    fn gpu(index: u32) -> Gpu {
+        let number = DeviceNumber { major: 195, minor: index };
+        Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: None }
+    }
+
+    /// A folder with the two files of a cgroup; ordinary files keep what was written last.
+    fn cgroup(path: &Path) {
+        std::fs::create_dir(path).unwrap();
+        for file in ["devices.allow", "devices.deny"] {
+            std::fs::write(path.join(file), "").unwrap();
+        }
+    }
+
+    fn allowed(path: &Path) -> String {
+        std::fs::read_to_string(path.join("devices.allow")).unwrap()
+    }
+
+    #[test]
+    fn the_gpu_is_opened_in_the_job_and_everywhere_below_and_not_above() {
+        let user = tempfile::tempdir().unwrap();
+        std::fs::write(user.path().join("devices.allow"), "").unwrap();
+        let job = user.path().join("job_7");
+        let steps = [job.join("step_0"), job.join("step_batch")];
+        cgroup(&job);
+        for step in &steps {
+            cgroup(step);
+            cgroup(&step.join("task_0"));
+        }
+        std::fs::create_dir(job.join("step_gone")).unwrap();
+        let all = [gpu(0), gpu(1), gpu(2)];
+        put_up(
+            &steps[0],
+            &Fence { widens: true, ..Fence::around(&all[1..2], [&all[0], &all[2]].map(Gpu::device).into()) },
+        )
+        .unwrap();
+        for place in [&job, &steps[0], &steps[1], &steps[0].join("task_0"), &steps[1].join("task_0")] {
+            assert_eq!(allowed(place), "c 195:1 rwm", "{}", place.display());
+        }
+        assert_eq!(allowed(user.path()), "");
+        let denied = |path: &Path| std::fs::read_to_string(path.join("devices.deny")).unwrap();
+        assert_eq!(denied(&steps[0]), "c 195:2 rwm", "the last rule written");
+        assert_eq!(denied(&steps[1]), "");
+        assert_eq!(denied(&job), "");
+    }
+
+    #[test]
+    fn a_step_is_closed_before_slurm_knows_its_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let (tracked, job) = (root.path().join("freezer"), root.path().join("devices"));
+        let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);
+        let close = |name| close_early((&tracked, &job), name, &fence);
+        for there in ["step_1", "step_2+1", "step_batch"] {
+            std::fs::create_dir_all(tracked.join(there)).unwrap();
+        }
+        close("step_1").unwrap();
+        assert!(!job.exists(), "Slurm makes no such folders here");
+        std::fs::create_dir(&job).unwrap();
+        for (name, made) in [("step_1", "step_1"), ("step_2", "step_2+1"), ("step_batch", "step_batch")] {
+            // In a folder that is no cgroup the file isn't there.
+            let error = close(name).unwrap_err();
+            assert!(error.to_string().contains(&format!("{made}/devices.deny")), "{error}");
+            std::fs::write(job.join(made).join("devices.deny"), "").unwrap();
+            close(name).unwrap();
+            assert_eq!(std::fs::read_to_string(job.join(made).join("devices.deny")).unwrap(), "c 195:1 rwm");
+        }
+        close("step_3").unwrap();
+        assert_eq!(job.read_dir().unwrap().count(), 3, "of another step none is made");
+    }
+
+    #[test]
+    fn a_step_that_is_not_there_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);
+        let error = put_up(&dir.path().join("step_0"), &fence).unwrap_err();
+        assert!(error.to_string().contains("devices.deny"), "{error}");
+    }
+}

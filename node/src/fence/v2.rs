@@ -1,0 +1,250 @@
+//! The fence on cgroup v2: which eBPF programs are put where, in which order.
+//!
+//! A step's directory S covers everything of the step: its tasks, and what slurmstepd runs for the user beside them
+//! (`srun --task-epilog`), which Slurm's own fence leaves to the job's. The kernel's rules (kernel/bpf/cgroup.c, and
+//! linux/bpf.h at `BPF_F_ALLOW_OVERRIDE`): in force for a process are the programs of the nearest cgroup that has any,
+//! and besides those of every cgroup above it that was attached with MULTI; all must allow. Slurm attaches with OVERRIDE
+//! to the job and to `S/user`, with no flag to the tasks. So
+//!
+//! - ours goes to S with MULTI, and stays in force whatever is attached below;
+//! - it hides Slurm's program of the job from S, which is therefore carried along;
+//! - a fence that only narrows stands beside that program, as it is; nothing of it is read;
+//! - a fence that widens is put in front of a copy of it; where the step has programs of its own, those forbid too what
+//!   is to be opened and are replaced in the same way, each by a copy of itself.
+//!
+//! To have a program loaded takes most of the time, so what the job's extern step has is attached again where it is the
+//! same, word for word: where the step has all the GPUs of its job.
+//!
+//! Nothing has to be undone: the programs go with their directories. A failure on the way leaves the step with less than
+//! its fence allows, or with Slurm's rules; the caller lets no task of it run.
+
+pub mod early;
+mod error;
+#[cfg(test)]
+mod fake;
+mod kernel;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Fence;
+use super::filter::program::{ALLOW_ALL, Instruction, in_front_of};
+use super::filter::rules::DeviceRules;
+use super::filter::unblind::unblind;
+pub use error::{V2Error, Whose};
+pub use kernel::{Attached, Flags, Kernel, Refused};
+
+/// How often a program that is replaced between two calls is looked up anew: each time another step was starting.
+const ATTEMPTS: u32 = 100;
+/// Directory of the extern step, which a job has from its start to its end (`PrologFlags=Contain`).
+const EXTERN: &str = "step_extern";
+
+/// Puts the fence up around the step whose directory in the mounted cgroup2 file system is `step`, while its tasks don't
+/// run yet and after Slurm's rules of the last of them.
+pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2Error> {
+    let rules = DeviceRules::of(fence);
+    let found = query(kernel, step)?;
+    if !found.programs.is_empty() && found.flags != Flags::Multi {
+        return Err(V2Error::Taken(step.to_owned()));
+    }
+    let hidden = hidden(kernel, step)?;
+    let step = Step { folder: step, has: found.programs };
+    if fence.widens {
+        return widen(kernel, &step, &rules, hidden);
+    }
+    narrow(kernel, &step, &rules, hidden.filter(|hidden| !step.has.contains(&hidden.id)))
+}
+
+fn query(kernel: &impl Kernel, step: &Path) -> Result<Attached, V2Error> {
+    kernel.attached(step).map_err(|error| V2Error::Query(step.to_owned(), error))
+}
+
+/// The step, and the programs that an earlier fence has left there: the kernel refuses one that is there already.
+struct Step<'a> {
+    folder: &'a Path,
+    has: Vec<u32>,
+}
+
+/// Slurm's program and ours side by side; Slurm's first, so that a failure between them leaves its rules in force.
+fn narrow<K: Kernel>(
+    kernel: &K,
+    step: &Step,
+    rules: &DeviceRules,
+    hidden: Option<Found<K>>,
+) -> Result<(), V2Error> {
+    let ours = ready(kernel, step, rules, &ALLOW_ALL)?;
+    if let Some(found) = hidden {
+        attach(kernel, step.folder, (Whose::Slurms, &found.program), Flags::Multi)?;
+    }
+    attach(kernel, step.folder, (Whose::Ours, &ours), Flags::Multi)
+}
+
+/// Ours in front of Slurm's, at the step and where the step has a program below.
+fn widen<K: Kernel>(
+    kernel: &K,
+    step: &Step,
+    rules: &DeviceRules,
+    hidden: Option<Found<K>>,
+) -> Result<(), V2Error> {
+    let behind = match hidden {
+        Some(found) => text(kernel, &found)?,
+        None => ALLOW_ALL.to_vec(),
+    };
+    let ours = ready(kernel, step, rules, &behind)?;
+    attach(kernel, step.folder, (Whose::Ours, &ours), Flags::Multi)?;
+    // A step's tasks have the same text, and mostly their job has it too.
+    let mut loaded = vec![(behind, ours)];
+    for folder in below(step.folder)? {
+        let Some(found) = only_program(kernel, &folder, None)? else { continue };
+        if found.flags == Flags::Multi {
+            return Err(V2Error::Shared(folder));
+        }
+        let behind = text(kernel, &found)?;
+        if let Some((_, ours)) = loaded.iter().find(|(text, _)| *text == behind) {
+            attach(kernel, &folder, (Whose::Ours, ours), found.flags)?;
+            continue;
+        }
+        let ours = load(kernel, &folder, &program(rules, &behind)?)?;
+        attach(kernel, &folder, (Whose::Ours, &ours), found.flags)?;
+        loaded.push((behind, ours));
+    }
+    Ok(())
+}
+
+/// Ours in front of `behind`, from the extern step or loaded.
+fn ready<K: Kernel>(
+    kernel: &K,
+    step: &Step,
+    rules: &DeviceRules,
+    behind: &[Instruction],
+) -> Result<K::Program, V2Error> {
+    let program = program(rules, behind)?;
+    match of_extern_step(kernel, step, &program) {
+        Some(ours) => Ok(ours),
+        None => load(kernel, step.folder, &program),
+    }
+}
+
+/// The program at the job's extern step that has this text. Whatever can't be had is loaded instead.
+fn of_extern_step<K: Kernel>(kernel: &K, step: &Step, text: &[Instruction]) -> Option<K::Program> {
+    let is_same = |program: &K::Program| {
+        let shown = kernel.instructions(program).ok().flatten();
+        shown.is_some_and(|shown| unblind(&shown).is_ok_and(|shown| shown == text))
+    };
+    let folder = step.folder.with_file_name(EXTERN);
+    if folder == step.folder {
+        return None;
+    }
+    // Ours is the last there.
+    let programs = kernel.attached(&folder).ok()?.programs.into_iter().rev();
+    programs.filter(|id| !step.has.contains(id)).find_map(|id| kernel.program(id).ok().filter(is_same))
+}
+
+/// A program that is alone at its cgroup.
+struct Found<K: Kernel> {
+    folder: PathBuf,
+    id: u32,
+    program: K::Program,
+    flags: Flags,
+}
+
+/// Slurm's program that is in force at the step until something is attached there: that of the nearest directory above
+/// that has any, unless it stays in force by itself.
+fn hidden<K: Kernel>(kernel: &K, step: &Path) -> Result<Option<Found<K>>, V2Error> {
+    for folder in step.ancestors().skip(1) {
+        let found = match kernel.attached(folder) {
+            // Above the mount are no cgroups.
+            Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
+            Err(error) => return Err(V2Error::Query(folder.to_owned(), error)),
+            Ok(found) => found,
+        };
+        match found.flags {
+            _ if found.programs.is_empty() => {}
+            Flags::Multi => return Ok(None),
+            Flags::None => return Err(V2Error::Exclusive(folder.to_owned())),
+            Flags::Override => {
+                if let Some(found) = only_program(kernel, folder, Some(found))? {
+                    return Ok(Some(found));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The program at `folder`, if there is one; `found` is what is known to be there. Slurm writes a job's program anew
+/// whenever a step of the job starts, so the one that was found may be gone when it is asked for.
+fn only_program<K: Kernel>(
+    kernel: &K,
+    folder: &Path,
+    mut found: Option<Attached>,
+) -> Result<Option<Found<K>>, V2Error> {
+    let mut attempt = 1;
+    loop {
+        let found = match found.take().map_or_else(|| kernel.attached(folder), Ok) {
+            Err(error) if gone(&error) => return Ok(None),
+            found => found.map_err(|error| V2Error::Query(folder.to_owned(), error))?,
+        };
+        let id = match found.programs.as_slice() {
+            [] => return Ok(None),
+            [id] => *id,
+            several => return Err(V2Error::Several(folder.to_owned(), several.len())),
+        };
+        match kernel.program(id) {
+            Ok(program) => {
+                return Ok(Some(Found { folder: folder.to_owned(), id, program, flags: found.flags }));
+            }
+            Err(error) if gone(&error) && attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(V2Error::Open(folder.to_owned(), id, error)),
+        }
+    }
+}
+
+/// What a program says, in a form that can be loaded again.
+fn text<K: Kernel>(kernel: &K, found: &Found<K>) -> Result<Vec<Instruction>, V2Error> {
+    let folder = || found.folder.clone();
+    let shown = kernel.instructions(&found.program).map_err(|error| V2Error::Read(folder(), error))?;
+    unblind(&shown.ok_or_else(|| V2Error::Unreadable(folder()))?)
+        .map_err(|strange| V2Error::Strange(folder(), strange))
+}
+
+fn program(rules: &DeviceRules, behind: &[Instruction]) -> Result<Vec<Instruction>, V2Error> {
+    in_front_of(rules, behind).map_err(V2Error::DeviceRules)
+}
+
+fn load<K: Kernel>(kernel: &K, folder: &Path, program: &[Instruction]) -> Result<K::Program, V2Error> {
+    kernel.load(program).map_err(|refused| V2Error::Load(folder.to_owned(), refused))
+}
+
+fn attach<K: Kernel>(
+    kernel: &K,
+    folder: &Path,
+    (whose, program): (Whose, &K::Program),
+    flags: Flags,
+) -> Result<(), V2Error> {
+    let attached = kernel.attach(folder, program, flags);
+    attached.map_err(|error| V2Error::Attach(folder.to_owned(), whose, error))
+}
+
+/// Where a step has programs of its own: the directory of all its tasks, and each task's.
+fn below(step: &Path) -> Result<Vec<PathBuf>, V2Error> {
+    let user = step.join("user");
+    let entries = match user.read_dir() {
+        Err(error) if gone(&error) => return Ok(Vec::new()),
+        entries => entries.map_err(|error| V2Error::List(user.clone(), error))?,
+    };
+    let mut folders = vec![user.clone()];
+    for entry in entries {
+        let path = entry.map_err(|error| V2Error::List(user.clone(), error))?.path();
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("task_")) {
+            folders.push(path);
+        }
+    }
+    Ok(folders)
+}
+
+fn gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
+}

@@ -1,0 +1,130 @@
+//! Whose is a process that computes on a GPU: a job's that has the GPU, nobody's there, or not to be told?
+//!
+//! A process is of a job if Slurm has put it into the cgroup of one of its steps. Never foreign are processes of root and of
+//! system accounts, those of MPS daemons, what a slurmstepd has started, and those of a job that the ledger has no entry of:
+//! whether Slurm gave that one the GPU is not known here. Where a process is finds [`place`](crate::proc::step).
+
+mod end;
+
+pub use end::end;
+
+use std::fmt::{self, Write};
+
+use crate::gpu::Gpu;
+use crate::ledger::Entry;
+use crate::nvml::answer::GpuState;
+use crate::proc::step::{Place, Running};
+
+/// System accounts have lower numbers (login.defs(5), `UID_MIN`), such as that of nvidia-persistenced.
+const FIRST_USER: u32 = 1000;
+
+/// A process that has no business on its GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in ticks since the machine did.
+    pub start: u64,
+    /// Whose it is.
+    pub user_id: u32,
+    /// The job that it is in, which has other GPUs.
+    pub job: Option<u32>,
+}
+
+/// What a process of a GPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Of that job, which has the GPU.
+    Job(u32),
+    /// Of nobody who has it.
+    Foreign(Foreign),
+    /// That isn't known, or it is gone.
+    Untold,
+}
+
+/// What is known of the node's jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Jobs<'a> {
+    /// Who has which GPU, read after NVML was asked.
+    pub entries: &'a [Entry],
+    /// The sessions of gpushare's own MPS daemons; where that isn't known, theirs are known by their names.
+    pub mps: Option<&'a [u32]>,
+}
+
+impl Jobs<'_> {
+    /// The foreign processes of a GPU.
+    #[must_use]
+    pub fn foreign(&self, gpu: &Gpu, state: &GpuState) -> Vec<Foreign> {
+        let mut found = Vec::new();
+        for process in &state.running {
+            if let Whose::Foreign(foreign) = self.whose(gpu, process) {
+                found.push(foreign);
+            }
+        }
+        found
+    }
+
+    /// The jobs on a GPU that have just used it; `None` where that isn't known. What can't be laid to one is laid to all.
+    #[must_use]
+    pub fn busy(&self, gpu: &Gpu, state: &GpuState) -> Option<Vec<u32>> {
+        let all = || self.entries.iter().filter(|entry| entry.is_on(gpu)).map(|entry| entry.key.id).collect();
+        let mut busy = state.running.iter().filter(|process| process.busy > 0).peekable();
+        if busy.peek().is_none() {
+            return state.utilization.map(|percent| if percent > 0 { all() } else { Vec::new() });
+        }
+        let mut jobs = Vec::new();
+        for process in busy {
+            match self.whose(gpu, process) {
+                Whose::Job(id) => jobs.push(id),
+                Whose::Foreign(_) => {}
+                Whose::Untold => return Some(all()),
+            }
+        }
+        Some(jobs)
+    }
+
+    /// What a process is to that GPU.
+    #[must_use]
+    pub fn whose(&self, gpu: &Gpu, process: &Running) -> Whose {
+        let job = match process.place {
+            Place::Job(id) => match self.entries.iter().find(|entry| entry.key.id == id) {
+                None => return Whose::Untold,
+                Some(entry) if entry.is_on(gpu) => return Whose::Job(id),
+                Some(_) => Some(id),
+            },
+            Place::Mps if self.mps.is_none() => return Whose::Untold,
+            _ if self.mps.is_some_and(|sessions| sessions.contains(&process.session)) => {
+                return Whose::Untold;
+            }
+            Place::Mps | Place::Nowhere => None,
+            Place::Untold => return Whose::Untold,
+        };
+        let Running { pid, start, user: user_id, .. } = *process;
+        if user_id < FIRST_USER {
+            Whose::Untold
+        } else {
+            Whose::Foreign(Foreign { pid, start, user_id, job })
+        }
+    }
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{} (user {}", self.pid, self.user_id)?;
+        match self.job {
+            Some(job) => write!(out, ", job {job})"),
+            None => write!(out, ")"),
+        }
+    }
+}
+
+/// `4711 (user 2001), 4712 (user 2002, job 7)`; the first ten.
+#[must_use]
+pub fn listed(processes: &[Foreign]) -> String {
+    let mut text = String::new();
+    for process in processes.iter().take(10) {
+        let between = if text.is_empty() { "" } else { ", " };
+        let _ = write!(text, "{between}{process}");
+    }
+    text
+}

@@ -1,0 +1,100 @@
+//! Ends processes that are in no job and have no business on a GPU.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::foreign::Foreign;
+use crate::proc::{beginning, stat};
+
+use crate::unix;
+
+/// What a program may need to write what it has.
+const TERM: Duration = Duration::from_secs(5);
+/// What the kernel may need to take a GPU away from it.
+const KILL: Duration = Duration::from_secs(2);
+
+const LONGEST_CGROUP: u64 = 16 << 10;
+
+/// Ends those of a GPU's foreign processes that are in no job; gives what is left. Each is looked at again once its number
+/// can't be another's: by when it started, whose it is and where.
+#[must_use]
+pub fn end(proc: &Path, processes: &[Foreign]) -> Vec<Foreign> {
+    let mut held = Vec::new();
+    for process in processes {
+        if process.job.is_none()
+            && let Ok(file) = unix::hold(process.pid)
+        {
+            held.push((process, file));
+        }
+    }
+    for (signal, patience) in [(libc::SIGTERM, TERM), (libc::SIGKILL, KILL)] {
+        held.retain(|(process, _)| is_same(proc, process));
+        for (_, file) in &held {
+            unix::signal(file, signal);
+        }
+        let until = Instant::now() + patience;
+        for (_, file) in &held {
+            wait(file, until);
+        }
+    }
+    let mut left = Vec::new();
+    for process in processes {
+        if is_there(proc, process) {
+            left.push(*process);
+        }
+    }
+    left
+}
+
+/// Another's number is not that process, and a dead one is gone.
+fn is_there(proc: &Path, process: &Foreign) -> bool {
+    let found = stat(proc, process.pid).ok().flatten();
+    found.is_some_and(|found| found.start == process.start && !"ZX".contains(found.state))
+}
+
+/// It is that very process, of that user, and in no job's cgroup by now. What can't be read is not; nor is one that is more than
+/// its user's, whose folder is root's (proc(5)).
+fn is_same(proc: &Path, process: &Foreign) -> bool {
+    let folder = proc.join(process.pid.to_string());
+    let is_in_step = |text: &[u8]| text.windows(6).any(|part| part == b"/step_");
+    is_there(proc, process)
+        && folder.metadata().is_ok_and(|found| found.uid() == process.user_id)
+        && matches!(beginning(&folder.join("cgroup"), LONGEST_CGROUP), Ok(Some(text)) if !is_in_step(&text))
+}
+
+/// Until it is gone, pidfd_open(2): it can be read then.
+fn wait(file: &OwnedFd, until: Instant) {
+    let time = until.saturating_duration_since(Instant::now());
+    // A signal to this process ends the wait early, and then the other process's end comes earlier too.
+    let _ = unix::wait_readable([Some(file.as_fd()), None], time);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    const PROC: &str = "/proc";
+
+    fn sleeping() -> (Child, Foreign) {
+        let child = Command::new("sleep").arg("300").spawn().unwrap();
+        let (pid, user_id) = (child.id(), crate::user_id().unwrap());
+        let start = stat(Path::new(PROC), pid).unwrap().unwrap().start;
+        (child, Foreign { pid, start, user_id, job: None })
+    }
+
+    #[test]
+    fn only_that_very_process_is_ended() {
+        let (mut child, process) = sleeping();
+        let in_a_job = Foreign { job: Some(7), ..process };
+        let of_others = Foreign { user_id: process.user_id + 1, ..process };
+        let later = Foreign { start: process.start + 1, ..process };
+        assert_eq!(end(Path::new(PROC), &[in_a_job, of_others, later]), [in_a_job, of_others]);
+        assert!(child.try_wait().unwrap().is_none());
+        assert_eq!(end(Path::new(PROC), &[process]), []);
+        assert!(!child.wait().unwrap().success());
+    }
+}

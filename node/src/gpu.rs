@@ -1,0 +1,195 @@
+//! The GPUs of a node: Slurm's index, device node, device number, UUID, PCI address, NUMA node, and what is wrong with
+//! one that can't be shared.
+//!
+//! Slurm counts GPUs in its own order, mostly that of gres.conf's `File=` ([`gres_conf`]); NVIDIA's minor is another
+//! number and CUDA's order a third. The device number is read from the device node itself, the rest from
+//! /proc/driver/nvidia and /sys by that number, so no numbering is assumed. [`inventory`](inventory()) puts it together;
+//! [`mig`] and [`drm`] find the further device nodes of a GPU, for a fence. Nothing is opened but text files: no driver
+//! is woken.
+
+mod driver;
+pub mod drm;
+mod files;
+mod foreign;
+pub mod gres_conf;
+mod inventory;
+pub mod mig;
+
+use std::fmt;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use gpushare::config::NodeConfig;
+
+pub use driver::is_uuid;
+pub use files::Files;
+pub use foreign::Foreign;
+pub use gres_conf::GresConfError;
+pub use inventory::{Detail, Inventory, Unfit, inventory};
+
+/// The UUID, where it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer any
+/// more.
+#[must_use]
+pub fn known_to_the_driver(roots: &Roots) -> Vec<(Option<String>, u32)> {
+    let used = driver::known(roots).into_iter().filter(|gpu| !gpu.excluded);
+    used.map(|gpu| (gpu.uuid, gpu.minor)).collect()
+}
+
+/// Where a GPU is on the PCI bus, such as `0000:c1:00.0`, if the NVIDIA driver knows it.
+#[must_use]
+pub fn pci_address(gpu: &Gpu, roots: &Roots) -> Option<String> {
+    driver::known(roots).into_iter().find(|known| known.minor == gpu.number.minor).map(|known| known.pci)
+}
+
+/// Whether two PCI addresses are the same, however many digits they are written with. Where the function is missing it is 0.
+#[must_use]
+pub fn is_same_pci(one: &str, other: &str) -> bool {
+    let position = |pci: &str| driver::position(pci).or_else(|| driver::position(&format!("{pci}.0")));
+    position(one).is_some_and(|found| position(other) == Some(found))
+}
+
+/// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` where `UnitsPerGpu` is a list of another length.
+#[must_use]
+pub fn units_of(config: &NodeConfig, gpus: &Inventory) -> Option<Vec<u32>> {
+    let units = config.units_per_gpu.as_ref()?;
+    let fits = units.listed().is_none_or(|listed| listed == gpus.count());
+    let of = |gpu: &Detail| units.of_gpu(gpu.index, gpu.gres_type.as_deref(), gpu.model.as_deref());
+    fits.then(|| gpus.details.iter().map(of).collect())
+}
+
+/// The one sort of paths: each other would be some kilobytes in the plugins.
+fn sort_by(paths: &mut [PathBuf], order: &dyn Fn(&Path, &Path) -> std::cmp::Ordering) {
+    paths.sort_by(|one, other| order(one, other));
+}
+
+/// More GPUs than any node has: bounds what a configuration or a folder can make us do.
+const MOST: usize = 256;
+
+/// Where a node's devices are looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// /dev
+    pub dev: PathBuf,
+    /// /proc
+    pub proc: PathBuf,
+    /// /sys
+    pub sys: PathBuf,
+}
+
+impl Roots {
+    /// Those of this machine.
+    #[must_use]
+    pub fn system() -> Roots {
+        Roots::at(Path::new("/"))
+    }
+
+    /// `dev`, `proc` and `sys` of a folder, for tests.
+    #[must_use]
+    pub fn at(folder: &Path) -> Roots {
+        Roots { dev: folder.join("dev"), proc: folder.join("proc"), sys: folder.join("sys") }
+    }
+}
+
+/// One GPU of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// Slurm's index.
+    pub index: u32,
+    /// Device node, such as `/dev/nvidia0`.
+    pub path: PathBuf,
+    /// Its device number.
+    pub number: DeviceNumber,
+    /// `GPU-…`, where the NVIDIA driver says.
+    pub uuid: Option<String>,
+}
+
+/// A device node: what a fence opens and closes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Such as `/dev/nvidia0`.
+    pub path: PathBuf,
+    /// Its number.
+    pub number: DeviceNumber,
+}
+
+impl Gpu {
+    /// Its device node.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        Device { path: self.path.clone(), number: self.number }
+    }
+}
+
+/// A character device's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceNumber {
+    /// 195 for NVIDIA GPUs.
+    pub major: u32,
+    /// Which GPU, to the driver.
+    pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// Of a character device; `None` of anything else.
+    #[must_use]
+    pub fn of(file: &Metadata) -> Option<DeviceNumber> {
+        let number = DeviceNumber { major: libc::major(file.rdev()), minor: libc::minor(file.rdev()) };
+        file.file_type().is_char_device().then_some(number)
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// Why the GPUs of a node can't be told.
+#[derive(Debug)]
+pub enum DeviceError {
+    /// /dev can't be listed.
+    List(PathBuf, io::Error),
+    /// gres.conf can't be read with certainty.
+    GresConf(GresConfError),
+    /// `AutoDetect` in gres.conf: Slurm's order can't be told.
+    Order,
+    /// The same, and GPUs have MIG enabled: Slurm counts the parts, each as one.
+    Parts,
+    /// None of the GPUs is there; the first, and what is wrong with it.
+    NoneThere(PathBuf, Unfit),
+    /// Nothing was found.
+    None,
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            DeviceError::List(path, error) => write!(out, "{}: {error}", path.display()),
+            DeviceError::GresConf(error) => error.fmt(out),
+            DeviceError::Order => write!(
+                out,
+                "gres.conf has AutoDetect=, by which Slurm orders the GPUs in a way that can't be told here; name \
+                 them in Slurm's order with GpuFile= in gpushare.conf"
+            ),
+            DeviceError::Parts => write!(
+                out,
+                "gres.conf has AutoDetect=, and GPUs have MIG enabled: Slurm counts their parts, and no \
+                 GPU of this node takes shares; here Placement=off, or follow without FenceDrm, leaves them to Slurm"
+            ),
+            DeviceError::NoneThere(path, unfit) => {
+                write!(out, "none of the node's GPUs is there; of {}: {unfit}", path.display())
+            }
+            DeviceError::None => write!(out, "no /dev/nvidiaN on this node; name the GPUs with GpuFile="),
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}
+
+impl From<GresConfError> for DeviceError {
+    fn from(error: GresConfError) -> Self {
+        DeviceError::GresConf(error)
+    }
+}

@@ -1,0 +1,51 @@
+//! What a job must not open: every GPU that is not its own, and what belongs to those.
+//!
+//! slurmstepd asks for each step, so this reads no more than it needs: neither UUIDs nor the order in which Slurm counts.
+
+use std::io;
+use std::path::Path;
+
+use super::inventory::{device_number, numbered_nodes};
+use super::{Device, Gpu, Roots, driver, drm, mig};
+use gpushare::config::GpuFiles;
+
+/// Devices of other GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// The GPUs' own device nodes.
+    pub gpus: Vec<Device>,
+    /// Capability nodes of their MIG parts, and DRM nodes if these were asked for. They need not exist.
+    pub attached: Vec<Device>,
+}
+
+impl Foreign {
+    /// What a job with these GPUs must not open: those that the configuration lists, and every /dev/nvidiaN besides; with
+    /// `drm`, DRM nodes too (`FenceDrm`).
+    pub fn to(own: &[Gpu], files: &GpuFiles, drm: bool, roots: &Roots) -> io::Result<Foreign> {
+        let mut gpus: Vec<Device> = Vec::new();
+        let numbered = numbered_nodes(&roots.dev)?;
+        let listed = match files {
+            GpuFiles::Listed(paths) => paths.as_slice(),
+            GpuFiles::Auto => &[],
+        };
+        for device in listed.iter().chain(&numbered).filter_map(|path| device(path)) {
+            let known = gpus.iter().map(|known| known.number).chain(own.iter().map(|gpu| gpu.number));
+            if known.into_iter().all(|number| number != device.number) {
+                gpus.push(device);
+            }
+        }
+        let known = if drm { driver::known(roots) } else { Vec::new() };
+        let mut attached = Vec::new();
+        for minor in gpus.iter().map(|device| device.number.minor) {
+            attached.extend(mig::parts(roots, minor));
+            if let Some(gpu) = known.iter().find(|gpu| gpu.minor == minor) {
+                attached.extend(drm::nodes(roots, &gpu.pci));
+            }
+        }
+        Ok(Foreign { gpus, attached })
+    }
+}
+
+fn device(path: &Path) -> Option<Device> {
+    Some(Device { number: device_number(path).ok()?, path: path.to_owned() })
+}

@@ -1,0 +1,94 @@
+//! gres.conf: in which order Slurm counts this node's GPUs.
+//!
+//! Slurm numbers them as follows (gres.c `_parse_gres_conf_locked`, `_merge_config`, `gres_node_config_load`;
+//! gres_gpu.c `_merge_system_gres_conf`; seen with `slurmd -G` of 22.05, 24.11 and 26.05): all lines that begin with
+//! `Name=`, then those that begin with `NodeName=` and have this node in their list, each kind in the file's order, each
+//! line's files as listed. Two things change that: where slurm.conf gives GPUs by type, its order of types goes first; and with `AutoDetect` they are sorted
+//! by file name or PCI address. What can't be read with certainty is an error that names the line: a wrong index would
+//! give a job another GPU than the one Slurm means.
+
+mod error;
+mod lines;
+mod reader;
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+pub use error::{GresConfError, Problem};
+
+/// Nobody writes a longer file.
+const LONGEST: u64 = 1 << 20;
+
+/// The node's GPUs in gres.conf.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// One for each index; `None` where gres.conf names no files of this node: then it is every GPU there is.
+    pub slots: Option<Vec<Slot>>,
+    /// Whether their order is Slurm's.
+    pub order: Order,
+}
+
+/// What Slurm counts as one GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The GPU's device node.
+    pub path: PathBuf,
+    /// Its `Type=`.
+    pub gres_type: Option<String>,
+    /// It is a part of that GPU (`MultipleFiles=`, MIG).
+    pub part: bool,
+}
+
+/// How Slurm orders the GPUs (`AutoDetect`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As listed: no AutoDetect, or off.
+    #[default]
+    Listed,
+    /// By file name: AutoDetect=nvidia and those of other makers, which leave NVIDIA's GPUs to the sort by file. A release
+    /// that doesn't know the word takes them as listed (22.05 and `nvidia`, tried), so certain only where that is the same.
+    Name,
+    /// By PCI address, as NVML does: AutoDetect=nvml.
+    Pci,
+    /// Either of these, by what slurmd found: AutoDetect=full.
+    NameOrPci,
+}
+
+/// Reads the file for a node; `None` where there is no such file.
+pub fn load(path: &Path, node: Option<&str>) -> Result<Option<Counted>, GresConfError> {
+    let text = match read(path) {
+        Err(Problem::Unreadable(io::ErrorKind::NotFound)) => return Ok(None),
+        read => read.map_err(|problem| GresConfError { file: path.to_owned(), line: None, problem })?,
+    };
+    // As get_extra_conf_path() in Slurm: a name without `/` is beside slurm.conf.
+    parse(path, &text, node, &|name| read(&path.with_file_name(name))).map(Some)
+}
+
+/// Reads the text of gres.conf for a node. `include` gives the text of a file that an `Include` line names.
+pub fn parse(
+    file: &Path,
+    text: &str,
+    node: Option<&str>,
+    include: &dyn Fn(&str) -> Result<String, Problem>,
+) -> Result<Counted, GresConfError> {
+    let mut reader = reader::Reader::new(node, include);
+    reader.read(file, text, true)?;
+    reader.finish().map_err(|problem| GresConfError { file: file.to_owned(), line: None, problem })
+}
+
+fn read(path: &Path) -> Result<String, Problem> {
+    let unreadable = |error: io::Error| Problem::Unreadable(error.kind());
+    let mut bytes = Vec::with_capacity(4096);
+    // A pipe would keep a prolog waiting for its other end.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable)?;
+    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(Problem::TooMuch);
+    }
+    String::from_utf8(bytes).map_err(|_| Problem::NotText)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! The node's GPUs as Slurm counts them, and what is known of each.
+//!
+//! A GPU that isn't there any more keeps its index, so that the others keep theirs, and is unfit; only where none is
+//! left the node has no inventory.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::driver::{self, Known};
+use super::gres_conf::{Counted, Order, Slot};
+use super::{DeviceError, DeviceNumber, Files, Gpu, MOST, Roots, mig, sort_by};
+
+/// The node's GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// In order of Slurm's index, with those that are missing.
+    pub details: Vec<Detail>,
+}
+
+/// What is known of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Slurm's index.
+    pub index: u32,
+    /// Device node, such as `/dev/nvidia0`.
+    pub path: PathBuf,
+    /// Its device number, unless it is missing.
+    pub number: Option<DeviceNumber>,
+    /// `GPU-…`, where the NVIDIA driver says; so with `pci` and `model`.
+    pub uuid: Option<String>,
+    /// Such as `0000:c1:00.0`.
+    pub pci: Option<String>,
+    /// Such as `NVIDIA A40`.
+    pub model: Option<String>,
+    /// Its type, where gres.conf names one.
+    pub gres_type: Option<String>,
+    /// Why no share can be on it.
+    pub unfit: Option<Unfit>,
+}
+
+/// Why no share can be on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Its device node can't be looked at.
+    Missing(io::ErrorKind),
+    /// Its device node is none.
+    NoDevice,
+    /// MIG is enabled on it, or this is a part of it.
+    MigEnabled,
+    /// The driver leaves it alone (`NVreg_ExcludedGpus`).
+    Excluded,
+}
+
+/// Looks at the node's GPUs.
+pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError> {
+    let known = driver::known(roots);
+    let slots = slots(files, roots, &known)?;
+    let details: Vec<Detail> =
+        (0..).zip(&slots).map(|(index, slot)| Detail::of(index, slot, roots, &known)).collect();
+    // NVML finds parts; AutoDetect=nvidia doesn't.
+    let finds_parts =
+        matches!(files, Files::Counted(counted) if matches!(counted.order, Order::Pci | Order::NameOrPci));
+    if finds_parts && details.iter().any(|detail| detail.unfit == Some(Unfit::MigEnabled)) {
+        return Err(DeviceError::Parts);
+    }
+    match details.first() {
+        None => Err(DeviceError::None),
+        Some(Detail { path, unfit: Some(unfit), .. }) if details.iter().all(|it| it.number.is_none()) => {
+            Err(DeviceError::NoneThere(path.clone(), *unfit))
+        }
+        Some(_) => Ok(Inventory { details }),
+    }
+}
+
+impl Inventory {
+    /// How many GPUs Slurm counts.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.details.len()
+    }
+
+    /// Those whose device nodes are there.
+    #[must_use]
+    pub fn gpus(&self) -> Vec<Gpu> {
+        self.details.iter().filter_map(Detail::gpu).collect()
+    }
+
+    /// The GPU with Slurm's index.
+    #[must_use]
+    pub fn detail(&self, index: u32) -> Option<&Detail> {
+        self.details.iter().find(|detail| detail.index == index)
+    }
+}
+
+impl Detail {
+    fn of(index: u32, slot: &Slot, roots: &Roots, known: &[Known]) -> Detail {
+        let path = slot.path.clone();
+        let number = device_number(&path);
+        let known = known_by(&path, known);
+        let mig_enabled = slot.part || number.is_ok_and(|number| mig::is_enabled(roots, number.minor));
+        Detail {
+            index,
+            number: number.ok(),
+            uuid: known.and_then(|gpu| gpu.uuid.clone()),
+            pci: known.map(|gpu| gpu.pci.clone()),
+            model: known.and_then(|gpu| gpu.model.clone()),
+            gres_type: slot.gres_type.clone(),
+            unfit: number
+                .err()
+                .or_else(|| known.is_some_and(|gpu| gpu.excluded).then_some(Unfit::Excluded))
+                .or_else(|| mig_enabled.then_some(Unfit::MigEnabled)),
+            path,
+        }
+    }
+
+    /// The NUMA node that it belongs to, where there is one. Not for free: a file is read.
+    #[must_use]
+    pub fn numa(&self, roots: &Roots) -> Option<u32> {
+        driver::numa(roots, self.pci.as_deref()?)
+    }
+
+    /// The GPU, if its device node is there.
+    #[must_use]
+    pub fn gpu(&self) -> Option<Gpu> {
+        let Detail { index, path, uuid, .. } = self;
+        self.number.map(|number| Gpu { index: *index, path: path.clone(), number, uuid: uuid.clone() })
+    }
+}
+
+/// One for each of Slurm's indices.
+fn slots(files: &Files, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, DeviceError> {
+    let whole = |paths: Vec<PathBuf>| {
+        let slot = |path| Slot { path, gres_type: None, part: false };
+        paths.into_iter().map(slot).collect()
+    };
+    match files {
+        Files::All => Ok(whole(every_node(roots, known)?)),
+        Files::Listed(paths) => Ok(whole(paths.clone())),
+        Files::Counted(Counted { slots: Some(slots), order: Order::Listed }) => Ok(slots.clone()),
+        Files::Counted(Counted { slots, order }) => {
+            let mut paths = match slots {
+                Some(slots) => slots.iter().map(|slot| slot.path.clone()).collect(),
+                None => detected(every_node(roots, known)?, *order, known)?,
+            };
+            sort(&mut paths, *order, known)?;
+            let mut sorted: Vec<Slot> = whole(paths);
+            for slot in &mut sorted {
+                let listed = slots.iter().flatten().find(|listed| listed.path == slot.path);
+                slot.gres_type = listed.and_then(|listed| listed.gres_type.clone());
+            }
+            Ok(sorted)
+        }
+    }
+}
+
+/// Those that AutoDetect finds. NVML doesn't count GPUs that are excluded; what else slurmd asks does, for it reads /proc.
+fn detected(paths: Vec<PathBuf>, order: Order, known: &[Known]) -> Result<Vec<PathBuf>, DeviceError> {
+    let is_excluded = |path: &PathBuf| known_by(path, known).is_some_and(|gpu| gpu.excluded);
+    match order {
+        Order::Pci => Ok(paths.into_iter().filter(|path| !is_excluded(path)).collect()),
+        Order::NameOrPci if paths.iter().any(is_excluded) => Err(DeviceError::Order),
+        _ => Ok(paths),
+    }
+}
+
+/// The order of AutoDetect. What the driver doesn't know has no PCI address; as long as both orders are the same for the
+/// rest, that is no matter.
+fn sort(paths: &mut [PathBuf], order: Order, known: &[Known]) -> Result<(), DeviceError> {
+    if order == Order::Listed {
+        return Ok(());
+    }
+    let as_listed = paths.is_sorted_by_key(|path| by_name(path));
+    sort_by(paths, &|one, other| by_name(one).cmp(&by_name(other)));
+    let pci = |path: &Path| known_by(path, known).and_then(|gpu| driver::position(&gpu.pci));
+    let found: Vec<_> = paths.iter().filter_map(|path| pci(path)).collect();
+    match order {
+        Order::Name if as_listed => Ok(()),
+        Order::Pci | Order::NameOrPci if found.is_sorted() => Ok(()),
+        Order::Pci if found.len() == paths.len() => {
+            sort_by(paths, &|one, other| pci(one).cmp(&pci(other)));
+            Ok(())
+        }
+        _ => Err(DeviceError::Order),
+    }
+}
+
+fn sort_by_minor(paths: &mut [PathBuf]) {
+    sort_by(paths, &|one, other| driver::minor_by_name(one).cmp(&driver::minor_by_name(other)));
+}
+
+/// `nvidia2` before `nvidia10`, as Slurm's strnatcmp() has it.
+fn by_name(path: &Path) -> (String, u64) {
+    let name = path.to_string_lossy();
+    let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = name.strip_prefix(head).and_then(|digits| digits.parse().ok());
+    (head.to_owned(), number.unwrap_or(0))
+}
+
+fn known_by<'a>(path: &Path, known: &'a [Known]) -> Option<&'a Known> {
+    let minor =
+        device_number(path).map(|number| number.minor).ok().or_else(|| driver::minor_by_name(path))?;
+    known.iter().find(|gpu| gpu.minor == minor)
+}
+
+pub(super) fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
+    let metadata = path.metadata().map_err(|error| Unfit::Missing(error.kind()))?;
+    DeviceNumber::of(&metadata).ok_or(Unfit::NoDevice)
+}
+
+/// Every /dev/nvidiaN, by number; one that the driver knows and that has no device node counts too.
+fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceError> {
+    let mut paths =
+        numbered_nodes(&roots.dev).map_err(|error| DeviceError::List(roots.dev.clone(), error))?;
+    let minors: Vec<u32> = paths.iter().filter_map(|path| Some(device_number(path).ok()?.minor)).collect();
+    let missing = known.iter().filter(|gpu| !minors.contains(&gpu.minor));
+    paths.extend(missing.map(|gpu| roots.dev.join(format!("nvidia{}", gpu.minor))));
+    sort_by_minor(&mut paths);
+    paths.dedup();
+    paths.truncate(MOST);
+    Ok(paths)
+}
+
+/// `nvidia0`, `nvidia1`, … and not `nvidiactl` or `nvidia-uvm`.
+pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in dev.read_dir()? {
+        let path = entry?.path();
+        if driver::minor_by_name(&path).is_some() && found.len() < MOST {
+            found.push(path);
+        }
+    }
+    sort_by_minor(&mut found);
+    Ok(found)
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Unfit::Missing(io::ErrorKind::NotFound) => write!(out, "its device node is missing"),
+            Unfit::Missing(kind) => write!(out, "its device node can't be looked at: {kind}"),
+            Unfit::NoDevice => write!(out, "it is not a character device"),
+            Unfit::Excluded => write!(out, "the driver excludes it (NVreg_ExcludedGpus)"),
+            Unfit::MigEnabled => write!(out, "MIG is enabled on it; shares of MIG devices are not supported"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod fake;
+#[cfg(test)]
+mod tests;

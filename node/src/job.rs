@@ -1,0 +1,209 @@
+//! What slurmd tells a prolog or epilog about a job, read from its environment once.
+//!
+//! Slurm gives a prolog no share count (prep_script_slurmd.c): gres/mps says the share as a whole percentage of the GPU
+//! it allocated_gpu, rounded down. So job_submit_gpushare.so passes the count on in `SPANK_GPUSHARE_SHARE`, and it is believed
+//! only where it agrees with Slurm's percentage, which no user can set.
+
+use std::fmt;
+
+/// The variable that job_submit_gpushare.so sets, as slurmd hands it on.
+pub const SHARE_VARIABLE: &str = "SPANK_GPUSHARE_SHARE";
+
+/// gres/mps sets it.
+const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+/// gres/gpu, gres/mps and gres/shard set it.
+const GPUS: &str = "SLURM_JOB_GPUS";
+/// Bounds what a variable can make us do.
+const MOST_GPUS: u32 = 256;
+
+/// A job, and which start of it: a requeued job keeps its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JobKey {
+    /// `SLURM_JOB_ID`
+    pub id: u32,
+    /// `SLURM_JOB_RESTART_COUNT`
+    pub restart: u32,
+}
+
+impl fmt::Display for JobKey {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{}.{}", self.id, self.restart)
+    }
+}
+
+/// A job as its prolog sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeJob {
+    /// Which job.
+    pub key: JobKey,
+    /// Whose.
+    pub user_id: u32,
+    /// `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`: an mps share in whole percent, 1 to 100, of the GPU that Slurm allocated.
+    pub percent: Option<u32>,
+    /// The share as noted at submission.
+    pub noted: Option<Noted>,
+    /// `SLURM_JOB_GPUS`: the GPUs that Slurm allocated, by its index.
+    pub gpus: Vec<u32>,
+}
+
+/// A share as job_submit_gpushare.so notes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// Of which GRES, such as `mps`.
+    pub gres: String,
+    /// How many units.
+    pub units: u32,
+}
+
+/// Why the environment is not a job's.
+#[derive(Debug, PartialEq, Eq)]
+pub enum JobError {
+    /// A variable that slurmd always sets is not there.
+    Missing(&'static str),
+    /// It is there, and no number.
+    NoNumber(&'static str, String),
+}
+
+impl NodeJob {
+    /// Neither Slurm nor our note says of any GPU.
+    #[must_use]
+    pub fn has_nothing(&self) -> bool {
+        self.percent.is_none() && self.noted.is_none() && self.gpus.is_empty()
+    }
+
+    /// Slurm or our note says of a share, whether or not it is one of this node's.
+    #[must_use]
+    pub fn may_have_share(&self) -> bool {
+        self.percent.is_some() || self.noted.is_some()
+    }
+
+    /// Reads the job from the variables that `variable` looks up.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<NodeJob, JobError> {
+        let (id, restart) = id_and_restart(&variable)?;
+        let user_id = number(&variable, "SLURM_JOB_UID")?.ok_or(JobError::Missing("SLURM_JOB_UID"))?;
+        let percent = match variable(PERCENTAGE) {
+            None => None,
+            Some(text) => {
+                let percent = text.parse().ok().filter(|percent| (1..=100).contains(percent));
+                Some(percent.ok_or(JobError::NoNumber(PERCENTAGE, text))?)
+            }
+        };
+        let gpus = match variable(GPUS) {
+            None => Vec::new(),
+            Some(text) => indices(&text).ok_or(JobError::NoNumber(GPUS, text))?,
+        };
+        let noted = variable(SHARE_VARIABLE).and_then(|note| noted(&note));
+        Ok(NodeJob { key: JobKey { id, restart: restart.unwrap_or(0) }, user_id, percent, noted, gpus })
+    }
+}
+
+/// The job's number and which start of it this is. slurmd doesn't know the second in every epilog: one that it runs
+/// without the job's credential has no `SLURM_JOB_RESTART_COUNT`.
+pub fn id_and_restart(variable: impl Fn(&str) -> Option<String>) -> Result<(u32, Option<u32>), JobError> {
+    let id = number(&variable, "SLURM_JOB_ID")?.ok_or(JobError::Missing("SLURM_JOB_ID"))?;
+    Ok((id, number(&variable, "SLURM_JOB_RESTART_COUNT")?))
+}
+
+fn number(variable: impl Fn(&str) -> Option<String>, name: &'static str) -> Result<Option<u32>, JobError> {
+    match variable(name) {
+        None => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| JobError::NoNumber(name, text)),
+    }
+}
+
+/// `mps:40`
+fn noted(note: &str) -> Option<Noted> {
+    let (gres, units) = note.split_once(':')?;
+    let units = units.parse().ok().filter(|units| *units > 0)?;
+    Some(Noted { gres: gres.to_owned(), units })
+}
+
+/// `0,2` or `0-2`; empty where Slurm gave none.
+fn indices(text: &str) -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || last - first >= MOST_GPUS {
+            return None;
+        }
+        found.extend(first..=last);
+    }
+    Some(found)
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            JobError::Missing(name) => {
+                write!(out, "{name} is not set; slurmd runs this as Prolog= or Epilog= and sets it")
+            }
+            JobError::NoNumber(name, text) => {
+                write!(out, "{name} is '{}', not a number it can be", text.escape_debug())
+            }
+        }
+    }
+}
+
+impl std::error::Error for JobError {}
+
+/// `7, 9`; the first ten.
+#[must_use]
+pub fn listed(keys: &[JobKey]) -> String {
+    keys.iter().take(10).map(|key| key.id.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<NodeJob, JobError> {
+        NodeJob::read(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn everything_that_slurm_and_our_note_say_is_read() {
+        let job = read(&[
+            ("SLURM_JOB_ID", "7"),
+            ("SLURM_JOB_UID", "2001"),
+            ("SLURM_JOB_RESTART_COUNT", "2"),
+            ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "12"),
+            ("SLURM_JOB_GPUS", "0,2-3"),
+            (SHARE_VARIABLE, "mps:40"),
+        ]);
+        let noted = Some(Noted { gres: "mps".to_owned(), units: 40 });
+        let key = JobKey { id: 7, restart: 2 };
+        assert_eq!(job, Ok(NodeJob { key, user_id: 2001, percent: Some(12), noted, gpus: vec![0, 2, 3] }));
+    }
+
+    #[test]
+    fn a_note_that_is_none_counts_for_nothing() {
+        for note in ["", "mps", "mps:", "mps:0", "mps:x", "mps:-1"] {
+            let job = read(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_UID", "0"), (SHARE_VARIABLE, note)]).unwrap();
+            assert_eq!(job.noted, None, "{note}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_environment_is_an_error() {
+        assert_eq!(read(&[]), Err(JobError::Missing("SLURM_JOB_ID")));
+        assert_eq!(read(&[("SLURM_JOB_ID", "7")]), Err(JobError::Missing("SLURM_JOB_UID")));
+        for bad in ["", "-1", "7 ", "99999999999"] {
+            assert_eq!(
+                read(&[("SLURM_JOB_ID", bad)]),
+                Err(JobError::NoNumber("SLURM_JOB_ID", bad.to_owned()))
+            );
+        }
+        let percent = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+        for bad in ["0", "101", "x"] {
+            let job = read(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_UID", "0"), (percent, bad)]);
+            assert_eq!(job, Err(JobError::NoNumber(percent, bad.to_owned())));
+        }
+        for bad in ["x", "2-1", "0-9999", "1-"] {
+            let job = read(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_UID", "0"), ("SLURM_JOB_GPUS", bad)]);
+            assert_eq!(job, Err(JobError::NoNumber("SLURM_JOB_GPUS", bad.to_owned())));
+        }
+    }
+}

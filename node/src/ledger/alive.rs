@@ -1,0 +1,177 @@
+//! Whether a job is over that left its entry behind: its epilog was killed, or never ran.
+//!
+//! The slurmstepd of a job's extern step is noted in `witness/JOB`: one line, `RESTART PID STARTTIME`. It does that itself,
+//! or the prolog that it runs (`PrologFlags=RunInJob`). An entry is dropped where that process is gone, and no process of
+//! the machine has a title by which slurmstepd of any release names a step of the job. Of a job without a witness
+//! only slurmctld can say that it is over: slurmd was killed before the extern step, or there is none. One that is killed here
+//! leaves the entry or not, and what is left is met again.
+
+use gpushare::root_file;
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::{Damage, Ledger, LedgerError, Locked, entry, read};
+use crate::job::JobKey;
+use crate::proc::{LONGEST_TITLE, STEPD, Stat, beginning, start_time, stat, step_daemons};
+
+/// How often the ledger is looked through without need.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// More than there are between a prolog and its slurmstepd: a shell or two.
+const MOST_ANCESTORS: usize = 16;
+
+/// The process that stands for a start of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// Which start.
+    pub restart: u32,
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in ticks since the machine did: numbers are used again, both together are not.
+    pub start: u64,
+}
+
+/// The slurmstepd of the job's extern step, if process `pid` descends from it: its number and its start time.
+fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<(u32, u64)> {
+    let title = format!("slurmstepd: [{job_id}.extern]");
+    let mut pid = pid;
+    for _ in 0..MOST_ANCESTORS {
+        let Stat { name, parent, start, .. } = stat(proc, pid).ok()??;
+        if name.starts_with(STEPD) {
+            let found = beginning(&proc.join(pid.to_string()).join("cmdline"), LONGEST_TITLE).ok()??;
+            if found.starts_with(title.as_bytes()) {
+                return Some((pid, start));
+            }
+        }
+        pid = parent;
+    }
+    None
+}
+
+/// Whether that very process is no more. What can't be told is taken for alive.
+#[must_use]
+pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
+    match start_time(proc, witness.pid) {
+        Ok(found) => found != Some(witness.start),
+        Err(_) => false,
+    }
+}
+
+/// The jobs that have a slurmstepd.
+fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
+    Ok(step_daemons(proc)?.into_iter().map(|(_, job)| job).collect())
+}
+
+impl Ledger {
+    fn witnesses(&self) -> PathBuf {
+        self.dir.join("witness")
+    }
+
+    pub(super) fn witness_path(&self, job_id: u32) -> PathBuf {
+        self.witnesses().join(job_id.to_string())
+    }
+
+    /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: nobody else writes of
+    /// this start, and a line that is not whole counts for nothing.
+    pub fn witness(&self, key: JobKey, pid: u32, start_time: u64) -> Result<(), LedgerError> {
+        root_file::make_folder(&self.dir)?;
+        root_file::make_folder(&self.witnesses())?;
+        let path = self.witness_path(key.id);
+        let text = format!("{} {pid} {start_time}\n", key.restart);
+        let write = |mut file: fs::File| {
+            file.set_len(0)?;
+            file.write_all(text.as_bytes())
+        };
+        root_file::open(&path).and_then(write).map_err(|error| LedgerError::Write(path, error))
+    }
+
+    /// As [`Ledger::witness`], where process `pid` was started by that slurmstepd: a prolog with `PrologFlags=RunInJob`. Does
+    /// nothing elsewhere; the extern step will note itself there.
+    pub fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
+        match extern_step_above(proc, pid, key.id) {
+            Some((stepd, start)) => self.witness(key, stepd, start),
+            None => Ok(()),
+        }
+    }
+
+    fn read_witness(&self, job_id: u32) -> Option<Witness> {
+        let bytes = root_file::read(&self.witness_path(job_id), 100).ok()??;
+        let mut words = std::str::from_utf8(&bytes).ok()?.strip_suffix('\n')?.split(' ');
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let witness = Witness {
+            restart: number()?.try_into().ok()?,
+            pid: number()?.try_into().ok()?,
+            start: number()?,
+        };
+        words.next().is_none().then_some(witness)
+    }
+
+    /// Whether a process stands for this start of a job, gone or not.
+    #[must_use]
+    pub fn is_witnessed(&self, key: JobKey) -> bool {
+        self.read_witness(key.id).is_some_and(|witness| witness.restart == key.restart)
+    }
+
+    /// When the ledger was last looked through.
+    fn stamp(&self) -> PathBuf {
+        self.dir.join("reconciled")
+    }
+}
+
+impl Locked<'_> {
+    /// Whether [`Locked::reconcile`] has not been called for a while. `now` is in seconds since 1970.
+    #[must_use]
+    pub fn is_reconcile_due(&self, now: u64) -> bool {
+        let stamp = self.ledger.stamp().symlink_metadata().and_then(|found| found.modified());
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
+        // A stamp of the future is of before a step of the clock, and as good as none.
+        stamp.map_or(true, |then| now.duration_since(then).map_or(true, |age| age >= INTERVAL))
+    }
+
+    /// Drops entries older than `grace` whose job is over, and what else is left of jobs that are; gives the entries'
+    /// starts. `proc` is /proc outside of tests.
+    pub fn reconcile(&self, proc: &Path, now: u64, grace: Duration) -> Result<Vec<JobKey>, LedgerError> {
+        // Before all else: one that is killed here, or fails, need not be followed by everybody.
+        self.note_reconcile(now);
+        let failed = |error| LedgerError::Read(proc.to_owned(), error);
+        // A /proc that isn't one, or shows only our own, would make every witness look gone.
+        if start_time(proc, 1).map_err(failed)?.is_none() {
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        }
+        let suspects = self.suspects(proc)?;
+        if suspects.is_empty() {
+            return Ok(Vec::new());
+        }
+        let running = jobs_with_steps(proc).map_err(failed)?;
+        let mut dropped = Vec::new();
+        for (id, witness) in suspects.into_iter().filter(|(id, _)| !running.contains(id)) {
+            let found = read(&self.ledger.path_of(id));
+            match &found {
+                Ok(entry) if now.saturating_sub(entry.since) < grace.as_secs() => continue,
+                Ok(_) | Err(Damage::Gone | Damage::OtherVersion(_)) => {}
+                Err(_) => continue,
+            }
+            // An entry of a later start than the witness's stays.
+            let removed = self.forget(id, Some(witness.restart))?;
+            dropped.extend(removed.filter(|_| found != Err(Damage::Gone)));
+        }
+        Ok(dropped)
+    }
+
+    /// Jobs whose witness is gone.
+    fn suspects(&self, proc: &Path) -> Result<Vec<(u32, Witness)>, LedgerError> {
+        let names = self.ledger.names(&self.ledger.witnesses())?;
+        let ids = names.iter().filter_map(|name| entry::job_of(name));
+        let witnessed = ids.filter_map(|id| Some((id, self.ledger.read_witness(id)?)));
+        Ok(witnessed.filter(|(_, witness)| is_gone(proc, witness)).collect())
+    }
+
+    fn note_reconcile(&self, now: u64) {
+        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
+        // Without it the ledger is looked through more often.
+        let _ = root_file::open(&self.ledger.stamp()).and_then(|file| file.set_modified(then));
+    }
+}

@@ -1,0 +1,306 @@
+//! What is assigned on each GPU, summed by user, so that a choice costs the same beside 1 entry and beside 1,000.
+//!
+//! The file `balance` is never the truth, only its sum: it is made invalid before an entry changes and written after. One
+//! that is invalid, torn, or not of the folder of entries as that is now, counts for nothing, and the entries are summed
+//! anew. So it need not be readable: a head of [`Stamp`] and count, then rows of fixed size, numbers in little endian.
+
+use gpushare::root_file;
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use super::{Entry, Garbage, Holding, Ledger, LedgerError, Locked, Unread};
+use crate::gpu::DeviceNumber;
+
+const MAGIC: &[u8; 8] = b"GSHARE-2";
+/// The magic, the stamp's three numbers, and how many rows.
+const HEAD: usize = 40;
+const ROW: usize = 36;
+/// A balance that needs more is summed every time.
+const LONGEST: u64 = 1 << 20;
+/// Stands for no allocated GPU.
+const NONE: u32 = u32::MAX;
+
+/// What is assigned, summed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    rows: Vec<Row>,
+}
+
+/// What one user has of one GPU, on one scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Which GPU.
+    pub gpu: DeviceNumber,
+    /// Whose jobs.
+    pub user_id: u32,
+    /// The GPU that Slurm allocated for the shares, by its index, where it did.
+    pub allocated_gpu: Option<u32>,
+    /// Units that filled the GPU when these shares were given; 0 where it is given whole.
+    pub capacity: u32,
+    /// How many shares.
+    pub shares: u32,
+    /// Their units.
+    pub units: u64,
+    /// How many jobs have the GPU whole: one, or Slurm gave it twice.
+    pub wholes: u32,
+}
+
+impl Row {
+    fn is_empty(&self) -> bool {
+        self.shares == 0 && self.wholes == 0
+    }
+
+    /// The units on today's scale, where `UnitsPerGpu` was changed since they were given. Rounded up, so that nothing is given twice.
+    #[must_use]
+    pub fn units_of(&self, capacity: u32) -> u64 {
+        on_scale(self.units, self.capacity, capacity)
+    }
+}
+
+/// So many units of a GPU that `was` fill, on a scale of which `now` fill it.
+#[must_use]
+pub fn on_scale(units: u64, was: u32, now: u32) -> u64 {
+    if was == now || was == 0 {
+        return units;
+    }
+    let scaled = (u128::from(units) * u128::from(now)).div_ceil(u128::from(was));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+impl Balance {
+    /// Sums entries.
+    #[must_use]
+    pub fn of(entries: &[Entry]) -> Balance {
+        let mut balance = Balance::default();
+        for entry in entries {
+            balance.add(entry);
+        }
+        balance
+    }
+
+    /// A row for each GPU, user and allocated GPU that there is anything of.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn rows_of(entry: &Entry) -> impl Iterator<Item = Row> {
+        entry.gpus.iter().map(|gpu| {
+            let row = Row {
+                gpu: gpu.number,
+                user_id: entry.user_id,
+                allocated_gpu: None,
+                capacity: 0,
+                shares: 0,
+                units: 0,
+                wholes: 0,
+            };
+            match entry.holding {
+                Holding::Share { units, capacity, allocated_gpu, .. } => {
+                    Row { allocated_gpu, capacity, shares: 1, units: units.into(), ..row }
+                }
+                Holding::Whole => Row { wholes: 1, ..row },
+            }
+        })
+    }
+
+    fn find(&mut self, row: &Row) -> Option<&mut Row> {
+        let same = |other: &&mut Row| {
+            (other.gpu, other.user_id, other.allocated_gpu, other.capacity)
+                == (row.gpu, row.user_id, row.allocated_gpu, row.capacity)
+        };
+        self.rows.iter_mut().find(same)
+    }
+
+    fn add(&mut self, entry: &Entry) {
+        for row in Balance::rows_of(entry) {
+            match self.find(&row) {
+                Some(found) => {
+                    found.shares = found.shares.saturating_add(row.shares);
+                    found.units = found.units.saturating_add(row.units);
+                    found.wholes = found.wholes.saturating_add(row.wholes);
+                }
+                None => self.rows.push(row),
+            }
+        }
+    }
+
+    /// `None` where the balance never had the entry, and so can't be right.
+    fn take(&mut self, entry: &Entry) -> Option<()> {
+        for row in Balance::rows_of(entry) {
+            let found = self.find(&row)?;
+            found.shares = found.shares.checked_sub(row.shares)?;
+            found.units = found.units.checked_sub(row.units)?;
+            found.wholes = found.wholes.checked_sub(row.wholes)?;
+        }
+        self.rows.retain(|row| !row.is_empty());
+        Some(())
+    }
+
+    fn parse(bytes: &[u8], stamp: Stamp) -> Option<Balance> {
+        let (head, rows) = bytes.split_at_checked(HEAD)?;
+        let (rows, rest) = rows.as_chunks::<ROW>();
+        let is_current = head == stamp.head(rows.len()).as_slice() && rest.is_empty();
+        is_current.then(|| rows.iter().map(Row::parse).collect()).map(|rows| Balance { rows })
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.rows.len() * ROW);
+        for row in &self.rows {
+            row.write(&mut bytes);
+        }
+        bytes
+    }
+}
+
+impl Row {
+    fn parse(bytes: &[u8; ROW]) -> Row {
+        let word = |at: usize| {
+            let (words, _) = bytes.as_chunks::<4>();
+            words.get(at).map_or(0, |word| u32::from_le_bytes(*word))
+        };
+        Row {
+            gpu: DeviceNumber { major: word(0), minor: word(1) },
+            user_id: word(2),
+            allocated_gpu: Some(word(3)).filter(|allocated_gpu| *allocated_gpu != NONE),
+            shares: word(4),
+            wholes: word(5),
+            capacity: word(6),
+            units: u64::from(word(7)) | u64::from(word(8)) << 32,
+        }
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let Row { gpu, user_id, allocated_gpu, capacity, shares, units, wholes } = *self;
+        for word in [gpu.major, gpu.minor, user_id, allocated_gpu.unwrap_or(NONE), shares, wholes, capacity] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&units.to_le_bytes());
+    }
+}
+
+/// The folder of entries as it is: any file that comes or goes, by whomever, changes it. Two changes within one tick of the
+/// kernel's clock may look alike, so our own make the file invalid too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    seconds: i64,
+    nanoseconds: i64,
+    size: u64,
+}
+
+impl Stamp {
+    fn of(jobs: &Path) -> Option<Stamp> {
+        let found = jobs.symlink_metadata().ok()?;
+        Some(Stamp { seconds: found.mtime(), nanoseconds: found.mtime_nsec(), size: found.size() })
+    }
+
+    fn head(self, rows: usize) -> Vec<u8> {
+        let mut head = Vec::with_capacity(HEAD);
+        head.extend_from_slice(MAGIC);
+        head.extend_from_slice(&self.seconds.to_le_bytes());
+        head.extend_from_slice(&self.nanoseconds.to_le_bytes());
+        head.extend_from_slice(&self.size.to_le_bytes());
+        head.extend_from_slice(&(rows as u64).to_le_bytes());
+        head
+    }
+}
+
+/// What the holder of the lock knows already.
+pub(super) type Known = RefCell<Option<Balance>>;
+
+/// The file, invalid while entries change.
+#[derive(Debug)]
+pub(super) struct Draft {
+    file: File,
+    balance: Option<Balance>,
+}
+
+impl Draft {
+    /// The file stays invalid.
+    pub(super) fn forget(&mut self) {
+        self.balance = None;
+    }
+}
+
+impl Ledger {
+    fn balance_path(&self) -> std::path::PathBuf {
+        self.dir.join("balance")
+    }
+
+    fn written_balance(&self) -> Option<Balance> {
+        let bytes = root_file::read(&self.balance_path(), LONGEST).ok()??;
+        Balance::parse(&bytes, Stamp::of(&self.jobs())?)
+    }
+}
+
+impl Locked<'_> {
+    /// What is assigned, and what is in the entries' place and can't be read; that is looked for only where the entries
+    /// had to be summed.
+    pub fn balance(&self) -> Result<(Balance, Unread), LedgerError> {
+        if let Some(balance) = self.ledger.written_balance() {
+            self.known.replace(Some(balance.clone()));
+            return Ok((balance, Unread::default()));
+        }
+        let listing = self.list()?;
+        let balance = Balance::of(&listing.entries);
+        let (others, garbage): (Vec<Garbage>, Vec<Garbage>) =
+            listing.garbage.into_iter().partition(Garbage::is_entry);
+        // While there are entries that nobody here can read, everybody shall meet them.
+        if others.is_empty()
+            && let Ok(mut draft) = self.draft()
+        {
+            draft.balance = Some(balance.clone());
+            self.settle(draft, |_| Some(()));
+        }
+        Ok((balance, Unread { garbage, others }))
+    }
+
+    /// Makes the file invalid, for as long as entries change.
+    pub(super) fn draft(&self) -> Result<Draft, LedgerError> {
+        let path = self.ledger.balance_path();
+        let balance = self.known.take().or_else(|| self.ledger.written_balance());
+        if balance.is_none() && path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            self.set_aside("balance", &path);
+        }
+        let failed = |error| LedgerError::Write(path.clone(), error);
+        let file = root_file::open(&path).map_err(failed)?;
+        // On a full file system a new file can't be written, but can be empty.
+        file.write_all_at(&[0; MAGIC.len()], 0).or_else(|_| file.set_len(0)).map_err(failed)?;
+        Ok(Draft { file, balance })
+    }
+
+    /// Writes the file again, with a change that gives `None` where it can't be told. Failing to leaves it invalid, and
+    /// the next one sums.
+    pub(super) fn settle(&self, draft: Draft, change: impl FnOnce(&mut Balance) -> Option<()>) {
+        let Some(mut balance) = draft.balance else { return };
+        if let (Some(()), Some(stamp)) = (change(&mut balance), Stamp::of(&self.ledger.jobs())) {
+            let rows = balance.bytes();
+            let head = stamp.head(balance.rows.len());
+            // The head is last: without it the rows count for nothing.
+            let written = draft
+                .file
+                .set_len((HEAD + rows.len()) as u64)
+                .and_then(|()| draft.file.write_all_at(&rows, HEAD as u64))
+                .and_then(|()| draft.file.write_all_at(&head, 0));
+            if written.is_ok() {
+                self.known.replace(Some(balance));
+            }
+        }
+    }
+
+    /// An entry comes, perhaps in the place of another.
+    pub(super) fn settle_record(&self, draft: Draft, old: Option<&Entry>, new: &Entry) {
+        self.settle(draft, |balance| {
+            old.map_or(Some(()), |old| balance.take(old))?;
+            balance.add(new);
+            Some(())
+        });
+    }
+
+    /// An entry has gone.
+    pub(super) fn settle_removal(&self, draft: Draft, old: &Entry) {
+        self.settle(draft, |balance| balance.take(old));
+    }
+}

@@ -1,0 +1,140 @@
+//! How many shares and GPUs the prologs of this node have given since it booted, in the file `counts`, for `gpushare
+//! metrics`. Counted after the entry is written and under the ledger's lock; a prolog that is killed in between is not
+//! counted. Not being able to count is no reason to fail a job: the file is set aside or written anew the next time.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::{Entry, Holding, Ledger, Locked};
+use gpushare::counter_file::{self, CounterFile};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A share was given a GPU.
+    Share,
+    /// A job was given whole GPUs.
+    Whole,
+    /// A share was given a GPU on which it doesn't fit.
+    Overcommitted,
+    /// A job can't run here.
+    Failed,
+}
+
+/// In the order of the file.
+const EVENTS: [Event; 4] = [Event::Share, Event::Whole, Event::Overcommitted, Event::Failed];
+const NAMES: [&str; 4] = ["share", "whole", "overcommitted", "failed"];
+
+impl Event {
+    const fn name(self) -> &'static str {
+        match self {
+            Event::Share => "share",
+            Event::Whole => "whole",
+            Event::Overcommitted => "overcommitted",
+            Event::Failed => "failed",
+        }
+    }
+}
+
+/// What was counted since the node booted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(Vec<u64>);
+
+impl Counts {
+    /// How often it happened.
+    #[must_use]
+    pub fn of(&self, event: Event) -> u64 {
+        let index = EVENTS.iter().position(|known| *known == event);
+        index.and_then(|index| self.0.get(index)).copied().unwrap_or(0)
+    }
+}
+
+impl Ledger {
+    fn counts_path(&self) -> PathBuf {
+        self.dir.join("counts")
+    }
+
+    /// What was counted; nothing where no prolog has counted yet.
+    pub fn counts(&self) -> io::Result<Counts> {
+        match counter_file::read(&self.counts_path(), &NAMES) {
+            Ok(counts) => Ok(Counts(counts)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Counts::default()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Locked<'_> {
+    /// Counts an entry that was written.
+    pub fn count_placement(&self, entry: &Entry, overcommitted: bool) {
+        match (&entry.holding, overcommitted) {
+            (Holding::Share { .. }, false) => self.count(&[Event::Share]),
+            (Holding::Share { .. }, true) => self.count(&[Event::Share, Event::Overcommitted]),
+            (Holding::Whole, _) => self.count(&[Event::Whole]),
+        }
+    }
+
+    pub(super) fn count(&self, events: &[Event]) {
+        let path = self.ledger.counts_path();
+        let counted = CounterFile::open(&path, &NAMES)
+            .and_then(|mut file| events.iter().try_for_each(|event| file.add(event.name())));
+        match counted {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => self.set_aside("counts", &path),
+            Err(_) => self.clear(&path),
+            Ok(()) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobKey;
+    use std::time::Duration;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn a_job_that_fails_twice_in_one_start_is_counted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(dir.path().join("gpushare"));
+        assert_eq!(ledger.counts().unwrap(), Counts::default());
+        let locked = ledger.lock(SOON).unwrap();
+        let failed = |id, restart| {
+            locked.fail(JobKey { id, restart }, "why").unwrap();
+            ledger.counts().unwrap().of(Event::Failed)
+        };
+        assert_eq!([failed(7, 0), failed(7, 0), failed(7, 1), failed(8, 1)], [1, 1, 2, 3]);
+        assert_eq!(ledger.counts().unwrap().of(Event::Share), 0);
+    }
+
+    #[test]
+    fn every_event_has_a_count_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let locked = ledger.lock(SOON).unwrap();
+        for (index, event) in EVENTS.iter().enumerate() {
+            (0..=index).for_each(|_| locked.count(&[*event]));
+        }
+        assert_eq!(EVENTS.map(|event| ledger.counts().unwrap().of(event)), [1, 2, 3, 4]);
+        assert_eq!(EVENTS.map(Event::name), NAMES);
+    }
+
+    #[test]
+    fn what_stands_in_its_place_is_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let locked = ledger.lock(SOON).unwrap();
+        std::fs::create_dir(dir.path().join("gpushare/counts")).unwrap();
+        assert!(ledger.counts().is_err());
+        locked.count(&[Event::Share]);
+        locked.count(&[Event::Share]);
+        assert_eq!(ledger.counts().unwrap().of(Event::Share), 1);
+        std::fs::write(dir.path().join("gpushare/counts"), "garbage").unwrap();
+        locked.count(&[Event::Share]);
+        locked.count(&[Event::Share]);
+        assert_eq!(ledger.counts().unwrap().of(Event::Share), 1);
+        let aside = std::fs::read_to_string(dir.path().join("gpushare/garbage/counts.1"));
+        assert_eq!(aside.unwrap(), "garbage");
+    }
+}

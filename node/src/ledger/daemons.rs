@@ -1,0 +1,59 @@
+//! Where MPS daemons were started since the machine did: `daemons`, a folder a line. An epilog looks there, and nowhere where
+//! there is no such file, whatever gpushare.conf says by then.
+
+use gpushare::root_file;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Ledger, LedgerError};
+
+/// Nobody moves them about so often.
+const LONGEST: u64 = 16 << 10;
+
+impl Ledger {
+    fn daemons_path(&self) -> PathBuf {
+        self.dir.join("daemons")
+    }
+
+    /// The folders; none where no daemon was ever started, or where the file can't be read.
+    #[must_use]
+    pub fn daemon_folders(&self) -> Vec<PathBuf> {
+        let bytes = root_file::read(&self.daemons_path(), LONGEST).ok().flatten().unwrap_or_default();
+        let text = String::from_utf8(bytes).unwrap_or_default();
+        text.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
+    }
+
+    /// Remembers a folder, before the first daemon is started there. Takes the lock where that is news.
+    pub fn note_daemon_folder(&self, folder: &Path, wait: Duration) -> Result<(), LedgerError> {
+        if self.daemon_folders().iter().any(|known| known == folder) {
+            return Ok(());
+        }
+        let locked = self.lock(wait)?;
+        let mut folders = self.daemon_folders();
+        folders.push(folder.to_owned());
+        let lines: Vec<String> = folders
+            .iter()
+            .map(|folder| String::from_utf8_lossy(folder.as_os_str().as_bytes()).into_owned() + "\n")
+            .collect();
+        locked.write_note(&self.daemons_path(), &lines.concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_remembered_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(dir.path().join("gpushare"));
+        assert!(ledger.daemon_folders().is_empty());
+        for folder in ["/run/gpushare/mps", "/srv/mps", "/run/gpushare/mps"] {
+            ledger.note_daemon_folder(Path::new(folder), Duration::from_secs(5)).unwrap();
+        }
+        assert_eq!(ledger.daemon_folders(), [Path::new("/run/gpushare/mps"), Path::new("/srv/mps")]);
+        std::fs::write(dir.path().join("gpushare/daemons"), "nonsense\n").unwrap();
+        assert!(ledger.daemon_folders().is_empty());
+    }
+}

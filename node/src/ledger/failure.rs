@@ -1,0 +1,84 @@
+//! Starts of jobs that can't run here, and why: `failed/JOB` is one line, `RESTART REASON`. The job's steps say it to its
+//! user and fail. Of a job there is one at the most, of its latest start.
+
+use gpushare::root_file;
+use std::path::PathBuf;
+
+use super::{Event, Ledger, LedgerError, Locked, entry, restart_in};
+use crate::job::JobKey;
+
+/// A reason is cut after so many characters.
+const LONGEST_REASON: usize = 300;
+/// No mark is longer in bytes.
+const LONGEST: u64 = 2048;
+/// Said where a mark can't be read.
+const GENERIC: &str = "this start of the job failed on this node; the reason is in the node's syslog";
+
+impl Ledger {
+    pub(super) fn failed(&self) -> PathBuf {
+        self.dir.join("failed")
+    }
+
+    pub(super) fn failure_path(&self, job_id: u32) -> PathBuf {
+        self.failed().join(job_id.to_string())
+    }
+
+    /// Why the latest start of a job can't run here: one printable line, whatever the mark holds.
+    pub fn failure(&self, job_id: u32) -> Result<Option<String>, LedgerError> {
+        let path = self.failure_path(job_id);
+        match root_file::read(&path, LONGEST) {
+            Ok(bytes) => {
+                let text = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
+                Ok(Some(reason(&text).unwrap_or_else(|| GENERIC.to_owned())))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(LedgerError::Read(path, error)),
+        }
+    }
+
+    /// Every job that can't run here, by number, and why.
+    pub fn failures(&self) -> Result<Vec<(u32, String)>, LedgerError> {
+        let mut failures = Vec::new();
+        for name in self.names(&self.failed())? {
+            if let Some(id) = entry::job_of(&name)
+                && let Some(reason) = self.failure(id)?
+            {
+                failures.push((id, reason));
+            }
+        }
+        failures.sort();
+        Ok(failures)
+    }
+}
+
+impl Locked<'_> {
+    /// Marks a start of a job as one that can't run here, and says why. Any process of root's may call it: the prolog,
+    /// and slurmstepd.
+    pub fn fail(&self, key: JobKey, reason: &str) -> Result<(), LedgerError> {
+        self.make_folder("failed", &self.ledger.failed())?;
+        let path = self.ledger.failure_path(key.id);
+        self.clear(&path);
+        // The prolog may come twice.
+        let is_new = restart_in(&path) != Some(key.restart);
+        let text = format!("{} {}\n", key.restart, one_line(reason));
+        let written = root_file::replace(&self.ledger.temporary(), &path, &text);
+        written.map_err(|error| LedgerError::Write(path, error))?;
+        if is_new {
+            self.count(&[Event::Failed]);
+        }
+        Ok(())
+    }
+}
+
+fn reason(text: &str) -> Option<String> {
+    let (restart, reason) = text.strip_suffix('\n')?.split_once(' ')?;
+    restart.parse::<u32>().ok()?;
+    let reason = one_line(reason);
+    (!reason.is_empty()).then_some(reason)
+}
+
+/// Bounded, and nothing that moves a terminal's cursor or forges a line of a log.
+pub(crate) fn one_line(text: &str) -> String {
+    let printable = |c: char| if c.is_control() || ('\u{200e}'..='\u{202e}').contains(&c) { ' ' } else { c };
+    text.trim().chars().take(LONGEST_REASON).map(printable).collect()
+}

@@ -1,0 +1,179 @@
+//! Jobs that are over and left their entry, in a /proc of the test's own.
+
+use super::*;
+use crate::proc::start_time;
+
+const NOW: u64 = 1_700_000_100;
+const GRACE: Duration = Duration::from_secs(60);
+
+struct Machine {
+    dir: tempfile::TempDir,
+    ledger: Ledger,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let (dir, ledger) = ledger();
+        let machine = Machine { dir, ledger };
+        machine.process(1, "init", 0, b"/sbin/init\0");
+        machine
+    }
+
+    fn proc(&self) -> PathBuf {
+        self.dir.path().join("proc")
+    }
+
+    fn process(&self, pid: u32, name: &str, start: u64, title: &[u8]) {
+        self.child(1, pid, name, start, title);
+    }
+
+    fn child(&self, parent: u32, pid: u32, name: &str, start: u64, title: &[u8]) {
+        let dir = self.proc().join(pid.to_string());
+        fs::create_dir_all(&dir).unwrap();
+        let stat =
+            format!("{pid} ({name}) S {parent} 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1000 20\n");
+        fs::write(dir.join("stat"), stat).unwrap();
+        fs::write(dir.join("cmdline"), title).unwrap();
+    }
+
+    /// A job with an entry, a mark and a witness.
+    fn job(&self, id: u32, pid: u32, start: u64) {
+        self.ledger.lock(SOON).unwrap().record(&entry(id, 0)).unwrap();
+        self.ledger.witness(entry(id, 0).key, pid, start).unwrap();
+    }
+
+    fn reconcile(&self) -> Vec<u32> {
+        let dropped = self.ledger.lock(SOON).unwrap().reconcile(&self.proc(), NOW, GRACE).unwrap();
+        dropped.into_iter().map(|key| key.id).collect()
+    }
+}
+
+#[test]
+fn the_start_time_is_found_whatever_the_program_is_called() {
+    let machine = Machine::new();
+    for name in ["slurmstepd", "a b", "x) S 1 (2", ")", "((", ""] {
+        machine.process(50, name, 4711, b"");
+        assert_eq!(start_time(&machine.proc(), 50).unwrap(), Some(4711), "{name}");
+    }
+    assert_eq!(start_time(&machine.proc(), 51).unwrap(), None);
+    fs::write(machine.proc().join("50/stat"), "50 (x").unwrap();
+    assert!(start_time(&machine.proc(), 50).is_err());
+    assert!(!is_gone(&machine.proc(), &Witness { restart: 0, pid: 50, start: 1 }), "it can't be told");
+    let own = start_time(Path::new("/proc"), std::process::id()).unwrap().unwrap();
+    assert!(!is_gone(Path::new("/proc"), &Witness { restart: 0, pid: std::process::id(), start: own }));
+    assert!(is_gone(Path::new("/proc"), &Witness { restart: 0, pid: std::process::id(), start: own + 1 }));
+}
+
+#[test]
+fn only_jobs_that_are_over_by_every_sign_are_dropped() {
+    let machine = Machine::new();
+    machine.process(100, "slurmstepd", 7, b"slurmstepd: [1.extern]\0\0");
+    machine.process(200, "cat", 9, b"cat\0slurmstepd: [5.extern]\0");
+    machine.job(1, 100, 7); // alive
+    machine.job(2, 100, 6); // the number is another process's now
+    machine.job(3, 300, 7); // gone
+    machine.job(4, 400, 7); // gone, but another step lives
+    machine.process(401, "slurmstepd", 9, b"slurmstepd: [4.batch]\0");
+    machine.job(5, 500, 7); // gone; somebody only speaks of it
+    let locked = machine.ledger.lock(SOON).unwrap();
+    locked.record(&entry(6, 0)).unwrap(); // no witness
+    locked.record(&Entry { since: NOW - 59, ..entry(7, 0) }).unwrap(); // young
+    locked.record(&entry(8, 1)).unwrap(); // the witness is of the start before
+    drop(locked);
+    machine.ledger.witness(entry(7, 0).key, 700, 7).unwrap();
+    machine.ledger.witness(entry(8, 0).key, 800, 7).unwrap();
+    machine.ledger.witness(entry(41, 0).key, 100, 7).unwrap(); // `[4` is not `[41`
+    let mut dropped = machine.reconcile();
+    dropped.sort_unstable();
+    assert_eq!(dropped, [2, 3, 5]);
+    let left: Vec<u32> = machine.ledger.list().unwrap().entries.iter().map(|entry| entry.key.id).collect();
+    assert_eq!(left, [1, 4, 6, 7, 8]);
+    assert!(!machine.ledger.knows(3), "its witness has gone too");
+    assert!(machine.reconcile().is_empty());
+}
+
+#[test]
+fn what_is_no_witness_proves_nothing() {
+    let machine = Machine::new();
+    for (id, text) in
+        [(1, ""), (2, "0 300 7"), (3, "0 300\n"), (4, "0 300 7 8\n"), (5, "x 300 7\n"), (6, "0 -3 7\n")]
+    {
+        machine.job(id, 300, 7);
+        fs::write(machine.dir.path().join(format!("gpushare/witness/{id}")), text).unwrap();
+    }
+    assert!(machine.reconcile().is_empty());
+}
+
+#[test]
+fn a_prolog_inside_the_job_notes_the_slurmstepd_that_runs_it() {
+    let machine = Machine::new();
+    machine.process(20, "slurmd", 2, b"slurmd\0");
+    machine.child(20, 30, "slurmstepd", 3, b"slurmstepd: [7.extern]\0\0");
+    machine.child(30, 31, "slurmstepd", 4, b"/usr/sbin/slurmstepd\0spank\0prolog\0");
+    machine.child(30, 32, "run-parts) S 1 (", 5, b"run-parts\0/etc/slurm/prolog.d\0");
+    machine.child(32, 33, "gpushare-prolog", 6, b"gpushare-prolog\0");
+    machine.child(20, 40, "gpushare-prolog", 8, b"gpushare-prolog\0");
+    // slurmd itself may be in a job, of a cluster around this one.
+    machine.process(50, "slurmstepd", 1, b"slurmstepd: [7.batch]\0");
+    machine.child(50, 51, "slurmd", 9, b"slurmd\0");
+    machine.child(51, 52, "gpushare-prolog", 10, b"gpushare-prolog\0");
+    machine.child(60, 60, "its own parent", 10, b"slurmstepd: [7.extern]\0");
+    for (pid, job, expected) in [
+        (31, 7, Some("0 30 3\n")),
+        (33, 7, Some("0 30 3\n")),
+        (33, 77, None),
+        (33, 1, None),
+        (40, 7, None),
+        (52, 7, None),
+        (60, 7, None),
+        (99, 7, None),
+    ] {
+        machine.ledger.lock(SOON).unwrap().record(&entry(job, 0)).unwrap();
+        machine.ledger.witness_above(entry(job, 0).key, &machine.proc(), pid).unwrap();
+        let noted = fs::read_to_string(machine.dir.path().join(format!("gpushare/witness/{job}"))).ok();
+        assert_eq!(noted.as_deref(), expected, "process {pid}, job {job}");
+    }
+}
+
+#[test]
+fn a_proc_that_is_none_drops_nothing() {
+    let machine = Machine::new();
+    machine.job(3, 300, 7);
+    let locked = machine.ledger.lock(SOON).unwrap();
+    for proc in ["empty", "missing"] {
+        let proc = machine.dir.path().join(proc);
+        let _ = proc.ends_with("empty").then(|| fs::create_dir(&proc));
+        assert!(locked.reconcile(&proc, NOW, GRACE).is_err());
+    }
+    assert!(machine.ledger.knows(3));
+}
+
+#[test]
+fn what_is_left_of_jobs_that_are_over_goes_too() {
+    let machine = Machine::new();
+    machine.job(3, 300, 7);
+    fs::write(machine.dir.path().join("gpushare/jobs/3"), "gpushare-ledger 9\n").unwrap();
+    machine.ledger.witness(entry(4, 0).key, 300, 7).unwrap();
+    machine.ledger.lock(SOON).unwrap().fail(entry(4, 0).key, "why").unwrap();
+    assert_eq!(machine.reconcile(), [3]);
+    assert!(!machine.ledger.knows(3) && !machine.ledger.knows(4));
+}
+
+#[test]
+fn a_new_start_has_no_witness_of_an_old_one() {
+    let machine = Machine::new();
+    machine.job(3, 300, 7);
+    machine.ledger.lock(SOON).unwrap().record(&entry(3, 0)).unwrap();
+    assert!(machine.reconcile().is_empty());
+}
+
+#[test]
+fn the_ledger_is_looked_through_once_a_minute() {
+    let machine = Machine::new();
+    let due = |now| machine.ledger.lock(SOON).unwrap().is_reconcile_due(now);
+    assert!(due(NOW));
+    machine.reconcile();
+    for (now, expected) in [(NOW, false), (NOW + 59, false), (NOW + 60, true), (NOW - 1, true)] {
+        assert_eq!(due(now), expected, "{now}");
+    }
+}

@@ -1,0 +1,155 @@
+//! When jobs were last seen to use their GPUs: `used`, a line a job and GPU, written anew by each `gpushare metrics` of root's.
+//! It is as exact as that is often; nothing else of gpushare's looks.
+//!
+//! ```text
+//! JOB RESTART MINOR USED LOOKED TOLD
+//! ```
+
+use gpushare::root_file;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Entry, Ledger, LedgerError};
+use crate::gpu::Gpu;
+use crate::job::JobKey;
+
+/// A node has fewer jobs than fill that.
+const LONGEST: u64 = 1 << 20;
+
+/// A job's use of one of its GPUs. Times are in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// Which start of which job.
+    pub key: JobKey,
+    /// N of /dev/nvidiaN.
+    pub minor: u32,
+    /// When it was last seen to use it, or when it got it.
+    pub used: u64,
+    /// When somebody last looked.
+    pub looked: u64,
+    /// Its user was told that it doesn't since.
+    pub told: bool,
+}
+
+impl Used {
+    /// For how long it was not seen to use it, up to the last look.
+    #[must_use]
+    pub fn idle(&self) -> u64 {
+        self.looked.saturating_sub(self.used)
+    }
+
+    fn is_of(&self, entry: &Entry, gpu: &Gpu) -> bool {
+        (self.key, self.minor) == (entry.key, gpu.number.minor)
+    }
+}
+
+/// What is known after a look. `busy` says of a GPU which jobs use it, `None` where that can't be told now.
+#[must_use]
+pub fn after_look(
+    known: &[Used],
+    entries: &[Entry],
+    busy: impl Fn(&Gpu) -> Option<Vec<u32>>,
+    now: u64,
+) -> Vec<Used> {
+    let mut all = Vec::new();
+    for (entry, gpu) in entries.iter().flat_map(|entry| entry.gpus.iter().map(move |gpu| (entry, gpu))) {
+        let before = known.iter().find(|known| known.is_of(entry, gpu)).copied();
+        let Some(jobs) = busy(gpu) else {
+            all.extend(before);
+            continue;
+        };
+        let (key, minor) = (entry.key, gpu.number.minor);
+        let new = Used { key, minor, used: entry.since, looked: now, told: false };
+        all.push(match before {
+            _ if jobs.contains(&entry.key.id) => Used { used: now, ..new },
+            Some(before) => Used { looked: now, ..before },
+            None => new,
+        });
+    }
+    all
+}
+
+impl Ledger {
+    fn used_path(&self) -> PathBuf {
+        self.dir.join("used")
+    }
+
+    /// What the last look has left; lines that are none are passed over.
+    #[must_use]
+    pub fn used(&self) -> Vec<Used> {
+        let bytes = root_file::read(&self.used_path(), LONGEST).ok().flatten().unwrap_or_default();
+        String::from_utf8_lossy(&bytes).lines().filter_map(read).collect()
+    }
+
+    /// Leaves it for the next.
+    pub fn note_used(&self, all: &[Used], wait: Duration) -> Result<(), LedgerError> {
+        let line = |one: &Used| {
+            let Used { key, minor, used, looked, told } = one;
+            format!("{} {} {minor} {used} {looked} {}\n", key.id, key.restart, u8::from(*told))
+        };
+        self.lock(wait)?.write_note(&self.used_path(), &all.iter().map(line).collect::<String>())
+    }
+}
+
+fn read(line: &str) -> Option<Used> {
+    let mut words = line.split(' ');
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let mut small = || number()?.try_into().ok();
+    let (key, minor) = (JobKey { id: small()?, restart: small()? }, small()?);
+    let used = Used { key, minor, used: number()?, looked: number()?, told: number()? != 0 };
+    words.next().is_none().then_some(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Holding;
+    use super::*;
+    use crate::gpu::DeviceNumber;
+
+    fn gpu(minor: u32) -> Gpu {
+        let path = format!("/dev/nvidia{minor}").into();
+        Gpu { index: 9 - minor, path, number: DeviceNumber { major: 195, minor }, uuid: None }
+    }
+
+    fn entry(id: u32, restart: u32, gpus: &[u32]) -> Entry {
+        let gpus = gpus.iter().copied().map(gpu).collect();
+        Entry { key: JobKey { id, restart }, user_id: 2001, holding: Holding::Whole, gpus, since: 1000 }
+    }
+
+    #[test]
+    fn a_gpu_is_idle_since_it_was_last_used() {
+        let entries = [entry(7, 0, &[0, 1]), entry(8, 0, &[1])];
+        let idle = |known: &[Used]| known.iter().map(Used::idle).collect::<Vec<_>>();
+        let first = after_look(&[], &entries, |_| Some(vec![8]), 1060);
+        assert_eq!(idle(&first), [60, 60, 0]);
+        let told: Vec<Used> = first.iter().map(|used| Used { told: true, ..*used }).collect();
+        let on_the_first = |gpu: &Gpu| Some(if gpu.number.minor == 0 { vec![7] } else { Vec::new() });
+        let second = after_look(&told, &entries, on_the_first, 1120);
+        assert_eq!(idle(&second), [0, 120, 60]);
+        assert_eq!(second.iter().map(|used| used.told).collect::<Vec<_>>(), [false, true, true]);
+        let unknown = after_look(&second, &entries, |_| None, 1180);
+        assert_eq!(unknown, second, "who can't look sees no idleness");
+        assert_eq!(idle(&after_look(&[], &entries, |_| None, 1180)), []);
+        let again = after_look(&second, &[entry(7, 1, &[0])], |_| Some(Vec::new()), 1300);
+        assert_eq!(idle(&again), [300], "another start of the job");
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(dir.path().join("gpushare"));
+        assert_eq!(ledger.used(), []);
+        let all = after_look(&[], &[entry(7, 3, &[0, 5])], |_| Some(Vec::new()), 1060);
+        let all = [all[0], Used { told: true, ..all[1] }];
+        ledger.note_used(&all, Duration::from_secs(5)).unwrap();
+        assert_eq!(ledger.used(), all);
+        let path = dir.path().join("gpushare/used");
+        std::fs::write(&path, "7 3 0 1000 1060 0\n7 3 0 1000 1060 0 1\n-1 3 0 1 1 0\n\nx").unwrap();
+        assert_eq!(ledger.used(), [all[0]]);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+        assert_eq!(ledger.used(), []);
+        ledger.note_used(&all, Duration::from_secs(5)).unwrap();
+        assert_eq!(ledger.used(), all);
+    }
+}

@@ -1,0 +1,239 @@
+//! One daemon, in its folder that nobody else changes meanwhile: found, asked, started, ended.
+
+use crate::gpu::Gpu;
+use crate::ledger::{Entry, Ledger};
+use crate::mps::service::{Daemon, Limits, Serves};
+use crate::nvml::answer::Mode;
+use gpushare::config::{ComputeMode, NodeConfig};
+
+use super::control::Control;
+use super::error::MpsError;
+use super::folder::Locked;
+use super::record::{DaemonRecord, Process};
+use super::start;
+use super::startup::How;
+use super::{daemons, folder, limits_for, process, reach, users};
+use crate::nvml::{self, Trouble};
+
+/// A daemon that has answered so lately is not asked again.
+const FRESH: u64 = 10;
+
+/// A daemon's folder, locked, and what is known of it.
+pub struct LockedDaemon<'a> {
+    pub config: &'a NodeConfig,
+    pub daemon: Daemon,
+    pub state: DaemonRecord,
+    pub locked: Locked,
+}
+
+/// What there is of a daemon.
+pub enum Found {
+    /// Nothing, or nothing that is known.
+    Nothing,
+    /// Its process is gone; servers of it may not be.
+    Dead,
+    /// It is there and has its lock.
+    Alive(Process),
+}
+
+impl LockedDaemon<'_> {
+    fn user_id(&self) -> u32 {
+        start::ids_of(self.daemon.serves).0
+    }
+
+    pub fn control(&self) -> Control {
+        Control::of(&self.locked, self.config, start::ids_of(self.daemon.serves))
+    }
+
+    /// Whoever started the daemon may have been killed before it wrote that down: then the lock's holder is the daemon.
+    pub fn find(&mut self) -> Found {
+        let holder = process::holder(&self.locked.pipe(), self.user_id());
+        match (holder, self.state.processes.last()) {
+            (Some(holder), Some(known)) if holder == *known => Found::Alive(holder),
+            (Some(holder), _) => {
+                self.add(holder);
+                self.state.limits = None;
+                self.state.checked = 0;
+                Found::Alive(holder)
+            }
+            (None, None) => Found::Nothing,
+            (None, Some(_)) => Found::Dead,
+        }
+    }
+
+    fn add(&mut self, process: Process) {
+        self.state.shm = reach::shm_of(process);
+        for old in self.state.add(process) {
+            // What can't be ended is in the kernel's hands.
+            let _ = process::end(&old, self.config.mps_timeout);
+        }
+    }
+
+    /// It has answered lately, and allows what the job needs.
+    pub fn is_fresh(&self, process: Process, limits: Limits, now: u64) -> bool {
+        let fresh = now.checked_sub(self.state.checked).is_some_and(|age| age < FRESH);
+        let enough = self.state.limits.is_some_and(|known| known.with(limits) == known);
+        fresh && enough && process::is_stuck(process.pid).is_none()
+    }
+
+    /// Whether it answers; and that it has the limits of its jobs, no more and no less.
+    pub fn check(&mut self, process: Process, jobs: Vec<Entry>, now: u64) -> Result<(), MpsError> {
+        if let Some(state) = process::is_stuck(process.pid) {
+            return Err(MpsError::NotRunning(process.pid, state));
+        }
+        let control = self.control();
+        let servers = control.servers()?;
+        for server in &servers {
+            if control.is_faulty(*server)? {
+                return Err(MpsError::Faulty(*server));
+            }
+        }
+        control.forget_dead_clients(&servers)?;
+        if let Some(wanted) = limits_for(&jobs)
+            && self.state.limits != Some(wanted)
+        {
+            // What can't be read was told when the daemon started.
+            let _ = control.limit(wanted, &servers)?;
+            self.state.limits = Some(wanted);
+        }
+        self.state.checked = now;
+        self.state.shm = reach::shm_of(process);
+        self.locked.keep(&self.state)
+    }
+
+    /// A daemon of all users lets in those that have a job.
+    pub fn admit(&self, ledger: &Ledger) -> Result<(), MpsError> {
+        if self.daemon.serves != Serves::All {
+            return Ok(());
+        }
+        let users: Vec<u32> = users(ledger, self.daemon, None)?.iter().map(|entry| entry.user_id).collect();
+        self.locked.admit(&users)
+    }
+
+    pub fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
+        start::check_user(self.daemon.serves, self.config)?;
+        let ids = start::ids_of(self.daemon.serves);
+        self.end_starting()?;
+        self.state =
+            DaemonRecord { limits: None, checked: 0, starting: true, ..std::mem::take(&mut self.state) };
+        self.locked.make_pipes(ids.0, ids.1)?;
+        self.locked.keep(&self.state)?;
+        let control = self.control();
+        let started = start::start(self.daemon, gpu, &self.locked, &control, self.config);
+        // Also where it took too long: it may have come up all the same, and is to be found again.
+        if let Some(process) = process::holder(&self.locked.pipe(), ids.0) {
+            self.add(process);
+            self.locked.keep(&self.state)?;
+        }
+        let started = started.and_then(|(process, how)| {
+            let unread = self.control().limit(limits, &[])?;
+            Ok((process, How { unread, ..how }))
+        });
+        match started {
+            Ok(started) => {
+                self.state.limits = Some(limits);
+                self.state.checked = now;
+                self.state.starting = false;
+                self.locked.keep(&self.state)?;
+                Ok(started)
+            }
+            Err(error) => {
+                self.end_latest()?;
+                self.end_starting()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends every daemon of the folder, and what is left of their servers.
+    pub fn end(&mut self) -> Result<(), MpsError> {
+        self.end_starting()?;
+        // Written down first: where this process is killed, the program that it has sent tells the daemon to go all the same.
+        self.state.ending = true;
+        if self.locked.keep(&self.state).is_ok() {
+            self.quit();
+        }
+        for process in &self.state.processes {
+            process::end(process, self.config.mps_timeout)?;
+        }
+        self.state.ending = false;
+        self.state.processes.clear();
+        self.locked.keep(&self.state)
+    }
+
+    /// Ends a daemon that somebody before us was about to start and that has no lock yet, and a program that somebody before
+    /// us has sent to end it.
+    fn end_starting(&mut self) -> Result<(), MpsError> {
+        if self.state.starting || self.state.ending {
+            process::end_starting(&self.locked.pipe(), self.user_id(), self.config.mps_timeout)?;
+            self.state.starting = false;
+            self.state.ending = false;
+        }
+        Ok(())
+    }
+
+    fn end_latest(&mut self) -> Result<(), MpsError> {
+        match self.state.processes.last() {
+            Some(process) => process::end(process, self.config.mps_timeout),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the daemon to go. One that can't answer isn't asked.
+    fn quit(&self) {
+        let Some(daemon) = process::holder(&self.locked.pipe(), self.user_id()) else { return };
+        if process::is_stuck(daemon.pid).is_some() {
+            return;
+        }
+        let control = self.control();
+        // Whatever it says: what is left afterwards is ended.
+        let _ = control.servers().and_then(|servers| control.quit(&servers));
+    }
+
+    /// `ComputeMode=exclusive`: nobody computes on the GPU but by way of the daemon's server, which is started with the
+    /// first program.
+    pub fn make_exclusive(&mut self, gpu: &Gpu) -> Result<(), Trouble> {
+        let (Some(uuid), ComputeMode::Exclusive) = (&gpu.uuid, self.config.compute_mode) else {
+            return Ok(());
+        };
+        // Written down first: whoever ends the daemon undoes it, also if this process ends here.
+        self.state.exclusive = Some(uuid.clone());
+        let _ = self.locked.keep(&self.state);
+        nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess)
+    }
+
+    /// Ends it for good; whether there was one.
+    pub fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
+        let there = !matches!(self.find(), Found::Nothing);
+        self.end()?;
+        let mode = self.state.exclusive.as_ref().map(|uuid| self.make_shared(ledger, uuid));
+        self.locked.remove()?;
+        mode.transpose().map_err(MpsError::Mode)?;
+        Ok(there)
+    }
+
+    /// Undoes [`LockedDaemon::make_exclusive`], but not under another daemon, which may come while NVML is asked: whoever set the
+    /// mode last looks again.
+    fn make_shared(&self, ledger: &Ledger, uuid: &str) -> Result<(), Trouble> {
+        let mut mode = self.mode_for_others(ledger, uuid);
+        // Daemons that come and go this fast are others' to look after.
+        for _ in 0..3 {
+            nvml::set_compute_mode(self.config, uuid, mode)?;
+            let now = self.mode_for_others(ledger, uuid);
+            if now == mode {
+                break;
+            }
+            mode = now;
+        }
+        Ok(())
+    }
+
+    fn mode_for_others(&self, ledger: &Ledger, uuid: &str) -> Mode {
+        let wants = |other: &Daemon| {
+            *other != self.daemon
+                && folder::state(&other.folder(&self.config.mps_dir)).exclusive.as_deref() == Some(uuid)
+                && users(ledger, *other, None).is_ok_and(|jobs| !jobs.is_empty())
+        };
+        if daemons(self.config).iter().any(wants) { Mode::ExclusiveProcess } else { Mode::Default }
+    }
+}

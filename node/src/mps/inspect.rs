@@ -1,0 +1,79 @@
+//! The daemons of this node as `gpushare status` and `gpushare check` see them: from outside, and without asking them
+//! anything that a job would have to wait for.
+
+use crate::gpu::{DeviceNumber, Gpu};
+use crate::ledger::Ledger;
+use crate::mps::service::{Daemon, Limits, Serves};
+use gpushare::config::{Mps, NodeConfig};
+
+use super::daemon::LockedDaemon;
+use super::error::MpsError;
+use super::startup::How;
+use super::{folder, process};
+
+/// A daemon's folder, and what is behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Which daemon.
+    pub daemon: Daemon,
+    /// Its process, where it is there.
+    pub pid: Option<u32>,
+    /// It can't answer: it is stopped or traced.
+    pub stuck: Option<char>,
+}
+
+/// Every daemon that has a folder, in order; of others' users only root finds the process.
+#[must_use]
+pub fn seen(config: &NodeConfig) -> Vec<Seen> {
+    let mut daemons = super::daemons(config);
+    daemons.sort_unstable();
+    let one = |daemon: Daemon| {
+        let user_id = match daemon.serves {
+            Serves::User(user_id) => user_id,
+            Serves::All => 0,
+        };
+        let pid = process::holder(&daemon.pipe(&config.mps_dir), user_id).map(|process| process.pid);
+        Seen { daemon, pid, stuck: pid.and_then(process::is_stuck) }
+    };
+    daemons.into_iter().map(one).collect()
+}
+
+/// The sessions of all daemons that were started and may have servers left; `None` where gpushare starts none, and to others
+/// than root, who can't see all.
+#[must_use]
+pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
+    if config.mps == Mps::Off || crate::user_id() != Some(0) {
+        return None;
+    }
+    let mut sessions = Vec::new();
+    for daemon in super::daemons(config) {
+        for process in folder::state(&daemon.folder(&config.mps_dir)).processes {
+            sessions.push(process.pid);
+        }
+    }
+    Some(sessions)
+}
+
+/// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do it,
+/// and how it was started; `None` without `Mps`.
+pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
+    let serves = match config.mps {
+        Mps::Off => return Ok(None),
+        Mps::PerUser => Serves::User(0),
+        Mps::Multiuser => Serves::All,
+    };
+    // No GPU has that minor: 255 is /dev/nvidiactl's.
+    let daemon = Daemon { minor: 255, serves };
+    let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout)?;
+    let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
+    let gpu = Gpu {
+        index: 0,
+        path: "/dev/nvidiactl".into(),
+        number: DeviceNumber { major: 195, minor: 255 },
+        uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
+    };
+    let started = locked_daemon.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
+    // Its GPU is none, so no mode was set, and there are no jobs to be asked for.
+    locked_daemon.finish(&Ledger::system())?;
+    started.map(|(_, how)| Some(how))
+}

@@ -1,0 +1,186 @@
+//! What was started for a daemon's folder and with which limits, as a file beside its pipes that its user can't write.
+//!
+//! ```text
+//! gpushare-mps 1
+//! memory=23034
+//! percent=50
+//! checked=1700000000
+//! starting=yes
+//! ending=yes
+//! exclusive=GPU-9a40c0de-0000-4000-8000-0000000000a0
+//! shm=25 1
+//! process=4711 123456
+//! end
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::mps::service::Limits;
+
+const FIRST_LINE: &str = "gpushare-mps 1";
+const LAST_LINE: &str = "end";
+/// Daemons of one folder that are remembered: one that dies leaves servers to its jobs, and few die.
+const MOST: usize = 16;
+
+/// What is known of a folder's daemons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DaemonRecord {
+    /// What it was told last; nothing after a daemon was found whose limits nobody knows.
+    pub limits: Option<Limits>,
+    /// When it last answered, in seconds since 1970.
+    pub checked: u64,
+    /// One is being started, or its start was cut short: it may come up at any moment.
+    pub starting: bool,
+    /// It is being ended, or its end was cut short: a program that was sent to tell it so may still do it.
+    pub ending: bool,
+    /// The GPU that was put into compute mode `EXCLUSIVE_PROCESS` for it.
+    pub exclusive: Option<String>,
+    /// The latest daemon's /dev/shm, by device and number: it need not be the one of whoever reads this.
+    pub shm: Option<(u64, u64)>,
+    /// The daemons, the latest last; all but that are dead, and servers of theirs may not be.
+    pub processes: Vec<Process>,
+}
+
+/// A process, told from a later one of the same number by its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number, and as a daemon leads a session of its own also that session's.
+    pub pid: u32,
+    /// When it started, in ticks since the machine did.
+    pub start: u64,
+}
+
+impl DaemonRecord {
+    /// Adds a daemon; one that is there already becomes the latest. Gives those that are forgotten for it, and must be
+    /// ended: a user may kill daemons, or pose as one, as often as he likes.
+    #[must_use]
+    pub fn add(&mut self, process: Process) -> Vec<Process> {
+        self.processes.retain(|known| *known != process);
+        self.processes.push(process);
+        let surplus = self.processes.len().saturating_sub(MOST);
+        self.processes.drain(..surplus).collect()
+    }
+}
+
+impl fmt::Display for DaemonRecord {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(out, "{FIRST_LINE}")?;
+        if let Some(Limits { memory, percent }) = self.limits {
+            writeln!(out, "memory={}", memory.map(|memory| memory.to_string()).unwrap_or_default())?;
+            writeln!(out, "percent={percent}")?;
+        }
+        writeln!(out, "checked={}", self.checked)?;
+        if self.starting {
+            writeln!(out, "starting=yes")?;
+        }
+        if self.ending {
+            writeln!(out, "ending=yes")?;
+        }
+        if let Some(uuid) = &self.exclusive {
+            writeln!(out, "exclusive={uuid}")?;
+        }
+        if let Some((device, number)) = self.shm {
+            writeln!(out, "shm={device} {number}")?;
+        }
+        for Process { pid, start } in &self.processes {
+            writeln!(out, "process={pid} {start}")?;
+        }
+        writeln!(out, "{LAST_LINE}")
+    }
+}
+
+impl FromStr for DaemonRecord {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let body = text.strip_prefix(FIRST_LINE).and_then(|rest| rest.strip_suffix("\nend\n")).ok_or(())?;
+        let mut state = DaemonRecord::default();
+        for line in body.lines().filter(|line| !line.is_empty()) {
+            let (name, value) = line.split_once('=').ok_or(())?;
+            match name {
+                "memory" => {
+                    state.limits.get_or_insert_default().memory =
+                        if value.is_empty() { None } else { Some(number(value)?) };
+                }
+                "percent" => state.limits.get_or_insert_default().percent = number(value)?,
+                "checked" => state.checked = number(value)?,
+                "starting" => state.starting = value == "yes",
+                "ending" => state.ending = value == "yes",
+                "exclusive" => state.exclusive = Some(value.to_owned()),
+                "shm" => {
+                    let (device, found) = value.split_once(' ').ok_or(())?;
+                    state.shm = Some((number(device)?, number(found)?));
+                }
+                "process" => {
+                    let (pid, start) = value.split_once(' ').ok_or(())?;
+                    state.processes.push(Process { pid: number(pid)?, start: number(start)? });
+                }
+                _ => return Err(()),
+            }
+        }
+        Ok(state)
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, ()> {
+    text.parse().map_err(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> DaemonRecord {
+        DaemonRecord {
+            limits: Some(Limits { memory: Some(23_034), percent: 50 }),
+            checked: 1_700_000_000,
+            starting: true,
+            ending: true,
+            exclusive: Some("GPU-a".to_owned()),
+            shm: Some((25, 1)),
+            processes: vec![Process { pid: 7, start: 1 }, Process { pid: 4711, start: 123_456 }],
+        }
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        let unlimited = DaemonRecord { limits: Some(Limits { memory: None, percent: 100 }), ..state() };
+        for state in [
+            state(),
+            unlimited,
+            DaemonRecord {
+                limits: None,
+                starting: false,
+                ending: false,
+                exclusive: None,
+                shm: None,
+                processes: Vec::new(),
+                ..state()
+            },
+        ] {
+            assert_eq!(state.to_string().parse(), Ok(state));
+        }
+    }
+
+    #[test]
+    fn what_is_torn_is_no_state() {
+        let text = state().to_string();
+        for end in 0..text.len() {
+            assert!(text[..end].parse::<DaemonRecord>().is_err(), "{end}");
+        }
+        assert!(text.replace("process=7", "process=x").parse::<DaemonRecord>().is_err());
+    }
+
+    #[test]
+    fn old_daemons_are_forgotten_when_there_are_many() {
+        let mut state = state();
+        for pid in 0..40 {
+            let forgotten = state.add(Process { pid, start: 1 });
+            assert!(pid < 20 || forgotten == [Process { pid: pid - 16, start: 1 }], "{pid}: {forgotten:?}");
+        }
+        assert_eq!((state.processes.len(), state.processes.last().unwrap().pid), (MOST, 39));
+        assert_eq!(state.add(Process { pid: 30, start: 1 }), []);
+        assert_eq!((state.processes.len(), state.processes.last().unwrap().pid), (MOST, 30));
+    }
+}

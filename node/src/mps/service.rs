@@ -1,0 +1,206 @@
+//! Which MPS daemon serves a share, where its folders are, and the limits that it is given: pure. The daemons' lives are
+//! the crate `gpushare-node`'s affair.
+//!
+//! ```text
+//! MpsDir/3.2001/        root's; of GPU minor 3 and user 2001, or 3.all of the daemon for all users
+//! MpsDir/3.2001/lock    who changes something about the daemon
+//! MpsDir/3.2001/state   what was started, and with which limits
+//! MpsDir/3.2001/pipe/   CUDA_MPS_PIPE_DIRECTORY
+//! MpsDir/3.2001/log/    CUDA_MPS_LOG_DIRECTORY
+//! ```
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::ledger::{Entry, Holding};
+use gpushare::config::{Mps, NodeConfig};
+
+/// An MPS control daemon of this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Daemon {
+    /// N of the GPU's /dev/nvidiaN.
+    pub minor: u32,
+    /// Whose shares it serves.
+    pub serves: Serves,
+}
+
+/// Whose shares a daemon serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Serves {
+    /// One user's; it runs as that user.
+    User(u32),
+    /// Everybody's; it runs as root.
+    All,
+}
+
+impl Daemon {
+    /// The daemon for a job; none without `Mps`, and none for whole GPUs.
+    #[must_use]
+    pub fn of(entry: &Entry, mps: Mps) -> Option<Daemon> {
+        let minor = entry.share_gpu()?.number.minor;
+        match mps {
+            Mps::Off => None,
+            Mps::PerUser => Some(Daemon { minor, serves: Serves::User(entry.user_id) }),
+            Mps::Multiuser => Some(Daemon { minor, serves: Serves::All }),
+        }
+    }
+
+    /// Whether it serves this job, whatever `Mps` says by now.
+    #[must_use]
+    pub fn serves(&self, entry: &Entry) -> bool {
+        let same_user = match self.serves {
+            Serves::User(user_id) => entry.user_id == user_id,
+            Serves::All => true,
+        };
+        same_user && entry.share_gpu().is_some_and(|gpu| gpu.number.minor == self.minor)
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn folder(&self, mps_dir: &Path) -> PathBuf {
+        mps_dir.join(self.to_string())
+    }
+
+    /// `CUDA_MPS_PIPE_DIRECTORY`; with the longest `MpsDir` still below the 87 characters that a daemon takes.
+    #[must_use]
+    pub fn pipe(&self, mps_dir: &Path) -> PathBuf {
+        self.folder(mps_dir).join("pipe")
+    }
+
+    /// `CUDA_MPS_LOG_DIRECTORY`
+    #[must_use]
+    pub fn log(&self, mps_dir: &Path) -> PathBuf {
+        self.folder(mps_dir).join("log")
+    }
+}
+
+impl fmt::Display for Daemon {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self.serves {
+            Serves::User(user_id) => write!(out, "{}.{user_id}", self.minor),
+            Serves::All => write!(out, "{}.all", self.minor),
+        }
+    }
+}
+
+impl FromStr for Daemon {
+    type Err = ();
+
+    /// A folder's name; `+3.7` and `03.7` are not how we write.
+    fn from_str(name: &str) -> Result<Self, ()> {
+        let (minor, user) = name.split_once('.').ok_or(())?;
+        let serves = match user {
+            "all" => Serves::All,
+            user => Serves::User(user.parse().map_err(|_| ())?),
+        };
+        let daemon = Daemon { minor: minor.parse().map_err(|_| ())?, serves };
+        if daemon.to_string() == name { Ok(daemon) } else { Err(()) }
+    }
+}
+
+/// What a program of a share may use of its GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// GPU memory in MiB; `None` where it isn't limited.
+    pub memory: Option<u32>,
+    /// Threads, in whole percent of the GPU's, 1 to 100.
+    pub percent: u32,
+}
+
+impl Limits {
+    /// The limits of a job's share; whole GPUs have none.
+    #[must_use]
+    pub fn of(entry: &Entry) -> Option<Limits> {
+        match entry.holding {
+            Holding::Share { units, capacity, memory, .. } => {
+                Some(Limits { memory, percent: percent(units, capacity) })
+            }
+            Holding::Whole => None,
+        }
+    }
+
+    /// What a daemon must allow that serves both. A job's own variables bring its programs down to its own limits; these
+    /// hold where a program ignores them.
+    #[must_use]
+    pub fn with(self, other: Limits) -> Limits {
+        let memory = match (self.memory, other.memory) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            _ => None,
+        };
+        Limits { memory, percent: self.percent.max(other.percent) }
+    }
+}
+
+/// The share in whole percent of the GPU that the job really has, at least 1 and at the most 100. Slurm's own value
+/// relates to the GPU that it allocated, which may count for the whole node.
+#[must_use]
+pub fn percent(units: u32, capacity: u32) -> u32 {
+    let percent = (u64::from(units) * 100).checked_div(u64::from(capacity)).unwrap_or(100).clamp(1, 100);
+    u32::try_from(percent).unwrap_or(100)
+}
+
+/// The memory of a share in MiB: what `MemPerUnit` says, else its part of the GPU's.
+#[must_use]
+pub fn memory((units, capacity): (u32, u32), config: &NodeConfig, all: Option<u32>) -> Option<u32> {
+    let of_units = config.mem_per_unit.map(|mib| units.saturating_mul(mib));
+    let part = |all: u32| {
+        let part = u64::from(all) * u64::from(units) / u64::from(capacity.max(1));
+        u32::try_from(part).unwrap_or(u32::MAX).min(all)
+    };
+    // A limit of 0 would be none.
+    of_units.or_else(|| all.map(part)).map(|memory| memory.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_name_stands_for_its_daemon_alone() {
+        for (name, daemon) in [
+            ("3.2001", Some(Daemon { minor: 3, serves: Serves::User(2001) })),
+            ("0.all", Some(Daemon { minor: 0, serves: Serves::All })),
+            ("03.2001", None),
+            ("+3.2001", None),
+            ("3", None),
+            ("3.", None),
+            ("3.ALL", None),
+            ("lock", None),
+        ] {
+            assert_eq!(name.parse::<Daemon>().ok(), daemon, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_longest_folder_still_leaves_room_for_a_pipe() {
+        let longest = Daemon { minor: 255, serves: Serves::User(u32::MAX) };
+        let dir = format!("/{}", "d".repeat(59));
+        assert!(longest.pipe(Path::new(&dir)).as_os_str().len() <= 87);
+    }
+
+    #[test]
+    fn memory_goes_by_units() {
+        let config = NodeConfig::default();
+        let fixed = NodeConfig { mem_per_unit: Some(500), ..config.clone() };
+        for (units, config, all, expected) in [
+            (80, &config, Some(46_068), Some(46_068)),
+            (40, &config, Some(46_068), Some(23_034)),
+            (160, &config, Some(46_068), Some(46_068)),
+            (1, &config, Some(40), Some(1)),
+            (40, &config, None, None),
+            (40, &fixed, None, Some(20_000)),
+            (40, &fixed, Some(46_068), Some(20_000)),
+        ] {
+            assert_eq!(memory((units, 80), config, all), expected, "{units} of {all:?}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_allows_what_the_largest_of_its_jobs_may() {
+        let small = Limits { memory: Some(100), percent: 10 };
+        let large = Limits { memory: Some(300), percent: 5 };
+        assert_eq!(small.with(large), Limits { memory: Some(300), percent: 10 });
+        assert_eq!(small.with(Limits { memory: None, percent: 1 }).memory, None);
+    }
+}

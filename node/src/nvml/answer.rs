@@ -1,0 +1,364 @@
+//! What NVML says of a node's GPUs, as the text that gpushare-nvml prints and the prolog and `gpushare status` read.
+//!
+//! ```text
+//! gpushare-nvml 1
+//! limits=no
+//! gpu=GPU-9a40c0de-0000-4000-8000-0000000000a0 minor=0 memory=46068 used=1210 utilization=37 processes=2 outside=0 mode=default
+//! fault=GPU-9a40c0de-0000-4000-8000-0000000000a0 2 pages wait to be retired
+//! process=GPU-9a40c0de-0000-4000-8000-0000000000a0 4711 37 2001 4700 123456 7
+//! end
+//! ```
+//!
+//! Memory is in MiB, utilization in percent; what a driver doesn't tell is left out. Another process wrote it, so what
+//! can't be is not believed: a GPU that uses more than it has was not measured.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::choose::Load;
+use crate::gpu::Gpu;
+use crate::proc::step::{Place, Running};
+
+/// How gpushare-nvml's complaint begins where there is no library to load.
+pub const NO_LIBRARY: &str = "library not found";
+/// And where there is one but no driver.
+pub const NO_DRIVER: &str = "driver not loaded";
+
+const FIRST_LINE: &str = "gpushare-nvml 1";
+const LAST_LINE: &str = "end";
+/// A node has fewer GPUs.
+const MOST: usize = 256;
+/// No more processes of a GPU are told and read.
+pub const MOST_PROCESSES: usize = 256;
+
+/// What NVML says of all GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The driver can limit GPU memory for a cgroup (r615).
+    pub limits: bool,
+    /// In NVML's order, which is that of PCI addresses.
+    pub gpus: Vec<GpuState>,
+}
+
+/// What NVML says of a GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuState {
+    /// `GPU-…`
+    pub uuid: String,
+    /// N of /dev/nvidiaN.
+    pub minor: Option<u32>,
+    /// All the memory that programs can have, in MiB.
+    pub memory: Option<u32>,
+    /// Memory in use, in MiB.
+    pub used: Option<u32>,
+    /// Utilization in percent.
+    pub utilization: Option<u32>,
+    /// Processes that compute on it, those of MPS clients included.
+    pub processes: Option<u32>,
+    /// Those of them that are neither MPS clients nor MPS servers.
+    pub outside: Option<u32>,
+    /// The compute mode.
+    pub mode: Option<Mode>,
+    /// Why no share should go there: an error that the GPU can't come out of by itself.
+    pub fault: Option<String>,
+    /// The processes, where they were asked for.
+    pub running: Vec<Running>,
+}
+
+/// A GPU's compute mode, `nvmlComputeMode_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Any number of processes.
+    Default,
+    /// One process, such as an MPS server.
+    ExclusiveProcess,
+    /// None.
+    Prohibited,
+}
+
+impl Measured {
+    /// What is said of this GPU.
+    #[must_use]
+    pub fn of(&self, gpu: &Gpu) -> Option<&GpuState> {
+        let same = |state: &&GpuState| match &gpu.uuid {
+            Some(uuid) => state.uuid == *uuid,
+            None => state.minor == Some(gpu.number.minor),
+        };
+        self.gpus.iter().find(same)
+    }
+}
+
+impl GpuState {
+    /// What the choice goes by: both figures or none.
+    #[must_use]
+    pub fn load(&self) -> Option<Load> {
+        Some(Load { memory: self.used?.into(), utilization: self.utilization? })
+    }
+
+    /// Without figures that can't be.
+    fn believed(self) -> GpuState {
+        let fits = self.used <= self.memory || self.memory.is_none();
+        GpuState {
+            memory: self.memory.filter(|memory| fits && *memory > 0),
+            used: self.used.filter(|_| fits),
+            utilization: self.utilization.filter(|percent| *percent <= 100),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(out, "{FIRST_LINE}")?;
+        writeln!(out, "limits={}", if self.limits { "yes" } else { "no" })?;
+        for gpu in &self.gpus {
+            write!(out, "gpu={}", gpu.uuid)?;
+            let numbers = [
+                ("minor", gpu.minor),
+                ("memory", gpu.memory),
+                ("used", gpu.used),
+                ("utilization", gpu.utilization),
+                ("processes", gpu.processes),
+                ("outside", gpu.outside),
+            ];
+            for (name, number) in numbers {
+                if let Some(number) = number {
+                    write!(out, " {name}={number}")?;
+                }
+            }
+            if let Some(mode) = gpu.mode {
+                write!(out, " mode={mode}")?;
+            }
+            writeln!(out)?;
+            if let Some(fault) = &gpu.fault {
+                writeln!(out, "fault={} {}", gpu.uuid, fault.replace(char::is_control, " "))?;
+            }
+            for Running { pid, start, busy, user, session, place } in &gpu.running {
+                writeln!(out, "process={} {pid} {busy} {user} {session} {start} {place}", gpu.uuid)?;
+            }
+        }
+        writeln!(out, "{LAST_LINE}")
+    }
+}
+
+impl FromStr for Measured {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        let mut lines = text.lines();
+        if lines.next() != Some(FIRST_LINE) {
+            return Err(Unreadable::Foreign);
+        }
+        if !text.ends_with(&format!("\n{LAST_LINE}\n")) {
+            return Err(Unreadable::Truncated);
+        }
+        let mut measured = Measured::default();
+        for line in lines {
+            match line.split_once('=') {
+                Some(("limits", value)) => measured.limits = value == "yes",
+                Some(("gpu", rest)) if measured.gpus.len() < MOST => measured.gpus.push(gpu(rest)?),
+                Some(("fault", rest)) => {
+                    let (uuid, fault) = rest.split_once(' ').ok_or(Unreadable::Line)?;
+                    let of = measured.gpus.iter_mut().find(|gpu| gpu.uuid == uuid);
+                    of.ok_or(Unreadable::Line)?.fault = Some(fault.to_owned());
+                }
+                Some(("process", rest)) => {
+                    let (uuid, rest) = rest.split_once(' ').ok_or(Unreadable::Line)?;
+                    let of = measured.gpus.iter_mut().find(|gpu| gpu.uuid == uuid);
+                    let running = &mut of.ok_or(Unreadable::Line)?.running;
+                    if running.len() == MOST_PROCESSES {
+                        return Err(Unreadable::Line);
+                    }
+                    running.push(process(rest).ok_or(Unreadable::Line)?);
+                }
+                None if line == LAST_LINE => {}
+                _ => return Err(Unreadable::Line),
+            }
+        }
+        Ok(measured)
+    }
+}
+
+fn process(text: &str) -> Option<Running> {
+    let mut words = text.split(' ');
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let mut small = || u32::try_from(number()?).ok();
+    let (pid, busy, user, session) = (small()?, small()?, small()?, small()?);
+    let start = number()?;
+    let place = match words.next()? {
+        "?" => Place::Untold,
+        "mps" => Place::Mps,
+        "-" => Place::Nowhere,
+        id => Place::Job(id.parse().ok()?),
+    };
+    let running = Running { pid, start, busy, user, session, place };
+    (busy <= 100 && words.next().is_none()).then_some(running)
+}
+
+fn gpu(text: &str) -> Result<GpuState, Unreadable> {
+    let mut words = text.split(' ');
+    let uuid = words.next().filter(|uuid| !uuid.is_empty()).ok_or(Unreadable::Line)?.to_owned();
+    let mut gpu = GpuState { uuid, ..GpuState::default() };
+    for word in words {
+        let (name, value) = word.split_once('=').ok_or(Unreadable::Line)?;
+        let place = match name {
+            "minor" => &mut gpu.minor,
+            "memory" => &mut gpu.memory,
+            "used" => &mut gpu.used,
+            "utilization" => &mut gpu.utilization,
+            "processes" => &mut gpu.processes,
+            "outside" => &mut gpu.outside,
+            "mode" => {
+                gpu.mode = Some(value.parse()?);
+                continue;
+            }
+            _ => return Err(Unreadable::Line),
+        };
+        *place = Some(value.parse().map_err(|_| Unreadable::Line)?);
+    }
+    Ok(gpu.believed())
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Place::Untold => out.write_str("?"),
+            Place::Job(id) => write!(out, "{id}"),
+            Place::Mps => out.write_str("mps"),
+            Place::Nowhere => out.write_str("-"),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(match self {
+            Mode::Default => "default",
+            Mode::ExclusiveProcess => "exclusive-process",
+            Mode::Prohibited => "prohibited",
+        })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        let modes = [Mode::Default, Mode::ExclusiveProcess, Mode::Prohibited];
+        modes.into_iter().find(|mode| mode.to_string() == text).ok_or(Unreadable::Line)
+    }
+}
+
+/// Why a text is no answer of gpushare-nvml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Its first line is another.
+    Foreign,
+    /// It has no last line.
+    Truncated,
+    /// A line that no answer has.
+    Line,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(match self {
+            Unreadable::Foreign => "its first line is not 'gpushare-nvml 1'",
+            Unreadable::Truncated => "its last line is not 'end'",
+            Unreadable::Line => "it has a line that can't be read",
+        })
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(uuid: &str) -> GpuState {
+        GpuState {
+            uuid: uuid.to_owned(),
+            minor: Some(3),
+            memory: Some(46_068),
+            used: Some(1210),
+            utilization: Some(37),
+            processes: Some(2),
+            outside: Some(1),
+            mode: Some(Mode::ExclusiveProcess),
+            fault: None,
+            running: [Place::Job(7), Place::Nowhere, Place::Mps, Place::Untold]
+                .map(|place| Running {
+                    pid: 4711,
+                    start: 1 << 40,
+                    busy: 100,
+                    user: 2001,
+                    session: 4700,
+                    place,
+                })
+                .to_vec(),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        let unknown = GpuState {
+            uuid: "GPU-b".to_owned(),
+            fault: Some("it is lost".to_owned()),
+            ..GpuState::default()
+        };
+        let measured = Measured { limits: true, gpus: vec![state("GPU-a"), unknown] };
+        assert_eq!(measured.to_string().parse(), Ok(measured));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_not_half_believed() {
+        let whole = Measured { limits: false, gpus: vec![state("GPU-a")] }.to_string();
+        for end in 0..whole.len() {
+            assert!(whole[..end].parse::<Measured>().is_err(), "{end}");
+        }
+        for (text, why) in [
+            ("", Unreadable::Foreign),
+            ("gpushare-nvml 2\nend\n", Unreadable::Foreign),
+            ("gpushare-nvml 1\ngpu=GPU-a used=x\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu=GPU-a used=-1\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu= used=1\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\nfault=GPU-a lost\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\nprocess=GPU-a 1 1 1 1 1 -\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a 1 1 1 1 1\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a 1 101 1 1 1 -\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a -1 1 1 1 1 -\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\nend\nmore\nend\n", Unreadable::Line),
+        ] {
+            assert_eq!(text.parse::<Measured>(), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_left_out() {
+        let read = |state: GpuState| {
+            let text = Measured { limits: false, gpus: vec![state] }.to_string();
+            text.parse::<Measured>().unwrap().gpus.remove(0)
+        };
+        assert_eq!(read(state("GPU-a")).load(), Some(Load { memory: 1210, utilization: 37 }));
+        let full = GpuState { used: Some(46_068), utilization: Some(100), ..state("GPU-a") };
+        assert_eq!(read(full.clone()), full);
+        let more = read(GpuState { used: Some(46_069), ..state("GPU-a") });
+        assert_eq!(
+            (more.memory, more.used, more.load()),
+            (None, None, None),
+            "nobody knows which of them is wrong"
+        );
+        assert_eq!(read(GpuState { memory: None, ..state("GPU-a") }).used, Some(1210));
+        assert_eq!(read(GpuState { memory: Some(0), used: Some(0), ..state("GPU-a") }).memory, None);
+        let busier = read(GpuState { utilization: Some(101), ..state("GPU-a") });
+        assert_eq!((busier.utilization, busier.load(), busier.memory), (None, None, Some(46_068)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_an_answer_or_none(text in "\\PC{0,300}") {
+            let _ = text.parse::<Measured>();
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What is remembered of NVML from one prolog to the next, so that a node's log says once that it can't be asked, and a
+//! node without it doesn't look for it at every job:
+//!
+//! - `nvml`: why it last had no answer, one line; its date is when. Absent where it had one.
+//! - `limits`: there where the driver can limit GPU memory for a cgroup. Empty.
+
+use gpushare::root_file;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use crate::ledger::{Ledger, LedgerError, one_line};
+
+/// No reason is longer in bytes.
+const LONGEST: u64 = 2048;
+
+/// Why NVML had no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// The reason.
+    pub reason: String,
+    /// How long ago; `None` where the clock was set back since.
+    pub age: Option<Duration>,
+}
+
+impl Ledger {
+    fn silence_path(&self) -> PathBuf {
+        self.dir.join("nvml")
+    }
+
+    fn limits_path(&self) -> PathBuf {
+        self.dir.join("limits")
+    }
+
+    /// Why NVML had no answer the last time. What can't be read is not known.
+    #[must_use]
+    pub fn silence(&self) -> Option<Silence> {
+        let path = self.silence_path();
+        let bytes = root_file::read(&path, LONGEST).ok()??;
+        let age = path.symlink_metadata().ok()?.modified().ok()?;
+        let reason = one_line(&String::from_utf8(bytes).ok()?);
+        Some(Silence { reason, age: SystemTime::now().duration_since(age).ok() })
+    }
+
+    /// Whether the driver can limit GPU memory for a cgroup.
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        self.limits_path().symlink_metadata().is_ok_and(|found| found.is_file())
+    }
+
+    /// Remembers that NVML had an answer, and whether the driver can limit memory. Takes the lock where that is news.
+    pub fn note_answer(&self, limits: bool, wait: Duration) -> Result<(), LedgerError> {
+        if self.silence_path().symlink_metadata().is_err() && self.has_limits() == limits {
+            return Ok(());
+        }
+        let locked = self.lock(wait)?;
+        locked.remove_note(&self.silence_path())?;
+        match limits {
+            true => locked.write_note(&self.limits_path(), ""),
+            false => locked.remove_note(&self.limits_path()),
+        }
+    }
+
+    /// Remembers why NVML had no answer; `true` where that is another reason than the last time. What the driver can is
+    /// still so when it doesn't answer.
+    pub fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
+        let locked = self.lock(wait)?;
+        let reason = one_line(reason);
+        let is_new = self.silence().is_none_or(|last| last.reason != reason);
+        locked.write_note(&self.silence_path(), &format!("{reason}\n"))?;
+        Ok(is_new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    fn ledger() -> (tempfile::TempDir, Ledger) {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(dir.path().join("gpushare"));
+        (dir, ledger)
+    }
+
+    #[test]
+    fn the_same_reason_is_news_once() {
+        let (_dir, ledger) = ledger();
+        assert_eq!(ledger.silence(), None);
+        assert!(ledger.note_silence("driver not loaded", SOON).unwrap());
+        assert!(!ledger.note_silence("driver not loaded\n", SOON).unwrap());
+        assert_eq!(ledger.silence().unwrap().reason, "driver not loaded");
+        assert!(ledger.note_silence("no answer in 500 ms", SOON).unwrap());
+        ledger.note_answer(false, SOON).unwrap();
+        assert_eq!(ledger.silence(), None);
+        assert!(ledger.note_silence("no answer in 500 ms", SOON).unwrap(), "it was well in between");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_news_takes_no_lock() {
+        let (dir, ledger) = ledger();
+        ledger.note_answer(false, SOON).unwrap();
+        assert!(!dir.path().join("gpushare").exists());
+        ledger.note_answer(true, SOON).unwrap();
+        let held = ledger.lock(SOON).unwrap();
+        ledger.note_answer(true, SOON).unwrap();
+        assert!(ledger.has_limits());
+        assert!(matches!(ledger.note_answer(false, SOON), Err(LedgerError::Busy(..))));
+        drop(held);
+        ledger.note_silence("no answer in 500 ms", SOON).unwrap();
+        assert!(ledger.has_limits(), "a driver that doesn't answer still can");
+        ledger.note_answer(false, SOON).unwrap();
+        assert!(!ledger.has_limits() && ledger.silence().is_none());
+    }
+
+    #[test]
+    fn what_stands_in_their_place_is_set_aside() {
+        let (dir, ledger) = ledger();
+        drop(ledger.lock(SOON).unwrap());
+        for name in ["nvml", "limits"] {
+            std::fs::create_dir(dir.path().join("gpushare").join(name)).unwrap();
+        }
+        assert!(ledger.silence().is_none() && !ledger.has_limits());
+        assert!(ledger.note_silence("driver not loaded", SOON).unwrap());
+        ledger.note_answer(true, SOON).unwrap();
+        assert!(ledger.silence().is_none() && ledger.has_limits());
+    }
+}

@@ -1,0 +1,362 @@
+//! The node's pipeline: what a job may have → the node's GPUs and ledger → a GPU, recorded; and its undoing.
+//!
+//! [`place`] may be called by whoever comes first and any number of times: a start of a job that has its GPUs keeps them.
+//! [`release`] succeeds where there is nothing to do. Neither runs a program: what others know, the caller [asks](Ask). A job
+//! that can't have its share is marked as failed in the ledger, and its steps say why.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::allocation::Allocation;
+use crate::choose::{self, PlacementRules};
+use crate::gpu::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
+use crate::job::{JobKey, NodeJob};
+use crate::ledger::{Balance, Entry, Garbage, Holding, Ledger, LedgerError, Locked, Row, Unread};
+use crate::mps::service;
+use crate::nvml::answer::Measured;
+use gpushare::config::{NodeConfig, OnCollision, Placement, UnitsPerGpu};
+
+mod candidates;
+mod error;
+mod record;
+
+pub use candidates::candidates;
+pub use error::PlaceError;
+use record::record;
+
+/// Longer than any number of prologs at once needs, shorter than Slurm's patience with one.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// An entry that is younger is left to its epilog, unless it is in the way.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Where the node's facts are found.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    /// The administrator's rules.
+    pub config: &'a NodeConfig,
+    /// Who is on which GPU.
+    pub ledger: &'a Ledger,
+    /// Where its devices are.
+    pub roots: &'a Roots,
+    /// gres.conf, beside the running slurm.conf; decides what `GpuFile=auto` means where Slurm counts GPUs.
+    pub gres_conf: Option<&'a Path>,
+    /// What Slurm calls this node.
+    pub name: Option<&'a str>,
+}
+
+impl Node<'_> {
+    fn inventory(&self) -> Result<Inventory, DeviceError> {
+        // Under `own` Slurm doesn't know the GPUs, and gres.conf may say whatever it likes.
+        let gres_conf = self.gres_conf.filter(|_| self.config.placement != Placement::Own);
+        let files = gpu::Files::of(&self.config.gpu_files, gres_conf, self.name)?;
+        gpu::inventory(&files, self.roots)
+    }
+}
+
+/// What the ledger doesn't know, and others do. Asked without its lock.
+pub trait Ask {
+    /// What the GPUs are doing; asked at the most once, for a job with a share, or with any GPU where its processes are
+    /// looked at.
+    fn measured(&mut self) -> Option<Measured>;
+    /// Those of these jobs that slurmctld doesn't have on this node any more; asked at the most once, for a job that finds
+    /// no room.
+    fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey>;
+}
+
+/// Nobody is asked.
+impl Ask for () {
+    fn measured(&mut self) -> Option<Measured> {
+        None
+    }
+
+    fn over(&mut self, _: &[JobKey]) -> Vec<JobKey> {
+        Vec::new()
+    }
+}
+
+/// What became of a job.
+#[derive(Debug)]
+#[must_use]
+pub enum Placed {
+    /// It has no GPU, or gpushare has no say on this node.
+    NotOurs,
+    /// It was recorded before.
+    Before(Entry),
+    /// It is recorded now.
+    Now(Entry, Vec<Notice>),
+}
+
+/// What an administrator should know of a placement.
+#[derive(Debug)]
+pub enum Notice {
+    /// The share is more than its GPU holds, and no other GPU had more room.
+    Overcommitted,
+    /// Units noted at submission that Slurm's own count contradicts.
+    Contradicted(u32),
+    /// A file of the ledger was none, and is set aside.
+    Garbage(Garbage),
+    /// The job of an entry was over, and its epilog never took the entry back.
+    Dropped(JobKey),
+    /// Slurm gave whole GPUs that these jobs have shares of; `OnCollision=run`.
+    Collision(Vec<JobKey>),
+    /// Under `follow` Slurm put a share on a GPU that this job has whole, by the ledger.
+    HeldWhole(JobKey),
+    /// Slurm charges shares to more than one GPU, so it could pick by itself: `Placement=follow` would do.
+    SeveralCharged,
+    /// A GPU is not there, and no share goes to it.
+    LeftOut {
+        /// Slurm's index.
+        index: u32,
+        /// Its device node.
+        path: PathBuf,
+        /// What is wrong.
+        why: Unfit,
+    },
+    /// The files of `JobstatsDir` can't be kept.
+    JobstatsDir(LedgerError),
+    /// The slurmstepd that runs the prolog can't be noted.
+    Unwitnessed(LedgerError),
+    /// NVML reports an error of a GPU, and gpushare gives it no share.
+    Faulty {
+        /// Slurm's index.
+        index: u32,
+        /// What is wrong.
+        fault: String,
+    },
+}
+
+/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since 1970.
+pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<Placed, PlaceError> {
+    if node.config.placement == Placement::Off {
+        return Ok(Placed::NotOurs);
+    }
+    if job.has_nothing() {
+        // Most jobs: the node's devices are not looked at for them. Its number may be that of an old job whose epilog never
+        // came through.
+        release(node.ledger, job.key.id, None)?;
+        return Ok(Placed::NotOurs);
+    }
+    let gpus = node.inventory();
+    let units = units_of(node.config, gpus.as_ref().ok());
+    let placed = match Allocation::of(job, node.config, units.as_deref().unwrap_or_default()) {
+        Ok(Allocation::Nothing) => {
+            release(node.ledger, job.key.id, None)?;
+            return Ok(Placed::NotOurs);
+        }
+        Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
+        Ok(allocation) => gpus
+            .map_err(PlaceError::Devices)
+            .and_then(|gpus| record(node, job, &allocation, (&gpus, units), ask, now)),
+    };
+    if let Err(error) = &placed {
+        error.mark(node.config, node.ledger, job)?;
+    }
+    placed
+}
+
+/// The node's GPUs, and what they are doing where NVML said so in time.
+struct Seen<'a> {
+    gpus: &'a Inventory,
+    /// Units that fill each, 0 where it takes no share.
+    units: Vec<u32>,
+    measured: Option<Measured>,
+}
+
+impl Seen<'_> {
+    fn units_of(&self, index: u32) -> u32 {
+        usize::try_from(index).ok().and_then(|at| self.units.get(at)).copied().unwrap_or(0)
+    }
+}
+
+/// Units that fill each GPU.
+fn units_of(config: &NodeConfig, gpus: Option<&Inventory>) -> Result<Vec<u32>, PlaceError> {
+    let Some(gpus) = gpus else { return Ok(Vec::new()) };
+    let listed = config.units_per_gpu.as_ref().and_then(UnitsPerGpu::listed);
+    let gpus_there = gpus.count();
+    gpu::units_of(config, gpus)
+        .ok_or(PlaceError::UnitsListed { listed: listed.unwrap_or(0), gpus: gpus_there })
+}
+
+/// What there is on the node when a job comes.
+struct Occupancy<'a> {
+    ledger: &'a Locked<'a>,
+    balance: Balance,
+    /// Entries that can't be read.
+    others: Vec<Garbage>,
+}
+
+impl<'a> Occupancy<'a> {
+    fn read(ledger: &'a Locked<'a>) -> Result<(Self, Vec<Garbage>), LedgerError> {
+        let (balance, Unread { garbage, others }) = ledger.balance()?;
+        Ok((Occupancy { ledger, balance, others }, garbage))
+    }
+
+    /// The jobs that have shares of one of these GPUs, or have one whole. Reads every entry.
+    fn holders(&self, gpus: &[Gpu], whole: bool) -> Result<Vec<JobKey>, LedgerError> {
+        let entries = self.ledger.list()?.entries;
+        let here = entries.iter().filter(|entry| (entry.holding == Holding::Whole) == whole);
+        Ok(here.filter(|entry| gpus.iter().any(|gpu| entry.is_on(gpu))).map(|entry| entry.key).collect())
+    }
+}
+
+/// What a job gets.
+struct Held {
+    holding: Holding,
+    gpus: Vec<Gpu>,
+    notices: Vec<Notice>,
+}
+
+impl Held {
+    fn is_crowded(&self) -> bool {
+        self.notices.iter().any(|notice| matches!(notice, Notice::Overcommitted | Notice::Collision(_)))
+    }
+}
+
+fn hold(
+    config: &NodeConfig,
+    job: &NodeJob,
+    allocation: &Allocation,
+    seen: &Seen,
+    state: Occupancy,
+) -> Result<Held, PlaceError> {
+    let mut notices = Vec::new();
+    let (holding, gpus) = match allocation {
+        Allocation::Share { units, allocated_gpu, contradicted } => {
+            notices.extend(contradicted.map(Notice::Contradicted));
+            let mut gpu = gpu_of_share(config, job, (*units, *allocated_gpu), seen, &state, &mut notices)?;
+            let found = seen.measured.as_ref().and_then(|measured| measured.of(&gpu));
+            let all = found.and_then(|found| found.memory);
+            // /proc has none before something has initialised the GPU, as NVML does.
+            let uuid = found.map(|found| found.uuid.clone()).filter(|uuid| gpu::is_uuid(uuid));
+            gpu.uuid = gpu.uuid.or(uuid);
+            let capacity = seen.units_of(gpu.index);
+            let memory = service::memory((*units, capacity), config, all);
+            (Holding::Share { units: *units, capacity, allocated_gpu: *allocated_gpu, memory }, vec![gpu])
+        }
+        Allocation::Whole(indices) => {
+            let own = whole_gpus(indices, seen.gpus)?;
+            notices.extend(collision(config, &own, &state)?);
+            (Holding::Whole, own)
+        }
+        // Not asked for: `place` is done with those.
+        Allocation::Nothing => (Holding::Whole, Vec::new()),
+    };
+    Ok(Held { holding, gpus, notices })
+}
+
+/// Takes back what jobs have that are over. Failing to is no reason to fail the job that comes.
+fn reconcile(node: Node, ledger: &Locked, now: u64, grace: Duration) -> Vec<Notice> {
+    let dropped = ledger.reconcile(&node.roots.proc, now, grace).unwrap_or_default();
+    dropped.into_iter().map(Notice::Dropped).collect()
+}
+
+fn gpu_of_share(
+    config: &NodeConfig,
+    job: &NodeJob,
+    (units, allocated_gpu): (u32, Option<u32>),
+    seen: &Seen,
+    state: &Occupancy,
+    notices: &mut Vec<Notice>,
+) -> Result<Gpu, PlaceError> {
+    let Seen { gpus, measured, .. } = seen;
+    let capacity = seen.units.iter().copied().max().unwrap_or(0);
+    if units > capacity {
+        return Err(PlaceError::TooLarge { units, capacity });
+    }
+    let index = match (config.placement, allocated_gpu) {
+        (Placement::Follow, Some(index)) => index,
+        _ if !state.others.is_empty() => {
+            return Err(PlaceError::Unread(state.others.iter().map(Garbage::to_string).collect()));
+        }
+        _ => {
+            let candidates = candidates(gpus, &state.balance, job.user_id, &seen.units, measured.as_ref());
+            let choice = choose::choose(&candidates, units, PlacementRules::from(config))
+                .map_err(|why| PlaceError::Nowhere { units, capacity, why })?;
+            notices.extend(choice.overcommitted.then_some(Notice::Overcommitted));
+            choice.index
+        }
+    };
+    let others = |row: &Row| row.allocated_gpu.is_some() && row.allocated_gpu != allocated_gpu;
+    if config.placement == Placement::Override
+        && allocated_gpu.is_some()
+        && state.balance.rows().iter().any(others)
+    {
+        notices.push(Notice::SeveralCharged);
+    }
+    notices.extend(left_out(gpus));
+    notices.extend(measured.iter().flat_map(|measured| faulty(gpus, measured)));
+    let detail = gpus.detail(index).ok_or(PlaceError::NoSuchGpu(index))?;
+    let gpu = detail.gpu().filter(|_| detail.unfit.is_none()).ok_or_else(|| unfit(detail))?;
+    let capacity = seen.units_of(index);
+    if units > capacity {
+        return Err(PlaceError::TooLarge { units, capacity });
+    }
+    // Our choice takes none that is held. Slurm has given the GPU away, so that job is over or no whole one.
+    if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number) {
+        let holders = state.holders(std::slice::from_ref(&gpu), true)?;
+        notices.extend(holders.first().map(|holder| Notice::HeldWhole(*holder)));
+    }
+    Ok(gpu)
+}
+
+fn whole_gpus(indices: &[u32], gpus: &Inventory) -> Result<Vec<Gpu>, PlaceError> {
+    if let Some(missing) = indices.iter().find(|index| gpus.detail(**index).is_none()) {
+        return Err(PlaceError::NoSuchGpu(*missing));
+    }
+    let own = gpus.details.iter().filter(|detail| indices.contains(&detail.index));
+    own.map(|detail| detail.gpu().ok_or_else(|| unfit(detail))).collect()
+}
+
+fn unfit(detail: &Detail) -> PlaceError {
+    match detail.unfit {
+        Some(why) => PlaceError::Unfit { index: detail.index, path: detail.path.clone(), why },
+        None => PlaceError::NoSuchGpu(detail.index),
+    }
+}
+
+/// What somebody should repair; a GPU that has MIG enabled or is excluded was meant so.
+fn left_out(gpus: &Inventory) -> impl Iterator<Item = Notice> {
+    gpus.details.iter().filter_map(|detail| match detail.unfit? {
+        Unfit::MigEnabled | Unfit::Excluded => None,
+        why => Some(Notice::LeftOut { index: detail.index, path: detail.path.clone(), why }),
+    })
+}
+
+/// GPUs that NVML reports an error of.
+fn faulty(gpus: &Inventory, measured: &Measured) -> Vec<Notice> {
+    let fault =
+        |gpu: &Gpu| Some(Notice::Faulty { index: gpu.index, fault: measured.of(gpu)?.fault.clone()? });
+    gpus.gpus().iter().filter_map(fault).collect()
+}
+
+/// Shares on GPUs that Slurm gave to a job whole.
+fn collision(config: &NodeConfig, own: &[Gpu], state: &Occupancy) -> Result<Option<Notice>, PlaceError> {
+    let shared = |row: &Row| row.shares > 0 && own.iter().any(|gpu| gpu.number == row.gpu);
+    if !state.balance.rows().iter().any(shared) {
+        return Ok(None);
+    }
+    let hit = state.holders(own, false)?;
+    match config.on_collision {
+        // Slurm keeps them apart where it picks: those jobs are over, or asked for no shares.
+        _ if config.placement == Placement::Follow => Ok(Some(Notice::Collision(hit))),
+        OnCollision::Run => Ok(Some(Notice::Collision(hit))),
+        OnCollision::Fail => Err(PlaceError::Collision(hit)),
+    }
+}
+
+/// Takes back the GPU of this start of a job and of earlier ones, or of all where `restart` is not known. Gives the
+/// start that had one. The epilog of a job that was requeued may name the start to come already (seen on 22.05), but
+/// that one begins here only after this epilog has ended.
+pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
+    if !ledger.knows(job_id) {
+        return Ok(None);
+    }
+    let ledger = ledger.lock(LOCK_WAIT)?;
+    let released = ledger.forget(job_id, restart)?;
+    // The next prolog says what is wrong with it.
+    let _ = ledger.keep_jobstats();
+    Ok(released)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! From what is on the node to what the choice looks at.
+
+use crate::choose::Candidate;
+use crate::gpu::{Detail, Inventory};
+use crate::ledger::{Balance, Row};
+use crate::nvml::answer::{GpuState, Measured};
+
+/// The node's GPUs as the choice sees them, for a share of that user's. `units` fill each of them, in Slurm's order.
+#[must_use]
+pub fn candidates(
+    gpus: &Inventory,
+    balance: &Balance,
+    user_id: u32,
+    units: &[u32],
+    measured: Option<&Measured>,
+) -> Vec<Candidate> {
+    let candidate = |(detail, capacity): (&Detail, &u32)| {
+        let capacity = *capacity;
+        let gpu = detail.gpu();
+        let state = gpu.as_ref().and_then(|gpu| measured?.of(gpu));
+        let is_here = |row: &&Row| detail.number == Some(row.gpu);
+        let here: Vec<&Row> = balance.rows().iter().filter(is_here).collect();
+        let mut users: Vec<u32> = here.iter().map(|row| row.user_id).collect();
+        users.sort_unstable();
+        users.dedup();
+        Candidate {
+            index: detail.index,
+            capacity,
+            assigned: here.iter().map(|row| row.units_of(capacity)).sum(),
+            users: u32::try_from(users.len()).unwrap_or(u32::MAX),
+            foreign: users.iter().any(|user| *user != user_id),
+            held: here.iter().any(|row| row.wholes > 0),
+            healthy: detail.unfit.is_none() && state.is_none_or(|state| state.fault.is_none()),
+            memory: state.and_then(|state| state.memory).map(u64::from),
+            load: state.and_then(GpuState::load),
+        }
+    };
+    gpus.details.iter().zip(units).map(candidate).collect()
+}

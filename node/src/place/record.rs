@@ -1,0 +1,141 @@
+//! A job's entry, written under the ledger's lock. Where there is no room, slurmctld is asked once, without the lock, about the
+//! jobs in the way, and it is tried again.
+
+use std::time::Duration;
+
+use super::{
+    Ask, GRACE, Held, LOCK_WAIT, Node, Notice, Occupancy, PlaceError, Placed, Seen, candidates, hold,
+    reconcile,
+};
+use crate::allocation::Allocation;
+use crate::gpu::Inventory;
+use crate::job::{JobKey, NodeJob};
+use crate::ledger::{Entry, LedgerError, Locked};
+use gpushare::config::{ForeignProcesses, Placement};
+
+/// Records what a job has, unless it was recorded before.
+pub(super) fn record(
+    node: Node,
+    job: &NodeJob,
+    allocation: &Allocation,
+    (gpus, units): (&Inventory, Result<Vec<u32>, PlaceError>),
+    ask: &mut impl Ask,
+    now: u64,
+) -> Result<Placed, PlaceError> {
+    let (units, measured) = match allocation {
+        Allocation::Share { .. } => (units?, ask.measured()),
+        Allocation::Whole(_) => {
+            if node.config.foreign_processes != ForeignProcesses::Ignore {
+                ask.measured();
+            }
+            (Vec::new(), None)
+        }
+        Allocation::Nothing => (Vec::new(), None),
+    };
+    let gpus = &Seen { gpus, units, measured };
+    let mut notices = Vec::new();
+    let mut over = None;
+    loop {
+        match attempt(node, (job, allocation), gpus, over.as_deref(), &mut notices, now)? {
+            Attempt::Before(entry) => return Ok(Placed::Before(entry)),
+            Attempt::Now(entry) => return Ok(Placed::Now(entry, notices)),
+            Attempt::Crowded(suspects) => over = Some(ask.over(&suspects)),
+        }
+    }
+}
+
+/// How it went under the ledger's lock.
+enum Attempt {
+    /// It was recorded before.
+    Before(Entry),
+    /// It is recorded now.
+    Now(Entry),
+    /// There is no room, and these jobs may be over: to be asked, and tried again.
+    Crowded(Vec<JobKey>),
+}
+
+/// `over` has the jobs that are over by slurmctld, or nothing where it was not asked yet.
+fn attempt(
+    node: Node,
+    (job, allocation): (&NodeJob, &Allocation),
+    gpus: &Seen,
+    over: Option<&[JobKey]>,
+    notices: &mut Vec<Notice>,
+    now: u64,
+) -> Result<Attempt, PlaceError> {
+    let ledger = node.ledger.lock(LOCK_WAIT)?;
+    if let Ok(Some(entry)) = node.ledger.find(job.key.id)
+        && entry.key == job.key
+        && entry.user_id == job.user_id
+        && allocation.is_of(&entry)
+    {
+        return Ok(Attempt::Before(entry));
+    }
+    // An earlier start of the job, or an old job of the same number.
+    ledger.remove(job.key.id, None)?;
+    if ledger.is_reconcile_due(now) {
+        notices.extend(reconcile(node, &ledger, now, GRACE));
+    }
+    for key in over.unwrap_or_default() {
+        notices.extend(ledger.forget(key.id, Some(key.restart))?.map(Notice::Dropped));
+    }
+    let (state, garbage) = Occupancy::read(&ledger)?;
+    notices.extend(garbage.into_iter().map(Notice::Garbage));
+    let is_crowded = |found: &Result<Held, PlaceError>| {
+        found.as_ref().map_or_else(PlaceError::is_for_lack_of_room, Held::is_crowded)
+    };
+    let mut found = hold(node.config, job, allocation, gpus, state);
+    if is_crowded(&found) {
+        // Perhaps jobs that are over are in the way, be it that their epilogs are still running.
+        let dropped = reconcile(node, &ledger, now, Duration::ZERO);
+        if !dropped.is_empty() {
+            notices.extend(dropped);
+            found = hold(node.config, job, allocation, gpus, Occupancy::read(&ledger)?.0);
+        }
+    }
+    if over.is_none() && is_crowded(&found) && !matches!(found, Err(PlaceError::Unread(_))) {
+        let suspects = suspects(node, &ledger, (job, allocation), gpus)?;
+        if !suspects.is_empty() {
+            return Ok(Attempt::Crowded(suspects));
+        }
+    }
+    let Held { holding, gpus, notices: more } = found?;
+    notices.extend(more);
+    let entry = Entry { key: job.key, user_id: job.user_id, holding, gpus, since: now };
+    ledger.record(&entry)?;
+    let crowded = notices.iter().any(|notice| matches!(notice, Notice::Overcommitted));
+    ledger.count_placement(&entry, crowded);
+    notices.extend(ledger.tell_jobstats(node.config.jobstats_dir.as_deref()).err().map(Notice::JobstatsDir));
+    let witnessed = node.ledger.witness_above(job.key, &node.roots.proc, std::process::id());
+    notices.extend(witnessed.err().map(Notice::Unwitnessed));
+    Ok(Attempt::Now(entry))
+}
+
+/// The jobs that may be over, those without a witness first. One with a witness is among them only where Slurm would not have
+/// started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
+fn suspects(
+    node: Node,
+    ledger: &Locked,
+    (job, allocation): (&NodeJob, &Allocation),
+    seen: &Seen,
+) -> Result<Vec<JobKey>, LedgerError> {
+    let is_too_much = match allocation {
+        Allocation::Share { units, .. } if node.config.placement != Placement::Follow => {
+            let gpus = candidates(seen.gpus, &ledger.balance()?.0, job.user_id, &seen.units, None);
+            let assigned = gpus.iter().map(|gpu| gpu.assigned).sum::<u64>();
+            assigned + u64::from(*units) > gpus.iter().map(|gpu| u64::from(gpu.capacity)).sum()
+        }
+        // Slurm counts each GPU by itself.
+        Allocation::Share { .. } | Allocation::Whole(_) | Allocation::Nothing => true,
+    };
+    let entries = node.ledger.list()?.entries;
+    let keys = |witnessed: bool| {
+        let wanted = move |key: &JobKey| node.ledger.is_witnessed(*key) == witnessed;
+        entries.iter().map(|entry| entry.key).filter(wanted)
+    };
+    let mut suspects: Vec<JobKey> = keys(false).collect();
+    if is_too_much {
+        suspects.extend(keys(true));
+    }
+    Ok(suspects)
+}

@@ -1,0 +1,130 @@
+//! What /proc shows of a process (proc(5)). `proc` is /proc outside of tests.
+
+pub mod step;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// slurmstepd names itself so, for example `slurmstepd: [7.extern]` (src/slurmd/slurmstepd/mgr.c, `setproctitle`).
+const TITLE: &[u8] = b"slurmstepd: [";
+/// Its name in the kernel.
+pub(crate) const STEPD: &[u8] = b"slurmstepd";
+/// Longer than any title's beginning with a job number.
+pub(crate) const LONGEST_TITLE: u64 = 64;
+
+/// No /proc/PID/stat is longer.
+const LONGEST_STAT: u64 = 4096;
+
+/// Of /proc/PID/stat, with the fields' numbers in proc_pid_stat(5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// 2: the program's name, of 15 bytes at most.
+    pub name: Vec<u8>,
+    /// 3: `R`, `S`, `T`…
+    pub state: char,
+    /// 4: who started it, or whoever took it over.
+    pub parent: u32,
+    /// 6
+    pub session: u32,
+    /// 22: when it started, in ticks since the machine did.
+    pub start: u64,
+}
+
+/// That of a process; `None` where there is no such process.
+pub fn stat(proc: &Path, pid: u32) -> io::Result<Option<Stat>> {
+    let Some(bytes) = beginning(&proc.join(pid.to_string()).join("stat"), LONGEST_STAT)? else {
+        return Ok(None);
+    };
+    let read = parse(&bytes);
+    read.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not as proc_pid_stat(5) has it"))
+}
+
+fn parse(bytes: &[u8]) -> Option<Stat> {
+    // The name is in parentheses, and may hold spaces and parentheses itself.
+    let from = bytes.iter().position(|byte| *byte == b'(')?;
+    let to = bytes.iter().rposition(|byte| *byte == b')')?;
+    let name = bytes.get(from + 1..to)?.to_owned();
+    let mut fields = std::str::from_utf8(bytes.get(to + 1..)?).ok()?.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
+    let start = fields.nth(15)?.parse().ok()?;
+    Some(Stat { name, state, parent, session, start })
+}
+
+/// The start time of a process; `None` where there is no such process.
+pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
+    Ok(stat(proc, pid)?.map(|stat| stat.start))
+}
+
+/// The lowest and the highest of its users: real, effective, saved and for files. They differ in one that has changed its user.
+pub fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
+    let bytes = beginning(&proc.join(pid.to_string()).join("status"), LONGEST_STAT)?.unwrap_or_default();
+    let line = bytes.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"));
+    let numbers = line.and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
+    let numbers = || numbers.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    Ok(numbers().min().zip(numbers().max()))
+}
+
+/// The beginning of a process's file; `None` where it ended before that was opened, or while it was read.
+pub fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Every process that calls itself a slurmstepd, and its job by its title.
+pub fn step_daemons(proc: &Path) -> io::Result<Vec<(u32, u32)>> {
+    let mut daemons = Vec::new();
+    for found in proc.read_dir()? {
+        let found = found?;
+        let Some(pid) = found.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // Reading the title of a process that hangs may hang; its name is in the kernel.
+        if fs::read(found.path().join("comm")).is_ok_and(|name| !name.starts_with(STEPD)) {
+            continue;
+        }
+        let title = beginning(&found.path().join("cmdline"), LONGEST_TITLE)?;
+        daemons.extend(title.and_then(|title| Some((pid, job_in(&title)?))));
+    }
+    Ok(daemons)
+}
+
+fn job_in(title: &[u8]) -> Option<u32> {
+    let rest = title.strip_prefix(TITLE)?;
+    let digits = rest.split(|byte| *byte == b'.').next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_field_is_the_one_that_the_manual_names() {
+        // 3 and 4, the group, 6, and so on to 22.
+        let read = parse(b"7 (a) (b) T 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n");
+        let expected = Stat { name: b"a) (b".to_vec(), state: 'T', parent: 4, session: 6, start: 22 };
+        assert_eq!(read, Some(expected));
+        for broken in ["", "7 (a", "7 a) T 4", "7 )a( T 4 5 6", "7 (a) T 4 5 6 7", "7 (a) T -4 5 6"] {
+            assert_eq!(parse(broken.as_bytes()), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn our_own_stat_is_ours() {
+        let own = stat(Path::new("/proc"), std::process::id()).unwrap().unwrap();
+        assert_eq!(own.parent, std::os::unix::process::parent_id());
+        use std::os::unix::fs::MetadataExt;
+        let user = Path::new("/proc/self").metadata().unwrap().uid();
+        assert_eq!(users(Path::new("/proc"), std::process::id()).unwrap(), Some((user, user)));
+        assert_eq!(users(Path::new("/proc"), u32::MAX).unwrap(), None);
+    }
+}

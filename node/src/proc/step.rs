@@ -1,0 +1,129 @@
+//! Where a process is, as /proc shows it: gpushare-nvml tells it of each process of a GPU. `proc` is /proc outside of tests.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::fence::locate::job_folder;
+use crate::proc::{STEPD, Stat, beginning, stat, step_daemons, users};
+
+/// As the kernel cuts the names of NVIDIA's MPS server and its control daemon.
+const MPS: &[u8] = b"nvidia-cuda-mps";
+/// More than there are between a task and its slurmstepd, mostly.
+const MOST_ANCESTORS: usize = 32;
+const LONGEST_CGROUP: u64 = 16 << 10;
+
+/// A process that computes on a GPU, or did a moment ago.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in ticks since the machine did: before NVML was asked, so nobody else has the number. 0 of one that
+    /// is gone.
+    pub start: u64,
+    /// The most that it used of the GPU in NVML's last samples, in percent.
+    pub busy: u32,
+    /// Its user; the lowest where it has several.
+    pub user: u32,
+    /// Its session.
+    pub session: u32,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// Where a process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// That can't be told: it is gone, or a slurmstepd has started it outside of a job's cgroup.
+    #[default]
+    Untold,
+    /// In a job: `7`
+    Job(u32),
+    /// In none, and it has the name of NVIDIA's MPS daemon or server.
+    Mps,
+    /// In none.
+    Nowhere,
+}
+
+/// Looks at processes.
+#[derive(Debug)]
+pub struct Finder<'a> {
+    proc: &'a Path,
+    folders: OnceCell<HashMap<PathBuf, u32>>,
+}
+
+impl<'a> Finder<'a> {
+    /// Looks at nothing yet.
+    #[must_use]
+    pub fn new(proc: &'a Path) -> Self {
+        Finder { proc, folders: OnceCell::new() }
+    }
+
+    /// The process with that number, if it started before `asked`; else its number may be that of another one by now, and nothing
+    /// else is told.
+    #[must_use]
+    pub fn process(&self, pid: u32, asked: u64) -> Running {
+        self.look(pid, asked).unwrap_or(Running { pid, ..Running::default() })
+    }
+
+    fn look(&self, pid: u32, asked: u64) -> Option<Running> {
+        let found = stat(self.proc, pid).ok()??;
+        if found.start >= asked || "ZX".contains(found.state) {
+            return None;
+        }
+        let (user, _) = users(self.proc, pid).ok()??;
+        let place = match self.folder(pid)? {
+            Some(folder) => self.job_of(&folder).map_or(Place::Untold, Place::Job),
+            None if found.name.starts_with(MPS) => Place::Mps,
+            None if self.is_below_stepd(&found) => Place::Untold,
+            None => Place::Nowhere,
+        };
+        Some(Running { pid, start: found.start, busy: 0, user, session: found.session, place })
+    }
+
+    /// Its job's folder; `None` where that can't be read.
+    fn folder(&self, pid: u32) -> Option<Option<PathBuf>> {
+        let path = self.proc.join(pid.to_string()).join("cgroup");
+        let text = beginning(&path, LONGEST_CGROUP).ok()??;
+        Some(job_folder(&String::from_utf8_lossy(&text)))
+    }
+
+    /// The job whose folder this is: up to 25.11 its name has the number; 26.05 names it by another one, and then its
+    /// slurmstepds, which are in it too, have the number in their titles.
+    fn job_of(&self, folder: &Path) -> Option<u32> {
+        let name = folder.file_name()?.to_str()?;
+        match name.strip_prefix("job_") {
+            Some(number) => number.parse().ok(),
+            None => self.folders.get_or_init(|| self.folders()).get(folder).copied(),
+        }
+    }
+
+    fn folders(&self) -> HashMap<PathBuf, u32> {
+        let daemons = step_daemons(self.proc).unwrap_or_default();
+        let of = |(pid, job): (u32, u32)| {
+            // A user may call a program of theirs so.
+            self.is_roots(pid).then(|| self.folder(pid))??.map(|folder| (folder, job))
+        };
+        daemons.into_iter().filter_map(of).collect()
+    }
+
+    /// Where Slurm puts jobs into no cgroups its processes are known by who started them.
+    fn is_below_stepd(&self, process: &Stat) -> bool {
+        let mut parent = process.parent;
+        for _ in 0..MOST_ANCESTORS {
+            let Ok(Some(above)) = stat(self.proc, parent) else { return false };
+            if above.name.starts_with(STEPD) && self.is_roots(parent) {
+                return true;
+            }
+            parent = above.parent;
+        }
+        false
+    }
+
+    fn is_roots(&self, pid: u32) -> bool {
+        users(self.proc, pid).is_ok_and(|users| users == Some((0, 0)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

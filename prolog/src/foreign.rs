@@ -1,0 +1,52 @@
+//! What a prolog does about processes on its job's GPU that are in no job of it: `ForeignProcesses`.
+
+use gpushare::config::ForeignProcesses;
+use gpushare_node::foreign::{Jobs, listed};
+use gpushare_node::ledger::Entry;
+use gpushare_node::nvml::answer::{GpuState, Measured};
+use gpushare_node::place::Node;
+use gpushare_node::{foreign, mps};
+
+use super::LOCK_WAIT;
+
+/// The processes alone: the choice of a GPU needs none, and has the rest.
+pub fn taken(measured: &mut Measured) -> Measured {
+    let of = |gpu: &mut GpuState| GpuState {
+        uuid: gpu.uuid.clone(),
+        minor: gpu.minor,
+        running: std::mem::take(&mut gpu.running),
+        ..GpuState::default()
+    };
+    Measured { limits: false, gpus: measured.gpus.iter_mut().map(of).collect() }
+}
+
+/// Looks at the GPUs that a job was just given. An error is that the job fails.
+pub fn look(node: Node, entry: &Entry, measured: &Measured) -> Result<(), String> {
+    let id = entry.key.id;
+    // What can't be read now leaves its processes untold.
+    let entries = node.ledger.list().map(|listing| listing.entries).unwrap_or_default();
+    let sessions = mps::sessions(node.config);
+    let jobs = Jobs { entries: &entries, mps: sessions.as_deref() };
+    for gpu in &entry.gpus {
+        let Some(state) = measured.of(gpu) else { continue };
+        let found = jobs.foreign(gpu, state);
+        if found.is_empty() {
+            continue;
+        }
+        let mut said = format!("GPU {} has processes of no job of it: {}", gpu.index, listed(&found));
+        match node.config.foreign_processes {
+            ForeignProcesses::Ignore | ForeignProcesses::Warn => {}
+            ForeignProcesses::Fail => {
+                let marked = node.ledger.lock(LOCK_WAIT).and_then(|ledger| ledger.fail(entry.key, &said));
+                marked.map_err(|error| format!("job {id}: {said}; {error}"))?;
+                return Err(format!("job {id}: {said}"));
+            }
+            ForeignProcesses::End => match foreign::end(&node.roots.proc, &found).as_slice() {
+                [] => said += "; they were ended",
+                left => said += &format!("; can't be ended: {}", listed(left)),
+            },
+        }
+        log::error!("job {id}: {said}");
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! Which lines can't be had on this cluster, and which are odd.
+//!
+//! An error stops a plan, because Slurm would refuse a part of it or because nobody could ever use what it gives; a
+//! warning doesn't. QOSes whose GPUs of one type add up to more than there are get a warning: some sites sell more than they
+//! have on purpose.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use gpushare::text::gres;
+
+use super::ROOT;
+use super::lines;
+use super::state::Actual;
+use gpushare::config::qos::field::{FIELDS, Kind};
+use gpushare::config::qos::value::{Settings, Value};
+use gpushare::config::{ManagedQos, Members};
+
+/// What slurmctld says of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its name in the database.
+    pub name: String,
+    /// The TRES that it counts.
+    pub tracked: Vec<String>,
+    /// GPUs of each type, on all nodes, whatever their state.
+    pub gpus: BTreeMap<String, u64>,
+    /// From 23.11.0 to 25.05.0 slurmdbd tells slurmctld of an account's change only what its own users and the accounts just
+    /// below inherit, not those accounts' users. They have it when slurmctld starts again.
+    pub one_level: bool,
+}
+
+/// Something that is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Of gpushare.conf.
+    pub line: usize,
+    /// It stops a plan.
+    pub is_error: bool,
+    /// One sentence.
+    pub text: String,
+}
+
+impl Cluster {
+    /// Reads `scontrol show config` and `scontrol -o show node`.
+    pub fn read(config: &str, nodes: &str) -> Result<Cluster, String> {
+        let value = |key: &str| {
+            let of = |line: &str| {
+                line.strip_prefix(key)?.trim_start().strip_prefix('=').map(|text| text.trim().to_owned())
+            };
+            config.lines().find_map(of).ok_or_else(|| format!("'scontrol show config' has no {key}"))
+        };
+        let tracked = value("AccountingStorageTRES")?.split(',').map(str::to_owned).collect();
+        let mut gpus = BTreeMap::new();
+        for gres in lines(nodes)
+            .filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("Gres=")))
+        {
+            for (name, gres_type, number) in gres::read(gres) {
+                if let Some(gres_type) = gres_type.filter(|_| name == "gpu") {
+                    *gpus.entry(gres_type).or_insert(0) += number;
+                }
+            }
+        }
+        let one_level = value("SLURM_VERSION").is_ok_and(|version| tells_one_level(&version));
+        Ok(Cluster { name: value("ClusterName")?, tracked, gpus, one_level })
+    }
+
+    /// How many GPUs of a type there are. Capitals count: users will write the type as the file does, and Slurm finds
+    /// nodes for it letter by letter.
+    fn count(&self, gres_type: &str) -> Option<u64> {
+        self.gpus.get(gres_type).copied()
+    }
+
+    /// A TRES as the cluster writes it.
+    fn spelling<'a>(&'a self, tres: &str) -> Option<&'a str> {
+        self.tracked.iter().find(|known| known.eq_ignore_ascii_case(tres)).map(String::as_str)
+    }
+
+    /// The same settings, with TRES as the cluster writes them.
+    #[must_use]
+    pub fn spelled(&self, settings: &Settings) -> Settings {
+        let mut settings = settings.clone();
+        for value in settings.values_mut() {
+            if let Value::Tres(limits) = value {
+                let again = std::mem::take(limits).into_iter();
+                *limits = again
+                    .map(|(name, number)| (self.spelling(&name).unwrap_or(&name).to_owned(), number))
+                    .collect();
+            }
+        }
+        settings
+    }
+}
+
+fn tells_one_level(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let mut next = || numbers.next().unwrap_or_default();
+    ((23, 11, 0)..(25, 5, 1)).contains(&(next(), next(), next()))
+}
+
+/// Everything that is wrong, in the order of the lines. `strangers` are the members of whom the system knows nothing.
+#[must_use]
+pub fn check(
+    qoses: &[ManagedQos],
+    actual: &Actual,
+    cluster: &Cluster,
+    strangers: &HashSet<String>,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (mut sums, names) = (HashMap::new(), qoses.iter().map(|managed| managed.name.as_str()).collect());
+    for managed in qoses {
+        let mut say = |is_error, text| findings.push(Finding { line: managed.line, is_error, text });
+        for (gres_type, number) in &managed.gpus {
+            match cluster.count(gres_type) {
+                None => say(true, no_such_type(gres_type, cluster)),
+                Some(count) if *number > count => {
+                    say(true, format!("{gres_type}:{number} is more than the cluster's {count}"));
+                }
+                Some(count) => {
+                    let sum = sums.entry(gres_type).or_insert(0_u64);
+                    let before = *sum;
+                    *sum = sum.saturating_add(*number);
+                    // Said once, of the line that makes it so.
+                    if before <= count && *sum > count {
+                        say(
+                            false,
+                            format!(
+                                "with {gres_type}:{number} the QOSes add up to {sum} {gres_type}, and the cluster has {count}"
+                            ),
+                        );
+                    }
+                }
+            }
+        }
+        if let Some(text) = untracked(managed, cluster) {
+            say(true, text);
+        }
+        if let Some(text) = elsewhere(managed, actual, cluster) {
+            say(true, text);
+        }
+        for text in unknown_preempted(managed, actual, &names) {
+            say(true, text);
+        }
+        for (is_error, text) in unknown_members(managed, actual, strangers) {
+            say(is_error, text);
+        }
+    }
+    findings
+}
+
+fn no_such_type(gres_type: &str, cluster: &Cluster) -> String {
+    let types: Vec<&str> = cluster.gpus.keys().map(String::as_str).collect();
+    let there = if types.is_empty() {
+        "nodes have no typed GPUs".to_owned()
+    } else {
+        format!("there are {}", types.join(", "))
+    };
+    format!("no node has a GPU of type '{gres_type}'; {there}")
+}
+
+/// A limit on what slurmctld doesn't count would limit nothing. Of a type that no node has enough is said.
+fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
+    let mut missing: Vec<&str> = Vec::new();
+    for field in FIELDS.iter().filter(|field| field.kind == Kind::Tres) {
+        let Some(Value::Tres(limits)) = managed.setting(field) else { continue };
+        for name in limits.keys().filter(|name| cluster.spelling(name).is_none()) {
+            let gres_type =
+                managed.gpus.iter().find(|(gres_type, _)| *name == format!("gres/gpu:{gres_type}"));
+            let nowhere = gres_type.is_some_and(|(gres_type, _)| cluster.count(gres_type).is_none());
+            if !nowhere && !missing.contains(&name.as_str()) {
+                missing.push(name);
+            }
+        }
+    }
+    let (words, them) = if missing.len() == 1 { ("is not a TRES", "it") } else { ("are no TRES", "them") };
+    (!missing.is_empty()).then(|| {
+        let list = missing.join(",");
+        format!("{list} {words} that this cluster counts; add {them} to AccountingStorageTRES in slurm.conf and restart slurmctld")
+    })
+}
+
+/// Two files that have a QOS would take it from each other for ever.
+fn elsewhere(managed: &ManagedQos, actual: &Actual, cluster: &Cluster) -> Option<String> {
+    let owner = actual
+        .qoses
+        .get(&managed.name)?
+        .owner()
+        .filter(|owner| !owner.eq_ignore_ascii_case(&cluster.name))?;
+    Some(format!(
+        "QOS '{}' is in the gpushare.conf of cluster '{}', and this database's clusters have the same QOSes",
+        managed.name,
+        owner.escape_debug()
+    ))
+}
+
+fn unknown_preempted(managed: &ManagedQos, actual: &Actual, in_file: &HashSet<&str>) -> Vec<String> {
+    let Some(Value::Words(names)) = managed.settings.get("Preempt") else { return Vec::new() };
+    let unknown =
+        names.iter().filter(|name| !in_file.contains(name.as_str()) && !actual.qoses.contains_key(*name));
+    unknown
+        .map(|name| {
+            format!("Preempt names QOS '{name}', which is neither in this file nor in Slurm's database")
+        })
+        .collect()
+}
+
+fn unknown_members(
+    managed: &ManagedQos,
+    actual: &Actual,
+    strangers: &HashSet<String>,
+) -> Vec<(bool, String)> {
+    if managed.members.accounts().any(|account| account == ROOT) {
+        return vec![(true, "every user is below the account root; write Account=*".to_owned())];
+    }
+    let Members::Users(account, users) = &managed.members else { return Vec::new() };
+    let unknown = users.iter().filter(|user| strangers.contains(*user));
+    // One who has left is in the database still, and mustn't stop everybody else's plan.
+    unknown
+        .map(|user| (!actual.tree.has_user(account, user), format!("this system knows no user '{user}'")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

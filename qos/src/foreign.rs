@@ -1,0 +1,51 @@
+//! Types of GPU that jobs under a QOS are kept from, although none may ask for them: those that its line doesn't limit.
+//!
+//! A job that takes whole nodes (`--exclusive`, a partition with `OverSubscribe=EXCLUSIVE`, core specialization) gets all
+//! GPUs of its nodes and names none. A plugin can't see where it will land. But Slurm counts what it is about to start by
+//! type, and a limit of 0 keeps it waiting: seen with 22.05, 24.11 and 26.05 for each of the three forms
+//! (`tests/live/test_whole_nodes.py`).
+
+use super::TYPE;
+use super::check::Cluster;
+use gpushare::config::ManagedQos;
+use gpushare::config::qos::field::{FIELDS, Kind};
+use gpushare::config::qos::value::{Settings, Value};
+
+/// The field that has the zeros.
+const ZEROS: &str = "GrpTRES";
+/// Says how many GPUs a job needs at least, and so limits none.
+const MINIMUM: &str = "MinTRESPerJob";
+
+/// The types that a line keeps its jobs from, as TRES. None where gpushare.conf allows other types, or where the line
+/// limits no type.
+#[must_use]
+pub fn kept_away<'c>(managed: &ManagedQos, cluster: &'c Cluster) -> Vec<&'c str> {
+    let limits = |name: &str| limited(&managed.settings).any(|known| known.eq_ignore_ascii_case(name));
+    if !managed.keeps_to_its_types || !limited(&managed.settings).any(|name| name.starts_with(TYPE)) {
+        return Vec::new();
+    }
+    let types = cluster.tracked.iter().map(String::as_str).filter(|name| name.starts_with(TYPE));
+    types.filter(|name| !limits(name)).collect()
+}
+
+/// What the QOS of a line must have: all that the line says, and a limit of 0 on each type that it is kept from.
+pub(super) fn wanted(managed: &ManagedQos, cluster: &Cluster) -> Settings {
+    let mut settings = cluster.spelled(&managed.settings);
+    let zeros = kept_away(managed, cluster);
+    if !zeros.is_empty()
+        && let Value::Tres(limits) = settings.entry(ZEROS).or_insert_with(|| Value::Tres([].into()))
+    {
+        limits.extend(zeros.into_iter().map(|name| (name.to_owned(), 0)));
+    }
+    settings
+}
+
+/// Every TRES that the settings limit.
+fn limited(settings: &Settings) -> impl Iterator<Item = &str> {
+    let fields = FIELDS.iter().filter(|field| field.kind == Kind::Tres && field.name != MINIMUM);
+    let limits = fields.filter_map(|field| match settings.get(field.name) {
+        Some(Value::Tres(limits)) => Some(limits.keys()),
+        _ => None,
+    });
+    limits.flatten().map(String::as_str)
+}

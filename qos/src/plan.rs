@@ -1,0 +1,294 @@
+//! The changes that make the database like gpushare.conf, in an order in which each finds what it needs, and in which
+//! nobody may use a QOS before its limits are there: accounts, bare QOSes, their fields (which name other QOSes), users,
+//! who may use what, who may not any more, and last what is no longer in the file.
+//!
+//! Of a QOS in the file every field belongs to it, also those that its line doesn't say: they are unset. Only limits of 0
+//! on other types of GPU are added, by [`foreign`]. Every other QOS is left alone, but for those that bear our [`MARK`].
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+
+use super::change::{BATCH, Change, Sign, named};
+use super::check::Cluster;
+use super::state::{Actual, Qos};
+use super::tree::Association;
+use super::{MARK, foreign};
+use gpushare::config::qos::field::{FIELDS, Field, Kind};
+use gpushare::config::qos::value::{self, Settings, Value};
+use gpushare::config::{ManagedQos, Members};
+
+mod grant;
+mod prune;
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In this order; nothing in it: nothing to do.
+    pub changes: Vec<Change>,
+    /// QOSes with our mark that the file has no longer, and that stay.
+    pub leftovers: Vec<Leftover>,
+    /// What should be taken away and can't be.
+    pub obstacles: Vec<Obstacle>,
+}
+
+/// A QOS that is not in the file any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its name.
+    pub qos: String,
+    /// What keeps it from being removed; `None` where nobody asked for it to be removed.
+    pub used: Option<Use>,
+}
+
+/// What a QOS is used for. slurmctld 26.05 does not start with a partition that names a QOS that there isn't, and until
+/// then its partition is open to all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// How many jobs there are under it.
+    pub jobs: usize,
+    /// The partitions that name it.
+    pub partitions: BTreeSet<String>,
+}
+
+/// Somebody's default: Slurm takes it away from nobody who has it so, and up to 22.05 says that it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    qos: String,
+    /// Who should not have it; `None` where there should be no such QOS.
+    whose: Option<String>,
+    account: String,
+    /// Empty for the account's own default.
+    user: String,
+    cluster: String,
+}
+
+impl Obstacle {
+    fn new(qos: &str, whose: Option<&Association>, default_of: &Association, cluster: &str) -> Obstacle {
+        Obstacle {
+            qos: qos.to_owned(),
+            whose: whose.map(Association::in_words),
+            account: default_of.account.clone(),
+            user: default_of.user.clone(),
+            cluster: cluster.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let Obstacle { qos, whose, account, user, cluster } = self;
+        let with = whose.as_ref().map(|whose| format!(" with {whose}")).unwrap_or_default();
+        let (of, what) = if user.is_empty() {
+            (format!("account {account}"), format!("account where name={account}"))
+        } else {
+            (format!("user {user} in account {account}"), format!("user where name={user} account={account}"))
+        };
+        write!(out, "qos {qos} stays{with}: it is the default of {of}; first: ")?;
+        write!(out, "sacctmgr modify {what} cluster={cluster} set DefaultQOS=-1")
+    }
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let partitions: Vec<&str> = self.partitions.iter().map(String::as_str).collect();
+        let named = format!("is named by partition {}", partitions.join(", "));
+        let has = format!("has {} job{}", self.jobs, if self.jobs == 1 { "" } else { "s" });
+        match (self.jobs, partitions.is_empty()) {
+            (_, true) => out.write_str(&has),
+            (0, _) => out.write_str(&named),
+            _ => write!(out, "{has} and {named}"),
+        }
+    }
+}
+
+/// Each QOS that is used.
+pub type InUse = HashMap<String, Use>;
+
+/// Makes the plan. QOSes that are no longer in the file are removed if `prune` has what is used on the cluster.
+#[must_use]
+pub fn plan(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster, prune: Option<&InUse>) -> Plan {
+    let mut tree = actual.tree.clone();
+    let mut changes = new_accounts(qoses, &mut tree, &cluster.name);
+    changes.extend(new_qoses(qoses, actual, &cluster.name));
+    changes.extend(fields(qoses, actual, cluster));
+    changes.extend(new_users(qoses, &mut tree, &cluster.name));
+    let mut obstacles = Vec::new();
+    let (grants, revocations) = grant::grants(qoses, &tree, cluster, &mut obstacles);
+    changes.extend(grants);
+    changes.extend(revocations);
+    let (removals, leftovers) = prune::removals(qoses, actual, &cluster.name, prune, &mut obstacles);
+    changes.extend(removals);
+    Plan { changes, leftovers, obstacles }
+}
+
+fn new_accounts(qoses: &[ManagedQos], tree: &mut super::tree::Tree, cluster: &str) -> Vec<Change> {
+    let mut missing: Vec<&str> = Vec::new();
+    for account in qoses.iter().flat_map(|managed| managed.members.accounts()) {
+        if !tree.has_account(account) {
+            tree.add_account(account);
+            missing.push(account);
+        }
+    }
+    let at = format!("cluster={cluster}");
+    let call = |names: &[&str]| {
+        let lines = names.iter().map(|name| (Sign::Add, format!("account {name}"))).collect();
+        Change::call(lines, ["add", "account", &named(names), &at])
+    };
+    missing.chunks(BATCH).map(call).collect()
+}
+
+fn new_qoses(qoses: &[ManagedQos], actual: &Actual, cluster: &str) -> Vec<Change> {
+    let missing: Vec<&str> = qoses
+        .iter()
+        .map(|managed| managed.name.as_str())
+        .filter(|qos| !actual.qoses.contains_key(*qos))
+        .collect();
+    let mark = format!("description={MARK}{cluster}");
+    let call = |names: &[&str]| {
+        let lines = names.iter().map(|name| (Sign::Add, format!("qos {name}"))).collect();
+        Change::call(lines, ["add", "qos", &named(names), "set", &mark])
+    };
+    missing.chunks(BATCH).map(call).collect()
+}
+
+fn new_users(qoses: &[ManagedQos], tree: &mut super::tree::Tree, cluster: &str) -> Vec<Change> {
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for managed in qoses {
+        let Members::Users(account, users) = &managed.members else { continue };
+        for user in users.iter().filter(|user| !tree.has_user(account, user)).collect::<Vec<_>>() {
+            tree.add_user(account, user);
+            missing.entry(account).or_default().push(user);
+        }
+    }
+    let (at, mut changes) = (format!("cluster={cluster}"), Vec::new());
+    for (account, users) in missing {
+        let of = format!("account={account}");
+        for names in users.chunks(BATCH) {
+            let lines =
+                names.iter().map(|name| (Sign::Add, format!("user {name} in account {account}"))).collect();
+            changes.push(Change::call(lines, ["add", "user", &named(names), &of, &at]));
+        }
+    }
+    changes
+}
+
+/// QOSes that are told the same are told it in one call.
+struct Group<'s> {
+    arguments: Vec<String>,
+    names: Vec<&'s str>,
+    lines: Vec<(Sign, String)>,
+}
+
+fn fields(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster) -> Vec<Change> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut open: HashMap<Vec<String>, usize> = HashMap::new();
+    for managed in qoses {
+        let (arguments, lines) = of_one(managed, actual.qoses.get(&managed.name), cluster);
+        if arguments.is_empty() {
+            continue;
+        }
+        let group =
+            open.get(&arguments).and_then(|at| groups.get_mut(*at)).filter(|group| group.names.len() < BATCH);
+        if let Some(group) = group {
+            group.names.push(&managed.name);
+            group.lines.extend(lines);
+        } else {
+            open.insert(arguments.clone(), groups.len());
+            groups.push(Group { arguments, names: vec![&managed.name], lines });
+        }
+    }
+    let call = |group: Group| {
+        let name = named(&group.names);
+        let head = ["modify", "qos", "where", name.as_str(), "set"];
+        Change::call(group.lines, head.into_iter().chain(group.arguments.iter().map(String::as_str)))
+    };
+    groups.into_iter().map(call).collect()
+}
+
+/// What sacctmgr is told of one QOS, and what is said of it.
+fn of_one(managed: &ManagedQos, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<String>, Vec<(Sign, String)>) {
+    let (wanted, none) = (foreign::wanted(managed, cluster), Settings::new());
+    let found = qos.map_or(&none, |qos| &qos.settings);
+    let (mut arguments, mut lines) = (Vec::new(), Vec::new());
+    if let Some(qos) = qos.filter(|qos| !qos.is_of(&cluster.name)) {
+        arguments.push(format!("Description={MARK}{}", cluster.name));
+        lines.push((
+            Sign::Change,
+            format!(
+                "qos {}  Description: '{}' -> '{MARK}{}'",
+                managed.name,
+                printable(&qos.description),
+                cluster.name
+            ),
+        ));
+    }
+    for field in &FIELDS {
+        let (from, to) = (found.get(field.name), wanted.get(field.name));
+        if from == to {
+            continue;
+        }
+        let (argument, said) = difference(field, from, to);
+        arguments.push(argument);
+        match to {
+            Some(to) if qos.is_none() => {
+                lines.push((Sign::Add, format!("qos {}  {} {}", managed.name, field.name, value::text(to))));
+            }
+            _ => lines
+                .extend(said.into_iter().map(|said| (Sign::Change, format!("qos {}  {said}", managed.name)))),
+        }
+    }
+    (arguments, lines)
+}
+
+/// sacctmgr's argument, and a line a limit that differs.
+fn difference(field: &Field, from: Option<&Value>, to: Option<&Value>) -> (String, Vec<String>) {
+    if field.kind == Kind::Tres {
+        return difference_of_tres(field, limits(from), limits(to));
+    }
+    let argument = to.map_or_else(|| field.unset.to_owned(), |to| value::argument(field, to));
+    let none = match field.unset {
+        "" | "-1" => "none",
+        unset => unset,
+    };
+    let text = |value: Option<&Value>| value.map_or_else(|| none.to_owned(), value::text);
+    (format!("{}={argument}", field.column), vec![format!("{}: {} -> {}", field.name, text(from), text(to))])
+}
+
+fn limits(value: Option<&Value>) -> BTreeMap<&str, u64> {
+    match value {
+        Some(Value::Tres(limits)) => limits.iter().map(|(name, number)| (name.as_str(), *number)).collect(),
+        _ => BTreeMap::new(),
+    }
+}
+
+/// Only the TRES that differ: sacctmgr leaves the others as they are.
+fn difference_of_tres(
+    field: &Field,
+    from: BTreeMap<&str, u64>,
+    to: BTreeMap<&str, u64>,
+) -> (String, Vec<String>) {
+    let mut names: Vec<&str> = from.keys().chain(to.keys()).copied().collect();
+    names.sort_unstable();
+    names.dedup();
+    let (mut parts, mut lines) = (Vec::new(), Vec::new());
+    for name in names {
+        let (old, new) = (from.get(name), to.get(name));
+        if old == new {
+            continue;
+        }
+        parts.push(new.map_or_else(|| format!("{name}=-1"), |new| value::limit(name, *new)));
+        let amount = |number: Option<&u64>| {
+            number.map_or_else(|| "none".to_owned(), |number| value::amount(name, *number))
+        };
+        lines.push(format!("{} {name}: {} -> {}", field.name, amount(old), amount(new)));
+    }
+    (format!("{}={}", field.column, parts.join(",")), lines)
+}
+
+/// Text of the database, for a terminal.
+fn printable(text: &str) -> String {
+    text.chars().take(60).map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Who may use a QOS, and who may not any more.
+//!
+//! Whoever has a QOS has it by an association that names it: the user's, the account's, or one above. So what is taken
+//! away is taken from associations that name it and are not among the members' own; below an account of the members
+//! nothing is looked at but its own users.
+
+use std::collections::BTreeMap;
+
+use super::Obstacle;
+use crate::change::{BATCH, Change, Sign, named};
+use crate::tree::{Association, Tree};
+use crate::{Cluster, ROOT};
+use gpushare::config::{ManagedQos, Members};
+
+/// Grants, then what is taken away: nobody is without it in between.
+pub(super) fn grants(
+    qoses: &[ManagedQos],
+    tree: &Tree,
+    at: &Cluster,
+    obstacles: &mut Vec<Obstacle>,
+) -> (Vec<Change>, Vec<Change>) {
+    let (mut given, mut taken) = (Vec::new(), Vec::new());
+    let (cluster, one_level) = (at.name.as_str(), at.one_level);
+    for managed in qoses {
+        let gone: Vec<&Association> = match managed.members {
+            Members::Unsaid => continue,
+            Members::All => Vec::new(),
+            _ => tree.naming(&managed.name).filter(|row| has_wrongly(row, managed, tree)).collect(),
+        };
+        let wanted = match &managed.members {
+            Members::All => everywhere(tree, &managed.name, one_level),
+            Members::Accounts(accounts) => {
+                accounts_and_users(tree, &managed.name, accounts, &gone, one_level)
+            }
+            Members::Users(account, users) => Wanted {
+                accounts: Vec::new(),
+                users: BTreeMap::from([(account.as_str(), of_users(tree, managed, account, users))]),
+            },
+            Members::Unsaid => continue,
+        };
+        given.extend(wanted.calls(&managed.name, cluster, Sign::Add));
+        let mut unwanted = Wanted::default();
+        for row in gone {
+            match tree.default_of(&managed.name, row) {
+                Some(default) => obstacles.push(Obstacle::new(&managed.name, Some(row), default, cluster)),
+                None => unwanted.add(row),
+            }
+        }
+        taken.extend(unwanted.calls(&managed.name, cluster, Sign::Remove));
+    }
+    (given, taken)
+}
+
+/// Names of accounts, and of users by account.
+#[derive(Default)]
+struct Wanted<'t> {
+    accounts: Vec<&'t str>,
+    users: BTreeMap<&'t str, Vec<&'t str>>,
+}
+
+fn has_wrongly(row: &Association, managed: &ManagedQos, tree: &Tree) -> bool {
+    row.own.says(&managed.name) == Some(true)
+        && match &managed.members {
+            Members::Accounts(accounts) => !tree.is_under(&row.account, accounts),
+            Members::Users(account, users) => {
+                row.account != *account || !users.iter().any(|user| user.eq_ignore_ascii_case(&row.user))
+            }
+            Members::Unsaid | Members::All => false,
+        }
+}
+
+/// The account above all, and every association that doesn't leave it to the one above. Where slurmctld hears of one level
+/// only, the accounts below are given it too; then root is the last, so that a plan that stops before is made again.
+fn everywhere<'t>(tree: &'t Tree, qos: &str, one_level: bool) -> Wanted<'t> {
+    let mut wanted = Wanted::default();
+    let to_all = one_level && !tree.account_has(ROOT, qos, &[]);
+    for row in tree.rows() {
+        let heir = row.user.is_empty() && (row.account == ROOT || to_all);
+        if row.own.says(qos) == Some(false) || (heir && row.own.says(qos).is_none()) {
+            wanted.add(row);
+        }
+    }
+    if to_all {
+        wanted.accounts.sort_by_key(|name| *name == ROOT);
+    }
+    wanted
+}
+
+fn accounts_and_users<'t>(
+    tree: &'t Tree,
+    qos: &str,
+    accounts: &'t [String],
+    gone: &[&Association],
+    one_level: bool,
+) -> Wanted<'t> {
+    let mut wanted = Wanted::default();
+    for account in accounts {
+        if !tree.account_has(account, qos, gone) {
+            if one_level {
+                tree.below(account).filter(|row| row.own.says(qos).is_none()).for_each(|row| wanted.add(row));
+            }
+            wanted.accounts.push(account);
+        }
+        for row in tree.users_of(account).filter(|row| row.own.says(qos) == Some(false)) {
+            wanted.add(row);
+        }
+    }
+    wanted
+}
+
+/// Members have it themselves: their account must not.
+fn of_users<'t>(tree: &Tree, managed: &ManagedQos, account: &str, users: &'t [String]) -> Vec<&'t str> {
+    let has = |user: &str| {
+        let mut rows = tree.users_of(account).filter(|row| row.user.eq_ignore_ascii_case(user));
+        rows.all(|row| row.own.says(&managed.name) == Some(true))
+    };
+    users.iter().map(String::as_str).filter(|user| !has(user)).collect()
+}
+
+impl<'t> Wanted<'t> {
+    fn add(&mut self, row: &'t Association) {
+        let names = if row.user.is_empty() {
+            &mut self.accounts
+        } else {
+            self.users.entry(&row.account).or_default()
+        };
+        let name = if row.user.is_empty() { &row.account } else { &row.user };
+        // A user has several rows in an account where partitions have their own; one call reaches them all.
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+
+    fn calls(self, qos: &str, cluster: &str, sign: Sign) -> Vec<Change> {
+        let set = format!("qos{}={qos}", if sign == Sign::Add { '+' } else { '-' });
+        let at = format!("cluster={cluster}");
+        let mut calls = Vec::new();
+        for names in self.accounts.chunks(BATCH) {
+            let lines = names
+                .iter()
+                .map(|name| (sign, format!("qos {qos} for {}", account_in_words(name))))
+                .collect();
+            calls.push(Change::call(lines, ["modify", "account", "where", &named(names), &at, "set", &set]));
+        }
+        for (account, users) in self.users {
+            let of = format!("account={account}");
+            for names in users.chunks(BATCH) {
+                let lines = names
+                    .iter()
+                    .map(|name| (sign, format!("qos {qos} for user {name} in account {account}")))
+                    .collect();
+                calls.push(Change::call(
+                    lines,
+                    ["modify", "user", "where", &named(names), &of, &at, "set", &set],
+                ));
+            }
+        }
+        calls
+    }
+}
+
+fn account_in_words(name: &str) -> String {
+    if name == ROOT { "all accounts (root)".to_owned() } else { format!("account {name}") }
+}

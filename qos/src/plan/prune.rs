@@ -1,0 +1,96 @@
+//! The QOSes with our mark that are in the file no more.
+//!
+//! Slurm 22.05 takes a QOS that is deleted out of an association's list together with a comma, and its neighbours in the
+//! list are lost: `q1,q2,q3` without q2 is neither q1 nor q3. So a list is made without it first.
+
+use std::collections::HashSet;
+
+use super::{InUse, Leftover, Obstacle};
+use crate::change::{BATCH, Change, Sign, named};
+use crate::state::Actual;
+use crate::tree::{Association, Own, Tree};
+use gpushare::config::qos::ManagedQos;
+
+/// What every job falls back on; a line of the file may have taken it over, and it stays when that has gone.
+const SLURMS_OWN: &str = "normal";
+
+/// The calls that remove them, and those that stay.
+pub(super) fn removals(
+    qoses: &[ManagedQos],
+    actual: &Actual,
+    cluster: &str,
+    prune: Option<&InUse>,
+    obstacles: &mut Vec<Obstacle>,
+) -> (Vec<Change>, Vec<Leftover>) {
+    let in_file: HashSet<&str> = qoses.iter().map(|managed| managed.name.as_str()).collect();
+    let (mut unused, mut stay) = (Vec::new(), Vec::new());
+    for (name, qos) in &actual.qoses {
+        if in_file.contains(name.as_str()) || !qos.is_of(cluster) || name == SLURMS_OWN {
+            continue;
+        }
+        match prune.map(|used| used.get(name)) {
+            Some(None) => match actual.tree.defaults_to(name).next() {
+                Some(default) => obstacles.push(Obstacle::new(name, None, default, cluster)),
+                None => unused.push(name.as_str()),
+            },
+            used => stay.push(Leftover { qos: name.clone(), used: used.flatten().cloned() }),
+        }
+    }
+    let mut changes = Vec::new();
+    for qos in &unused {
+        for row in actual.tree.naming(qos) {
+            changes.extend(without(row, qos, &unused, &actual.tree, cluster));
+        }
+    }
+    for names in unused.chunks(BATCH) {
+        let lines = names.iter().map(|name| (Sign::Remove, format!("qos {name}"))).collect();
+        changes.push(Change::call(lines, ["delete", "qos", "where", &named(names)]));
+    }
+    (changes, stay)
+}
+
+/// The association's list without a QOS, where others are in it.
+fn without(row: &Association, qos: &str, unused: &[&str], tree: &Tree, cluster: &str) -> Vec<Change> {
+    let call = |set: &[String], sign: Sign, line: String| {
+        let (at, of) = (format!("cluster={cluster}"), format!("account={}", row.account));
+        let name = if row.user.is_empty() { named(&[&row.account]) } else { named(&[&row.user]) };
+        let partition = Some(format!("partition={}", row.partition)).filter(|_| !row.partition.is_empty());
+        let mut words = vec!["modify", "account", "where", &name, &at];
+        if !row.user.is_empty() {
+            words = vec!["modify", "user", "where", &name, &of, &at];
+            words.extend(partition.as_deref());
+        }
+        words.push("set");
+        Change::call(vec![(sign, line)], words.into_iter().chain(set.iter().map(String::as_str)))
+    };
+    let who = row.in_words();
+    match &row.own {
+        Own::List(names) if names.len() > 1 => {
+            vec![call(&[format!("qos-={qos}")], Sign::Remove, format!("qos {qos} for {who}"))]
+        }
+        // A row may name several of them, and is done with the first.
+        Own::Inherits(deltas)
+            if deltas.len() > 1
+                && deltas
+                    .keys()
+                    .find(|name| unused.contains(&name.as_str()))
+                    .is_some_and(|first| first == qos)
+                && is_only_row(row, tree) =>
+        {
+            let kept = deltas.iter().filter(|(name, _)| !unused.contains(&name.as_str()));
+            let again: Vec<String> =
+                kept.map(|(name, added)| format!("qos{}={name}", if *added { '+' } else { '-' })).collect();
+            let mut calls = vec![call(&["qos=".to_owned()], Sign::Remove, format!("qos {qos} for {who}"))];
+            if !again.is_empty() {
+                calls.push(call(&again, Sign::Add, format!("the other QOSes of {who} again")));
+            }
+            calls
+        }
+        Own::List(_) | Own::Inherits(_) => Vec::new(),
+    }
+}
+
+/// A call for a user without a partition would reach the rows with one too.
+fn is_only_row(row: &Association, tree: &Tree) -> bool {
+    row.user.is_empty() || tree.users_of(&row.account).filter(|other| other.user == row.user).count() == 1
+}

@@ -1,0 +1,65 @@
+//! Whether slurmctld has the QOSes of the database. slurmdbd tells it of each change once, and of none while slurmctld has
+//! lost it: 22.05 reads all of them when it finds slurmdbd again, 24.11 and 26.05 don't (seen in the lab). Then a QOS that
+//! was made again is there twice, and users are refused under the older one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lines;
+
+/// sacctmgr's arguments for the database's half of [`missed`].
+pub const IN_DATABASE: [&str; 4] = ["-nP", "show", "qos", "format=id,name"];
+
+/// scontrol's arguments for slurmctld's.
+pub const IN_SLURMCTLD: [&str; 4] = ["-o", "show", "assoc_mgr", "flags=qos"];
+
+/// What slurmctld has not heard of, in words; nothing where it is right, or keeps no QOSes at all.
+#[must_use]
+pub fn missed(database: &str, slurmctld: &str) -> Vec<String> {
+    let known: BTreeSet<(&str, &str)> = lines(slurmctld).filter_map(qos_in_slurmctld).collect();
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let there: BTreeMap<&str, &str> =
+        lines(database).filter_map(|line| line.split_once('|')).map(|(id, name)| (name, id)).collect();
+    let removed = known.iter().filter(|(name, id)| there.get(name) != Some(id)).map(|(name, _)| {
+        let older = if there.contains_key(name) { "an older" } else { "the removed" };
+        format!("it has {older} '{}'", name.escape_debug())
+    });
+    let unknown = there.iter().filter(|(name, id)| !known.contains(&(**name, **id)));
+    removed.chain(unknown.map(|(name, _)| format!("it has no '{}'", name.escape_debug()))).collect()
+}
+
+/// `QOS=q(7) …` → q, 7
+fn qos_in_slurmctld(line: &str) -> Option<(&str, &str)> {
+    let first = line.split_whitespace().next()?;
+    first.strip_prefix("QOS=")?.strip_suffix(')')?.rsplit_once('(')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATABASE: &str = "1|normal\n80|qos_mine\n";
+
+    #[test]
+    fn what_slurmctld_did_not_hear_of_is_named() {
+        for (slurmctld, expected) in [
+            ("QOS=normal(1)\nQOS=qos_mine(80) Priority=0\n", &[][..]),
+            ("QOS=normal(1)\n", &["it has no 'qos_mine'"]),
+            ("QOS=normal(1)\nQOS=qos_mine(80)\nQOS=gone(3) Priority=0\n", &["it has the removed 'gone'"]),
+            ("QOS=normal(1)\nQOS=qos_mine(59)\nQOS=qos_mine(80)\n", &["it has an older 'qos_mine'"]),
+            ("QOS=normal(1)\nQOS=qos_mine(59)\n", &["it has an older 'qos_mine'", "it has no 'qos_mine'"]),
+        ] {
+            let text = format!("Current Association Manager state\n\nQOS Records\n\n{slurmctld}");
+            assert_eq!(missed(DATABASE, &text), expected, "{slurmctld}");
+        }
+    }
+
+    #[test]
+    fn one_that_keeps_no_qoses_missed_nothing() {
+        assert!(
+            missed(DATABASE, "Current Association Manager state\n\nNo QOS currently cached in Slurm.\n")
+                .is_empty()
+        );
+    }
+}

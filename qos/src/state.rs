@@ -1,0 +1,148 @@
+//! What Slurm's database has, as sacctmgr prints it, and the arguments that make it print so.
+
+use std::collections::BTreeMap;
+
+use super::tree::Tree;
+use super::{MARK, lines};
+use gpushare::config::qos::field::FIELDS;
+use gpushare::config::qos::value::{Settings, printed};
+
+/// A QOS of the database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Qos {
+    /// Its description; one that begins with [`super::MARK`] is of a gpushare.conf.
+    pub description: String,
+    /// All that is set.
+    pub settings: Settings,
+}
+
+/// What is there now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Actual {
+    /// By name.
+    pub qoses: BTreeMap<String, Qos>,
+    /// Who may use which.
+    pub tree: Tree,
+}
+
+impl Qos {
+    /// The cluster whose gpushare.conf has made it or taken it over, in small letters as Slurm keeps descriptions.
+    #[must_use]
+    pub fn owner(&self) -> Option<String> {
+        let first = self.description.split_whitespace().next()?.to_ascii_lowercase();
+        first.strip_prefix(MARK).map(str::to_owned)
+    }
+
+    /// Whether that is this cluster's.
+    #[must_use]
+    pub fn is_of(&self, cluster: &str) -> bool {
+        self.owner().is_some_and(|owner| owner.eq_ignore_ascii_case(cluster))
+    }
+}
+
+/// sacctmgr's arguments for [`qoses`].
+#[must_use]
+pub fn ask_qoses() -> Vec<String> {
+    let columns: Vec<&str> = FIELDS.iter().map(|field| field.column).collect();
+    // The description may have anything in it, so it is the last.
+    let format = format!("format=name,{},description", columns.join(","));
+    ["-nP", "show", "qos", &format].map(str::to_owned).to_vec()
+}
+
+/// Reads the QOSes. `Err` says what can't be read: a plan must not be made from half of the truth.
+pub fn qoses(text: &str) -> Result<BTreeMap<String, Qos>, String> {
+    lines(text).map(qos).collect()
+}
+
+fn qos(line: &str) -> Result<(String, Qos), String> {
+    let mut columns = line.splitn(FIELDS.len() + 2, '|');
+    let mut next =
+        || columns.next().ok_or_else(|| format!("sacctmgr's line '{}' is too short", line.escape_debug()));
+    let name = next()?.to_owned();
+    let mut settings = Settings::new();
+    for field in &FIELDS {
+        let text = next()?;
+        let value = printed(field, text).map_err(|_| {
+            format!(
+                "sacctmgr shows {} '{}' for QOS '{name}', which can't be read",
+                field.name,
+                text.escape_debug()
+            )
+        })?;
+        if let Some(value) = value {
+            settings.insert(field.name, value);
+        }
+    }
+    Ok((name, Qos { description: next()?.to_owned(), settings }))
+}
+
+/// sacctmgr's arguments for [`Tree::read`]: each association's own QOSes, not what it inherits.
+#[must_use]
+pub fn ask_associations(cluster: &str) -> Vec<String> {
+    let cluster = format!("cluster={cluster}");
+    let words = [
+        "-nP",
+        "show",
+        "assoc",
+        "WOPInfo",
+        "WithRawQOSLevel",
+        "where",
+        &cluster,
+        "format=account,user,partition,qos,defaultqos",
+    ];
+    words.map(str::to_owned).to_vec()
+}
+
+/// sacctmgr's arguments for the other half of it, since that one leaves out the accounts' parents.
+#[must_use]
+pub fn ask_parents(cluster: &str) -> Vec<String> {
+    let cluster = format!("cluster={cluster}");
+    ["-nP", "show", "assoc", "where", &cluster, "user=", "format=account,parentname"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpushare::config::qos::value::text;
+
+    /// As the three releases print it, with everything set.
+    const FULL: &str = "qa|billing=7,cpu=32,gres/gpu:a40=4,gres/gpu=4,mem=975G,node=2|cpu=100,mem=1T|cpu=200|5|6|7|1-00:00:00|\
+                        cpu=8,mem=10G|cpu=9|cpu=1000|02:00:00|cpu=10|11|12|13|cpu=16|cpu=14|17|18|19|cpu=15|cpu=1|20|1000|\
+                        normal,qb|within,requeue|01:00:00|01:00:00|DenyOnLimit,Relative|0.500000|0.250000|1.500000|gpushare x|y\n";
+
+    #[test]
+    fn every_column_is_read() {
+        let all = qoses(FULL).unwrap();
+        let qos = all.get("qa").unwrap();
+        assert_eq!(qos.settings.len(), FIELDS.len(), "{qos:?}");
+        assert_eq!(qos.description, "gpushare x|y");
+        let shown = |name| text(qos.settings.get(name).unwrap());
+        assert_eq!(shown("GrpTRES"), "billing=7,cpu=32,gres/gpu=4,gres/gpu:a40=4,mem=975G,node=2");
+        assert_eq!(shown("GrpTRESMins"), "cpu=100,mem=1024G");
+        assert_eq!(text(qos.settings.get("LimitFactor").unwrap()), "1.5");
+        assert_eq!(text(qos.settings.get("GraceTime").unwrap()), "01:00:00");
+    }
+
+    #[test]
+    fn a_bare_qos_has_nothing_set() {
+        let line = format!("normal|{}0||cluster||00:00:00||1.000000|||Normal QOS default\n", "|".repeat(23));
+        let all = qoses(&line).unwrap();
+        assert!(all.get("normal").unwrap().settings.is_empty(), "{all:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_guessed() {
+        assert_eq!(qoses("qa|cpu=4\n").unwrap_err(), "sacctmgr's line 'qa|cpu=4' is too short");
+        let error = qoses(&FULL.replace("mem=975G", "mem=975Q")).unwrap_err();
+        assert!(error.starts_with("sacctmgr shows GrpTRES 'billing=7,cpu=32,"), "{error}");
+        assert!(error.ends_with("for QOS 'qa', which can't be read"), "{error}");
+    }
+
+    #[test]
+    fn every_column_is_asked_for() {
+        let format = ask_qoses().pop().unwrap();
+        assert_eq!(format.split(',').count(), FIELDS.len() + 2);
+    }
+}

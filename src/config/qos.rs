@@ -1,0 +1,359 @@
+//! A record `QOS=NAME Key=Value…` of gpushare.conf: what gpushare does with jobs under a QOS, and what the accounting database
+//! has of it, on one line.
+//!
+//! A line takes three kinds of keys: rules of submission (`RULES`), who owns the QOS and how many GPUs (`OWNERS`), and every
+//! [`field`] of a QOS by its names of today and of 2009. One with a key of the last two kinds is a [`ManagedQos`]: `gpushare
+//! qos` makes the database like it. Such a line names one QOS; rules may name several, with `*` for any characters. A name
+//! alone is a QOS that is there and has no limits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Problem;
+use super::values::{MODES, YES_NO, mode, number, word};
+use crate::submit::policy::{QosRecord, Throttle};
+use crate::text::gres::is_gpu_type;
+use crate::text::pattern::Patterns;
+use crate::text::time;
+
+pub mod field;
+pub mod value;
+
+#[cfg(test)]
+use field::{FIELDS, OLD_NAMES};
+use field::{Field, OldName};
+use value::{Settings, Value, is_name, quantity, written};
+
+/// What such a line begins with.
+pub(super) const KEY: &str = "QOS";
+
+/// A QOS that gpushare.conf defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagedQos {
+    /// Of gpushare.conf, counted from 1.
+    pub line: usize,
+    /// Its name, in small letters as Slurm keeps it.
+    pub name: String,
+    /// Who may use it.
+    pub members: Members,
+    /// Types and numbers of the group's GPUs; they are in `settings` too.
+    pub gpus: Vec<(String, u64)>,
+    /// All that is set of the QOS.
+    pub settings: Settings,
+    /// Jobs under the QOS may have no GPU of a type that it doesn't limit (`ForeignTypes`, `GovernedQOS`, `Mode`).
+    pub keeps_to_its_types: bool,
+    /// The names of 2009 that the line uses.
+    pub old_names: Vec<&'static OldName>,
+}
+
+/// Who may use a QOS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Members {
+    /// The line doesn't say.
+    #[default]
+    Unsaid,
+    /// Everybody.
+    All,
+    /// All users of these accounts.
+    Accounts(Vec<String>),
+    /// Some users of an account.
+    Users(String, Vec<String>),
+}
+
+/// A TRES limit that a line gives in two ways.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SaidTwice {
+    /// The field.
+    pub field: &'static str,
+    /// The TRES.
+    pub tres: String,
+}
+
+impl fmt::Display for SaidTwice {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{} of {} is given twice", self.field, self.tres)
+    }
+}
+
+impl fmt::Display for OldName {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let OldName { name, field, tres } = self;
+        write!(out, "{name} is {field}={tres} today")
+    }
+}
+
+impl ManagedQos {
+    /// What is set of a field.
+    #[must_use]
+    pub fn setting(&self, field: &Field) -> Option<&Value> {
+        self.settings.get(field.name)
+    }
+}
+
+impl Members {
+    /// The accounts that are named.
+    pub fn accounts(&self) -> impl Iterator<Item = &str> {
+        let (several, one): (&[String], _) = match self {
+            Members::Accounts(names) => (names, None),
+            Members::Users(account, _) => (&[], Some(account)),
+            Members::Unsaid | Members::All => (&[], None),
+        };
+        several.iter().chain(one).map(String::as_str)
+    }
+}
+
+struct Key {
+    name: &'static str,
+    allowed: &'static str,
+    take: fn(&mut Draft, &str) -> Option<()>,
+}
+
+/// What gpushare does with jobs under the QOS.
+const RULES: [Key; 7] = [
+    Key {
+        name: KEY,
+        allowed: "names of QOSes separated by commas, in which * stands for any characters",
+        take: |draft, value| Patterns::parse(value).map(|names| draft.rules.names = names),
+    },
+    Key {
+        name: "Mode",
+        allowed: MODES,
+        take: |draft, value| mode(value).map(|mode| draft.rules.mode = Some(mode)),
+    },
+    Key {
+        name: "DefaultType",
+        allowed: "the name of a GPU type",
+        take: |draft, value| {
+            draft.rules.default_type = Some(value.to_owned());
+            is_gpu_type(value).then_some(())
+        },
+    },
+    Key {
+        name: "Requeue",
+        allowed: "yes or no",
+        take: |draft, value| word(value, &YES_NO).map(|yes| draft.rules.requeue = Some(yes)),
+    },
+    Key {
+        name: "OpenMode",
+        allowed: "append or truncate",
+        take: |draft, value| {
+            let append = word(value, &[("append", true), ("truncate", false)])?;
+            draft.rules.append = Some(append);
+            Some(())
+        },
+    },
+    Key {
+        name: "ArrayTasks",
+        allowed: "a whole number from 1 to 1000000",
+        take: |draft, value| number(value, 1, 1_000_000).map(|tasks| draft.tasks = Some(tasks)),
+    },
+    Key {
+        name: "ArrayTasksOver",
+        allowed: "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
+        take: |draft, value| time::minutes(value).map(|minutes| draft.over_minutes = Some(minutes)),
+    },
+];
+
+/// Whose QOS it is, and of how much.
+const OWNERS: [Key; 5] = [
+    Key {
+        name: "Account",
+        allowed: "* or names of accounts separated by commas",
+        take: |draft, value| {
+            draft.accounts = if value == "*" { vec!["*".to_owned()] } else { lower(list(value)?) };
+            Some(())
+        },
+    },
+    Key {
+        name: "Users",
+        allowed: "names of users separated by commas",
+        take: |draft, value| list(value).map(|users| draft.users = users),
+    },
+    Key {
+        name: "GPUs",
+        allowed: "TYPE:NUMBER, such as a40:4, separated by commas",
+        take: |draft, value| {
+            draft.gpus = gpus(value)?;
+            for (gres_type, number) in draft.gpus.clone() {
+                draft.limit("GrpTRES", format!("gres/gpu:{gres_type}"), number);
+            }
+            // The sum too: nobody gets more by asking without a type, even where the plugin is not loaded.
+            let sum = draft.gpus.iter().map(|(_, number)| number).sum();
+            draft.limit("GrpTRES", "gres/gpu".to_owned(), sum);
+            Some(())
+        },
+    },
+    Key {
+        name: "CPUs",
+        allowed: "a whole number",
+        take: |draft, value| {
+            quantity("cpu", value).map(|number| draft.limit("GrpTRES", "cpu".to_owned(), number))
+        },
+    },
+    Key {
+        name: "Mem",
+        allowed: "memory such as 975G; MiB without a unit",
+        take: |draft, value| {
+            quantity("mem", value).map(|number| draft.limit("GrpTRES", "mem".to_owned(), number))
+        },
+    },
+];
+
+const ONE_NAME: &str = "the name of one QOS, where the line has its owner or limits: letters, digits, '_', '.', '-' and '@', \
+                        of which the first is a letter, a digit or '_'";
+
+/// The keys as an error lists them.
+fn own_names() -> Vec<&'static str> {
+    let own = RULES.iter().chain(&OWNERS).map(|key| key.name);
+    own.chain(["and a QOS's limits and other settings by sacctmgr's names"]).collect()
+}
+
+/// Every key of such a line, those of 2009 last.
+#[cfg(test)]
+pub(super) fn names() -> Vec<&'static str> {
+    let own = RULES.iter().chain(&OWNERS).map(|key| key.name);
+    let fields = FIELDS.iter().map(|field| field.name);
+    own.chain(fields).chain(OLD_NAMES.iter().map(|old| old.name)).collect()
+}
+
+#[derive(Default)]
+struct Draft {
+    rules: QosRecord,
+    tasks: Option<u32>,
+    over_minutes: Option<u32>,
+    accounts: Vec<String>,
+    users: Vec<String>,
+    gpus: Vec<(String, u64)>,
+    settings: Settings,
+    old_names: Vec<&'static OldName>,
+    twice: Option<SaidTwice>,
+    /// A key is there that the database has.
+    is_managed: bool,
+}
+
+/// Reads a line, which has its number.
+pub(super) fn parse(line: usize, text: &str) -> Result<(Option<QosRecord>, Option<ManagedQos>), Problem> {
+    let mut draft = Draft::default();
+    let mut seen: Vec<&'static str> = Vec::new();
+    for word in text.split_whitespace() {
+        let (name, value) = word.split_once('=').ok_or_else(|| Problem::NoValue(word.to_owned()))?;
+        let key = draft.take(name, value)?;
+        if seen.contains(&key) {
+            return Err(Problem::Twice { key, first: None });
+        }
+        if let Some(twice) = draft.twice.take() {
+            return Err(Problem::SaidTwice(twice));
+        }
+        seen.push(key);
+    }
+    draft.finish(line)
+}
+
+impl Draft {
+    /// Gives the key's own name.
+    fn take(&mut self, name: &str, text: &str) -> Result<&'static str, Problem> {
+        let bad = |key, allowed| Problem::BadValue { key, value: text.to_owned(), allowed };
+        let is_it = |key: &&Key| key.name.eq_ignore_ascii_case(name);
+        if let Some(Key { name, allowed, take }) = RULES.iter().find(is_it) {
+            return take(self, text).map(|()| *name).ok_or_else(|| bad(name, allowed));
+        }
+        self.is_managed = true;
+        if let Some(Key { name, allowed, take }) = OWNERS.iter().find(is_it) {
+            return take(self, text).map(|()| *name).ok_or_else(|| bad(name, allowed));
+        }
+        if let Some(field) = Field::named(name) {
+            match written(field, text).map_err(|_| bad(field.name, value::allowed(field.kind)))? {
+                Some(Value::Tres(limits)) => {
+                    limits.into_iter().for_each(|(tres, number)| self.limit(field.name, tres, number));
+                }
+                Some(value) => {
+                    self.settings.insert(field.name, value);
+                }
+                None => {}
+            }
+            return Ok(field.name);
+        }
+        let old = OldName::named(name).ok_or_else(|| Problem::UnknownKey(name.to_owned(), own_names()))?;
+        let allowed = if old.tres == "mem" { "memory; MiB without a unit" } else { "a whole number" };
+        let number = quantity(old.tres, text).ok_or_else(|| bad(old.name, allowed))?;
+        self.limit(old.field, old.tres.to_owned(), number);
+        self.old_names.push(old);
+        Ok(old.name)
+    }
+
+    fn limit(&mut self, field: &'static str, tres: String, number: u64) {
+        let place = self.settings.entry(field).or_insert_with(|| Value::Tres(BTreeMap::new()));
+        let Value::Tres(limits) = place else { return };
+        // A type may be written in capitals, and then it is the same one.
+        if limits.keys().any(|known| known.eq_ignore_ascii_case(&tres)) {
+            self.twice.get_or_insert(SaidTwice { field, tres });
+            return;
+        }
+        limits.insert(tres, number);
+    }
+
+    fn finish(mut self, line: usize) -> Result<(Option<QosRecord>, Option<ManagedQos>), Problem> {
+        self.rules.throttle = match (self.tasks, self.over_minutes) {
+            (Some(tasks), over) => Some(Throttle { tasks, over_minutes: over.unwrap_or(0) }),
+            (None, None) => None,
+            (None, Some(_)) => return Err(Problem::Missing { key: "ArrayTasks", because: "ArrayTasksOver" }),
+        };
+        let no_rules = QosRecord { names: self.rules.names.clone(), ..QosRecord::default() };
+        let rules = Some(self.rules).filter(|rules| *rules != no_rules);
+        let name = no_rules.names.iter().collect::<Vec<&str>>().join(",");
+        if !self.is_managed && (rules.is_some() || !is_name(&name)) {
+            return Ok((rules, None));
+        }
+        if !is_name(&name) {
+            return Err(Problem::BadValue { key: KEY, value: name, allowed: ONE_NAME });
+        }
+        let members = match (self.accounts.as_slice(), self.users.is_empty()) {
+            ([], true) => Members::Unsaid,
+            ([all], true) if all == "*" => Members::All,
+            (_, true) => Members::Accounts(self.accounts),
+            ([one], false) if one != "*" => Members::Users(one.clone(), self.users),
+            (_, false) => return Err(Problem::Against { setting: "Users", needs: "one Account" }),
+        };
+        let managed = ManagedQos {
+            line,
+            name: name.to_ascii_lowercase(),
+            members,
+            gpus: self.gpus,
+            settings: self.settings,
+            // The other lines of the file say.
+            keeps_to_its_types: false,
+            old_names: self.old_names,
+        };
+        Ok((rules, Some(managed)))
+    }
+}
+
+/// Names, none of them twice.
+fn list(text: &str) -> Option<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    for name in text.split(',') {
+        if !is_name(name) || names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            return None;
+        }
+        names.push(name.to_owned());
+    }
+    Some(names)
+}
+
+/// As Slurm keeps the names of accounts.
+fn lower(names: Vec<String>) -> Vec<String> {
+    names.into_iter().map(|name| name.to_ascii_lowercase()).collect()
+}
+
+/// `a40:4,h100:2`
+fn gpus(text: &str) -> Option<Vec<(String, u64)>> {
+    let one = |part: &str| {
+        let (gres_type, number) = part.split_once(':')?;
+        let number: u64 = number.parse().ok().filter(|number| (1..=1_000_000).contains(number))?;
+        is_gpu_type(gres_type).then(|| (gres_type.to_owned(), number))
+    };
+    text.split(',').map(one).collect()
+}
+
+#[cfg(test)]
+mod tests;

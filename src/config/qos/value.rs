@@ -1,0 +1,245 @@
+//! Values of a QOS's fields in one form, whether an administrator wrote them or sacctmgr printed them, so that `mem=975G`
+//! and `mem=998400M`, `1:00:00` and `60`, or flags in another order are the same.
+//!
+//! A value that means "not set" is no value: what can't be told apart in Slurm is not told apart here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::field::{FLAGS, Field, Kind, MISSPELT_FLAG, MODES};
+use crate::text::time;
+
+/// What a field is set to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    /// Jobs, a priority.
+    Count(u64),
+    /// Seconds.
+    Time(u64),
+    /// Millionths, as many digits as sacctmgr prints.
+    Factor(u64),
+    /// Flags, modes or QOSes.
+    Words(BTreeSet<String>),
+    /// By the name of the TRES; memory in MiB.
+    Tres(BTreeMap<String, u64>),
+}
+
+/// A text that no value of the field has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAValue;
+
+/// All that is set of a QOS, by the name of the field.
+pub type Settings = BTreeMap<&'static str, Value>;
+
+/// Numbers that Slurm takes for more than a limit begin above.
+const MOST: u64 = 4_000_000_000;
+/// TRES minutes may be many.
+const MOST_TRES: u64 = 1 << 60;
+
+/// What an administrator may write.
+#[must_use]
+pub fn allowed(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Count => "a whole number from 0 to 4000000000",
+        Kind::Minutes | Kind::Time => "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
+        Kind::Seconds => "seconds, hours:minutes:seconds or days-hours:minutes:seconds",
+        Kind::Factor => "a number such as 0, 0.5 or 2",
+        Kind::Flags => {
+            "some of DenyOnLimit, EnforceUsageThreshold, NoDecay, NoReserve, OverPartQOS, PartitionMaxNodes, \
+             PartitionMinNodes, PartitionTimeLimit, RequiresReservation, UsageFactorSafe"
+        }
+        Kind::Names => "names of QOSes separated by commas",
+        Kind::Modes => "cluster, cancel, requeue, suspend or gang; within may be added",
+        Kind::Tres => "TRES such as cpu=32,mem=975G,node=2,gres/gpu:a40=4",
+    }
+}
+
+/// What an administrator wrote. `Err` where it can't be that; `Ok(None)` where it is what nobody has to write.
+pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
+    let value = match field.kind {
+        Kind::Count => Value::Count(count(text).filter(|number| *number <= MOST).ok_or(NotAValue)?),
+        Kind::Minutes => Value::Time(u64::from(time::minutes(text).ok_or(NotAValue)?) * 60),
+        Kind::Time => Value::Time(time::seconds(text).filter(|seconds| *seconds <= MOST).ok_or(NotAValue)?),
+        Kind::Seconds => {
+            let seconds = count(text).or_else(|| time::seconds(text));
+            Value::Time(seconds.filter(|seconds| *seconds <= MOST).ok_or(NotAValue)?)
+        }
+        Kind::Factor => Value::Factor(factor(text).ok_or(NotAValue)?),
+        Kind::Flags => Value::Words(words(text, |word| flag(word).map(str::to_owned)).ok_or(NotAValue)?),
+        Kind::Names => Value::Words(
+            words(text, |word| is_name(word).then(|| word.to_ascii_lowercase())).ok_or(NotAValue)?,
+        ),
+        Kind::Modes => Value::Words(
+            words(text, |word| mode(word).map(str::to_owned)).filter(is_one_mode).ok_or(NotAValue)?,
+        ),
+        Kind::Tres => Value::Tres(tres(text).ok_or(NotAValue)?),
+    };
+    Ok(Some(value).filter(|value| !is_unset(field, value)))
+}
+
+/// What sacctmgr printed. `Err` where that is nothing known, `Ok(None)` where nothing is set.
+pub fn printed(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let any = |word: &str| Some(word.to_owned());
+    let value = match field.kind {
+        Kind::Count => Value::Count(count(text).ok_or(NotAValue)?),
+        Kind::Minutes | Kind::Time | Kind::Seconds => Value::Time(time::seconds(text).ok_or(NotAValue)?),
+        Kind::Factor => Value::Factor(factor(text).ok_or(NotAValue)?),
+        // A flag or mode of a newer release is one all the same.
+        Kind::Flags => Value::Words(
+            words(text, |word| flag(word).map(str::to_owned).or_else(|| any(word))).ok_or(NotAValue)?,
+        ),
+        Kind::Names | Kind::Modes => {
+            Value::Words(words(text, |word| Some(word.to_ascii_lowercase())).ok_or(NotAValue)?)
+        }
+        Kind::Tres => Value::Tres(tres(text).ok_or(NotAValue)?),
+    };
+    Ok(Some(value).filter(|value| !is_unset(field, value)))
+}
+
+fn is_unset(field: &Field, value: &Value) -> bool {
+    match value {
+        Value::Count(number) => field.unset == number.to_string(),
+        Value::Time(seconds) => field.unset == seconds.to_string(),
+        Value::Factor(millionths) => factor(field.unset) == Some(*millionths),
+        Value::Words(words) => words.is_empty() || words.iter().all(|word| word == field.unset),
+        Value::Tres(limits) => limits.is_empty(),
+    }
+}
+
+/// As sacctmgr takes it after `NAME=`; times as the numbers that every release takes.
+#[must_use]
+pub fn argument(field: &Field, value: &Value) -> String {
+    match value {
+        Value::Time(seconds) if field.kind == Kind::Seconds => seconds.to_string(),
+        other => text(other),
+    }
+}
+
+/// For people, and for sacctmgr where [`argument`] has nothing better.
+#[must_use]
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Count(number) => number.to_string(),
+        Value::Time(seconds) => time::text(*seconds),
+        Value::Factor(millionths) => decimal(*millionths),
+        Value::Words(words) => words.iter().map(String::as_str).collect::<Vec<_>>().join(","),
+        Value::Tres(limits) => {
+            limits.iter().map(|(name, number)| limit(name, *number)).collect::<Vec<_>>().join(",")
+        }
+    }
+}
+
+/// `0.5` of millionths.
+pub(crate) fn decimal(millionths: u64) -> String {
+    let digits = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// `mem=975G`, `cpu=32`.
+#[must_use]
+pub fn limit(name: &str, number: u64) -> String {
+    format!("{name}={}", amount(name, number))
+}
+
+/// The number of a TRES with its unit, as sacctmgr prints it: the largest that leaves no fraction.
+#[must_use]
+pub fn amount(name: &str, number: u64) -> String {
+    if !is_size(name) {
+        return number.to_string();
+    }
+    // sacctmgr knows larger units, but stops at G where people write G.
+    if number != 0 && number.is_multiple_of(1024) {
+        format!("{}G", number / 1024)
+    } else {
+        format!("{number}M")
+    }
+}
+
+/// `32`, `975G`: for memory a number alone is MiB.
+#[must_use]
+pub fn quantity(name: &str, text: &str) -> Option<u64> {
+    if !is_size(name) {
+        return count(text).filter(|number| *number <= MOST_TRES);
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match text.get(digits.len()..)? {
+        "" | "m" | "M" => 1,
+        "g" | "G" => 1 << 10,
+        "t" | "T" => 1 << 20,
+        "p" | "P" => 1 << 30,
+        _ => return None,
+    };
+    count(digits)?.checked_mul(factor).filter(|number| *number <= MOST_TRES)
+}
+
+/// Whether a TRES is counted in MiB.
+fn is_size(name: &str) -> bool {
+    name.eq_ignore_ascii_case("mem") || name.to_ascii_lowercase().starts_with("bb/")
+}
+
+fn count(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+/// At most six digits after the point count.
+/// `0.5`, in millionths.
+#[must_use]
+pub fn factor(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let fraction = fraction.get(..6).unwrap_or(fraction);
+    let millionths = format!("{fraction:0<6}");
+    count(whole)?.checked_mul(1_000_000)?.checked_add(count(&millionths)?)
+}
+
+fn flag(word: &str) -> Option<&'static str> {
+    let word = if word.eq_ignore_ascii_case(MISSPELT_FLAG.0) { MISSPELT_FLAG.1 } else { word };
+    FLAGS.iter().find(|flag| flag.eq_ignore_ascii_case(word)).copied()
+}
+
+fn mode(word: &str) -> Option<&'static str> {
+    MODES.iter().find(|mode| mode.eq_ignore_ascii_case(word)).copied()
+}
+
+/// `within` goes with another one.
+fn is_one_mode(words: &BTreeSet<String>) -> bool {
+    words.iter().filter(|word| *word != "within").count() <= 1
+}
+
+fn words(text: &str, read: impl Fn(&str) -> Option<String>) -> Option<BTreeSet<String>> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(read).collect()
+}
+
+/// `cpu=32,gres/gpu:a40=4`; `None` also where one is there twice.
+fn tres(text: &str) -> Option<BTreeMap<String, u64>> {
+    let mut limits = BTreeMap::new();
+    for part in text.split(',') {
+        let (name, number) = part.trim().rsplit_once('=')?;
+        let known = is_tres(name).then(|| quantity(name, number)).flatten()?;
+        if limits.insert(name.to_owned(), known).is_some() {
+            return None;
+        }
+    }
+    Some(limits)
+}
+
+/// What may be the name of a TRES; whether it is one is Slurm's to say.
+fn is_tres(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/:_.-+@".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain)
+}
+
+/// What may be the name of a QOS, an account or a user: nothing that sacctmgr or a shell would read as something else.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-@".contains(c);
+    name.len() <= 100
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && name.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Files and folders of root's, the ledger's and others: made so that only root can change them, read with a bound, never through a link.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Why a folder can't be used.
+#[derive(Debug)]
+pub enum FolderError {
+    /// Making or looking at it.
+    Io(PathBuf, io::Error),
+    /// Others than root could change it.
+    Unsafe(PathBuf),
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            FolderError::Io(path, error) => write!(out, "folder {}: {error}", path.display()),
+            FolderError::Unsafe(path) => {
+                write!(out, "{} must be a folder that only root can change", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+/// Makes a folder that everybody reads and only its owner can change, or checks that it is one.
+///
+/// # Errors
+/// It can't be made, or others than root could change it.
+pub fn make_folder(path: &Path) -> Result<(), FolderError> {
+    let failed = |error| FolderError::Io(path.to_owned(), error);
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => {}
+    }
+    let found = path.symlink_metadata().map_err(failed)?;
+    let others_may_write = found.mode() & 0o022 != 0;
+    // Our own files' owner is root on a node and the test's user in a test.
+    let foreign = found.uid() != 0 && Some(found.uid()) != own_user_id();
+    if !found.is_dir() || others_may_write || foreign {
+        return Err(FolderError::Unsafe(path.to_owned()));
+    }
+    // A tight umask made it so: users' steps and `gpushare status` read here. Also where one was killed right after it
+    // had made it; a folder in use keeps what an administrator gave it.
+    if found.mode() & 0o055 != 0o055 && path.read_dir().map_err(failed)?.next().is_none() {
+        fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn own_user_id() -> Option<u32> {
+    Path::new("/proc/self").metadata().ok().map(|process| process.uid())
+}
+
+/// What a regular file holds, up to `longest` bytes; `None` where there is something else.
+pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        // open(2): O_NOFOLLOW, and it is a link; or a socket, or a device that isn't there.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO | libc::ENODEV)) => {
+            return Ok(None);
+        }
+        result => result?,
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(512);
+    file.take(longest).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Writes a whole file under another name and renames it, so that a reader sees all of it or nothing. A file that can't
+/// be finished is removed.
+///
+/// The file is synced, so that a file system that finds out late that it is full says so here. Its folder is not: that
+/// would only matter after a crash of the machine, which empties /run.
+pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let written = write(temporary, text).and_then(|()| fs::rename(temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(temporary);
+    }
+    written
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    // One that was killed may have left it; only the holder of the lock comes here.
+    remove(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Removes a file; `false` where there was none.
+pub fn remove(path: &Path) -> io::Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file to be read and written in place, making it where it is missing.
+pub fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        // Non-blocking: a pipe in its place must not make anyone wait.
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+}

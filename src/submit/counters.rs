@@ -1,0 +1,89 @@
+//! How often each message was given, as slurmctld's plugin counts it and `gpushare metrics` reads it: the names of the
+//! counts in the file of `RefusalCounts`.
+
+use crate::submit::message::pages::PAGES;
+use crate::submit::policy::Because;
+
+/// What became of a request that a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was refused.
+    Refused,
+    /// It passed, by `Mode=warn`.
+    Warned,
+    /// It passed, by `Mode=audit`.
+    Audited,
+    /// It passed, by one of the `Exempt…` keys.
+    Exempt,
+    /// It was changed.
+    Changed,
+}
+
+/// What a request that breaks a rule can come to.
+const OF_A_RULE: [Outcome; 4] = [Outcome::Refused, Outcome::Warned, Outcome::Audited, Outcome::Exempt];
+
+impl From<&Because> for Outcome {
+    fn from(because: &Because) -> Outcome {
+        match because {
+            Because::Warn => Outcome::Warned,
+            Because::Audit => Outcome::Audited,
+            Because::User | Because::Account | Because::Partition | Because::Reservation => Outcome::Exempt,
+        }
+    }
+}
+
+impl Outcome {
+    /// As the counts' names and the metrics' labels have it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Outcome::Refused => "refused",
+            Outcome::Warned => "warned",
+            Outcome::Audited => "audited",
+            Outcome::Exempt => "exempt",
+            Outcome::Changed => "changed",
+        }
+    }
+}
+
+/// Every count: the message's number and the outcome. Numbers from GS151 on go with accepted jobs that were changed.
+#[must_use]
+pub fn all() -> Vec<(&'static str, Outcome)> {
+    let changed = |number: &str| number > "GS150";
+    let of = |number: &'static str| {
+        let outcomes: &[Outcome] = if changed(number) { &[Outcome::Changed] } else { &OF_A_RULE };
+        outcomes.iter().map(move |outcome| (number, *outcome))
+    };
+    PAGES.iter().flat_map(|page| of(page.number)).collect()
+}
+
+/// What a count is called in the file.
+#[must_use]
+pub fn name(number: &str, outcome: Outcome) -> String {
+    format!("{number} {}", outcome.word())
+}
+
+/// The names of all counts, in the order of the file.
+#[must_use]
+pub fn names() -> Vec<String> {
+    all().into_iter().map(|(number, outcome)| name(number, outcome)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_is_counted_and_no_name_is_too_long_for_its_line() {
+        let names = names();
+        assert_eq!(names.len(), 22 * 4 + 5);
+        assert_eq!(
+            names[..5],
+            ["GS101 refused", "GS101 warned", "GS101 audited", "GS101 exempt", "GS102 refused"]
+        );
+        assert_eq!(names.last().map(String::as_str), Some("GS155 changed"));
+        assert!(names.iter().all(|name| name.len() <= 20));
+        let numbers = PAGES.iter().map(|page| page.number);
+        assert!(numbers.into_iter().all(|number| all().iter().any(|(known, _)| *known == number)));
+    }
+}

@@ -1,0 +1,357 @@
+//! Reads a `tres_per_*` string as Slurm does, but recognises only what can be read in one way.
+//!
+//! Slurm looks for its prefix *anywhere* in the string, takes an empty type, lets a type hold colons and turns a count
+//! that overflows into a type (src/common/gres.c and slurm_protocol_defs.c: `_get_next_gres`, `slurm_get_next_tres`).
+//! So there is no searching for bad tokens here: a token is a GRES of the plain form, or a TRES that can never be a
+//! GPU, or [`Token::Unrecognised`], which a governed QOS refuses.
+//!
+//! It doesn't know which types exist; that is [`crate::submit::policy`]'s question. That it agrees with Slurm is tested against
+//! Slurm's own parser, by `tests/differential`.
+
+/// Which prefix this Slurm reads. The other one is no token to it, so it must not count as a typed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    /// `gres:gpu:a40:2`, up to 23.02.
+    Colon,
+    /// `gres/gpu:a40:2` or `gres/gpu:a40=2`, from 23.11.
+    Slash,
+}
+
+impl Spelling {
+    /// What a token begins with.
+    #[must_use]
+    pub const fn prefix(self) -> &'static [u8] {
+        match self {
+            Spelling::Colon => b"gres:",
+            Spelling::Slash => b"gres/",
+        }
+    }
+}
+
+/// One comma-separated part of a `tres_per_*` string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// A GRES request in the plain form.
+    Gres(Gres<'a>),
+    /// A TRES that is no GRES, such as `cpu=2` or `license/matlab:1`.
+    Other,
+    /// Anything else, as it was sent.
+    Unrecognised(&'a [u8]),
+}
+
+/// `gpu:a40:2`: a name, perhaps a type, a count (1 where none is given; 0 asks for nothing).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gres<'a> {
+    /// Name as in GresTypes, such as `gpu`.
+    pub name: &'a [u8],
+    /// Type as in gres.conf, such as `a40`; never empty.
+    pub gres_type: Option<&'a [u8]>,
+    /// Units asked for, suffix (`k`, `kb`, …) applied.
+    pub count: u64,
+}
+
+/// The tokens of a `tres_per_*` string. Empty ones are dropped, and so is a prefix with nothing behind it (`--gres=`): Slurm
+/// reads no request from either.
+pub fn tokens(text: &[u8], spelling: Spelling) -> impl Iterator<Item = Token<'_>> {
+    parts(text, spelling).map(move |part| token(part, spelling))
+}
+
+/// The same, not yet read.
+pub(crate) fn parts(text: &[u8], spelling: Spelling) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b',').filter(move |part| !part.is_empty() && *part != spelling.prefix())
+}
+
+/// One part between commas, not empty.
+pub(crate) fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
+    let recognised = match part.strip_prefix(spelling.prefix()) {
+        Some(rest) => gres(rest, spelling).map(Token::Gres),
+        None => is_other_tres(part).then_some(Token::Other),
+    };
+    recognised.unwrap_or(Token::Unrecognised(part))
+}
+
+/// The number by which Slurm knows a type: it finds nodes by this, and counts limits by name (`gres_build_id` in
+/// src/common/gres.c). Many names have the same.
+#[must_use]
+pub fn type_id(gres_type: &[u8]) -> u32 {
+    gres_type.iter().zip([0, 8, 16, 24].into_iter().cycle()).fold(0, |id: u32, (byte, shift)| {
+        // C's char has a sign.
+        id.wrapping_add((i32::from(byte.cast_signed()).cast_unsigned()) << shift)
+    })
+}
+
+/// The name and type that Slurm may read in a part that is no plain request: what lies behind its prefix, wherever that is,
+/// up to 23.02 between the colons.
+pub(crate) fn hidden_type(part: &[u8]) -> Option<(&[u8], &[u8])> {
+    let prefix = Spelling::Colon.prefix();
+    let at = part.windows(prefix.len()).position(|window| window == prefix)?;
+    let mut fields = part.get(at + prefix.len()..)?.split(|byte| *byte == b':');
+    Some((fields.next()?, fields.next()?))
+}
+
+/// The request as a user would type it after `--gres=`, count included.
+#[must_use]
+pub fn plain(gres: Gres) -> Vec<u8> {
+    let mut text = gres.name.to_vec();
+    if let Some(gres_type) = gres.gres_type {
+        text.push(b':');
+        text.extend_from_slice(gres_type);
+    }
+    text.extend_from_slice(format!(":{}", gres.count).as_bytes());
+    text
+}
+
+/// NAME, NAME:COUNT, NAME:TYPE, NAME:TYPE:COUNT, and from 23.11 also `=` before the count.
+fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
+    let (rest, count) = match rest.iter().rposition(|byte| *byte == b'=') {
+        Some(at) if spelling == Spelling::Slash => {
+            let (head, tail) = rest.split_at_checked(at)?;
+            (head, Some(number(tail.strip_prefix(b"=")?)?))
+        }
+        Some(_) => return None,
+        None => (rest, None),
+    };
+    let mut parts = rest.split(|byte| *byte == b':');
+    let name = parts.next().filter(|name| is_word(name) && !resembles_number(name))?;
+    let (second, third) = (parts.next(), parts.next());
+    if parts.next().is_some() {
+        return None;
+    }
+    let (gres_type, count) = match (second, third, count) {
+        (gres_type, None, Some(count)) => (gres_type, count),
+        (None, None, None) => (None, 1),
+        (Some(tail), None, None) => match number(tail) {
+            Some(count) => (None, count),
+            None if resembles_number(tail) => return None,
+            None => (Some(tail), 1),
+        },
+        (gres_type, Some(tail), None) => (gres_type, number(tail)?),
+        (_, Some(_), Some(_)) => return None,
+    };
+    if gres_type.is_some_and(|gres_type| !is_word(gres_type)) {
+        return None;
+    }
+    Some(Gres { name, gres_type, count })
+}
+
+/// Letters, digits and `_ . - +`, starting with a letter or digit: what names and types of real GPUs are made of
+/// (`a40`, `nvidia_a100_3g.20gb`, `1g.10gb+me`), and nothing that Slurm could read as a separator, sign or blank.
+fn is_word(text: &[u8]) -> bool {
+    text.first().is_some_and(u8::is_ascii_alphanumeric)
+        && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-+".contains(byte))
+}
+
+/// A word, or `NAME@SERVER`.
+fn is_licence(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'@').all(is_word)
+}
+
+/// Digits and one of Slurm's suffixes: `k`/`kib` × 1024, `kb` × 1000, likewise m, g, t, p; any case
+/// (`suffix_mult` in src/common/xstring.c). `None` also where the result doesn't fit into 64 bits.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, suffix) = text.split_at_checked(digits)?;
+    if digits.is_empty() {
+        return None;
+    }
+    let value = digits.iter().try_fold(0_u64, |value, digit| {
+        value.checked_mul(10)?.checked_add(u64::from(digit.wrapping_sub(b'0')))
+    })?;
+    let factor = multiplier(suffix)?;
+    value.checked_mul(factor).filter(|value| *value != u64::MAX)
+}
+
+/// Digits and a suffix, either may be missing. Where [`number`] takes it for none, Slurm may see a type (a count that
+/// doesn't fit into 64 bits), the count 0 (a suffix alone, up to 23.02) or a product that wrapped around (`20000000p`).
+fn resembles_number(text: &[u8]) -> bool {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    text.get(digits..).and_then(multiplier).is_some()
+}
+
+fn multiplier(suffix: &[u8]) -> Option<u64> {
+    let Some((letter, unit)) = suffix.split_first() else { return Some(1) };
+    let power = b"kmgtp".iter().position(|known| known.eq_ignore_ascii_case(letter))?;
+    let base: u64 = if unit.is_empty() || unit.eq_ignore_ascii_case(b"ib") {
+        1024
+    } else if unit.eq_ignore_ascii_case(b"b") {
+        1000
+    } else {
+        return None;
+    };
+    base.checked_pow(u32::try_from(power).ok()? + 1)
+}
+
+/// A TRES that is built into Slurm and no GRES (slurm.conf(5), AccountingStorageTRES), with or without a count.
+fn is_other_tres(part: &[u8]) -> bool {
+    const PLAIN: [&[u8]; 8] = [b"cpu", b"mem", b"node", b"billing", b"energy", b"vmem", b"pages", b"none"];
+    const WITH_NAME: [&[u8]; 4] = [b"license/", b"bb/", b"fs/", b"ic/"];
+    let end = part.iter().position(|byte| b":=".contains(byte)).unwrap_or(part.len());
+    let Some((name, tail)) = part.split_at_checked(end) else { return false };
+    let known = PLAIN.contains(&name)
+        || WITH_NAME.iter().any(|prefix| name.strip_prefix(*prefix).is_some_and(is_licence));
+    // Slurm finds its prefix in the middle of a token too: `license/gres/gpu:2` would be two GPUs.
+    let hides_gres = part.windows(4).any(|window| window.eq_ignore_ascii_case(b"gres"));
+    let count_is_plain = tail.split_first().is_none_or(|(_, count)| number(count).is_some());
+    known && count_is_plain && !hides_gres
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Spelling::{Colon, Slash};
+
+    fn one(text: &str, spelling: Spelling) -> Token<'_> {
+        let mut all = tokens(text.as_bytes(), spelling);
+        let first = all.next().unwrap_or(Token::Other);
+        assert!(all.next().is_none(), "{text} is one token");
+        first
+    }
+
+    #[test]
+    fn plain_forms_are_read_as_slurm_reads_them() {
+        let table: [(&str, Option<&str>, u64); 17] = [
+            ("gpu", None, 1),
+            ("gpu:2", None, 2),
+            ("gpu:a40", Some("a40"), 1),
+            ("gpu:a40:2", Some("a40"), 2),
+            ("gpu:a40:0", Some("a40"), 0),
+            ("gpu:0", None, 0),
+            ("gpu:1g", None, 1 << 30),
+            ("gpu:1g:1", Some("1g"), 1),
+            ("gpu:3090:2", Some("3090"), 2),
+            ("gpu:1g.5gb", Some("1g.5gb"), 1),
+            ("gpu:1g.5gb:2", Some("1g.5gb"), 2),
+            ("gpu:2k", None, 2048),
+            ("gpu:2K", None, 2048),
+            ("gpu:2kb", None, 2000),
+            ("gpu:2kib", None, 2048),
+            ("gpu:2MiB", None, 2 << 20),
+            ("gpu:007", None, 7),
+        ];
+        for (text, gres_type, count) in table {
+            for (spelling, prefix) in [(Colon, "gres:"), (Slash, "gres/")] {
+                let sent = format!("{prefix}{text}");
+                let expected = Gres { name: b"gpu", gres_type: gres_type.map(str::as_bytes), count };
+                assert_eq!(one(&sent, spelling), Token::Gres(expected), "{sent}");
+            }
+        }
+    }
+
+    #[test]
+    fn equals_sign_separates_the_count_from_23_11_only() {
+        for (text, gres_type) in [("gres/gpu=2", None), ("gres/gpu:a40=2", Some(b"a40".as_slice()))] {
+            assert_eq!(one(text, Slash), Token::Gres(Gres { name: b"gpu", gres_type, count: 2 }), "{text}");
+        }
+        for text in ["gres:gpu=2", "gres:gpu:a40=2"] {
+            assert_eq!(one(text, Colon), Token::Unrecognised(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_is_not_recognised() {
+        for tail in [
+            "gpu:",
+            "gpu::2",
+            "gpu:a40:",
+            "gpu:a40:2:3",
+            "gpu:a40:b:2",
+            "gpu:a40:k",
+            "gpu:k",
+            "gpu:GiB",
+            "gpu:16777216t",
+            "gpu:20000000p",
+            "2",
+            "2:1",
+            "gpu:+2",
+            "gpu:-1",
+            "gpu:-2",
+            "gpu: 2",
+            "gpu:2 ",
+            "gpu(S:0-1):2",
+            "gpu:a40:2(S:0)",
+            "gpu:18446744073709551615",
+            "gpu:18446744073709551616",
+            "gpu:a40/b:1",
+            "gpu:YML@XML:2",
+            "gpu:a40:2;gres/gpu:2",
+            ":2",
+            "/gpu:2",
+            "gpu:a40:2 gres/gpu:1",
+            "gpu=",
+            "gpu=a40:2",
+            "gpu=a40=2",
+            "gpu:=2",
+            "gpu:::2",
+            "gpu/a40:2",
+            "gpu:a40\n:1",
+        ] {
+            for (spelling, prefix) in [(Colon, "gres:"), (Slash, "gres/")] {
+                let sent = format!("{prefix}{tail}");
+                assert_eq!(one(&sent, spelling), Token::Unrecognised(sent.as_bytes()), "{sent}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_prefix_anywhere_else_is_not_recognised() {
+        for text in [
+            "gresgpu",
+            "gresgpu:2",
+            "xgres/gpu:2",
+            " gres/gpu:2",
+            "gres",
+            "GRES/gpu:2",
+            "gpu:2",
+            "gpu:a40:2",
+            "license/gres/gpu:2",
+            "license/gres:1",
+            "cpu:4gres/gpu:2",
+        ] {
+            assert_eq!(one(text, Slash), Token::Unrecognised(text.as_bytes()), "{text}");
+        }
+        assert_eq!(one("gres:gpu:2", Slash), Token::Unrecognised(b"gres:gpu:2"), "old spelling, new Slurm");
+        assert_eq!(one("gres/gpu:2", Colon), Token::Unrecognised(b"gres/gpu:2"), "new spelling, old Slurm");
+    }
+
+    #[test]
+    fn other_tres_ask_for_no_gpu() {
+        for text in [
+            "cpu=2",
+            "cpu:2",
+            "mem=4g",
+            "license/matlab:1",
+            "license/matlab@host:1",
+            "bb/cray=1",
+            "none",
+            "billing=3",
+        ] {
+            assert_eq!(one(text, Slash), Token::Other, "{text}");
+        }
+    }
+
+    #[test]
+    fn empty_tokens_are_dropped() {
+        assert_eq!(tokens(b",,gres/gpu:2,", Slash).count(), 1);
+        assert_eq!(tokens(b"", Slash).count(), 0);
+        assert_eq!(tokens(b"gres/", Slash).count(), 0);
+        assert_eq!(tokens(b"gres:,gres:gpu:2", Colon).count(), 1);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_give_an_answer(text in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            for spelling in [Colon, Slash] {
+                let _ = tokens(&text, spelling).count();
+            }
+        }
+
+        #[test]
+        fn what_is_recognised_is_typed_exactly_when_it_says_so(
+            gres_type in "[a-z][a-z0-9]{0,6}", count in 0_u64..1000,
+        ) {
+            let sent = format!("gres/gpu:{gres_type}:{count}");
+            let expected = Gres { name: b"gpu", gres_type: Some(gres_type.as_bytes()), count };
+            proptest::prop_assert_eq!(one(&sent, Slash), Token::Gres(expected));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a user reads: the refusal of a request, or the note that goes with an accepted one.
+//!
+//! Built from the QOS's own limits and ending in a command that works. Users' text is quoted with everything but plain
+//! ASCII escaped, and never used as a format. The texts behind the numbers are in [`pages`].
+
+use std::fmt::Write;
+
+use crate::submit::policy::{Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
+use crate::submit::request::LONGEST;
+
+mod correction;
+pub mod pages;
+
+/// The refusal as its user sees it: several lines, no newline at the end. For an update a single line, since scontrol puts
+/// the text into parentheses for each job of an array.
+#[must_use]
+pub fn refusal(refusal: &Refusal) -> String {
+    let number = refusal.rule.number();
+    laid_out(refusal, "gpushare: ", &format!("{number}, see `gpushare explain {number}`"))
+}
+
+/// What the user is told of an accepted request, if anything.
+#[must_use]
+pub fn remark(remark: &Remark) -> Option<String> {
+    match remark {
+        Remark::Passed(refusal, Because::Warn) => {
+            let number = refusal.rule.number();
+            let accepted =
+                if refusal.rule == Rule::BeyondLimit { "accepted all the same" } else { "accepted for now" };
+            let last = format!("{accepted}; {number}, see `gpushare explain {number}`");
+            Some(laid_out(refusal, "gpushare: warning: ", &last))
+        }
+        Remark::Passed(..) => None,
+        Remark::Changed(change) => Some(format!("gpushare: {} ({})", changed(change), change.number())),
+    }
+}
+
+fn laid_out(refusal: &Refusal, start: &str, last: &str) -> String {
+    let between = if refusal.command == Command::Submit { "\n  " } else { "; " };
+    let mut text = format!("{start}{}", fault(refusal));
+    if let Some(offer) = offer(refusal) {
+        let _ = write!(text, "{between}{offer}");
+    }
+    if let Some(command) = correction::written(refusal) {
+        let _ = write!(text, "{between}try: {command}");
+    }
+    let _ = write!(text, "{between}{last}");
+    text
+}
+
+fn fault(refusal: &Refusal) -> String {
+    let asked = quoted(&refusal.asked);
+    let whose = whose(&refusal.ground);
+    let limited = matches!((&refusal.ground, &refusal.offer), (Ground::Account { .. }, Offer::OfQos(_)));
+    match refusal.rule {
+        Rule::TypeMissing if limited => format!("{whose} has a limit on GPU types; '{asked}' names none"),
+        Rule::TypeMissing => format!("{whose} needs a GPU type; '{asked}' names none"),
+        Rule::TypeUnknown => format!("{whose} needs a GPU type that exists; '{asked}' names another"),
+        Rule::TypeForeign => format!("{whose} has no GPUs of the type in '{asked}'"),
+        Rule::Unreadable => {
+            format!("{whose} needs requests of the form NAME[:TYPE][:COUNT]; '{asked}' is not one")
+        }
+        Rule::NtasksPerGpuAlone => format!("{whose} needs a GPU type; --ntasks-per-gpu alone names none"),
+        Rule::QosList => format!("{whose} must be named alone, not in the list '{asked}'"),
+        Rule::OptionInsideQos => format!("'{asked}' is an option of its own, not part of the QOS's name"),
+        Rule::TooLong => format!("more than {LONGEST} characters, which Slurm won't accept: '{asked}…'"),
+        Rule::ShareUncounted => format!("{whose} has no limit that counts the share '{asked}'"),
+        Rule::NotRestated if refusal.ground == Ground::Site => {
+            "a job leaves a reservation for shares only with its GPUs named again in the same command"
+                .to_owned()
+        }
+        Rule::NotRestated => {
+            format!("{whose} takes a job in only with its GPUs named again in the same command")
+        }
+        Rule::TypeResembles => format!(
+            "'{asked}' names no type of this cluster, and Slurm would take it for '{}'",
+            quoted(&refusal.resembles)
+        ),
+        Rule::TypeOfNone => {
+            format!(
+                "--cpus-per-gpu and --mem-per-gpu may name only types that the job asks for, not '{asked}'"
+            )
+        }
+        Rule::TooManyNodes => {
+            format!(
+                "{whose} gives a job no more nodes than GPUs of a type; {asked} would be more than {}",
+                refusal.count
+            )
+        }
+        Rule::BeyondLimit => format!("'{asked}' is more than {whose} ever has at once, so the job waits"),
+        Rule::CountedTwoWays => {
+            format!(
+                "{whose} needs GPUs asked for in one way; '{asked}' is asked for in another than the rest"
+            )
+        }
+        Rule::NotAlone => {
+            format!(
+                "{whose} takes a job in only by a command that changes nothing but its QOS, partition and GPUs"
+            )
+        }
+        Rule::OldRequestStays => {
+            format!(
+                "{whose}: this Slurm keeps parts of a job's old GPU request in an update; cancel the job and submit it again"
+            )
+        }
+        Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),
+        Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
+        Rule::ShareForm => format!("the share must be asked for once, in units per node; '{asked}' does not"),
+        Rule::ShareFixed => format!("the share '{asked}' of a job can't be changed once it is submitted"),
+        Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
+            format!("'{asked}' needs its partition named, since a reservation may lie in one for shares only")
+        }
+        Rule::WholeGpu => format!("{whose} is for shares of GPUs only; '{asked}' is more"),
+    }
+}
+
+fn whose(ground: &Ground) -> String {
+    match ground {
+        Ground::Qos(name) => format!("QOS '{}'", quoted(name)),
+        Ground::Partition(name) if name.is_empty() => "a reservation without --partition".to_owned(),
+        Ground::Partition(name) => format!("partition '{}'", quoted(name)),
+        Ground::Account { name, own: false, .. } => format!("account '{}'", quoted(name)),
+        Ground::Account { name, .. } => format!("your association with account '{}'", quoted(name)),
+        Ground::Site => "this cluster".to_owned(),
+    }
+}
+
+fn offer(refusal: &Refusal) -> Option<String> {
+    let (what, list): (_, Vec<String>) = match &refusal.offer {
+        Offer::OfQos(limits) => {
+            let whose = match refusal.ground {
+                Ground::Account { own: false, .. } => "this account has",
+                Ground::Account { .. } => "this association has",
+                _ => "this QOS has",
+            };
+            (whose, limits.iter().map(|(gres_type, count)| limit(gres_type, *count)).collect())
+        }
+        Offer::OfCluster(types) => {
+            ("this cluster has", types.iter().map(|gres_type| quoted(gres_type)).collect())
+        }
+        Offer::Reservations(parts) => ("those with one of these in the name", parts.clone()),
+        Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
+        Offer::Nothing => return None,
+    };
+    let beyond = refusal.beyond.map(|asked| format!("; the job asks for {asked} in all")).unwrap_or_default();
+    (!list.is_empty()).then(|| format!("{what}: {}{beyond}", list.join(", ")))
+}
+
+fn limit(gres_type: &[u8], count: Option<u64>) -> String {
+    match count {
+        Some(count) => format!("{} ({count})", quoted(gres_type)),
+        None => quoted(gres_type),
+    }
+}
+
+fn changed(change: &Change) -> String {
+    match change {
+        Change::Type { qos, asked, given, .. } if asked.is_empty() => {
+            format!("QOS '{}' needs a GPU type; '{}' was added", quoted(qos), quoted(given))
+        }
+        Change::Type { qos, asked, given, .. } => {
+            format!(
+                "QOS '{}' needs a GPU type; '{}' was taken as '{}'",
+                quoted(qos),
+                quoted(asked),
+                quoted(given)
+            )
+        }
+        Change::Requeue { qos } => {
+            format!("jobs of QOS '{}' may be preempted: --requeue was set", quoted(qos))
+        }
+        Change::Append { qos } => {
+            format!("jobs of QOS '{}' may start again: --open-mode=append was set", quoted(qos))
+        }
+        Change::Throttle { qos, array, tasks, over_minutes } => {
+            let (hours, minutes) = (over_minutes / 60, over_minutes % 60);
+            format!(
+                "QOS '{}' runs at most {tasks} array tasks of more than {hours}:{minutes:02} hours at once: \
+                 --array={} was set",
+                quoted(qos),
+                quoted(array)
+            )
+        }
+        Change::UserEnv => {
+            "the node doesn't run your login shell before the job, which has the variables that you export \
+             and no others"
+                .to_owned()
+        }
+    }
+}
+
+/// Users' bytes as one line of printable ASCII.
+fn quoted(text: &[u8]) -> String {
+    text.escape_ascii().to_string()
+}
+
+#[cfg(test)]
+mod tests;

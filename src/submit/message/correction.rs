@@ -1,0 +1,202 @@
+//! How a correction is written: as options of sbatch, salloc and srun, or as one `scontrol update`.
+//!
+//! It is whole or it is not there: what a command line can't say, what a shell would read otherwise, and what nobody could copy
+//! for its length, has no line.
+
+use super::quoted;
+use crate::submit::grammar::{self, Gres, Spelling, Token};
+use crate::submit::policy::{Command, Correction, Refusal};
+use crate::submit::request::Field;
+
+/// No longer than somebody would copy from a terminal.
+const LONGEST_COMMAND: usize = 600;
+
+/// The command that would be accepted, where there is one and it can be written.
+pub(super) fn written(refusal: &Refusal) -> Option<String> {
+    let correction = refusal.correction.as_deref().filter(|correction| !contradictory(correction))?;
+    let words = match &refusal.command {
+        Command::Submit => options(correction)?,
+        Command::Update { job, .. } => update(correction, job)?,
+    };
+    let text = words.join(" ");
+    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" _.:,=/@%+-[]".contains(&byte));
+    (plain && !text.is_empty() && text.len() <= LONGEST_COMMAND).then_some(text)
+}
+
+fn options(wanted: &Correction) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut name = |option: &str, text: &Option<Vec<u8>>| {
+        words.extend(text.as_ref().map(|text| format!("--{option}={}", quoted(text))));
+    };
+    name("qos", &wanted.qos);
+    name("account", &wanted.account);
+    name("partition", &wanted.partition);
+    name("reservation", &wanted.reservation);
+    let of_counts = |whole, part| ratio(wanted, whole, part);
+    if wanted.max_nodes.map(u64::from) != of_counts(Field::Job, Field::Node)
+        || wanted.min_nodes != wanted.max_nodes
+    {
+        words.extend(nodes(wanted).map(|nodes| format!("-N{nodes}")));
+    }
+    // Fewer tasks than nodes nobody asks for: those are sbatch's.
+    let fewer = |tasks: u32| {
+        wanted.min_nodes > Some(tasks) && of_counts(Field::Job, Field::Task) == Some(tasks.into())
+    };
+    let tasks = wanted.num_tasks.filter(|tasks| *tasks > 0 && !fewer(*tasks));
+    words.extend(tasks.map(|tasks| format!("-n{tasks}")));
+    words.extend(cpus_per_task(wanted).map(|cpus| format!("-c{cpus}")));
+    let each =
+        wanted.ntasks_per_node.filter(|each| of_counts(Field::Node, Field::Task) != Some((*each).into()));
+    words.extend(positive(each).map(|tasks| format!("--ntasks-per-node={tasks}")));
+    words.extend(positive(wanted.sockets_per_node).map(|sockets| format!("--sockets-per-node={sockets}")));
+    for (field, text) in &wanted.tres {
+        let tokens: Vec<_> = grammar::parts(text, wanted.spelling).collect();
+        if !tokens.is_empty() {
+            words.extend(field_options(*field, &tokens, wanted.spelling)?);
+        }
+    }
+    words.extend(positive(wanted.ntasks_per_tres).map(|tasks| format!("--ntasks-per-gpu={tasks}")));
+    let per_gpu =
+        [("--cpus-per-gpu", "", &wanted.cpus_per_tres), ("--mem-per-gpu", "M", &wanted.mem_per_tres)];
+    for (option, unit, text) in per_gpu {
+        if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
+            words.push(format!("{option}={}{unit}", of_each_gpu(text, wanted.spelling)?));
+        }
+    }
+    words.extend(wanted.options.iter().map(|option| quoted(option)));
+    Some(words)
+}
+
+/// What a user has to type for one of the strings.
+fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<Vec<String>> {
+    let bare = |token: &&[u8]| token.strip_prefix(spelling.prefix()).map(quoted);
+    match field {
+        Field::Job => Some(vec![format!("--gpus={}", gpus(tokens, spelling)?)]),
+        Field::Socket => Some(vec![format!("--gpus-per-socket={}", gpus(tokens, spelling)?)]),
+        Field::Node => {
+            let all: Option<Vec<_>> = tokens.iter().map(bare).collect();
+            Some(vec![format!("--gres={}", all?.join(","))])
+        }
+        Field::Task => {
+            let others: Vec<_> = match cpus_of(tokens) {
+                Some(_) => tokens.iter().copied().filter(|token| cpus(token).is_none()).collect(),
+                None => tokens.to_vec(),
+            };
+            match gpus(&others, spelling) {
+                _ if others.is_empty() => Some(Vec::new()),
+                // Of several types some releases take the first alone.
+                Some(gpus) if others.len() == 1 || spelling == Spelling::Colon => {
+                    Some(vec![format!("--gpus-per-task={gpus}")])
+                }
+                // 22.05 has no such option.
+                _ if spelling == Spelling::Colon => None,
+                _ => Some(vec![format!("--tres-per-task={}", quoted(&others.join(&b',')))]),
+            }
+        }
+    }
+}
+
+/// `--cpus-per-task`, which is a token too from 23.11 on.
+fn cpus_per_task(wanted: &Correction) -> Option<u32> {
+    let task = wanted.tres.iter().find(|(field, _)| *field == Field::Task);
+    let token =
+        task.and_then(|(_, text)| cpus_of(&grammar::parts(text, wanted.spelling).collect::<Vec<_>>()));
+    // Of --cpus-per-gpu Slurm makes it itself, and takes only one of the two.
+    let said = wanted.cpus_per_task.filter(|_| wanted.cpus_per_tres.is_none());
+    token.or_else(|| said.map(u32::from)).filter(|cpus| *cpus > 0)
+}
+
+/// The number of the only token for processors.
+fn cpus_of(tokens: &[&[u8]]) -> Option<u32> {
+    let mut all = tokens.iter().filter_map(|token| cpus(token));
+    all.next().filter(|_| all.next().is_none())
+}
+
+/// `a40:2,h100:1`; `None` where something is no GPU.
+fn gpus(tokens: &[&[u8]], spelling: Spelling) -> Option<String> {
+    let one = |token: &&[u8]| match grammar::token(token, spelling) {
+        Token::Gres(Gres { name: b"gpu", gres_type: Some(gres_type), count }) => {
+            Some(format!("{}:{count}", quoted(gres_type)))
+        }
+        Token::Gres(Gres { name: b"gpu", gres_type: None, count }) => Some(count.to_string()),
+        _ => None,
+    };
+    tokens.iter().map(one).collect::<Option<Vec<_>>>().map(|all| all.join(","))
+}
+
+/// The number of `cpu=2`, which `--cpus-per-task` becomes.
+fn cpus(token: &[u8]) -> Option<u32> {
+    let rest = token.strip_prefix(b"cpu")?;
+    let number = rest.strip_prefix(b"=").or_else(|| rest.strip_prefix(b":"))?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// The number of `gres/gpu:4`, as sbatch makes it of `--cpus-per-gpu=4`.
+fn of_each_gpu(text: &[u8], spelling: Spelling) -> Option<u64> {
+    match grammar::token(text, spelling) {
+        Token::Gres(Gres { name: b"gpu", gres_type: None, count }) => Some(count),
+        _ => None,
+    }
+}
+
+/// `2` or `1-4`. Fewest without most is what sbatch makes of other options, which the user has.
+fn nodes(wanted: &Correction) -> Option<String> {
+    let most = wanted.max_nodes.filter(|most| *most > 0)?;
+    let fewest = wanted.min_nodes.unwrap_or(1);
+    Some(if fewest == most { most.to_string() } else { format!("{fewest}-{most}") })
+}
+
+/// How often one string's count of a GRES goes into another's. Of that sbatch makes a number of nodes, or of tasks on each, which it would
+/// take for the user's own if it were named.
+fn ratio(wanted: &Correction, whole: Field, part: Field) -> Option<u64> {
+    let entries = |field: Field| {
+        let texts = wanted.tres.iter().filter(move |(place, _)| *place == field);
+        let tokens = texts.flat_map(|(_, text)| grammar::tokens(text, wanted.spelling));
+        tokens.filter_map(|token| match token {
+            Token::Gres(gres) if gres.count > 0 => Some(gres),
+            _ => None,
+        })
+    };
+    entries(whole).find_map(|all| {
+        let each = entries(part).find(|each| (each.name, each.gres_type) == (all.name, all.gres_type))?;
+        all.count.checked_div(each.count).filter(|times| times * each.count == all.count)
+    })
+}
+
+/// Whether there is no such number of nodes.
+fn contradictory(wanted: &Correction) -> bool {
+    let most = wanted.max_nodes.filter(|most| *most > 0);
+    most.is_some_and(|most| wanted.min_nodes.is_some_and(|fewest| fewest > most))
+}
+
+fn positive(number: Option<u16>) -> Option<u16> {
+    number.filter(|number| *number > 0)
+}
+
+fn update(wanted: &Correction, job: &[u8]) -> Option<Vec<String>> {
+    let mut words = vec![format!("scontrol update job={}", quoted(job))];
+    // scontrol has no key for it.
+    if wanted.ntasks_per_tres.is_some() || !wanted.options.is_empty() {
+        return None;
+    }
+    let mut text = |key: &str, text: &Option<Vec<u8>>| {
+        words.extend(text.as_ref().map(|text| format!("{key}={}", quoted(text))));
+    };
+    text("qos", &wanted.qos);
+    text("account", &wanted.account);
+    text("partition", &wanted.partition);
+    text("reservation", &wanted.reservation);
+    words.extend(match (wanted.min_nodes, nodes(wanted)) {
+        (_, Some(nodes)) => Some(format!("NumNodes={nodes}")),
+        (fewest, None) => fewest.map(|fewest| format!("NumNodes={fewest}")),
+    });
+    words.extend(wanted.num_tasks.map(|tasks| format!("NumTasks={tasks}")));
+    words.extend(wanted.ntasks_per_node.map(|tasks| format!("TasksPerNode={tasks}")));
+    words.extend(wanted.cpus_per_task.map(|cpus| format!("CPUsPerTask={cpus}")));
+    words.extend(wanted.sockets_per_node.map(|sockets| format!("ReqSockets={sockets}")));
+    words.extend(wanted.tres.iter().map(|(field, text)| format!("{}={}", field.update_key(), quoted(text))));
+    for (key, text) in [("CpusPerTres", &wanted.cpus_per_tres), ("MemPerTres", &wanted.mem_per_tres)] {
+        words.extend(text.as_ref().map(|text| format!("{key}={}", quoted(text))));
+    }
+    Some(words)
+}

@@ -1,0 +1,400 @@
+//! Decides whether a submission or an update of a job may pass: under a governed QOS every GPU must be asked for by a
+//! type that counts.
+//!
+//! Slurm checks a limit on `gres/gpu:a40` only against requests that say `a40` (resource_limits.html calls that a
+//! design limitation). So a request that names no type, a type that no TRES has, or anything that isn't plainly readable
+//! would use up GPUs that the limit never sees.
+//!
+//! - [`judge`] and [`judge_update`] read from top to bottom: fault → what becomes of it → changes.
+//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and what a free QOS sets. `settle`: modes and exemptions.
+//! - [`rules`](Policy): what an administrator can set. [`Refusal`]: what a message is made of.
+//!
+//! It decides only; the caller reads the request, answers questions about the accounting database through
+//! [`Accounting`], and applies the verdict. Nothing is allocated unless there is something to say.
+
+use std::cell::{Cell, OnceCell};
+
+use crate::submit::grammar::Gres;
+use crate::submit::request::{Field, Request};
+use under::Under;
+
+mod accounts;
+mod correction;
+mod entries;
+mod governed;
+mod lookalike;
+mod merged;
+mod mode;
+mod nodes;
+mod refusal;
+mod retype;
+mod rules;
+mod site;
+mod under;
+
+pub use accounts::{Association, GresLimit};
+pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
+pub use rules::{
+    Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, Policy, QosRecord,
+    ShareGres, ShareRules, Throttle,
+};
+
+/// Whole GPUs.
+const GPU: &[u8] = b"gpu";
+/// Shares of a GPU.
+const SHARES: [&[u8]; 2] = [b"mps", b"shard"];
+
+/// What the policy asks of the accounting database.
+pub trait Accounting {
+    /// A QOS that exists.
+    type Qos: Copy;
+    /// The QOS of that name; Slurm compares without case.
+    fn qos_named(&self, name: &[u8]) -> Option<Self::Qos>;
+    /// Those of the names, each asked for once, that are QOSes; in any order.
+    fn qoses_named(&self, names: &[&[u8]]) -> Vec<Self::Qos> {
+        names.iter().filter_map(|name| self.qos_named(name)).collect()
+    }
+    /// The QOS that slurmctld will give a job that names none.
+    fn default_qos(&self, request: &Request) -> DefaultQos<Self::Qos>;
+    /// The QOS's own name.
+    fn name(&self, qos: Self::Qos) -> &[u8];
+    /// The limits of a QOS on types of `gres`, in any order; of several on one type, the lowest.
+    fn typed_limits<'s>(&'s self, qos: Self::Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>>;
+    /// Whether the QOS has a limit on `gres` of whatever type.
+    fn limits_all(&self, qos: Self::Qos, gres: &[u8]) -> bool;
+    /// The types of `gres` that are TRES of this cluster, in small letters as Slurm's database has them, whatever nodes
+    /// write.
+    fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]>;
+    /// Whether `gres` is a TRES of this cluster.
+    fn counts(&self, gres: &[u8]) -> bool;
+    /// Whose job it will be.
+    fn owner(&self, request: &Request) -> Option<Owner<'_>>;
+    /// The most nodes that the job's partitions let a job have, the fewest of several; `None` where there is no such bound, or it
+    /// can't be told.
+    fn most_nodes(&self, _request: &Request) -> Option<u32> {
+        None
+    }
+    /// Shows the associations that the job will be charged to: its user's own, then each account's up to root. Where it depends
+    /// on the partition, those of every partition that it may be.
+    fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
+    /// The partition of a job that names neither a partition nor a reservation.
+    fn default_partition(&self) -> Option<&[u8]>;
+}
+
+/// The QOS of a job that names none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DefaultQos<Qos> {
+    /// None, or slurmctld will refuse the job.
+    None,
+    /// This one.
+    One(Qos),
+    /// One of several: it depends on the partition, which Slurm will take from the job's reservation.
+    OneOf(Vec<Qos>),
+}
+
+/// A job's association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner<'a> {
+    /// The user's name.
+    pub user: &'a [u8],
+    /// The account that will be charged.
+    pub account: &'a [u8],
+}
+
+/// A limit of a QOS on one type of a GRES.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypedLimit<'a> {
+    /// The type, such as `a40`.
+    pub gres_type: &'a [u8],
+    /// How many GPUs at once, on one node or on all; `None` where only minutes are limited.
+    pub count: Option<u64>,
+    /// How many at once on all nodes.
+    pub of_job: Option<u64>,
+}
+
+/// What becomes of a submission or an update.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict<'a> {
+    /// It passes, with these additions.
+    Accept(Acceptance<'a>),
+    /// It is refused; the user gets the reason.
+    Refuse(Box<Refusal>),
+}
+
+/// What is written into an accepted request, and said about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acceptance<'a> {
+    /// The default QOS that was judged, to be written into the job so that slurmctld takes no other.
+    pub pin_qos: Option<&'a [u8]>,
+    /// The default account whose limits were judged, to be written into the job for the same reason: a user may change which
+    /// account that is.
+    pub pin_account: Option<&'a [u8]>,
+    /// The job's share of one GPU, for the node: the GRES and its units.
+    pub share: Option<(&'a str, u64)>,
+    /// The most nodes that the job may have, where it says more or nothing: with more, Slurm would give it more GPUs than it
+    /// counts.
+    pub most_nodes: Option<u32>,
+    /// The job may not start again: it passes by its reservation, which may be gone then, and slurmctld asks nobody.
+    pub once: bool,
+    /// What is changed or let pass. Empty as a rule.
+    pub remarks: Vec<Remark>,
+}
+
+/// Judges a submission. Total: any bytes give a verdict.
+pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
+    let case = Judgement::new(*request, policy, accounting, None);
+    case.submission().map_or_else(Verdict::Refuse, Verdict::Accept)
+}
+
+/// Judges an update of a pending job. `update` has what the user wants to change, `existing` the job as it is.
+///
+/// Slurm shows a plugin less than it keeps of a job (not the tasks per GPU, and in some releases a GPU request survives
+/// when its strings are emptied). So a job comes into a governed QOS only with its GPUs named in the same command: then
+/// Slurm makes the request anew, or refuses the update itself.
+pub fn judge_update<'a, A: Accounting>(
+    update: &Update,
+    existing: &Request,
+    policy: &'a Policy,
+    accounting: &'a A,
+) -> Verdict<'a> {
+    let request = update.after(existing);
+    let update = Some((update, existing));
+    let case = Judgement::new(request, policy, accounting, update);
+    case.update().map_or_else(Verdict::Refuse, Verdict::Accept)
+}
+
+/// An update of a job, as a user sends it.
+#[derive(Clone, Copy, Debug)]
+pub struct Update<'a> {
+    /// The job as the user names it, such as `12_3`.
+    pub job: &'a [u8],
+    /// What is changed; `None` stays.
+    pub request: Request<'a>,
+    /// Whether this Slurm makes the job's request anew of its strings, as from 23.02 on. Up to 22.05 it changes entries of the
+    /// old request, and keeps those that are named no more.
+    pub anew: bool,
+    /// Whether it says nothing but QOS, account, partition, reservation and GPUs. slurmctld takes an update's fields over one by
+    /// one, the GPUs last, and keeps what it has when one is refused: so with anything else the QOS may change and the GPUs not.
+    pub alone: bool,
+}
+
+impl<'a> Update<'a> {
+    /// The job as it would be.
+    fn after<'b>(&self, existing: &Request<'b>) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        let request = self.request.over(existing);
+        // `scontrol update qos=` gives the job its default QOS again.
+        Request { qos: request.qos.filter(|name| !name.is_empty()), ..request }
+    }
+}
+
+/// One case before the court.
+struct Judgement<'r, 'a, A: Accounting> {
+    /// What Slurm will act on.
+    request: Request<'r>,
+    policy: &'a Policy,
+    accounting: &'a A,
+    /// In an update: what is changed, and what the job was.
+    update: Option<(&'r Update<'r>, &'r Request<'r>)>,
+    /// It is a correction of ours that is judged: nothing is let pass.
+    again: bool,
+    /// See [`Judgement::governing`]: looked up where it is asked for.
+    governing: OnceCell<Vec<Association<'a>>>,
+    /// The limit on the type that was looked at last, and whether one was lower than what is asked for.
+    limit: Cell<Option<u64>>,
+    beyond: Cell<bool>,
+    /// Every type in the request is the cluster's.
+    known: Cell<bool>,
+}
+
+type Ruling<T> = Result<T, Box<Refusal>>;
+
+impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
+    fn new(
+        request: Request<'r>,
+        policy: &'a Policy,
+        accounting: &'a A,
+        update: Option<(&'r Update<'r>, &'r Request<'r>)>,
+    ) -> Self {
+        Judgement {
+            request,
+            policy,
+            accounting,
+            update,
+            again: false,
+            governing: OnceCell::new(),
+            limit: Cell::new(None),
+            beyond: Cell::new(false),
+            known: Cell::new(false),
+        }
+    }
+
+    fn submission(&self) -> Ruling<Acceptance<'a>> {
+        self.not_too_long(&self.request)?;
+        let mut accepted = Acceptance::default();
+        match self.request.qos {
+            Some(list) if list.contains(&b',') => {
+                self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
+                self.judge_grounds(None, &mut accepted)?;
+            }
+            Some(name) => {
+                let needed = self.request.may_use_gpus();
+                let qos = needed.then(|| self.accounting.qos_named(name)).flatten();
+                self.judge_grounds(qos, &mut accepted)?;
+                self.favours(name, &mut accepted.remarks);
+            }
+            None => self.under_default_qos(&mut accepted)?,
+        }
+        self.apply_mode(self.lookalike(), &mut accepted.remarks)?;
+        accepted.pin_account = self.account_to_pin();
+        self.apply_mode(self.site_fault(), &mut accepted.remarks)?;
+        self.apply_mode(self.share_unclear(), &mut accepted.remarks)?;
+        accepted.share = self.share_to_note();
+        accepted.once = passes_by_reservation(&accepted.remarks);
+        let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
+        if asks_for_env && self.policy.drops_user_env {
+            accepted.remarks.push(Remark::Changed(Change::UserEnv));
+        }
+        Ok(accepted)
+    }
+
+    fn under_default_qos(&self, accepted: &mut Acceptance<'a>) -> Ruling<()> {
+        let uses_gpus = self.request.may_use_gpus();
+        if !uses_gpus && !self.may_be_favoured() {
+            return Ok(());
+        }
+        match self.accounting.default_qos(&self.request) {
+            DefaultQos::None => self.judge_grounds(None, accepted),
+            DefaultQos::One(qos) => {
+                let name = self.accounting.name(qos);
+                if uses_gpus {
+                    self.judge_grounds(Some(qos), accepted)?;
+                    accepted.pin_qos = Some(name);
+                }
+                self.favours(name, &mut accepted.remarks);
+                Ok(())
+            }
+            DefaultQos::OneOf(candidates) => self.judge_all(candidates, accepted),
+        }
+    }
+
+    fn update(&self) -> Ruling<Acceptance<'a>> {
+        let Some((update, _)) = self.update else { return Ok(Acceptance::default()) };
+        self.not_too_long(&update.request)?;
+        let mut accepted = Acceptance::default();
+        match (update.request.qos, self.request.qos) {
+            (Some(list), _) if list.contains(&b',') => {
+                self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
+                self.judge_grounds(None, &mut accepted)?;
+            }
+            (_, Some(name)) => {
+                let qos = self.accounting.qos_named(name);
+                self.judge_grounds(qos, &mut accepted)?;
+            }
+            (_, None) => match self.accounting.default_qos(&self.request) {
+                DefaultQos::One(qos) => {
+                    self.judge_grounds(Some(qos), &mut accepted)?;
+                    accepted.pin_qos =
+                        Some(self.accounting.name(qos)).filter(|_| update.request.qos.is_some());
+                }
+                DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted)?,
+                DefaultQos::None => self.judge_grounds(None, &mut accepted)?,
+            },
+        }
+        self.apply_mode(self.lookalike(), &mut accepted.remarks)?;
+        self.apply_mode(self.site_fault(), &mut accepted.remarks)?;
+        self.apply_mode(self.share_unclear(), &mut accepted.remarks)?;
+        self.apply_mode(self.share_changed(), &mut accepted.remarks)?;
+        accepted.once = passes_by_reservation(&accepted.remarks);
+        Ok(accepted)
+    }
+
+    /// Whichever QOS it will be, the request must be right under it. Governed ones first, for the message.
+    fn judge_all(&self, mut candidates: Vec<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
+        candidates.sort_by_key(|qos| !self.governs(*qos));
+        candidates.into_iter().try_for_each(|qos| {
+            let fault = self.grounds_fault(self.ground(Some(qos)), accepted);
+            // A type filled in for one of them was not judged under the others.
+            match fault {
+                Some(fault) if self.mode_of(&fault) == Mode::Default => {
+                    Err(Box::new(self.with_correction(fault)))
+                }
+                fault => self.apply_mode(fault, &mut accepted.remarks),
+            }
+        })
+    }
+
+    /// The rule of types, under the QOS or else under the partition; and under the account.
+    fn judge_grounds(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
+        let ground = self.ground(qos);
+        match self.grounds_fault(ground, accepted) {
+            None => self.advise(ground.and_then(|under| self.beyond_limit(under)), &mut accepted.remarks),
+            fault => self.apply_mode(fault, &mut accepted.remarks),
+        }
+    }
+
+    /// Under what the rule of types holds for this job, if it does, accounts aside.
+    fn ground(&self, qos: Option<A::Qos>) -> Option<Under<'_, A::Qos>> {
+        match qos.filter(|qos| self.governs(*qos)) {
+            Some(qos) => Some(Under::Qos(qos)),
+            None => self.governed_partition().map(Under::Partition),
+        }
+    }
+
+    /// The first fault under any of them; and the most nodes that the job may have under one of them.
+    fn grounds_fault(&self, ground: Option<Under<'_, A::Qos>>, accepted: &mut Acceptance) -> Option<Refusal> {
+        let fault = ground.and_then(|under| self.broken_rule(&self.request, under));
+        let account =
+            fault.is_none() && self.is_under_an_account(&self.request, matches!(ground, Some(Under::Qos(_))));
+        if (ground.is_some() || account) && accepted.most_nodes.is_none() {
+            accepted.most_nodes = self.nodes_to_set();
+        }
+        fault.or_else(|| account.then(|| self.broken_rule(&self.request, Under::Account)).flatten())
+    }
+
+    fn not_too_long(&self, sent: &Request) -> Ruling<()> {
+        match sent.overlong() {
+            Some(text) => {
+                let ground = Ground::Site;
+                Err(Box::new(Refusal { asked: shortened(text), ..self.refusal(Rule::TooLong, ground) }))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A refusal with nothing in it yet.
+    fn refusal(&self, rule: Rule, ground: Ground) -> Refusal {
+        Refusal {
+            rule,
+            ground,
+            asked: Vec::new(),
+            field: Field::Node,
+            gres: GPU.to_vec(),
+            resembles: Vec::new(),
+            count: 1,
+            offer: Offer::Nothing,
+            beyond: None,
+            correction: None,
+            command: match self.update {
+                None => Command::Submit,
+                Some((update, _)) => {
+                    Command::Update { job: shortened(update.job), spelling: self.request.spelling }
+                }
+            },
+        }
+    }
+}
+
+fn passes_by_reservation(remarks: &[Remark]) -> bool {
+    remarks.iter().any(|remark| matches!(remark, Remark::Passed(_, Because::Reservation)))
+}
+
+fn shortened(text: &[u8]) -> Vec<u8> {
+    text.iter().copied().take(QUOTED).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! The rule of types under an account: a limit on a type of GPU that an association of the job has, the user's own or one
+//! of its accounts' up to root. Slurm tests it as it tests a QOS's, and a request that names no type slips under it.
+//!
+//! Such a limit says how much of one type there is, not which types an account is for. So a request that names types of
+//! the cluster is right under every association, and no association is looked up for it.
+
+use super::under::Under;
+use super::{Accounting, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Refusal, Rule, shortened};
+use crate::submit::grammar::{self, Gres, Spelling, Token};
+use crate::submit::request::Request;
+use crate::text::pattern::Case;
+
+/// An association that a job is charged to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Association<'a> {
+    /// Its number in the database.
+    pub id: u32,
+    /// Its account.
+    pub account: &'a [u8],
+    /// It is the user's own, not the account's.
+    pub own: bool,
+    /// Its limits on GRES that Slurm tests for the job. Empty as a rule.
+    pub limits: Vec<GresLimit<'a>>,
+}
+
+/// A limit of an association on a GRES.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GresLimit<'a> {
+    /// `gpu`
+    pub gres: &'a [u8],
+    /// `a40`; `None` where it is on all types.
+    pub gres_type: Option<&'a [u8]>,
+    /// How many at once; `None` where only minutes are limited.
+    pub count: Option<u64>,
+}
+
+impl Association<'_> {
+    fn limits_a_type(&self, gres: &[u8]) -> bool {
+        self.limits.iter().any(|limit| limit.gres == gres && limit.gres_type.is_some())
+    }
+
+    fn limits_all(&self, gres: &[u8]) -> bool {
+        self.limits.iter().any(|limit| limit.gres == gres && limit.gres_type.is_none())
+    }
+}
+
+impl Policy {
+    /// Whether GPUs must be typed for jobs that are charged to an association.
+    #[must_use]
+    pub fn governs_account(&self, association: &Association) -> bool {
+        match &self.accounts {
+            GovernedAccounts::Off => false,
+            GovernedAccounts::Auto => {
+                self.gres.0.iter().any(|gres| association.limits_a_type(gres.as_bytes()))
+            }
+            GovernedAccounts::Names(patterns) => patterns.match_name(association.account, Case::Ignored),
+        }
+    }
+}
+
+impl<'a, A: Accounting> Judgement<'_, 'a, A> {
+    /// Whether an association of the job could have something against the request, and there is one. Under a QOS that governs,
+    /// what names nothing but GPUs was found to name types of the cluster.
+    pub(super) fn is_under_an_account(&self, request: &Request, types_are_known: bool) -> bool {
+        let plain = || {
+            request.is_counted_plainly()
+                && ((types_are_known && request.names_only_gpus()) || self.is_plain(request))
+        };
+        if self.policy.accounts == GovernedAccounts::Off {
+            return false;
+        }
+        // Of a plain request nobody needs to look at the types again.
+        self.known.set(self.update.is_none() && plain());
+        !self.known.get() && !self.governing().is_empty()
+    }
+
+    /// What the rule of types doesn't allow under the accounts that the job is charged to.
+    pub(super) fn account_fault(&self, request: &Request) -> Option<Refusal> {
+        let concerned = self.is_under_an_account(request, false);
+        concerned.then(|| self.broken_rule(request, Under::Account)).flatten()
+    }
+
+    /// Whether all that a request names are types of the cluster: then no association has anything against it.
+    fn is_plain(&self, request: &Request) -> bool {
+        let mut typed = false;
+        let plain = request.parts().all(|(_, part)| {
+            if let Some(gres) = self.gres_of_a_type_as_written(part, request.spelling) {
+                typed |= gres == GPU;
+                return true;
+            }
+            match grammar::token(part, request.spelling) {
+                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                    typed |= gres.name == GPU;
+                    gres.gres_type.is_some_and(|gres_type| self.is_known(gres.name, gres_type))
+                }
+                Token::Gres(_) | Token::Other => true,
+                Token::Unrecognised(_) => false,
+            }
+        });
+        plain && (typed || request.ntasks_per_tres() == 0)
+    }
+
+    /// The GRES of a part that is the name of a TRES with a type, and a count: what most jobs ask for, and known without reading
+    /// it.
+    fn gres_of_a_type_as_written<'p>(&self, part: &'p [u8], spelling: Spelling) -> Option<&'p [u8]> {
+        let rest = part.strip_prefix(spelling.prefix())?;
+        let (name, count) = rest.split_at_checked(rest.iter().rposition(|byte| *byte == b':')?)?;
+        let is_count = (2..=9).contains(&count.len())
+            && count.get(1) != Some(&b'0')
+            && count.iter().skip(1).all(u8::is_ascii_digit);
+        if !is_count || !self.accounting.counts(name) {
+            return None;
+        }
+        let (gres, gres_type) = name.split_at_checked(name.iter().position(|byte| *byte == b':')?)?;
+        let gres_type = gres_type.get(1..)?;
+        (self.policy.types.is_empty() || self.policy.is_type(gres_type, gres_type)).then_some(gres)
+    }
+
+    /// The associations under which GPUs must be typed, the user's own first, then its account's and so on.
+    pub(super) fn governing(&self) -> &[Association<'a>] {
+        self.governing.get_or_init(|| {
+            let mut found: Vec<Association> = Vec::new();
+            self.accounting.associations(&self.request, |one| {
+                let new = found.iter().all(|known| known.id != one.id);
+                if new && self.policy.governs_account(&one) {
+                    found.push(one);
+                }
+            });
+            found
+        })
+    }
+
+    /// The account of a job that names none, where its limits were asked for.
+    pub(super) fn account_to_pin(&self) -> Option<&'a [u8]> {
+        let asked = self.request.account.is_none() && self.governing.get().is_some();
+        let owner = if asked { self.accounting.owner(&self.request) } else { None };
+        owner.map(|owner| owner.account).filter(|account| !account.is_empty())
+    }
+
+    /// The fault of a request for one GRES under those associations. What none of them limits by type may be untyped, but
+    /// GPUs of an account that was named.
+    pub(super) fn account_type_fault(&self, gres: Gres) -> Option<Rule> {
+        let one = |limits: &dyn Fn(&Association) -> bool| self.governing().iter().any(limits);
+        let by_name = matches!(self.policy.accounts, GovernedAccounts::Names(_)) && gres.name == GPU;
+        if !(by_name || one(&|association| association.limits_a_type(gres.name))) {
+            return None;
+        }
+        match gres.gres_type {
+            // A limit on all shares of that name counts every one of them, typed or not.
+            None if gres.name != GPU && one(&|association| association.limits_all(gres.name)) => None,
+            None => Some(Rule::TypeMissing),
+            Some(gres_type) => (!self.is_known(gres.name, gres_type)).then_some(Rule::TypeUnknown),
+        }
+    }
+
+    /// Whether GPUs that the request doesn't name may not be invented under those associations.
+    pub(super) fn account_wants_types(&self) -> bool {
+        self.account_type_fault(Gres { name: GPU, gres_type: None, count: 1 }).is_some()
+    }
+
+    /// The lowest limit of those associations on each type of a GRES.
+    pub(super) fn account_limits(&self, gres: &[u8]) -> Vec<(&'a [u8], Option<u64>)> {
+        let mut lowest: Vec<(&[u8], Option<u64>)> = Vec::new();
+        let limits = self.governing().iter().flat_map(|one| &one.limits).filter(|limit| limit.gres == gres);
+        for (gres_type, count) in limits.filter_map(|limit| Some((limit.gres_type?, limit.count))) {
+            match lowest.iter_mut().find(|(known, _)| *known == gres_type) {
+                Some((_, least)) => *least = (*least).into_iter().chain(count).min(),
+                None => lowest.push((gres_type, count)),
+            }
+        }
+        lowest
+    }
+
+    /// Whose limit it is: the nearest association that has one on a type of the GRES, else the nearest account.
+    pub(super) fn account_ground(&self, gres: &[u8]) -> Ground {
+        let governing = self.governing();
+        let with_limit = governing.iter().find(|one| one.limits_a_type(gres));
+        let nearest = || governing.iter().find(|one| !one.own).or(governing.first());
+        let one = with_limit.or_else(nearest);
+        let sent = self.update.map_or(&self.request, |(update, _)| &update.request);
+        let named = [("account", sent.account), ("partition", sent.partition), ("qos", sent.qos)];
+        // An update names what brings the job here; a submission the account, if at all.
+        let mut named = named.into_iter().take(if self.update.is_some() { 3 } else { 1 });
+        let named = named
+            .find_map(|(key, name)| name.filter(|name| !name.is_empty()).map(|name| (key, shortened(name))));
+        Ground::Account {
+            name: shortened(one.map_or(b"", |one| one.account)),
+            own: one.is_some_and(|one| one.own),
+            named,
+        }
+    }
+
+    /// Whether an update charges the job to a governing association that it wasn't charged to, or takes it out of a QOS under
+    /// which what it asks for was let pass.
+    pub(super) fn comes_under_an_account(&self, existing: &Request, update: &Request) -> bool {
+        let was = existing.qos.unwrap_or_default();
+        let lenient = matches!(self.policy.mode(was), Mode::Warn | Mode::Audit);
+        let mut before = Vec::new();
+        self.accounting.associations(existing, |one| before.push(one.id));
+        (update.qos.is_some() && lenient) || self.governing().iter().any(|one| !before.contains(&one.id))
+    }
+}

@@ -1,0 +1,102 @@
+//! What Slurm makes of a request that names its types: entries, which it finds again by their number, changes in updates, and
+//! counts before it knows the nodes. Each rule here is for a case where more GPUs would run than were counted.
+
+use super::refusal::plain;
+use super::under::Under;
+use super::{Accounting, Judgement, Refusal, Rule, shortened};
+use crate::submit::grammar::{Gres, Token};
+use crate::submit::request::{Field, Request};
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    /// A type in `--cpus-per-gpu` or `--mem-per-gpu` that the job doesn't ask for letter by letter. Slurm makes an entry of it that
+    /// stands for no GPU, and that a type of the same number or in other capitals then falls in with.
+    pub(super) fn type_of_none(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
+        if request.cpus_per_tres.is_none() && request.mem_per_tres.is_none() {
+            return None;
+        }
+        let asked_for = |name: &[u8], gres_type: &[u8]| {
+            request.names(|gres| gres.name == name && gres.gres_type == Some(gres_type)).is_some()
+        };
+        request.per_gpu_tokens().find_map(|token| {
+            let asked = match token {
+                Token::Unrecognised(text) => shortened(text),
+                Token::Gres(gres) if self.policy.gres.has(gres.name) => {
+                    gres.gres_type.filter(|gres_type| !asked_for(gres.name, gres_type))?;
+                    plain(gres)
+                }
+                Token::Gres(_) | Token::Other => return None,
+            };
+            Some(Refusal { asked, ..self.ground_refusal(Rule::TypeOfNone, under) })
+        })
+    }
+
+    /// Up to 22.05 an update changes entries of the old request by the tokens that it names, and keeps the others, also those
+    /// that no string shows any more. So a job can't be moved in, and its types stay as they are.
+    pub(super) fn old_request_stays(&self, under: Under<A::Qos>) -> Option<Refusal> {
+        let (update, existing) = self.update.filter(|(update, _)| !update.anew)?;
+        let refusal = || self.ground_refusal(Rule::OldRequestStays, under);
+        if self.comes_under(under) {
+            return Some(refusal());
+        }
+        let policed = |gres: &Gres| self.policy.gres.has(gres.name);
+        let left_behind = existing.tokens().find_map(|(field, token)| match token {
+            Token::Gres(gres) if gres.count > 0 && policed(&gres) => {
+                let named = update.request.tres().find(|(place, _)| *place == field).and_then(|(_, text)| text)?;
+                let same = |(place, token)| matches!(token, Token::Gres(new) if place == field && same_entry(&new, &gres));
+                (!named.is_empty() && !update.request.tokens().any(same)).then(|| plain(gres))
+            }
+            _ => None,
+        });
+        let respelled = || {
+            update.request.tokens().find_map(|(_, token)| match token {
+                Token::Gres(gres) if gres.count > 0 && policed(&gres) => {
+                    (!self.spelled_as_before(existing, gres)).then(|| plain(gres))
+                }
+                _ => None,
+            })
+        };
+        let asked = left_behind.or_else(respelled)?;
+        Some(Refusal { asked, ..refusal() })
+    }
+
+    /// A type in other capitals would be an entry of its own, which the limit's count then shows in place of the first.
+    fn spelled_as_before(&self, existing: &Request, gres: Gres) -> bool {
+        let Some(gres_type) = gres.gres_type else { return true };
+        let alike = |old: &Gres| {
+            old.name == gres.name && old.gres_type.is_some_and(|old| old.eq_ignore_ascii_case(gres_type))
+        };
+        match existing.names(alike) {
+            Some((_, old)) => old.gres_type == Some(gres_type),
+            None => self.accounting.types(gres.name).any(|known| self.policy.written(known) == gres_type),
+        }
+    }
+
+    /// GPUs counted in two ways that Slurm doesn't bring together. Beside an entry for the whole job it forgets to add up what it
+    /// picks for others; and what is picked per socket isn't what was counted per job or task
+    /// (src/plugins/select/cons_tres/gres_select_filter.c: `job_fini`, and the order of its branches).
+    pub(super) fn counted_two_ways(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
+        if request.is_counted_plainly() {
+            return None;
+        }
+        let wanted = |place: Field| {
+            request.tokens().filter_map(move |(field, token)| match token {
+                Token::Gres(gres) if field == place && gres.count > 0 => Some(gres),
+                _ => None,
+            })
+        };
+        let policed = |gres: &Gres| self.policy.gres.has(gres.name);
+        let beside_job = [Field::Node, Field::Task, Field::Socket].into_iter().find_map(|field| {
+            wanted(field).filter(policed).find(|gres| {
+                wanted(Field::Job).any(|of_job| field == Field::Socket || !same_entry(&of_job, gres))
+            })
+        });
+        let per_socket = wanted(Field::Socket).find(policed);
+        let beside_task = per_socket.filter(|_| wanted(Field::Task).any(|gres| policed(&gres)));
+        let asked = beside_job.or(beside_task)?;
+        Some(Refusal { asked: plain(asked), ..self.ground_refusal(Rule::CountedTwoWays, under) })
+    }
+}
+
+fn same_entry(a: &Gres, b: &Gres) -> bool {
+    a.name == b.name && a.gres_type == b.gres_type
+}

@@ -1,0 +1,267 @@
+//! The rule of types: what may not be asked for under a governed QOS, partition or account.
+
+use std::cmp::Ordering;
+
+use super::nodes::times;
+use super::refusal::{meant, plain};
+use super::under::Under;
+use super::{
+    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule,
+    TypedLimit, shortened,
+};
+use crate::submit::grammar::{Gres, Token};
+use crate::submit::request::{Field, Request};
+use crate::text::pattern::Case;
+
+impl Policy {
+    /// Whether GPUs must be typed under a QOS.
+    pub fn governs<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> bool {
+        let typed = |gres| accounting.typed_limits(qos, gres).next().is_some();
+        match &self.governed {
+            Governed::Auto => typed(GPU) || self.share_names().any(typed),
+            Governed::Names(patterns) => patterns.match_name(accounting.name(qos), Case::Ignored),
+        }
+    }
+
+    /// Whether jobs under a QOS that has limits on types of GPU are kept from all other types. Slurm itself gives a
+    /// whole-node job the GPUs of its nodes, whatever it asks for: only a limit of 0 on the other types keeps those away.
+    #[must_use]
+    pub fn keeps_to_its_types(&self, qos: &[u8]) -> bool {
+        let governed = match &self.governed {
+            Governed::Auto => true,
+            Governed::Names(patterns) => patterns.match_name(qos, Case::Ignored),
+        };
+        let enforced = matches!(self.mode(qos), Mode::Enforce | Mode::Default);
+        governed && enforced && self.gres.has(GPU) && self.foreign_types == ForeignTypes::Deny
+    }
+}
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    pub(super) fn governs(&self, qos: A::Qos) -> bool {
+        self.policy.governs(self.accounting, qos)
+    }
+
+    /// The first partition that the job may land in and that is governed.
+    pub(super) fn governed_partition(&self) -> Option<&[u8]> {
+        self.matching_partition(&self.policy.partitions)
+    }
+
+    /// A QOS with a comma is Slurm's list of QOSes (24.11 and newer), or two options run together. Slurm tries a list's
+    /// QOSes by priority later on, so no governed QOS may be in one.
+    pub(super) fn faulty_list(&self, text: &[u8]) -> Option<Refusal> {
+        let mut members: Vec<&[u8]> =
+            text.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
+        if let Some(option) = members.iter().find(|member| member.starts_with(b"-")) {
+            let name = members.first().filter(|name| !name.starts_with(b"-"));
+            return Some(self.option_inside(name.copied().unwrap_or_default(), option));
+        }
+        // Nobody may keep slurmctld busy with five hundred names, or one of them five hundred times.
+        members.sort_unstable_by_key(|name| name.to_ascii_lowercase());
+        members.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
+        let governed = self.accounting.qoses_named(&members).into_iter().find(|qos| self.governs(*qos))?;
+        let ground = Ground::Qos(self.accounting.name(governed).to_vec());
+        Some(Refusal { asked: shortened(text), ..self.refusal(Rule::QosList, ground) })
+    }
+
+    /// `--qos=NAME,--gres=gpu:2`: where the option by itself would be refused too, its correction is that one's.
+    fn option_inside(&self, name: &[u8], option: &[u8]) -> Refusal {
+        let ground = Ground::Qos(shortened(name));
+        let refusal =
+            Refusal { asked: shortened(option), ..self.refusal(Rule::OptionInsideQos, ground.clone()) };
+        let meant = meant(option, self.request.spelling);
+        let (Some((field, text)), Some(qos)) = (meant, self.accounting.qos_named(name)) else {
+            return refusal;
+        };
+        let alone = self.request.with(field, &text);
+        match self.governs(qos).then(|| self.broken_rule(&alone, Under::Qos(qos))).flatten() {
+            Some(fault) => Refusal { rule: Rule::OptionInsideQos, ground, asked: refusal.asked, ..fault },
+            None => refusal,
+        }
+    }
+
+    /// The first thing in the request that the rule of types doesn't allow.
+    pub(super) fn broken_rule(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
+        let mut typed = false;
+        for (field, token) in request.tokens() {
+            match token {
+                Token::Unrecognised(text) => {
+                    let text = text.strip_prefix(request.spelling.prefix()).unwrap_or(text);
+                    let refusal = self.type_refusal(Rule::Unreadable, under, GPU, None);
+                    return Some(Refusal { field, asked: shortened(text), ..refusal });
+                }
+                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                    if let Some(rule) = self.type_fault(under, gres) {
+                        let refusal = self.type_refusal(rule, under, gres.name, gres.gres_type);
+                        return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
+                    }
+                    typed |= gres.name == GPU;
+                    let wanted = || gres.count.saturating_mul(times(request, field));
+                    if self.limit.take().is_some_and(|most| wanted() > most) {
+                        self.beyond.set(true);
+                    }
+                }
+                Token::Gres(_) | Token::Other => {}
+            }
+        }
+        let wanted = !matches!(under, Under::Account) || self.account_wants_types();
+        if self.tasks_want_gpus(request) && !typed && self.policy.gres.has(GPU) && wanted {
+            return Some(self.tasks_alone(request, under));
+        }
+        self.type_of_none(request, under)
+            .or_else(|| self.old_request_stays(under))
+            .or_else(|| self.not_restated(under))
+            .or_else(|| self.counted_two_ways(request, under))
+            .or_else(|| self.too_many_nodes(under))
+    }
+
+    /// Whether Slurm would invent GPUs where none is named. An update that says 0 means what the job has, which isn't shown.
+    fn tasks_want_gpus(&self, request: &Request) -> bool {
+        let said = |(update, _): (&super::Update, &Request)| update.request.ntasks_per_tres.is_some();
+        request.ntasks_per_tres() > 0 || self.update.is_some_and(said)
+    }
+
+    /// `--ntasks-per-gpu` with no GPU makes slurmctld invent some, of no type.
+    fn tasks_alone(&self, request: &Request, under: Under<A::Qos>) -> Refusal {
+        let refusal = self.type_refusal(Rule::NtasksPerGpuAlone, under, GPU, None);
+        // As many GPUs as Slurm would have invented.
+        let gpus =
+            request.num_tasks.unwrap_or(1).div_ceil(u32::from(request.ntasks_per_tres().max(1))).max(1);
+        Refusal { field: Field::Job, count: u64::from(gpus), ..refusal }
+    }
+
+    /// Whether an update brings the job under the rule, also out of an exemption.
+    pub(super) fn comes_under(&self, under: Under<A::Qos>) -> bool {
+        let Some((update, existing)) = self.update else { return false };
+        let enters = match under {
+            Under::Qos(qos) => {
+                let was = existing.qos.unwrap_or_default();
+                update.request.qos.is_some() && !was.eq_ignore_ascii_case(self.accounting.name(qos))
+            }
+            Under::Partition(_) => {
+                let (new, old) = (&update.request, existing);
+                new.partition.is_some_and(|name| Some(name) != old.partition) || new.qos.is_some()
+            }
+            Under::Account => self.comes_under_an_account(existing, &update.request),
+        };
+        enters || self.leaves_an_exemption()
+    }
+
+    /// An update that brings a job under the rule must name its GPUs itself.
+    fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
+        let (update, existing) = self.update.filter(|_| self.comes_under(under))?;
+        if !update.alone {
+            return Some(self.ground_refusal(Rule::NotAlone, under));
+        }
+        let policed = |gres: &Gres| self.policy.gres.has(gres.name);
+        if update.request.names(policed).is_some() {
+            return None;
+        }
+        let Some((field, gres)) = existing.names(policed) else {
+            return Some(self.type_refusal(Rule::NotRestated, under, GPU, None));
+        };
+        let refusal = self.type_refusal(Rule::NotRestated, under, gres.name, gres.gres_type);
+        Some(Refusal { field, count: gres.count, ..refusal })
+    }
+
+    pub(super) fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
+        let known = |gres_type: &[u8]| self.is_known(gres.name, gres_type);
+        let qos = match under {
+            Under::Qos(qos) => qos,
+            Under::Account => return self.account_type_fault(gres),
+            Under::Partition(_) => {
+                return match gres.gres_type {
+                    None => Some(Rule::TypeMissing),
+                    Some(gres_type) => (!known(gres_type)).then_some(Rule::TypeUnknown),
+                };
+            }
+        };
+        // A limit on all shares of that name counts every one of them, typed or not.
+        if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
+            return gres.gres_type.filter(|gres_type| !known(gres_type)).map(|_| Rule::TypeUnknown);
+        }
+        let deny = self.policy.foreign_types == ForeignTypes::Deny;
+        let mut limits = self.accounting.typed_limits(qos, gres.name).peekable();
+        let restricted = limits.peek().is_some();
+        // Shares that no limit of the QOS counts: slices of GPUs beside the GPUs that it guarantees.
+        if gres.name != GPU && !restricted {
+            return deny.then_some(Rule::ShareUncounted);
+        }
+        let Some(gres_type) = gres.gres_type else { return Some(Rule::TypeMissing) };
+        if !known(gres_type) {
+            return Some(Rule::TypeUnknown);
+        }
+        let has = |limit: TypedLimit| {
+            let same = limit.gres_type.eq_ignore_ascii_case(gres_type);
+            if same {
+                self.limit.set(limit.of_job);
+            }
+            same && limit.count != Some(0)
+        };
+        let own = restricted && limits.any(has);
+        (restricted && deny && !own).then_some(Rule::TypeForeign)
+    }
+
+    /// Whether a type counts: whether the cluster has it as it is written.
+    pub(super) fn is_known(&self, gres: &[u8], gres_type: &[u8]) -> bool {
+        self.accounting.types(gres).any(|known| self.policy.is_type(known, gres_type))
+    }
+
+    /// A refusal that offers no other type.
+    pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Refusal {
+        let ground = match under {
+            Under::Qos(qos) => Ground::Qos(self.accounting.name(qos).to_vec()),
+            Under::Partition(name) => Ground::Partition(shortened(name)),
+            Under::Account => self.account_ground(GPU),
+        };
+        self.refusal(rule, ground)
+    }
+
+    /// A refusal with the types that could be named instead, `gres_type` first where it is one of them.
+    fn type_refusal(
+        &self,
+        rule: Rule,
+        under: Under<A::Qos>,
+        gres: &[u8],
+        gres_type: Option<&[u8]>,
+    ) -> Refusal {
+        // A share that isn't counted is answered with the QOS's whole GPUs.
+        let offered = if rule == Rule::ShareUncounted { GPU } else { gres };
+        let offer = self.offered(under, offered, gres_type);
+        Refusal { gres: shortened(offered), offer, ..self.ground_refusal(rule, under) }
+    }
+
+    /// The types that can be named for a GRES, `gres_type` first where it is one of them.
+    pub(super) fn offered(&self, under: Under<A::Qos>, gres: &[u8], gres_type: Option<&[u8]>) -> Offer {
+        let limits: Vec<_> = match under {
+            Under::Qos(qos) => {
+                let limits = self.accounting.typed_limits(qos, gres);
+                limits.map(|limit| (limit.gres_type, limit.count)).collect()
+            }
+            Under::Partition(_) => Vec::new(),
+            Under::Account => self.account_limits(gres),
+        };
+        let limits = limits.into_iter().map(|(gres_type, count)| (self.written(gres_type), count));
+        // A limit of 0 keeps a type away: it is nothing to offer.
+        let (none, mut limits): (Vec<_>, Vec<_>) = limits.partition(|(_, count)| *count == Some(0));
+        // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.
+        limits.sort_by(|(a, _), (b, _)| first_then_by_name(a, b, gres_type));
+        let others = none.is_empty() || self.policy.foreign_types == ForeignTypes::Allow;
+        if !limits.is_empty() || !others {
+            return Offer::OfQos(limits);
+        }
+        let types = self.accounting.types(gres).map(|gres_type| self.written(gres_type));
+        let mut types: Vec<_> =
+            types.filter(|gres_type| none.iter().all(|(not, _)| not != gres_type)).collect();
+        types.sort_by(|a, b| first_then_by_name(a, b, gres_type));
+        Offer::OfCluster(types)
+    }
+
+    /// A type as a user has to write it.
+    pub(super) fn written(&self, gres_type: &[u8]) -> Vec<u8> {
+        shortened(self.policy.written(gres_type))
+    }
+}
+
+fn first_then_by_name(a: &[u8], b: &[u8], first: Option<&[u8]>) -> Ordering {
+    (Some(a) != first, a).cmp(&(Some(b) != first, b))
+}

@@ -1,0 +1,93 @@
+//! A type that Slurm would take for another: it finds nodes and entries by a number made of the type's letters, and tests limits
+//! by the name. Refused for everybody: a job can be moved under a limit later, and up to 22.05 keeps the name it came with.
+
+use super::{Accounting, Ground, Judgement, Refusal, Rule, shortened};
+use crate::submit::grammar::{self, Spelling, Token};
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    /// The first type in the request that is none of the cluster's and has the number of one.
+    pub(super) fn lookalike(&self) -> Option<Refusal> {
+        if self.known.get() {
+            return None;
+        }
+        let spelling = self.request.spelling;
+        self.request.all_parts().find_map(|part| {
+            let (gres, gres_type) = match grammar::token(part, spelling) {
+                Token::Gres(gres) => (gres.name, gres.gres_type?),
+                Token::Unrecognised(text) if spelling == Spelling::Colon => grammar::hidden_type(text)?,
+                Token::Unrecognised(_) | Token::Other => return None,
+            };
+            let resembled = self.resembled(gres, gres_type)?;
+            let refusal = self.refusal(Rule::TypeResembles, Ground::Site);
+            let asked = part.strip_prefix(spelling.prefix()).unwrap_or(part);
+            Some(Refusal { asked: shortened(asked), gres: shortened(gres), resembles: resembled, ..refusal })
+        })
+    }
+
+    /// The cluster's type that Slurm would take `gres_type` for. Which letters nodes write in capitals isn't known here, so it is
+    /// taken for all of them.
+    fn resembled(&self, gres: &[u8], gres_type: &[u8]) -> Option<Vec<u8>> {
+        if !self.policy.gres.has(gres) {
+            return None;
+        }
+        let known = || self.accounting.types(gres);
+        if known().any(|known| known.eq_ignore_ascii_case(gres_type)) {
+            return None;
+        }
+        let id = grammar::type_id(gres_type);
+        known().find(|known| could_have(known, id)).map(|known| self.written(known))
+    }
+}
+
+/// Whether a type of these letters, some of them perhaps capitals, has that number. A capital is 32 less than its small
+/// letter, so what counts is how many there are in each of the number's four bytes.
+fn could_have(gres_type: &[u8], id: u32) -> bool {
+    let small = gres_type.to_ascii_lowercase();
+    let mut letters = [0_u32; 4];
+    small.iter().zip([0, 1, 2, 3].into_iter().cycle()).for_each(|(byte, column): (_, usize)| {
+        if let Some(count) = letters.get_mut(column).filter(|_| byte.is_ascii_lowercase()) {
+            *count += 1;
+        }
+    });
+    let [a, b, c, d] = letters;
+    let all = grammar::type_id(&small);
+    let capitals = |count: u32, shift: u32| count.wrapping_mul(32).wrapping_shl(shift);
+    let in_first = |rest: u32| (0..=a).any(|count| rest.wrapping_sub(capitals(count, 0)) == id);
+    let in_second = |rest: u32| (0..=b).any(|count| in_first(rest.wrapping_sub(capitals(count, 8))));
+    let in_third = |rest: u32| (0..=c).any(|count| in_second(rest.wrapping_sub(capitals(count, 16))));
+    (0..=d).any(|count| in_third(all.wrapping_sub(capitals(count, 24))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_recognised_whatever_is_in_capitals() {
+        for (gres_type, other, expected) in [
+            ("a40", "mAA0zxtUzzzz", true),
+            ("a40", "a40", true),
+            ("a40", "A40", true),
+            ("nvidia_a40", "00ZV00zz10zzzwzz", true),
+            ("nvidia_a40", "Nvidia_A40", true),
+            ("h100", "tAAAzuttzzzz", true),
+            ("a40", "a41", false),
+            ("a100", "a10", false),
+            ("", "UUUUUUUUVUUU", true),
+        ] {
+            assert_eq!(
+                could_have(gres_type.as_bytes(), grammar::type_id(other.as_bytes())),
+                expected,
+                "{other}"
+            );
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_way_to_write_a_type_has_one_of_its_numbers(gres_type in "[a-z0-9_]{1,20}", upper in proptest::collection::vec(proptest::bool::ANY, 20)) {
+            let written: String = gres_type.chars().zip(upper).map(|(c, up)| if up { c.to_ascii_uppercase() } else { c }).collect();
+            proptest::prop_assert!(could_have(gres_type.as_bytes(), grammar::type_id(written.as_bytes())));
+        }
+    }
+}

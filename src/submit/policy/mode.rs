@@ -1,0 +1,184 @@
+//! What becomes of a fault: exemptions, modes, and the type that `Mode=default` fills in.
+
+use super::merged::written;
+use super::refusal::plain;
+use super::retype::filled;
+use super::under::Under;
+use super::{
+    Accounting, Because, Change, Command, DefaultQos, GPU, Ground, Judgement, LimitAdvice, Mode, Owner,
+    Refusal, Remark, Rule, Ruling,
+};
+use crate::submit::grammar::Gres;
+use crate::submit::request::{Field, Request};
+use crate::text::pattern::{Case, Patterns};
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    /// Refuses, or remembers why not.
+    pub(super) fn apply_mode(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
+        let Some(fault) = fault else { return Ok(()) };
+        // Slurm itself would refuse these in fewer words, or the node would be told what is wrong.
+        let never = matches!(
+            fault.rule,
+            Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed | Rule::ShareForm | Rule::TypeResembles
+        );
+        if self.again || never {
+            return Err(Box::new(self.with_correction(fault)));
+        }
+        if let Some(because) = self.exemption(&self.request).filter(|because| covers(*because, fault.rule)) {
+            remarks.push(Remark::Passed(fault, because));
+            return Ok(());
+        }
+        remarks.push(match self.mode_of(&fault) {
+            Mode::Enforce => return Err(Box::new(self.with_correction(fault))),
+            Mode::Warn => Remark::Passed(self.with_correction(fault), Because::Warn),
+            Mode::Audit => Remark::Passed(fault, Because::Audit),
+            Mode::Default => match self.with_type(&fault) {
+                Some(change) => Remark::Changed(change),
+                None => return Err(Box::new(self.with_correction(fault))),
+            },
+        });
+        Ok(())
+    }
+
+    /// A request that can't run before its limit is raised: a hint, unless the file says more.
+    pub(super) fn advise(&self, beyond: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
+        let Some(beyond) = beyond else { return Ok(()) };
+        remarks.push(match (self.policy.limit_advice, self.mode_of(&beyond)) {
+            (LimitAdvice::Refuse, Mode::Enforce | Mode::Default) => return Err(Box::new(beyond)),
+            (_, Mode::Audit) => Remark::Passed(beyond, Because::Audit),
+            _ => Remark::Passed(beyond, Because::Warn),
+        });
+        Ok(())
+    }
+
+    pub(super) fn mode_of(&self, fault: &Refusal) -> Mode {
+        match &fault.ground {
+            Ground::Qos(_) if fault.rule == Rule::QosList => self.mode_of_list(),
+            Ground::Qos(name) => self.policy.mode(name),
+            Ground::Partition(_) | Ground::Account { .. } | Ground::Site => self.strictest_mode(),
+        }
+    }
+
+    /// Of a list Slurm takes which QOS it likes: the strictest mode of those that govern.
+    fn mode_of_list(&self) -> Mode {
+        let list = self.request.qos.unwrap_or_default();
+        let names: Vec<&[u8]> = list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
+        let governing = self.accounting.qoses_named(&names).into_iter().filter(|qos| self.governs(*qos));
+        strictest(&governing.map(|qos| self.policy.mode(self.accounting.name(qos))).collect::<Vec<_>>())
+    }
+
+    /// The mode of the job's QOS, its default one where it names none; of several, the one that lets least pass.
+    fn strictest_mode(&self) -> Mode {
+        let mode = |name: &[u8]| self.policy.mode(name);
+        let of_qos = |qos: A::Qos| mode(self.accounting.name(qos));
+        let modes: Vec<Mode> = match self.request.qos {
+            Some(list) => list.split(|byte| *byte == b',').map(mode).collect(),
+            None => match self.accounting.default_qos(&self.request) {
+                DefaultQos::None => vec![mode(b"")],
+                DefaultQos::One(qos) => vec![of_qos(qos)],
+                DefaultQos::OneOf(candidates) => candidates.into_iter().map(of_qos).collect(),
+            },
+        };
+        strictest(&modes)
+    }
+
+    /// Whether an update takes a job out of an exemption, under which it may have got what Slurm doesn't show.
+    pub(super) fn leaves_an_exemption(&self) -> bool {
+        let was = self.update.and_then(|(_, existing)| self.exemption(existing));
+        was.is_some() && self.exemption(&self.request).is_none()
+    }
+
+    /// A job names several partitions or reservations as a list, and is exempt only where all of them are.
+    fn exemption<'s>(&'s self, request: &Request<'s>) -> Option<Because> {
+        let exempt = &self.policy.exempt;
+        let all = |patterns: &Patterns, list: Option<&[u8]>| {
+            let mut names = list.unwrap_or_default().split(|byte| *byte == b',').peekable();
+            let any = names.peek().is_some_and(|name| !name.is_empty());
+            any && names.all(|name| patterns.match_name(name, Case::Counts))
+        };
+        if all(&exempt.partitions, self.partitions(request)) {
+            return Some(Because::Partition);
+        }
+        // A crontab's job starts again when the reservation may be gone.
+        if !request.recurs && all(&exempt.reservations, request.reservation) {
+            return Some(Because::Reservation);
+        }
+        if exempt.users.is_empty() && exempt.accounts.is_empty() {
+            return None;
+        }
+        let number = request.user_id.to_string();
+        let owner = self.accounting.owner(request);
+        let Owner { user, account } = owner.unwrap_or(Owner { user: b"", account: b"" });
+        let is_exempt =
+            |patterns: &Patterns, name: &[u8]| !name.is_empty() && patterns.match_name(name, Case::Ignored);
+        if is_exempt(&exempt.users, user) || exempt.users.iter().any(|pattern| pattern == number) {
+            return Some(Because::User);
+        }
+        is_exempt(&exempt.accounts, account).then_some(Because::Account)
+    }
+
+    /// The partitions that the job names or will get; none where its reservation decides.
+    fn partitions<'s>(&'s self, request: &Request<'s>) -> Option<&'s [u8]> {
+        match request.partition.filter(|list| !list.is_empty()) {
+            Some(list) => Some(list),
+            None if request.partition_is_the_reservations() => None,
+            None => self.accounting.default_partition(),
+        }
+    }
+
+    /// The request with the QOS's type where it names none; `None` where that would not make it right.
+    fn with_type(&self, fault: &Refusal) -> Option<Change> {
+        let Ground::Qos(name) = &fault.ground else { return None };
+        let qos = self.accounting.qos_named(name)?;
+        let gres_type = self.type_to_fill_in(qos, name)?;
+        let written = self.update.map_or(&self.request, |(update, _)| &update.request);
+        let fields = match fault.rule {
+            Rule::TypeMissing if fault.gres == GPU => filled(written, &gres_type),
+            Rule::NtasksPerGpuAlone if fault.command == Command::Submit => {
+                vec![(Field::Job, self.invented(fault, &gres_type)?)]
+            }
+            _ => return None,
+        };
+        let given = plain(Gres { name: GPU, gres_type: Some(&gres_type), count: fault.count });
+        let changed = fields.iter().fold(self.request, |request, (field, text)| request.with(*field, text));
+        let left = self.broken_rule(&changed, Under::Qos(qos)).or_else(|| self.account_fault(&changed));
+        if changed.overlong().is_some() || left.is_some() {
+            return None;
+        }
+        Some(Change::Type { qos: name.clone(), asked: fault.asked.clone(), given, fields })
+    }
+
+    fn type_to_fill_in(&self, qos: A::Qos, name: &[u8]) -> Option<Vec<u8>> {
+        if let Some(named) = self.policy.of_qos(name, |record| record.default_type.clone()) {
+            return Some(named.into_bytes());
+        }
+        let mut gres_types = self.accounting.typed_limits(qos, GPU).filter(|limit| limit.count != Some(0));
+        let only = gres_types.next().map(|limit| self.written(limit.gres_type));
+        only.filter(|_| gres_types.next().is_none())
+    }
+
+    /// As many GPUs as Slurm would have invented for `--ntasks-per-gpu`, where the tasks come out even.
+    fn invented(&self, fault: &Refusal, gres_type: &[u8]) -> Option<Vec<u8>> {
+        let tasks = u64::from(self.request.num_tasks?);
+        let even = fault.count.checked_mul(u64::from(self.request.ntasks_per_tres())) == Some(tasks);
+        let token = Gres { name: GPU, gres_type: Some(gres_type), count: fault.count };
+        (even && self.request.tres_per_job.is_none()).then(|| written(token, self.request.spelling))
+    }
+}
+
+fn strictest(modes: &[Mode]) -> Mode {
+    let strictest = [Mode::Enforce, Mode::Default, Mode::Warn].into_iter().find(|mode| modes.contains(mode));
+    strictest.unwrap_or(Mode::Audit)
+}
+
+/// Of a list of QOSes an update shows one, so what a job can leave doesn't cover it. And a reservation ends without anybody being
+/// asked; then the job's strings are all that is left to judge. So what they don't show isn't exempt by it.
+fn covers(because: Because, rule: Rule) -> bool {
+    let seen_later =
+        !matches!(rule, Rule::NtasksPerGpuAlone | Rule::NotRestated | Rule::OldRequestStays | Rule::NotAlone);
+    match because {
+        Because::Reservation => seen_later && rule != Rule::QosList,
+        Because::Partition | Because::Account => rule != Rule::QosList,
+        Because::User | Because::Warn | Because::Audit => true,
+    }
+}

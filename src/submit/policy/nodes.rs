@@ -1,0 +1,97 @@
+//! How many nodes a job may have, and how many GPUs that makes. Slurm counts GPUs for the whole job once, and puts at least one of
+//! each type on every node that it picks (`_set_job_bits1` in src/plugins/select/cons_tres/gres_select_filter.c).
+
+use super::refusal::plain;
+use super::under::Under;
+use super::{Accounting, GPU, Judgement, LimitAdvice, Offer, Refusal, Rule};
+use crate::submit::grammar::{Gres, Token};
+use crate::submit::request::{Field, Request};
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    /// An update to more nodes than there may be. A submission of that kind is refused by Slurm.
+    pub(super) fn too_many_nodes(&self, under: Under<A::Qos>) -> Option<Refusal> {
+        let (update, existing) = self.update?;
+        let now = most_nodes(existing).filter(|_| !update.alone);
+        let most = most_nodes(&self.request).into_iter().chain(now).min()?;
+        let follows = |tasks: &u32| existing.nodes_follow_tasks && *tasks > most;
+        let nodes = self.request.min_nodes.filter(|nodes| *nodes > most);
+        let nodes = nodes.or_else(|| update.request.num_tasks.filter(follows))?;
+        let refusal = self.ground_refusal(Rule::TooManyNodes, under);
+        let asked = format!("{nodes} nodes").into_bytes();
+        Some(Refusal { asked, count: u64::from(most), field: Field::Job, ..refusal })
+    }
+
+    /// The most nodes to write into an accepted job, where it says more or nothing. An update that raises the GPUs raises the
+    /// bound that was written before. More than its partition allows would be refused by Slurm.
+    pub(super) fn nodes_to_set(&self) -> Option<u32> {
+        // What the job has now counts where the update may be taken over in part.
+        let now =
+            self.update.filter(|(update, _)| !update.alone).and_then(|(_, existing)| most_nodes(existing));
+        let most = most_nodes(&self.request).into_iter().chain(now).min()?;
+        let ours = |existing: &Request| existing.fewest_nodes && existing.max_nodes == most_nodes(existing);
+        let said = match self.update {
+            Some((update, existing)) if update.alone && ours(existing) => update.request.max_nodes,
+            _ => self.request.max_nodes,
+        };
+        let there_already = self.update.is_some() && self.request.max_nodes == Some(most);
+        if there_already || said.is_some_and(|said| said <= most) {
+            return None;
+        }
+        let of_partition = if most > 1 { self.accounting.most_nodes(&self.request) } else { None };
+        Some(of_partition.map_or(most, |limit| most.min(limit.max(1))))
+    }
+
+    /// More GPUs of a type than a limit of the QOS lets run at once.
+    pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Refusal> {
+        let Under::Qos(qos) = under else { return None };
+        if self.policy.limit_advice == LimitAdvice::Off || !self.beyond.get() {
+            return None;
+        }
+        self.request.tokens().find_map(|(field, token)| {
+            let Token::Gres(gres) = token else { return None };
+            let gres_type = gres.gres_type.filter(|_| self.policy.gres.has(gres.name))?;
+            let wanted = gres.count.saturating_mul(times(&self.request, field));
+            let mut limits = self.accounting.typed_limits(qos, gres.name);
+            let limit = limits.find(|limit| limit.gres_type.eq_ignore_ascii_case(gres_type))?;
+            let most = limit.of_job.filter(|most| wanted > *most)?;
+            let offer = Some((self.written(gres_type), Some(most))).filter(|_| most > 0);
+            let offer = Offer::OfQos(offer.into_iter().collect());
+            let asked = plain(Gres { count: wanted, ..gres });
+            Some(Refusal { asked, count: wanted, offer, ..self.ground_refusal(Rule::BeyondLimit, under) })
+        })
+    }
+}
+
+/// How often a field's count is asked for at least: for each node, socket or task.
+pub(super) fn times(request: &Request, field: Field) -> u64 {
+    let nodes = u64::from(request.min_nodes.unwrap_or(1).max(1));
+    match field {
+        Field::Job => 1,
+        Field::Node => nodes,
+        Field::Socket => nodes.saturating_mul(u64::from(request.sockets_per_node.unwrap_or(1).max(1))),
+        Field::Task => u64::from(request.num_tasks.unwrap_or(1).max(1)),
+    }
+}
+
+/// The most nodes on which no GPU that is counted for the whole job, or for its tasks, is given twice; `None` where all are counted
+/// as they are picked.
+fn most_nodes(request: &Request) -> Option<u32> {
+    if request.tres_per_job.is_none() && (request.tres_per_task.is_none() || request.tres_per_node.is_none())
+    {
+        return None;
+    }
+    let gpus = |place: Field| {
+        request.tokens().filter_map(move |(field, token)| match token {
+            Token::Gres(gres) if field == place && gres.name == GPU && gres.count > 0 => Some(gres),
+            _ => None,
+        })
+    };
+    let on_each =
+        |gres_type| gpus(Field::Node).filter(|gres| gres.gres_type == gres_type).map(|gres| gres.count).max();
+    let of_job = gpus(Field::Job).map(|gres| gres.count / on_each(gres.gres_type).unwrap_or(1));
+    let of_tasks = gpus(Field::Task).filter_map(|gres| {
+        let all = gres.count.saturating_mul(u64::from(request.num_tasks?));
+        Some(all / on_each(gres.gres_type)?)
+    });
+    of_job.chain(of_tasks).min().map(|nodes| u32::try_from(nodes.max(1)).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,296 @@
+//! A request's GPUs under types that count: which type, and what each of its strings becomes.
+
+use super::Correction;
+use super::merged::{Now, rewritten, written};
+use super::under::Under;
+use super::{Accounting, Field, GPU, Gres, Judgement, Offer, Request, Rule};
+use crate::submit::grammar::{Spelling, Token};
+
+/// A type that can be named for a GRES.
+struct Choice {
+    gres: Vec<u8>,
+    gres_type: Vec<u8>,
+    /// How many there are at once.
+    most: u64,
+    /// One of several of the cluster's, of which only the user knows his nodes'.
+    open: bool,
+}
+
+type Fields = Vec<(Field, Vec<u8>)>;
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    /// Names a type wherever the rule of types finds a fault: the first that has enough for the whole job, else the one that
+    /// has most. All other tokens stay.
+    pub(super) fn retype(&self, wanted: &mut Correction, under: Under<A::Qos>) -> Option<()> {
+        let before = wanted.clone();
+        let request = self.effective(&before);
+        let mut chosen: Vec<Choice> = Vec::new();
+        for gres in self.at_fault(&request, under) {
+            let mut choices = self.choices(&request, under, &gres);
+            if choices.is_empty() {
+                return None;
+            }
+            let enough = choices.iter().position(|choice| {
+                let fields = self.retyped(&request, under, &[choice]);
+                fields.is_some_and(|fields| total(&request, &fields, choice) <= choice.most)
+            });
+            let most =
+                || choices.iter().enumerate().rev().max_by_key(|(_, choice)| choice.most).map(|(at, _)| at);
+            chosen.push(choices.swap_remove(enough.or_else(most)?));
+        }
+        let mut fields = self.retyped(&request, under, &chosen.iter().collect::<Vec<_>>())?;
+        for choice in &chosen {
+            let asked = total(&request, &fields, choice);
+            if asked > choice.most {
+                wanted.beyond = Some(asked);
+                reduce(&request, &mut fields, choice)?;
+            }
+            if choice.open {
+                open(wanted, &fields, choice);
+            }
+        }
+        fields.into_iter().for_each(|(field, text)| wanted.set(field, text));
+        Some(())
+    }
+
+    /// Names again what an update keeps of a job's GPUs. Where nothing is seen of them, only their user knows how many.
+    pub(super) fn restate(&self, wanted: &mut Correction, under: Option<Under<A::Qos>>) -> Option<()> {
+        let before = wanted.clone();
+        let request = self.effective(&before);
+        let kept: Fields = request
+            .tokens()
+            .filter_map(|(field, token)| match token {
+                Token::Gres(gres) if gres.count > 0 => Some(field),
+                _ => None,
+            })
+            .filter_map(|field| request.tres().find(|(place, _)| *place == field))
+            .filter_map(|(field, text)| Some((field, text?.to_vec())))
+            .collect();
+        let of_gpus = |gres: &Gres| self.policy.gres.has(gres.name);
+        if request.names(of_gpus).is_none() {
+            let choice = self.choices(&request, under?, GPU).into_iter().next()?;
+            let token = |count: &str| {
+                let gres_type: &[u8] = if choice.open { b"TYPE" } else { &choice.gres_type };
+                [request.spelling.prefix(), GPU, b":", gres_type, b":", count.as_bytes()].concat()
+            };
+            let one =
+                written(Gres { name: GPU, gres_type: Some(&choice.gres_type), count: 1 }, request.spelling);
+            wanted.open.push((one.clone(), token("COUNT")));
+            let old = kept.iter().find(|(field, _)| *field == Field::Node).map(|(_, text)| text.as_slice());
+            wanted.set(Field::Node, old.map_or_else(|| one.clone(), |old| [one.as_slice(), old].join(&b',')));
+            return Some(());
+        }
+        kept.into_iter().for_each(|(field, text)| wanted.set(field, text));
+        Some(())
+    }
+
+    /// The GRES for which a type is to be chosen.
+    fn at_fault(&self, request: &Request, under: Under<A::Qos>) -> Vec<Vec<u8>> {
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        let mut typed = false;
+        for (_, token) in request.tokens() {
+            let name = match token {
+                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                    match self.type_fault(under, gres) {
+                        None => {
+                            typed |= gres.name == GPU;
+                            continue;
+                        }
+                        Some(Rule::ShareUncounted) => GPU,
+                        Some(_) => gres.name,
+                    }
+                }
+                Token::Unrecognised(_) => GPU,
+                Token::Gres(_) | Token::Other => continue,
+            };
+            if !found.iter().any(|known| known == name) {
+                found.push(name.to_vec());
+            }
+        }
+        if request.ntasks_per_tres() > 0 && !typed && !found.iter().any(|known| known == GPU) {
+            found.push(GPU.to_vec());
+        }
+        found
+    }
+
+    /// The types to choose from: what the request names rightly itself, then by name.
+    fn choices(&self, request: &Request, under: Under<A::Qos>, gres: &[u8]) -> Vec<Choice> {
+        let named = request.names(|token| {
+            token.name == gres && token.gres_type.is_some() && self.type_fault(under, *token).is_none()
+        });
+        let named = named.and_then(|(_, token)| token.gres_type);
+        let choice = |gres_type: Vec<u8>, most, open| Choice { gres: gres.to_vec(), gres_type, most, open };
+        let mut choices: Vec<_> = match self.offered(under, gres, named) {
+            Offer::OfQos(limits) => limits
+                .into_iter()
+                .map(|(gres_type, count)| choice(gres_type, count.unwrap_or(u64::MAX), false))
+                .filter(|choice| choice.most > 0)
+                .collect(),
+            Offer::OfCluster(types) => {
+                let open = types.len() > 1 && named.is_none();
+                types.into_iter().map(|gres_type| choice(gres_type, u64::MAX, open)).collect()
+            }
+            _ => Vec::new(),
+        };
+        if let Some(gres_type) =
+            named.filter(|gres_type| !choices.iter().any(|choice| choice.gres_type == *gres_type))
+        {
+            choices.insert(0, choice(gres_type.to_vec(), u64::MAX, false));
+        }
+        choices
+    }
+
+    /// Every string with a fault in it, mended.
+    fn retyped(&self, request: &Request, under: Under<A::Qos>, chosen: &[&Choice]) -> Option<Fields> {
+        let gres_type = |name: &[u8]| {
+            chosen.iter().find(|choice| choice.gres == name).map(|choice| choice.gres_type.as_slice())
+        };
+        let typed = |name: &[u8], count| {
+            let gres = chosen.iter().find(|choice| choice.gres == name)?;
+            Some(Gres { name: &gres.gres, gres_type: Some(&gres.gres_type), count })
+        };
+        let form = |token: Token| match token {
+            Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                match self.type_fault(under, gres) {
+                    None => Now::Kept,
+                    Some(Rule::ShareUncounted) => {
+                        typed(GPU, self.gpus_for(gres)).map_or(Now::Kept, Now::Asks)
+                    }
+                    Some(_) => typed(gres.name, gres.count).map_or(Now::Kept, Now::Asks),
+                }
+            }
+            Token::Unrecognised(text) => match count_in(text) {
+                Some(count) if gres_type(GPU).is_some() => typed(GPU, count).map_or(Now::Unclear, Now::Asks),
+                _ => Now::Unclear,
+            },
+            Token::Gres(_) | Token::Other => Now::Kept,
+        };
+        let mut fields = Vec::new();
+        for (field, text) in request.tres() {
+            let Some(text) = text else { continue };
+            let new = if self.is_replaced(field) {
+                rewritten(text, request.spelling, |token| match form(token) {
+                    Now::Kept => Now::Kept,
+                    Now::Asks(_) | Now::Unclear | Now::Gone => Now::Gone,
+                })
+            } else {
+                rewritten(text, request.spelling, form)
+            }?;
+            if new != text {
+                fields.push((field, new));
+            }
+        }
+        self.add_for_tasks(request, &mut fields, chosen);
+        Some(fields)
+    }
+
+    /// `--ntasks-per-gpu` alone: as many GPUs as Slurm would have invented.
+    fn add_for_tasks(&self, request: &Request, fields: &mut Fields, chosen: &[&Choice]) {
+        let Some(choice) = chosen.iter().find(|choice| choice.gres == GPU) else { return };
+        let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
+        let each = u32::from(request.ntasks_per_tres());
+        if each == 0 || now.names(|gres| gres.name == GPU && gres.gres_type.is_some()).is_some() {
+            return;
+        }
+        let count = u64::from(request.num_tasks.unwrap_or(1).div_ceil(each).max(1));
+        let token = written(Gres { name: GPU, gres_type: Some(&choice.gres_type), count }, request.spelling);
+        let old = now.tres_per_job.filter(|text| !text.is_empty()).map(<[u8]>::to_vec);
+        let text = old.map_or_else(|| token.clone(), |old| [token.as_slice(), &old].join(&b','));
+        fields.retain(|(field, _)| *field != Field::Job);
+        fields.push((Field::Job, text));
+    }
+
+    /// Whether a string is the job's old one, in the place of which an update names its GPUs in another.
+    fn is_replaced(&self, field: Field) -> bool {
+        let Some((update, _)) = self.update else { return false };
+        let names = |token: &Token| match token {
+            Token::Gres(gres) => gres.count > 0 && self.policy.gres.has(gres.name),
+            Token::Unrecognised(_) => true,
+            Token::Other => false,
+        };
+        let said = |(place, text): (Field, Option<&[u8]>)| place == field && text.is_some();
+        update.request.tokens().any(|(_, token)| names(&token)) && !update.request.tres().any(said)
+    }
+
+    /// Whole GPUs in the place of a share, which is of one GPU.
+    fn gpus_for(&self, share: Gres) -> u64 {
+        let is_ours = share.name == self.policy.share_gres.0.as_bytes();
+        let most = self.policy.shares.most.filter(|most| is_ours && *most > 0);
+        most.map_or(1, |most| share.count.div_ceil(most).max(1))
+    }
+}
+
+/// The most GPUs of a type that one of the strings asks for in all.
+fn total(request: &Request, fields: &Fields, choice: &Choice) -> u64 {
+    let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
+    let counts = now.tokens().filter_map(|(field, token)| match token {
+        Token::Gres(gres) if is(choice, &gres) => Some(gres.count.saturating_mul(request.times(field))),
+        _ => None,
+    });
+    counts.max().unwrap_or(0)
+}
+
+fn is(choice: &Choice, gres: &Gres) -> bool {
+    gres.name == choice.gres && gres.gres_type == Some(&choice.gres_type)
+}
+
+/// As many as there are, where only one string says how many and no tasks hang on it.
+fn reduce(request: &Request, fields: &mut Fields, choice: &Choice) -> Option<()> {
+    let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
+    let places = now.tokens().filter_map(|(field, token)| match token {
+        Token::Gres(gres) if is(choice, &gres) => Some(field),
+        _ => None,
+    });
+    let places: Vec<_> = places.collect();
+    let (&[field], 0) = (places.as_slice(), request.ntasks_per_tres()) else { return None };
+    let fewest = if field == Field::Job { u64::from(request.min_nodes.unwrap_or(1)) } else { 1 };
+    let count = choice.most.checked_div(request.times(field)).filter(|count| *count >= fewest.max(1))?;
+    let (_, text) = fields.iter_mut().find(|(place, _)| *place == field)?;
+    *text = rewritten(text, request.spelling, |token| match token {
+        Token::Gres(gres) if is(choice, &gres) => {
+            Now::Asks(Gres { name: &choice.gres, gres_type: Some(&choice.gres_type), count })
+        }
+        _ => Now::Kept,
+    })?;
+    Some(())
+}
+
+/// TYPE stands for the type that was judged.
+fn open(wanted: &mut Correction, fields: &Fields, choice: &Choice) {
+    for (_, text) in fields {
+        for part in text.split(|byte| *byte == b',') {
+            if let Token::Gres(gres) = crate::submit::grammar::token(part, wanted.spelling)
+                && is(choice, &gres)
+            {
+                let shown = written(Gres { gres_type: Some(b"TYPE"), ..gres }, wanted.spelling);
+                wanted.open.push((part.to_vec(), shown));
+            }
+        }
+    }
+}
+
+/// How many GPUs are meant by a token that can't be read: Slurm looks for its prefix anywhere in it, and the first number
+/// behind the name is the likeliest count.
+fn count_in(text: &[u8]) -> Option<u64> {
+    let gres = b"gres";
+    let at = text.windows(gres.len()).rposition(|window| window == gres);
+    let rest = at.map_or(text, |at| text.get(at + gres.len()..).unwrap_or_default());
+    let rest = rest.strip_prefix(b":").or_else(|| rest.strip_prefix(b"/")).unwrap_or(rest);
+    let words = rest.strip_prefix(GPU)?.split(|byte| !byte.is_ascii_alphanumeric());
+    let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u64>().ok();
+    words.filter_map(number).find(|count| (1..=9999).contains(count)).or(Some(1))
+}
+
+/// Every string with an untyped GPU in it, typed; the others are not in the list.
+pub(super) fn filled(request: &Request, gres_type: &[u8]) -> Fields {
+    let form = |token: Token| match token {
+        Token::Gres(gres) if gres.name == GPU && gres.gres_type.is_none() => {
+            Now::Asks(Gres { name: GPU, gres_type: Some(gres_type), count: gres.count })
+        }
+        _ => Now::Kept,
+    };
+    let spelling: Spelling = request.spelling;
+    let fields = request.tres().filter_map(|(field, text)| Some((field, text?)));
+    let typed = fields.filter_map(|(field, text)| Some((field, text, rewritten(text, spelling, form)?)));
+    typed.filter(|(_, before, after)| before != after).map(|(field, _, after)| (field, after)).collect()
+}

@@ -1,0 +1,282 @@
+//! The site's rules on shares, and what a free QOS sets for its users (requeue, appended output, throttled arrays).
+
+use super::refusal::plain;
+use super::{Accounting, Change, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule, shortened};
+use crate::submit::grammar::{Gres, Token};
+use crate::submit::request::{Batch, Field, Request};
+use crate::text::pattern::{Case, Patterns};
+
+impl<'a, A: Accounting> Judgement<'_, 'a, A> {
+    /// The first thing that the site's rules on shares don't allow.
+    pub(super) fn site_fault(&self) -> Option<Refusal> {
+        let rules = &self.policy.shares;
+        let no_whole = self.shares_only_here();
+        if rules.reservations.is_empty() && rules.sizes.is_empty() && no_whole.is_none() {
+            return None;
+        }
+        let mut gpus = false;
+        for (field, token) in self.request.tokens() {
+            let fault = match token {
+                Token::Gres(gres) if gres.count == 0 => None,
+                Token::Gres(gres) if self.policy.is_share(gres.name) => self.share_fault(field, gres),
+                Token::Gres(gres) if gres.name == GPU => {
+                    gpus = true;
+                    no_whole.map(|partition| self.whole_gpu(partition, gres.count, &plain(gres)))
+                }
+                Token::Unrecognised(text) => self.hidden(text, no_whole),
+                Token::Gres(_) | Token::Other => None,
+            };
+            if let Some(fault) = fault {
+                return Some(fault);
+            }
+        }
+        let asked: &[u8] = match (self.request.ntasks_per_tres() > 0, self.request.exclusive) {
+            (true, _) if !gpus => b"--ntasks-per-gpu",
+            (_, true) => b"--exclusive",
+            _ => return self.not_restated_here(no_whole),
+        };
+        match no_whole {
+            Some(partition) => Some(self.whole_gpu(partition, 1, asked)),
+            None => self.not_restated_here(None),
+        }
+    }
+
+    /// An update that brings a job among shares only, or a share out of its reservation, must name its GRES itself: Slurm
+    /// may keep more of the old request than it shows.
+    fn not_restated_here(&self, no_whole: Option<&[u8]>) -> Option<Refusal> {
+        let (update, existing) = self.update?;
+        let rules = &self.policy.shares;
+        if update.request.names(|gres| gres.name == GPU || self.policy.is_share(gres.name)).is_some() {
+            return None;
+        }
+        let was_there = self.matching_partition_of(existing, &rules.only_partitions).is_some();
+        if let Some(partition) = no_whole.filter(|_| !was_there) {
+            let ground = Ground::Partition(shortened(partition));
+            return Some(self.refusal(Rule::NotRestated, ground));
+        }
+        let leaves = !rules.reservations.is_empty()
+            && self.in_share_reservation(existing)
+            && !self.in_share_reservation(&self.request);
+        leaves.then(|| self.refusal(Rule::NotRestated, Ground::Site))
+    }
+
+    /// The share that the node is told of.
+    pub(super) fn share_to_note(&self) -> Option<(&'a str, u64)> {
+        self.share_of(&self.request)
+    }
+
+    fn share_of(&self, request: &Request) -> Option<(&'a str, u64)> {
+        let names = [self.policy.share_gres.0.as_str(), "mps", "shard"];
+        names.into_iter().find_map(|name| Some((name, request.share(name.as_bytes())?.count)))
+    }
+
+    /// A share that the node couldn't be told of, or that is more than a GPU.
+    pub(super) fn share_unclear(&self) -> Option<Refusal> {
+        let name = self.policy.share_gres.0.as_bytes();
+        let most = self.policy.shares.most?;
+        // Of mps asked for twice Slurm takes the last, so each counts.
+        let too_many = |(_, token)| match token {
+            Token::Gres(gres) if gres.name == name && gres.count > most => Some(self.too_many(gres, most)),
+            _ => None,
+        };
+        match self.request.share(name) {
+            Some(share) if share.count > most => Some(self.too_many(share, most)),
+            Some(_) => None,
+            // In other forms too, of mps the node has Slurm's own count.
+            None if name == b"mps" => self.request.tokens().find_map(too_many),
+            None => self.request.tokens().find_map(|(field, token)| self.unclear(name, field, token)),
+        }
+    }
+
+    fn too_many(&self, share: Gres, most: u64) -> Refusal {
+        let refusal = self.refusal(Rule::ShareSize, Ground::Site);
+        let (gres, asked, offer) = (shortened(share.name), plain(share), Offer::Sizes(vec![most]));
+        Refusal { gres, count: share.count, asked, offer, ..refusal }
+    }
+
+    fn unclear(&self, name: &[u8], field: Field, token: Token) -> Option<Refusal> {
+        let (asked, count) = match token {
+            Token::Gres(gres) if gres.name == name && gres.count > 0 => (plain(gres), gres.count),
+            Token::Unrecognised(text) if text.windows(name.len()).any(|window| window == name) => {
+                (shortened(text), 1)
+            }
+            _ => return None,
+        };
+        let refusal = self.refusal(Rule::ShareForm, Ground::Site);
+        Some(Refusal { field, asked, count, gres: shortened(name), ..refusal })
+    }
+
+    /// slurmctld keeps the note of a share as it was at submission. Of mps the node has Slurm's own count too.
+    pub(super) fn share_changed(&self) -> Option<Refusal> {
+        let (_, existing) = self.update?;
+        let (was, is) = (self.share_of(existing), self.share_of(&self.request));
+        let gres = self.policy.share_gres.0.as_str();
+        let concerned = |share: Option<(&str, u64)>| share.is_some_and(|(name, _)| name == gres);
+        if gres == "mps" || was == is || !(concerned(was) || concerned(is)) {
+            return None;
+        }
+        let asked = is.or(was).map(|(name, units)| format!("{name}:{units}")).unwrap_or_default();
+        Some(Refusal { asked: asked.into_bytes(), ..self.refusal(Rule::ShareFixed, Ground::Site) })
+    }
+
+    fn share_fault(&self, field: Field, gres: Gres) -> Option<Refusal> {
+        let rules = &self.policy.shares;
+        let refusal = |rule, offer| {
+            let refusal = self.refusal(rule, Ground::Site);
+            Refusal { gres: shortened(gres.name), count: gres.count, asked: plain(gres), offer, ..refusal }
+        };
+        if !rules.reservations.is_empty() && !self.in_share_reservation(&self.request) {
+            let names = rules.reservations.iter().map(str::to_owned).collect();
+            return Some(Refusal { field, ..refusal(Rule::ShareReservation, Offer::Reservations(names)) });
+        }
+        // Per task or job it would be another size on the node.
+        let fits = field == Field::Node && rules.sizes.contains(&gres.count);
+        let allowed = rules.sizes.is_empty() || fits;
+        (!allowed).then(|| refusal(Rule::ShareSize, Offer::Sizes(rules.sizes.clone())))
+    }
+
+    fn in_share_reservation(&self, request: &Request) -> bool {
+        let list = request.reservation.unwrap_or_default();
+        let fits = |name: &[u8]| self.policy.shares.reservations.occur_in(name, Case::Counts);
+        list.split(|byte| *byte == b',').all(|name| !name.is_empty() && fits(name))
+    }
+
+    /// Slurm finds its names inside tokens that are no plain request; so does this.
+    fn hidden(&self, text: &[u8], no_whole: Option<&[u8]>) -> Option<Refusal> {
+        let rules = &self.policy.shares;
+        let has = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
+        let on_shares = !rules.reservations.is_empty() || !rules.sizes.is_empty();
+        let share = on_shares && self.policy.share_names().any(has);
+        let whole = no_whole.is_some() && has(GPU);
+        let text = text.strip_prefix(self.request.spelling.prefix()).unwrap_or(text);
+        (share || whole)
+            .then(|| Refusal { asked: shortened(text), ..self.refusal(Rule::Unreadable, Ground::Site) })
+    }
+
+    fn whole_gpu(&self, partition: &[u8], count: u64, asked: &[u8]) -> Refusal {
+        let ground = Ground::Partition(shortened(partition));
+        let share = self.policy.share_names().find(|name| self.accounting.counts(name)).unwrap_or_default();
+        let sizes = if share.is_empty() { Vec::new() } else { self.policy.shares.sizes.clone() };
+        let refusal = self.refusal(Rule::WholeGpu, ground);
+        Refusal {
+            count,
+            asked: shortened(asked),
+            gres: share.to_vec(),
+            offer: Offer::Sizes(sizes),
+            ..refusal
+        }
+    }
+
+    /// The first partition of the job that is for shares only; empty where its reservation will decide.
+    fn shares_only_here(&self) -> Option<&[u8]> {
+        self.matching_partition(&self.policy.shares.only_partitions)
+    }
+
+    /// The first partition that the job may land in and that one of the patterns names. Which one Slurm will take from a
+    /// reservation is not known here: an empty name then stands for it.
+    pub(super) fn matching_partition(&self, patterns: &Patterns) -> Option<&[u8]> {
+        self.matching_partition_of(&self.request, patterns)
+    }
+
+    fn matching_partition_of<'s>(&'s self, request: &Request<'s>, patterns: &Patterns) -> Option<&'s [u8]> {
+        let listed = |name: &&[u8]| patterns.match_name(name, Case::Counts);
+        if patterns.is_empty() {
+            return None;
+        }
+        match request.partition.filter(|list| !list.is_empty()) {
+            Some(list) => list.split(|byte| *byte == b',').find(listed),
+            None if request.partition_is_the_reservations() => Some(b""),
+            None => self.accounting.default_partition().filter(listed),
+        }
+    }
+
+    /// Whether some QOS sets something for batch jobs.
+    pub(super) fn may_be_favoured(&self) -> bool {
+        let sets = |record: &QosRecord| {
+            record.requeue.is_some() || record.append.is_some() || record.throttle.is_some()
+        };
+        self.request.batch.is_some() && self.policy.records.iter().any(sets)
+    }
+
+    /// What the QOS sets for a batch job that doesn't say otherwise itself.
+    pub(super) fn favours(&self, qos: &[u8], remarks: &mut Vec<Remark>) {
+        let Some(batch) = self.request.batch.filter(|_| self.may_be_favoured()) else { return };
+        let policy = self.policy;
+        let name = || shortened(qos);
+        if batch.requeue.is_none() && policy.of_qos(qos, |record| record.requeue) == Some(true) {
+            remarks.push(Remark::Changed(Change::Requeue { qos: name() }));
+        }
+        if !batch.open_mode && policy.of_qos(qos, |record| record.append) == Some(true) {
+            remarks.push(Remark::Changed(Change::Append { qos: name() }));
+        }
+        if let Some(throttle) = policy.of_qos(qos, |record| record.throttle)
+            && let Some(array) = throttled(&batch, throttle.tasks, throttle.over_minutes)
+        {
+            let (tasks, over_minutes) = (throttle.tasks, throttle.over_minutes);
+            remarks.push(Remark::Changed(Change::Throttle { qos: name(), array, tasks, over_minutes }));
+        }
+    }
+}
+
+/// The array with at most `tasks` at once; `None` where it is short, small or throttled already.
+fn throttled(batch: &Batch, tasks: u32, over_minutes: u32) -> Option<Vec<u8>> {
+    let array = batch.array.filter(|array| !array.is_empty())?;
+    if batch.time_limit.is_some_and(|minutes| minutes <= over_minutes) {
+        return None;
+    }
+    let mut halves = array.splitn(2, |byte| *byte == b'%');
+    let indices = halves.next()?;
+    // What is no number is Slurm's to refuse; 0 is "all at once".
+    let own =
+        halves.next().map(|text| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok()));
+    let few = match own {
+        Some(None) => true,
+        Some(Some(own)) => own != 0 && own <= tasks,
+        None => false,
+    };
+    if few || size(indices)? <= u64::from(tasks) {
+        return None;
+    }
+    Some([indices, format!("%{tasks}").as_bytes()].concat())
+}
+
+/// How many tasks `0-15:4,20` are; `None` where Slurm wouldn't read it.
+fn size(indices: &[u8]) -> Option<u64> {
+    let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
+    std::str::from_utf8(indices).ok()?.split(',').try_fold(0_u64, |sum, part| {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let steps = number(last)?.checked_sub(number(first)?)?.checked_div(number(step)?)?;
+        sum.checked_add(steps + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_arrays_are_throttled() {
+        for (array, minutes, expected) in [
+            ("0-127", Some(121), Some("0-127%8")),
+            ("0-127", None, Some("0-127%8")),
+            ("0-127", Some(120), None),
+            ("0-127%16", None, Some("0-127%8")),
+            ("0-127%0", None, Some("0-127%8")),
+            ("0-127%4", None, None),
+            ("0-127%x", None, None),
+            ("0-7", None, None),
+            ("1,3,5", None, None),
+            ("0-100:10", None, Some("0-100:10%8")),
+            ("0-70:10", None, None),
+            ("9-1", None, None),
+            ("0-127:0", None, None),
+            ("junk", None, None),
+            ("", None, None),
+        ] {
+            let batch = Batch { array: Some(array.as_bytes()), time_limit: minutes, ..Batch::default() };
+            let found = throttled(&batch, 8, 120).map(|text| String::from_utf8(text).unwrap());
+            assert_eq!(found.as_deref(), expected, "{array} {minutes:?}");
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! What a user is told to try: whole, and accepted.
+
+use super::*;
+use crate::submit::message;
+use crate::submit::request::Field;
+
+/// The command behind `try:`.
+fn tried(refusal: &Refusal) -> Option<String> {
+    let text = message::refusal(refusal);
+    let end = if refusal.command == Command::Submit { "\n" } else { ";" };
+    Some(text.split_once("try: ")?.1.split(end).next()?.to_owned())
+}
+
+fn refused(request: &Request, policy: &Policy) -> Refusal {
+    match judge(request, policy, &Table) {
+        Verdict::Refuse(refusal) => *refusal,
+        Verdict::Accept(accepted) => panic!("{request:?}: {accepted:?}"),
+    }
+}
+
+fn advice(request: &Request, policy: &Policy) -> Option<String> {
+    tried(&refused(request, policy))
+}
+
+fn lafferty<'a>() -> Request<'a> {
+    Request { qos: Some(b"qos_lafferty"), ..Request::new(Spelling::Slash) }
+}
+
+fn text(text: &str) -> Option<&[u8]> {
+    Some(text.as_bytes())
+}
+
+#[test]
+fn the_refusal_ends_in_a_command_that_works() {
+    assert_eq!(
+        message::refusal(&refused(&node("qos_lafferty", "gres/gpu:2"), &Policy::default())),
+        "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none\n  \
+         this QOS has: a40 (4)\n  \
+         try: --qos=qos_lafferty --gres=gpu:a40:2\n  \
+         GS101, see `gpushare explain GS101`"
+    );
+}
+
+#[test]
+fn nothing_of_the_request_is_lost() {
+    let none = lafferty();
+    let q = "--qos=qos_lafferty";
+    for (request, expected) in [
+        (Request { tres_per_job: text("gres/gpu:2"), ..none }, "--gpus=a40:2"),
+        (
+            Request { tres_per_job: text("gres/gpu:2"), tres_per_node: text("gres/gpu:1"), ..none },
+            "--gres=gpu:a40:1 --gpus=a40:2",
+        ),
+        (
+            Request { tres_per_task: text("gres/gpu=1"), num_tasks: Some(2), ..none },
+            "-n2 --gpus-per-task=a40:1",
+        ),
+        (
+            Request { tres_per_task: text("cpu=2,gres/gpu=1"), num_tasks: Some(2), ..none },
+            "-n2 -c2 --gpus-per-task=a40:1",
+        ),
+        (
+            Request { tres_per_task: text("license/matlab:1,gres/gpu=1"), num_tasks: Some(1), ..none },
+            "-n1 --tres-per-task=license/matlab:1,gres/gpu:a40:1",
+        ),
+        (
+            Request { tres_per_socket: text("gres/gpu:1"), sockets_per_node: Some(2), ..none },
+            "--sockets-per-node=2 --gpus-per-socket=a40:1",
+        ),
+        (
+            Request {
+                tres_per_node: text("gres/nic:1,gres/gpu:2,gres/gpu:a40:1"),
+                min_nodes: Some(1),
+                max_nodes: Some(1),
+                ntasks_per_node: Some(4),
+                ..none
+            },
+            "-N1 --ntasks-per-node=4 --gres=nic:1,gpu:a40:3",
+        ),
+        (
+            Request { tres_per_job: text("gres/gpu:2"), min_nodes: Some(1), max_nodes: Some(2), ..none },
+            "-N1-2 --gpus=a40:2",
+        ),
+        (
+            Request {
+                tres_per_node: text("gres/gpu:2"),
+                cpus_per_tres: text("gres/gpu:4"),
+                mem_per_tres: text("gres/gpu:1024"),
+                ..none
+            },
+            "--gres=gpu:a40:2 --cpus-per-gpu=4 --mem-per-gpu=1024M",
+        ),
+        (
+            Request { num_tasks: Some(4), ntasks_per_tres: Some(2), ..none },
+            "-n4 --gpus=a40:2 --ntasks-per-gpu=2",
+        ),
+        (
+            Request { tres_per_job: text("gres/gpu:2"), ntasks_per_tres: Some(2), ..none },
+            "--gpus=a40:2 --ntasks-per-gpu=2",
+        ),
+        // Several faults, each of another kind.
+        (
+            Request { tres_per_job: text("gres/gpu:h100:2"), tres_per_node: text("gresgpu:2"), ..none },
+            "--gres=gpu:a40:2 --gpus=a40:2",
+        ),
+        // A share is of one GPU.
+        (Request { tres_per_node: text("gres/mps:50"), ..none }, "--gres=gpu:a40:1"),
+        // As Slurm reads them: the last of two, and nothing of none.
+        (Request { tres_per_node: text("gres/gpu:2,gres/gpu:3,gres/nic:0"), ..none }, "--gres=gpu:a40:3"),
+    ] {
+        let found = advice(&request, &Policy::default());
+        assert_eq!(found, Some(format!("{q} {expected}")), "{request:?}");
+    }
+    let old = |request| Request { spelling: Spelling::Colon, ..request };
+    let two = Request { tres_per_task: text("gres:gpu:1,gres:gpu:3090:1"), num_tasks: Some(2), ..none };
+    assert_eq!(
+        advice(&old(two), &Policy::default()),
+        Some(format!("{q} -n2 --gpus-per-task=a40:2")),
+        "before 23.11"
+    );
+}
+
+#[test]
+fn the_type_is_one_that_has_enough() {
+    for (request, expected) in [
+        (node("qos_two", "gres/gpu:1"), "--gres=gpu:a40:1"),
+        (node("qos_two", "gres/gpu:h100:1,gres/gpu:1"), "--gres=gpu:h100:2"),
+        (node("qos_none_of_h100", "gres/gpu:h100:2"), "--gres=gpu:a40:2"),
+        (node("qos_minutes", "gres/gpu:9"), "--gres=gpu:a40:9"),
+        (node("qos_shards", "gres/shard:2"), "--gres=shard:a40:2"),
+        (node("qos_two", "gres/gpu:9"), "--gres=gpu:a40:4"),
+        (
+            Request { min_nodes: Some(2), max_nodes: Some(2), ..node("qos_two", "gres/gpu:4") },
+            "-N2 --gres=gpu:a40:2",
+        ),
+    ] {
+        let qos = String::from_utf8(request.qos.unwrap().to_vec()).unwrap();
+        assert_eq!(
+            advice(&request, &Policy::default()),
+            Some(format!("--qos={qos} {expected}")),
+            "{request:?}"
+        );
+    }
+    let policy = Policy { types: vec!["A40".to_owned()], ..Policy::default() };
+    let found = advice(&node("qos_lafferty", "gres/gpu:1"), &policy);
+    assert_eq!(found.as_deref(), Some("--qos=qos_lafferty --gres=gpu:A40:1"), "as the file writes it");
+}
+
+#[test]
+fn what_no_type_has_enough_of_is_said() {
+    let none = lafferty();
+    let nine = refused(&node("qos_lafferty", "gres/gpu:9"), &Policy::default());
+    let said = message::refusal(&nine);
+    assert!(said.contains("this QOS has: a40 (4); the job asks for 9 in all\n  try: "), "{said}");
+    for request in [
+        // Fewer GPUs than the tasks or the fields need are no help.
+        Request { num_tasks: Some(5), ntasks_per_tres: Some(1), ..none },
+        Request { tres_per_job: text("gres/gpu:8"), tres_per_node: text("gres/gpu:4"), ..none },
+        Request { min_nodes: Some(5), max_nodes: Some(5), ..node("qos_lafferty", "gres/gpu:1") },
+        Request { min_nodes: Some(5), max_nodes: Some(5), tres_per_job: text("gres/gpu:5"), ..none },
+    ] {
+        let refusal = refused(&request, &Policy::default());
+        assert_eq!(tried(&refusal), None, "{request:?}");
+        assert!(message::refusal(&refusal).contains("; the job asks for "), "{request:?}");
+    }
+}
+
+#[test]
+fn a_partition_offers_the_clusters_types_and_keeps_the_list() {
+    let policy = Policy { partitions: patterns("owned"), ..Policy::default() };
+    let request = |partition, gres| Request { partition: text(partition), ..node("normal", gres) };
+    for (partition, gres, expected) in [
+        ("owned", "gres/gpu:2", "--partition=owned --gres=gpu:TYPE:2"),
+        ("p,owned", "gres/gpu:2", "--partition=p,owned --gres=gpu:TYPE:2"),
+        ("owned", "gres/gpu:h100:1,gres/gpu:1", "--partition=owned --gres=gpu:h100:2"),
+    ] {
+        let found = advice(&request(partition, gres), &policy);
+        assert_eq!(found.as_deref(), Some(expected), "{partition} {gres}");
+    }
+}
+
+#[test]
+fn names_that_were_at_fault_are_mended_alone() {
+    let typed = "gres/gpu:a40:1";
+    for (qos, gres, expected) in [
+        ("normal,qos_lafferty", typed, "--qos=qos_lafferty"),
+        ("normal,qos_lafferty", "gres/gpu:1", "--qos=qos_lafferty --gres=gpu:a40:1"),
+        ("qos_lafferty,--gres=gpu:a40:2", "", "--qos=qos_lafferty --gres=gpu:a40:2"),
+        ("qos_lafferty,--gres=gpu:2,nic:1", "", "--qos=qos_lafferty --gres=gpu:a40:2,nic:1"),
+        ("qos_lafferty,--gpus=2,--time=5", "", "--qos=qos_lafferty --gpus=a40:2 --time=5"),
+        ("nobodys,--time=5", "", "--qos=nobodys --time=5"),
+    ] {
+        let request = Request { tres_per_node: text(gres).filter(|text| !text.is_empty()), ..node(qos, "") };
+        assert_eq!(advice(&request, &Policy::default()).as_deref(), Some(expected), "{qos} {gres}");
+    }
+    for qos in ["a,b,--time=5", "q,--comment=$(id)", "q,--gres=gpu:1"] {
+        let request = node(qos, "gres/gpu:a40:1");
+        assert_eq!(advice(&request, &Policy::default()), None, "{qos}");
+    }
+}
+
+#[test]
+fn rules_on_shares_say_what_is_allowed() {
+    let shares = ShareRules {
+        reservations: patterns("jhl_homework_gpu,jupyterhub_course_"),
+        sizes: vec![16, 20, 40, 80],
+        only_partitions: patterns("course"),
+        ..ShareRules::default()
+    };
+    let policy = Policy { shares, ..Policy::default() };
+    let share = |reservation, gres| Request {
+        reservation: text(reservation),
+        partition: text("p"),
+        ..node("normal", gres)
+    };
+    let here = |partition| Request { partition, ..node("normal", "gres/gpu:1") };
+    let task =
+        Request { tres_per_task: text("gres/mps:40"), num_tasks: Some(1), ..share("jhl_homework_gpu", "") };
+    for (request, expected) in [
+        (share("jhl_homework_gpu", "gres/mps:30"), Some("--gres=mps:40")),
+        (share("jhl_homework_gpu", "gres/mps:100,gres/nic:1"), Some("--gres=mps:80,nic:1")),
+        (share("x", "gres/mps:40"), Some("--reservation=NAME --gres=mps:40")),
+        (share("x", "gres/mps:30"), Some("--reservation=NAME --gres=mps:40")),
+        (Request { tres_per_node: None, ..task }, Some("-n1 --gres=mps:40")),
+        (here(text("course")), Some("--partition=course --gres=shard:80")),
+        (Request { exclusive: true, tres_per_node: None, ..here(text("course")) }, None),
+        (Request { reservation: text("jhl_homework_gpu"), ..here(None) }, Some("--partition=NAME")),
+    ] {
+        // A share among whole shares only is in a reservation for them.
+        let request = Request { reservation: request.reservation.or(text("jhl_homework_gpu")), ..request };
+        assert_eq!(advice(&request, &policy).as_deref(), expected, "{request:?}");
+    }
+    let own = Policy {
+        share_gres: ShareGres("gpushare".to_owned()),
+        shares: ShareRules { most: Some(80), ..ShareRules::default() },
+        ..Policy::default()
+    };
+    for (gres, expected) in [
+        ("gres/gpushare:20,gres/gpushare:20", "--gres=gpushare:20"),
+        ("gres/gpushare:81", "--gres=gpushare:80"),
+    ] {
+        assert_eq!(advice(&node("normal", gres), &own).as_deref(), Some(expected), "{gres}");
+    }
+}
+
+#[test]
+fn a_line_is_whole_or_it_is_not_there() {
+    let policy = Policy::default();
+    let many: Vec<_> = (0..80).map(|nic| format!("gres/nic{nic}:1")).collect();
+    let long = format!("gres/gpu:1,{}", many.join(","));
+    assert_eq!(advice(&node("qos_lafferty", &long), &policy), None, "too long to copy");
+    let few = format!("gres/gpu:1,{}", many[..15].join(","));
+    let found = advice(&node("qos_lafferty", &few), &policy).unwrap();
+    assert!(found.ends_with("nic14:1"), "more than a refusal quotes: {found}");
+    for request in [
+        // What no option can say.
+        Request { tres_per_job: text("gres/gpu:1,gres/nic:1"), ..lafferty() },
+        Request { cpus_per_tres: text("gres/gpu:a40:1"), ..node("qos_lafferty", "gres/gpu:1") },
+        // What Slurm may read in several ways.
+        node("qos_lafferty", "gres/gpu:1,xgres/nic"),
+        // Mending one fault doesn't help.
+        Request { tres_per_node: text("gres/gpu:1"), partition: None, ..node("qos_two", "") },
+    ] {
+        let among_shares = ShareRules { only_partitions: patterns("main"), ..ShareRules::default() };
+        let policy = Policy { shares: among_shares, ..Policy::default() };
+        assert_eq!(advice(&request, &policy), None, "{request:?}");
+    }
+}
+
+fn updated(change: Request, existing: &Request, policy: &Policy) -> Option<String> {
+    match judge_update(
+        &Update { job: b"12_3", request: change, anew: true, alone: true },
+        existing,
+        policy,
+        &Table,
+    ) {
+        Verdict::Refuse(refusal) => tried(&refusal),
+        Verdict::Accept(accepted) => panic!("{change:?}: {accepted:?}"),
+    }
+}
+
+#[test]
+fn an_update_is_one_command() {
+    let none = Request::new(Spelling::Slash);
+    let qos = Request { qos: text("qos_lafferty"), ..none };
+    let lafferty = lafferty();
+    let job = Request { tres_per_job: text("gres/gpu:2"), ..none };
+    let both = Request { tres_per_node: text("gres/gpu:1,gres/nic:1"), ..job };
+    let gpus = Request { tres_per_node: text("gres/gpu:a40:1"), ..qos };
+    for (change, existing, expected) in [
+        (qos, job, Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2")),
+        (qos, both, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1,gres/nic:1 TresPerJob=gres/gpu:a40:2")),
+        (qos, node("normal", "gres/gpu:a40:2"), Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:2")),
+        (qos, none, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT")),
+        (
+            qos,
+            node("normal", "gres/nic:1"),
+            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT,gres/nic:1"),
+        ),
+        // The new request replaces the old one, in whatever field that was.
+        (gpus, job, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1 TresPerJob=")),
+        (
+            gpus,
+            Request { tres_per_node: None, tres_per_job: text("gres/gpu:2,gres/nic:1"), ..both },
+            None, // Slurm wouldn't count the GPUs beside it.
+        ),
+        (
+            Request { qos: text("normal,qos_lafferty"), ..none },
+            job,
+            Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2"),
+        ),
+        (
+            Request { qos: text(""), ..none },
+            Request { user_id: 2001, ..job },
+            Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2"),
+        ),
+        (
+            Request {
+                tres_per_node: text("gres/gpu:2"),
+                num_tasks: Some(4),
+                min_nodes: Some(1),
+                max_nodes: Some(2),
+                ..none
+            },
+            lafferty,
+            Some("NumNodes=1-2 NumTasks=4 TresPerNode=gres/gpu:a40:2"),
+        ),
+        (
+            Request {
+                tres_per_task: text("gres/gpu:1"),
+                cpus_per_tres: text("gres/gpu:2"),
+                account: text("a"),
+                partition: text("p"),
+                ..none
+            },
+            lafferty,
+            Some("account=a partition=p TresPerTask=gres/gpu:a40:1 CpusPerTres=gres/gpu:2"),
+        ),
+        // scontrol can't say it.
+        (Request { ntasks_per_tres: Some(1), ..none }, lafferty, None),
+    ] {
+        let expected = expected.map(|expected| format!("scontrol update job=12_3 {expected}"));
+        assert_eq!(updated(change, &existing, &Policy::default()), expected, "{change:?} of {existing:?}");
+    }
+}
+
+#[test]
+fn the_refusal_of_an_update_is_one_line() {
+    for (spelling, prefix) in [(Spelling::Colon, "gres:"), (Spelling::Slash, "gres/")] {
+        let old = format!("{prefix}gpu:2");
+        let existing = Request { tres_per_job: text(&old), ..Request::new(spelling) };
+        let request = Request { qos: text("qos_lafferty"), ..Request::new(spelling) };
+        let update = Update { job: b"12_3", request, anew: true, alone: true };
+        let Verdict::Refuse(refusal) = judge_update(&update, &existing, &Policy::default(), &Table) else {
+            panic!("accepted")
+        };
+        assert_eq!(
+            message::refusal(&refusal),
+            format!(
+                "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none; this QOS has: a40 (4); \
+                 try: scontrol update job=12_3 qos=qos_lafferty TresPerJob={prefix}gpu:a40:2; \
+                 GS101, see `gpushare explain GS101`"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_job_leaves_a_reservation_for_shares_with_what_it_has() {
+    let shares = ShareRules { reservations: patterns("course"), ..ShareRules::default() };
+    let policy = Policy { shares, ..Policy::default() };
+    let in_course = Request { reservation: text("course_1"), ..node("normal", "gres/gpu:1") };
+    let left = Request { reservation: text(""), ..Request::new(Spelling::Slash) };
+    let found = updated(left, &in_course, &policy);
+    assert_eq!(found.as_deref(), Some("scontrol update job=12_3 reservation= TresPerNode=gres/gpu:1"));
+}
+
+#[test]
+fn a_warning_has_the_same_advice() {
+    let warns = Policy { mode: Mode::Warn, ..Policy::default() };
+    let request = Request { tres_per_job: text("gres/gpu:2"), ..node("qos_lafferty", "gres/gpu:1") };
+    let Verdict::Accept(accepted) = judge(&request, &warns, &Table) else { panic!("refused") };
+    let [Remark::Passed(refusal, Because::Warn)] = accepted.remarks.as_slice() else {
+        panic!("{accepted:?}")
+    };
+    assert_eq!(tried(refusal).as_deref(), Some("--qos=qos_lafferty --gres=gpu:a40:1 --gpus=a40:2"));
+    assert_eq!(refusal.field, Field::Node);
+}

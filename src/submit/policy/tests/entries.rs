@@ -1,0 +1,251 @@
+//! What Slurm makes of a request that names its types: entries, counts and nodes.
+
+use super::*;
+use crate::submit::request::Field;
+
+fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
+    static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
+    match judge_update(&Update { job: b"7", request: change, anew, alone: true }, existing, &POLICY, &Table) {
+        Verdict::Accept(accepted) => Ok(accepted),
+        Verdict::Refuse(refusal) => Err(refusal.rule),
+    }
+}
+
+fn submitted(request: &Request) -> Result<Acceptance<'static>, Rule> {
+    static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
+    match judge(request, &POLICY, &Table) {
+        Verdict::Accept(accepted) => Ok(accepted),
+        Verdict::Refuse(refusal) => Err(refusal.rule),
+    }
+}
+
+fn plain<'a>(qos: &'a str) -> Request<'a> {
+    Request { qos: Some(qos.as_bytes()), ..Request::new(Spelling::Slash) }
+}
+
+#[test]
+fn a_type_per_gpu_is_one_that_the_job_asks_for_letter_by_letter() {
+    let typed = node("qos_lafferty", "gres/gpu:a40:4");
+    for (text, expected) in [
+        ("gres/gpu:4", None),
+        ("gres/gpu:a40:4", None),
+        ("gres/nic:x:4", None),
+        ("gres/gpu:A40:1", Some(Rule::TypeOfNone)),
+        ("gres/gpu:h100:1", Some(Rule::TypeOfNone)),
+        ("gres/gpu:mAA0zxtUzzzz:1", Some(Rule::TypeOfNone)),
+        ("gres/gpu::1", Some(Rule::TypeOfNone)),
+        ("gresgpu", Some(Rule::TypeOfNone)),
+        ("", None),
+    ] {
+        for per_gpu in [
+            Request { cpus_per_tres: Some(text.as_bytes()), ..typed },
+            Request { mem_per_tres: Some(text.as_bytes()), ..typed },
+        ] {
+            assert_eq!(submitted(&per_gpu).err(), expected, "{text}");
+            let change = Request { qos: None, tres_per_node: None, ..per_gpu };
+            assert_eq!(judged(change, &typed, true).err(), expected, "an update to {text}");
+        }
+    }
+    // Alone, too: an update can bring the GPUs later.
+    let alone = Request { cpus_per_tres: Some(b"gres/gpu:a40:1"), ..plain("qos_lafferty") };
+    assert_eq!(submitted(&alone).err(), Some(Rule::TypeOfNone));
+    let without_limit =
+        Request { cpus_per_tres: Some(b"gres/gpu:A40:1"), ..node("normal", "gres/gpu:a40:4") };
+    assert_eq!(submitted(&without_limit).err(), None, "no limit, no rule");
+}
+
+#[test]
+fn a_type_with_the_number_of_another_is_refused_to_everybody() {
+    let plain = Request::new(Spelling::Slash);
+    let fake: &[u8] = b"gres/gpu:mAA0zxtUzzzz:1";
+    for request in [
+        Request { tres_per_node: Some(fake), ..plain },
+        Request { tres_per_job: Some(fake), ..plain },
+        Request { tres_per_task: Some(fake), ..plain },
+        Request { tres_per_socket: Some(fake), ..plain },
+        Request { cpus_per_tres: Some(fake), ..plain },
+        Request { mem_per_tres: Some(b"gres/gpu:a40:1,gres/gpu:mAA0zxtUzzzz"), ..plain },
+    ] {
+        let request = Request { qos: Some(b"normal"), ..request };
+        assert_eq!(submitted(&request).err(), Some(Rule::TypeResembles), "{request:?}");
+    }
+    for text in
+        ["gres/gpu:a40:1", "gres/gpu:A40:1", "gres/gpu:mi300:1", "gres/nic:mAA0zxtUzzzz:1", "gres/gpu:1"]
+    {
+        assert_eq!(submitted(&node("normal", text)).err(), None, "{text}");
+    }
+    // The bytes are not those of a type, and up to 23.02 Slurm reads them all the same.
+    let strange: &[u8] = b"xgres:gpu:a40\x01\xff\xff\xff:1";
+    let id = crate::submit::grammar::type_id(b"a40\x01\xff\xff\xff");
+    assert_ne!(id, crate::submit::grammar::type_id(b"a40"));
+    let colon =
+        Request { tres_per_node: Some(strange), qos: Some(b"normal"), ..Request::new(Spelling::Colon) };
+    assert_eq!(submitted(&colon).err(), None);
+    let hidden = Request { tres_per_node: Some(b"x gres:gpu:mAA0zxtUzzzz:1:1"), ..colon };
+    assert_eq!(submitted(&hidden).err(), Some(Rule::TypeResembles));
+}
+
+#[test]
+fn gpus_for_the_whole_job_bound_its_nodes() {
+    let job = |text: &'static str| Request { tres_per_job: Some(text.as_bytes()), ..plain("qos_two") };
+    let a40 = job("gres/gpu:a40:2");
+    for (request, expected) in [
+        (job("gres/gpu:a40:1"), Some(1)),
+        (a40, Some(2)),
+        (job("gres/gpu:a40:4,gres/gpu:h100:2"), Some(2)),
+        (Request { max_nodes: Some(2), ..a40 }, None),
+        (Request { max_nodes: Some(1), ..a40 }, None),
+        (Request { max_nodes: Some(3), ..a40 }, Some(2)),
+        (Request { tres_per_node: Some(b"gres/gpu:a40:2"), ..a40 }, Some(1)),
+        (Request { tres_per_task: Some(b"gres/gpu:a40:1"), ..a40 }, Some(2)),
+        (
+            Request {
+                tres_per_task: Some(b"gres/gpu:a40:1"),
+                num_tasks: Some(4),
+                ..node("qos_two", "gres/gpu:a40:2")
+            },
+            Some(2),
+        ),
+        (node("qos_two", "gres/gpu:a40:2"), None),
+        (Request { qos: Some(b"normal"), ..a40 }, None),
+    ] {
+        assert_eq!(submitted(&request).map(|accepted| accepted.most_nodes), Ok(expected), "{request:?}");
+    }
+}
+
+#[test]
+fn an_update_raises_the_nodes_no_further_than_the_gpus() {
+    let none = Request::new(Spelling::Slash);
+    let one = Request { tres_per_job: Some(b"gres/gpu:a40:1"), min_nodes: Some(1), ..plain("qos_two") };
+    let bounded = Request { max_nodes: Some(1), fewest_nodes: true, ..one };
+    let four = Request { tres_per_job: Some(b"gres/gpu:a40:4"), ..none };
+    let follows = Request { max_nodes: Some(1), nodes_follow_tasks: true, ..one };
+    let most = |change, existing| judged(change, &existing, true).map(|accepted| accepted.most_nodes);
+    assert_eq!(most(Request { min_nodes: Some(2), ..none }, one), Err(Rule::TooManyNodes));
+    assert_eq!(most(Request { min_nodes: Some(1), ..none }, one), Ok(Some(1)));
+    assert_eq!(most(Request { min_nodes: Some(1), ..none }, bounded), Ok(None));
+    assert_eq!(most(Request { max_nodes: Some(2), ..none }, bounded), Ok(Some(1)));
+    assert_eq!(most(four, bounded), Ok(Some(4)), "more GPUs, more nodes");
+    assert_eq!(
+        most(four, Request { fewest_nodes: false, ..bounded }),
+        Ok(None),
+        "the user's own bound stays"
+    );
+    assert_eq!(most(Request { num_tasks: Some(70), ..none }, bounded), Ok(None));
+    assert_eq!(most(Request { num_tasks: Some(70), ..none }, follows), Err(Rule::TooManyNodes));
+    let per_node = Request { tres_per_node: Some(b"gres/gpu:a40:1"), min_nodes: Some(2), ..none };
+    assert_eq!(most(per_node, bounded), Err(Rule::TooManyNodes));
+}
+
+#[test]
+fn gpus_are_counted_in_one_way() {
+    let two = |job: &'static str, field, text: &'static str| {
+        let request = Request { tres_per_job: Some(job.as_bytes()), num_tasks: Some(1), ..plain("qos_two") };
+        submitted(&request.with(field, text.as_bytes())).err()
+    };
+    let ways = Some(Rule::CountedTwoWays);
+    for (job, field, text, expected) in [
+        ("gres/gpu:a40:2", Field::Node, "gres/gpu:a40:1", None),
+        ("gres/gpu:a40:2", Field::Task, "gres/gpu:a40:1", None),
+        ("gres/gpu:a40:1", Field::Node, "gres/gpu:h100:2", ways),
+        ("gres/gpu:a40:1", Field::Task, "gres/gpu:h100:2", ways),
+        ("gres/gpu:a40:1,gres/gpu:h100:1", Field::Node, "gres/gpu:h100:1", ways),
+        ("gres/nic:1", Field::Node, "gres/gpu:a40:4", ways),
+        ("gres/gpu:a40:2", Field::Node, "gres/nic:1", None),
+        ("gres/gpu:a40:2", Field::Socket, "gres/gpu:a40:1", ways),
+        ("gres/gpu:a40:0", Field::Node, "gres/gpu:h100:1", None),
+        ("license/x:1", Field::Node, "gres/gpu:h100:1", None),
+    ] {
+        assert_eq!(two(job, field, text), expected, "{job} {text}");
+    }
+    let both = Request { tres_per_task: Some(b"gres/gpu:a40:1"), num_tasks: Some(2), ..plain("qos_two") };
+    assert_eq!(submitted(&both.with(Field::Socket, b"gres/gpu:a40:1")).err(), ways);
+}
+
+#[test]
+fn an_update_that_means_the_stored_tasks_per_gpu_needs_gpus() {
+    let job = Request { tres_per_job: Some(b"gres/gpu:a40:4"), ..plain("qos_lafferty") };
+    let none = Request::new(Spelling::Slash);
+    let cleared = Request { tres_per_job: Some(b""), ntasks_per_tres: Some(0), ..none };
+    assert_eq!(judged(cleared, &job, true).err(), Some(Rule::NtasksPerGpuAlone));
+    assert_eq!(judged(Request { ntasks_per_tres: Some(0), ..none }, &job, true).err(), None);
+    assert_eq!(judged(Request { ntasks_per_tres: None, ..cleared }, &job, true).err(), None);
+}
+
+#[test]
+fn where_updates_keep_the_old_request_no_job_is_moved_in_and_types_stay() {
+    let colon = Request::new(Spelling::Colon);
+    let text = |text: &'static str| Request { tres_per_node: Some(text.as_bytes()), ..colon };
+    let qos = |name: &'static str, request| Request { qos: Some(name.as_bytes()), ..request };
+    let a40 = qos("qos_two", text("gres:gpu:a40:1"));
+    let stays = Some(Rule::OldRequestStays);
+    for (change, existing, expected) in [
+        (qos("qos_two", text("gres:gpu:a40:1")), qos("normal", text("gres:gpu:a40:1")), stays),
+        (qos("qos_two", colon), qos("normal", colon), stays),
+        (text("gres:gpu:a40:2"), a40, None),
+        (text("gres:gpu:a40:2,gres:gpu:h100:1"), a40, None),
+        (text("gres:gpu:h100:1"), a40, stays),
+        (text(""), a40, None),
+        (text("gres:gpu:A40:1"), a40, stays),
+        (text("gres:gpu:a40:1"), qos("qos_two", text("")), None),
+        (text("gres:gpu:A40:1"), qos("qos_two", text("")), stays),
+        (text("gres:gpu:h100:1"), qos("normal", text("gres:gpu:a40:1")), None),
+        (qos("normal", colon), a40, None),
+    ] {
+        assert_eq!(judged(change, &existing, false).err(), expected, "{change:?}");
+    }
+}
+
+#[test]
+fn more_than_the_qos_ever_has_is_said() {
+    let advised = |request: &Request, advice| {
+        let policy = Policy { limit_advice: advice, ..Policy::default() };
+        match judge(request, &policy, &Table) {
+            Verdict::Accept(accepted) => Ok(accepted.remarks.len()),
+            Verdict::Refuse(refusal) => Err(refusal.rule),
+        }
+    };
+    let two_nodes = Request { min_nodes: Some(2), ..node("qos_lafferty", "gres/gpu:a40:3") };
+    let tasks =
+        Request { tres_per_task: Some(b"gres/gpu:a40:1"), num_tasks: Some(5), ..plain("qos_lafferty") };
+    for (request, beyond) in [
+        (node("qos_lafferty", "gres/gpu:a40:4"), false),
+        (node("qos_lafferty", "gres/gpu:a40:5"), true),
+        (two_nodes, true),
+        (tasks, true),
+        (Request { num_tasks: Some(4), ..tasks }, false),
+        (node("qos_minutes", "gres/gpu:a40:500"), false),
+        (node("normal", "gres/gpu:a40:500"), false),
+    ] {
+        assert_eq!(advised(&request, LimitAdvice::Warn), Ok(usize::from(beyond)), "{request:?}");
+        assert_eq!(advised(&request, LimitAdvice::Off), Ok(0));
+        assert_eq!(advised(&request, LimitAdvice::Refuse).err(), beyond.then_some(Rule::BeyondLimit));
+    }
+}
+
+#[test]
+fn what_a_reservation_exempts_is_what_its_strings_show() {
+    let policy = Policy {
+        exempt: Exempt { reservations: patterns("maint*"), ..Exempt::default() },
+        ..Policy::default()
+    };
+    let verdict = |request: &Request| match judge(request, &policy, &Table) {
+        Verdict::Accept(accepted) => Ok(accepted.once),
+        Verdict::Refuse(refusal) => Err(refusal.rule),
+    };
+    let inside = Request { reservation: Some(b"maint1"), ..node("qos_lafferty", "gres/gpu:2") };
+    assert_eq!(verdict(&inside), Ok(true), "it may not start again");
+    assert_eq!(verdict(&Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..inside }), Ok(false));
+    let invisible = Request { tres_per_node: None, ntasks_per_tres: Some(1), num_tasks: Some(4), ..inside };
+    assert_eq!(verdict(&invisible), Err(Rule::NtasksPerGpuAlone));
+    // The reservation is gone, and somebody lets the job go.
+    let left = Request { reservation: None, ..inside };
+    let release = Request { releases: true, ..Request::new(Spelling::Slash) };
+    let update = Update { job: b"7", request: release, anew: true, alone: true };
+    assert!(
+        matches!(judge_update(&update, &left, &policy, &Table), Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing)
+    );
+    assert!(
+        matches!(judge_update(&update, &inside, &policy, &Table), Verdict::Accept(accepted) if accepted.once)
+    );
+}

@@ -1,0 +1,373 @@
+//! What a job asks for, as far as the policy looks at it: plain borrowed bytes, "not set" as `None`.
+//!
+//! The safe layer fills it from Slurm's `job_desc_msg_t`; tests from text. C strings are bytes: nothing here assumes
+//! UTF-8, a length, or that a command of Slurm's rather than a REST client wrote them.
+
+use crate::submit::grammar::{self, Gres, Spelling, Token};
+
+/// A submission, read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// How the Slurm that received the strings reads them.
+    pub spelling: Spelling,
+    /// The user the job is for, also when root or another cluster submits it.
+    pub user_id: u32,
+    /// `--qos`; `None` where the default QOS will be taken. In an update `None` leaves a field as it is.
+    pub qos: Option<&'a [u8]>,
+    /// `--account`; `None` where the user's default will be taken.
+    pub account: Option<&'a [u8]>,
+    /// `--partition`, perhaps a list; `None` where Slurm picks one.
+    pub partition: Option<&'a [u8]>,
+    /// `--gpus`.
+    pub tres_per_job: Option<&'a [u8]>,
+    /// `--gres` and `--gpus-per-node`, joined by a comma.
+    pub tres_per_node: Option<&'a [u8]>,
+    /// `--gpus-per-socket`.
+    pub tres_per_socket: Option<&'a [u8]>,
+    /// `--gpus-per-task` and `--tres-per-task`.
+    pub tres_per_task: Option<&'a [u8]>,
+    /// `--cpus-per-gpu`. It asks for no GPU, but its tokens become entries of the request as theirs do.
+    pub cpus_per_tres: Option<&'a [u8]>,
+    /// `--mem-per-gpu`; the same.
+    pub mem_per_tres: Option<&'a [u8]>,
+    /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type. In an update, 0 stands for the job's own value.
+    pub ntasks_per_tres: Option<u16>,
+    /// `--ntasks`; `None` where not given.
+    pub num_tasks: Option<u32>,
+    /// The fewest nodes of `--nodes`; `None` where not given.
+    pub min_nodes: Option<u32>,
+    /// The most nodes of `--nodes`; `None` where not given.
+    pub max_nodes: Option<u32>,
+    /// `--cpus-per-task`
+    pub cpus_per_task: Option<u16>,
+    /// `--sockets-per-node`
+    pub sockets_per_node: Option<u16>,
+    /// `--ntasks-per-node`
+    pub ntasks_per_node: Option<u16>,
+    /// `--use-min-nodes`: of a range of nodes, as few as will do.
+    pub fewest_nodes: bool,
+    /// slurmctld's own mark that the most nodes are the number of tasks (from 26.05 on).
+    pub nodes_follow_tasks: bool,
+    /// `--spread-job`: of a range of nodes, as many as there are.
+    pub spread: bool,
+    /// An update that lets a held job go.
+    pub releases: bool,
+    /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
+    pub starts_again: bool,
+    /// The job of a crontab line (`scrontab`): slurmctld starts it again and again, and asks nobody.
+    pub recurs: bool,
+    /// `--reservation`, perhaps a list.
+    pub reservation: Option<&'a [u8]>,
+    /// `--exclusive`: the whole node, and so all its GPUs.
+    pub exclusive: bool,
+    /// What only batch jobs have; `None` for an interactive one.
+    pub batch: Option<Batch<'a>>,
+}
+
+/// What only a batch job says: of its own repetition, and of its environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch<'a> {
+    /// `--requeue` or `--no-requeue`; `None` where neither is given.
+    pub requeue: Option<bool>,
+    /// `--open-mode` is given.
+    pub open_mode: bool,
+    /// `--array`
+    pub array: Option<&'a [u8]>,
+    /// `--time` in minutes; `None` where not given.
+    pub time_limit: Option<u32>,
+    /// slurmd shall ask the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`, scrontab.
+    pub user_env: bool,
+}
+
+/// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c); it looks
+/// only after its plugins.
+pub const LONGEST: usize = 1024;
+
+/// Which of the four strings a token stood in; decides the option that a corrected command names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `tres_per_job`
+    Job,
+    /// `tres_per_node`
+    Node,
+    /// `tres_per_socket`
+    Socket,
+    /// `tres_per_task`
+    Task,
+}
+
+impl Field {
+    /// What `scontrol update` calls it (scontrol(1)).
+    #[must_use]
+    pub const fn update_key(self) -> &'static str {
+        match self {
+            Field::Job => "TresPerJob",
+            Field::Node => "TresPerNode",
+            Field::Socket => "TresPerSocket",
+            Field::Task => "TresPerTask",
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// A request for nothing.
+    #[must_use]
+    pub const fn new(spelling: Spelling) -> Self {
+        Request {
+            spelling,
+            user_id: 0,
+            qos: None,
+            account: None,
+            partition: None,
+            tres_per_job: None,
+            tres_per_node: None,
+            tres_per_socket: None,
+            tres_per_task: None,
+            cpus_per_tres: None,
+            mem_per_tres: None,
+            ntasks_per_tres: None,
+            num_tasks: None,
+            min_nodes: None,
+            max_nodes: None,
+            sockets_per_node: None,
+            ntasks_per_node: None,
+            fewest_nodes: false,
+            nodes_follow_tasks: false,
+            spread: false,
+            releases: false,
+            starts_again: false,
+            recurs: false,
+            cpus_per_task: None,
+            reservation: None,
+            exclusive: false,
+            batch: None,
+        }
+    }
+
+    /// A string that is longer than Slurm will accept, if there is one.
+    #[must_use]
+    pub fn overlong(&self) -> Option<&'a [u8]> {
+        let names = [self.qos, self.account, self.partition, self.reservation];
+        let too_long =
+            |texts: &[Option<&'a [u8]>]| texts.iter().flatten().find(|text| text.len() > LONGEST).copied();
+        too_long(&self.texts()).or_else(|| too_long(&names))
+    }
+
+    /// The four strings that can ask for a GRES.
+    pub fn tres(&self) -> impl Iterator<Item = (Field, Option<&'a [u8]>)> {
+        [
+            (Field::Node, self.tres_per_node),
+            (Field::Job, self.tres_per_job),
+            (Field::Task, self.tres_per_task),
+            (Field::Socket, self.tres_per_socket),
+        ]
+        .into_iter()
+    }
+
+    /// The six strings that Slurm makes entries of the request from.
+    fn texts(&self) -> [Option<&'a [u8]>; 6] {
+        let [cpus, memory] = self.per_gpu();
+        [self.tres_per_node, self.tres_per_job, self.tres_per_task, self.tres_per_socket, cpus, memory]
+    }
+
+    /// The two strings that say something of each GPU and ask for none.
+    fn per_gpu(&self) -> [Option<&'a [u8]>; 2] {
+        [self.cpus_per_tres, self.mem_per_tres]
+    }
+
+    /// Every token of the two strings that say something of each GPU.
+    pub fn per_gpu_tokens(&self) -> impl Iterator<Item = Token<'a>> + use<'a> {
+        let spelling = self.spelling;
+        self.per_gpu().into_iter().flatten().flat_map(move |text| grammar::tokens(text, spelling))
+    }
+
+    /// All parts between commas that Slurm makes entries of the request from, not yet read.
+    pub(crate) fn all_parts(&self) -> impl Iterator<Item = &'a [u8]> {
+        let spelling = self.spelling;
+        self.texts().into_iter().flatten().flat_map(move |text| grammar::parts(text, spelling))
+    }
+
+    /// Every token of the four strings that can ask for a GRES, and where it stood.
+    pub fn tokens(&self) -> impl Iterator<Item = (Field, Token<'a>)> {
+        let spelling = self.spelling;
+        self.parts().map(move |(field, part)| (field, grammar::token(part, spelling)))
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Field, &'a [u8])> {
+        let spelling = self.spelling;
+        self.tres()
+            .filter_map(|(field, text)| text.map(|text| (field, text)))
+            .flat_map(move |(field, text)| grammar::parts(text, spelling).map(move |part| (field, part)))
+    }
+
+    /// The job after an update of it: what the update says, and the rest as it was.
+    #[must_use]
+    pub fn over<'b>(&self, existing: &Request<'b>) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        Request {
+            spelling: self.spelling,
+            user_id: existing.user_id,
+            qos: self.qos.or(existing.qos),
+            account: self.account.or(existing.account),
+            partition: self.partition.or(existing.partition),
+            tres_per_job: self.tres_per_job.or(existing.tres_per_job),
+            tres_per_node: self.tres_per_node.or(existing.tres_per_node),
+            tres_per_socket: self.tres_per_socket.or(existing.tres_per_socket),
+            tres_per_task: self.tres_per_task.or(existing.tres_per_task),
+            cpus_per_tres: self.cpus_per_tres.or(existing.cpus_per_tres),
+            mem_per_tres: self.mem_per_tres.or(existing.mem_per_tres),
+            ntasks_per_tres: self.ntasks_per_tres.or(existing.ntasks_per_tres),
+            num_tasks: self.num_tasks.or(existing.num_tasks),
+            min_nodes: self.min_nodes.or(existing.min_nodes),
+            max_nodes: self.max_nodes.or(existing.max_nodes),
+            sockets_per_node: self.sockets_per_node.or(existing.sockets_per_node),
+            ntasks_per_node: self.ntasks_per_node.or(existing.ntasks_per_node),
+            fewest_nodes: existing.fewest_nodes,
+            nodes_follow_tasks: existing.nodes_follow_tasks,
+            spread: existing.spread,
+            releases: self.releases,
+            starts_again: self.starts_again,
+            recurs: existing.recurs,
+            cpus_per_task: self.cpus_per_task.or(existing.cpus_per_task),
+            reservation: self.reservation.or(existing.reservation),
+            exclusive: self.exclusive || existing.exclusive,
+            batch: existing.batch,
+        }
+    }
+
+    /// Whether Slurm will take the partition from the job's reservation: which one that is can't be seen from here.
+    #[must_use]
+    pub fn partition_is_the_reservations(&self) -> bool {
+        let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
+        !named(self.partition) && named(self.reservation)
+    }
+
+    /// Whether an update touches anything that a rule looks at: holding, releasing or giving another priority does not.
+    #[must_use]
+    pub fn touches_rules(&self) -> bool {
+        let names = [self.qos, self.account, self.partition, self.reservation];
+        let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
+        self.texts().iter().chain(&names).any(Option::is_some)
+            || self.ntasks_per_tres.is_some()
+            || nodes
+            || self.exclusive
+    }
+
+    /// The same request with another text in one field.
+    #[must_use]
+    pub fn with<'b>(&self, field: Field, text: &'b [u8]) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        let mut changed: Request<'b> = *self;
+        *match field {
+            Field::Job => &mut changed.tres_per_job,
+            Field::Node => &mut changed.tres_per_node,
+            Field::Socket => &mut changed.tres_per_socket,
+            Field::Task => &mut changed.tres_per_task,
+        } = Some(text);
+        changed
+    }
+
+    /// The first plain request for something that `wanted` says yes to.
+    pub fn names(&self, wanted: impl Fn(&Gres) -> bool) -> Option<(Field, Gres<'a>)> {
+        self.tokens().find_map(|(field, token)| match token {
+            Token::Gres(gres) if gres.count > 0 && wanted(&gres) => Some((field, gres)),
+            _ => None,
+        })
+    }
+
+    /// Whether anything in the request can lead to a GPU; a job that has nothing needs no look at its QOS.
+    #[must_use]
+    pub fn may_use_gpus(&self) -> bool {
+        // What begins as a GRES is one, or can't be read: no need to read it here.
+        let may = |part: &[u8]| {
+            part.starts_with(self.spelling.prefix()) || grammar::token(part, self.spelling) != Token::Other
+        };
+        self.ntasks_per_tres() > 0 || self.all_parts().any(may)
+    }
+
+    /// Whether no GRES but whole GPUs is asked for, as far as the beginnings tell.
+    #[must_use]
+    pub fn names_only_gpus(&self) -> bool {
+        let prefix = self.spelling.prefix();
+        self.parts().all(|(_, part)| part.strip_prefix(prefix).is_none_or(|rest| rest.starts_with(b"gpu")))
+    }
+
+    /// Whether a GRES without a type may be asked for, by how many parts its tokens have.
+    #[must_use]
+    pub fn may_lack_a_type(&self) -> bool {
+        let prefix = self.spelling.prefix();
+        let parts = |text: &[u8]| text.iter().filter(|byte| **byte == b':').count();
+        self.parts().any(|(_, part)| part.strip_prefix(prefix).is_some_and(|rest| parts(rest) < 2))
+    }
+
+    /// Whether Slurm counts each GPU as it picks it: all are asked for per node, or all per task, and nothing is said of each.
+    #[must_use]
+    pub fn is_counted_plainly(&self) -> bool {
+        let two = self.tres_per_node.is_some() && self.tres_per_task.is_some();
+        let others = [self.tres_per_job, self.tres_per_socket, self.cpus_per_tres, self.mem_per_tres];
+        !two && others.iter().all(Option::is_none)
+    }
+
+    /// Tasks for each GPU; 0 where not asked for.
+    #[must_use]
+    pub fn ntasks_per_tres(&self) -> u16 {
+        self.ntasks_per_tres.unwrap_or(0)
+    }
+
+    /// How often a field's count is asked for at least: for each node, socket or task.
+    #[must_use]
+    pub fn times(&self, field: Field) -> u64 {
+        let nodes = u64::from(self.min_nodes.unwrap_or(1).max(1));
+        match field {
+            Field::Job => 1,
+            Field::Node => nodes,
+            Field::Socket => nodes.saturating_mul(u64::from(self.sockets_per_node.unwrap_or(1).max(1))),
+            Field::Task => u64::from(self.num_tasks.unwrap_or(1).max(1)),
+        }
+    }
+
+    /// The share of one GPU that the job wants on each node: its only GRES token of that name, counted per node.
+    #[must_use]
+    pub fn share(&self, name: &[u8]) -> Option<Gres<'a>> {
+        let spelling = self.spelling;
+        let begins_so =
+            |part: &[u8]| part.strip_prefix(spelling.prefix()).is_some_and(|rest| rest.starts_with(name));
+        let parts = self.parts().filter(|(_, part)| begins_so(part));
+        let mut wanted = parts.filter_map(|(field, part)| match grammar::token(part, spelling) {
+            Token::Gres(gres) if gres.name == name => Some((field, gres)),
+            _ => None,
+        });
+        let (field, gres) = wanted.next()?;
+        (wanted.next().is_none() && field == Field::Node && gres.count > 0).then_some(gres)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_for_processors_only_may_not_use_gpus() {
+        let mut request = Request::new(Spelling::Slash);
+        request.tres_per_task = Some(b"cpu=4,license/matlab:1");
+        assert!(!request.may_use_gpus());
+        request.tres_per_task = Some(b"cpu=4,gres/gpu:1");
+        assert!(request.may_use_gpus());
+    }
+
+    #[test]
+    fn a_share_is_one_token_counted_per_node() {
+        let mut request = Request::new(Spelling::Slash);
+        request.tres_per_node = Some(b"gres/mps:40,gres/nic:1");
+        assert_eq!(request.share(b"mps").map(|gres| gres.count), Some(40));
+        request.tres_per_node = Some(b"gres/mps:40,gres/mps:20");
+        assert_eq!(request.share(b"mps"), None);
+        request.tres_per_node = None;
+        request.tres_per_task = Some(b"gres/mps:40");
+        assert_eq!(request.share(b"mps"), None);
+    }
+}

@@ -1,0 +1,254 @@
+//! Lists of names with numbers in brackets, as Slurm writes them: `node[01-04,7]`, `/dev/nvidia[0-3]`.
+//!
+//! Read as Slurm's hostlist.c does, zero padding included, as far as one pair of brackets in a name goes.
+
+/// No list has more names: bounds what a configuration can make us do.
+pub const MOST: usize = 256;
+
+/// A number or a range of them, written with at least so many digits.
+struct Range {
+    first: usize,
+    last: usize,
+    width: usize,
+}
+
+impl Range {
+    fn parse(text: &str) -> Option<Range> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let range = Range { first: number(first)?, last: number(last)?, width: first.len() };
+        (range.first <= range.last).then_some(range)
+    }
+
+    fn write(&self, value: usize) -> String {
+        format!("{value:0width$}", width = self.width)
+    }
+}
+
+/// The names, split at the commas that are in no brackets.
+pub fn split(list: &str) -> Vec<&str> {
+    let mut inside = false;
+    list.split(|c| {
+        match c {
+            '[' => inside = true,
+            ']' => inside = false,
+            _ => {}
+        }
+        c == ',' && !inside
+    })
+    .map(str::trim)
+    .collect()
+}
+
+/// All that a name stands for, in order; `None` if it can't be read or is too much.
+pub fn expand(name: &str) -> Option<Vec<String>> {
+    let Some((head, ranges, tail)) = in_brackets(name)? else { return Some(vec![name.to_owned()]) };
+    let mut names = Vec::new();
+    for range in &ranges {
+        if range.last - range.first >= MOST || names.len() >= MOST {
+            return None;
+        }
+        names.extend((range.first..=range.last).map(|value| format!("{head}{}{tail}", range.write(value))));
+    }
+    Some(names)
+}
+
+/// All names of a list; `None` if it can't be read or is too long.
+#[must_use]
+pub fn all(list: &str) -> Option<Vec<String>> {
+    let names: Option<Vec<_>> = split(list).into_iter().map(expand).collect();
+    names.map(|names| names.concat())
+}
+
+/// Whether it can be told of every name whether it is in a list.
+pub fn is_list(list: &str) -> bool {
+    split(list).iter().all(|part| !part.is_empty() && in_brackets(part).is_some())
+}
+
+/// Whether a list has a name in it; `None` if that can't be told.
+pub fn contains(list: &str, name: &str) -> Option<bool> {
+    let mut unclear = false;
+    for part in split(list) {
+        match is_in(part, name) {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => unclear = true,
+        }
+    }
+    (!unclear).then_some(false)
+}
+
+fn is_in(part: &str, name: &str) -> Option<bool> {
+    let Some((head, ranges, tail)) = in_brackets(part).or_else(|| several_brackets(part, name))? else {
+        return Some(part == name);
+    };
+    let Some(digits) = name.strip_prefix(head).and_then(|rest| rest.strip_suffix(tail)) else {
+        return Some(false);
+    };
+    let Some(value) = number(digits) else { return Some(false) };
+    let holds = |range: &Range| (range.first..=range.last).contains(&value) && range.write(value) == digits;
+    Some(ranges.iter().any(holds))
+}
+
+type Brackets<'a> = Option<(&'a str, Vec<Range>, &'a str)>;
+
+/// What is before, in and after the one pair of brackets; `Some(None)` for a name without.
+fn in_brackets(name: &str) -> Option<Brackets<'_>> {
+    let Some((head, rest)) = name.split_once('[') else { return (!name.contains(']')).then_some(None) };
+    let (ranges, tail) = rest.split_once(']')?;
+    if head.contains(']') || tail.contains(['[', ']']) {
+        return None;
+    }
+    let ranges = ranges.split(',').map(Range::parse).collect::<Option<Vec<Range>>>()?;
+    Some(Some((head, ranges, tail)))
+}
+
+/// A list of several dimensions is not read, but one that begins otherwise than the name doesn't have it.
+fn several_brackets<'a>(part: &'a str, name: &str) -> Option<Brackets<'a>> {
+    let (head, rest) = part.split_once('[')?;
+    let (_, tail) = rest.split_once(']')?;
+    let balanced = !head.contains(']') && tail.matches('[').count() == tail.matches(']').count();
+    (balanced && !name.starts_with(head)).then_some(Some((head, Vec::new(), "")))
+}
+
+fn number(digits: &str) -> Option<usize> {
+    (!digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| digits.parse().ok())
+        .flatten()
+}
+
+/// More nodes than any cluster has.
+pub const MOST_NODES: usize = 1 << 17;
+
+/// The names of a list, in its order; what can't be read is left out. `left`: how many steps may be taken for it, since no
+/// expression may take all memory or all time.
+pub fn names(list: &str, left: &mut usize) -> Vec<String> {
+    let mut depth = 0_usize;
+    let words = list.split(|c: char| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    let mut names = Vec::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        expand_into(String::new(), word, left, &mut names);
+    }
+    names
+}
+
+/// Brackets may stand more than once in a name. A step that comes to no name is one too.
+fn expand_into(before: String, word: &str, left: &mut usize, names: &mut Vec<String>) {
+    let Some(less) = left.checked_sub(1) else { return };
+    *left = less;
+    let Some((prefix, rest)) = word.split_once('[') else {
+        names.push(before + word);
+        return;
+    };
+    let Some((inside, after)) = rest.split_once(']') else { return };
+    for range in inside.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (Ok(low), Ok(high)) = (first.parse::<u64>(), last.parse::<u64>()) else { continue };
+        for number in low..=high {
+            if *left == 0 {
+                return;
+            }
+            expand_into(format!("{before}{prefix}{number:0width$}", width = first.len()), after, left, names);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_node_is_in_a_list_as_slurm_writes_it() {
+        for (list, name, expected) in [
+            ("node1", "node1", Some(true)),
+            ("node1", "node01", Some(false)),
+            ("node[01-04,7]", "node03", Some(true)),
+            ("node[01-04,7]", "node3", Some(false)),
+            ("node[01-04,7]", "node7", Some(true)),
+            ("node[01-04,7]", "node07", Some(false)),
+            ("node[01-04,7]", "node05", Some(false)),
+            ("node[8-12]", "node10", Some(true)),
+            ("node[8-12]", "node010", Some(false)),
+            ("a1,node[1-2]-ib,b", "node2-ib", Some(true)),
+            ("a1,node[1-2]-ib,b", "node2", Some(false)),
+            ("a,,b", "b", Some(true)),
+            ("Node1", "node1", Some(false)),
+            ("node[1-2", "node1", None),
+            ("node1-2]", "node1", None),
+            ("node[2-1]", "node1", None),
+            ("node[]", "node1", None),
+            ("node[a]", "node1", None),
+            ("rack[0-1]node[0-3]", "rack1node2", None),
+            ("rack[0-1]node[0-3]", "login1", Some(false)),
+            ("rack[0-1]node[0-3],rack1node2", "rack1node2", Some(true)),
+            ("", "node1", Some(false)),
+        ] {
+            assert_eq!(contains(list, name), expected, "{list} {name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_written_makes_it_panic(list in "[a-c0-9\\[\\],\\- ]{0,24}", name in "[a-c0-9]{0,6}") {
+            let _ = contains(&list, &name);
+            for part in split(&list) {
+                if let Some(names) = expand(part) {
+                    prop_assert!(names.len() <= 2 * MOST);
+                }
+            }
+        }
+
+        #[test]
+        fn a_list_contains_exactly_what_it_expands_to(
+            part in "[a-c]{1,2}\\[[0-9]{1,2}(-[0-9]{1,2})?(,[0-9]{1,2})?\\][a-c]?", number in "[0-9]{1,2}"
+        ) {
+            if let Some(names) = expand(&part) {
+                for name in &names {
+                    prop_assert_eq!(contains(&part, name), Some(true));
+                }
+                let head = part.split('[').next().unwrap_or_default();
+                let tail = part.split(']').nth(1).unwrap_or_default();
+                let name = format!("{head}{number}{tail}");
+                prop_assert_eq!(contains(&part, &name), Some(names.contains(&name)));
+            }
+        }
+    }
+
+    #[test]
+    fn lists_are_names() {
+        for (list, expected) in [
+            ("", vec![]),
+            ("n1", vec!["n1"]),
+            ("a,b-2", vec!["a", "b-2"]),
+            ("n[1-3,07-08,12],x", vec!["n1", "n2", "n3", "n07", "n08", "n12", "x"]),
+            ("n[098-101]", vec!["n098", "n099", "n100", "n101"]),
+            ("r[1-2]n[0-1]-ib", vec!["r1n0-ib", "r1n1-ib", "r2n0-ib", "r2n1-ib"]),
+            ("n[1-", vec![]),
+            ("n[x-y]", vec![]),
+            ("n[3-1]", vec![]),
+        ] {
+            assert_eq!(names(list, &mut 100), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn no_list_is_endless() {
+        for (list, expected) in [
+            ("n[0-18446744073709551615]", 999),
+            ("n[0-99999][0-99999],m[0-99999]", 998),
+            ("n[0-18446744073709551615][", 0),
+            ("n[0-18446744073709551615][x-y]", 0),
+        ] {
+            let mut left = 1000;
+            assert_eq!((names(list, &mut left).len(), left), (expected, 0), "{list}");
+            assert_eq!(names("n1", &mut left), [""; 0]);
+        }
+    }
+}

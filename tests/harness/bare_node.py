@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A node without Slurm: a /run of its own, character devices for GPUs, the real programs. Needs what go_on_alone() makes."""
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import alone
+from lab import TOP
+
+PROGRAMS = TOP / "target/release"
+RUN = Path("/run")
+LEDGER = RUN / "gpushare"
+# A folder of this run alone, outside of /run, which every node has anew.
+SITE = alone.folder()
+# Any will do: nothing opens them.
+DEVICES = [f"/dev/{name}" for name in "null zero full random urandom tty ptmx console".split()]
+
+
+class Node:
+    """With GPUS GPUs of UNITS units each, all of them for shares (Placement=own), Overcommit=refuse. NVML isn't asked but
+    where MORE says so: the other tests count the system calls of a prolog."""
+
+    def __init__(self, gpus=2, units=80, size="16m", more="Nvml=off\n"):
+        self.gpus, self.units, self.programs = gpus, units, PROGRAMS
+        if os.path.ismount(RUN):
+            subprocess.run(["umount", "--lazy", RUN], check=True)
+        self.mount(size)
+        self.site = SITE
+        (self.site / "slurm.conf").touch()
+        self.site.chmod(0o755)
+        (self.site / "gpushare.conf").write_text(
+            f"Placement=own\nShareGRES=gpushare\nUnitsPerGpu={units}\nOvercommit=refuse\n"
+            f"GpuFile={','.join(DEVICES[:gpus])}\n{more}"
+        )
+
+    def mount(self, size):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=755,size={size}", "faults", RUN], check=True)
+
+    def variables(self, job, units=None, user=2001, restart=0):
+        """What slurmd tells a prolog or an epilog."""
+        variables = {
+            "SLURM_CONF": str(self.site / "slurm.conf"), "SLURM_JOB_ID": str(job), "SLURM_JOB_UID": str(user),
+            "SLURM_JOB_RESTART_COUNT": str(restart),
+        }
+        return variables | ({"SPANK_GPUSHARE_SHARE": f"gpushare:{units}"} if units else {})
+
+    def start(self, program, job, units=None, before=(), **more):
+        return subprocess.Popen(
+            [*before, self.programs / program], env=self.variables(job, units, **more), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+
+    def prolog(self, job, units=40, **more):
+        """Its lines; it must end with 0, whatever happens."""
+        return finished(self.start("gpushare-prolog", job, units, **more))
+
+    def epilog(self, job, **more):
+        return finished(self.start("gpushare-epilog", job, **more))
+
+    def reconfigure(self, old, new):
+        """Puts NEW into the place of OLD in gpushare.conf."""
+        conf = self.site / "gpushare.conf"
+        assert old in conf.read_text()
+        conf.write_text(conf.read_text().replace(old, new))
+
+    def status(self):
+        """The ledger as the program shows it, which must be JSON."""
+        command = [PROGRAMS / "gpushare", "status", "--json", "--conf", self.site / "gpushare.conf"]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    def entries(self):
+        """{job: (restart, GPU index, units)}, and that no GPU has more than it holds."""
+        status = self.status()
+        for gpu in status["gpus"]:
+            assert gpu["units"] <= self.units, f"GPU {gpu['index']} is booked twice: {status}"
+        return {job["job"]: (job["restart"], job["gpus"][0]["index"], job["units"]) for job in status["jobs"]}
+
+    def counts(self):
+        """{name: number} of what the prologs counted; each is a number whatever was interrupted, or the file is new."""
+        text = (LEDGER / "counts").read_text() if (LEDGER / "counts").exists() else ""
+        if not text:
+            return {}
+        first, *lines = text.splitlines()
+        assert first == "gpushare-tally 1" and len(lines) == 4 and all(len(line) == 41 for line in lines), text
+        return {name: int(number) for name, number in map(str.split, lines)}
+
+    def failure(self, job):
+        return {row["job"]: row["reason"] for row in self.status()["failures"]}.get(job)
+
+    def fits(self, units=40):
+        """How many more shares go onto the node; they are taken back again."""
+        placed = []
+        for job in range(900, 990):
+            self.prolog(job, units)
+            placed.append(job)
+            if job not in self.entries():
+                assert "units free" in self.failure(job), self.status()
+                break
+        for job in placed:
+            self.epilog(job)
+        return len(placed) - 1
+
+    def check_empty(self):
+        """Nothing is left of any job, no file is half written, and the lock is free."""
+        assert self.status()["jobs"] == [] and self.status()["failures"] == [], self.status()
+        for folder in ("jobs", "failed", "witness"):
+            left = os.listdir(LEDGER / folder) if (LEDGER / folder).exists() else []
+            assert not left, f"{folder}: {left}"
+        names = set(os.listdir(LEDGER)) - {"jobs", "failed", "witness", "lock", "balance", "reconciled", "garbage", "nvml", "limits", "daemons", "counts", "used"}
+        assert not names, f"left behind: {names}"
+        with open(LEDGER / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def as_user(user, command):
+    """The arguments of COMMAND as USER, with none of root's groups."""
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--", *command]
+
+
+def fill(path):
+    """Leaves no room on the file system of PATH."""
+    with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def finished(process):
+    out, lines = process.communicate(timeout=60)
+    assert process.returncode == 0, f"{process.args} ended with {process.returncode}: {lines}"
+    assert out == "", out
+    return lines.splitlines()
+
+
+@contextlib.contextmanager
+def read_only():
+    subprocess.run(["mount", "-o", "remount,ro", RUN], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", RUN], check=True)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether an installation on a cluster in use works, however it came there."""
+
+from gpus import OPEN, opened
+
+SHARE = "--gres=gpushare:40"
+# Of a size that no GPU has.
+REFUSED = ["sbatch", "--gres=gpushare:81", "--wrap", "true"]
+ALL = {0, 1, 2, 3}
+FILES = "find /usr /etc ! -type d | LC_ALL=C sort"
+
+
+def could_open(cluster, *options):
+    """The GPUs that a job could open; it must complete."""
+    job = cluster.sbatch(*options, script=OPEN)
+    assert cluster.finished(job) == "COMPLETED", cluster.output(job)
+    return opened(cluster.output(job))
+
+
+def could_open_in(cluster, job):
+    """The same, of a new step of a job."""
+    return opened(cluster.ok(["srun", f"--jobid={job}", "--overlap", "-n1", OPEN], "alice"))
+
+
+def healthy(cluster):
+    cluster.wait_idle()
+    return True
+
+
+def plugin_in_memory(cluster):
+    """slurmctld, and the lines of its plugin in its memory."""
+    pid = cluster.ok("cat /run/slurm/slurmctld.pid")
+    return pid, cluster.run(f"grep job_submit_gpushare /proc/{pid}/maps").stdout.splitlines()
