@@ -73,4 +73,8 @@ struct part_record; /* opaque, as job_record */
 struct part_record *find_part_record(char *name);
 void pack_part(struct part_record *part_ptr, packed_t *buffer, uint16_t protocol_version);
 
+/* src/common/node_conf.h: the node of that name, read under the node lock; says nothing if there is none */
+struct node_record; /* opaque, as job_record */
+struct node_record *find_node_record2(char *name);
+
 #endif

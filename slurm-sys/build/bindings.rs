@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 const TYPES: [&str; 6] =
     ["job_desc_msg_t", "slurm_conf_t", "slurm_err_t", "slurmdb_assoc_rec_t", "slurmdb_qos_rec_t", "spank_t"];
-const FUNCTIONS: [&str; 14] = [
+const FUNCTIONS: [&str; 15] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",
     "spank_remote",
@@ -19,6 +19,7 @@ const FUNCTIONS: [&str; 14] = [
     "copy_job_record_to_job_desc",
     "(init|free)_buf",
     "find_part_record|pack_part",
+    "find_node_record2",
 ];
 const VARIABLES: [&str; 15] = [
     "SLURM_VERSION_NUMBER",

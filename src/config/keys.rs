@@ -8,8 +8,8 @@ use super::values::{
     MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode, names_to, number,
     off_or_path, share_gres, word,
 };
-use super::{Config, ConfigError, GpuWeight, OfQoses, Placement, Problem, nodes, qos};
-use crate::submit::policy::{ForeignTypes, LimitAdvice, ShareGres};
+use super::{Config, ConfigError, GpuWeight, OfQoses, Problem, nodes, qos};
+use crate::submit::policy::{ForeignTypes, LargestGpu, LimitAdvice, ShareGres};
 use crate::text::gres::is_gpu_type;
 
 /// One key: its name, what it allows, and how a value is taken over.
@@ -225,12 +225,17 @@ impl Draft {
             let record = line.over(all).map_err(|problem| ConfigError { line: Some(at), problem })?;
             self.config.nodes.push(record);
         }
-        let units = self
-            .config
-            .every_node()
-            .filter(|node| node.placement != Placement::Off)
-            .filter_map(|node| node.units_per_gpu.as_ref());
-        self.config.policy.shares.most = units.map(|units| u64::from(units.most())).max();
+        let shares = &mut self.config.policy.shares;
+        shares.elsewhere = self.config.node.largest_gpu();
+        let lines = self.config.nodes.iter();
+        shares.nodes = lines
+            .map(|line| LargestGpu { nodes: line.names.clone(), units: line.config.largest_gpu() })
+            .collect();
+        let sizes = || shares.nodes.iter().map(|line| line.units).chain([shares.elsewhere]).flatten();
+        shares.most = sizes().max();
+        if sizes().min() == shares.most {
+            shares.nodes.clear();
+        }
         if !self.seen.iter().any(|(key, _)| *key == "GovernedGRES") {
             self.config.policy.gres.add(&self.config.node.share_gres);
         }

@@ -30,6 +30,7 @@ mod refusal;
 mod retype;
 mod rules;
 mod site;
+mod small_nodes;
 mod under;
 
 pub use accounts::{Association, GresLimit};
@@ -38,6 +39,7 @@ pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, Policy, QosRecord,
     ShareGres, ShareRules, Throttle,
 };
+pub use small_nodes::LargestGpu;
 
 /// Whole GPUs.
 const GPU: &[u8] = b"gpu";
@@ -77,6 +79,10 @@ pub trait Accounting {
     /// Shows the associations that the job will be charged to: its user's own, then each account's up to root. Where it depends
     /// on the partition, those of every partition that it may be.
     fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
+    /// Whether the cluster has a node of that name.
+    fn has_node(&self, _name: &str) -> bool {
+        true
+    }
     /// The partition of a job that names neither a partition nor a reservation.
     fn default_partition(&self) -> Option<&[u8]>;
 }
@@ -135,6 +141,8 @@ pub struct Acceptance<'a> {
     /// The most nodes that the job may have, where it says more or nothing: with more, Slurm would give it more GPUs than it
     /// counts.
     pub most_nodes: Option<u32>,
+    /// The nodes that the job must not run on: those that it excludes itself, and those with too small GPUs for its share.
+    pub excluded_nodes: Option<Vec<u8>>,
     /// The job may not start again: it passes by its reservation, which may be gone then, and slurmctld asks nobody.
     pub once: bool,
     /// What is changed or let pass. Empty as a rule.
@@ -252,7 +260,9 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         accepted.pin_account = self.account_to_pin();
         self.apply_mode(self.site_fault(), &mut accepted.remarks)?;
         self.apply_mode(self.share_unclear(), &mut accepted.remarks)?;
+        self.apply_mode(self.too_large_for_a_node(), &mut accepted.remarks)?;
         accepted.share = self.share_to_note();
+        accepted.excluded_nodes = self.nodes_to_exclude();
         accepted.once = passes_by_reservation(&accepted.remarks);
         let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
         if asks_for_env && self.policy.drops_user_env {
@@ -308,6 +318,8 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         self.apply_mode(self.site_fault(), &mut accepted.remarks)?;
         self.apply_mode(self.share_unclear(), &mut accepted.remarks)?;
         self.apply_mode(self.share_changed(), &mut accepted.remarks)?;
+        self.apply_mode(self.too_large_for_a_node(), &mut accepted.remarks)?;
+        accepted.excluded_nodes = self.nodes_to_exclude();
         accepted.once = passes_by_reservation(&accepted.remarks);
         Ok(accepted)
     }

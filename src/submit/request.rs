@@ -56,6 +56,10 @@ pub struct Request<'a> {
     pub starts_again: bool,
     /// The job of a crontab line (`scrontab`): slurmctld starts it again and again, and asks nobody.
     pub recurs: bool,
+    /// `--nodelist`
+    pub nodes: Option<&'a [u8]>,
+    /// `--exclude`
+    pub excluded_nodes: Option<&'a [u8]>,
     /// `--reservation`, perhaps a list.
     pub reservation: Option<&'a [u8]>,
     /// `--exclusive`: the whole node, and so all its GPUs.
@@ -138,6 +142,8 @@ impl<'a> Request<'a> {
             starts_again: false,
             recurs: false,
             cpus_per_task: None,
+            nodes: None,
+            excluded_nodes: None,
             reservation: None,
             exclusive: false,
             batch: None,
@@ -231,6 +237,8 @@ impl<'a> Request<'a> {
             starts_again: self.starts_again,
             recurs: existing.recurs,
             cpus_per_task: self.cpus_per_task.or(existing.cpus_per_task),
+            nodes: self.nodes.or(existing.nodes),
+            excluded_nodes: self.excluded_nodes.or(existing.excluded_nodes),
             reservation: self.reservation.or(existing.reservation),
             exclusive: self.exclusive || existing.exclusive,
             batch: existing.batch,

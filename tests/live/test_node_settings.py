@@ -63,13 +63,29 @@ def test_gpus_of_one_node_have_units_of_their_own(mixed):
     share(mixed, "n2", 16)
     filled(mixed, "n2", [(16, 24), (0, 12)])
     assert "no GPU has 16 of its 24 units free" in why(mixed, "n2", 16)
-    mixed.cancel_all()
-    assert "asks for 30 units on a node, and a share is of one GPU, which has 24" in why(mixed, "n2", 30)
 
 
-def test_what_no_node_has_is_refused(mixed):
-    refused = mixed.run(["sbatch", "--gres=gpushare:81", "--wrap", "true"], "alice")
-    assert refused.returncode != 0 and "GS122" in refused.stderr and "sizes: 80" in refused.stderr, refused.stderr
+@pytest.mark.parametrize("options, size", [
+    ("--gres=gpushare:81", "80"), ("-wn2 --gres=gpushare:30", "24"), ("-wn[1-3] --gres=gpushare:20", "16"),
+])
+def test_what_no_node_has_is_refused(mixed, options, size):
+    refused = mixed.run(["sbatch", *options.split(), "--wrap", "true"], "alice")
+    assert refused.returncode != 0 and "GS122" in refused.stderr and f"sizes: {size}\n" in refused.stderr, refused.stderr
+
+
+def test_a_share_never_goes_to_a_node_whose_gpus_are_smaller(mixed):
+    """n3 has 128 units in sum, and 16 on a GPU."""
+    jobs = [mixed.sbatch("--gres=gpushare:40") for _ in range(9)]
+    for job in jobs[:8]:
+        mixed.wait_state(job, "RUNNING")
+    filled(mixed, "n1", [(80, 80)] * 4)
+    assert mixed.state(jobs[8]) == "PENDING"
+    # gpushare.conf names nodes up to n9, of which Slurm has three.
+    assert "ExcNodeList=n[2-3]" in mixed.ok(["scontrol", "show", "job", jobs[8]])
+    own = mixed.sbatch("--exclude=n1", "--gres=gpushare:20")
+    mixed.wait_state(own, "RUNNING")
+    filled(mixed, "n2", [(20, 24), (0, 12)])
+    assert gpus(mixed, "n3") == [(0, 16)] * 8
 
 
 def test_nodes_have_a_placement_of_their_own(mixed):

@@ -36,6 +36,8 @@ pub struct Submission {
     cpus_per_tres: Option<Vec<u8>>,
     mem_per_tres: Option<Vec<u8>>,
     counts: Counts,
+    nodes: Option<Vec<u8>>,
+    excluded_nodes: Option<Vec<u8>>,
     exclusive: bool,
     requeue: Option<bool>,
     open_mode: bool,
@@ -93,6 +95,8 @@ impl Submission {
             cpus_per_task: self.counts.cpus_per_task,
             sockets_per_node: self.counts.sockets,
             ntasks_per_node: self.counts.tasks_per_node,
+            nodes: self.nodes.as_deref(),
+            excluded_nodes: self.excluded_nodes.as_deref(),
             exclusive: self.exclusive,
             batch: Some(Batch {
                 requeue: self.requeue,
@@ -125,7 +129,11 @@ impl Submission {
             "ignore-pbs" => self.ignore_pbs = true,
             "ntasks" => self.said.tasks = Some(positive(given)?),
             "nodes" => self.said.nodes = Some(text().as_deref().and_then(counts::nodes).ok_or_else(bad)?),
-            "nodelist" => self.said.named = text().as_deref().and_then(counts::named),
+            "nodelist" => {
+                self.nodes = text();
+                self.said.named = self.nodes.as_deref().and_then(counts::named);
+            }
+            "exclude" => self.excluded_nodes = text(),
             "ntasks-per-node" | "tasks-per-node" => self.said.tasks_per_node = Some(positive(given)?),
             "cpus-per-task" => self.said.cpus_per_task = Some(positive(given)?),
             "sockets-per-node" => self.said.shape[0] = Some(positive(given)?),

@@ -79,7 +79,15 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
     let user_id = request.user_id;
     Some(match policy::judge(&request, policy, &&cache) {
         _ if cache.fell_short() => return None,
-        policy::Verdict::Accept(Acceptance { pin_qos, pin_account, share, most_nodes, once, remarks }) => {
+        policy::Verdict::Accept(Acceptance {
+            pin_qos,
+            pin_account,
+            share,
+            most_nodes,
+            excluded_nodes,
+            once,
+            remarks,
+        }) => {
             if let Some(qos) = pin_qos {
                 submission.set_qos(qos);
             }
@@ -88,6 +96,9 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
             }
             if let Some(nodes) = most_nodes {
                 submission.set_most_nodes(nodes);
+            }
+            if let Some(nodes) = excluded_nodes {
+                submission.set_excluded_nodes(&nodes);
             }
             // Slurm's locks are not held while anything is written.
             let note = share.map(Note::of);
@@ -129,12 +140,17 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
         alone: update.says_only_gpus(),
     };
     match policy::judge_update(&changes, &job, &policy, &&cache) {
-        policy::Verdict::Accept(Acceptance { pin_qos, most_nodes, once, remarks, .. }) => {
+        policy::Verdict::Accept(Acceptance {
+            pin_qos, most_nodes, excluded_nodes, once, remarks, ..
+        }) => {
             if let Some(qos) = pin_qos {
                 update.set_qos(qos);
             }
             if let Some(nodes) = most_nodes {
                 update.set_most_nodes(nodes);
+            }
+            if let Some(nodes) = excluded_nodes {
+                update.set_excluded_nodes(&nodes);
             }
             drop(cache);
             remarks.iter().for_each(|remark| apply(update, &who, remark));

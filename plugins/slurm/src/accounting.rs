@@ -145,6 +145,15 @@ impl<'c> Accounting for &'c Cache {
         });
     }
 
+    fn has_node(&self, name: &str) -> bool {
+        text::with_c_string(name.as_bytes(), |name| {
+            // SAFETY: the name is only read; callers of job_submit and job_modify hold the node lock.
+            Some(unsafe { slurm_sys::find_node_record2(name.as_ptr().cast_mut()) })
+                .filter(|found| !found.is_null())
+        })
+        .is_some()
+    }
+
     fn default_partition(&self) -> Option<&[u8]> {
         locks::default_partition(self.locks())
     }

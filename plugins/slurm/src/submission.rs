@@ -142,6 +142,12 @@ impl<'a> Submission<'a> {
         self.description.max_nodes = nodes;
     }
 
+    /// Writes the nodes into the job that it must not run on.
+    pub fn set_excluded_nodes(&mut self, names: &[u8]) {
+        // SAFETY: a string field of the description: null or in Slurm's memory.
+        unsafe { text::replace(&mut self.description.exc_nodes, names) }
+    }
+
     /// Writes the array's indices and throttle into the job.
     pub fn set_array(&mut self, value: &[u8]) {
         // SAFETY: a string field of the description: null or in Slurm's memory.
@@ -325,6 +331,8 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         starts_again: small(job.requeue).is_some_and(|requeue| requeue != 0),
         recurs: says(slurm_sys::JOB_OF_CRONTAB),
         cpus_per_task: small(job.cpus_per_task),
+        nodes: field(job.req_nodes),
+        excluded_nodes: field(job.exc_nodes),
         exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
         batch: (!job.script.is_null()).then_some(batch),
     }

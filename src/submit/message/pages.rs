@@ -142,7 +142,8 @@ pub const PAGES: [Page; 27] = [
         number: "GS122",
         title: "no share of that size",
         text: "Shares are given in certain sizes, so that they fill a GPU without a rest, and are asked for per node. The \
-               sizes are ShareSizes in gpushare.conf.",
+               sizes are ShareSizes in gpushare.conf. A share is part of one GPU: none is larger than the largest \
+               GPU, or than the GPUs of a node that the job names (--nodelist).",
     },
     Page {
         number: "GS123",

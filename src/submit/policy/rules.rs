@@ -1,6 +1,6 @@
 //! The administrator's rules of submission, as gpushare.conf gives them.
 
-use super::SHARES;
+use super::{LargestGpu, SHARES};
 use crate::text::pattern::{Case, Patterns};
 
 /// All of them. The default governs every QOS and every association with a typed GPU limit, and nothing else.
@@ -204,6 +204,10 @@ pub struct ShareRules {
     pub only_partitions: Patterns,
     /// `UnitsPerGpu`, where shares have a placement: nobody can have more of one GPU.
     pub most: Option<u64>,
+    /// The same for the nodes of each `NodeName=` line, in the file's order. Empty if no node has less than another.
+    pub nodes: Vec<LargestGpu>,
+    /// The same for nodes of no such line.
+    pub elsewhere: Option<u64>,
 }
 
 impl Policy {

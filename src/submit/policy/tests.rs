@@ -70,6 +70,9 @@ impl Accounting for Table {
     fn types<'s>(&'s self, _gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         [b"h100".as_slice(), b"a40"].into_iter()
     }
+    fn has_node(&self, name: &str) -> bool {
+        name != "gone"
+    }
     fn counts(&self, gres: &[u8]) -> bool {
         [b"gpu".as_slice(), b"shard", b"gpu:h100", b"gpu:a40"].contains(&gres)
     }

@@ -165,3 +165,50 @@ fn a_share_that_the_node_is_told_of_by_us_alone_is_asked_for_once_and_per_node()
     let per_task = Request { tres_per_task: Some(b"gres/mps:320"), ..Request::new(Spelling::Slash) };
     assert_eq!(rule(&per_task, &of_mps), Some(Rule::ShareSize));
 }
+
+#[test]
+fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
+    let line = |nodes: &str, units| LargestGpu { nodes: nodes.to_owned(), units };
+    let shares = ShareRules {
+        most: Some(24),
+        nodes: vec![
+            line("n[1-2]", Some(24)),
+            line("n[2-4]", Some(12)),
+            line("other", None),
+            line("gone", Some(1)),
+        ],
+        elsewhere: Some(16),
+        ..ShareRules::default()
+    };
+    let policy = Policy { share_gres: ShareGres("gpushare".to_owned()), shares, ..Policy::default() };
+    let asked = |tres, nodes: &'static str, excluded: &'static str| {
+        let nodes = Some(nodes.as_bytes()).filter(|nodes| !nodes.is_empty());
+        let excluded_nodes = Some(excluded.as_bytes()).filter(|nodes| !nodes.is_empty());
+        Request { nodes, excluded_nodes, ..node("normal", tres) }
+    };
+    for (tres, nodes, excluded, expected) in [
+        ("gres/gpushare:12", "", "", Ok(None)),
+        ("gres/gpushare:13", "", "", Ok(Some("n3,n4"))),
+        ("gres/gpushare:24", "", "", Ok(Some("n3,n4"))),
+        ("gres/gpushare:24", "", "n[3-4]", Ok(None)),
+        ("gres/gpushare:24", "", "n[4,7]", Ok(Some("n[4,7],n3"))),
+        ("gres/gpushare:24", "n[1-2]", "", Ok(Some("n3,n4"))),
+        ("gres/gpushare:24", "n3", "", Err(("gpushare:24 on n3", 12))),
+        ("gres/gpushare:24", "n[1-4]", "", Err(("gpushare:24 on n3", 12))),
+        ("gres/gpushare:17", "elsewhere", "", Err(("gpushare:17 on elsewhere", 16))),
+        ("gres/gpushare:24", "other", "", Ok(Some("n3,n4"))),
+        ("gres/gpushare:24", "n[3", "", Ok(Some("n3,n4"))),
+        ("gres/mps:24", "n3", "", Ok(None)),
+        ("gres/gpu:a40:4", "n3", "", Ok(None)),
+    ] {
+        let found = match judge(&asked(tres, nodes, excluded), &policy, &Table) {
+            Verdict::Accept(accepted) => Ok(accepted.excluded_nodes),
+            Verdict::Refuse(refusal) => Err((refusal.rule, refusal.asked, refusal.offer)),
+        };
+        let expected = expected.map(|nodes| nodes.map(|nodes| nodes.as_bytes().to_vec()));
+        let expected = expected.map_err(|(asked, units)| {
+            (Rule::ShareSize, asked.as_bytes().to_vec(), Offer::Sizes(vec![units]))
+        });
+        assert_eq!(found, expected, "{tres} {nodes} {excluded}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Measures of one run, and what is said of several: median and spread.
 
-use crate::trace::{CAPACITY, Job};
+use crate::trace::Job;
 
 /// The measures, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,15 +77,17 @@ impl Figures {
         }
     }
 
-    /// Time passed with so many units assigned to each GPU. An idle node has nothing to balance and isn't counted.
-    pub fn pass(&mut self, seconds: f64, assigned: &[u64]) {
-        let (Some(least), Some(most)) = (assigned.iter().min(), assigned.iter().max()) else { return };
-        if *most == 0 {
+    /// Time passed while each GPU had so much of its units assigned, 1 for all of them. An idle node has nothing to balance
+    /// and isn't counted.
+    pub fn pass(&mut self, seconds: f64, assigned: &[f64]) {
+        let least = assigned.iter().copied().reduce(f64::min);
+        let (Some(least), Some(most)) = (least, assigned.iter().copied().reduce(f64::max)) else { return };
+        if most <= 0.0 {
             return;
         }
-        let over = assigned.iter().filter(|units| **units > u64::from(CAPACITY)).count();
+        let over = assigned.iter().filter(|part| **part > 1.0).count();
         self.time += seconds;
-        self.imbalance += seconds * (most - least) as f64;
+        self.imbalance += seconds * (most - least);
         self.over += seconds * over as f64;
     }
 
@@ -106,7 +108,7 @@ impl Figures {
     pub fn of(&self, measure: Measure) -> f64 {
         let jobs = self.slowdowns.len().max(1) as f64;
         match measure {
-            Measure::Imbalance => 100.0 * self.imbalance / self.time / f64::from(CAPACITY),
+            Measure::Imbalance => 100.0 * self.imbalance / self.time,
             Measure::Overcommit => 100.0 * self.over / self.time / self.gpus as f64,
             Measure::Slowdown => self.slowdowns.iter().sum::<f64>() / jobs,
             Measure::Slowdown95 => quantile(&self.slowdowns, 0.95),

@@ -8,7 +8,7 @@ use gpushare_node::choose::{Candidate, Load};
 
 use crate::figures::Figures;
 use crate::policy::{Picker, Policy};
-use crate::trace::{CAPACITY, Job, Trace};
+use crate::trace::{GpuType, Job, Trace};
 
 /// Seconds in which a job that has begun shows no load.
 const UNSEEN: f64 = 10.0;
@@ -40,13 +40,17 @@ struct Running {
 }
 
 struct Gpu {
-    memory: u64,
+    has: GpuType,
     running: Vec<Running>,
 }
 
 impl Gpu {
     fn assigned(&self) -> u64 {
         self.running.iter().map(|running| u64::from(running.job.units)).sum()
+    }
+
+    fn fits(&self, job: &Job) -> bool {
+        self.assigned() + u64::from(job.units) <= u64::from(self.has.units)
     }
 
     /// How much longer everything takes here.
@@ -72,13 +76,13 @@ impl Gpu {
         users.dedup();
         Candidate {
             index: u32::try_from(at).unwrap_or(u32::MAX),
-            capacity: CAPACITY,
+            capacity: self.has.units,
             assigned: self.assigned(),
             users: u32::try_from(users.len()).unwrap_or(u32::MAX),
             foreign: users.iter().any(|other| *other != user),
             held: false,
             healthy: true,
-            memory: Some(self.memory),
+            memory: Some(self.has.memory),
             load: measured.then(|| self.load(now)),
         }
     }
@@ -86,7 +90,7 @@ impl Gpu {
 
 /// Runs the trace to its end.
 pub fn simulate(trace: &Trace, policy: Policy) -> Result<Figures, Broken> {
-    let gpus = trace.gpus.iter().map(|memory| Gpu { memory: *memory, running: Vec::new() }).collect();
+    let gpus = trace.gpus.iter().map(|has| Gpu { has: *has, running: Vec::new() }).collect();
     let figures = Figures::new(trace.gpus.len());
     let ended = vec![0; trace.jobs.len()];
     let mut node =
@@ -130,7 +134,8 @@ impl Node {
     /// Lets time pass, and jobs end.
     fn advance(&mut self, to: f64) -> Result<(), Broken> {
         let passed = to - self.now;
-        let assigned: Vec<u64> = self.gpus.iter().map(Gpu::assigned).collect();
+        let part = |gpu: &Gpu| gpu.assigned() as f64 / f64::from(gpu.has.units);
+        let assigned: Vec<f64> = self.gpus.iter().map(part).collect();
         self.figures.pass(passed, &assigned);
         self.now = to;
         for gpu in &mut self.gpus {
@@ -151,7 +156,7 @@ impl Node {
     /// A pass of the scheduler over the jobs that wait, the oldest first.
     fn start_what_may(&mut self) -> Result<(), Broken> {
         let mut waiting = std::mem::take(&mut self.waiting).into_iter();
-        let all = u64::from(CAPACITY) * self.gpus.len() as u64;
+        let all: u64 = self.gpus.iter().map(|gpu| u64::from(gpu.has.units)).sum();
         for (number, job) in waiting.by_ref() {
             let given: u64 = self.gpus.iter().map(Gpu::assigned).sum();
             if given == all {
@@ -175,17 +180,16 @@ impl Node {
         let Some((at, overcommitted)) = self.picker.pick(&candidates, &jobs, job.units) else {
             return Ok(false);
         };
-        let fits = |gpu: &Gpu| gpu.assigned() + u64::from(job.units) <= u64::from(CAPACITY);
-        let others = self.gpus.iter().any(fits);
+        let others = self.gpus.iter().any(|gpu| gpu.fits(&job));
         let Some(gpu) = self.gpus.get_mut(at) else { return Ok(false) };
-        if overcommitted == fits(gpu) || (overcommitted && self.policy.waits_for_one_gpu()) {
+        if overcommitted == gpu.fits(&job) || (overcommitted && self.policy.waits_for_one_gpu()) {
             return Err(Broken::OverCapacity);
         }
         if overcommitted && others && self.policy != Policy::FewestJobs {
             return Err(Broken::OthersHadRoom);
         }
         gpu.running.push(Running { job, number, began: self.now, left: job.work });
-        self.figures.start(gpu.memory_in_use() > gpu.memory);
+        self.figures.start(gpu.memory_in_use() > gpu.has.memory);
         Ok(true)
     }
 }
@@ -194,14 +198,14 @@ impl Node {
 mod tests {
     use super::*;
     use crate::figures::Measure;
-    use crate::trace::Kind;
+    use crate::trace::{Kind, UNITS};
 
     fn job(arrival: f64, units: u32, utilization: f64) -> Job {
         Job { arrival, units, user: 1, work: 600.0, utilization, memory: 600 }
     }
 
     fn run(gpus: usize, jobs: Vec<Job>, policy: Policy) -> Figures {
-        simulate(&Trace { gpus: vec![1000; gpus], jobs }, policy).unwrap()
+        simulate(&Trace { gpus: vec![GpuType { memory: 1000, units: UNITS }; gpus], jobs }, policy).unwrap()
     }
 
     #[test]

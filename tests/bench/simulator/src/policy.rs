@@ -1,5 +1,7 @@
 //! Policies that are compared: gpushare's own code, Slurm's two ways of picking a GPU for a share, and simple ones.
 
+use std::cmp::Ordering;
+
 use gpushare::config::{Overcommit, Packing, UserMix};
 use gpushare_node::choose::{Candidate, PlacementRules, choose};
 
@@ -94,9 +96,13 @@ impl Picker {
                 return Some((at, choice.overcommitted));
             }
             Policy::FirstFit => *fitting.first()?,
-            // One capacity on all GPUs: the greatest free fraction is the least assigned.
             Policy::LeastLoaded => {
-                fitting.iter().copied().min_by_key(|at| gpus.get(*at).map(|gpu| gpu.assigned))?
+                let part =
+                    |at: &usize| gpus.get(*at).map(|gpu| gpu.assigned as f64 / f64::from(gpu.capacity));
+                fitting
+                    .iter()
+                    .copied()
+                    .min_by(|a, b| part(a).partial_cmp(&part(b)).unwrap_or(Ordering::Equal))?
             }
             Policy::FewestJobs => (0..gpus.len()).min_by_key(|at| jobs.get(*at))?,
             Policy::Random => self.random.one_of(&any, 0),

@@ -3,8 +3,8 @@
 
 use crate::random::Random;
 
-/// Units that fill a GPU, on every trace.
-pub const CAPACITY: u32 = 80;
+/// Units that fill most GPUs.
+pub const UNITS: u32 = 80;
 /// Memory of most GPUs, in MiB.
 const MEMORY: u64 = 24 * 1024;
 const HOUR: f64 = 3600.0;
@@ -26,11 +26,20 @@ pub struct Job {
     pub memory: u64,
 }
 
+/// What a GPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuType {
+    /// MiB.
+    pub memory: u64,
+    /// The units that fill it.
+    pub units: u32,
+}
+
 /// A node and its jobs, in order of arrival.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// The memory of each GPU in MiB.
-    pub gpus: Vec<u64>,
+    /// Its GPUs.
+    pub gpus: Vec<GpuType>,
     /// What arrives.
     pub jobs: Vec<Job>,
 }
@@ -54,11 +63,13 @@ pub enum Kind {
     HeavyUncorrelated,
     /// Two GPUs with twice the memory of the other two.
     TwoTypes,
+    /// The same, and units are counted by memory: those two have twice the units, too.
+    UnitsByMemory,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::Equal,
         Kind::Mixed,
         Kind::Bursts,
@@ -67,6 +78,7 @@ impl Kind {
         Kind::HeavyCorrelated,
         Kind::HeavyUncorrelated,
         Kind::TwoTypes,
+        Kind::UnitsByMemory,
     ];
 
     /// As the table calls it.
@@ -80,14 +92,20 @@ impl Kind {
             Kind::HeavyCorrelated => "heavy-tailed, correlated",
             Kind::HeavyUncorrelated => "heavy-tailed, uncorrelated",
             Kind::TwoTypes => "two types of GPU",
+            Kind::UnitsByMemory => "units by memory",
         }
     }
 
-    fn gpus(self) -> Vec<u64> {
+    fn gpus(self) -> Vec<GpuType> {
+        let usual = GpuType { memory: MEMORY, units: UNITS };
+        let large = match self {
+            Kind::UnitsByMemory => GpuType { memory: 2 * MEMORY, units: 2 * UNITS },
+            _ => GpuType { memory: 2 * MEMORY, ..usual },
+        };
         match self {
-            Kind::Bursts => vec![MEMORY; 8],
-            Kind::TwoTypes => vec![MEMORY, 2 * MEMORY, MEMORY, 2 * MEMORY],
-            _ => vec![MEMORY; 4],
+            Kind::Bursts => vec![usual; 8],
+            Kind::TwoTypes | Kind::UnitsByMemory => vec![usual, large, usual, large],
+            _ => vec![usual; 4],
         }
     }
 
@@ -115,6 +133,7 @@ impl Kind {
             Kind::EqualShares => random.exponential(400.0),
             Kind::Mixed => random.exponential(600.0),
             Kind::TwoTypes => random.exponential(220.0),
+            Kind::UnitsByMemory => random.exponential(480.0),
             Kind::HeavyCorrelated | Kind::HeavyUncorrelated => random.exponential(420.0),
         }
     }
@@ -128,7 +147,7 @@ impl Kind {
             Kind::Bursts | Kind::Course => random.lognormal(HOUR, 0.6),
             _ => random.exponential(HOUR),
         };
-        let (utilization, memory) = self.need(random, f64::from(units) / f64::from(CAPACITY));
+        let (utilization, memory) = self.need(random, f64::from(units) / f64::from(UNITS));
         let memory = mib(memory.clamp(0.01, 0.95) * MEMORY as f64);
         let user = random.one_of(&[2001, 2002, 2003, 2004, 2005, 2006, 2007, 2008], 2001);
         Job { arrival, units, user, work, utilization: 100.0 * utilization.clamp(0.01, 1.0), memory }
@@ -138,7 +157,9 @@ impl Kind {
     fn need(self, random: &mut Random, share: f64) -> (f64, f64) {
         match self {
             Kind::Equal | Kind::Mixed => (share, share),
-            Kind::TwoTypes => (share * random.lognormal(0.45, 1.0), share * random.lognormal(0.9, 0.7)),
+            Kind::TwoTypes | Kind::UnitsByMemory => {
+                (share * random.lognormal(0.45, 1.0), share * random.lognormal(0.9, 0.7))
+            }
             Kind::HeavyCorrelated => (share * random.lognormal(0.9, 0.5), share * random.lognormal(0.7, 0.5)),
             Kind::HeavyUncorrelated => (random.lognormal(0.15, 1.0), random.lognormal(0.12, 0.8)),
             _ => (share * random.lognormal(0.6, 1.0), share * random.lognormal(0.5, 0.7)),
@@ -152,9 +173,10 @@ impl Kind {
             Kind::Course => random.one_of(&[16, 20], 16),
             Kind::Mixed => random.one_of(&[16, 20, 32, 40, 80], 16),
             Kind::TwoTypes => random.one_of(&[8, 10, 16, 20], 16),
+            Kind::UnitsByMemory => random.one_of(&[8, 16, 20, 40, 100], 16),
             Kind::HeavyCorrelated | Kind::HeavyUncorrelated => {
                 let drawn = random.lognormal(12.0, 0.8);
-                (1..=CAPACITY).find(|units| f64::from(*units) >= drawn).unwrap_or(CAPACITY)
+                (1..=UNITS).find(|units| f64::from(*units) >= drawn).unwrap_or(UNITS)
             }
         }
     }

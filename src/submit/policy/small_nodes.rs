@@ -1,0 +1,76 @@
+//! Nodes whose GPUs are all smaller than a share. Slurm adds the units of a node's GPUs up, so it would send the share
+//! there, and the share would fail.
+
+use super::refusal::plain;
+use super::{Accounting, Ground, Judgement, Offer, Refusal, Rule};
+use crate::submit::grammar::Gres;
+use crate::text::hostlist;
+
+/// How many units the largest GPU of some nodes has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargestGpu {
+    /// The nodes, such as `gpu[01-04],big1`; of several lists that name a node, the first counts.
+    pub nodes: String,
+    /// `None` if gpushare places no shares there.
+    pub units: Option<u64>,
+}
+
+impl<A: Accounting> Judgement<'_, '_, A> {
+    /// A share that is larger than the GPUs of a node that the job asks for.
+    pub(super) fn too_large_for_a_node(&self) -> Option<Refusal> {
+        let share = self.placed_share()?;
+        let mut named = names(self.request.nodes?);
+        let (node, units) =
+            named.find_map(|node| self.too_small(&node, share.count).map(|units| (node, units)))?;
+        let asked = [&plain(share), b" on ".as_slice(), node.as_bytes()].concat();
+        let offer = Offer::Sizes(vec![units]);
+        let refusal = self.refusal(Rule::ShareSize, Ground::Site);
+        Some(Refusal { gres: share.name.to_vec(), count: share.count, asked, offer, ..refusal })
+    }
+
+    /// The nodes that an accepted job must not run on, with those that it excludes itself; `None` if it excludes them
+    /// all. gpushare.conf may name nodes that this cluster doesn't have, and Slurm refuses a job that excludes one.
+    pub(super) fn nodes_to_exclude(&self) -> Option<Vec<u8>> {
+        let share = self.placed_share()?;
+        let said = self.request.excluded_nodes.unwrap_or_default();
+        let excluded: Vec<String> = names(said).collect();
+        let mut added = Vec::new();
+        for largest in self.policy.shares.nodes.iter().filter(|largest| largest.is_less_than(share.count)) {
+            for node in names(largest.nodes.as_bytes()) {
+                let counts = self.too_small(&node, share.count).is_some() && self.accounting.has_node(&node);
+                if counts && !excluded.contains(&node) && !added.contains(&node) {
+                    added.push(node);
+                }
+            }
+        }
+        let said = Some(said).filter(|said| !said.is_empty());
+        let all: Vec<&[u8]> = said.into_iter().chain(added.iter().map(String::as_bytes)).collect();
+        (!added.is_empty()).then(|| all.join(&b','))
+    }
+
+    /// The job's share, if it has one that gpushare places, and nodes differ.
+    fn placed_share(&self) -> Option<Gres<'_>> {
+        let differ = !self.policy.shares.nodes.is_empty();
+        differ.then(|| self.request.share(self.policy.share_gres.0.as_bytes())).flatten()
+    }
+
+    /// What the largest GPU of a node has, if that is less than so many units.
+    fn too_small(&self, node: &str, units: u64) -> Option<u64> {
+        let lists = &self.policy.shares.nodes;
+        let named = lists.iter().find(|largest| hostlist::contains(&largest.nodes, node) == Some(true));
+        let largest = named.map_or(self.policy.shares.elsewhere, |largest| largest.units);
+        largest.filter(|largest| *largest < units)
+    }
+}
+
+impl LargestGpu {
+    fn is_less_than(&self, units: u64) -> bool {
+        self.units.is_some_and(|largest| largest < units)
+    }
+}
+
+/// The nodes of a list, of a user's or of gpushare.conf's. Text that is no list has none; Slurm refuses it.
+fn names(list: &[u8]) -> impl Iterator<Item = String> {
+    let list = std::str::from_utf8(list).unwrap_or_default();
+    hostlist::names(list, &mut hostlist::MOST_NODES.clone()).into_iter()
+}
