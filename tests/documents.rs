@@ -124,6 +124,31 @@ fn is_ours(word: &str) -> bool {
         && !word.contains(['*', '…', '$', '<'])
 }
 
+fn defines(rust: &str, function: &str) -> bool {
+    [format!("fn {function}("), format!("fn {function}<")].iter().any(|start| rust.contains(start))
+}
+
+/// `function()` (`file.rs`), and `function()`, in `file.rs`: the function is in that file.
+#[test]
+fn functions_are_where_pages_say() {
+    let (mut named, mut wrong) = (0, Vec::new());
+    for page in ABOUT_OUR_CODE.map(Path::new) {
+        let text = prose(page).join(" ");
+        let spans: Vec<&str> = text.split('`').map(str::trim).collect();
+        for window in spans.windows(3) {
+            let [function, "(" | ", in", file] = *window else { continue };
+            let Some(function) = function.strip_suffix("()") else { continue };
+            let name = function.rsplit("::").next().unwrap();
+            named += 1;
+            if is_ours(file) && has_ending(Path::new(file), "rs") && !defines(&read(Path::new(file)), name) {
+                wrong.push(format!("{}: {function}() is not in {file}", page.display()));
+            }
+        }
+    }
+    assert!(named > 5, "only {named} found");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn every_file_test_and_function_that_is_named_is_there() {
     let tree = tree();
@@ -143,8 +168,11 @@ fn every_file_test_and_function_that_is_named_is_there() {
             } else if word.starts_with("test_") && !word.contains('.') {
                 python.contains(&format!("def {word}("))
             } else if ABOUT_OUR_CODE.iter().any(|about| page == Path::new(about)) && word.ends_with("()") {
-                let name = word.trim_end_matches("()").rsplit("::").next().unwrap();
-                [format!("fn {name}("), format!("fn {name}<")].iter().any(|start| rust.contains(start))
+                let (of, name) = word.trim_end_matches("()").rsplit_once("::").unwrap_or(("", &word));
+                let is_type = of.starts_with(char::is_uppercase);
+                let kinds = ["struct", "enum", "trait"].map(|kind| format!("{kind} {of}"));
+                defines(&rust, name.trim_end_matches("()"))
+                    && (!is_type || kinds.iter().any(|kind| rust.contains(kind)))
             } else {
                 true
             };
