@@ -1,32 +1,18 @@
 //! Files and folders of root's, the ledger's and others: made so that only root can change them, read with a bound, never through a link.
 
-use std::fmt;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Why a folder can't be used.
-#[derive(Debug)]
-pub enum FolderError {
-    /// Making or looking at it.
-    Io(PathBuf, io::Error),
-    /// Others than root could change it.
-    Unsafe(PathBuf),
-}
-
-impl fmt::Display for FolderError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            FolderError::Io(path, error) => write!(out, "folder {}: {error}", path.display()),
-            FolderError::Unsafe(path) => {
-                write!(out, "{} must be a folder that only root can change", path.display())
-            }
-        }
+crate::errors! {
+    /// Why a folder can't be used.
+    #[derive(Debug)]
+    pub enum FolderError {
+        Io(path: PathBuf, error: io::Error) => "folder {}: {error}", path.display();
+        Unsafe(path: PathBuf) => "{} must be a folder that only root can change", path.display();
     }
 }
-
-impl std::error::Error for FolderError {}
 
 /// Makes a folder that everybody reads and only its owner can change, or checks that it is one.
 ///

@@ -1,6 +1,5 @@
 //! Other programs, asked: no shell, no environment but what is given, a deadline, and no more of an answer than is of use.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -42,17 +41,16 @@ pub struct Output {
     pub complaints: String,
 }
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub enum AskError {
-    /// It can't be started.
-    Start(PathBuf, io::Error),
-    /// It was started and can't be spoken to.
-    Talk(PathBuf, io::Error),
-    /// It took longer than this, and was killed.
-    Deadline(PathBuf, Duration),
-    /// It said more than anybody wants to know, and was killed.
-    TooMuch(PathBuf, usize),
+gpushare::errors! {
+    /// Why there is no answer.
+    #[derive(Debug)]
+    pub enum AskError {
+        Start(path: PathBuf, error: io::Error) => "{} can't be run: {error}", path.display();
+        Talk(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
+        Deadline(path: PathBuf, patience: Duration) =>
+            "{} did not answer in {} ms", path.display(), patience.as_millis();
+        TooMuch(path: PathBuf, longest: usize) => "{} said more than {longest} bytes", path.display();
+    }
 }
 
 /// The running program; where that can't be told, as if a package had put it there.
@@ -198,23 +196,6 @@ impl Output {
         line.chars().take(200).map(printable).collect()
     }
 }
-
-impl fmt::Display for AskError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            AskError::Start(path, error) => write!(out, "{} can't be run: {error}", path.display()),
-            AskError::Talk(path, error) => write!(out, "{}: {error}", path.display()),
-            AskError::Deadline(path, patience) => {
-                write!(out, "{} did not answer in {} ms", path.display(), patience.as_millis())
-            }
-            AskError::TooMuch(path, longest) => {
-                write!(out, "{} said more than {longest} bytes", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for AskError {}
 
 #[cfg(test)]
 mod tests {

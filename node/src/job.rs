@@ -55,13 +55,15 @@ pub struct Noted {
     pub units: u32,
 }
 
-/// Why the environment is not a job's.
-#[derive(Debug, PartialEq, Eq)]
-pub enum JobError {
-    /// A variable that slurmd always sets is not there.
-    Missing(&'static str),
-    /// It is there, and no number.
-    NoNumber(&'static str, String),
+gpushare::errors! {
+    /// Why the environment is not a job's.
+    #[derive(Debug, PartialEq, Eq)]
+    pub enum JobError {
+        Missing(name: &'static str) =>
+            "{name} is not set; slurmd runs this as Prolog= or Epilog= and sets it";
+        NoNumber(name: &'static str, text: String) =>
+            "{name} is '{}', not a number it can be", text.escape_debug();
+    }
 }
 
 impl NodeJob {
@@ -131,21 +133,6 @@ fn indices(text: &str) -> Option<Vec<u32>> {
     }
     Some(found)
 }
-
-impl fmt::Display for JobError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            JobError::Missing(name) => {
-                write!(out, "{name} is not set; slurmd runs this as Prolog= or Epilog= and sets it")
-            }
-            JobError::NoNumber(name, text) => {
-                write!(out, "{name} is '{}', not a number it can be", text.escape_debug())
-            }
-        }
-    }
-}
-
-impl std::error::Error for JobError {}
 
 /// `7, 9`; the first ten.
 #[must_use]

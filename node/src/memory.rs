@@ -5,7 +5,6 @@
 //! rather than writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing
 //! must be undone: the limit goes with the cgroup. One that is there already stays.
 
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -33,15 +32,14 @@ pub enum Limited {
     Not,
 }
 
-/// Why a limit that is offered can't be set.
-#[derive(Debug)]
-pub enum MemoryError {
-    /// NVML knows GPUs by UUID, and this one's isn't known.
-    NoUuid,
-    /// NVML refused.
-    Nvml(Trouble),
-    /// The file can't be read or written.
-    File(PathBuf, io::Error),
+gpushare::errors! {
+    /// Why a limit that is offered can't be set.
+    #[derive(Debug)]
+    pub enum MemoryError {
+        NoUuid => "the UUID of its GPU is not known";
+        Nvml(trouble: Trouble) => "{trouble}";
+        File(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
+    }
 }
 
 /// Limits what the processes in a job's cgroup, `cgroup`, can have of their share's GPU.
@@ -106,18 +104,6 @@ fn write(path: PathBuf, lines: &[String]) -> Result<(), MemoryError> {
     let write = |line: &String| OpenOptions::new().write(true).open(&path)?.write_all(line.as_bytes());
     lines.iter().try_for_each(write).map_err(|error| MemoryError::File(path, error))
 }
-
-impl fmt::Display for MemoryError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            MemoryError::NoUuid => write!(out, "the UUID of its GPU is not known"),
-            MemoryError::Nvml(trouble) => trouble.fmt(out),
-            MemoryError::File(path, error) => write!(out, "{}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for MemoryError {}
 
 #[cfg(test)]
 mod tests {

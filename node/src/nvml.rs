@@ -4,7 +4,6 @@
 //! job, and remembered in the ledger's folder. A node without a library or driver is asked once a minute, and a driver that
 //! hangs seldom enough that no crowd of processes gathers that can't even be killed.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -32,23 +31,21 @@ const QUIET_AFTER_A_HANG: Duration = Duration::from_secs(10);
 /// Where what came before has taken all of the time, an answer that is there is taken all the same.
 const LEAST: Duration = Duration::from_millis(5);
 
-/// Why NVML has no answer.
-#[derive(Debug)]
-pub enum Trouble {
-    /// `Nvml=off`
-    Off,
-    /// It was asked a short while ago, with this outcome, and isn't now.
-    Remembered(String),
-    /// gpushare-nvml can't be run or asked.
-    Ask(AskError),
-    /// It took longer than this, and was killed.
-    Late(Duration),
-    /// It said why.
-    Said(String),
-    /// It was ended by a signal, such as that of a crash, or its status makes no sense.
-    Ended(std::process::ExitStatus),
-    /// What it printed is none of its answers.
-    Nonsense(Unreadable),
+gpushare::errors! {
+    /// Why NVML has no answer.
+    #[derive(Debug)]
+    pub enum Trouble {
+        Off => "Nvml=off in gpushare.conf";
+        /// What it said a short while ago; it isn't asked now.
+        Remembered(reason: String) => "{reason}";
+        Ask(error: AskError) => "{error}";
+        /// It was killed then.
+        Late(patience: Duration) => "{LATE} {} ms", patience.as_millis();
+        Said(reason: String) => "{reason}";
+        /// By a signal, such as that of a crash, or with a status that makes no sense.
+        Ended(status: std::process::ExitStatus) => "{NAME} ended with {status}";
+        Nonsense(why: Unreadable) => "the answer of {NAME} makes no sense: {why}";
+    }
 }
 
 /// NVML, asked and not heard yet. Dropped, the question is taken back.
@@ -198,21 +195,6 @@ impl Trouble {
         }
     }
 }
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Trouble::Off => write!(out, "Nvml=off in gpushare.conf"),
-            Trouble::Remembered(reason) | Trouble::Said(reason) => out.write_str(reason),
-            Trouble::Ask(error) => error.fmt(out),
-            Trouble::Late(patience) => write!(out, "{LATE} {} ms", patience.as_millis()),
-            Trouble::Ended(status) => write!(out, "{NAME} ended with {status}"),
-            Trouble::Nonsense(why) => write!(out, "the answer of {NAME} makes no sense: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for Trouble {}
 
 #[cfg(test)]
 mod tests {

@@ -249,28 +249,15 @@ impl FromStr for Mode {
     }
 }
 
-/// Why a text is no answer of gpushare-nvml.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
-    /// Its first line is another.
-    Foreign,
-    /// It has no last line.
-    Truncated,
-    /// A line that no answer has.
-    Line,
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str(match self {
-            Unreadable::Foreign => "its first line is not 'gpushare-nvml 1'",
-            Unreadable::Truncated => "its last line is not 'end'",
-            Unreadable::Line => "it has a line that can't be read",
-        })
+gpushare::errors! {
+    /// Why a text is no answer of gpushare-nvml.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Unreadable {
+        Foreign => "its first line is not '{FIRST_LINE}'";
+        Truncated => "its last line is not '{LAST_LINE}'";
+        Line => "it has a line that can't be read";
     }
 }
-
-impl std::error::Error for Unreadable {}
 
 #[cfg(test)]
 mod tests {
