@@ -34,10 +34,8 @@ mod daemons;
 mod entry;
 mod error;
 mod failure;
-
 mod jobstats;
 mod note;
-
 mod used;
 mod variables;
 
@@ -47,6 +45,7 @@ pub use counts::{Counts, Event};
 pub use entry::{Damage, Entry, Holding};
 pub use error::LedgerError;
 pub(crate) use failure::one_line;
+pub(crate) use note::read_note;
 pub use used::{Used, after_look};
 
 use gpushare::config::RUN_DIR;
@@ -59,6 +58,8 @@ use std::time::{Duration, Instant};
 
 use crate::job::JobKey;
 
+/// The folder of entries.
+const JOBS: &str = "jobs";
 /// No entry is longer; a file that is, is garbage.
 const LONGEST: u64 = 16 << 10;
 /// How often a taken lock is tried.
@@ -135,18 +136,6 @@ impl Ledger {
         Ledger { dir: dir.into() }
     }
 
-    fn jobs(&self) -> PathBuf {
-        self.dir.join("jobs")
-    }
-
-    fn path_of(&self, job_id: u32) -> PathBuf {
-        self.jobs().join(job_id.to_string())
-    }
-
-    fn temporary(&self) -> PathBuf {
-        self.dir.join("new")
-    }
-
     /// Takes the lock, making the folders first; gives up after `wait`.
     pub fn lock(&self, wait: Duration) -> Result<Locked<'_>, LedgerError> {
         root_file::make_folder(&self.dir)?;
@@ -165,14 +154,14 @@ impl Ledger {
             }
         }
         let locked = Locked { ledger: self, known: balance::Known::default(), _lock: file };
-        locked.make_folder("jobs", &self.jobs())?;
+        locked.make_folder(JOBS)?;
         Ok(locked)
     }
 
     /// Whether there ever was a job with a GPU since the node booted.
     #[must_use]
     pub fn is_there(&self) -> bool {
-        self.jobs().symlink_metadata().is_ok()
+        self.dir.join(JOBS).symlink_metadata().is_ok()
     }
 
     /// The names in one of the ledger's folders; none where it was not made yet.
@@ -190,7 +179,7 @@ impl Ledger {
 
     /// Every entry; changes nothing.
     pub fn list(&self) -> Result<Listing, LedgerError> {
-        let jobs = self.jobs();
+        let jobs = self.dir.join(JOBS);
         let mut listing = Listing::default();
         for name in self.names(&jobs)? {
             match read(&jobs.join(&name)) {
@@ -205,7 +194,7 @@ impl Ledger {
 
     /// The entry of a job's latest start. A damaged one is an error here: its job has a share that nobody knows.
     pub fn find(&self, job_id: u32) -> Result<Option<Entry>, LedgerError> {
-        let path = self.path_of(job_id);
+        let path = self.of_job(JOBS, job_id);
         match read(&path) {
             Ok(entry) => Ok(Some(entry)),
             Err(Damage::Gone) => Ok(None),
@@ -222,10 +211,8 @@ impl Ledger {
             Ok(_) => true,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        exists(self.path_of(job_id))
-            || exists(self.failure_path(job_id))
-            || exists(self.witness_path(job_id))
-            || exists(self.variables_path(job_id))
+        let folders = [JOBS, failure::FOLDER, alive::FOLDER, variables::FOLDER];
+        folders.into_iter().any(|folder| exists(self.of_job(folder, job_id)))
     }
 }
 
@@ -234,7 +221,7 @@ impl Locked<'_> {
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let listing = self.ledger.list()?;
         for garbage in listing.garbage.iter().filter(|garbage| !garbage.is_entry()) {
-            self.set_aside(&garbage.name, &self.ledger.jobs().join(&garbage.name));
+            self.set_aside(&self.ledger.dir.join(JOBS).join(&garbage.name));
         }
         Ok(listing)
     }
@@ -242,18 +229,16 @@ impl Locked<'_> {
     /// Writes an entry in the place of whatever the job had, a mark of its failure and a witness included: those are of
     /// an earlier start, or of an old job of the same number.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
-        let path = self.ledger.path_of(entry.key.id);
+        let path = self.ledger.of_job(JOBS, entry.key.id);
         let mut draft = self.draft()?;
         let old = read(&path);
         if !matches!(old, Ok(_) | Err(Damage::Gone)) {
             // What a damaged one was counted as is not known any more.
             draft.forget();
-            self.clear(&path);
         }
         self.drop_marks(entry.key.id, None)?;
         self.withdraw(entry.key.id)?;
-        root_file::replace(&self.ledger.temporary(), &path, &entry.to_string())
-            .map_err(|error| LedgerError::Write(path, error))?;
+        self.write_note(&path, &entry.to_string())?;
         self.settle_record(draft, old.ok().as_ref(), entry);
         Ok(())
     }
@@ -261,7 +246,7 @@ impl Locked<'_> {
     /// Removes the entry of a job, if it is of the start `up_to` or an earlier one, or of any where that is not known.
     /// Gives its start; that of a damaged one is not known and taken for `up_to`.
     pub fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
-        let path = self.ledger.path_of(job_id);
+        let path = self.ledger.of_job(JOBS, job_id);
         let old = read(&path);
         let key = match &old {
             Err(Damage::Gone) => return Ok(None),
@@ -272,9 +257,7 @@ impl Locked<'_> {
             return Ok(None);
         }
         let mut draft = self.draft()?;
-        // Whatever else stands there, a folder for example, is no entry.
-        self.clear(&path);
-        root_file::remove(&path).map_err(|error| LedgerError::Remove(path, error))?;
+        self.remove_note(&path)?;
         match &old {
             Ok(entry) => self.settle_removal(draft, entry),
             Err(_) => draft.forget(),
@@ -287,7 +270,7 @@ impl Locked<'_> {
     pub fn forget(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let removed = self.remove(job_id, up_to)?;
         self.drop_marks(job_id, up_to)?;
-        if self.ledger.path_of(job_id).symlink_metadata().is_err() {
+        if self.ledger.of_job(JOBS, job_id).symlink_metadata().is_err() {
             self.withdraw(job_id)?;
         }
         Ok(removed)
@@ -295,26 +278,21 @@ impl Locked<'_> {
 
     /// The mark of a failure and the witness; both begin with the start that they are of.
     fn drop_marks(&self, job_id: u32, up_to: Option<u32>) -> Result<(), LedgerError> {
-        for path in [self.ledger.failure_path(job_id), self.ledger.witness_path(job_id)] {
-            if up_to.is_some() && restart_in(&path) > up_to {
-                continue;
-            }
-            if let Err(error) = root_file::remove(&path) {
-                self.clear(&path);
-                if path.symlink_metadata().is_ok() {
-                    return Err(LedgerError::Remove(path, error));
-                }
-            }
-        }
-        Ok(())
+        let mut paths =
+            [failure::FOLDER, alive::FOLDER].map(|folder| self.ledger.of_job(folder, job_id)).into_iter();
+        paths.try_for_each(|path| match up_to {
+            Some(_) if restart_in(&path) > up_to => Ok(()),
+            _ => self.remove_note(&path),
+        })
     }
 
     /// A folder of the ledger; what else stands in its place is set aside.
-    fn make_folder(&self, name: &str, path: &Path) -> Result<(), LedgerError> {
-        match root_file::make_folder(path) {
+    fn make_folder(&self, name: &str) -> Result<(), LedgerError> {
+        let path = self.ledger.dir.join(name);
+        match root_file::make_folder(&path) {
             Err(FolderError::Unsafe(_)) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
-                self.set_aside(name, path);
-                Ok(root_file::make_folder(path)?)
+                self.set_aside(&path);
+                Ok(root_file::make_folder(&path)?)
             }
             result => Ok(result?),
         }
@@ -323,13 +301,13 @@ impl Locked<'_> {
     /// Sets aside what is not a regular file.
     fn clear(&self, path: &Path) {
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            self.set_aside(&name, path);
+            self.set_aside(path);
         }
     }
 
-    /// Moves something out of the way. Failing to do so only means that it is met again.
-    fn set_aside(&self, name: &str, path: &Path) {
+    /// Moves something out of the way. What can't be moved is tried again the next time.
+    fn set_aside(&self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let garbage = self.ledger.dir.join("garbage");
         let taken = |to: &PathBuf| to.symlink_metadata().is_ok();
         let free =
@@ -343,8 +321,7 @@ impl Locked<'_> {
 }
 
 fn restart_in(path: &Path) -> Option<u32> {
-    let bytes = root_file::read(path, 16).ok()??;
-    std::str::from_utf8(&bytes).ok()?.split(' ').next()?.parse().ok()
+    note::read_note(path)?.split(' ').next()?.parse().ok()
 }
 
 fn read(path: &Path) -> Result<Entry, Damage> {

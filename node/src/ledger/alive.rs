@@ -14,10 +14,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::{Damage, Ledger, LedgerError, Locked, entry, read};
+use super::note::read_note;
+use super::{Damage, JOBS, Ledger, LedgerError, Locked, entry, read};
 use crate::job::JobKey;
 use crate::proc::{LONGEST_TITLE, STEPD, Stat, beginning, start_time, stat, step_daemons};
 
+pub(super) const FOLDER: &str = "witness";
 /// How often the ledger is looked through without need.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// More than there are between a prolog and its slurmstepd: a shell or two.
@@ -66,20 +68,12 @@ fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
 }
 
 impl Ledger {
-    fn witnesses(&self) -> PathBuf {
-        self.dir.join("witness")
-    }
-
-    pub(super) fn witness_path(&self, job_id: u32) -> PathBuf {
-        self.witnesses().join(job_id.to_string())
-    }
-
     /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: nobody else writes of
     /// this start, and a line that is not whole counts for nothing.
     pub fn witness(&self, key: JobKey, pid: u32, start_time: u64) -> Result<(), LedgerError> {
         root_file::make_folder(&self.dir)?;
-        root_file::make_folder(&self.witnesses())?;
-        let path = self.witness_path(key.id);
+        root_file::make_folder(&self.dir.join(FOLDER))?;
+        let path = self.of_job(FOLDER, key.id);
         let text = format!("{} {pid} {start_time}\n", key.restart);
         let write = |mut file: fs::File| {
             file.set_len(0)?;
@@ -98,8 +92,8 @@ impl Ledger {
     }
 
     fn read_witness(&self, job_id: u32) -> Option<Witness> {
-        let bytes = root_file::read(&self.witness_path(job_id), 100).ok()??;
-        let mut words = std::str::from_utf8(&bytes).ok()?.strip_suffix('\n')?.split(' ');
+        let text = read_note(&self.of_job(FOLDER, job_id))?;
+        let mut words = text.strip_suffix('\n')?.split(' ');
         let mut number = || words.next()?.parse::<u64>().ok();
         let witness = Witness {
             restart: number()?.try_into().ok()?,
@@ -148,7 +142,7 @@ impl Locked<'_> {
         let running = jobs_with_steps(proc).map_err(failed)?;
         let mut dropped = Vec::new();
         for (id, witness) in suspects.into_iter().filter(|(id, _)| !running.contains(id)) {
-            let found = read(&self.ledger.path_of(id));
+            let found = read(&self.ledger.of_job(JOBS, id));
             match &found {
                 Ok(entry) if now.saturating_sub(entry.since) < grace.as_secs() => continue,
                 Ok(_) | Err(Damage::Gone | Damage::OtherVersion(_)) => {}
@@ -163,7 +157,7 @@ impl Locked<'_> {
 
     /// Jobs whose witness is gone.
     fn suspects(&self, proc: &Path) -> Result<Vec<(u32, Witness)>, LedgerError> {
-        let names = self.ledger.names(&self.ledger.witnesses())?;
+        let names = self.ledger.names(&self.ledger.dir.join(FOLDER))?;
         let ids = names.iter().filter_map(|name| entry::job_of(name));
         let witnessed = ids.filter_map(|id| Some((id, self.ledger.read_witness(id)?)));
         Ok(witnessed.filter(|(_, witness)| is_gone(proc, witness)).collect())

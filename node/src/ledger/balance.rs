@@ -10,9 +10,10 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::{Entry, Garbage, Holding, Ledger, LedgerError, Locked, Unread};
+use super::{Entry, Garbage, Holding, JOBS, Ledger, LedgerError, Locked, Unread};
 use crate::gpu::DeviceNumber;
 
+const FILE: &str = "balance";
 const MAGIC: &[u8; 8] = b"GSHARE-2";
 /// The magic, the stamp's three numbers, and how many rows.
 const HEAD: usize = 40;
@@ -225,13 +226,9 @@ impl Draft {
 }
 
 impl Ledger {
-    fn balance_path(&self) -> std::path::PathBuf {
-        self.dir.join("balance")
-    }
-
     fn written_balance(&self) -> Option<Balance> {
-        let bytes = root_file::read(&self.balance_path(), LONGEST).ok()??;
-        Balance::parse(&bytes, Stamp::of(&self.jobs())?)
+        let bytes = root_file::read(&self.dir.join(FILE), LONGEST).ok()??;
+        Balance::parse(&bytes, Stamp::of(&self.dir.join(JOBS))?)
     }
 }
 
@@ -259,10 +256,10 @@ impl Locked<'_> {
 
     /// Makes the file invalid, for as long as entries change.
     pub(super) fn draft(&self) -> Result<Draft, LedgerError> {
-        let path = self.ledger.balance_path();
+        let path = self.ledger.dir.join(FILE);
         let balance = self.known.take().or_else(|| self.ledger.written_balance());
-        if balance.is_none() && path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-            self.set_aside("balance", &path);
+        if balance.is_none() {
+            self.clear(&path);
         }
         let failed = |error| LedgerError::Write(path.clone(), error);
         let file = root_file::open(&path).map_err(failed)?;
@@ -275,7 +272,7 @@ impl Locked<'_> {
     /// the next one sums.
     pub(super) fn settle(&self, draft: Draft, change: impl FnOnce(&mut Balance) -> Option<()>) {
         let Some(mut balance) = draft.balance else { return };
-        if let (Some(()), Some(stamp)) = (change(&mut balance), Stamp::of(&self.ledger.jobs())) {
+        if let (Some(()), Some(stamp)) = (change(&mut balance), Stamp::of(&self.ledger.dir.join(JOBS))) {
             let rows = balance.bytes();
             let head = stamp.head(balance.rows.len());
             // The head is last: without it the rows count for nothing.

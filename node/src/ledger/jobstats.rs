@@ -9,24 +9,18 @@
 //! where it is (the ledger's file `gpustat`), for epilogs that don't read gpushare.conf.
 
 use gpushare::root_file;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::note::read_note;
 use super::{Entry, Ledger, LedgerError, Locked};
 use crate::gpu::Gpu;
 
-/// Longer than any path that gpushare.conf allows, and than any line.
-const LONGEST: u64 = 4096;
+const FILE: &str = "gpustat";
 
 impl Ledger {
-    fn gpustat_path(&self) -> PathBuf {
-        self.dir.join("gpustat")
-    }
-
     /// Where the files are, if they are kept.
     fn gpustat(&self) -> Option<PathBuf> {
-        let bytes = root_file::read(&self.gpustat_path(), LONGEST).ok()??;
-        let folder = PathBuf::from(std::ffi::OsStr::from_bytes(bytes.strip_suffix(b"\n")?));
+        let folder = PathBuf::from(read_note(&self.dir.join(FILE))?.strip_suffix('\n')?);
         folder.is_absolute().then_some(folder)
     }
 }
@@ -40,15 +34,11 @@ impl Locked<'_> {
             if let Some(old) = &old {
                 make_like(old, &[])?;
             }
-            let path = self.ledger.gpustat_path();
-            self.clear(&path);
-            let written = match folder {
-                Some(folder) => {
-                    root_file::replace(&self.ledger.temporary(), &path, &format!("{}\n", folder.display()))
-                }
-                None => root_file::remove(&path).map(|_| ()),
-            };
-            written.map_err(|error| LedgerError::Write(path, error))?;
+            let path = self.ledger.dir.join(FILE);
+            match folder {
+                Some(folder) => self.write_note(&path, &format!("{}\n", folder.display()))?,
+                None => self.remove_note(&path)?,
+            }
         }
         folder.map_or(Ok(()), |folder| self.fill(folder))
     }
@@ -109,7 +99,7 @@ fn make_like(folder: &Path, lines: &[Line]) -> Result<(), LedgerError> {
     }
     for (name, line) in lines {
         let path = folder.join(name);
-        if root_file::read(&path, LONGEST).ok().flatten().as_deref() != Some(line.as_bytes()) {
+        if read_note(&path).as_ref() != Some(line) {
             root_file::replace(&folder.join(".new"), &path, line)
                 .map_err(|error| LedgerError::Write(path, error))?;
         }

@@ -5,16 +5,14 @@
 //! JOB RESTART MINOR USED LOOKED TOLD
 //! ```
 
-use gpushare::root_file;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use super::note::read_note;
 use super::{Entry, Ledger, LedgerError};
 use crate::gpu::Gpu;
 use crate::job::JobKey;
 
-/// A node has fewer jobs than fill that.
-const LONGEST: u64 = 1 << 20;
+const FILE: &str = "used";
 
 /// A job's use of one of its GPUs. Times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,15 +68,10 @@ pub fn after_look(
 }
 
 impl Ledger {
-    fn used_path(&self) -> PathBuf {
-        self.dir.join("used")
-    }
-
     /// What the last look has left; lines that are none are passed over.
     #[must_use]
     pub fn used(&self) -> Vec<Used> {
-        let bytes = root_file::read(&self.used_path(), LONGEST).ok().flatten().unwrap_or_default();
-        String::from_utf8_lossy(&bytes).lines().filter_map(read).collect()
+        read_note(&self.dir.join(FILE)).unwrap_or_default().lines().filter_map(read).collect()
     }
 
     /// Leaves it for the next.
@@ -87,7 +80,7 @@ impl Ledger {
             let Used { key, minor, used, looked, told } = one;
             format!("{} {} {minor} {used} {looked} {}\n", key.id, key.restart, u8::from(*told))
         };
-        self.lock(wait)?.write_note(&self.used_path(), &all.iter().map(line).collect::<String>())
+        self.lock(wait)?.write_note(&self.dir.join(FILE), &all.iter().map(line).collect::<String>())
     }
 }
 
