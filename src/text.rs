@@ -4,3 +4,16 @@ pub mod gres;
 pub mod hostlist;
 pub mod pattern;
 pub mod time;
+
+/// The words between commas; those inside brackets separate nothing.
+fn split_outside(text: &str, open: char, close: char) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    text.split(move |c| {
+        if c == open {
+            depth += 1;
+        } else if c == close {
+            depth = depth.saturating_sub(1);
+        }
+        c == ',' && depth == 0
+    })
+}
