@@ -34,8 +34,10 @@ pub struct CounterFile {
 }
 
 impl CounterFile {
-    /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link;
-    /// `InvalidData` is somebody else's file.
+    /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link.
+    ///
+    /// # Errors
+    /// It can't be opened or written; `InvalidData` where it is somebody else's.
     pub fn open(path: &Path, names: &[impl AsRef<str>]) -> io::Result<CounterFile> {
         let file = root_file::open(path)?;
         if !file.metadata()?.is_file() {
@@ -61,6 +63,9 @@ impl CounterFile {
     }
 
     /// One more of a name. A name that there is no count of is left out.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn add(&mut self, name: &str) -> io::Result<()> {
         let Some(index) = self.names.iter().position(|known| *known == name) else { return Ok(()) };
         let Some(count) = self.counts.get_mut(index) else { return Ok(()) };
@@ -69,7 +74,10 @@ impl CounterFile {
     }
 }
 
-/// What was counted, in the order of the names. No file is an error here, and so is one of other names.
+/// What was counted, in the order of the names.
+///
+/// # Errors
+/// There is no file, or it is another's or of other names.
 pub fn read(path: &Path, names: &[impl AsRef<str>]) -> io::Result<Vec<u64>> {
     let bytes = root_file::read(path, LONGEST)?;
     let counts = bytes.and_then(|bytes| parse(&bytes, names));

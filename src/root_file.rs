@@ -44,6 +44,9 @@ fn own_user_id() -> Option<u32> {
 }
 
 /// What a regular file holds, up to `longest` bytes; `None` where there is something else.
+///
+/// # Errors
+/// There is none, or it can't be read.
 pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -66,6 +69,9 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
 ///
 /// The file is synced, so that a file system that finds out late that it is full says so here. Its folder is not: that
 /// would only matter after a crash of the machine, which empties /run.
+///
+/// # Errors
+/// It can't be written or renamed.
 pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
     let written = write(temporary, text).and_then(|()| fs::rename(temporary, path));
     if written.is_err() {
@@ -84,6 +90,9 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Removes a file; `false` where there was none.
+///
+/// # Errors
+/// It can't be removed.
 pub fn remove(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
@@ -93,6 +102,9 @@ pub fn remove(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens a file to be read and written in place, making it where it is missing.
+///
+/// # Errors
+/// It can't be opened or made, or is a link.
 pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -129,6 +129,9 @@ pub enum NothingFits {
 }
 
 /// Chooses among `gpus` for a share of so many units. The order of `gpus` has no influence.
+///
+/// # Errors
+/// No GPU may take it; why.
 pub fn choose(gpus: &[Candidate], units: u32, rules: PlacementRules) -> Result<Choice, NothingFits> {
     let large_enough = |gpu: &&Candidate| gpu.capacity >= units;
     let usable: Vec<&Candidate> =

@@ -76,12 +76,18 @@ pub fn program(path: &Path) -> Command {
 }
 
 /// Asks a program and waits for the answer.
+///
+/// # Errors
+/// It can't be run, or gave no answer in time.
 pub fn ask(command: &mut Command, input: &str, patience: Duration) -> Result<Output, AskError> {
     Asked::start(command, input)?.answer(patience)
 }
 
 impl Asked {
     /// Starts the program. `input` is a few lines: more than fits into a pipe would be waited for without a deadline.
+    ///
+    /// # Errors
+    /// It can't be run, or `input` is too long.
     pub fn start(command: &mut Command, input: &str) -> Result<Asked, AskError> {
         let path = PathBuf::from(command.get_program());
         if input.len() > LONGEST_INPUT {
@@ -103,6 +109,9 @@ impl Asked {
     }
 
     /// Waits for the answer, as text.
+    ///
+    /// # Errors
+    /// It gave none in time, or too long a one; it is killed then.
     pub fn answer(self, patience: Duration) -> Result<Output, AskError> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (status, output, complaints) = self.bytes(patience)?;
@@ -110,6 +119,9 @@ impl Asked {
     }
 
     /// Waits for the answer: how it ended, its standard output and its standard error.
+    ///
+    /// # Errors
+    /// As [`Asked::answer`].
     pub fn bytes(mut self, patience: Duration) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), AskError> {
         let end = Instant::now() + patience;
         let (mut output, mut complaints) = (Vec::new(), Vec::new());

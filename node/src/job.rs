@@ -80,6 +80,9 @@ impl NodeJob {
     }
 
     /// Reads the job from the variables that `variable` looks up.
+    ///
+    /// # Errors
+    /// A variable is missing or not a number.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<NodeJob, JobError> {
         let (id, restart) = id_and_restart(&variable)?;
         let user_id = number(&variable, "SLURM_JOB_UID")?.ok_or(JobError::Missing("SLURM_JOB_UID"))?;
@@ -101,6 +104,9 @@ impl NodeJob {
 
 /// The job's number and which start of it this is. slurmd doesn't know the second in every epilog: one that it runs
 /// without the job's credential has no `SLURM_JOB_RESTART_COUNT`.
+///
+/// # Errors
+/// A variable is missing or not a number.
 pub fn id_and_restart(variable: impl Fn(&str) -> Option<String>) -> Result<(u32, Option<u32>), JobError> {
     let id = number(&variable, "SLURM_JOB_ID")?.ok_or(JobError::Missing("SLURM_JOB_ID"))?;
     Ok((id, number(&variable, "SLURM_JOB_RESTART_COUNT")?))

@@ -137,6 +137,9 @@ impl Ledger {
     }
 
     /// Takes the lock, making the folders first; gives up after `wait`.
+    ///
+    /// # Errors
+    /// It is still taken then, or the folder can't be made or is not root's.
     pub fn lock(&self, wait: Duration) -> Result<Locked<'_>, LedgerError> {
         root_file::make_folder(&self.dir)?;
         let path = self.dir.join("lock");
@@ -178,6 +181,9 @@ impl Ledger {
     }
 
     /// Every entry; changes nothing.
+    ///
+    /// # Errors
+    /// A folder can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let jobs = self.dir.join(JOBS);
         let mut listing = Listing::default();
@@ -192,7 +198,10 @@ impl Ledger {
         Ok(listing)
     }
 
-    /// The entry of a job's latest start. A damaged one is an error here: its job has a share that nobody knows.
+    /// The entry of a job's latest start.
+    ///
+    /// # Errors
+    /// The entry is damaged or can't be read.
     pub fn find(&self, job_id: u32) -> Result<Option<Entry>, LedgerError> {
         let path = self.of_job(JOBS, job_id);
         match read(&path) {
@@ -218,6 +227,9 @@ impl Ledger {
 
 impl Locked<'_> {
     /// Every entry; files that are none are moved out of the way.
+    ///
+    /// # Errors
+    /// A folder can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let listing = self.ledger.list()?;
         for garbage in listing.garbage.iter().filter(|garbage| !garbage.is_entry()) {
@@ -228,6 +240,9 @@ impl Locked<'_> {
 
     /// Writes an entry in the place of whatever the job had, a mark of its failure and a witness included: those are of
     /// an earlier start, or of an old job of the same number.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
         let path = self.ledger.of_job(JOBS, entry.key.id);
         let mut draft = self.draft()?;
@@ -245,7 +260,7 @@ impl Locked<'_> {
 
     /// Removes the entry of a job, if it is of the start `up_to` or an earlier one, or of any where that is not known.
     /// Gives its start; that of a damaged one is not known and taken for `up_to`.
-    pub fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
+    pub(crate) fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let path = self.ledger.of_job(JOBS, job_id);
         let old = read(&path);
         let key = match &old {
@@ -267,6 +282,9 @@ impl Locked<'_> {
 
     /// Removes all that there is of a job's start `up_to` and earlier ones, or of any where that is not known. Gives the
     /// start that had an entry.
+    ///
+    /// # Errors
+    /// Something can't be removed.
     pub fn forget(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let removed = self.remove(job_id, up_to)?;
         self.drop_marks(job_id, up_to)?;

@@ -43,6 +43,9 @@ gpushare::errors! {
 }
 
 /// Limits what the processes in a job's cgroup, `cgroup`, can have of their share's GPU.
+///
+/// # Errors
+/// A limit is offered and can't be set.
 pub fn limit(
     config: &NodeConfig,
     ledger: &Ledger,

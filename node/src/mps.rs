@@ -72,6 +72,9 @@ pub struct Started {
 }
 
 /// Sees to it that the daemon of a job's share is there, answers and has the limits. `now` is in seconds since 1970.
+///
+/// # Errors
+/// The job can't have a daemon.
 pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) -> Result<Prepared, MpsError> {
     let (Some(daemon), Some(limits), Some(gpu)) =
         (Daemon::of(entry, config.mps), Limits::of(entry), entry.share_gpu())

@@ -83,6 +83,9 @@ impl Nvml {
     }
 
     /// Waits for the answer, as long as its patience since it was asked.
+    ///
+    /// # Errors
+    /// There is none, or it makes no sense.
     pub fn measured(self) -> Result<Measured, Trouble> {
         let (asked, start) = self.asked?;
         let left = self.patience.saturating_sub(start.elapsed()).max(LEAST);
@@ -111,12 +114,15 @@ impl Nvml {
 }
 
 /// Sets a GPU's compute mode.
-pub fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> Result<(), Trouble> {
+pub(crate) fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> Result<(), Trouble> {
     set(config, &["compute-mode", uuid, &mode.to_string()])
 }
 
 /// Limits the memory of a GPU that the processes in a cgroup can have, those of its parts included; for drivers whose
 /// answer had `limits`. `cgroup` is its folder, `memory` in MiB.
+///
+/// # Errors
+/// NVML can't be asked, or refuses.
 pub fn limit_memory(config: &NodeConfig, uuid: &str, cgroup: &Path, memory: u32) -> Result<(), Trouble> {
     set(config, &["limit", uuid, &cgroup.to_string_lossy(), &memory.to_string()])
 }

@@ -126,6 +126,9 @@ pub enum Notice {
 }
 
 /// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since 1970.
+///
+/// # Errors
+/// The job gets no GPU, or it can't be told which it has.
 pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<Placed, PlaceError> {
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
@@ -347,6 +350,9 @@ fn collision(config: &NodeConfig, own: &[Gpu], state: &Occupancy) -> Result<Opti
 /// Takes back the GPU of this start of a job and of earlier ones, or of all where `restart` is not known. Gives the
 /// start that had one. The epilog of a job that was requeued may name the start to come already (seen on 22.05), but
 /// that one begins here only after this epilog has ended.
+///
+/// # Errors
+/// The ledger can't be locked or changed.
 pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
     if !ledger.knows(job_id) {
         return Ok(None);

@@ -42,6 +42,9 @@ pub struct Finding {
 
 impl Cluster {
     /// Reads `scontrol show config` and `scontrol -o show node`.
+    ///
+    /// # Errors
+    /// Something is missing there.
     pub fn read(config: &str, nodes: &str) -> Result<Cluster, String> {
         let value = |key: &str| {
             let of = |line: &str| {

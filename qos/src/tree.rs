@@ -85,6 +85,9 @@ impl Own {
 
 impl Tree {
     /// Reads the answers to sacctmgr's answers on associations and on accounts' parents.
+    ///
+    /// # Errors
+    /// A line is too short, or there is no root.
     pub fn read(associations: &str, parents: &str) -> Result<Tree, String> {
         let mut tree = Tree::default();
         for line in lines(associations) {

@@ -37,6 +37,9 @@ pub enum Hierarchy {
 }
 
 /// Finds the step's cgroup from the texts of /proc/self/cgroup and /proc/self/mountinfo.
+///
+/// # Errors
+/// The process is in no step, or the hierarchy is not mounted here.
 pub fn step_cgroup(cgroup: &str, mountinfo: &str) -> Result<StepCgroup, LocateError> {
     let (hierarchy, _, step) = in_hierarchy(cgroup)?;
     mounted(hierarchy, &step, mountinfo).map(|step| hierarchy.step(step))

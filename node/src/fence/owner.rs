@@ -54,6 +54,9 @@ impl Folders {
     }
 
     /// Makes them root's alone, with the step's tasks. One that isn't there yet, or not any more, is passed over.
+    ///
+    /// # Errors
+    /// The kernel refuses it for a folder.
     pub fn take(&self) -> Result<(), OwnerError> {
         for folder in &self.tops {
             there(folder, fs::set_permissions(folder, Permissions::from_mode(0o700)))?;

@@ -54,6 +54,9 @@ gpushare::errors! {
 }
 
 /// Looks at the node's GPUs.
+///
+/// # Errors
+/// The GPUs or their order can't be told.
 pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError> {
     let known = driver::known(roots);
     let slots = slots(files, roots, &known)?;

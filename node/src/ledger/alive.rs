@@ -70,6 +70,9 @@ fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
 impl Ledger {
     /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: nobody else writes of
     /// this start, and a line that is not whole counts for nothing.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn witness(&self, key: JobKey, pid: u32, start_time: u64) -> Result<(), LedgerError> {
         root_file::make_folder(&self.dir)?;
         root_file::make_folder(&self.dir.join(FOLDER))?;
@@ -84,7 +87,7 @@ impl Ledger {
 
     /// As [`Ledger::witness`], where process `pid` was started by that slurmstepd: a prolog with `PrologFlags=RunInJob`. Does
     /// nothing elsewhere; the extern step will note itself there.
-    pub fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
+    pub(crate) fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
         match extern_step_above(proc, pid, key.id) {
             Some((stepd, start)) => self.witness(key, stepd, start),
             None => Ok(()),
@@ -127,7 +130,12 @@ impl Locked<'_> {
 
     /// Drops entries older than `grace` whose job is over, and what else is left of jobs that are; gives the entries'
     /// starts. `proc` is /proc outside of tests.
-    pub fn reconcile(&self, proc: &Path, now: u64, grace: Duration) -> Result<Vec<JobKey>, LedgerError> {
+    pub(crate) fn reconcile(
+        &self,
+        proc: &Path,
+        now: u64,
+        grace: Duration,
+    ) -> Result<Vec<JobKey>, LedgerError> {
         // Before all else: one that is killed here, or fails, need not be followed by everybody.
         self.note_reconcile(now);
         let failed = |error| LedgerError::Read(proc.to_owned(), error);

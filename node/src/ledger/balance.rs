@@ -235,7 +235,7 @@ impl Ledger {
 impl Locked<'_> {
     /// What is assigned, and what is in the entries' place and can't be read; that is looked for only where the entries
     /// had to be summed.
-    pub fn balance(&self) -> Result<(Balance, Unread), LedgerError> {
+    pub(crate) fn balance(&self) -> Result<(Balance, Unread), LedgerError> {
         if let Some(balance) = self.ledger.written_balance() {
             self.known.replace(Some(balance.clone()));
             return Ok((balance, Unread::default()));

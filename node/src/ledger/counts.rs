@@ -50,6 +50,9 @@ impl Counts {
 
 impl Ledger {
     /// What was counted; nothing where no prolog has counted yet.
+    ///
+    /// # Errors
+    /// The file can't be read.
     pub fn counts(&self) -> io::Result<Counts> {
         match counter_file::read(&self.dir.join(FILE), &EVENTS) {
             Ok(counts) => Ok(Counts(counts)),

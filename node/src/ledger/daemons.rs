@@ -18,7 +18,7 @@ impl Ledger {
     }
 
     /// Remembers a folder, before the first daemon is started there. Takes the lock where that is news.
-    pub fn note_daemon_folder(&self, folder: &Path, wait: Duration) -> Result<(), LedgerError> {
+    pub(crate) fn note_daemon_folder(&self, folder: &Path, wait: Duration) -> Result<(), LedgerError> {
         if self.daemon_folders().iter().any(|known| known == folder) {
             return Ok(());
         }

@@ -16,6 +16,9 @@ const GENERIC: &str = "this start of the job failed on this node; the reason is 
 
 impl Ledger {
     /// Why the latest start of a job can't run here: one printable line, whatever the mark holds.
+    ///
+    /// # Errors
+    /// The mark can't be read.
     pub fn failure(&self, job_id: u32) -> Result<Option<String>, LedgerError> {
         let path = self.of_job(FOLDER, job_id);
         match root_file::read(&path, LONGEST) {
@@ -29,6 +32,9 @@ impl Ledger {
     }
 
     /// Every job that can't run here, by number, and why.
+    ///
+    /// # Errors
+    /// A mark or the folder can't be read.
     pub fn failures(&self) -> Result<Vec<(u32, String)>, LedgerError> {
         let mut failures = Vec::new();
         for name in self.names(&self.dir.join(FOLDER))? {
@@ -46,6 +52,9 @@ impl Ledger {
 impl Locked<'_> {
     /// Marks a start of a job as one that can't run here, and says why. Any process of root's may call it: the prolog,
     /// and slurmstepd.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn fail(&self, key: JobKey, reason: &str) -> Result<(), LedgerError> {
         self.make_folder(FOLDER)?;
         let path = self.ledger.of_job(FOLDER, key.id);

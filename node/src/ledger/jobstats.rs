@@ -28,7 +28,7 @@ impl Ledger {
 impl Locked<'_> {
     /// Makes the files like the entries, in the folder that gpushare.conf names; where it names another or none by now,
     /// those in the old one go.
-    pub fn tell_jobstats(&self, folder: Option<&Path>) -> Result<(), LedgerError> {
+    pub(crate) fn tell_jobstats(&self, folder: Option<&Path>) -> Result<(), LedgerError> {
         let old = self.ledger.gpustat();
         if old.as_deref() != folder {
             if let Some(old) = &old {
@@ -44,7 +44,7 @@ impl Locked<'_> {
     }
 
     /// The same, where they were the last time.
-    pub fn keep_jobstats(&self) -> Result<(), LedgerError> {
+    pub(crate) fn keep_jobstats(&self) -> Result<(), LedgerError> {
         self.ledger.gpustat().map_or(Ok(()), |folder| self.fill(&folder))
     }
 

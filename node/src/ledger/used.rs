@@ -75,6 +75,9 @@ impl Ledger {
     }
 
     /// Leaves it for the next.
+    ///
+    /// # Errors
+    /// The lock is taken, or the file can't be written.
     pub fn note_used(&self, all: &[Used], wait: Duration) -> Result<(), LedgerError> {
         let line = |one: &Used| {
             let Used { key, minor, used, looked, told } = one;

@@ -7,6 +7,9 @@ pub(super) const FOLDER: &str = "env";
 
 impl Locked<'_> {
     /// Writes the file of a job that has an entry; of a start that is over there is nothing to tell.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn publish(&self, key: JobKey, lines: &str) -> Result<(), LedgerError> {
         if self.ledger.find(key.id)?.is_none_or(|entry| entry.key != key) {
             return Ok(());

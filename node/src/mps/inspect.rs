@@ -56,6 +56,9 @@ pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
 
 /// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do it,
 /// and how it was started; `None` without `Mps`.
+///
+/// # Errors
+/// It can't be started or ended.
 pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
     let serves = match config.mps {
         Mps::Off => return Ok(None),

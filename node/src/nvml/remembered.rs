@@ -37,7 +37,7 @@ impl Ledger {
     }
 
     /// Remembers that NVML had an answer, and whether the driver can limit memory. Takes the lock where that is news.
-    pub fn note_answer(&self, limits: bool, wait: Duration) -> Result<(), LedgerError> {
+    pub(crate) fn note_answer(&self, limits: bool, wait: Duration) -> Result<(), LedgerError> {
         let (silence, file) = (self.dir.join(SILENCE), self.dir.join(LIMITS));
         if silence.symlink_metadata().is_err() && self.has_limits() == limits {
             return Ok(());
@@ -52,7 +52,7 @@ impl Ledger {
 
     /// Remembers why NVML had no answer; `true` where that is another reason than the last time. What the driver can is
     /// still so when it doesn't answer.
-    pub fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
+    pub(crate) fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
         let locked = self.lock(wait)?;
         let reason = one_line(reason);
         let is_new = self.silence().is_none_or(|last| last.reason != reason);

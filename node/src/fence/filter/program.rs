@@ -111,7 +111,10 @@ enum Place {
 }
 
 /// The rules in front of `behind`, which rules what they leave.
-pub fn in_front_of(rules: &DeviceRules, behind: &[Instruction]) -> Result<Vec<Instruction>, ProgramError> {
+pub(crate) fn in_front_of(
+    rules: &DeviceRules,
+    behind: &[Instruction],
+) -> Result<Vec<Instruction>, ProgramError> {
     let mut program = vec![Instruction::load(2, 0), Instruction::constant(AND, 2, 0xffff)];
     let body = body(rules)?;
     // Behind the body: "closed", and "open" only where something jumps to it; the verifier refuses what nothing reaches.
