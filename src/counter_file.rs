@@ -1,8 +1,8 @@
 //! Counts that only grow, for `gpushare metrics`: a small text file, a line a count, every line as long as the others.
 //!
-//! A count that grows is one pwrite(2) of its own line, so that whoever is killed leaves the old number or the new one,
-//! and nobody who reads waits. A file of counts that is damaged, or of other names, is written anew, from 0; what is
-//! somebody else's file is left as it is. Only one process at a time may write; that is the caller's affair.
+//! Each increase is one pwrite(2) of the count's line, so a crash leaves either the old or the new value, and readers
+//! never wait. A file of counts that is damaged, or has other names, is written anew, from 0. A file that isn't
+//! gpushare's is left as it is. Only one process at a time may write; the caller must see to that.
 //!
 //! ```text
 //! gpushare-tally 1
@@ -36,8 +36,7 @@ pub struct CounterFile {
 impl CounterFile {
     /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link.
     ///
-    /// # Errors
-    /// It can't be opened or written; `InvalidData` where it is somebody else's.
+    /// # Errors It can't be opened or written; `InvalidData` if the file isn't gpushare's.
     pub fn open(path: &Path, names: &[impl AsRef<str>]) -> io::Result<CounterFile> {
         let file = root_file::open(path)?;
         if !file.metadata()?.is_file() {
@@ -76,8 +75,7 @@ impl CounterFile {
 
 /// What was counted, in the order of the names.
 ///
-/// # Errors
-/// There is no file, or it is another's or of other names.
+/// # Errors There is no file, or it isn't one of these counts.
 pub fn read(path: &Path, names: &[impl AsRef<str>]) -> io::Result<Vec<u64>> {
     let bytes = root_file::read(path, LONGEST)?;
     let counts = bytes.and_then(|bytes| parse(&bytes, names));

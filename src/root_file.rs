@@ -1,4 +1,4 @@
-//! Files and folders of root's, the ledger's and others: made so that only root can change them, read with a bound, never through a link.
+//! Files and folders that only root can change, such as the ledger's: reads have a limit and never follow a link.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -31,8 +31,8 @@ pub fn make_folder(path: &Path) -> Result<(), FolderError> {
     if !found.is_dir() || others_may_write || foreign {
         return Err(FolderError::Unsafe(path.to_owned()));
     }
-    // A tight umask made it so: users' steps and `gpushare status` read here. Also where one was killed right after it
-    // had made it; a folder in use keeps what an administrator gave it.
+    // A tight umask made it so, but users' steps and `gpushare status` read here. This also repairs a folder whose
+    // maker was killed. A folder in use keeps the mode that an administrator gave it.
     if found.mode() & 0o055 != 0o055 && path.read_dir().map_err(failed)?.next().is_none() {
         fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?;
     }
@@ -81,7 +81,7 @@ pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    // One that was killed may have left it; only the holder of the lock comes here.
+    // A killed process may have left it; only the holder of the lock comes here.
     remove(path)?;
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.set_permissions(Permissions::from_mode(0o644))?;

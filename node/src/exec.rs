@@ -1,4 +1,5 @@
-//! Other programs, asked: no shell, no environment but what is given, a deadline, and no more of an answer than is of use.
+//! Runs other programs and reads their answers: without a shell, with only the environment that is given, with a
+//! deadline, and with a limit on the length of an answer.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -59,8 +60,8 @@ pub fn own() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "/usr/sbin/gpushare-prolog".into())
 }
 
-/// One of gpushare's programs that nobody calls by name: in the sbin beside the bin of `own`, as `make install` puts it; else
-/// where packages do.
+/// The path of one of gpushare's programs that only gpushare calls: in the sbin beside the bin of `own`, where `make
+/// install` puts it; otherwise where packages put it.
 #[must_use]
 pub fn installed(own: &Path, name: &str) -> PathBuf {
     let beside = own.parent().map(|folder| folder.with_file_name("sbin").join(name));
@@ -187,8 +188,8 @@ impl Drop for Asked {
         if self.ended {
             return;
         }
-        // It is the leader of its group until it is waited for, so the number is nobody else's. One that has gone into
-        // another user's rights is killed all the same: prolog and epilog are root's.
+        // It leads its group until it is waited for, so no other group can have the number. Prolog and epilog are root,
+        // so they can also kill a program that has become another user.
         let _ = unix::kill(To::Group(self.child.id()));
         let _ = self.child.kill();
         let end = Instant::now() + LAST_PATIENCE;

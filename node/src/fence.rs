@@ -22,11 +22,11 @@ use crate::gpu::{Device, DeviceNumber, Gpu};
 /// What a step may open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
-    /// The job's GPUs; none for a job that has none.
+    /// The job's GPUs.
     pub open: Vec<Device>,
     /// The node's other GPUs, and what else belongs to them.
     pub closed: Vec<Device>,
-    /// What is open here may be closed by Slurm, and is opened. Otherwise the fence only narrows what Slurm allows.
+    /// The fence also opens devices that Slurm closes. Otherwise it only narrows what Slurm allows.
     pub widens: bool,
 }
 

@@ -1,10 +1,10 @@
 //! Who is on which GPU: one small text file a job under /run/gpushare, written by root alone.
 //!
-//! An entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. What is no entry is
-//! set aside under `garbage/`, never trusted and never fatal; an entry of another version of gpushare, or one that the
-//! kernel doesn't let be read, stays where it is, and no share is placed beside what it may hold. Changes happen under a
-//! lock that the kernel lets go when its holder dies; reading needs none. A reboot empties /run, which is right: no job
-//! survives it either.
+//! An entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. A file that isn't
+//! an entry moves to `garbage/`; it is never trusted and never fatal. An entry of another version of gpushare, or one
+//! that can't be read, stays in place, and no share is placed on a GPU that it may hold. Changes need a lock, which the
+//! kernel releases when its holder dies; reading needs no lock. A reboot empties /run, which is right: no job survives
+//! a reboot.
 //!
 //! ```text
 //! /run/gpushare/lock
@@ -24,8 +24,8 @@
 //! /run/gpushare/new            what is being written
 //! ```
 //!
-//! A lock that can't be opened, a folder for example, is an administrator's to move: two who did it at once could each
-//! have a lock of their own.
+//! If the lock can't be opened, because it is a folder for example, an administrator must move it: if two processes
+//! moved it at once, each could get a lock of its own.
 
 mod alive;
 mod balance;
@@ -60,11 +60,11 @@ use crate::job::JobKey;
 
 /// The folder of entries.
 const JOBS: &str = "jobs";
-/// No entry is longer; a file that is, is garbage.
+/// No entry is longer; a longer file is garbage.
 const LONGEST: u64 = 16 << 10;
 /// How often a taken lock is tried.
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
-/// So many things of one name are kept aside; what comes then is removed.
+/// How many files of one name `garbage/` keeps; further ones are removed.
 const MOST_ASIDE: u32 = 100;
 
 /// The ledger of a node.
@@ -73,7 +73,7 @@ pub struct Ledger {
     pub(crate) dir: PathBuf,
 }
 
-/// The ledger while nobody else changes it.
+/// The ledger, locked.
 #[derive(Debug)]
 pub struct Locked<'a> {
     ledger: &'a Ledger,
@@ -90,7 +90,7 @@ pub struct Listing {
     pub garbage: Vec<Garbage>,
 }
 
-/// What is in the entries' place and can't be read.
+/// What can't be read in the folder of entries.
 #[derive(Debug, Default)]
 pub struct Unread {
     /// No entries; set aside.
@@ -109,7 +109,8 @@ pub struct Garbage {
 }
 
 impl Garbage {
-    /// It is one all the same, of another version, or one that could not be read: its job may be running and have its GPU.
+    /// Whether it is an entry nevertheless, of another version or one that could not be read: its job may be running on
+    /// a GPU.
     #[must_use]
     pub fn is_entry(&self) -> bool {
         matches!(self.damage, Damage::OtherVersion(_) | Damage::Unreadable(_))
@@ -213,7 +214,8 @@ impl Ledger {
         }
     }
 
-    /// Whether there is anything of a job: an entry, be it damaged, the mark of a failure, a witness, or variables.
+    /// Whether the ledger has anything of a job: an entry (damaged or not), the mark of a failure, a witness, or
+    /// variables.
     #[must_use]
     pub fn knows(&self, job_id: u32) -> bool {
         let exists = |path: PathBuf| match path.symlink_metadata() {
@@ -226,7 +228,7 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Every entry; files that are none are moved out of the way.
+    /// Every entry. Moves other files to `garbage/`.
     ///
     /// # Errors
     /// A folder can't be read.
@@ -238,8 +240,8 @@ impl Locked<'_> {
         Ok(listing)
     }
 
-    /// Writes an entry in the place of whatever the job had, a mark of its failure and a witness included: those are of
-    /// an earlier start, or of an old job of the same number.
+    /// Writes a job's entry and removes all that the ledger had of the job, including a mark of failure and a witness:
+    /// they are of an earlier start, or of an old job with the same number.
     ///
     /// # Errors
     /// It can't be written.
@@ -248,7 +250,7 @@ impl Locked<'_> {
         let mut draft = self.draft()?;
         let old = read(&path);
         if !matches!(old, Ok(_) | Err(Damage::Gone)) {
-            // What a damaged one was counted as is not known any more.
+            // What the balance has of a damaged entry is unknown.
             draft.forget();
         }
         self.drop_marks(entry.key.id, None)?;
@@ -258,8 +260,8 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Removes the entry of a job, if it is of the start `up_to` or an earlier one, or of any where that is not known.
-    /// Gives its start; that of a damaged one is not known and taken for `up_to`.
+    /// Removes a job's entry if it is of the start `up_to` or an earlier one; of any start if `up_to` is `None`. Gives
+    /// its start. The start of a damaged entry is unknown and taken to be `up_to`.
     pub(crate) fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let path = self.ledger.of_job(JOBS, job_id);
         let old = read(&path);
@@ -280,8 +282,8 @@ impl Locked<'_> {
         Ok(Some(key))
     }
 
-    /// Removes all that there is of a job's start `up_to` and earlier ones, or of any where that is not known. Gives the
-    /// start that had an entry.
+    /// Removes all that the ledger has of a job's start `up_to` and earlier ones; of any start if `up_to` is `None`.
+    /// Gives the start that had an entry.
     ///
     /// # Errors
     /// Something can't be removed.
@@ -304,7 +306,7 @@ impl Locked<'_> {
         })
     }
 
-    /// A folder of the ledger; what else stands in its place is set aside.
+    /// Makes a folder of the ledger. Anything else of that name moves to `garbage/`.
     fn make_folder(&self, name: &str) -> Result<(), LedgerError> {
         let path = self.ledger.dir.join(name);
         match root_file::make_folder(&path) {
@@ -316,14 +318,14 @@ impl Locked<'_> {
         }
     }
 
-    /// Sets aside what is not a regular file.
+    /// Moves anything but a regular file to `garbage/`.
     fn clear(&self, path: &Path) {
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
             self.set_aside(path);
         }
     }
 
-    /// Moves something out of the way. What can't be moved is tried again the next time.
+    /// Moves something to `garbage/`. If that fails, the next call tries again.
     fn set_aside(&self, path: &Path) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let garbage = self.ledger.dir.join("garbage");

@@ -1,9 +1,9 @@
 //! Limits the GPU memory of a whole job, not only of each of its programs, where the machine offers that: by the driver,
 //! through NVML (615 and newer), else by the kernel's dmem controller. Both want cgroup v2.
 //!
-//! The driver comes first, because NVIDIA wants it so where it is offered ("Always set limits through nvidia-smi or NVML
-//! rather than writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing
-//! must be undone: the limit goes with the cgroup. One that is there already stays.
+//! The driver comes first, because NVIDIA asks for that ("Always set limits through nvidia-smi or NVML rather than
+//! writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing must be
+//! undone: the limit disappears with the cgroup. An existing limit stays.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ pub enum Limited {
     ByDriver,
     /// The kernel.
     ByKernel,
-    /// Somebody did before, such as Slurm by ConstrainDeviceMemory (26.11).
+    /// There was a limit already, such as Slurm's by ConstrainDeviceMemory (26.11).
     Before,
     /// Nobody: the machine offers nothing, or the job has no limit.
     Not,
@@ -77,9 +77,9 @@ enum Kernel {
     Limits,
     /// It would be by these lines.
     Would { file: PathBuf, lines: Vec<String> },
-    /// The controller isn't enabled for the cgroup, which is Slurm's and the site's affair. The driver then refuses too.
+    /// The controller isn't enabled for the cgroup; Slurm or the site must do that. The driver then refuses too.
     NotHere,
-    /// There is no controller, or the GPU's driver takes no part in it.
+    /// There is no controller, or the GPU's driver doesn't support it.
     Without,
 }
 

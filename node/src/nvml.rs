@@ -1,8 +1,9 @@
-//! gpushare-nvml, asked: what the GPUs are doing, while the prolog does something else, and what only NVML can set.
+//! Runs gpushare-nvml: asks what the GPUs are doing, while the prolog does something else, and sets what only NVML can
+//! set.
 //!
-//! NVML that can't be asked is no reason to fail a job: the ledger decides alone. What is wrong is told once, not at every
-//! job, and remembered in the ledger's folder. A node without a library or driver is asked once a minute, and a driver that
-//! hangs seldom enough that no crowd of processes gathers that can't even be killed.
+//! If NVML can't be asked, no job fails: placement uses the ledger alone. A problem is reported once, not for every
+//! job, and remembered in the ledger's folder. Without a library or driver NVML is asked once a minute. If a driver
+//! hangs, it is asked less often too, so that processes which can't be killed don't pile up.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,11 +25,11 @@ const NAME: &str = "gpushare-nvml";
 const LATE: &str = "no answer in";
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// A node without NVML gets it by an administrator's work: it can wait so long.
+/// How long a node without a library or driver is not asked again: only an administrator can change that.
 const QUIET: Duration = Duration::from_secs(60);
-/// And a driver that hangs.
+/// How long a driver that hangs is not asked again.
 const QUIET_AFTER_A_HANG: Duration = Duration::from_secs(10);
-/// Where what came before has taken all of the time, an answer that is there is taken all the same.
+/// The least time to wait for the answer: one that is already there counts even if earlier work used up the time.
 const LEAST: Duration = Duration::from_millis(5);
 
 gpushare::errors! {
@@ -48,7 +49,7 @@ gpushare::errors! {
     }
 }
 
-/// NVML, asked and not heard yet. Dropped, the question is taken back.
+/// A question to NVML without an answer yet. Dropping it kills gpushare-nvml.
 #[derive(Debug)]
 #[must_use]
 pub struct Nvml {
@@ -93,7 +94,7 @@ impl Nvml {
             .and_then(|text| text.parse().map_err(Trouble::Nonsense))
     }
 
-    /// The same, remembered for the next prolog. What is wrong is given once, with the first answer that lacks.
+    /// The same, remembered for the next prolog. Gives the reason only the first time that there is no answer.
     pub fn measured_for_job(self, ledger: &Ledger) -> (Option<Measured>, Option<String>) {
         match self.measured() {
             Ok(measured) => {
@@ -191,7 +192,7 @@ fn late(error: AskError, patience: Duration) -> Trouble {
 }
 
 impl Trouble {
-    /// There is nothing to ask here, which is as it may be.
+    /// NVML is off or not installed, which is not an error.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {

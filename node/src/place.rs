@@ -1,8 +1,8 @@
 //! The node's pipeline: what a job may have → the node's GPUs and ledger → a GPU, recorded; and its undoing.
 //!
-//! [`place`] may be called by whoever comes first and any number of times: a start of a job that has its GPUs keeps them.
-//! [`release`] succeeds where there is nothing to do. Neither runs a program: what others know, the caller [asks](Ask). A job
-//! that can't have its share is marked as failed in the ledger, and its steps say why.
+//! Any caller may call [`place`] first, and any number of times: a start of a job that has its GPUs keeps them.
+//! [`release`] succeeds if there is nothing to do. Neither runs a program; the caller does, through [`Ask`]. If a job
+//! can't have its share, the ledger marks it as failed, and its steps say why.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -317,7 +317,7 @@ fn unfit(detail: &Detail) -> PlaceError {
     }
 }
 
-/// What somebody should repair; a GPU that has MIG enabled or is excluded was meant so.
+/// Faults that need a repair. MIG and exclusion are an administrator's choice.
 fn left_out(gpus: &Inventory) -> impl Iterator<Item = Notice> {
     gpus.details.iter().filter_map(|detail| match detail.unfit? {
         Unfit::MigEnabled | Unfit::Excluded => None,

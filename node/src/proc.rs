@@ -23,7 +23,7 @@ pub struct Stat {
     pub name: Vec<u8>,
     /// 3: `R`, `S`, `T`…
     pub state: char,
-    /// 4: who started it, or whoever took it over.
+    /// 4: its parent, or the process that adopted it.
     pub parent: u32,
     /// 6
     pub session: u32,

@@ -54,7 +54,7 @@ pub struct Request<'a> {
     pub releases: bool,
     /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
     pub starts_again: bool,
-    /// The job of a crontab line (`scrontab`): slurmctld starts it again and again, and asks nobody.
+    /// The job of a crontab line (`scrontab`): slurmctld starts it again and again without asking plugins.
     pub recurs: bool,
     /// `--reservation`, perhaps a list.
     pub reservation: Option<&'a [u8]>,
@@ -75,7 +75,8 @@ pub struct Batch<'a> {
     pub array: Option<&'a [u8]>,
     /// `--time` in minutes; `None` where not given.
     pub time_limit: Option<u32>,
-    /// slurmd shall ask the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`, scrontab.
+    /// slurmd asks the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`,
+    /// scrontab.
     pub user_env: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Whether a job is over that left its entry behind: its epilog was killed, or never ran.
+//! Finds entries of jobs that are over, because the epilog was killed or never ran.
 //!
-//! The slurmstepd of a job's extern step is noted in `witness/JOB`: one line, `RESTART PID STARTTIME`. It does that itself,
-//! or the prolog that it runs (`PrologFlags=RunInJob`). An entry is dropped where that process is gone, and no process of
-//! the machine has a title by which slurmstepd of any release names a step of the job. Of a job without a witness
-//! only slurmctld can say that it is over: slurmd was killed before the extern step, or there is none. One that is killed here
-//! leaves the entry or not, and what is left is met again.
+//! The slurmstepd of a job's extern step is noted in `witness/JOB`: one line, `RESTART PID STARTTIME`. It writes the
+//! line itself, or the prolog that it runs does (`PrologFlags=RunInJob`). An entry is dropped if that process is gone
+//! and no process of the machine has the title that a slurmstepd of any release gives to a step of the job. For a job
+//! without a witness, only slurmctld can say that it is over: slurmd was killed before the extern step, or there is no
+//! extern step. If the process that drops entries is killed, the next pass handles what it left.
 
 use gpushare::root_file;
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use crate::job::JobKey;
 use crate::proc::{LONGEST_TITLE, STEPD, Stat, beginning, start_time, stat, step_daemons};
 
 pub(super) const FOLDER: &str = "witness";
-/// How often the ledger is looked through without need.
+/// How often the ledger is looked through when no job needs room.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// More than there are between a prolog and its slurmstepd: a shell or two.
 const MOST_ANCESTORS: usize = 16;
@@ -53,7 +53,7 @@ fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<(u32, u64)> {
     None
 }
 
-/// Whether that very process is no more. What can't be told is taken for alive.
+/// Whether that process is gone. If that can't be told, it counts as alive.
 #[must_use]
 pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
     match start_time(proc, witness.pid) {
@@ -68,8 +68,8 @@ fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
 }
 
 impl Ledger {
-    /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: nobody else writes of
-    /// this start, and a line that is not whole counts for nothing.
+    /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: only one process
+    /// writes of this start, and an incomplete line is ignored.
     ///
     /// # Errors
     /// It can't be written.
@@ -124,19 +124,19 @@ impl Locked<'_> {
     pub fn is_reconcile_due(&self, now: u64) -> bool {
         let stamp = self.ledger.stamp().symlink_metadata().and_then(|found| found.modified());
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-        // A stamp of the future is of before a step of the clock, and as good as none.
+        // A stamp in the future was written before the clock was set back, and is ignored.
         stamp.map_or(true, |then| now.duration_since(then).map_or(true, |age| age >= INTERVAL))
     }
 
-    /// Drops entries older than `grace` whose job is over, and what else is left of jobs that are; gives the entries'
-    /// starts. `proc` is /proc outside of tests.
+    /// Drops entries older than `grace` whose job is over, and all else that the ledger has of such jobs; gives the
+    /// entries' starts. `proc` is /proc outside of tests.
     pub(crate) fn reconcile(
         &self,
         proc: &Path,
         now: u64,
         grace: Duration,
     ) -> Result<Vec<JobKey>, LedgerError> {
-        // Before all else: one that is killed here, or fails, need not be followed by everybody.
+        // First: if this process is killed or fails, not every later caller needs to try again at once.
         self.note_reconcile(now);
         let failed = |error| LedgerError::Read(proc.to_owned(), error);
         // A /proc that isn't one, or shows only our own, would make every witness look gone.

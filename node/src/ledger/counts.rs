@@ -1,6 +1,6 @@
 //! How many shares and GPUs the prologs of this node have given since it booted, in the file `counts`, for `gpushare
 //! metrics`. Counted after the entry is written and under the ledger's lock; a prolog that is killed in between is not
-//! counted. Not being able to count is no reason to fail a job: the file is set aside or written anew the next time.
+//! counted. Errors while counting never fail a job: the file is moved to `garbage/` or written anew the next time.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! Where MPS daemons were started since the machine did: `daemons`, a folder a line. An epilog looks there, and nowhere where
-//! there is no such file, whatever gpushare.conf says by then.
+//! In which folders MPS daemons were started since boot: `daemons`, one folder a line. An epilog looks only there,
+//! whatever gpushare.conf says at that time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::{Ledger, LedgerError};
 const FILE: &str = "daemons";
 
 impl Ledger {
-    /// The folders; none where no daemon was ever started, or where the file can't be read.
+    /// The folders. Empty if no daemon was ever started, or if the file can't be read.
     #[must_use]
     pub fn daemon_folders(&self) -> Vec<PathBuf> {
         let text = read_note(&self.dir.join(FILE)).unwrap_or_default();
         text.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
     }
 
-    /// Remembers a folder, before the first daemon is started there. Takes the lock where that is news.
+    /// Remembers a folder, before the first daemon is started there. Takes the lock only if the folder is new.
     pub(crate) fn note_daemon_folder(&self, folder: &Path, wait: Duration) -> Result<(), LedgerError> {
         if self.daemon_folders().iter().any(|known| known == folder) {
             return Ok(());

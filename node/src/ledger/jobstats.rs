@@ -1,12 +1,13 @@
-//! Files that tell other exporters which job has a GPU: Princeton's jobstats began it, and nvidia_gpu_prometheus_exporter
-//! reads them. In a folder (`JobstatsDir`, theirs is /run/gpustat) each GPU has a file of its UUID, or of its index where the
-//! driver tells no UUID, with one line: `JOB USER`, both numbers.
+//! Files that tell other exporters which job has a GPU. Princeton's jobstats introduced them, and
+//! nvidia_gpu_prometheus_exporter reads them. In a folder (`JobstatsDir`; theirs is /run/gpustat) each GPU has a file,
+//! named by its UUID, or by its index if the driver gives no UUID. Its one line is `JOB USER`, both numbers.
 //!
-//! Such a file can name one job only: of two lines that exporter takes neither. So a GPU has one while exactly one job is
-//! on it, with a share or whole. What the exporter measures is all of a GPU; with several jobs it is nobody's.
+//! Such a file can name only one job: the exporter ignores a file with two lines. So a GPU has a file only while
+//! exactly one job is on it, with a share or the whole GPU. The exporter measures the whole GPU; with several jobs it
+//! can't attribute that to one of them.
 //!
-//! The folder is made like the entries whenever those change, whoever changed them: nothing has to be remembered but
-//! where it is (the ledger's file `gpustat`), for epilogs that don't read gpushare.conf.
+//! Whenever entries change, the folder is updated to match them. Only its path has to be remembered (the ledger's file
+//! `gpustat`), for epilogs that don't read gpushare.conf.
 
 use gpushare::root_file;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,8 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Makes the files like the entries, in the folder that gpushare.conf names; where it names another or none by now,
-    /// those in the old one go.
+    /// Makes the files match the entries, in the folder that gpushare.conf names. If that is no longer the folder of
+    /// before, removes the files there.
     pub(crate) fn tell_jobstats(&self, folder: Option<&Path>) -> Result<(), LedgerError> {
         let old = self.ledger.gpustat();
         if old.as_deref() != folder {
@@ -43,7 +44,7 @@ impl Locked<'_> {
         folder.map_or(Ok(()), |folder| self.fill(folder))
     }
 
-    /// The same, where they were the last time.
+    /// The same, in the folder of the last time.
     pub(crate) fn keep_jobstats(&self) -> Result<(), LedgerError> {
         self.ledger.gpustat().map_or(Ok(()), |folder| self.fill(&folder))
     }
@@ -57,7 +58,7 @@ impl Locked<'_> {
 /// A file that there should be: its name and its line.
 type Line = (String, String);
 
-/// Where one GPU is on two entries it has none.
+/// A GPU in two entries has no file.
 fn lines(entries: &[Entry]) -> Vec<Line> {
     let held = |gpu: &Gpu| entries.iter().filter(|entry| entry.is_on(gpu)).count();
     let mut lines = Vec::new();

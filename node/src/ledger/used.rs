@@ -1,5 +1,5 @@
-//! When jobs were last seen to use their GPUs: `used`, a line a job and GPU, written anew by each `gpushare metrics` of root's.
-//! It is as exact as that is often; nothing else of gpushare's looks.
+//! When jobs were last seen to use their GPUs: `used`, a line a job and GPU, written anew by each `gpushare metrics` of
+//! root's. So it is only as exact as that command is frequent.
 //!
 //! ```text
 //! JOB RESTART MINOR USED LOOKED TOLD
@@ -21,9 +21,9 @@ pub struct Used {
     pub key: JobKey,
     /// N of /dev/nvidiaN.
     pub minor: u32,
-    /// When it was last seen to use it, or when it got it.
+    /// When it was last seen to use the GPU, or when it got it.
     pub used: u64,
-    /// When somebody last looked.
+    /// When `gpushare metrics` last looked.
     pub looked: u64,
     /// Its user was told that it doesn't since.
     pub told: bool,
@@ -68,13 +68,13 @@ pub fn after_look(
 }
 
 impl Ledger {
-    /// What the last look has left; lines that are none are passed over.
+    /// What the last look has written. Skips lines that can't be read.
     #[must_use]
     pub fn used(&self) -> Vec<Used> {
         read_note(&self.dir.join(FILE)).unwrap_or_default().lines().filter_map(read).collect()
     }
 
-    /// Leaves it for the next.
+    /// Writes it for the next look.
     ///
     /// # Errors
     /// The lock is taken, or the file can't be written.

@@ -6,7 +6,7 @@ use crate::job::JobKey;
 pub(super) const FOLDER: &str = "env";
 
 impl Locked<'_> {
-    /// Writes the file of a job that has an entry; of a start that is over there is nothing to tell.
+    /// Writes the file of a job that has an entry; does nothing for a start that is over.
     ///
     /// # Errors
     /// It can't be written.

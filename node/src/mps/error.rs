@@ -11,7 +11,7 @@ use crate::ledger::LedgerError;
 use crate::exec::AskError;
 use crate::nvml::Trouble;
 
-/// What there is to say of a daemon that shows a limit in a form that nobody here knows.
+/// What a report says of a daemon that shows a limit in an unknown form.
 pub const UNREAD: &str = "may not limit memory, for its driver shows the limit in a form that is not known";
 
 gpushare::errors! {
