@@ -11,7 +11,7 @@ pub fn read(text: &str) -> Vec<NodeGres> {
 
 /// The words of such a list. Commas inside the brackets separate nothing.
 pub fn parts(text: &str) -> impl Iterator<Item = &str> {
-    super::split_outside(text, '(', ')')
+    super::split_outside::<'(', ')'>(text)
 }
 
 /// What gres.conf may have as `Type=` of a GPU.

@@ -26,7 +26,7 @@ impl Range {
 
 /// The names, split at the commas that are in no brackets.
 pub fn split(list: &str) -> Vec<&str> {
-    super::split_outside(list, '[', ']').map(str::trim).collect()
+    super::split_outside::<'[', ']'>(list).map(str::trim).collect()
 }
 
 /// All that a name stands for, in order; `None` if it can't be read or is too much.

@@ -12,7 +12,7 @@ const LONGEST: u64 = 1 << 20;
 impl Ledger {
     /// The file of a job in one of the ledger's folders.
     pub(super) fn of_job(&self, folder: &str, job_id: u32) -> PathBuf {
-        self.dir.join(folder).join(job_id.to_string())
+        self.dir.join(format!("{folder}/{job_id}"))
     }
 }
 
