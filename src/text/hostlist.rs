@@ -102,7 +102,7 @@ fn several_brackets<'a>(part: &'a str, name: &str) -> Option<Brackets<'a>> {
 
 fn number(digits: &str) -> Option<usize> {
     let fits = digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse().ok().filter(|_| fits)
+    if fits { digits.parse().ok() } else { None }
 }
 
 /// More nodes than any cluster has.
