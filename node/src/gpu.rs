@@ -123,7 +123,7 @@ impl Gpu {
 }
 
 /// A character device's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceNumber {
     /// 195 for NVIDIA GPUs.
     pub major: u32,

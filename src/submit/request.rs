@@ -6,7 +6,7 @@
 use crate::submit::grammar::{self, Gres, Spelling, Token};
 
 /// A submission, read once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
     /// How the Slurm that received the strings reads them.
     pub spelling: Spelling,
@@ -113,36 +113,8 @@ impl Field {
 impl<'a> Request<'a> {
     /// A request for nothing.
     #[must_use]
-    pub const fn new(spelling: Spelling) -> Self {
-        Request {
-            spelling,
-            user_id: 0,
-            qos: None,
-            account: None,
-            partition: None,
-            tres_per_job: None,
-            tres_per_node: None,
-            tres_per_socket: None,
-            tres_per_task: None,
-            cpus_per_tres: None,
-            mem_per_tres: None,
-            ntasks_per_tres: None,
-            num_tasks: None,
-            min_nodes: None,
-            max_nodes: None,
-            sockets_per_node: None,
-            ntasks_per_node: None,
-            fewest_nodes: false,
-            nodes_follow_tasks: false,
-            spread: false,
-            releases: false,
-            starts_again: false,
-            recurs: false,
-            cpus_per_task: None,
-            reservation: None,
-            exclusive: false,
-            batch: None,
-        }
+    pub fn new(spelling: Spelling) -> Self {
+        Request { spelling, ..Request::default() }
     }
 
     /// A string that is longer than Slurm will accept, if there is one.

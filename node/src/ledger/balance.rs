@@ -30,7 +30,7 @@ pub struct Balance {
 }
 
 /// What one user has of one GPU, on one scale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// Which GPU.
     pub gpu: DeviceNumber,
@@ -89,15 +89,7 @@ impl Balance {
 
     fn rows_of(entry: &Entry) -> impl Iterator<Item = Row> {
         entry.gpus.iter().map(|gpu| {
-            let row = Row {
-                gpu: gpu.number,
-                user_id: entry.user_id,
-                allocated_gpu: None,
-                capacity: 0,
-                shares: 0,
-                units: 0,
-                wholes: 0,
-            };
+            let row = Row { gpu: gpu.number, user_id: entry.user_id, ..Row::default() };
             match entry.holding {
                 Holding::Share { units, capacity, allocated_gpu, .. } => {
                     Row { allocated_gpu, capacity, shares: 1, units: units.into(), ..row }
