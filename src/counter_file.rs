@@ -36,7 +36,8 @@ pub struct CounterFile {
 impl CounterFile {
     /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link.
     ///
-    /// # Errors It can't be opened or written; `InvalidData` if the file isn't gpushare's.
+    /// # Errors
+    /// It can't be opened or written; `InvalidData` if the file isn't gpushare's.
     pub fn open(path: &Path, names: &[impl AsRef<str>]) -> io::Result<CounterFile> {
         let file = root_file::open(path)?;
         if !file.metadata()?.is_file() {
@@ -75,7 +76,8 @@ impl CounterFile {
 
 /// What was counted, in the order of the names.
 ///
-/// # Errors There is no file, or it isn't one of these counts.
+/// # Errors
+/// There is no file, or it isn't one of these counts.
 pub fn read(path: &Path, names: &[impl AsRef<str>]) -> io::Result<Vec<u64>> {
     let bytes = root_file::read(path, LONGEST)?;
     let counts = bytes.and_then(|bytes| parse(&bytes, names));
