@@ -160,12 +160,18 @@ pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
 
 impl Config {
     /// Reads the file; `None` where there is none. A link that leads nowhere is an error, not "none".
+    ///
+    /// # Errors
+    /// It can't be read, or has a mistake.
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
         Config::load_with(path, OfQoses::Read)
     }
 
     /// The same for a node, where a job waits for it: nodes have no use for records `QOS=`. They are not read, so a mistake in
     /// one fails no job. `node` is what Slurm calls this node.
+    ///
+    /// # Errors
+    /// As [`Config::load`]; or it has lines for single nodes, and `node` is not known.
     pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
         match (Config::load_with(path, OfQoses::Skip)?, node) {
             (None, _) => Ok(None),
@@ -220,6 +226,9 @@ impl Config {
     }
 
     /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         Config::parse_with(text, OfQoses::Read)
     }

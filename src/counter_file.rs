@@ -1,8 +1,8 @@
 //! Counts that only grow, for `gpushare metrics`: a small text file, a line a count, every line as long as the others.
 //!
-//! A count that grows is one pwrite(2) of its own line, so that whoever is killed leaves the old number or the new one,
-//! and nobody who reads waits. A file of counts that is damaged, or of other names, is written anew, from 0; what is
-//! somebody else's file is left as it is. Only one process at a time may write; that is the caller's affair.
+//! Each increase is one pwrite(2) of the count's line, so a crash leaves either the old or the new value, and readers
+//! never wait. A file of counts that is damaged, or has other names, is written anew, from 0. A file that isn't
+//! gpushare's is left as it is. Only one process at a time may write; the caller must see to that.
 //!
 //! ```text
 //! gpushare-tally 1
@@ -34,8 +34,10 @@ pub struct CounterFile {
 }
 
 impl CounterFile {
-    /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link;
-    /// `InvalidData` is somebody else's file.
+    /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link.
+    ///
+    /// # Errors
+    /// It can't be opened or written; `InvalidData` if the file isn't gpushare's.
     pub fn open(path: &Path, names: &[impl AsRef<str>]) -> io::Result<CounterFile> {
         let file = root_file::open(path)?;
         if !file.metadata()?.is_file() {
@@ -61,6 +63,9 @@ impl CounterFile {
     }
 
     /// One more of a name. A name that there is no count of is left out.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn add(&mut self, name: &str) -> io::Result<()> {
         let Some(index) = self.names.iter().position(|known| *known == name) else { return Ok(()) };
         let Some(count) = self.counts.get_mut(index) else { return Ok(()) };
@@ -69,7 +74,10 @@ impl CounterFile {
     }
 }
 
-/// What was counted, in the order of the names. No file is an error here, and so is one of other names.
+/// What was counted, in the order of the names.
+///
+/// # Errors
+/// There is no file, or it isn't one of these counts.
 pub fn read(path: &Path, names: &[impl AsRef<str>]) -> io::Result<Vec<u64>> {
     let bytes = root_file::read(path, LONGEST)?;
     let counts = bytes.and_then(|bytes| parse(&bytes, names));

@@ -4,6 +4,7 @@
 //! - [`submit`]: whether a request for GPUs may pass, and what its user reads.
 //! - [`text`]: formats of Slurm's that more than one room reads.
 //! - [`counter_file`] and [`root_file`]: files that both sides keep.
+//! - [`errors`]: how error enums are declared.
 //!
 //! What happens on a node is in the crate `gpushare-node`, groups' QOSes in the accounting database are in `gpushare-qos`, and
 //! the safe layer over Slurm is `gpushare-slurm`. Nothing here knows Slurm's structures, reads the clock or the process
@@ -12,6 +13,7 @@
 
 pub mod config;
 pub mod counter_file;
+mod error;
 pub mod root_file;
 pub mod submit;
 pub mod text;

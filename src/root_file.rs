@@ -1,32 +1,18 @@
-//! Files and folders of root's, the ledger's and others: made so that only root can change them, read with a bound, never through a link.
+//! Files and folders that only root can change, such as the ledger's: reads have a limit and never follow a link.
 
-use std::fmt;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Why a folder can't be used.
-#[derive(Debug)]
-pub enum FolderError {
-    /// Making or looking at it.
-    Io(PathBuf, io::Error),
-    /// Others than root could change it.
-    Unsafe(PathBuf),
-}
-
-impl fmt::Display for FolderError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            FolderError::Io(path, error) => write!(out, "folder {}: {error}", path.display()),
-            FolderError::Unsafe(path) => {
-                write!(out, "{} must be a folder that only root can change", path.display())
-            }
-        }
+crate::errors! {
+    /// Why a folder can't be used.
+    #[derive(Debug)]
+    pub enum FolderError {
+        Io(path: PathBuf, error: io::Error) => "folder {}: {error}", path.display();
+        Unsafe(path: PathBuf) => "{} must be a folder that only root can change", path.display();
     }
 }
-
-impl std::error::Error for FolderError {}
 
 /// Makes a folder that everybody reads and only its owner can change, or checks that it is one.
 ///
@@ -45,8 +31,8 @@ pub fn make_folder(path: &Path) -> Result<(), FolderError> {
     if !found.is_dir() || others_may_write || foreign {
         return Err(FolderError::Unsafe(path.to_owned()));
     }
-    // A tight umask made it so: users' steps and `gpushare status` read here. Also where one was killed right after it
-    // had made it; a folder in use keeps what an administrator gave it.
+    // A tight umask made it so, but users' steps and `gpushare status` read here. This also repairs a folder whose
+    // maker was killed. A folder in use keeps the mode that an administrator gave it.
     if found.mode() & 0o055 != 0o055 && path.read_dir().map_err(failed)?.next().is_none() {
         fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?;
     }
@@ -58,6 +44,9 @@ fn own_user_id() -> Option<u32> {
 }
 
 /// What a regular file holds, up to `longest` bytes; `None` where there is something else.
+///
+/// # Errors
+/// There is none, or it can't be read.
 pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -80,6 +69,9 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
 ///
 /// The file is synced, so that a file system that finds out late that it is full says so here. Its folder is not: that
 /// would only matter after a crash of the machine, which empties /run.
+///
+/// # Errors
+/// It can't be written or renamed.
 pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
     let written = write(temporary, text).and_then(|()| fs::rename(temporary, path));
     if written.is_err() {
@@ -89,7 +81,7 @@ pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    // One that was killed may have left it; only the holder of the lock comes here.
+    // A killed process may have left it; only the holder of the lock comes here.
     remove(path)?;
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.set_permissions(Permissions::from_mode(0o644))?;
@@ -98,6 +90,9 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Removes a file; `false` where there was none.
+///
+/// # Errors
+/// It can't be removed.
 pub fn remove(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
@@ -107,6 +102,9 @@ pub fn remove(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens a file to be read and written in place, making it where it is missing.
+///
+/// # Errors
+/// It can't be opened or made, or is a link.
 pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -9,8 +9,6 @@
 //!
 //! A job with GPUs and no share has them whole. What Slurm says and the placement can't both be right is a [`Mismatch`].
 
-use std::fmt;
-
 use crate::job::NodeJob;
 use crate::ledger::{Entry, Holding};
 use gpushare::config::{NodeConfig, Placement};
@@ -33,15 +31,19 @@ pub enum Allocation {
     Whole(Vec<u32>),
 }
 
-/// `Placement` is not what this node's Slurm is configured for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mismatch {
-    /// Slurm gave a share and names no GPU, where it should have allocated one.
-    NoGpuAllocated(Placement),
-    /// Slurm gave GPUs on a node that should have no `gpu` GRES.
-    GpuUnderOwn,
-    /// Slurm spread the share over several GPUs.
-    SeveralGpus,
+gpushare::errors! {
+    /// `Placement` is not what this node's Slurm is configured for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Mismatch {
+        NoGpuAllocated(placement: Placement) =>
+            "Placement={} does not fit: Slurm gave a share and names no GPU of it (gres.conf: is the share GRES \
+             CountOnly?)", if *placement == Placement::Follow { "follow" } else { "override" };
+        GpuUnderOwn =>
+            "Placement=own does not fit: Slurm gave the job GPUs, so this node has a gpu GRES (follow or override \
+             is for those)";
+        SeveralGpus =>
+            "Slurm spread the share over several GPUs; SelectTypeParameters=MULTIPLE_SHARING_GRES_PJ is not supported";
+    }
 }
 
 impl Allocation {
@@ -120,33 +122,6 @@ fn units(percent: u32, noted: Option<u32>, total: u64) -> (u32, Option<u32>) {
         }
     }
 }
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Mismatch::NoGpuAllocated(placement) => {
-                let value = if *placement == Placement::Follow { "follow" } else { "override" };
-                write!(
-                    out,
-                    "Placement={value} does not fit: Slurm gave a share and names no GPU of it (gres.conf: is the \
-                     share GRES CountOnly?)"
-                )
-            }
-            Mismatch::GpuUnderOwn => write!(
-                out,
-                "Placement=own does not fit: Slurm gave the job GPUs, so this node has a gpu GRES (follow or \
-                 override is for those)"
-            ),
-            Mismatch::SeveralGpus => write!(
-                out,
-                "Slurm spread the share over several GPUs; SelectTypeParameters=MULTIPLE_SHARING_GRES_PJ is not \
-                 supported"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Mismatch {}
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@
 //! 5. fewest users;
 //! 6. lowest index.
 //!
-//! With `Packing=pack` the most assigned stands in step 2, then the smallest GPU, and step 4 is none.
+//! With `Packing=pack` step 2 takes the most assigned, then the smallest GPU, and there is no step 4.
 //!
 //! Units are summed, not jobs counted, so shares of different sizes stay balanced. By step 2, equal shares on GPUs of one
 //! size never differ by more than one share, measured or not; with unequal shares load may decide between GPUs nearer to
@@ -20,7 +20,8 @@
 //!
 //! What a unit stands for:
 //!
-//! - GPUs with different capacities are compared by assigned / capacity: whoever gave them said what they are worth.
+//! - GPUs with different capacities are compared by assigned / capacity: the administrator who set the capacities said
+//!   what each GPU is worth.
 //! - Of GPUs with one capacity and different memory a larger one counts for more, half by its memory and half not, since a
 //!   share is a part of the memory and a part of the computing: 40 GiB beside 80 count three quarters. Memory counts in
 //!   eighths of the largest, because GPUs of one type differ by a few MiB, which must not decide.
@@ -129,6 +130,9 @@ pub enum NothingFits {
 }
 
 /// Chooses among `gpus` for a share of so many units. The order of `gpus` has no influence.
+///
+/// # Errors
+/// No GPU may take it; why.
 pub fn choose(gpus: &[Candidate], units: u32, rules: PlacementRules) -> Result<Choice, NothingFits> {
     let large_enough = |gpu: &&Candidate| gpu.capacity >= units;
     let usable: Vec<&Candidate> =
@@ -184,7 +188,7 @@ impl Measured {
         }
     }
 
-    /// Eighths of the largest GPU's memory; all the same where memory doesn't count.
+    /// Eighths of the largest GPU's memory; the same for all GPUs if memory doesn't count.
     fn eighths(&self, gpu: &Candidate) -> u128 {
         let (Some(largest), Some(memory)) = (self.largest.map(u128::from), gpu.memory) else { return 8 };
         (u128::from(memory) * 8 + largest / 2) / largest.max(1)
@@ -195,8 +199,8 @@ impl Measured {
         u128::from(gpu.capacity) * (8 + self.eighths(gpu))
     }
 
-    /// The scarcer of memory and utilization in whole percent, then memory, then utilization; all the same where load
-    /// doesn't count.
+    /// The scarcer of memory and utilization in whole percent, then memory, then utilization; the same for all GPUs if
+    /// load doesn't count.
     fn load(&self, gpu: &Candidate) -> Option<(u128, Fraction, u32)> {
         let load = gpu.load.filter(|_| self.load)?;
         let in_use = u128::from(load.memory);

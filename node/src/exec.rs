@@ -1,6 +1,6 @@
-//! Other programs, asked: no shell, no environment but what is given, a deadline, and no more of an answer than is of use.
+//! Runs other programs and reads their answers: without a shell, with only the environment that is given, with a
+//! deadline, and with a limit on the length of an answer.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -42,17 +42,16 @@ pub struct Output {
     pub complaints: String,
 }
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub enum AskError {
-    /// It can't be started.
-    Start(PathBuf, io::Error),
-    /// It was started and can't be spoken to.
-    Talk(PathBuf, io::Error),
-    /// It took longer than this, and was killed.
-    Deadline(PathBuf, Duration),
-    /// It said more than anybody wants to know, and was killed.
-    TooMuch(PathBuf, usize),
+gpushare::errors! {
+    /// Why there is no answer.
+    #[derive(Debug)]
+    pub enum AskError {
+        Start(path: PathBuf, error: io::Error) => "{} can't be run: {error}", path.display();
+        Talk(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
+        Deadline(path: PathBuf, patience: Duration) =>
+            "{} did not answer in {} ms", path.display(), patience.as_millis();
+        TooMuch(path: PathBuf, longest: usize) => "{} said more than {longest} bytes", path.display();
+    }
 }
 
 /// The running program; where that can't be told, as if a package had put it there.
@@ -61,8 +60,8 @@ pub fn own() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "/usr/sbin/gpushare-prolog".into())
 }
 
-/// One of gpushare's programs that nobody calls by name: in the sbin beside the bin of `own`, as `make install` puts it; else
-/// where packages do.
+/// The path of one of gpushare's programs that only gpushare calls: in the sbin beside the bin of `own`, where `make
+/// install` puts it; otherwise where packages put it.
 #[must_use]
 pub fn installed(own: &Path, name: &str) -> PathBuf {
     let beside = own.parent().map(|folder| folder.with_file_name("sbin").join(name));
@@ -78,12 +77,18 @@ pub fn program(path: &Path) -> Command {
 }
 
 /// Asks a program and waits for the answer.
+///
+/// # Errors
+/// It can't be run, or gave no answer in time.
 pub fn ask(command: &mut Command, input: &str, patience: Duration) -> Result<Output, AskError> {
     Asked::start(command, input)?.answer(patience)
 }
 
 impl Asked {
     /// Starts the program. `input` is a few lines: more than fits into a pipe would be waited for without a deadline.
+    ///
+    /// # Errors
+    /// It can't be run, or `input` is too long.
     pub fn start(command: &mut Command, input: &str) -> Result<Asked, AskError> {
         let path = PathBuf::from(command.get_program());
         if input.len() > LONGEST_INPUT {
@@ -105,6 +110,9 @@ impl Asked {
     }
 
     /// Waits for the answer, as text.
+    ///
+    /// # Errors
+    /// It gave none in time, or too long a one; it is killed then.
     pub fn answer(self, patience: Duration) -> Result<Output, AskError> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (status, output, complaints) = self.bytes(patience)?;
@@ -112,6 +120,9 @@ impl Asked {
     }
 
     /// Waits for the answer: how it ended, its standard output and its standard error.
+    ///
+    /// # Errors
+    /// As [`Asked::answer`].
     pub fn bytes(mut self, patience: Duration) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), AskError> {
         let end = Instant::now() + patience;
         let (mut output, mut complaints) = (Vec::new(), Vec::new());
@@ -177,8 +188,8 @@ impl Drop for Asked {
         if self.ended {
             return;
         }
-        // It is the leader of its group until it is waited for, so the number is nobody else's. One that has gone into
-        // another user's rights is killed all the same: prolog and epilog are root's.
+        // It leads its group until it is waited for, so no other group can have the number. Prolog and epilog are root,
+        // so they can also kill a program that has become another user.
         let _ = unix::kill(To::Group(self.child.id()));
         let _ = self.child.kill();
         let end = Instant::now() + LAST_PATIENCE;
@@ -198,23 +209,6 @@ impl Output {
         line.chars().take(200).map(printable).collect()
     }
 }
-
-impl fmt::Display for AskError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            AskError::Start(path, error) => write!(out, "{} can't be run: {error}", path.display()),
-            AskError::Talk(path, error) => write!(out, "{}: {error}", path.display()),
-            AskError::Deadline(path, patience) => {
-                write!(out, "{} did not answer in {} ms", path.display(), patience.as_millis())
-            }
-            AskError::TooMuch(path, longest) => {
-                write!(out, "{} said more than {longest} bytes", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for AskError {}
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,6 @@ pub mod owner;
 pub mod v1;
 pub mod v2;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use crate::gpu::{Device, DeviceNumber, Gpu};
@@ -23,11 +22,11 @@ use crate::gpu::{Device, DeviceNumber, Gpu};
 /// What a step may open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
-    /// The job's GPUs; none for a job that has none.
+    /// The job's GPUs.
     pub open: Vec<Device>,
     /// The node's other GPUs, and what else belongs to them.
     pub closed: Vec<Device>,
-    /// What is open here may be closed by Slurm, and is opened. Otherwise the fence only narrows what Slurm allows.
+    /// The fence also opens devices that Slurm closes. Otherwise it only narrows what Slurm allows.
     pub widens: bool,
 }
 
@@ -42,17 +41,17 @@ pub enum Access {
     Unclear(i32),
 }
 
-/// What a task finds that its fence should have prevented.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The share's GPU is closed.
-    Closed(PathBuf),
-    /// Another GPU is open.
-    Open(PathBuf),
-    /// It can't be told.
-    Unclear(PathBuf, i32),
-    /// The task has another GPU's device node open already.
-    Held(PathBuf),
+gpushare::errors! {
+    /// What a task finds that its fence should have prevented.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Fault {
+        Closed(path: PathBuf) => "{} is the job's GPU and can't be opened", path.display();
+        Open(path: PathBuf) => "{} is not the job's GPU and can be opened", path.display();
+        Held(path: PathBuf) => "{} is not the job's GPU and is its input or output", path.display();
+        Unclear(path: PathBuf, errno: i32) =>
+            "{}: {}; only a device node that its mode lets users open can be checked",
+            path.display(), std::io::Error::from_raw_os_error(*errno);
+    }
 }
 
 impl Fence {
@@ -93,26 +92,6 @@ impl Fence {
                 Access::Unclear(errno) => Some(Fault::Unclear(device.path.clone(), errno)),
             })
         })
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Fault::Closed(path) => write!(out, "{} is the job's GPU and can't be opened", path.display()),
-            Fault::Open(path) => write!(out, "{} is not the job's GPU and can be opened", path.display()),
-            Fault::Held(path) => {
-                write!(out, "{} is not the job's GPU and is its input or output", path.display())
-            }
-            Fault::Unclear(path, errno) => {
-                let error = std::io::Error::from_raw_os_error(*errno);
-                write!(
-                    out,
-                    "{}: {error}; only a device node that its mode lets users open can be checked",
-                    path.display()
-                )
-            }
-        }
     }
 }
 

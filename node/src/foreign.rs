@@ -1,8 +1,9 @@
-//! Whose is a process that computes on a GPU: a job's that has the GPU, nobody's there, or not to be told?
+//! Decides whether a process that computes on a GPU belongs there: to a job that has the GPU, to none, or unknown.
 //!
-//! A process is of a job if Slurm has put it into the cgroup of one of its steps. Never foreign are processes of root and of
-//! system accounts, those of MPS daemons, what a slurmstepd has started, and those of a job that the ledger has no entry of:
-//! whether Slurm gave that one the GPU is not known here. Where a process is finds [`place`](crate::proc::step).
+//! A process belongs to a job if Slurm has put it into the cgroup of one of the job's steps. Never foreign are
+//! processes of root and of system accounts, of MPS daemons, of a slurmstepd, and of a job without an entry in the
+//! ledger: whether Slurm gave that job the GPU is not known here. [`proc::step`](crate::proc::step) finds where a
+//! process is.
 
 mod end;
 
@@ -34,9 +35,9 @@ pub struct Foreign {
 /// What a process of a GPU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Of that job, which has the GPU.
+    /// It belongs to that job, which has the GPU.
     Job(u32),
-    /// Of nobody who has it.
+    /// It belongs to no job that has the GPU.
     Foreign(Foreign),
     /// That isn't known, or it is gone.
     Untold,

@@ -11,7 +11,7 @@ mod driver;
 pub mod drm;
 mod files;
 mod foreign;
-pub mod gres_conf;
+mod gres_conf;
 mod inventory;
 pub mod mig;
 
@@ -123,7 +123,7 @@ impl Gpu {
 }
 
 /// A character device's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceNumber {
     /// 195 for NVIDIA GPUs.
     pub major: u32,
@@ -146,47 +146,24 @@ impl fmt::Display for DeviceNumber {
     }
 }
 
-/// Why the GPUs of a node can't be told.
-#[derive(Debug)]
-pub enum DeviceError {
-    /// /dev can't be listed.
-    List(PathBuf, io::Error),
-    /// gres.conf can't be read with certainty.
-    GresConf(GresConfError),
-    /// `AutoDetect` in gres.conf: Slurm's order can't be told.
-    Order,
-    /// The same, and GPUs have MIG enabled: Slurm counts the parts, each as one.
-    Parts,
-    /// None of the GPUs is there; the first, and what is wrong with it.
-    NoneThere(PathBuf, Unfit),
-    /// Nothing was found.
-    None,
-}
-
-impl fmt::Display for DeviceError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            DeviceError::List(path, error) => write!(out, "{}: {error}", path.display()),
-            DeviceError::GresConf(error) => error.fmt(out),
-            DeviceError::Order => write!(
-                out,
-                "gres.conf has AutoDetect=, by which Slurm orders the GPUs in a way that can't be told here; name \
-                 them in Slurm's order with GpuFile= in gpushare.conf"
-            ),
-            DeviceError::Parts => write!(
-                out,
-                "gres.conf has AutoDetect=, and GPUs have MIG enabled: Slurm counts their parts, and no \
-                 GPU of this node takes shares; here Placement=off, or follow without FenceDrm, leaves them to Slurm"
-            ),
-            DeviceError::NoneThere(path, unfit) => {
-                write!(out, "none of the node's GPUs is there; of {}: {unfit}", path.display())
-            }
-            DeviceError::None => write!(out, "no /dev/nvidiaN on this node; name the GPUs with GpuFile="),
-        }
+gpushare::errors! {
+    /// Why the GPUs of a node can't be told.
+    #[derive(Debug)]
+    pub enum DeviceError {
+        List(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
+        GresConf(error: GresConfError) => "{error}";
+        Order =>
+            "gres.conf has AutoDetect=, by which Slurm orders the GPUs in a way that can't be told here; name \
+             them in Slurm's order with GpuFile= in gpushare.conf";
+        Parts =>
+            "gres.conf has AutoDetect=, and GPUs have MIG enabled: Slurm counts their parts, and no \
+             GPU of this node takes shares; here Placement=off, or follow without FenceDrm, leaves them to Slurm";
+        /// The first, and what is wrong with it.
+        NoneThere(path: PathBuf, unfit: Unfit) =>
+            "none of the node's GPUs is there; of {}: {unfit}", path.display();
+        None => "no /dev/nvidiaN on this node; name the GPUs with GpuFile=";
     }
 }
-
-impl std::error::Error for DeviceError {}
 
 impl From<GresConfError> for DeviceError {
     fn from(error: GresConfError) -> Self {

@@ -1,8 +1,8 @@
 //! What slurmd tells a prolog or epilog about a job, read from its environment once.
 //!
-//! Slurm gives a prolog no share count (prep_script_slurmd.c): gres/mps says the share as a whole percentage of the GPU
-//! it allocated_gpu, rounded down. So job_submit_gpushare.so passes the count on in `SPANK_GPUSHARE_SHARE`, and it is believed
-//! only where it agrees with Slurm's percentage, which no user can set.
+//! Slurm gives a prolog no share count (prep_script_slurmd.c): gres/mps gives the share as a whole percentage of the
+//! GPU that Slurm allocated, rounded down. So job_submit_gpushare.so passes the count on in `SPANK_GPUSHARE_SHARE`. It
+//! counts only if it agrees with Slurm's percentage, which no user can set.
 
 use std::fmt;
 
@@ -55,13 +55,15 @@ pub struct Noted {
     pub units: u32,
 }
 
-/// Why the environment is not a job's.
-#[derive(Debug, PartialEq, Eq)]
-pub enum JobError {
-    /// A variable that slurmd always sets is not there.
-    Missing(&'static str),
-    /// It is there, and no number.
-    NoNumber(&'static str, String),
+gpushare::errors! {
+    /// Why the environment is not a job's.
+    #[derive(Debug, PartialEq, Eq)]
+    pub enum JobError {
+        Missing(name: &'static str) =>
+            "{name} is not set; slurmd runs this as Prolog= or Epilog= and sets it";
+        NoNumber(name: &'static str, text: String) =>
+            "{name} is '{}', not a number it can be", text.escape_debug();
+    }
 }
 
 impl NodeJob {
@@ -78,6 +80,9 @@ impl NodeJob {
     }
 
     /// Reads the job from the variables that `variable` looks up.
+    ///
+    /// # Errors
+    /// A variable is missing or not a number.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<NodeJob, JobError> {
         let (id, restart) = id_and_restart(&variable)?;
         let user_id = number(&variable, "SLURM_JOB_UID")?.ok_or(JobError::Missing("SLURM_JOB_UID"))?;
@@ -99,6 +104,9 @@ impl NodeJob {
 
 /// The job's number and which start of it this is. slurmd doesn't know the second in every epilog: one that it runs
 /// without the job's credential has no `SLURM_JOB_RESTART_COUNT`.
+///
+/// # Errors
+/// A variable is missing or not a number.
 pub fn id_and_restart(variable: impl Fn(&str) -> Option<String>) -> Result<(u32, Option<u32>), JobError> {
     let id = number(&variable, "SLURM_JOB_ID")?.ok_or(JobError::Missing("SLURM_JOB_ID"))?;
     Ok((id, number(&variable, "SLURM_JOB_RESTART_COUNT")?))
@@ -131,21 +139,6 @@ fn indices(text: &str) -> Option<Vec<u32>> {
     }
     Some(found)
 }
-
-impl fmt::Display for JobError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            JobError::Missing(name) => {
-                write!(out, "{name} is not set; slurmd runs this as Prolog= or Epilog= and sets it")
-            }
-            JobError::NoNumber(name, text) => {
-                write!(out, "{name} is '{}', not a number it can be", text.escape_debug())
-            }
-        }
-    }
-}
-
-impl std::error::Error for JobError {}
 
 /// `7, 9`; the first ten.
 #[must_use]

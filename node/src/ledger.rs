@@ -1,10 +1,10 @@
 //! Who is on which GPU: one small text file a job under /run/gpushare, written by root alone.
 //!
-//! An entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. What is no entry is
-//! set aside under `garbage/`, never trusted and never fatal; an entry of another version of gpushare, or one that the
-//! kernel doesn't let be read, stays where it is, and no share is placed beside what it may hold. Changes happen under a
-//! lock that the kernel lets go when its holder dies; reading needs none. A reboot empties /run, which is right: no job
-//! survives it either.
+//! An entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. A file that isn't
+//! an entry moves to `garbage/`; it is never trusted and never fatal. An entry of another version of gpushare, or one
+//! that can't be read, stays in place, and no share is placed on a GPU that it may hold. Changes need a lock, which the
+//! kernel releases when its holder dies; reading needs no lock. A reboot empties /run, which is right: no job survives
+//! a reboot.
 //!
 //! ```text
 //! /run/gpushare/lock
@@ -24,8 +24,8 @@
 //! /run/gpushare/new            what is being written
 //! ```
 //!
-//! A lock that can't be opened, a folder for example, is an administrator's to move: two who did it at once could each
-//! have a lock of their own.
+//! If the lock can't be opened, because it is a folder for example, an administrator must move it: if two processes
+//! moved it at once, each could get a lock of its own.
 
 mod alive;
 mod balance;
@@ -34,10 +34,8 @@ mod daemons;
 mod entry;
 mod error;
 mod failure;
-
 mod jobstats;
 mod note;
-
 mod used;
 mod variables;
 
@@ -47,6 +45,7 @@ pub use counts::{Counts, Event};
 pub use entry::{Damage, Entry, Holding};
 pub use error::LedgerError;
 pub(crate) use failure::one_line;
+pub(crate) use note::read_note;
 pub use used::{Used, after_look};
 
 use gpushare::config::RUN_DIR;
@@ -59,11 +58,13 @@ use std::time::{Duration, Instant};
 
 use crate::job::JobKey;
 
-/// No entry is longer; a file that is, is garbage.
+/// The folder of entries.
+const JOBS: &str = "jobs";
+/// No entry is longer; a longer file is garbage.
 const LONGEST: u64 = 16 << 10;
 /// How often a taken lock is tried.
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
-/// So many things of one name are kept aside; what comes then is removed.
+/// How many files of one name `garbage/` keeps; further ones are removed.
 const MOST_ASIDE: u32 = 100;
 
 /// The ledger of a node.
@@ -72,7 +73,7 @@ pub struct Ledger {
     pub(crate) dir: PathBuf,
 }
 
-/// The ledger while nobody else changes it.
+/// The ledger, locked.
 #[derive(Debug)]
 pub struct Locked<'a> {
     ledger: &'a Ledger,
@@ -89,7 +90,7 @@ pub struct Listing {
     pub garbage: Vec<Garbage>,
 }
 
-/// What is in the entries' place and can't be read.
+/// What can't be read in the folder of entries.
 #[derive(Debug, Default)]
 pub struct Unread {
     /// No entries; set aside.
@@ -108,7 +109,8 @@ pub struct Garbage {
 }
 
 impl Garbage {
-    /// It is one all the same, of another version, or one that could not be read: its job may be running and have its GPU.
+    /// Whether it is an entry nevertheless, of another version or one that could not be read: its job may be running on
+    /// a GPU.
     #[must_use]
     pub fn is_entry(&self) -> bool {
         matches!(self.damage, Damage::OtherVersion(_) | Damage::Unreadable(_))
@@ -135,19 +137,10 @@ impl Ledger {
         Ledger { dir: dir.into() }
     }
 
-    fn jobs(&self) -> PathBuf {
-        self.dir.join("jobs")
-    }
-
-    fn path_of(&self, job_id: u32) -> PathBuf {
-        self.jobs().join(job_id.to_string())
-    }
-
-    fn temporary(&self) -> PathBuf {
-        self.dir.join("new")
-    }
-
     /// Takes the lock, making the folders first; gives up after `wait`.
+    ///
+    /// # Errors
+    /// It is still taken then, or the folder can't be made or is not root's.
     pub fn lock(&self, wait: Duration) -> Result<Locked<'_>, LedgerError> {
         root_file::make_folder(&self.dir)?;
         let path = self.dir.join("lock");
@@ -165,14 +158,14 @@ impl Ledger {
             }
         }
         let locked = Locked { ledger: self, known: balance::Known::default(), _lock: file };
-        locked.make_folder("jobs", &self.jobs())?;
+        locked.make_folder(JOBS)?;
         Ok(locked)
     }
 
     /// Whether there ever was a job with a GPU since the node booted.
     #[must_use]
     pub fn is_there(&self) -> bool {
-        self.jobs().symlink_metadata().is_ok()
+        self.dir.join(JOBS).symlink_metadata().is_ok()
     }
 
     /// The names in one of the ledger's folders; none where it was not made yet.
@@ -189,8 +182,11 @@ impl Ledger {
     }
 
     /// Every entry; changes nothing.
+    ///
+    /// # Errors
+    /// A folder can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
-        let jobs = self.jobs();
+        let jobs = self.dir.join(JOBS);
         let mut listing = Listing::default();
         for name in self.names(&jobs)? {
             match read(&jobs.join(&name)) {
@@ -203,9 +199,12 @@ impl Ledger {
         Ok(listing)
     }
 
-    /// The entry of a job's latest start. A damaged one is an error here: its job has a share that nobody knows.
+    /// The entry of a job's latest start.
+    ///
+    /// # Errors
+    /// The entry is damaged or can't be read.
     pub fn find(&self, job_id: u32) -> Result<Option<Entry>, LedgerError> {
-        let path = self.path_of(job_id);
+        let path = self.of_job(JOBS, job_id);
         match read(&path) {
             Ok(entry) => Ok(Some(entry)),
             Err(Damage::Gone) => Ok(None),
@@ -215,53 +214,56 @@ impl Ledger {
         }
     }
 
-    /// Whether there is anything of a job: an entry, be it damaged, the mark of a failure, a witness, or variables.
+    /// Whether the ledger has anything of a job: an entry (damaged or not), the mark of a failure, a witness, or
+    /// variables.
     #[must_use]
     pub fn knows(&self, job_id: u32) -> bool {
         let exists = |path: PathBuf| match path.symlink_metadata() {
             Ok(_) => true,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        exists(self.path_of(job_id))
-            || exists(self.failure_path(job_id))
-            || exists(self.witness_path(job_id))
-            || exists(self.variables_path(job_id))
+        let folders = [JOBS, failure::FOLDER, alive::FOLDER, variables::FOLDER];
+        folders.into_iter().any(|folder| exists(self.of_job(folder, job_id)))
     }
 }
 
 impl Locked<'_> {
-    /// Every entry; files that are none are moved out of the way.
+    /// Every entry. Moves other files to `garbage/`.
+    ///
+    /// # Errors
+    /// A folder can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let listing = self.ledger.list()?;
         for garbage in listing.garbage.iter().filter(|garbage| !garbage.is_entry()) {
-            self.set_aside(&garbage.name, &self.ledger.jobs().join(&garbage.name));
+            self.set_aside(&self.ledger.dir.join(JOBS).join(&garbage.name));
         }
         Ok(listing)
     }
 
-    /// Writes an entry in the place of whatever the job had, a mark of its failure and a witness included: those are of
-    /// an earlier start, or of an old job of the same number.
+    /// Writes a job's entry and removes all that the ledger had of the job, including a mark of failure and a witness:
+    /// they are of an earlier start, or of an old job with the same number.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
-        let path = self.ledger.path_of(entry.key.id);
+        let path = self.ledger.of_job(JOBS, entry.key.id);
         let mut draft = self.draft()?;
         let old = read(&path);
         if !matches!(old, Ok(_) | Err(Damage::Gone)) {
-            // What a damaged one was counted as is not known any more.
+            // What the balance has of a damaged entry is unknown.
             draft.forget();
-            self.clear(&path);
         }
         self.drop_marks(entry.key.id, None)?;
         self.withdraw(entry.key.id)?;
-        root_file::replace(&self.ledger.temporary(), &path, &entry.to_string())
-            .map_err(|error| LedgerError::Write(path, error))?;
+        self.write_note(&path, &entry.to_string())?;
         self.settle_record(draft, old.ok().as_ref(), entry);
         Ok(())
     }
 
-    /// Removes the entry of a job, if it is of the start `up_to` or an earlier one, or of any where that is not known.
-    /// Gives its start; that of a damaged one is not known and taken for `up_to`.
-    pub fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
-        let path = self.ledger.path_of(job_id);
+    /// Removes a job's entry if it is of the start `up_to` or an earlier one; of any start if `up_to` is `None`. Gives
+    /// its start. The start of a damaged entry is unknown and taken to be `up_to`.
+    pub(crate) fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
+        let path = self.ledger.of_job(JOBS, job_id);
         let old = read(&path);
         let key = match &old {
             Err(Damage::Gone) => return Ok(None),
@@ -272,9 +274,7 @@ impl Locked<'_> {
             return Ok(None);
         }
         let mut draft = self.draft()?;
-        // Whatever else stands there, a folder for example, is no entry.
-        self.clear(&path);
-        root_file::remove(&path).map_err(|error| LedgerError::Remove(path, error))?;
+        self.remove_note(&path)?;
         match &old {
             Ok(entry) => self.settle_removal(draft, entry),
             Err(_) => draft.forget(),
@@ -282,12 +282,15 @@ impl Locked<'_> {
         Ok(Some(key))
     }
 
-    /// Removes all that there is of a job's start `up_to` and earlier ones, or of any where that is not known. Gives the
-    /// start that had an entry.
+    /// Removes all that the ledger has of a job's start `up_to` and earlier ones; of any start if `up_to` is `None`.
+    /// Gives the start that had an entry.
+    ///
+    /// # Errors
+    /// Something can't be removed.
     pub fn forget(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let removed = self.remove(job_id, up_to)?;
         self.drop_marks(job_id, up_to)?;
-        if self.ledger.path_of(job_id).symlink_metadata().is_err() {
+        if self.ledger.of_job(JOBS, job_id).symlink_metadata().is_err() {
             self.withdraw(job_id)?;
         }
         Ok(removed)
@@ -295,41 +298,36 @@ impl Locked<'_> {
 
     /// The mark of a failure and the witness; both begin with the start that they are of.
     fn drop_marks(&self, job_id: u32, up_to: Option<u32>) -> Result<(), LedgerError> {
-        for path in [self.ledger.failure_path(job_id), self.ledger.witness_path(job_id)] {
-            if up_to.is_some() && restart_in(&path) > up_to {
-                continue;
-            }
-            if let Err(error) = root_file::remove(&path) {
-                self.clear(&path);
-                if path.symlink_metadata().is_ok() {
-                    return Err(LedgerError::Remove(path, error));
-                }
-            }
-        }
-        Ok(())
+        let mut paths =
+            [failure::FOLDER, alive::FOLDER].map(|folder| self.ledger.of_job(folder, job_id)).into_iter();
+        paths.try_for_each(|path| match up_to {
+            Some(_) if restart_in(&path) > up_to => Ok(()),
+            _ => self.remove_note(&path),
+        })
     }
 
-    /// A folder of the ledger; what else stands in its place is set aside.
-    fn make_folder(&self, name: &str, path: &Path) -> Result<(), LedgerError> {
-        match root_file::make_folder(path) {
+    /// Makes a folder of the ledger. Anything else of that name moves to `garbage/`.
+    fn make_folder(&self, name: &str) -> Result<(), LedgerError> {
+        let path = self.ledger.dir.join(name);
+        match root_file::make_folder(&path) {
             Err(FolderError::Unsafe(_)) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
-                self.set_aside(name, path);
-                Ok(root_file::make_folder(path)?)
+                self.set_aside(&path);
+                Ok(root_file::make_folder(&path)?)
             }
             result => Ok(result?),
         }
     }
 
-    /// Sets aside what is not a regular file.
+    /// Moves anything but a regular file to `garbage/`.
     fn clear(&self, path: &Path) {
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            self.set_aside(&name, path);
+            self.set_aside(path);
         }
     }
 
-    /// Moves something out of the way. Failing to do so only means that it is met again.
-    fn set_aside(&self, name: &str, path: &Path) {
+    /// Moves something to `garbage/`. If that fails, the next call tries again.
+    fn set_aside(&self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let garbage = self.ledger.dir.join("garbage");
         let taken = |to: &PathBuf| to.symlink_metadata().is_ok();
         let free =
@@ -343,8 +341,7 @@ impl Locked<'_> {
 }
 
 fn restart_in(path: &Path) -> Option<u32> {
-    let bytes = root_file::read(path, 16).ok()??;
-    std::str::from_utf8(&bytes).ok()?.split(' ').next()?.parse().ok()
+    note::read_note(path)?.split(' ').next()?.parse().ok()
 }
 
 fn read(path: &Path) -> Result<Entry, Damage> {

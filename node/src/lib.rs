@@ -1,6 +1,6 @@
 //! What happens on a node: which GPU a job's share gets, what the job may open there, and its MPS daemon.
 //!
-//! - [`job`] (what slurmd says of a job) → [`allocation`] (what it may have) → [`gpu`] (the node's GPUs) → [`choose`] (one of
+//! - [`job`] (what slurmd says of a job) → `allocation` (what it may have) → [`gpu`] (the node's GPUs) → [`choose`] (one of
 //!   them) → [`ledger`] (which job is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job gets and may
 //!   open). [`place`] is the pipeline of these.
 //! - [`mps`]: the MPS daemon that serves a share. [`memory`]: the limit of a whole job's GPU memory.
@@ -14,7 +14,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-pub mod allocation;
+mod allocation;
 pub mod choose;
 pub mod environment;
 pub mod exec;

@@ -1,11 +1,10 @@
 //! Limits the GPU memory of a whole job, not only of each of its programs, where the machine offers that: by the driver,
 //! through NVML (615 and newer), else by the kernel's dmem controller. Both want cgroup v2.
 //!
-//! The driver comes first, because NVIDIA wants it so where it is offered ("Always set limits through nvidia-smi or NVML
-//! rather than writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing
-//! must be undone: the limit goes with the cgroup. One that is there already stays.
+//! The driver comes first, because NVIDIA asks for that ("Always set limits through nvidia-smi or NVML rather than
+//! writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing must be
+//! undone: the limit disappears with the cgroup. An existing limit stays.
 
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,24 +26,26 @@ pub enum Limited {
     ByDriver,
     /// The kernel.
     ByKernel,
-    /// Somebody did before, such as Slurm by ConstrainDeviceMemory (26.11).
+    /// There was a limit already, such as Slurm's by ConstrainDeviceMemory (26.11).
     Before,
     /// Nobody: the machine offers nothing, or the job has no limit.
     Not,
 }
 
-/// Why a limit that is offered can't be set.
-#[derive(Debug)]
-pub enum MemoryError {
-    /// NVML knows GPUs by UUID, and this one's isn't known.
-    NoUuid,
-    /// NVML refused.
-    Nvml(Trouble),
-    /// The file can't be read or written.
-    File(PathBuf, io::Error),
+gpushare::errors! {
+    /// Why a limit that is offered can't be set.
+    #[derive(Debug)]
+    pub enum MemoryError {
+        NoUuid => "the UUID of its GPU is not known";
+        Nvml(trouble: Trouble) => "{trouble}";
+        File(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
+    }
 }
 
 /// Limits what the processes in a job's cgroup, `cgroup`, can have of their share's GPU.
+///
+/// # Errors
+/// A limit is offered and can't be set.
 pub fn limit(
     config: &NodeConfig,
     ledger: &Ledger,
@@ -76,9 +77,9 @@ enum Kernel {
     Limits,
     /// It would be by these lines.
     Would { file: PathBuf, lines: Vec<String> },
-    /// The controller isn't enabled for the cgroup, which is Slurm's and the site's affair. The driver then refuses too.
+    /// The controller isn't enabled for the cgroup; Slurm or the site must do that. The driver then refuses too.
     NotHere,
-    /// There is no controller, or the GPU's driver takes no part in it.
+    /// There is no controller, or the GPU's driver doesn't support it.
     Without,
 }
 
@@ -106,18 +107,6 @@ fn write(path: PathBuf, lines: &[String]) -> Result<(), MemoryError> {
     let write = |line: &String| OpenOptions::new().write(true).open(&path)?.write_all(line.as_bytes());
     lines.iter().try_for_each(write).map_err(|error| MemoryError::File(path, error))
 }
-
-impl fmt::Display for MemoryError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            MemoryError::NoUuid => write!(out, "the UUID of its GPU is not known"),
-            MemoryError::Nvml(trouble) => trouble.fmt(out),
-            MemoryError::File(path, error) => write!(out, "{}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for MemoryError {}
 
 #[cfg(test)]
 mod tests {

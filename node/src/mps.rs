@@ -1,12 +1,12 @@
-//! The life of NVIDIA's MPS daemons: there before a share's job starts, gone with the last job that used it.
+//! Starts NVIDIA's MPS daemons before the job of a share starts, and ends each with the last job that used it.
 //!
 //! A prolog writes its job into the ledger, then calls [`prepare`]; an epilog takes its job out, then calls [`leave`].
-//! Each looks at the ledger again while it holds the daemon's lock, so whoever comes second sees what the first has left:
-//! no daemon is ended under a job, and none stays behind. The ledger's own lock is not held meanwhile: a daemon that
-//! hangs keeps only its own jobs waiting.
+//! Each reads the ledger again while it holds the daemon's lock, so the second one sees what the first has done: no
+//! daemon ends while a job uses it, and none stays behind. The ledger's own lock is free meanwhile, so a daemon that
+//! hangs delays only its own jobs.
 //!
-//! A daemon that does not answer is worse than none, for every CUDA program of its user then fails or hangs. It is ended
-//! and started anew if no other job uses it; otherwise the job that comes fails, and the others are left alone.
+//! A daemon that does not answer is worse than no daemon: every CUDA program of its user then fails or hangs. If no
+//! other job uses it, it is replaced; otherwise the new job fails and the others continue.
 
 use std::fs;
 use std::time::Duration;
@@ -41,7 +41,7 @@ use daemon::{Found, LockedDaemon};
 
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// How long somebody is waited for who is at work on the daemon of other jobs.
+/// How long to wait for a process that works on the daemon of other jobs.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// What was done for a job.
@@ -71,7 +71,10 @@ pub struct Started {
     pub mode: Option<Trouble>,
 }
 
-/// Sees to it that the daemon of a job's share is there, answers and has the limits. `now` is in seconds since 1970.
+/// Makes sure that the daemon of a job's share runs, answers and has the limits. `now` is in seconds since 1970.
+///
+/// # Errors
+/// The job can't have a daemon.
 pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) -> Result<Prepared, MpsError> {
     let (Some(daemon), Some(limits), Some(gpu)) =
         (Daemon::of(entry, config.mps), Limits::of(entry), entry.share_gpu())
@@ -107,7 +110,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
             }
         },
         Found::Dead if users(ledger, daemon, Some(entry.key))?.is_empty() => locked_daemon.end()?,
-        // Its servers may be working for other jobs: they go when the new daemon does.
+        // Its servers may be working for other jobs: they end with the new daemon.
         Found::Dead => healed = Some("the daemon before it is dead".to_owned()),
         Found::Nothing => {}
     }
@@ -117,7 +120,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
         Ok(started)
     });
     if started.is_err() {
-        // Programs are better off without MPS than with a daemon that is not one.
+        // Programs are better off without MPS than with a broken daemon.
         let _ = locked_daemon.locked.remove_pipes();
     }
     let (process, how) = started?;
@@ -134,15 +137,15 @@ pub struct Ended {
     pub result: Result<(), MpsError>,
 }
 
-/// After a job is out of the ledger: takes what it left away from its daemon, if others use that; ends the daemons that no
-/// job uses any more, whichever. Tells of those that it ended.
+/// After a job is out of the ledger: clears what it left in its daemon, if other jobs use that; ends every daemon that
+/// no job uses any more. Gives those that it ended.
 pub fn leave(config: &NodeConfig, ledger: &Ledger, entry: Option<&Entry>) -> Vec<Ended> {
     if let Some(entry) = entry {
-        // Nothing of this is worth a report: the next prolog looks again.
+        // Errors are not reported: the next prolog looks again.
         let _ = tidy(config, ledger, entry);
     }
     let mut ended = Vec::new();
-    // Also where `MpsDir` was before somebody changed it.
+    // Also in former folders, if `MpsDir` was changed.
     for folder in ledger.daemon_folders() {
         let config = NodeConfig { mps_dir: folder, ..config.clone() };
         ended.extend(daemons(&config).into_iter().filter_map(|daemon| sweep(&config, ledger, daemon)));
@@ -169,7 +172,7 @@ fn tidy(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<(), MpsEr
 }
 
 fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> {
-    // Where the ledger can't be read, jobs may be there; so may those of another version's entries.
+    // If the ledger can't be read, jobs may use the daemon; so may jobs with entries of another version.
     let is_used = || {
         ledger.list().map_or(true, |listing| {
             listing.entries.iter().any(|entry| daemon.serves(entry))
@@ -180,13 +183,13 @@ fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> 
         return None;
     }
     let result = match folder::lock_existing(&config.mps_dir, daemon, SHORT) {
-        // Whoever is at work there looks at the ledger after this, or starts it for a job.
+        // The process at work there reads the ledger after this, or starts the daemon for a job.
         Ok(None) | Err(MpsError::Busy(..)) => return None,
         Err(error) => Err(error),
         Ok(Some(_)) if is_used() => return None,
         Ok(Some(locked)) => {
             match (LockedDaemon { config, daemon, state: locked.state(), locked }).finish(ledger) {
-                // What was left of one that never was.
+                // It was only the leftovers of a daemon that never ran.
                 Ok(false) => return None,
                 result => result.map(|_| ()),
             }

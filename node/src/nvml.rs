@@ -1,10 +1,10 @@
-//! gpushare-nvml, asked: what the GPUs are doing, while the prolog does something else, and what only NVML can set.
+//! Runs gpushare-nvml: asks what the GPUs are doing, while the prolog does something else, and sets what only NVML can
+//! set.
 //!
-//! NVML that can't be asked is no reason to fail a job: the ledger decides alone. What is wrong is told once, not at every
-//! job, and remembered in the ledger's folder. A node without a library or driver is asked once a minute, and a driver that
-//! hangs seldom enough that no crowd of processes gathers that can't even be killed.
+//! If NVML can't be asked, no job fails: placement uses the ledger alone. A problem is reported once, not for every
+//! job, and remembered in the ledger's folder. Without a library or driver NVML is asked once a minute. If a driver
+//! hangs, it is asked less often too, so that processes which can't be killed don't pile up.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -25,33 +25,31 @@ const NAME: &str = "gpushare-nvml";
 const LATE: &str = "no answer in";
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// A node without NVML gets it by an administrator's work: it can wait so long.
+/// How long a node without a library or driver is not asked again: only an administrator can change that.
 const QUIET: Duration = Duration::from_secs(60);
-/// And a driver that hangs.
+/// How long a driver that hangs is not asked again.
 const QUIET_AFTER_A_HANG: Duration = Duration::from_secs(10);
-/// Where what came before has taken all of the time, an answer that is there is taken all the same.
+/// The least time to wait for the answer: one that is already there counts even if earlier work used up the time.
 const LEAST: Duration = Duration::from_millis(5);
 
-/// Why NVML has no answer.
-#[derive(Debug)]
-pub enum Trouble {
-    /// `Nvml=off`
-    Off,
-    /// It was asked a short while ago, with this outcome, and isn't now.
-    Remembered(String),
-    /// gpushare-nvml can't be run or asked.
-    Ask(AskError),
-    /// It took longer than this, and was killed.
-    Late(Duration),
-    /// It said why.
-    Said(String),
-    /// It was ended by a signal, such as that of a crash, or its status makes no sense.
-    Ended(std::process::ExitStatus),
-    /// What it printed is none of its answers.
-    Nonsense(Unreadable),
+gpushare::errors! {
+    /// Why NVML has no answer.
+    #[derive(Debug)]
+    pub enum Trouble {
+        Off => "Nvml=off in gpushare.conf";
+        /// What it said a short while ago; it isn't asked now.
+        Remembered(reason: String) => "{reason}";
+        Ask(error: AskError) => "{error}";
+        /// It was killed then.
+        Late(patience: Duration) => "{LATE} {} ms", patience.as_millis();
+        Said(reason: String) => "{reason}";
+        /// By a signal, such as that of a crash, or with a status that makes no sense.
+        Ended(status: std::process::ExitStatus) => "{NAME} ended with {status}";
+        Nonsense(why: Unreadable) => "the answer of {NAME} makes no sense: {why}";
+    }
 }
 
-/// NVML, asked and not heard yet. Dropped, the question is taken back.
+/// A question to NVML without an answer yet. Dropping it kills gpushare-nvml.
 #[derive(Debug)]
 #[must_use]
 pub struct Nvml {
@@ -86,6 +84,9 @@ impl Nvml {
     }
 
     /// Waits for the answer, as long as its patience since it was asked.
+    ///
+    /// # Errors
+    /// There is none, or it makes no sense.
     pub fn measured(self) -> Result<Measured, Trouble> {
         let (asked, start) = self.asked?;
         let left = self.patience.saturating_sub(start.elapsed()).max(LEAST);
@@ -93,7 +94,7 @@ impl Nvml {
             .and_then(|text| text.parse().map_err(Trouble::Nonsense))
     }
 
-    /// The same, remembered for the next prolog. What is wrong is given once, with the first answer that lacks.
+    /// The same, remembered for the next prolog. Gives the reason only the first time that there is no answer.
     pub fn measured_for_job(self, ledger: &Ledger) -> (Option<Measured>, Option<String>) {
         match self.measured() {
             Ok(measured) => {
@@ -114,12 +115,15 @@ impl Nvml {
 }
 
 /// Sets a GPU's compute mode.
-pub fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> Result<(), Trouble> {
+pub(crate) fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> Result<(), Trouble> {
     set(config, &["compute-mode", uuid, &mode.to_string()])
 }
 
 /// Limits the memory of a GPU that the processes in a cgroup can have, those of its parts included; for drivers whose
 /// answer had `limits`. `cgroup` is its folder, `memory` in MiB.
+///
+/// # Errors
+/// NVML can't be asked, or refuses.
 pub fn limit_memory(config: &NodeConfig, uuid: &str, cgroup: &Path, memory: u32) -> Result<(), Trouble> {
     set(config, &["limit", uuid, &cgroup.to_string_lossy(), &memory.to_string()])
 }
@@ -188,7 +192,7 @@ fn late(error: AskError, patience: Duration) -> Trouble {
 }
 
 impl Trouble {
-    /// There is nothing to ask here, which is as it may be.
+    /// NVML is off or not installed, which is not an error.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {
@@ -198,21 +202,6 @@ impl Trouble {
         }
     }
 }
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Trouble::Off => write!(out, "Nvml=off in gpushare.conf"),
-            Trouble::Remembered(reason) | Trouble::Said(reason) => out.write_str(reason),
-            Trouble::Ask(error) => error.fmt(out),
-            Trouble::Late(patience) => write!(out, "{LATE} {} ms", patience.as_millis()),
-            Trouble::Ended(status) => write!(out, "{NAME} ended with {status}"),
-            Trouble::Nonsense(why) => write!(out, "the answer of {NAME} makes no sense: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for Trouble {}
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! The node's pipeline: what a job may have → the node's GPUs and ledger → a GPU, recorded; and its undoing.
 //!
-//! [`place`] may be called by whoever comes first and any number of times: a start of a job that has its GPUs keeps them.
-//! [`release`] succeeds where there is nothing to do. Neither runs a program: what others know, the caller [asks](Ask). A job
-//! that can't have its share is marked as failed in the ledger, and its steps say why.
+//! Any caller may call [`place`] first, and any number of times: a start of a job that has its GPUs keeps them.
+//! [`release`] succeeds if there is nothing to do. Neither runs a program; the caller does, through [`Ask`]. If a job
+//! can't have its share, the ledger marks it as failed, and its steps say why.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -126,6 +126,9 @@ pub enum Notice {
 }
 
 /// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since 1970.
+///
+/// # Errors
+/// The job gets no GPU, or it can't be told which it has.
 pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<Placed, PlaceError> {
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
@@ -314,7 +317,7 @@ fn unfit(detail: &Detail) -> PlaceError {
     }
 }
 
-/// What somebody should repair; a GPU that has MIG enabled or is excluded was meant so.
+/// Faults that need a repair. MIG and exclusion are an administrator's choice.
 fn left_out(gpus: &Inventory) -> impl Iterator<Item = Notice> {
     gpus.details.iter().filter_map(|detail| match detail.unfit? {
         Unfit::MigEnabled | Unfit::Excluded => None,
@@ -347,6 +350,9 @@ fn collision(config: &NodeConfig, own: &[Gpu], state: &Occupancy) -> Result<Opti
 /// Takes back the GPU of this start of a job and of earlier ones, or of all where `restart` is not known. Gives the
 /// start that had one. The epilog of a job that was requeued may name the start to come already (seen on 22.05), but
 /// that one begins here only after this epilog has ended.
+///
+/// # Errors
+/// The ledger can't be locked or changed.
 pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
     if !ledger.knows(job_id) {
         return Ok(None);

@@ -23,7 +23,7 @@ pub struct Stat {
     pub name: Vec<u8>,
     /// 3: `R`, `S`, `T`…
     pub state: char,
-    /// 4: who started it, or whoever took it over.
+    /// 4: its parent, or the process that adopted it.
     pub parent: u32,
     /// 6
     pub session: u32,
@@ -32,7 +32,7 @@ pub struct Stat {
 }
 
 /// That of a process; `None` where there is no such process.
-pub fn stat(proc: &Path, pid: u32) -> io::Result<Option<Stat>> {
+pub(crate) fn stat(proc: &Path, pid: u32) -> io::Result<Option<Stat>> {
     let Some(bytes) = beginning(&proc.join(pid.to_string()).join("stat"), LONGEST_STAT)? else {
         return Ok(None);
     };
@@ -54,12 +54,15 @@ fn parse(bytes: &[u8]) -> Option<Stat> {
 }
 
 /// The start time of a process; `None` where there is no such process.
+///
+/// # Errors
+/// /proc can't be read.
 pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(proc, pid)?.map(|stat| stat.start))
 }
 
 /// The lowest and the highest of its users: real, effective, saved and for files. They differ in one that has changed its user.
-pub fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
+pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
     let bytes = beginning(&proc.join(pid.to_string()).join("status"), LONGEST_STAT)?.unwrap_or_default();
     let line = bytes.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"));
     let numbers = line.and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
@@ -68,7 +71,7 @@ pub fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
 }
 
 /// The beginning of a process's file; `None` where it ended before that was opened, or while it was read.
-pub fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
         Ok(_) => Ok(Some(bytes)),
@@ -82,7 +85,7 @@ pub fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Every process that calls itself a slurmstepd, and its job by its title.
-pub fn step_daemons(proc: &Path) -> io::Result<Vec<(u32, u32)>> {
+pub(crate) fn step_daemons(proc: &Path) -> io::Result<Vec<(u32, u32)>> {
     let mut daemons = Vec::new();
     for found in proc.read_dir()? {
         let found = found?;

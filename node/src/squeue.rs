@@ -3,7 +3,6 @@
 //!
 //! slurmctld has just sent that prolog, so it answers; where it doesn't, the jobs count as alive.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -36,15 +35,14 @@ const OVER: [&str; 11] = [
     "TIMEOUT",
 ];
 
-/// Why slurmctld's answer is not known.
-#[derive(Debug)]
-pub enum Unanswered {
-    /// It is not installed here.
-    NotInstalled,
-    /// It can't be run or takes too long.
-    Ask(AskError),
-    /// It said something else.
-    Said(String),
+gpushare::errors! {
+    /// Why slurmctld's answer is not known.
+    #[derive(Debug)]
+    pub enum Unanswered {
+        NotInstalled => "there is no {NAME} on this node";
+        Ask(error: AskError) => "{error}";
+        Said(line: String) => "{NAME} says: {line}";
+    }
 }
 
 /// Those of `jobs` that slurmctld doesn't have on node `node` any more; and why that isn't known of the others.
@@ -101,18 +99,6 @@ fn is_over(answer: &Output, job_id: u32) -> Result<bool, Unanswered> {
     let mut lines = answer.output.lines().filter_map(|line| line.trim().split_once(' '));
     Ok(lines.find(|(job, _)| *job == id).is_none_or(|(_, state)| OVER.contains(&state)))
 }
-
-impl fmt::Display for Unanswered {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Unanswered::NotInstalled => write!(out, "there is no {NAME} on this node"),
-            Unanswered::Ask(error) => error.fmt(out),
-            Unanswered::Said(line) => write!(out, "{NAME} says: {line}"),
-        }
-    }
-}
-
-impl std::error::Error for Unanswered {}
 
 #[cfg(test)]
 mod tests {

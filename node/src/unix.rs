@@ -55,7 +55,7 @@ pub enum To {
     Group(u32),
 }
 
-/// Ends processes at once (SIGKILL); `false` where there is none.
+/// Ends processes at once (SIGKILL); `false` if there is no such process.
 pub fn kill(to: To) -> io::Result<bool> {
     let number = match to {
         To::Process(number) | To::Group(number) => i32::try_from(number).unwrap_or(0),
@@ -88,7 +88,7 @@ pub fn hold(pid: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Sends it a signal; one that ended meanwhile is as good.
+/// Sends it a signal. A process that has ended meanwhile is not an error.
 #[doc(alias = "pidfd_send_signal")]
 pub fn signal(process: &OwnedFd, signal: libc::c_int) {
     let (number, info) = (process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
@@ -96,8 +96,8 @@ pub fn signal(process: &OwnedFd, signal: libc::c_int) {
     let _ = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, signal, info, 0_u32) };
 }
 
-/// Lets these users into a folder of root's that nobody else may enter or list: an access control list as acl(5) has it,
-/// in the kernel's form (uapi/linux/posix_acl_xattr.h).
+/// Lets these users enter a folder of root's that no other user may enter or list: an access control list as acl(5) has
+/// it, in the kernel's form (uapi/linux/posix_acl_xattr.h).
 #[doc(alias = "setxattr")]
 pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
     const NAME: &CStr = c"system.posix_acl_access";
@@ -136,8 +136,9 @@ pub fn detach(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// What a name in a folder stands for, not opened, in a place where a user may have mounted a file system of their own: FUSE that never
-/// answers would keep whoever opens something in it, and no signal ends that. `CrossesDevices` where something is mounted.
+/// Looks up a name in a folder without opening it, in a place where a user may have mounted a file system of their own:
+/// a FUSE that never answers would block a process that opens something in it, and no signal ends that.
+/// `CrossesDevices` if something is mounted there.
 #[doc(alias = "openat")]
 pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -160,13 +161,13 @@ pub fn folder(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)
 }
 
-/// Opens for reading what was looked at: this very file, whatever its name stands for by now.
+/// Opens for reading the file that was looked up, even if its name now stands for another.
 pub fn open(seen: &File) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// By what its file system is mounted; before Linux 5.8, which device that is. The file system itself is not asked.
+/// Which mount it is in; before Linux 5.8, which device. The file system itself is not asked.
 #[doc(alias = "statx")]
 fn mounted_as(number: libc::c_int) -> io::Result<(bool, u64, u64)> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;

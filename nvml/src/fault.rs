@@ -1,7 +1,8 @@
-//! Is a GPU unusable, and why? Only what it can't come out of by itself: an error that the driver has dealt with by ending
-//! the process it hit, or a row of memory that waits to be remapped, is none. NVIDIA says so of the latter: "unaffected
-//! applications can continue … and new workloads can be launched" (GPU Memory Error Management, Error Recovery and
-//! Response Flags). How many errors a GPU has had is not asked for: no number of them says that it is unusable now.
+//! Decides whether a GPU is unusable, and why. Only a fault that the GPU can't recover from by itself counts: not an
+//! error for which the driver has ended the process, nor a row of memory that waits to be remapped. NVIDIA says so of
+//! the latter: "unaffected applications can continue … and new workloads can be launched" (GPU Memory Error Management,
+//! Error Recovery and Response Flags). The number of past errors doesn't matter: no number says that the GPU is
+//! unusable now.
 
 use nvml_wrapper::error::NvmlError;
 

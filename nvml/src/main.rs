@@ -1,8 +1,7 @@
 //! gpushare-nvml: asks NVML what the node's GPUs are doing and prints it, or sets what only NVML can set.
 //!
-//! A program of its own, so that what the driver's library does, a hang and a crash included, is nobody's affair but its
-//! own, and so that no other program needs the library or loads it. It prints all or nothing. Exit status 0, or 1 with
-//! one line on standard error.
+//! A program of its own, so that a hang or crash in the driver's library affects only this process, and no other
+//! program has to load the library. It prints all or nothing. Exit status 0, or 1 with one line on standard error.
 //!
 //! ```text
 //! gpushare-nvml [--library PATH]                                                 prints gpushare_node::nvml::answer::Measured
@@ -30,11 +29,11 @@ use nvml_wrapper::error::NvmlError;
 
 const USAGE: &str = "usage: gpushare-nvml [--library PATH] [processes | compute-mode UUID default|exclusive-process | limit \
                      UUID CGROUP MIB]";
-/// Longer than anybody waits for the answer. Whoever asked may be gone, and a driver that hangs never answers.
+/// Longer than any caller waits. The caller may be gone, and a driver that hangs never answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    // A driver that hangs in the kernel keeps this thread, but not that one.
+    // A driver that hangs in the kernel blocks the main thread, but not this one.
     let watch = std::thread::Builder::new().spawn(|| {
         std::thread::sleep(PATIENCE);
         say(&format!("NVML did not answer in {} s", PATIENCE.as_secs()));

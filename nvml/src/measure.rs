@@ -49,7 +49,7 @@ fn nameless(measured: &Measured, nvml: &Nvml, roots: &Roots) -> Vec<GpuState> {
         let error = match uuid.as_ref().map(|uuid| nvml.device_by_uuid(uuid.as_str())) {
             Some(Ok(_)) => return None,
             Some(Err(error)) if fault::is_unusable(&error) => error,
-            // A lost one can't be found by its name either; and one that never came up since boot has none.
+            // A lost GPU can't be found by its UUID either, and one that never came up since boot has no UUID.
             Some(Err(_)) | None => NvmlError::GpuLost,
         };
         let uuid = uuid.unwrap_or_else(|| format!("minor-{minor}"));
@@ -111,13 +111,13 @@ fn processes(device: &Device, health: &mut Health) -> Option<(Vec<u32>, Option<u
     Some((pids, outside))
 }
 
-/// What is known of them and of whoever used the GPU a moment ago. A process that is younger than this one has the number of
-/// another, which NVML meant.
+/// What is known of them and of the processes that used the GPU a moment ago. A process that is younger than this one
+/// has the number of another, which NVML meant.
 fn running(device: &Device, pids: &[u32], proc: &Path) -> Vec<Running> {
     let asked = start_time(proc, std::process::id()).ok().flatten().unwrap_or(0);
     let finder = Finder::new(proc);
     let mut running: Vec<Running> = pids.iter().map(|pid| finder.process(*pid, asked)).collect();
-    // Some GPUs have no samples; and without any that isn't 0 the answer is that there are none.
+    // Some GPUs have no samples. If all samples are 0, NVML also answers that there are none.
     for sample in device.process_utilization_stats(None).unwrap_or_default() {
         let busy = sample.sm_util.max(sample.mem_util).max(sample.enc_util).max(sample.dec_util);
         // An invalid value is left in samples of processes that didn't compute.

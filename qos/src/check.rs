@@ -1,8 +1,8 @@
 //! Which lines can't be had on this cluster, and which are odd.
 //!
-//! An error stops a plan, because Slurm would refuse a part of it or because nobody could ever use what it gives; a
-//! warning doesn't. QOSes whose GPUs of one type add up to more than there are get a warning: some sites sell more than they
-//! have on purpose.
+//! An error stops a plan, because Slurm would refuse a part of it or because no job could ever use what it gives; a
+//! warning doesn't. QOSes whose GPUs of one type add up to more than there are get a warning: some sites sell more than
+//! they have on purpose.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -42,6 +42,9 @@ pub struct Finding {
 
 impl Cluster {
     /// Reads `scontrol show config` and `scontrol -o show node`.
+    ///
+    /// # Errors
+    /// Something is missing there.
     pub fn read(config: &str, nodes: &str) -> Result<Cluster, String> {
         let value = |key: &str| {
             let of = |line: &str| {

@@ -36,7 +36,7 @@ pub struct Plan {
 pub struct Leftover {
     /// Its name.
     pub qos: String,
-    /// What keeps it from being removed; `None` where nobody asked for it to be removed.
+    /// What keeps it from being removed; `None` if its removal wasn't asked for.
     pub used: Option<Use>,
 }
 
@@ -50,7 +50,7 @@ pub struct Use {
     pub partitions: BTreeSet<String>,
 }
 
-/// Somebody's default: Slurm takes it away from nobody who has it so, and up to 22.05 says that it did.
+/// A QOS that is a default: Slurm never revokes it from its owner, although 22.05 says that it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     qos: String,

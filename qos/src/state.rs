@@ -49,7 +49,10 @@ pub fn ask_qoses() -> Vec<String> {
     ["-nP", "show", "qos", &format].map(str::to_owned).to_vec()
 }
 
-/// Reads the QOSes. `Err` says what can't be read: a plan must not be made from half of the truth.
+/// Reads the QOSes.
+///
+/// # Errors
+/// What can't be read: a plan must not be made from half of the truth.
 pub fn qoses(text: &str) -> Result<BTreeMap<String, Qos>, String> {
     lines(text).map(qos).collect()
 }

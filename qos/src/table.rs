@@ -134,7 +134,7 @@ pub fn settings(managed: &ManagedQos) -> String {
     set.map(|(field, value)| format!("{}={}", field.name, text(value))).collect::<Vec<_>>().join(" ")
 }
 
-/// The users' table as Markdown. A line that says nobody's is not in it.
+/// The users' table as Markdown. A QOS without members isn't in it.
 #[must_use]
 pub fn markdown(qoses: &[ManagedQos]) -> String {
     let cells = |managed: &ManagedQos| {

@@ -84,7 +84,10 @@ impl Own {
 }
 
 impl Tree {
-    /// Reads the answers to sacctmgr's answers on associations and on accounts' parents.
+    /// Reads sacctmgr's answers on associations and on accounts' parents.
+    ///
+    /// # Errors
+    /// A line is too short, or there is no root.
     pub fn read(associations: &str, parents: &str) -> Result<Tree, String> {
         let mut tree = Tree::default();
         for line in lines(associations) {
@@ -203,7 +206,7 @@ impl Tree {
     /// An account and those above it.
     fn line_up<'t>(&'t self, account: &'t str) -> impl Iterator<Item = &'t Association> {
         let names = std::iter::successors(Some(account), |name| self.parents.get(*name).map(String::as_str));
-        // No tree is as deep; one that bites its own tail would have no end.
+        // No real tree is as deep; a circle would have no end.
         names.take(1000).filter_map(|name| self.rows.get(*self.accounts.get(name)?))
     }
 }

@@ -9,11 +9,12 @@
 //! Slurm's own parser, by `tests/differential`.
 
 /// Which prefix this Slurm reads. The other one is no token to it, so it must not count as a typed request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spelling {
     /// `gres:gpu:a40:2`, up to 23.02.
     Colon,
     /// `gres/gpu:a40:2` or `gres/gpu:a40=2`, from 23.11.
+    #[default]
     Slash,
 }
 

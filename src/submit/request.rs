@@ -6,7 +6,7 @@
 use crate::submit::grammar::{self, Gres, Spelling, Token};
 
 /// A submission, read once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
     /// How the Slurm that received the strings reads them.
     pub spelling: Spelling,
@@ -54,7 +54,7 @@ pub struct Request<'a> {
     pub releases: bool,
     /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
     pub starts_again: bool,
-    /// The job of a crontab line (`scrontab`): slurmctld starts it again and again, and asks nobody.
+    /// The job of a crontab line (`scrontab`): slurmctld starts it again and again without asking plugins.
     pub recurs: bool,
     /// `--nodelist`
     pub nodes: Option<&'a [u8]>,
@@ -79,7 +79,8 @@ pub struct Batch<'a> {
     pub array: Option<&'a [u8]>,
     /// `--time` in minutes; `None` where not given.
     pub time_limit: Option<u32>,
-    /// slurmd shall ask the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`, scrontab.
+    /// slurmd asks the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`,
+    /// scrontab.
     pub user_env: bool,
 }
 
@@ -116,38 +117,8 @@ impl Field {
 impl<'a> Request<'a> {
     /// A request for nothing.
     #[must_use]
-    pub const fn new(spelling: Spelling) -> Self {
-        Request {
-            spelling,
-            user_id: 0,
-            qos: None,
-            account: None,
-            partition: None,
-            tres_per_job: None,
-            tres_per_node: None,
-            tres_per_socket: None,
-            tres_per_task: None,
-            cpus_per_tres: None,
-            mem_per_tres: None,
-            ntasks_per_tres: None,
-            num_tasks: None,
-            min_nodes: None,
-            max_nodes: None,
-            sockets_per_node: None,
-            ntasks_per_node: None,
-            fewest_nodes: false,
-            nodes_follow_tasks: false,
-            spread: false,
-            releases: false,
-            starts_again: false,
-            recurs: false,
-            cpus_per_task: None,
-            nodes: None,
-            excluded_nodes: None,
-            reservation: None,
-            exclusive: false,
-            batch: None,
-        }
+    pub fn new(spelling: Spelling) -> Self {
+        Request { spelling, ..Request::default() }
     }
 
     /// A string that is longer than Slurm will accept, if there is one.

@@ -11,15 +11,7 @@ pub fn read(text: &str) -> Vec<NodeGres> {
 
 /// The words of such a list. Commas inside the brackets separate nothing.
 pub fn parts(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_usize;
-    text.split(move |c: char| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
+    super::split_outside::<'(', ')'>(text)
 }
 
 /// What gres.conf may have as `Type=` of a GPU.

@@ -27,7 +27,7 @@ pub fn seconds(text: &str) -> Option<u64> {
     Some(days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds)
 }
 
-/// As Slurm prints it: `1-02:03:04`, without the days where there are none.
+/// As Slurm prints it: `1-02:03:04`, without days if it has none.
 #[must_use]
 pub fn text(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);

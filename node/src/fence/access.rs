@@ -28,6 +28,9 @@ pub fn of(device: &Path) -> Access {
 
 /// The devices that this process has open. Every number is asked about up to the size of the kernel's table, which takes a
 /// tenth of the time that a look into /proc/self/fd does.
+///
+/// # Errors
+/// The kernel doesn't tell how many there may be.
 pub fn held() -> io::Result<Vec<DeviceNumber>> {
     let mut status = String::with_capacity(4096);
     File::open("/proc/self/status")?.take(1 << 16).read_to_string(&mut status)?;

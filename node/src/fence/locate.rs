@@ -1,7 +1,6 @@
 //! Which cgroup is the step's? From /proc/self/cgroup and /proc/self/mountinfo, or a folder that the kernel lists this process
 //! in, never from an assumed path: releases name the directories differently and slurmd may live in a cgroup namespace.
 
-use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 /// The device cgroup of a step.
@@ -13,13 +12,17 @@ pub enum StepCgroup {
     V2(PathBuf),
 }
 
-/// Why the step's cgroup is not known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LocateError {
-    /// slurmstepd is in no step's cgroup: Slurm fences no devices here.
-    NotInStep,
-    /// The hierarchy is not mounted where this process can see the step in it.
-    NotMounted(Hierarchy),
+gpushare::errors! {
+    /// Why the step's cgroup is not known.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum LocateError {
+        NotInStep => "slurmstepd is in no step's device cgroup; cgroup.conf needs ConstrainDevices=yes";
+        NotMounted(hierarchy: Hierarchy) =>
+            "{} is not mounted where slurmstepd can see its step", match hierarchy {
+            Hierarchy::Unified => "cgroup2".to_owned(),
+            v1 => format!("the cgroup hierarchy '{}'", v1.controller()),
+        };
+    }
 }
 
 /// What a cgroup is of.
@@ -34,6 +37,9 @@ pub enum Hierarchy {
 }
 
 /// Finds the step's cgroup from the texts of /proc/self/cgroup and /proc/self/mountinfo.
+///
+/// # Errors
+/// The process is in no step, or the hierarchy is not mounted here.
 pub fn step_cgroup(cgroup: &str, mountinfo: &str) -> Result<StepCgroup, LocateError> {
     let (hierarchy, _, step) = in_hierarchy(cgroup)?;
     mounted(hierarchy, &step, mountinfo).map(|step| hierarchy.step(step))
@@ -166,28 +172,6 @@ fn unescaped(field: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     escapes.iter().fold(field.to_owned(), |text, (from, to)| text.replace(from, to))
 }
-
-impl fmt::Display for LocateError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            LocateError::NotInStep => {
-                write!(
-                    out,
-                    "slurmstepd is in no step's device cgroup; cgroup.conf needs ConstrainDevices=yes"
-                )
-            }
-            LocateError::NotMounted(Hierarchy::Unified) => {
-                write!(out, "cgroup2 is not mounted where slurmstepd can see its step")
-            }
-            LocateError::NotMounted(hierarchy) => {
-                let name = hierarchy.controller();
-                write!(out, "the cgroup hierarchy '{name}' is not mounted where slurmstepd can see its step")
-            }
-        }
-    }
-}
-
-impl std::error::Error for LocateError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,11 @@
-//! Whose the folders of a step are on cgroup v1. Slurm before 23.02 gives them to the job's user, who could make folders of
-//! his own there: a process of any job of his, gone into one below a step that starts, would open what that step's fence is
-//! about to close, and one that left the hierarchy by which Slurm finds a job's processes would outlive its job.
+//! Who owns the folders of a step on cgroup v1. Slurm before 23.02 gives them to the job's user, who could make folders
+//! there. A process of any of the user's jobs could move into a folder below a starting step and open what that step's
+//! fence is about to close. A process that left the hierarchy by which Slurm finds a job's processes would outlive its
+//! job.
 //!
-//! So nobody but root gets into Slurm's folders, from before a job's first step on; and the step's own belong to root before
-//! its tasks run, since a cgroup namespace shows a process the folder that it is in by another way. Later releases make
-//! them root's.
+//! So only root can enter Slurm's folders, from before a job's first step on. The step's own folders belong to root
+//! before its tasks run, because a cgroup namespace shows a process its own folder by another path. Later releases of
+//! Slurm make root the owner.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -54,6 +55,9 @@ impl Folders {
     }
 
     /// Makes them root's alone, with the step's tasks. One that isn't there yet, or not any more, is passed over.
+    ///
+    /// # Errors
+    /// The kernel refuses it for a folder.
     pub fn take(&self) -> Result<(), OwnerError> {
         for folder in &self.tops {
             there(folder, fs::set_permissions(folder, Permissions::from_mode(0o700)))?;

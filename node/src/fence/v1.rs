@@ -31,6 +31,9 @@ pub struct RuleError {
 
 /// Puts the fence up around a step whose tasks don't run yet. Only after the rules of Slurm's last task of the step:
 /// Slurm could not allow its own GPU in a further task's cgroup any more.
+///
+/// # Errors
+/// The kernel refuses a rule.
 pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
     for device in &fence.closed {
         write_rule(&step.join("devices.deny"), device.number)?;
@@ -45,6 +48,9 @@ pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
 /// before other plugins can run programs as the user. Nothing is done where Slurm makes no such folders. `tracked` and `job` are the
 /// job's folders of processes and of devices; the step has one in the first already, whose name has `name`, and of a het job's
 /// component more.
+///
+/// # Errors
+/// The kernel refuses a rule.
 pub fn close_early((tracked, job): (&Path, &Path), name: &str, fence: &Fence) -> Result<(), RuleError> {
     let is_its =
         |found: &&str| found.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'));
@@ -58,6 +64,9 @@ pub fn close_early((tracked, job): (&Path, &Path), name: &str, fence: &Fence) ->
 }
 
 /// Opens the device in the job of `step`, in every step of it and in every task of those; what has ended is left out.
+///
+/// # Errors
+/// The kernel refuses the rule.
 pub fn open(step: &Path, device: DeviceNumber) -> Result<(), RuleError> {
     let Some(job) = step.parent() else { return Ok(()) };
     let mut attempt = 1;

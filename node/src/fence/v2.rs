@@ -43,6 +43,9 @@ const EXTERN: &str = "step_extern";
 
 /// Puts the fence up around the step whose directory in the mounted cgroup2 file system is `step`, while its tasks don't
 /// run yet and after Slurm's rules of the last of them.
+///
+/// # Errors
+/// What could not be done, and at which folder.
 pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2Error> {
     let rules = DeviceRules::of(fence);
     let found = query(kernel, step)?;

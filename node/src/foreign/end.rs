@@ -54,8 +54,8 @@ fn is_there(proc: &Path, process: &Foreign) -> bool {
     found.is_some_and(|found| found.start == process.start && !"ZX".contains(found.state))
 }
 
-/// It is that very process, of that user, and in no job's cgroup by now. What can't be read is not; nor is one that is more than
-/// its user's, whose folder is root's (proc(5)).
+/// Whether it is still that process, of that user, and in no job's cgroup. No if that can't be read, or if the process
+/// has more than its user's rights: its folder is then root's (proc(5)).
 fn is_same(proc: &Path, process: &Foreign) -> bool {
     let folder = proc.join(process.pid.to_string());
     let is_in_step = |text: &[u8]| text.windows(6).any(|part| part == b"/step_");

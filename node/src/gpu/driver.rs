@@ -17,7 +17,7 @@ pub(super) struct Known {
     pub(super) pci: String,
     pub(super) uuid: Option<String>,
     pub(super) model: Option<String>,
-    /// By `NVreg_ExcludedGpus`: it has a device node that nobody can open, and NVML doesn't count it.
+    /// Excluded by `NVreg_ExcludedGpus`: its device node can't be opened, and NVML doesn't count it.
     pub(super) excluded: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn position(pci: &str) -> Option<(u32, u32, u32, u32)> {
     parts.next().is_none().then_some(position)
 }
 
-/// The NUMA node of a PCI device; the kernel writes -1 where there is none.
+/// The NUMA node of a PCI device; the kernel writes -1 if it has no NUMA node.
 pub(super) fn numa(roots: &Roots, pci: &str) -> Option<u32> {
     read(&pci_folder(roots, pci).join("numa_node"))?.trim().parse().ok()
 }

@@ -21,6 +21,9 @@ pub struct Foreign {
 impl Foreign {
     /// What a job with these GPUs must not open: those that the configuration lists, and every /dev/nvidiaN besides; with
     /// `drm`, DRM nodes too (`FenceDrm`).
+    ///
+    /// # Errors
+    /// /dev can't be listed.
     pub fn to(own: &[Gpu], files: &GpuFiles, drm: bool, roots: &Roots) -> io::Result<Foreign> {
         let mut gpus: Vec<Device> = Vec::new();
         let numbered = numbered_nodes(&roots.dev)?;

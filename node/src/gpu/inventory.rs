@@ -3,7 +3,6 @@
 //! A GPU that isn't there any more keeps its index, so that the others keep theirs, and is unfit; only where none is
 //! left the node has no inventory.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -39,20 +38,25 @@ pub struct Detail {
     pub unfit: Option<Unfit>,
 }
 
-/// Why no share can be on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
-    /// Its device node can't be looked at.
-    Missing(io::ErrorKind),
-    /// Its device node is none.
-    NoDevice,
-    /// MIG is enabled on it, or this is a part of it.
-    MigEnabled,
-    /// The driver leaves it alone (`NVreg_ExcludedGpus`).
-    Excluded,
+gpushare::errors! {
+    /// Why no share can be on a GPU.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Unfit {
+        Missing(kind: io::ErrorKind) => "its device node {}", match kind {
+            io::ErrorKind::NotFound => "is missing".to_owned(),
+            kind => format!("can't be looked at: {kind}"),
+        };
+        NoDevice => "it is not a character device";
+        Excluded => "the driver excludes it (NVreg_ExcludedGpus)";
+        /// Or it is a part of one.
+        MigEnabled => "MIG is enabled on it; shares of MIG devices are not supported";
+    }
 }
 
 /// Looks at the node's GPUs.
+///
+/// # Errors
+/// The GPUs or their order can't be told.
 pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError> {
     let known = driver::known(roots);
     let slots = slots(files, roots, &known)?;
@@ -232,18 +236,6 @@ pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
     }
     sort_by_minor(&mut found);
     Ok(found)
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Unfit::Missing(io::ErrorKind::NotFound) => write!(out, "its device node is missing"),
-            Unfit::Missing(kind) => write!(out, "its device node can't be looked at: {kind}"),
-            Unfit::NoDevice => write!(out, "it is not a character device"),
-            Unfit::Excluded => write!(out, "the driver excludes it (NVreg_ExcludedGpus)"),
-            Unfit::MigEnabled => write!(out, "MIG is enabled on it; shares of MIG devices are not supported"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ pub fn is_enabled(roots: &Roots, minor: u32) -> bool {
     !numbered(&folder(roots, minor), "gi").is_empty()
 }
 
-/// The capability devices of every part of the GPU with this minor. Their device nodes need not exist: the driver makes
-/// them when somebody asks for them.
+/// The capability devices of every part of the GPU with this minor. Their device nodes may not exist yet: the driver
+/// makes them on demand.
 #[must_use]
 pub fn parts(roots: &Roots, minor: u32) -> Vec<Device> {
     let gpu_instances = numbered(&folder(roots, minor), "gi");

@@ -1,10 +1,10 @@
-//! Whether a job is over that left its entry behind: its epilog was killed, or never ran.
+//! Finds entries of jobs that are over, because the epilog was killed or never ran.
 //!
-//! The slurmstepd of a job's extern step is noted in `witness/JOB`: one line, `RESTART PID STARTTIME`. It does that itself,
-//! or the prolog that it runs (`PrologFlags=RunInJob`). An entry is dropped where that process is gone, and no process of
-//! the machine has a title by which slurmstepd of any release names a step of the job. Of a job without a witness
-//! only slurmctld can say that it is over: slurmd was killed before the extern step, or there is none. One that is killed here
-//! leaves the entry or not, and what is left is met again.
+//! The slurmstepd of a job's extern step is noted in `witness/JOB`: one line, `RESTART PID STARTTIME`. It writes the
+//! line itself, or the prolog that it runs does (`PrologFlags=RunInJob`). An entry is dropped if that process is gone
+//! and no process of the machine has the title that a slurmstepd of any release gives to a step of the job. For a job
+//! without a witness, only slurmctld can say that it is over: slurmd was killed before the extern step, or there is no
+//! extern step. If the process that drops entries is killed, the next pass handles what it left.
 
 use gpushare::root_file;
 use std::collections::HashSet;
@@ -14,11 +14,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::{Damage, Ledger, LedgerError, Locked, entry, read};
+use super::note::read_note;
+use super::{Damage, JOBS, Ledger, LedgerError, Locked, entry, read};
 use crate::job::JobKey;
 use crate::proc::{LONGEST_TITLE, STEPD, Stat, beginning, start_time, stat, step_daemons};
 
-/// How often the ledger is looked through without need.
+pub(super) const FOLDER: &str = "witness";
+/// How often the ledger is looked through when no job needs room.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// More than there are between a prolog and its slurmstepd: a shell or two.
 const MOST_ANCESTORS: usize = 16;
@@ -51,7 +53,7 @@ fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<(u32, u64)> {
     None
 }
 
-/// Whether that very process is no more. What can't be told is taken for alive.
+/// Whether that process is gone. If that can't be told, it counts as alive.
 #[must_use]
 pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
     match start_time(proc, witness.pid) {
@@ -66,20 +68,15 @@ fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
 }
 
 impl Ledger {
-    fn witnesses(&self) -> PathBuf {
-        self.dir.join("witness")
-    }
-
-    pub(super) fn witness_path(&self, job_id: u32) -> PathBuf {
-        self.witnesses().join(job_id.to_string())
-    }
-
-    /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: nobody else writes of
-    /// this start, and a line that is not whole counts for nothing.
+    /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: only one process
+    /// writes of this start, and an incomplete line is ignored.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn witness(&self, key: JobKey, pid: u32, start_time: u64) -> Result<(), LedgerError> {
         root_file::make_folder(&self.dir)?;
-        root_file::make_folder(&self.witnesses())?;
-        let path = self.witness_path(key.id);
+        root_file::make_folder(&self.dir.join(FOLDER))?;
+        let path = self.of_job(FOLDER, key.id);
         let text = format!("{} {pid} {start_time}\n", key.restart);
         let write = |mut file: fs::File| {
             file.set_len(0)?;
@@ -90,7 +87,7 @@ impl Ledger {
 
     /// As [`Ledger::witness`], where process `pid` was started by that slurmstepd: a prolog with `PrologFlags=RunInJob`. Does
     /// nothing elsewhere; the extern step will note itself there.
-    pub fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
+    pub(crate) fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
         match extern_step_above(proc, pid, key.id) {
             Some((stepd, start)) => self.witness(key, stepd, start),
             None => Ok(()),
@@ -98,8 +95,8 @@ impl Ledger {
     }
 
     fn read_witness(&self, job_id: u32) -> Option<Witness> {
-        let bytes = root_file::read(&self.witness_path(job_id), 100).ok()??;
-        let mut words = std::str::from_utf8(&bytes).ok()?.strip_suffix('\n')?.split(' ');
+        let text = read_note(&self.of_job(FOLDER, job_id))?;
+        let mut words = text.strip_suffix('\n')?.split(' ');
         let mut number = || words.next()?.parse::<u64>().ok();
         let witness = Witness {
             restart: number()?.try_into().ok()?,
@@ -127,14 +124,19 @@ impl Locked<'_> {
     pub fn is_reconcile_due(&self, now: u64) -> bool {
         let stamp = self.ledger.stamp().symlink_metadata().and_then(|found| found.modified());
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-        // A stamp of the future is of before a step of the clock, and as good as none.
+        // A stamp in the future was written before the clock was set back, and is ignored.
         stamp.map_or(true, |then| now.duration_since(then).map_or(true, |age| age >= INTERVAL))
     }
 
-    /// Drops entries older than `grace` whose job is over, and what else is left of jobs that are; gives the entries'
-    /// starts. `proc` is /proc outside of tests.
-    pub fn reconcile(&self, proc: &Path, now: u64, grace: Duration) -> Result<Vec<JobKey>, LedgerError> {
-        // Before all else: one that is killed here, or fails, need not be followed by everybody.
+    /// Drops entries older than `grace` whose job is over, and all else that the ledger has of such jobs; gives the
+    /// entries' starts. `proc` is /proc outside of tests.
+    pub(crate) fn reconcile(
+        &self,
+        proc: &Path,
+        now: u64,
+        grace: Duration,
+    ) -> Result<Vec<JobKey>, LedgerError> {
+        // First: if this process is killed or fails, not every later caller needs to try again at once.
         self.note_reconcile(now);
         let failed = |error| LedgerError::Read(proc.to_owned(), error);
         // A /proc that isn't one, or shows only our own, would make every witness look gone.
@@ -148,7 +150,7 @@ impl Locked<'_> {
         let running = jobs_with_steps(proc).map_err(failed)?;
         let mut dropped = Vec::new();
         for (id, witness) in suspects.into_iter().filter(|(id, _)| !running.contains(id)) {
-            let found = read(&self.ledger.path_of(id));
+            let found = read(&self.ledger.of_job(JOBS, id));
             match &found {
                 Ok(entry) if now.saturating_sub(entry.since) < grace.as_secs() => continue,
                 Ok(_) | Err(Damage::Gone | Damage::OtherVersion(_)) => {}
@@ -163,7 +165,7 @@ impl Locked<'_> {
 
     /// Jobs whose witness is gone.
     fn suspects(&self, proc: &Path) -> Result<Vec<(u32, Witness)>, LedgerError> {
-        let names = self.ledger.names(&self.ledger.witnesses())?;
+        let names = self.ledger.names(&self.ledger.dir.join(FOLDER))?;
         let ids = names.iter().filter_map(|name| entry::job_of(name));
         let witnessed = ids.filter_map(|id| Some((id, self.ledger.read_witness(id)?)));
         Ok(witnessed.filter(|(_, witness)| is_gone(proc, witness)).collect())

@@ -1,8 +1,8 @@
 //! What is assigned on each GPU, summed by user, so that a choice costs the same beside 1 entry and beside 1,000.
 //!
-//! The file `balance` is never the truth, only its sum: it is made invalid before an entry changes and written after. One
-//! that is invalid, torn, or not of the folder of entries as that is now, counts for nothing, and the entries are summed
-//! anew. So it need not be readable: a head of [`Stamp`] and count, then rows of fixed size, numbers in little endian.
+//! The file `balance` only caches the sum of the entries: it is made invalid before an entry changes and written
+//! afterwards. If it is invalid, torn, or doesn't fit the folder of entries, it is ignored and the entries are summed
+//! again. So it needn't be readable: a head of [`Stamp`] and count, then rows of fixed size, numbers in little endian.
 
 use gpushare::root_file;
 use std::cell::RefCell;
@@ -10,14 +10,15 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::{Entry, Garbage, Holding, Ledger, LedgerError, Locked, Unread};
+use super::{Entry, Garbage, Holding, JOBS, Ledger, LedgerError, Locked, Unread};
 use crate::gpu::DeviceNumber;
 
+const FILE: &str = "balance";
 const MAGIC: &[u8; 8] = b"GSHARE-2";
 /// The magic, the stamp's three numbers, and how many rows.
 const HEAD: usize = 40;
 const ROW: usize = 36;
-/// A balance that needs more is summed every time.
+/// A longer balance is not cached.
 const LONGEST: u64 = 1 << 20;
 /// Stands for no allocated GPU.
 const NONE: u32 = u32::MAX;
@@ -29,7 +30,7 @@ pub struct Balance {
 }
 
 /// What one user has of one GPU, on one scale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// Which GPU.
     pub gpu: DeviceNumber,
@@ -88,15 +89,7 @@ impl Balance {
 
     fn rows_of(entry: &Entry) -> impl Iterator<Item = Row> {
         entry.gpus.iter().map(|gpu| {
-            let row = Row {
-                gpu: gpu.number,
-                user_id: entry.user_id,
-                allocated_gpu: None,
-                capacity: 0,
-                shares: 0,
-                units: 0,
-                wholes: 0,
-            };
+            let row = Row { gpu: gpu.number, user_id: entry.user_id, ..Row::default() };
             match entry.holding {
                 Holding::Share { units, capacity, allocated_gpu, .. } => {
                     Row { allocated_gpu, capacity, shares: 1, units: units.into(), ..row }
@@ -127,7 +120,7 @@ impl Balance {
         }
     }
 
-    /// `None` where the balance never had the entry, and so can't be right.
+    /// `None` if the balance doesn't have the entry, and so can't be right.
     fn take(&mut self, entry: &Entry) -> Option<()> {
         for row in Balance::rows_of(entry) {
             let found = self.find(&row)?;
@@ -225,20 +218,16 @@ impl Draft {
 }
 
 impl Ledger {
-    fn balance_path(&self) -> std::path::PathBuf {
-        self.dir.join("balance")
-    }
-
     fn written_balance(&self) -> Option<Balance> {
-        let bytes = root_file::read(&self.balance_path(), LONGEST).ok()??;
-        Balance::parse(&bytes, Stamp::of(&self.jobs())?)
+        let bytes = root_file::read(&self.dir.join(FILE), LONGEST).ok()??;
+        Balance::parse(&bytes, Stamp::of(&self.dir.join(JOBS))?)
     }
 }
 
 impl Locked<'_> {
-    /// What is assigned, and what is in the entries' place and can't be read; that is looked for only where the entries
-    /// had to be summed.
-    pub fn balance(&self) -> Result<(Balance, Unread), LedgerError> {
+    /// What is assigned, and what can't be read in the folder of entries. The latter is known only if the entries had
+    /// to be summed.
+    pub(crate) fn balance(&self) -> Result<(Balance, Unread), LedgerError> {
         if let Some(balance) = self.ledger.written_balance() {
             self.known.replace(Some(balance.clone()));
             return Ok((balance, Unread::default()));
@@ -247,7 +236,7 @@ impl Locked<'_> {
         let balance = Balance::of(&listing.entries);
         let (others, garbage): (Vec<Garbage>, Vec<Garbage>) =
             listing.garbage.into_iter().partition(Garbage::is_entry);
-        // While there are entries that nobody here can read, everybody shall meet them.
+        // With entries that can't be read the file stays invalid, so that every caller finds them.
         if others.is_empty()
             && let Ok(mut draft) = self.draft()
         {
@@ -259,10 +248,10 @@ impl Locked<'_> {
 
     /// Makes the file invalid, for as long as entries change.
     pub(super) fn draft(&self) -> Result<Draft, LedgerError> {
-        let path = self.ledger.balance_path();
+        let path = self.ledger.dir.join(FILE);
         let balance = self.known.take().or_else(|| self.ledger.written_balance());
-        if balance.is_none() && path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-            self.set_aside("balance", &path);
+        if balance.is_none() {
+            self.clear(&path);
         }
         let failed = |error| LedgerError::Write(path.clone(), error);
         let file = root_file::open(&path).map_err(failed)?;
@@ -271,14 +260,14 @@ impl Locked<'_> {
         Ok(Draft { file, balance })
     }
 
-    /// Writes the file again, with a change that gives `None` where it can't be told. Failing to leaves it invalid, and
-    /// the next one sums.
+    /// Writes the file again after `change`, which gives `None` if the new balance can't be told. If that fails, the
+    /// file stays invalid and the next caller sums the entries.
     pub(super) fn settle(&self, draft: Draft, change: impl FnOnce(&mut Balance) -> Option<()>) {
         let Some(mut balance) = draft.balance else { return };
-        if let (Some(()), Some(stamp)) = (change(&mut balance), Stamp::of(&self.ledger.jobs())) {
+        if let (Some(()), Some(stamp)) = (change(&mut balance), Stamp::of(&self.ledger.dir.join(JOBS))) {
             let rows = balance.bytes();
             let head = stamp.head(balance.rows.len());
-            // The head is last: without it the rows count for nothing.
+            // The head is written last: without it the rows are ignored.
             let written = draft
                 .file
                 .set_len((HEAD + rows.len()) as u64)

@@ -1,9 +1,8 @@
 //! How many shares and GPUs the prologs of this node have given since it booted, in the file `counts`, for `gpushare
 //! metrics`. Counted after the entry is written and under the ledger's lock; a prolog that is killed in between is not
-//! counted. Not being able to count is no reason to fail a job: the file is set aside or written anew the next time.
+//! counted. Errors while counting never fail a job: the file is moved to `garbage/` or written anew the next time.
 
 use std::io;
-use std::path::PathBuf;
 
 use super::{Entry, Holding, Ledger, Locked};
 use gpushare::counter_file::{self, CounterFile};
@@ -21,12 +20,13 @@ pub enum Event {
     Failed,
 }
 
-/// In the order of the file.
+const FILE: &str = "counts";
+/// In the order of the enum and of the file.
 const EVENTS: [Event; 4] = [Event::Share, Event::Whole, Event::Overcommitted, Event::Failed];
-const NAMES: [&str; 4] = ["share", "whole", "overcommitted", "failed"];
 
-impl Event {
-    const fn name(self) -> &'static str {
+/// Its name in the file.
+impl AsRef<str> for Event {
+    fn as_ref(&self) -> &str {
         match self {
             Event::Share => "share",
             Event::Whole => "whole",
@@ -44,19 +44,17 @@ impl Counts {
     /// How often it happened.
     #[must_use]
     pub fn of(&self, event: Event) -> u64 {
-        let index = EVENTS.iter().position(|known| *known == event);
-        index.and_then(|index| self.0.get(index)).copied().unwrap_or(0)
+        self.0.get(event as usize).copied().unwrap_or(0)
     }
 }
 
 impl Ledger {
-    fn counts_path(&self) -> PathBuf {
-        self.dir.join("counts")
-    }
-
     /// What was counted; nothing where no prolog has counted yet.
+    ///
+    /// # Errors
+    /// The file can't be read.
     pub fn counts(&self) -> io::Result<Counts> {
-        match counter_file::read(&self.counts_path(), &NAMES) {
+        match counter_file::read(&self.dir.join(FILE), &EVENTS) {
             Ok(counts) => Ok(Counts(counts)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Counts::default()),
             Err(error) => Err(error),
@@ -75,11 +73,11 @@ impl Locked<'_> {
     }
 
     pub(super) fn count(&self, events: &[Event]) {
-        let path = self.ledger.counts_path();
-        let counted = CounterFile::open(&path, &NAMES)
-            .and_then(|mut file| events.iter().try_for_each(|event| file.add(event.name())));
+        let path = self.ledger.dir.join(FILE);
+        let counted = CounterFile::open(&path, &EVENTS)
+            .and_then(|mut file| events.iter().try_for_each(|event| file.add(event.as_ref())));
         match counted {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => self.set_aside("counts", &path),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => self.set_aside(&path),
             Err(_) => self.clear(&path),
             Ok(()) => {}
         }
@@ -117,7 +115,6 @@ mod tests {
             (0..=index).for_each(|_| locked.count(&[*event]));
         }
         assert_eq!(EVENTS.map(|event| ledger.counts().unwrap().of(event)), [1, 2, 3, 4]);
-        assert_eq!(EVENTS.map(Event::name), NAMES);
     }
 
     #[test]

@@ -1,42 +1,32 @@
-//! Where MPS daemons were started since the machine did: `daemons`, a folder a line. An epilog looks there, and nowhere where
-//! there is no such file, whatever gpushare.conf says by then.
+//! In which folders MPS daemons were started since boot: `daemons`, one folder a line. An epilog looks only there,
+//! whatever gpushare.conf says at that time.
 
-use gpushare::root_file;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::note::read_note;
 use super::{Ledger, LedgerError};
 
-/// Nobody moves them about so often.
-const LONGEST: u64 = 16 << 10;
+const FILE: &str = "daemons";
 
 impl Ledger {
-    fn daemons_path(&self) -> PathBuf {
-        self.dir.join("daemons")
-    }
-
-    /// The folders; none where no daemon was ever started, or where the file can't be read.
+    /// The folders. Empty if no daemon was ever started, or if the file can't be read.
     #[must_use]
     pub fn daemon_folders(&self) -> Vec<PathBuf> {
-        let bytes = root_file::read(&self.daemons_path(), LONGEST).ok().flatten().unwrap_or_default();
-        let text = String::from_utf8(bytes).unwrap_or_default();
+        let text = read_note(&self.dir.join(FILE)).unwrap_or_default();
         text.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
     }
 
-    /// Remembers a folder, before the first daemon is started there. Takes the lock where that is news.
-    pub fn note_daemon_folder(&self, folder: &Path, wait: Duration) -> Result<(), LedgerError> {
+    /// Remembers a folder, before the first daemon is started there. Takes the lock only if the folder is new.
+    pub(crate) fn note_daemon_folder(&self, folder: &Path, wait: Duration) -> Result<(), LedgerError> {
         if self.daemon_folders().iter().any(|known| known == folder) {
             return Ok(());
         }
         let locked = self.lock(wait)?;
         let mut folders = self.daemon_folders();
         folders.push(folder.to_owned());
-        let lines: Vec<String> = folders
-            .iter()
-            .map(|folder| String::from_utf8_lossy(folder.as_os_str().as_bytes()).into_owned() + "\n")
-            .collect();
-        locked.write_note(&self.daemons_path(), &lines.concat())
+        let lines: String = folders.iter().map(|folder| format!("{}\n", folder.display())).collect();
+        locked.write_note(&self.dir.join(FILE), &lines)
     }
 }
 

@@ -70,27 +70,23 @@ impl Entry {
     }
 }
 
-/// Why a file is no entry.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Damage {
-    /// It went away while it was looked at: no entry, and no damage either.
-    Gone,
-    /// A folder, link, pipe or device.
-    NoFile,
-    /// The kernel doesn't let it be read, or not now: an entry all the same.
-    Unreadable(io::ErrorKind),
-    /// Written by this other version of gpushare: an entry, of a job that may be running, but not ours to read.
-    OtherVersion(u32),
-    /// Not written by gpushare.
-    Foreign,
-    /// No last line.
-    Truncated,
-    /// A line that is missing or not what it should be.
-    Line(&'static str),
-    /// A line that no entry has.
-    Surplus,
-    /// It names another job than its file does.
-    Misnamed,
+gpushare::errors! {
+    /// Why a file is no entry.
+    #[derive(Debug, PartialEq, Eq)]
+    pub enum Damage {
+        /// It went away while it was looked at: no entry, and no damage either.
+        Gone => "it is gone";
+        NoFile => "it is not a regular file";
+        /// The kernel doesn't let it be read, or not now: an entry all the same.
+        Unreadable(kind: io::ErrorKind) => "{kind}";
+        /// An entry, of a job that may be running, but not ours to read.
+        OtherVersion(version: u32) => "it is of another version of gpushare, format {version}";
+        Foreign => "its first line is not '{FIRST_LINE}'";
+        Truncated => "its last line is not '{LAST_LINE}'";
+        Line(key: &'static str) => "its line '{key}=' is missing or wrong";
+        Surplus => "it has lines that no entry has";
+        Misnamed => "it names another job than its file does";
+    }
 }
 
 impl Damage {
@@ -216,22 +212,4 @@ fn number<T: FromStr>(text: &str, line: &'static str) -> Result<T, Damage> {
 
 fn number_if_any<T: FromStr>(text: &str, line: &'static str) -> Result<Option<T>, Damage> {
     if text.is_empty() { Ok(None) } else { number(text, line).map(Some) }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Damage::Gone => write!(out, "it is gone"),
-            Damage::NoFile => write!(out, "it is not a regular file"),
-            Damage::Unreadable(kind) => write!(out, "{kind}"),
-            Damage::OtherVersion(version) => {
-                write!(out, "it is of another version of gpushare, format {version}")
-            }
-            Damage::Foreign => write!(out, "its first line is not '{FIRST_LINE}'"),
-            Damage::Truncated => write!(out, "its last line is not '{LAST_LINE}'"),
-            Damage::Line(key) => write!(out, "its line '{key}=' is missing or wrong"),
-            Damage::Surplus => write!(out, "it has lines that no entry has"),
-            Damage::Misnamed => write!(out, "it names another job than its file does"),
-        }
-    }
 }

@@ -2,7 +2,6 @@
 //! user and fail. Of a job there is one at the most, of its latest start.
 
 use gpushare::root_file;
-use std::path::PathBuf;
 
 use super::{Event, Ledger, LedgerError, Locked, entry, restart_in};
 use crate::job::JobKey;
@@ -11,21 +10,17 @@ use crate::job::JobKey;
 const LONGEST_REASON: usize = 300;
 /// No mark is longer in bytes.
 const LONGEST: u64 = 2048;
+pub(super) const FOLDER: &str = "failed";
 /// Said where a mark can't be read.
 const GENERIC: &str = "this start of the job failed on this node; the reason is in the node's syslog";
 
 impl Ledger {
-    pub(super) fn failed(&self) -> PathBuf {
-        self.dir.join("failed")
-    }
-
-    pub(super) fn failure_path(&self, job_id: u32) -> PathBuf {
-        self.failed().join(job_id.to_string())
-    }
-
     /// Why the latest start of a job can't run here: one printable line, whatever the mark holds.
+    ///
+    /// # Errors
+    /// The mark can't be read.
     pub fn failure(&self, job_id: u32) -> Result<Option<String>, LedgerError> {
-        let path = self.failure_path(job_id);
+        let path = self.of_job(FOLDER, job_id);
         match root_file::read(&path, LONGEST) {
             Ok(bytes) => {
                 let text = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
@@ -37,9 +32,12 @@ impl Ledger {
     }
 
     /// Every job that can't run here, by number, and why.
+    ///
+    /// # Errors
+    /// A mark or the folder can't be read.
     pub fn failures(&self) -> Result<Vec<(u32, String)>, LedgerError> {
         let mut failures = Vec::new();
-        for name in self.names(&self.failed())? {
+        for name in self.names(&self.dir.join(FOLDER))? {
             if let Some(id) = entry::job_of(&name)
                 && let Some(reason) = self.failure(id)?
             {
@@ -54,15 +52,15 @@ impl Ledger {
 impl Locked<'_> {
     /// Marks a start of a job as one that can't run here, and says why. Any process of root's may call it: the prolog,
     /// and slurmstepd.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn fail(&self, key: JobKey, reason: &str) -> Result<(), LedgerError> {
-        self.make_folder("failed", &self.ledger.failed())?;
-        let path = self.ledger.failure_path(key.id);
-        self.clear(&path);
+        self.make_folder(FOLDER)?;
+        let path = self.ledger.of_job(FOLDER, key.id);
         // The prolog may come twice.
         let is_new = restart_in(&path) != Some(key.restart);
-        let text = format!("{} {}\n", key.restart, one_line(reason));
-        let written = root_file::replace(&self.ledger.temporary(), &path, &text);
-        written.map_err(|error| LedgerError::Write(path, error))?;
+        self.write_note(&path, &format!("{} {}\n", key.restart, one_line(reason)))?;
         if is_new {
             self.count(&[Event::Failed]);
         }

@@ -1,60 +1,51 @@
-//! Files that tell other exporters which job has a GPU: Princeton's jobstats began it, and nvidia_gpu_prometheus_exporter
-//! reads them. In a folder (`JobstatsDir`, theirs is /run/gpustat) each GPU has a file of its UUID, or of its index where the
-//! driver tells no UUID, with one line: `JOB USER`, both numbers.
+//! Files that tell other exporters which job has a GPU. Princeton's jobstats introduced them, and
+//! nvidia_gpu_prometheus_exporter reads them. In a folder (`JobstatsDir`; theirs is /run/gpustat) each GPU has a file,
+//! named by its UUID, or by its index if the driver gives no UUID. Its one line is `JOB USER`, both numbers.
 //!
-//! Such a file can name one job only: of two lines that exporter takes neither. So a GPU has one while exactly one job is
-//! on it, with a share or whole. What the exporter measures is all of a GPU; with several jobs it is nobody's.
+//! Such a file can name only one job: the exporter ignores a file with two lines. So a GPU has a file only while
+//! exactly one job is on it, with a share or the whole GPU. The exporter measures the whole GPU; with several jobs it
+//! can't attribute that to one of them.
 //!
-//! The folder is made like the entries whenever those change, whoever changed them: nothing has to be remembered but
-//! where it is (the ledger's file `gpustat`), for epilogs that don't read gpushare.conf.
+//! Whenever entries change, the folder is updated to match them. Only its path has to be remembered (the ledger's file
+//! `gpustat`), for epilogs that don't read gpushare.conf.
 
 use gpushare::root_file;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::note::read_note;
 use super::{Entry, Ledger, LedgerError, Locked};
 use crate::gpu::Gpu;
 
-/// Longer than any path that gpushare.conf allows, and than any line.
-const LONGEST: u64 = 4096;
+const FILE: &str = "gpustat";
 
 impl Ledger {
-    fn gpustat_path(&self) -> PathBuf {
-        self.dir.join("gpustat")
-    }
-
     /// Where the files are, if they are kept.
     fn gpustat(&self) -> Option<PathBuf> {
-        let bytes = root_file::read(&self.gpustat_path(), LONGEST).ok()??;
-        let folder = PathBuf::from(std::ffi::OsStr::from_bytes(bytes.strip_suffix(b"\n")?));
+        let folder = PathBuf::from(read_note(&self.dir.join(FILE))?.strip_suffix('\n')?);
         folder.is_absolute().then_some(folder)
     }
 }
 
 impl Locked<'_> {
-    /// Makes the files like the entries, in the folder that gpushare.conf names; where it names another or none by now,
-    /// those in the old one go.
-    pub fn tell_jobstats(&self, folder: Option<&Path>) -> Result<(), LedgerError> {
+    /// Makes the files match the entries, in the folder that gpushare.conf names. If that is no longer the folder of
+    /// before, removes the files there.
+    pub(crate) fn tell_jobstats(&self, folder: Option<&Path>) -> Result<(), LedgerError> {
         let old = self.ledger.gpustat();
         if old.as_deref() != folder {
             if let Some(old) = &old {
                 make_like(old, &[])?;
             }
-            let path = self.ledger.gpustat_path();
-            self.clear(&path);
-            let written = match folder {
-                Some(folder) => {
-                    root_file::replace(&self.ledger.temporary(), &path, &format!("{}\n", folder.display()))
-                }
-                None => root_file::remove(&path).map(|_| ()),
-            };
-            written.map_err(|error| LedgerError::Write(path, error))?;
+            let path = self.ledger.dir.join(FILE);
+            match folder {
+                Some(folder) => self.write_note(&path, &format!("{}\n", folder.display()))?,
+                None => self.remove_note(&path)?,
+            }
         }
         folder.map_or(Ok(()), |folder| self.fill(folder))
     }
 
-    /// The same, where they were the last time.
-    pub fn keep_jobstats(&self) -> Result<(), LedgerError> {
+    /// The same, in the folder of the last time.
+    pub(crate) fn keep_jobstats(&self) -> Result<(), LedgerError> {
         self.ledger.gpustat().map_or(Ok(()), |folder| self.fill(&folder))
     }
 
@@ -67,7 +58,7 @@ impl Locked<'_> {
 /// A file that there should be: its name and its line.
 type Line = (String, String);
 
-/// Where one GPU is on two entries it has none.
+/// A GPU in two entries has no file.
 fn lines(entries: &[Entry]) -> Vec<Line> {
     let held = |gpu: &Gpu| entries.iter().filter(|entry| entry.is_on(gpu)).count();
     let mut lines = Vec::new();
@@ -109,7 +100,7 @@ fn make_like(folder: &Path, lines: &[Line]) -> Result<(), LedgerError> {
     }
     for (name, line) in lines {
         let path = folder.join(name);
-        if root_file::read(&path, LONGEST).ok().flatten().as_deref() != Some(line.as_bytes()) {
+        if read_note(&path).as_ref() != Some(line) {
             root_file::replace(&folder.join(".new"), &path, line)
                 .map_err(|error| LedgerError::Write(path, error))?;
         }

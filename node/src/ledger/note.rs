@@ -1,18 +1,35 @@
-//! Small files of the ledger beside its entries, written and removed under its lock.
+//! Small files of the ledger beside its entries: read by anybody, written and removed under its lock.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gpushare::root_file;
 
-use super::{LedgerError, Locked};
+use super::{Ledger, LedgerError, Locked};
+
+/// Longer than any of them.
+const LONGEST: u64 = 1 << 20;
+
+impl Ledger {
+    /// The file of a job in one of the ledger's folders.
+    pub(super) fn of_job(&self, folder: &str, job_id: u32) -> PathBuf {
+        self.dir.join(format!("{folder}/{job_id}"))
+    }
+}
+
+/// What such a file holds; `None` where it is missing or can't be one.
+pub(crate) fn read_note(path: &Path) -> Option<String> {
+    String::from_utf8(root_file::read(path, LONGEST).ok()??).ok()
+}
 
 impl Locked<'_> {
+    /// Writes a file in the place of whatever was there.
     pub(crate) fn write_note(&self, path: &Path, text: &str) -> Result<(), LedgerError> {
         self.clear(path);
-        root_file::replace(&self.ledger.temporary(), path, text)
+        root_file::replace(&self.ledger.dir.join("new"), path, text)
             .map_err(|error| LedgerError::Write(path.to_owned(), error))
     }
 
+    /// Removes a file, and whatever else is in its place.
     pub(crate) fn remove_note(&self, path: &Path) -> Result<(), LedgerError> {
         self.clear(path);
         root_file::remove(path).map(|_| ()).map_err(|error| LedgerError::Remove(path.to_owned(), error))

@@ -1,20 +1,18 @@
-//! When jobs were last seen to use their GPUs: `used`, a line a job and GPU, written anew by each `gpushare metrics` of root's.
-//! It is as exact as that is often; nothing else of gpushare's looks.
+//! When jobs were last seen to use their GPUs: `used`, a line a job and GPU, written anew by each `gpushare metrics` of
+//! root's. So it is only as exact as that command is frequent.
 //!
 //! ```text
 //! JOB RESTART MINOR USED LOOKED TOLD
 //! ```
 
-use gpushare::root_file;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use super::note::read_note;
 use super::{Entry, Ledger, LedgerError};
 use crate::gpu::Gpu;
 use crate::job::JobKey;
 
-/// A node has fewer jobs than fill that.
-const LONGEST: u64 = 1 << 20;
+const FILE: &str = "used";
 
 /// A job's use of one of its GPUs. Times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +21,9 @@ pub struct Used {
     pub key: JobKey,
     /// N of /dev/nvidiaN.
     pub minor: u32,
-    /// When it was last seen to use it, or when it got it.
+    /// When it was last seen to use the GPU, or when it got it.
     pub used: u64,
-    /// When somebody last looked.
+    /// When `gpushare metrics` last looked.
     pub looked: u64,
     /// Its user was told that it doesn't since.
     pub told: bool,
@@ -70,24 +68,22 @@ pub fn after_look(
 }
 
 impl Ledger {
-    fn used_path(&self) -> PathBuf {
-        self.dir.join("used")
-    }
-
-    /// What the last look has left; lines that are none are passed over.
+    /// What the last look has written. Skips lines that can't be read.
     #[must_use]
     pub fn used(&self) -> Vec<Used> {
-        let bytes = root_file::read(&self.used_path(), LONGEST).ok().flatten().unwrap_or_default();
-        String::from_utf8_lossy(&bytes).lines().filter_map(read).collect()
+        read_note(&self.dir.join(FILE)).unwrap_or_default().lines().filter_map(read).collect()
     }
 
-    /// Leaves it for the next.
+    /// Writes it for the next look.
+    ///
+    /// # Errors
+    /// The lock is taken, or the file can't be written.
     pub fn note_used(&self, all: &[Used], wait: Duration) -> Result<(), LedgerError> {
         let line = |one: &Used| {
             let Used { key, minor, used, looked, told } = one;
             format!("{} {} {minor} {used} {looked} {}\n", key.id, key.restart, u8::from(*told))
         };
-        self.lock(wait)?.write_note(&self.used_path(), &all.iter().map(line).collect::<String>())
+        self.lock(wait)?.write_note(&self.dir.join(FILE), &all.iter().map(line).collect::<String>())
     }
 }
 

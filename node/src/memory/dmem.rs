@@ -8,9 +8,10 @@
 //!                                   nvidia/0000:c1:00/vidmem max
 //! ```
 //!
-//! A region's name is its driver's affair but for the PCI address in it. What it is for is told by the last part: `vram0`
-//! and `vidmem` are a GPU's memory, `stolen` for example is the machine's. NVIDIA's is from Slurm 26.11's gres.conf(5), without
-//! the PCI function, and from "Per-GPU Compute and Memory Limits with MPS" (NVIDIA Dynamo's documentation, driver 615), with it.
+//! Each driver chooses its regions' names; all contain the PCI address. The last part says what the region is: `vram0`
+//! and `vidmem` are a GPU's memory, `stolen` for example is the machine's. NVIDIA's is from Slurm 26.11's gres.conf(5),
+//! without the PCI function, and from "Per-GPU Compute and Memory Limits with MPS" (NVIDIA Dynamo's documentation,
+//! driver 615), with it.
 
 use crate::gpu::is_same_pci;
 

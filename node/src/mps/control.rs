@@ -1,8 +1,9 @@
-//! What a daemon is asked and told, by NVIDIA's own program and as the daemon's user: never as root towards a folder that
-//! a user can write, and one call at a time, for calls side by side fail.
+//! Talks to a daemon through NVIDIA's own program, as the daemon's user: never as root in a folder that a user can
+//! write, and one call at a time, because calls at the same time fail.
 //!
-//! Exit codes say nothing; the answers' text does (seen with 535, 550 and 555). Behind the sockets there may be anything, for
-//! they lie in the user's folder: all that is said to one [`Control`] ends in time, and what is answered is bounded.
+//! Only the answers' text says whether a call worked, not the exit code (seen with 535, 550 and 555). The sockets lie
+//! in the user's folder, so anything may answer: every call of a [`Control`] has a deadline, and answers have a longest
+//! length.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -117,14 +118,14 @@ impl Control {
         })
     }
 
-    /// Whether a server has met an error that it can't come out of; 535 can't tell.
+    /// Whether a server has a fatal error; 535 can't tell.
     pub fn is_faulty(&self, server: u32) -> Result<bool, MpsError> {
         let said = self.say(&format!("get_server_status {server}\n"))?;
         Ok(said.iter().any(|line| line == "FAULT"))
     }
 
-    /// Sets the limits of servers to come and of those that there are, and reads the first back. Gives the answer that nobody
-    /// here understands, where a driver shows a limit in a form of its own.
+    /// Sets the limits of future and running servers, and reads the former back. Gives the answer if the driver shows
+    /// the limit in an unknown form.
     pub fn limit(&self, limits: Limits, servers: &[u32]) -> Result<Option<String>, MpsError> {
         let Limits { memory, percent } = limits;
         // 0 takes a limit away. The daemon sees one GPU, so that is number 0.
@@ -156,7 +157,7 @@ impl Control {
         }
     }
 
-    /// Takes clients away that are dead: one that was killed while it computed leaves its server in an undefined state.
+    /// Terminates dead clients: one that was killed while it computed leaves its server in an undefined state.
     pub fn forget_dead_clients(&self, servers: &[u32]) -> Result<(), MpsError> {
         for server in servers {
             let is_dead = |pid: &u32| !Path::new("/proc").join(pid.to_string()).exists();

@@ -1,4 +1,4 @@
-//! One daemon, in its folder that nobody else changes meanwhile: found, asked, started, ended.
+//! Finds, checks, starts and ends one daemon, in its locked folder.
 
 use crate::gpu::Gpu;
 use crate::ledger::{Entry, Ledger};
@@ -15,7 +15,7 @@ use super::startup::How;
 use super::{daemons, folder, limits_for, process, reach, users};
 use crate::nvml::{self, Trouble};
 
-/// A daemon that has answered so lately is not asked again.
+/// For so many seconds after an answer a daemon is not asked again.
 const FRESH: u64 = 10;
 
 /// A daemon's folder, locked, and what is known of it.
@@ -45,7 +45,8 @@ impl LockedDaemon<'_> {
         Control::of(&self.locked, self.config, start::ids_of(self.daemon.serves))
     }
 
-    /// Whoever started the daemon may have been killed before it wrote that down: then the lock's holder is the daemon.
+    /// The process that started the daemon may have been killed before it recorded that: then the lock's holder is the
+    /// daemon.
     pub fn find(&mut self) -> Found {
         let holder = process::holder(&self.locked.pipe(), self.user_id());
         match (holder, self.state.processes.last()) {
@@ -64,7 +65,7 @@ impl LockedDaemon<'_> {
     fn add(&mut self, process: Process) {
         self.state.shm = reach::shm_of(process);
         for old in self.state.add(process) {
-            // What can't be ended is in the kernel's hands.
+            // One that can't be killed hangs in the kernel.
             let _ = process::end(&old, self.config.mps_timeout);
         }
     }
@@ -76,7 +77,7 @@ impl LockedDaemon<'_> {
         fresh && enough && process::is_stuck(process.pid).is_none()
     }
 
-    /// Whether it answers; and that it has the limits of its jobs, no more and no less.
+    /// Checks that it answers, and gives it exactly the limits of its jobs.
     pub fn check(&mut self, process: Process, jobs: Vec<Entry>, now: u64) -> Result<(), MpsError> {
         if let Some(state) = process::is_stuck(process.pid) {
             return Err(MpsError::NotRunning(process.pid, state));
@@ -92,7 +93,7 @@ impl LockedDaemon<'_> {
         if let Some(wanted) = limits_for(&jobs)
             && self.state.limits != Some(wanted)
         {
-            // What can't be read was told when the daemon started.
+            // A limit in an unknown form was reported when the daemon started.
             let _ = control.limit(wanted, &servers)?;
             self.state.limits = Some(wanted);
         }
@@ -120,7 +121,7 @@ impl LockedDaemon<'_> {
         self.locked.keep(&self.state)?;
         let control = self.control();
         let started = start::start(self.daemon, gpu, &self.locked, &control, self.config);
-        // Also where it took too long: it may have come up all the same, and is to be found again.
+        // Also after a timeout: the daemon may have come up nevertheless, and must be found again.
         if let Some(process) = process::holder(&self.locked.pipe(), ids.0) {
             self.add(process);
             self.locked.keep(&self.state)?;
@@ -148,7 +149,7 @@ impl LockedDaemon<'_> {
     /// Ends every daemon of the folder, and what is left of their servers.
     pub fn end(&mut self) -> Result<(), MpsError> {
         self.end_starting()?;
-        // Written down first: where this process is killed, the program that it has sent tells the daemon to go all the same.
+        // Recorded first: if this process is killed, the program that it started still tells the daemon to quit.
         self.state.ending = true;
         if self.locked.keep(&self.state).is_ok() {
             self.quit();
@@ -161,8 +162,8 @@ impl LockedDaemon<'_> {
         self.locked.keep(&self.state)
     }
 
-    /// Ends a daemon that somebody before us was about to start and that has no lock yet, and a program that somebody before
-    /// us has sent to end it.
+    /// Ends a daemon that an earlier process was starting and that has no lock yet, and a program that an earlier
+    /// process sent to end it.
     fn end_starting(&mut self) -> Result<(), MpsError> {
         if self.state.starting || self.state.ending {
             process::end_starting(&self.locked.pipe(), self.user_id(), self.config.mps_timeout)?;
@@ -186,17 +187,17 @@ impl LockedDaemon<'_> {
             return;
         }
         let control = self.control();
-        // Whatever it says: what is left afterwards is ended.
+        // The answer doesn't matter: what is left afterwards is killed.
         let _ = control.servers().and_then(|servers| control.quit(&servers));
     }
 
-    /// `ComputeMode=exclusive`: nobody computes on the GPU but by way of the daemon's server, which is started with the
+    /// `ComputeMode=exclusive`: programs can compute on the GPU only through the daemon's server, which starts with the
     /// first program.
     pub fn make_exclusive(&mut self, gpu: &Gpu) -> Result<(), Trouble> {
         let (Some(uuid), ComputeMode::Exclusive) = (&gpu.uuid, self.config.compute_mode) else {
             return Ok(());
         };
-        // Written down first: whoever ends the daemon undoes it, also if this process ends here.
+        // Recorded first: the process that ends the daemon undoes it, also if this process ends here.
         self.state.exclusive = Some(uuid.clone());
         let _ = self.locked.keep(&self.state);
         nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess)
@@ -212,11 +213,11 @@ impl LockedDaemon<'_> {
         Ok(there)
     }
 
-    /// Undoes [`LockedDaemon::make_exclusive`], but not under another daemon, which may come while NVML is asked: whoever set the
-    /// mode last looks again.
+    /// Undoes [`LockedDaemon::make_exclusive`], unless another daemon needs the mode. One may start while NVML is
+    /// asked, so the last to set the mode looks again.
     fn make_shared(&self, ledger: &Ledger, uuid: &str) -> Result<(), Trouble> {
         let mut mode = self.mode_for_others(ledger, uuid);
-        // Daemons that come and go this fast are others' to look after.
+        // If daemons come and go this fast, their own processes set the mode.
         for _ in 0..3 {
             nvml::set_compute_mode(self.config, uuid, mode)?;
             let now = self.mode_for_others(ledger, uuid);

@@ -19,12 +19,12 @@ use crate::unix;
 
 /// How often a taken lock is tried.
 const PAUSE: Duration = Duration::from_millis(1);
-/// However short somebody else's work was waited for.
+/// The least time for that, however short `patience` is.
 const LEAST: Duration = Duration::from_secs(5);
 /// No state is longer.
 const LONGEST_STATE: u64 = 4096;
 
-/// A daemon's folder while nobody else changes it.
+/// A daemon's folder, locked.
 #[derive(Debug)]
 pub struct Locked {
     folder: PathBuf,
@@ -126,7 +126,7 @@ impl Locked {
         self.folder.join("log")
     }
 
-    /// What is known of the daemon; nothing where the file is missing or none.
+    /// What is known of the daemon; nothing if the file is missing or damaged.
     pub fn state(&self) -> DaemonRecord {
         state(&self.folder)
     }
@@ -164,7 +164,7 @@ impl Locked {
         self.take(&["pipe"])
     }
 
-    /// Frees these names. What they stood for may be so much that it goes later.
+    /// Frees these names. Their contents may be so large that they are removed later.
     fn take(&self, names: &[&str]) -> Result<(), MpsError> {
         let bin = self.bin(names)?;
         let _ = bin.empty();
@@ -185,14 +185,14 @@ impl Locked {
         bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))?;
         self.bin(&["lock"])?;
         match fs::remove_dir(&self.folder) {
-            // Somebody has come who needs it, and has made a lock of his own.
+            // Another process needs the folder and has made a lock of its own.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
             result => result.map_err(|error| MpsError::File(self.folder.clone(), error)),
         }
     }
 }
 
-/// A folder that is only its user's to enter. It lies in one that is root's, so nobody can put another in its place.
+/// Makes a folder that only its user can enter. It lies in a folder of root's, so no user can replace it.
 fn make_private(path: &Path, user_id: u32, group_id: u32) -> Result<(), MpsError> {
     let failed = |error| MpsError::File(path.to_owned(), error);
     DirBuilder::new().mode(0o700).create(path).map_err(failed)?;

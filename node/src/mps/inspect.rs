@@ -56,6 +56,9 @@ pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
 
 /// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do it,
 /// and how it was started; `None` without `Mps`.
+///
+/// # Errors
+/// It can't be started or ended.
 pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
     let serves = match config.mps {
         Mps::Off => return Ok(None),
@@ -73,7 +76,7 @@ pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
         uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
     };
     let started = locked_daemon.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
-    // Its GPU is none, so no mode was set, and there are no jobs to be asked for.
+    // It has no GPU, so no mode was set and no job uses it.
     locked_daemon.finish(&Ledger::system())?;
     started.map(|(_, how)| Some(how))
 }

@@ -48,7 +48,8 @@ fn stat(pid: u32) -> Option<Stat> {
     proc::stat(Path::new(PROC), pid).ok()?
 }
 
-/// Dead, be it that it isn't waited for yet, or that the last of its threads still ends and holds its files.
+/// Whether it is dead; also if its parent hasn't waited for it yet, or the last of its threads is still ending and
+/// holds its files.
 fn is_dead(pid: u32) -> bool {
     stat(pid).is_none_or(|stat| "ZX".contains(stat.state))
 }
@@ -62,7 +63,8 @@ pub fn is_stuck(pid: u32) -> Option<char> {
 fn session_of(daemon: &Process) -> Vec<u32> {
     match of(daemon.pid) {
         Some(found) if found != *daemon => return Vec::new(),
-        // The number of a leader that is dead is nobody else's while its session has members (pid_namespaces(7), setsid(2)).
+        // The kernel doesn't reuse the number of a dead leader while its session has members (pid_namespaces(7),
+        // setsid(2)).
         _ => {}
     }
     let lives =
@@ -85,7 +87,7 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
             return Ok(());
         }
         for pid in left {
-            // One that went by itself is as good.
+            // One that has ended by itself is not an error.
             let _ = unix::kill(To::Process(pid));
         }
         if Instant::now() >= end {
@@ -95,8 +97,8 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
     }
 }
 
-/// Ends what is on its way to be the daemon of that folder, or to tell it something: whoever started it was killed, or has
-/// lost patience.
+/// Ends processes that are about to become the daemon of that folder, or to talk to it: the process that started them
+/// was killed or gave up.
 pub fn end_starting(pipe: &Path, user_id: u32, patience: Duration) -> Result<(), MpsError> {
     let end = Instant::now() + patience;
     let mark = format!("{MARK}={}", pipe.display());

@@ -1,5 +1,5 @@
-//! Limits as a daemon shows them: 535 to 555 write `25.0`, and `22G` for 23034M. Another driver may write them otherwise, and
-//! what can't be understood is told apart from what is certainly another limit.
+//! Limits as a daemon shows them: 535 to 555 write `25.0`, and `22G` for 23034M. Another driver may write them
+//! differently, so an unknown form is distinguished from a limit that is certainly another.
 
 /// What a daemon shows, compared with the limit that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Readback {
 const COMPLAINTS: [&str; 7] =
     ["Cannot", "Unknown", "Invalid", "Insufficient", "Failed", "Error", "Not enough"];
 
-/// How a driver may say that there is none.
+/// How a driver may say that there is no limit.
 const NO_LIMIT: [&str; 5] = ["none", "unlimited", "no limit", "not set", "n/a"];
 
 /// The percentage that a line has, in thousandths of a percent: its only number.
@@ -57,7 +57,7 @@ pub fn memory_in(text: &str, memory: Option<u32>) -> Readback {
         numbers(text).filter_map(|(number, rest)| Some((number, unit(rest)?))).collect();
     match (shown.as_slice(), memory) {
         ([(number, unit)], Some(mib)) => compare(number, *unit, mib),
-        // A limit that nobody set.
+        // A limit that gpushare didn't set.
         ([(number, _)], None) if number.contains(|c: char| ('1'..='9').contains(&c)) => Readback::Other,
         ([_], None) => Readback::Same,
         ([], Some(mib)) => compare_bare(text, u64::from(mib)),

@@ -26,7 +26,7 @@ const MOST: usize = 16;
 /// What is known of a folder's daemons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonRecord {
-    /// What it was told last; nothing after a daemon was found whose limits nobody knows.
+    /// What it was told last; `None` after a daemon with unknown limits was found.
     pub limits: Option<Limits>,
     /// When it last answered, in seconds since 1970.
     pub checked: u64,
@@ -36,9 +36,9 @@ pub struct DaemonRecord {
     pub ending: bool,
     /// The GPU that was put into compute mode `EXCLUSIVE_PROCESS` for it.
     pub exclusive: Option<String>,
-    /// The latest daemon's /dev/shm, by device and number: it need not be the one of whoever reads this.
+    /// The latest daemon's /dev/shm, by device and number: that of the reader may be another.
     pub shm: Option<(u64, u64)>,
-    /// The daemons, the latest last; all but that are dead, and servers of theirs may not be.
+    /// The daemons, the latest last. All others are dead, but their servers may live.
     pub processes: Vec<Process>,
 }
 
@@ -52,8 +52,8 @@ pub struct Process {
 }
 
 impl DaemonRecord {
-    /// Adds a daemon; one that is there already becomes the latest. Gives those that are forgotten for it, and must be
-    /// ended: a user may kill daemons, or pose as one, as often as he likes.
+    /// Adds a daemon; one that is there already becomes the latest. Gives those that no longer fit in the record and
+    /// must be ended: a user may kill daemons, or pose as one, any number of times.
     #[must_use]
     pub fn add(&mut self, process: Process) -> Vec<Process> {
         self.processes.retain(|known| *known != process);

@@ -1,7 +1,7 @@
-//! Removes what a user has made, by root: however deep and wide it is, whatever is mounted there, and while he goes on
-//! making more. Everything is renamed into a folder of root's first, one level at a time, so that nothing is done by a path
-//! that a user can bend, no depth needs a stack or open files, and the name is free at once. Ends in time; what is left
-//! then goes the next time.
+//! Removes a user's files as root: however deep and wide the tree is, whatever is mounted there, and while the user
+//! makes more. Everything is first renamed into a folder of root's, one level at a time: so no path leads through a
+//! place that a user can change, no depth needs a stack or open files, and the name is free at once. There is a
+//! deadline; the next call removes what is left.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -111,7 +111,7 @@ impl Bin {
     }
 }
 
-/// In a test nobody but its user is there.
+/// A test has only its own user.
 fn only_root_can(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::PermissionDenied { Ok(()) } else { Err(error) }
 }

@@ -1,5 +1,5 @@
-//! Which MPS daemon serves a share, where its folders are, and the limits that it is given: pure. The daemons' lives are
-//! the crate `gpushare-node`'s affair.
+//! Which MPS daemon serves a share, where its folders are, and which limits it gets: pure. [`super`] starts and ends
+//! the daemons.
 //!
 //! ```text
 //! MpsDir/3.2001/        root's; of GPU minor 3 and user 2001, or 3.all of the daemon for all users

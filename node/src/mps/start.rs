@@ -20,14 +20,14 @@ use crate::exec::{AskError, ask, program};
 
 const SETPRIV: &str = "/usr/bin/setpriv";
 const GETENT: &str = "/usr/bin/getent";
-/// `nogroup` or `nobody`: of no user's, on every Linux (the kernel's overflow group).
+/// `nogroup` or `nobody`: the kernel's overflow group, which no user has on any Linux.
 const NOBODYS_GROUP: u32 = 65534;
 /// What is left for a start without systemd, however long systemd took: most of the time a few milliseconds do.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// User and group of a daemon. It lives outside of the cgroups of its user's jobs, so the user must not be able to trace it:
-/// that would be a way out of them. ptrace(2) wants the same user and the same group, so the group is nobody's. (NVIDIA's
-/// own daemon of root's leaves the servers that it starts for users in root's group.)
+/// User and group of a daemon. It lives outside of the cgroups of its user's jobs, so the user must not be able to
+/// trace it: that would be a way out of them. ptrace(2) needs the same user and the same group, so the daemon has a
+/// group that no user has. (NVIDIA's own daemon of root's leaves the servers that it starts for users in root's group.)
 pub fn ids_of(serves: Serves) -> (u32, u32) {
     match serves {
         Serves::All => (0, 0),
@@ -35,7 +35,7 @@ pub fn ids_of(serves: Serves) -> (u32, u32) {
     }
 }
 
-/// Whether this node knows the daemon's user: whom a name service has forgotten can't be given his groups.
+/// Whether this node knows the daemon's user: the groups of an unknown user can't be looked up.
 pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
     let Serves::User(user_id) = serves else { return Ok(()) };
     let mut getent = program(Path::new(GETENT));
@@ -88,8 +88,9 @@ pub fn start(
     }
 }
 
-/// Whether a process with that /proc/PID/cgroup is in a Slurm step's cgroup: as a prolog is with `PrologFlags=RunInJob`. A
-/// daemon there would end with the job, whoever uses it, and be behind the job's fence.
+/// Whether a process with that /proc/PID/cgroup is in a Slurm step's cgroup: as a prolog is with
+/// `PrologFlags=RunInJob`. A daemon there would end with the job, even if other jobs use it, and be inside the job's
+/// fence.
 fn is_in_step(cgroups: &str) -> bool {
     cgroups.split(['/', '\n']).any(|part| part.starts_with("step_"))
 }

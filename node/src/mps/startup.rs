@@ -12,11 +12,11 @@ use super::process;
 /// How a daemon was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct How {
-    /// Its transient unit; without, it is a session of its own in the cgroup of whoever started it.
+    /// Its transient unit. Without one, it is a session of its own in the cgroup of the process that started it.
     pub unit: Option<String>,
     /// What is not as it should be, for an administrator.
     pub notice: Option<String>,
-    /// How it shows a limit, where that can't be read: nobody knows whether it took it.
+    /// How it shows a limit, if that can't be read: then it is unknown whether it took the limit.
     pub unread: Option<String>,
 }
 

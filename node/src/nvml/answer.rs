@@ -9,8 +9,8 @@
 //! end
 //! ```
 //!
-//! Memory is in MiB, utilization in percent; what a driver doesn't tell is left out. Another process wrote it, so what
-//! can't be is not believed: a GPU that uses more than it has was not measured.
+//! Memory is in MiB, utilization in percent; what a driver doesn't tell is left out. Another process wrote it, so
+//! implausible values are discarded: a GPU that uses more memory than it has counts as not measured.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,9 +19,9 @@ use crate::choose::Load;
 use crate::gpu::Gpu;
 use crate::proc::step::{Place, Running};
 
-/// How gpushare-nvml's complaint begins where there is no library to load.
+/// The beginning of gpushare-nvml's error if it finds no library.
 pub const NO_LIBRARY: &str = "library not found";
-/// And where there is one but no driver.
+/// The same if there is a library but no driver.
 pub const NO_DRIVER: &str = "driver not loaded";
 
 const FIRST_LINE: &str = "gpushare-nvml 1";
@@ -95,7 +95,7 @@ impl GpuState {
         Some(Load { memory: self.used?.into(), utilization: self.utilization? })
     }
 
-    /// Without figures that can't be.
+    /// Without implausible figures.
     fn believed(self) -> GpuState {
         let fits = self.used <= self.memory || self.memory.is_none();
         GpuState {
@@ -249,28 +249,15 @@ impl FromStr for Mode {
     }
 }
 
-/// Why a text is no answer of gpushare-nvml.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
-    /// Its first line is another.
-    Foreign,
-    /// It has no last line.
-    Truncated,
-    /// A line that no answer has.
-    Line,
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str(match self {
-            Unreadable::Foreign => "its first line is not 'gpushare-nvml 1'",
-            Unreadable::Truncated => "its last line is not 'end'",
-            Unreadable::Line => "it has a line that can't be read",
-        })
+gpushare::errors! {
+    /// Why a text is no answer of gpushare-nvml.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Unreadable {
+        Foreign => "its first line is not '{FIRST_LINE}'";
+        Truncated => "its last line is not '{LAST_LINE}'";
+        Line => "it has a line that can't be read";
     }
 }
-
-impl std::error::Error for Unreadable {}
 
 #[cfg(test)]
 mod tests {

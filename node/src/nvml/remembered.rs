@@ -4,14 +4,12 @@
 //! - `nvml`: why it last had no answer, one line; its date is when. Absent where it had one.
 //! - `limits`: there where the driver can limit GPU memory for a cgroup. Empty.
 
-use gpushare::root_file;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::ledger::{Ledger, LedgerError, one_line};
+use crate::ledger::{Ledger, LedgerError, one_line, read_note};
 
-/// No reason is longer in bytes.
-const LONGEST: u64 = 2048;
+const SILENCE: &str = "nvml";
+const LIMITS: &str = "limits";
 
 /// Why NVML had no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,50 +21,42 @@ pub struct Silence {
 }
 
 impl Ledger {
-    fn silence_path(&self) -> PathBuf {
-        self.dir.join("nvml")
-    }
-
-    fn limits_path(&self) -> PathBuf {
-        self.dir.join("limits")
-    }
-
     /// Why NVML had no answer the last time. What can't be read is not known.
     #[must_use]
     pub fn silence(&self) -> Option<Silence> {
-        let path = self.silence_path();
-        let bytes = root_file::read(&path, LONGEST).ok()??;
+        let path = self.dir.join(SILENCE);
+        let reason = one_line(&read_note(&path)?);
         let age = path.symlink_metadata().ok()?.modified().ok()?;
-        let reason = one_line(&String::from_utf8(bytes).ok()?);
         Some(Silence { reason, age: SystemTime::now().duration_since(age).ok() })
     }
 
     /// Whether the driver can limit GPU memory for a cgroup.
     #[must_use]
     pub fn has_limits(&self) -> bool {
-        self.limits_path().symlink_metadata().is_ok_and(|found| found.is_file())
+        self.dir.join(LIMITS).symlink_metadata().is_ok_and(|found| found.is_file())
     }
 
     /// Remembers that NVML had an answer, and whether the driver can limit memory. Takes the lock where that is news.
-    pub fn note_answer(&self, limits: bool, wait: Duration) -> Result<(), LedgerError> {
-        if self.silence_path().symlink_metadata().is_err() && self.has_limits() == limits {
+    pub(crate) fn note_answer(&self, limits: bool, wait: Duration) -> Result<(), LedgerError> {
+        let (silence, file) = (self.dir.join(SILENCE), self.dir.join(LIMITS));
+        if silence.symlink_metadata().is_err() && self.has_limits() == limits {
             return Ok(());
         }
         let locked = self.lock(wait)?;
-        locked.remove_note(&self.silence_path())?;
+        locked.remove_note(&silence)?;
         match limits {
-            true => locked.write_note(&self.limits_path(), ""),
-            false => locked.remove_note(&self.limits_path()),
+            true => locked.write_note(&file, ""),
+            false => locked.remove_note(&file),
         }
     }
 
     /// Remembers why NVML had no answer; `true` where that is another reason than the last time. What the driver can is
     /// still so when it doesn't answer.
-    pub fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
+    pub(crate) fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
         let locked = self.lock(wait)?;
         let reason = one_line(reason);
         let is_new = self.silence().is_none_or(|last| last.reason != reason);
-        locked.write_note(&self.silence_path(), &format!("{reason}\n"))?;
+        locked.write_note(&self.dir.join(SILENCE), &format!("{reason}\n"))?;
         Ok(is_new)
     }
 }

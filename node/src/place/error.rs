@@ -1,6 +1,5 @@
 //! Why a job got no GPU, what an administrator reads of it, and whether the job fails for it.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use crate::allocation::Mismatch;
@@ -12,54 +11,29 @@ use gpushare::config::NodeConfig;
 
 use super::LOCK_WAIT;
 
-/// Why a job got no GPU, or why it isn't known which it has.
-#[derive(Debug)]
-pub enum PlaceError {
-    /// The node's GPUs can't be told.
-    Devices(DeviceError),
-    /// The ledger can't be used.
-    Ledger(LedgerError),
-    /// `Placement` is not what Slurm does.
-    Mismatch(Mismatch),
-    /// Slurm names a GPU that this node hasn't.
-    NoSuchGpu(u32),
-    /// Slurm names a GPU that can't be used so.
-    Unfit {
-        /// Slurm's index.
-        index: u32,
-        /// Its device node.
-        path: PathBuf,
-        /// What is wrong.
-        why: Unfit,
-    },
-    /// The share is more than a GPU: each part of the request was none, and Slurm added them up.
-    TooLarge {
-        /// Units asked for.
-        units: u32,
-        /// Units that fill one GPU.
-        capacity: u32,
-    },
-    /// `UnitsPerGpu` is a list, and the node has another number of GPUs.
-    UnitsListed {
-        /// How many GPUs the list is for.
-        listed: usize,
-        /// How many there are.
-        gpus: usize,
-    },
-    /// The share may go nowhere.
-    Nowhere {
-        /// Units asked for.
-        units: u32,
-        /// Units that fill one GPU.
-        capacity: u32,
-        /// Why.
-        why: NothingFits,
-    },
-    /// Slurm gave a whole GPU that these jobs have shares of; `OnCollision=fail`.
-    Collision(Vec<JobKey>),
-    /// Entries that can't be read, and why, such as those of another version of gpushare: a share could go where one of
-    /// their jobs is.
-    Unread(Vec<String>),
+gpushare::errors! {
+    /// Why a job got no GPU, or why it isn't known which it has.
+    #[derive(Debug)]
+    pub enum PlaceError {
+        Devices(error: DeviceError) => "{error}";
+        Ledger(error: LedgerError) => "{error}";
+        Mismatch(error: Mismatch) => "{error}";
+        NoSuchGpu(index: u32) => "Slurm names GPU {index}, which GpuFile doesn't list";
+        Unfit { index: u32, path: PathBuf, why: Unfit } => "Slurm names GPU {index}, {}: {why}", path.display();
+        /// Each part of the request was less than a GPU, and Slurm added them up.
+        TooLarge { units: u32, capacity: u32 } =>
+            "it asks for {units} units on a node, and a share is of one GPU, which has {capacity}";
+        UnitsListed { listed: usize, gpus: usize } =>
+            "UnitsPerGpu in gpushare.conf lists {listed} GPUs, and this node has {gpus}";
+        Nowhere { units: u32, capacity: u32, why: NothingFits } => "{}", nowhere(*units, *capacity, *why);
+        /// `OnCollision=fail`
+        Collision(jobs: Vec<JobKey>) =>
+            "Slurm gave it a GPU that other jobs have shares of: {}", listed(jobs);
+        /// Such as entries of another version of gpushare: a share could go where one of their jobs is.
+        Unread(entries: Vec<String>) =>
+            "jobs that may be running have entries that can't be read: {}; shares are placed again when they have ended",
+            entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
+    }
 }
 
 impl PlaceError {
@@ -122,48 +96,16 @@ impl From<LedgerError> for PlaceError {
     }
 }
 
-impl fmt::Display for PlaceError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            PlaceError::Devices(error) => error.fmt(out),
-            PlaceError::Ledger(error) => error.fmt(out),
-            PlaceError::Mismatch(mismatch) => mismatch.fmt(out),
-            PlaceError::NoSuchGpu(index) => {
-                write!(out, "Slurm names GPU {index}, which GpuFile doesn't list")
-            }
-            PlaceError::Unfit { index, path, why } => {
-                write!(out, "Slurm names GPU {index}, {}: {why}", path.display())
-            }
-            PlaceError::UnitsListed { listed, gpus } => {
-                write!(out, "UnitsPerGpu in gpushare.conf lists {listed} GPUs, and this node has {gpus}")
-            }
-            PlaceError::TooLarge { units, capacity } => {
-                write!(
-                    out,
-                    "it asks for {units} units on a node, and a share is of one GPU, which has {capacity}"
-                )
-            }
-            PlaceError::Nowhere { units, capacity, why } => match why {
-                NothingFits::Full => write!(
-                    out,
-                    "no GPU has {units} of its {capacity} units free and gpushare.conf says Overcommit=refuse"
-                ),
-                NothingFits::OtherUsers => write!(
-                    out,
-                    "every GPU that could take {units} units has other users' shares and gpushare.conf says UserMix=deny"
-                ),
-                NothingFits::NoneLeft => write!(out, "every GPU is held whole by a job or can't be used"),
-            },
-            PlaceError::Collision(keys) => {
-                write!(out, "Slurm gave it a GPU that other jobs have shares of: {}", listed(keys))
-            }
-            PlaceError::Unread(entries) => write!(
-                out,
-                "jobs that may be running have entries that can't be read: {}; shares are placed again when they have ended",
-                entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ")
-            ),
+fn nowhere(units: u32, capacity: u32, why: NothingFits) -> String {
+    match why {
+        NothingFits::Full => {
+            format!(
+                "no GPU has {units} of its {capacity} units free and gpushare.conf says Overcommit=refuse"
+            )
         }
+        NothingFits::OtherUsers => format!(
+            "every GPU that could take {units} units has other users' shares and gpushare.conf says UserMix=deny"
+        ),
+        NothingFits::NoneLeft => "every GPU is held whole by a job or can't be used".to_owned(),
     }
 }
-
-impl std::error::Error for PlaceError {}

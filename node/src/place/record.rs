@@ -86,7 +86,7 @@ fn attempt(
     };
     let mut found = hold(node.config, job, allocation, gpus, state);
     if is_crowded(&found) {
-        // Perhaps jobs that are over are in the way, be it that their epilogs are still running.
+        // Entries of jobs that are over may be in the way, also if their epilogs are still running.
         let dropped = reconcile(node, &ledger, now, Duration::ZERO);
         if !dropped.is_empty() {
             notices.extend(dropped);

@@ -9,7 +9,7 @@ use crate::proc::{STEPD, Stat, beginning, stat, step_daemons, users};
 
 /// As the kernel cuts the names of NVIDIA's MPS server and its control daemon.
 const MPS: &[u8] = b"nvidia-cuda-mps";
-/// More than there are between a task and its slurmstepd, mostly.
+/// Usually more than there are between a task and its slurmstepd.
 const MOST_ANCESTORS: usize = 32;
 const LONGEST_CGROUP: u64 = 16 << 10;
 
@@ -18,8 +18,8 @@ const LONGEST_CGROUP: u64 = 16 << 10;
 pub struct Running {
     /// Its number.
     pub pid: u32,
-    /// When it started, in ticks since the machine did: before NVML was asked, so nobody else has the number. 0 of one that
-    /// is gone.
+    /// When it started, in ticks since the machine booted. That was before NVML was asked, so no other process has the
+    /// number. 0 if it is gone.
     pub start: u64,
     /// The most that it used of the GPU in NVML's last samples, in percent.
     pub busy: u32,
@@ -59,8 +59,8 @@ impl<'a> Finder<'a> {
         Finder { proc, folders: OnceCell::new() }
     }
 
-    /// The process with that number, if it started before `asked`; else its number may be that of another one by now, and nothing
-    /// else is told.
+    /// The process with that number, if it started before `asked`. If it started later, another process may have got
+    /// the number, so nothing else is known of it.
     #[must_use]
     pub fn process(&self, pid: u32, asked: u64) -> Running {
         self.look(pid, asked).unwrap_or(Running { pid, ..Running::default() })

@@ -88,9 +88,9 @@ macro_rules! export_job_submit {
     };
 }
 
-/// For every update of a job, under slurmctld's write locks, so one at a time; once for each record of an array or het job.
-/// From 23.02 there is a fourth argument, a place for a message; up to 22.05 there is none to write to, and what lies in
-/// its register is not looked at. A failure of ours is a refusal.
+/// For every update of a job, under slurmctld's write locks, so one at a time; once for each record of an array or het
+/// job. From 23.02 there is a fourth argument, a place for a message; up to 22.05 there is none, and what lies in its
+/// register is not read. A failure of ours is a refusal.
 #[cfg(slurm_23_02)]
 #[doc(hidden)]
 #[macro_export]

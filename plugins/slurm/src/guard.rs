@@ -26,7 +26,7 @@ pub fn run<T>(function: &str, fallback: T, body: impl FnOnce() -> T) -> T {
 }
 
 /// The default hook prints to a daemon's stderr, which is closed or somebody's terminal. The hook belongs to this .so's
-/// own copy of the standard library, so nobody else's is replaced.
+/// own copy of the standard library, so no other hook is replaced.
 fn silence_default_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -39,6 +39,9 @@ unsafe impl Send for SharedPage {}
 
 impl SharedPage {
     /// Maps a page that children of fork(2) share. Never unmapped: slurmstepd ends with its step.
+    ///
+    /// # Errors
+    /// There is no memory for it.
     #[doc(alias = "mmap")]
     pub fn new() -> io::Result<Self> {
         let (protection, flags) =

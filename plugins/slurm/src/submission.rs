@@ -273,7 +273,7 @@ fn index(count: u32) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// What sbatch writes into the environment of a job for which slurmd shall ask the login shell, and slurmd looks for
+/// What sbatch writes into the environment of a job for which slurmd asks the login shell, and slurmd looks for
 /// (src/slurmd/slurmd/req.c, `_get_user_env`).
 const USER_ENV: &CStr = c"SLURM_GET_USER_ENV=1";
 

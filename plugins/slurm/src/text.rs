@@ -65,8 +65,7 @@ pub fn joined_in_slurm_memory(parts: &[&[u8]]) -> Option<NonNull<c_char>> {
 
 /// Frees what Slurm's allocator made and sets the pointer to null; null is left as it is.
 ///
-/// # Safety
-/// `*string` is null or came from Slurm's allocator, and nobody uses it afterwards.
+/// # Safety `*string` is null or came from Slurm's allocator, and it isn't used afterwards.
 #[doc(alias = "slurm_xfree")]
 pub unsafe fn free(string: &mut *mut c_char) {
     let place: *mut *mut c_char = string;

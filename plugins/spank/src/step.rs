@@ -37,7 +37,7 @@ pub const GPUS_OF_STEP: &str = "SLURM_STEP_GPUS";
 pub enum StepState {
     /// Nothing: no hook has read it yet, or the one that should have did not get through.
     Unknown,
-    /// The node's rules, or why there are none; not yet what the job has. And what stands in for the fence.
+    /// The node's rules, or why there are none; what the job has is not known yet. And what stands in for the fence.
     Configured(Result<NodeConfig, String>, Option<Early>, Option<Reach>),
     /// Slurm's own fence holds, ours has no say.
     NotOurs,
@@ -154,7 +154,7 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<StepState, String> {
     }
     match ledger.find(job_id) {
         Err(error) => in_doubt(config, step, error.to_string()),
-        // An entry of somebody else's is of an old job with the same number.
+        // An entry of another user is of an old job with the same number.
         Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => of_entry(config, &entry, step),
         Ok(_) if has_share(config, step) => {
             all_closed(config, step, Some("gpushare-prolog gave it no GPU on this node".to_owned()))

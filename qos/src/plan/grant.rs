@@ -12,7 +12,7 @@ use crate::tree::{Association, Tree};
 use crate::{Cluster, ROOT};
 use gpushare::config::{ManagedQos, Members};
 
-/// Grants, then what is taken away: nobody is without it in between.
+/// Grants first, then revocations, so that no user is without the QOS in between.
 pub(super) fn grants(
     qoses: &[ManagedQos],
     tree: &Tree,

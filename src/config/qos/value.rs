@@ -54,6 +54,9 @@ pub fn allowed(kind: Kind) -> &'static str {
 }
 
 /// What an administrator wrote. `Err` where it can't be that; `Ok(None)` where it is what nobody has to write.
+///
+/// # Errors
+/// It can't be that.
 pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     let value = match field.kind {
         Kind::Count => Value::Count(count(text).filter(|number| *number <= MOST).ok_or(NotAValue)?),
@@ -77,6 +80,9 @@ pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
 }
 
 /// What sacctmgr printed. `Err` where that is nothing known, `Ok(None)` where nothing is set.
+///
+/// # Errors
+/// It is nothing known.
 pub fn printed(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     if text.is_empty() {
         return Ok(None);

@@ -7,8 +7,6 @@
 //! Instruction set: Documentation/bpf/standardization/instruction-set.rst; argument: `struct bpf_cgroup_dev_ctx` in
 //! linux/bpf.h.
 
-use std::fmt;
-
 use super::rules::{DeviceRules, LAST_GPU, NVIDIA};
 use crate::gpu::DeviceNumber;
 
@@ -54,13 +52,13 @@ const MINOR: i16 = 8;
 /// The program that allows everything.
 pub const ALLOW_ALL: [Instruction; 2] = returning(1);
 
-/// Why there is no program for some rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProgramError {
-    /// No device has this number.
-    Number(DeviceNumber),
-    /// More devices than a jump can pass.
-    TooLong,
+gpushare::errors! {
+    /// Why there is no program for some rules.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ProgramError {
+        Number(number: DeviceNumber) => "no device can have the number {number}";
+        TooLong => "too many devices for one device filter";
+    }
 }
 
 impl Instruction {
@@ -113,7 +111,10 @@ enum Place {
 }
 
 /// The rules in front of `behind`, which rules what they leave.
-pub fn in_front_of(rules: &DeviceRules, behind: &[Instruction]) -> Result<Vec<Instruction>, ProgramError> {
+pub(crate) fn in_front_of(
+    rules: &DeviceRules,
+    behind: &[Instruction],
+) -> Result<Vec<Instruction>, ProgramError> {
     let mut program = vec![Instruction::load(2, 0), Instruction::constant(AND, 2, 0xffff)];
     let body = body(rules)?;
     // Behind the body: "closed", and "open" only where something jumps to it; the verifier refuses what nothing reaches.
@@ -164,14 +165,3 @@ fn body(rules: &DeviceRules) -> Result<Vec<(Instruction, Option<Place>)>, Progra
     body.extend(rules.gpus.iter().map(|minor| jump(JUMP_EQUAL, 5, minor.cast_signed(), place)));
     Ok(body)
 }
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            ProgramError::Number(number) => write!(out, "no device can have the number {number}"),
-            ProgramError::TooLong => write!(out, "too many devices for one device filter"),
-        }
-    }
-}
-
-impl std::error::Error for ProgramError {}

@@ -11,7 +11,7 @@ pub const NVIDIA: u32 = 195;
 /// The last minor that is a GPU; 254 is nvidia-modeset, 255 nvidiactl (NVIDIA's nv.h), which every job needs.
 pub const LAST_GPU: u32 = 253;
 
-/// The rules of one fence. A device that they don't name is left to whoever rules besides.
+/// The rules of one fence. Other programs decide about devices that the rules don't name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceRules {
     /// Closed, outside of NVIDIA's class.
@@ -20,7 +20,7 @@ pub struct DeviceRules {
     pub open: Vec<DeviceNumber>,
     /// The job's minors in NVIDIA's class; every other one of the class is closed.
     pub gpus: Vec<u32>,
-    /// The job's devices are opened. Otherwise they are left to whoever rules besides.
+    /// The job's devices are opened. Otherwise other programs decide about them.
     pub widens: bool,
 }
 

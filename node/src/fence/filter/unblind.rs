@@ -37,6 +37,9 @@ const XOR64: u8 = 0xaf;
 pub struct Strange(pub usize);
 
 /// The program as it was loaded. One that is not blinded comes back as it is.
+///
+/// # Errors
+/// An instruction that blinding doesn't make.
 pub fn unblind(program: &[Instruction]) -> Result<Vec<Instruction>, Strange> {
     if !program.iter().any(|instruction| uses_ax(*instruction)) {
         return Ok(program.iter().map(|instruction| zeroed(*instruction)).collect());

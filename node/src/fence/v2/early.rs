@@ -16,6 +16,9 @@ pub struct Early {
 }
 
 /// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their folders are not there yet.
+///
+/// # Errors
+/// As [`put_up`].
 pub fn close<K: Kernel>(kernel: &K, step: &Path, fence: &Fence) -> Result<Early, V2Error> {
     let narrow = Fence { widens: false, ..fence.clone() };
     let before = query(kernel, step)?.programs;
@@ -27,6 +30,9 @@ pub fn close<K: Kernel>(kernel: &K, step: &Path, fence: &Fence) -> Result<Early,
 
 impl Early {
     /// Puts the step's own fence up as [`put_up`] does and takes this one away after it, so that there is always one.
+    ///
+    /// # Errors
+    /// As [`put_up`]; this one is still there then.
     pub fn replace<K: Kernel>(&self, kernel: &K, step: &Path, fence: &Fence) -> Result<(), V2Error> {
         if *fence != self.fence {
             put_up(kernel, step, fence)?;

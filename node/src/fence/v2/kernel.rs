@@ -11,22 +11,40 @@ pub trait Kernel {
     /// A loaded program that is kept open.
     type Program;
 
-    /// Which programs are attached to `folder` itself. EBADF for a directory that is no cgroup.
+    /// Which programs are attached to `folder` itself.
+    ///
+    /// # Errors
+    /// EBADF for a directory that is no cgroup.
     fn attached(&self, folder: &Path) -> io::Result<Attached>;
 
     /// Opens a program by its number.
+    ///
+    /// # Errors
+    /// What bpf(2) answers.
     fn program(&self, id: u32) -> io::Result<Self::Program>;
 
     /// The program's instructions; `None` where the kernel won't show them.
+    ///
+    /// # Errors
+    /// What bpf(2) answers.
     fn instructions(&self, program: &Self::Program) -> io::Result<Option<Vec<Instruction>>>;
 
     /// Has the kernel verify and load a device program.
+    ///
+    /// # Errors
+    /// The answer, and the verifier's words.
     fn load(&self, program: &[Instruction]) -> Result<Self::Program, Refused>;
 
     /// Attaches a program to `folder`: beside what is there with [`Flags::Multi`], in its place otherwise.
+    ///
+    /// # Errors
+    /// What bpf(2) answers.
     fn attach(&self, folder: &Path, program: &Self::Program, flags: Flags) -> io::Result<()>;
 
     /// Takes a program away that was attached with [`Flags::Multi`].
+    ///
+    /// # Errors
+    /// What bpf(2) answers.
     fn detach(&self, folder: &Path, program: &Self::Program) -> io::Result<()>;
 }
 

@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         let order = self.here.or(self.everywhere).unwrap_or_default();
         let mut lines = self.named;
         lines.extend(self.of_node);
-        // Without AutoDetect a GPU without a file is none to Slurm; with it, it is one that is found.
+        // Without AutoDetect, Slurm ignores a GPU without a file; with it, Slurm finds the GPU itself.
         let found = order != Order::Listed && lines.iter().any(|line| line.slots.is_none());
         lines.retain(|line| line.slots.is_some());
         if lines.is_empty() || found {

@@ -88,7 +88,7 @@ impl Locks {
         })
     }
 
-    /// An empty name is none.
+    /// An empty name counts as no name.
     fn association_of(&self, user_id: u32, account: &CStr, partition: &CStr) -> Option<&slurmdb_assoc_rec_t> {
         let named =
             |name: &CStr| if name.is_empty() { std::ptr::null_mut() } else { name.as_ptr().cast_mut() };
@@ -322,7 +322,7 @@ fn first_partition<'a>(held: &'a Locks, request: &Request<'a>) -> Option<&'a [u8
     default_partition(held)
 }
 
-/// The name may change when the partition lock is let go; nobody may keep it longer than the cache's locks.
+/// The name may change after the partition lock is released; so it may not be kept longer than the cache's locks.
 pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
     // SAFETY: slurmctld's own variable, under its partition lock, which callers of job_submit hold.
     let default = unsafe { slurm_sys::default_part_name };

@@ -1,0 +1,41 @@
+//! Error enums: each variant is written once, with the message that an administrator reads.
+
+/// Declares an error enum. A variant's message, in the form of `format!`, is its documentation too.
+///
+/// ```
+/// gpushare::errors! {
+///     /// Why a file can't be used.
+///     #[derive(Debug)]
+///     pub enum FileError {
+///         Missing(path: std::path::PathBuf) => "{} is missing", path.display();
+///         TooLong { bytes: u64 } => "it has {bytes} bytes";
+///     }
+/// }
+/// assert_eq!(FileError::TooLong { bytes: 9 }.to_string(), "it has 9 bytes");
+/// ```
+#[macro_export]
+macro_rules! errors {
+    ($(#[$about:meta])* $vis:vis enum $name:ident {$(
+        $(#[$note:meta])*
+        $variant:ident $(( $($field:ident: $type:ty),+ ))? $({ $($named:ident: $named_type:ty),+ })?
+            => $message:literal $(, $argument:expr)*;
+    )+}) => {
+        $(#[$about])*
+        $vis enum $name {$(
+            #[doc = $message]
+            $(#[$note])*
+            $variant $(( $($type),+ ))? $({ $(#[doc = stringify!($named)] $named: $named_type),+ })?,
+        )+}
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+                match self {$(
+                    $name::$variant $(( $($field),+ ))? $({ $($named),+ })?
+                        => write!(out, $message $(, $argument)*),
+                )+}
+            }
+        }
+
+        impl std::error::Error for $name {}
+    };
+}
