@@ -37,6 +37,12 @@ impl Finding {
         Finding { about, said: said.into(), status: Status::Wrong(fix.into()) }
     }
 
+    /// The same, with another way to mend it where it is wrong.
+    pub fn fixed_by(self, fix: String) -> Finding {
+        let status = if matches!(self.status, Status::Wrong(_)) { Status::Wrong(fix) } else { self.status };
+        Finding { status, ..self }
+    }
+
     /// Can't be told here.
     pub fn unknown(about: &'static str, said: impl Into<String>) -> Finding {
         Finding { about, said: said.into(), status: Status::Unknown }
@@ -56,7 +62,7 @@ pub fn lines(findings: &[Finding]) -> String {
     }
     let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
     let unknown = count("?");
-    let rest = if unknown == 0 { String::new() } else { format!(", {unknown} can't be told here") };
+    let rest = if unknown == 0 { String::new() } else { format!(", {unknown} to look at (?)") };
     text + &format!("{} ok, {} wrong{rest}\n", count("ok"), count("WRONG"))
 }
 

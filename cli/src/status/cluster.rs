@@ -17,6 +17,8 @@ mod collected;
 mod read;
 pub mod write;
 
+pub use assemble::is_usable;
+
 /// States of nodes on which no job can start.
 const OUT: [&str; 9] =
     ["DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "ERROR", "UNKNOWN", "FUTURE", "INVAL", "INVALID_REG"];
