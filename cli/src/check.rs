@@ -10,17 +10,20 @@ use gpushare::config::{Config, Placement};
 use gpushare::text::hostlist;
 use gpushare_node::ledger::Ledger;
 
-use crate::qos;
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Reach, Slurm};
+use crate::{json, qos};
 
 mod cluster;
 mod daemon;
 pub mod fence;
 mod finding;
+mod fleet;
 mod local;
+mod machine;
 mod namespace;
 mod node;
+mod nodes;
 mod outside;
 mod pending;
 mod plugins;
@@ -47,6 +50,15 @@ pub struct Arguments {
     /// Before an upgrade: only whether the installed plugins would load in that Slurm, which needn't be installed or running
     #[arg(long = "for", value_name = "VERSION")]
     slurm: Option<Version>,
+    /// Every node that has GPUs or shares, or these: what is wrong on each, and where they differ
+    #[arg(long, value_name = "HOSTLIST", num_args = 0..=1, default_missing_value = "", conflicts_with = "slurm")]
+    nodes: Option<String>,
+    /// With --nodes: ask them by ssh, pdsh, clush or another command, which gets a node's name and a command line [default: srun]
+    #[arg(long, value_name = "COMMAND", requires = "nodes")]
+    via: Option<String>,
+    /// With --nodes: read DIR/NODE.json instead, what gpushare check --json has said on the nodes
+    #[arg(long, value_name = "DIR", requires = "nodes", conflicts_with = "via")]
+    collected: Option<PathBuf>,
 }
 
 /// What is said, and how the command ends.
@@ -61,19 +73,32 @@ pub struct Answer {
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
-        return answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json, true);
+        return answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json, None);
     }
-    let (mut findings, config) = rules::read(arguments.conf.as_deref(), &slurm_conf)?;
+    let conf = arguments.conf.as_deref();
+    let (mut findings, config) = rules::read(conf, &slurm_conf)?;
+    if let Some(list) = &arguments.nodes {
+        let way = match (&arguments.via, &arguments.collected) {
+            (_, Some(folder)) => nodes::Way::Collected(folder),
+            (Some(command), _) => nodes::Way::Via(command),
+            (None, None) => nodes::Way::Srun,
+        };
+        let fleet = nodes::gather(list, &way, &config)?;
+        let text = if arguments.json { json::text(&fleet)? } else { fleet.text() };
+        return Ok(Answer { text, status: u8::from(!fleet.is_right()) });
+    }
     let look = Look::take(&config, &slurm_conf);
-    findings.extend(look.findings(arguments.conf.as_deref()));
+    findings.extend(look.findings(conf));
+    let machine = arguments.json.then(|| machine::here(conf, &slurm_conf, &look.slurm.settings));
     let reached = look.reach.slurmctld.is_ok() && look.reach.slurmdbd.is_ok();
-    answer(&findings, arguments.json, reached)
+    let answer = answer(&findings, arguments.json, machine.as_ref())?;
+    Ok(if reached { answer } else { Answer { status: 2, ..answer } })
 }
 
-fn answer(findings: &[Finding], json: bool, reached: bool) -> Result<Answer, String> {
+fn answer(findings: &[Finding], json: bool, machine: Option<&machine::Machine>) -> Result<Answer, String> {
     let wrong = findings.iter().any(|finding| matches!(finding.status, Status::Wrong(_)));
-    let text = if json { finding::json(findings)? } else { finding::lines(findings) };
-    Ok(Answer { text, status: if reached { u8::from(wrong) } else { 2 } })
+    let text = if json { finding::json(findings, machine)? } else { finding::lines(findings) };
+    Ok(Answer { text, status: u8::from(wrong) })
 }
 
 /// What there is to judge.

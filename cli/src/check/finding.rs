@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::machine::Machine;
 use crate::json;
 
 /// A line of the answer.
@@ -54,16 +55,24 @@ pub fn lines(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
     let mut text = String::new();
     for Finding { about, said, status } in findings {
-        let word = word(status);
-        text += &format!("{word:<5}  {about:<width$}  {said}\n");
+        text += &(line(word(status), about, width, said) + "\n");
         if let Status::Wrong(fix) = status {
-            text += &format!("{:<5}  {:<width$}  fix: {fix}\n", "", "");
+            text += &(line("", "", width, &format!("fix: {fix}")) + "\n");
         }
     }
     let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
-    let unknown = count("?");
+    text + &sums(count("ok"), count("WRONG"), count("?")) + "\n"
+}
+
+/// A line of a table whose second column is so wide.
+pub fn line(word: &str, about: &str, width: usize, said: &str) -> String {
+    format!("{word:<5}  {about:<width$}  {said}")
+}
+
+/// How many there are of each kind.
+pub fn sums(ok: usize, wrong: usize, unknown: usize) -> String {
     let rest = if unknown == 0 { String::new() } else { format!(", {unknown} to look at (?)") };
-    text + &format!("{} ok, {} wrong{rest}\n", count("ok"), count("WRONG"))
+    format!("{ok} ok, {wrong} wrong{rest}")
 }
 
 fn word(status: &Status) -> &'static str {
@@ -74,13 +83,15 @@ fn word(status: &Status) -> &'static str {
     }
 }
 
-/// The same as one JSON object.
-pub fn json(findings: &[Finding]) -> Result<String, String> {
-    json::text(&Findings { findings: findings.iter().map(One::of).collect() })
+/// The same as one JSON object, with what there is to say of the machine.
+pub fn json(findings: &[Finding], machine: Option<&Machine>) -> Result<String, String> {
+    json::text(&Findings { machine, findings: findings.iter().map(One::of).collect() })
 }
 
 #[derive(Serialize)]
 struct Findings<'a> {
+    #[serde(flatten)]
+    machine: Option<&'a Machine>,
     findings: Vec<One<'a>>,
 }
 
@@ -120,7 +131,7 @@ mod tests {
     fn what_is_wrong_and_only_that_has_a_fix() {
         let findings =
             [Finding::ok("a", "is"), Finding::wrong("b", "is \u{9b}not", "mend"), Finding::unknown("c", "?")];
-        let text = json(&findings).unwrap();
+        let text = json(&findings, None).unwrap();
         let told: Value = serde_json::from_str(&text).unwrap();
         let expected = json!({"findings": [
             {"about": "a", "status": "ok", "said": "is"},

@@ -194,6 +194,16 @@ fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: b
         .collect()
 }
 
+/// Where gpushare's plugins of a node are, whether they are there or not; and slurmctld's, where it is.
+pub fn files(settings: &Settings, slurm_conf: &Path) -> Vec<(&'static str, PathBuf)> {
+    let dirs = match settings.get("PluginDir") {
+        "" => plugin_dir(&fs::read_to_string(slurm_conf).unwrap_or_default(), &prefixes()),
+        dirs => dirs.to_owned(),
+    };
+    let all = [JOB_SUBMIT, FENCE, HOOKS].map(|name| (name, in_dirs(&dirs, name)));
+    all.into_iter().filter(|(name, path)| *name == FENCE || path.exists()).collect()
+}
+
 /// The same for the Slurm that is installed here, by its files alone.
 pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
     // Without a slurm.conf srun looks for one in the network.
