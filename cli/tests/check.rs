@@ -1,6 +1,6 @@
 //! `gpushare check` where a daemon doesn't answer: it is asked one question and no more, and everything else is still printed.
 //! scontrol, sacctmgr and squeue are scripts here, which write down what they are asked.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

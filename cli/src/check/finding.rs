@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::machine::Machine;
 use crate::json;
 
 /// A line of the answer.
@@ -84,14 +83,14 @@ fn word(status: &Status) -> &'static str {
 }
 
 /// The same as one JSON object, with what there is to say of the machine.
-pub fn json(findings: &[Finding], machine: Option<&Machine>) -> Result<String, String> {
+pub fn json<M: Serialize>(findings: &[Finding], machine: Option<&M>) -> Result<String, String> {
     json::text(&Findings { machine, findings: findings.iter().map(One::of).collect() })
 }
 
 #[derive(Serialize)]
-struct Findings<'a> {
+struct Findings<'a, M> {
     #[serde(flatten)]
-    machine: Option<&'a Machine>,
+    machine: Option<&'a M>,
     findings: Vec<One<'a>>,
 }
 
@@ -131,7 +130,7 @@ mod tests {
     fn what_is_wrong_and_only_that_has_a_fix() {
         let findings =
             [Finding::ok("a", "is"), Finding::wrong("b", "is \u{9b}not", "mend"), Finding::unknown("c", "?")];
-        let text = json(&findings, None).unwrap();
+        let text = json(&findings, None::<&()>).unwrap();
         let told: Value = serde_json::from_str(&text).unwrap();
         let expected = json!({"findings": [
             {"about": "a", "status": "ok", "said": "is"},
