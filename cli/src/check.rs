@@ -3,24 +3,32 @@
 //! Read → compare → print; changes nothing. What concerns submission is checked wherever slurmctld can be asked, what
 //! concerns a node on that node. Run it on the controller and on a compute node of each kind.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gpushare::config::{self, Config, NodeConfig, Placement};
+use gpushare::config::{Config, Placement};
+use gpushare::text::hostlist;
 use gpushare_node::ledger::Ledger;
 
-use crate::qos;
-use crate::slurm::{self, Slurm};
+use crate::slurm::file::ConfFile;
+use crate::slurm::{self, Reach, Slurm};
+use crate::{json, qos};
 
 mod cluster;
+mod daemon;
+pub mod fence;
 mod finding;
+mod fleet;
+mod local;
+mod machine;
 mod namespace;
 mod node;
+mod nodes;
 mod outside;
+mod pending;
 mod plugins;
 pub mod plugstack;
+mod rules;
 mod version;
 
 use finding::{Finding, Status};
@@ -30,7 +38,7 @@ use version::Version;
 /// The command line of `gpushare check`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 nothing is wrong, 1 something is, 2 Slurm can't be asked (or, with --for, no plugin is found)."
+    after_help = "Exit status: 0 nothing is wrong, 1 something is, 2 slurmctld or slurmdbd doesn't answer, or nothing can be checked."
 )]
 pub struct Arguments {
     /// All of it as one JSON object
@@ -42,169 +50,225 @@ pub struct Arguments {
     /// Before an upgrade: only whether the installed plugins would load in that Slurm, which needn't be installed or running
     #[arg(long = "for", value_name = "VERSION")]
     slurm: Option<Version>,
+    /// Every node that has GPUs or shares, or these: what is wrong on each, and where they differ
+    #[arg(long, value_name = "HOSTLIST", num_args = 0..=1, default_missing_value = "", conflicts_with = "slurm")]
+    nodes: Option<String>,
+    /// With --nodes: ask them by ssh, pdsh, clush or another command, which gets a node's name and a command line [default: srun]
+    #[arg(long, value_name = "COMMAND", requires = "nodes")]
+    via: Option<String>,
+    /// With --nodes: read DIR/NODE.json instead, what gpushare check --json has said on the nodes
+    #[arg(long, value_name = "DIR", requires = "nodes", conflicts_with = "via")]
+    collected: Option<PathBuf>,
 }
 
-/// What is said, and whether something is wrong.
+/// What is said, and how the command ends.
 pub struct Answer {
     /// For standard output.
     pub text: String,
-    /// Something is.
-    pub wrong: bool,
-    /// Why Slurm can't be asked; then there is only what needs no daemon.
-    pub trouble: Option<String>,
+    /// The exit status.
+    pub status: u8,
 }
 
 /// An error is one line: why nothing could be checked.
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
-        return answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json);
+        return answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json, None);
     }
-    let (mut findings, config) = rules(arguments.conf.as_deref(), &slurm_conf);
-    let slurm = match Slurm::ask(&config) {
-        Ok(slurm) => slurm,
-        // A plugin may be why it doesn't run; and after an upgrade its commands don't understand daemons of before.
-        Err(trouble) => {
-            findings.extend(plugins::for_installed(&slurm_conf));
-            return Ok(Answer { trouble: Some(trouble), ..answer(&findings, arguments.json)? });
-        }
-    };
-    let settings = &slurm.settings;
-    let host = slurm::host();
-    let controllers = cluster::controllers(settings);
-    let here = config.of_node(&host);
-    let places = here.placement != Placement::Off;
-    let stack = Plugstack::read(settings.get("PlugStackConfig"), &slurm_conf);
-    findings.extend(cluster::findings(&config, &slurm, config.places_anywhere() && stack.hooks.is_some()));
-    findings.extend(qoses(arguments.conf.as_deref(), &config));
-    if controllers.contains(&host.as_str()) {
-        findings.extend(cluster::other_controllers(&controllers, &host));
-        let installed = Version::of_program("slurmctld");
-        findings.extend(plugins::daemon("slurmctld", "slurmdbd", settings.get("SLURM_VERSION"), installed));
-        findings.extend(plugins::job_submit(settings, installed));
+    let conf = arguments.conf.as_deref();
+    let (mut findings, config) = rules::read(conf, &slurm_conf)?;
+    if let Some(list) = &arguments.nodes {
+        let way = match (&arguments.via, &arguments.collected) {
+            (_, Some(folder)) => nodes::Way::Collected(folder),
+            (Some(command), _) => nodes::Way::Via(command),
+            (None, None) => nodes::Way::Srun,
+        };
+        let fleet = nodes::gather(list, &way, &config)?;
+        let text = if arguments.json { json::text(&fleet)? } else { fleet.text() };
+        return Ok(Answer { text, status: u8::from(!fleet.is_right()) });
     }
-    if places {
-        match slurm.nodes.iter().find(|node| node.name == host) {
-            Some(node) => {
-                let installed = Version::of_program("slurmd");
-                findings.extend(plugins::daemon("slurmd", "slurmctld", &node.version, installed));
-                findings.extend(plugins::on_node(&stack, settings, node, installed));
-                let share = &config.node.share_gres;
-                let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
-                findings.extend(this_node(here, node, shares, &slurm_conf));
-                let namespace = namespace::user(settings, &slurm_conf);
-                findings
-                    .extend(namespace.or_else(|| namespace::shm(here, settings, &slurm_conf, &node.name)));
-                findings.extend(namespace::pyxis(here, &stack));
-                for missing in node::programs(settings) {
-                    findings.retain(|finding| finding.about != missing.about);
-                    findings.push(missing);
-                }
-            }
-            None => {
-                findings.extend(plugins::on_login(&stack, settings, Version::of_program("srun")));
-                let said = format!("{host} is no node of Slurm's; run this on one too");
-                findings.push(Finding::unknown("node", said));
-            }
-        }
-    } else {
-        let runs_jobs = slurm.nodes.iter().any(|node| node.name == host);
-        let program = if runs_jobs { "slurmd" } else { "srun" };
-        findings.extend(plugins::named(&stack, settings, Version::of_program(program), runs_jobs));
-    }
-    answer(&findings, arguments.json)
+    let look = Look::take(&config, &slurm_conf);
+    findings.extend(look.findings(conf));
+    let machine = arguments.json.then(|| machine::here(conf, &slurm_conf, &look.slurm.settings));
+    let reached = look.reach.slurmctld.is_ok() && look.reach.slurmdbd.is_ok();
+    let answer = answer(&findings, arguments.json, machine.as_ref())?;
+    Ok(if reached { answer } else { Answer { status: 2, ..answer } })
 }
 
-fn answer(findings: &[Finding], json: bool) -> Result<Answer, String> {
+fn answer(findings: &[Finding], json: bool, machine: Option<&machine::Machine>) -> Result<Answer, String> {
     let wrong = findings.iter().any(|finding| matches!(finding.status, Status::Wrong(_)));
-    let text = if json { finding::json(findings)? } else { finding::lines(findings) };
-    Ok(Answer { text, wrong, trouble: None })
+    let text = if json { finding::json(findings, machine)? } else { finding::lines(findings) };
+    Ok(Answer { text, status: u8::from(wrong) })
 }
 
-/// gpushare.conf; where it is wrong, the rest is checked against the defaults.
-fn rules(conf: Option<&Path>, slurm_conf: &Path) -> (Vec<Finding>, Config) {
-    let about = "gpushare.conf";
-    let path = conf.map_or_else(|| config::find(slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
-    match Config::load(&path) {
-        Ok(Some(config)) => (vec![of_file(about, &path)], config),
-        Ok(None) => {
-            let said = format!("{}: there is no such file; the defaults hold", path.display());
-            (vec![Finding::ok(about, said)], Config::default())
+/// What there is to judge.
+struct Look<'a> {
+    config: &'a Config,
+    slurm_conf: &'a Path,
+    /// slurm.conf as it is on this machine.
+    own_conf: ConfFile,
+    /// Its settings are those of the files here where slurmctld doesn't answer.
+    slurm: Slurm,
+    reach: Reach,
+    host: String,
+}
+
+impl<'a> Look<'a> {
+    /// Asks each daemon until it doesn't answer, and then no more.
+    fn take(config: &'a Config, slurm_conf: &'a Path) -> Look<'a> {
+        let own_conf = ConfFile::read(slurm_conf).unwrap_or_default();
+        let mut slurm = Slurm::default();
+        let mut reach = Reach::ask();
+        if reach.slurmctld.is_ok() {
+            reach.slurmctld = slurm.ask_slurmctld(config);
         }
-        Err(error) => {
-            let fix = "mend the line; slurmctld goes by the last good file, and jobs with a share fail";
-            (vec![Finding::wrong(about, error.to_string(), fix)], Config::default())
+        if reach.slurmctld.is_err() {
+            slurm.settings = own_conf.settings();
         }
-    }
-}
-
-/// On nodes root runs what `MpsControl` and `Nvml` name. An owner other than root, such as SlurmUser on the controller, is
-/// the site's affair.
-fn of_file(about: &'static str, path: &Path) -> Finding {
-    let shown = path.display();
-    let by_others =
-        |found: Metadata| found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && found.gid() != 0);
-    if path.metadata().is_ok_and(by_others) {
-        let said =
-            format!("{shown} can be changed by others than its owner, and names what root runs on nodes");
-        return Finding::wrong(about, said, format!("chmod go-w {shown}"));
-    }
-    Finding::ok(about, shown.to_string())
-}
-
-fn this_node(config: &NodeConfig, here: &slurm::Node, shares: bool, slurm_conf: &Path) -> Vec<Finding> {
-    let (found, gpus) = node::gpus(config, &slurm_conf.with_file_name("gres.conf"), &here.name);
-    let mut findings = vec![found];
-    findings.extend(node::gres(config, here, shares, gpus.as_ref()));
-    findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare::config::RUN_DIR)));
-    findings.extend(node::nvml(config));
-    findings.extend(node::mps_dir(config));
-    findings.extend(node::mps(config, gpushare_node::user_id() == Some(0)));
-    findings
-}
-
-/// The database against the QOSes that the file defines. `None` where it defines none.
-fn qoses(conf: Option<&Path>, config: &Config) -> Option<Finding> {
-    let about = "QOS";
-    if config.qoses.is_empty() {
-        return None;
-    }
-    let number = config.qoses.len();
-    let lines = format!("{number} line{}", if number == 1 { "" } else { "s" });
-    Some(match qos::drift(conf) {
-        Err(error) => Finding::unknown(about, error),
-        Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "mend the line"),
-        Ok(qos::Drift::Pending(said)) => {
-            Finding::wrong(about, said, "gpushare qos plan, and if it is as wanted gpushare qos apply")
+        if reach.slurmdbd.is_ok() {
+            let cluster = slurm.settings.get("ClusterName").to_owned();
+            reach.slurmdbd = slurm.ask_slurmdbd(config, &cluster);
         }
-        Ok(qos::Drift::Missed(said)) => Finding::wrong(about, said, qos::MENDS),
-        Ok(qos::Drift::Leftover(said)) => Finding::ok(about, format!("{lines}; {said}")),
-        Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database is like them")),
-    })
-}
+        Look { config, slurm_conf, own_conf, slurm, reach, host: slurm::host() }
+    }
 
-#[cfg(test)]
-mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::{PermissionsExt, chown};
-
-    use super::*;
-
-    #[test]
-    fn a_configuration_that_others_can_change_is_wrong() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let is_root = file.path().metadata().unwrap().uid() == 0;
-        for (mode, group, wrong) in
-            [(0o644, 0, false), (0o600, 1, false), (0o646, 0, true), (0o664, 1, true), (0o664, 0, false)]
-        {
-            fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
-            if is_root {
-                chown(file.path(), None, Some(group)).unwrap();
-            } else if group == 0 && mode == 0o664 {
-                continue; // Nobody else can give a file to group root.
+    fn findings(&self, conf: Option<&Path>) -> Vec<Finding> {
+        let Look { config, slurm, reach, host, .. } = self;
+        let settings = &slurm.settings;
+        let stack = Plugstack::read(settings.get("PlugStackConfig"), self.slurm_conf);
+        let hooks = config.places_anywhere() && stack.hooks.is_some();
+        let mut findings = cluster::daemons(reach);
+        findings.extend(cluster::findings(config, slurm, reach, hooks, self.runs_jobs()));
+        if reach.slurmctld.is_ok() {
+            findings.extend(pending::finding(&slurm.qoses));
+        }
+        findings.extend(self.qoses(conf));
+        let controllers = cluster::controllers(settings);
+        if reach.slurmctld.is_err() {
+            // A plugin may be why it doesn't run; and after an upgrade its commands don't understand daemons of before.
+            findings.extend(plugins::for_installed(self.slurm_conf));
+        } else if controllers.contains(&host.as_str()) {
+            findings.extend(cluster::other_controllers(&controllers, host));
+            let installed = Version::of_program("slurmctld");
+            findings.extend(plugins::daemon(
+                "slurmctld",
+                "slurmdbd",
+                settings.get("SLURM_VERSION"),
+                installed,
+            ));
+            findings.extend(plugins::job_submit(settings, installed));
+        }
+        findings.extend(match (config.of_node(host).placement, self.runs_jobs()) {
+            (Placement::Off, _) | (_, false) if reach.slurmctld.is_err() => Vec::new(),
+            (Placement::Off, runs_jobs) => {
+                let program = if runs_jobs { "slurmd" } else { "srun" };
+                plugins::named(&stack, settings, Version::of_program(program), runs_jobs)
             }
-            let finding = of_file("gpushare.conf", file.path());
-            assert_eq!(matches!(finding.status, Status::Wrong(_)), wrong, "{mode:o} {group}");
+            (_, true) => self.this_node(&stack),
+            (_, false) => {
+                let said = format!("{host} is no node of Slurm's; run this on one too");
+                let mut findings = plugins::on_login(&stack, settings, Version::of_program("srun"));
+                findings.push(Finding::unknown("node", said));
+                findings
+            }
+        });
+        findings
+    }
+
+    /// Whether this is a node: slurmctld says so, or, while it doesn't answer, slurm.conf here.
+    fn runs_jobs(&self) -> bool {
+        if self.reach.slurmctld.is_ok() {
+            return self.node().is_some();
         }
+        let mut lines = self.own_conf.fields();
+        lines.any(|fields| {
+            let first = fields.first().filter(|(key, _)| key.eq_ignore_ascii_case("NodeName"));
+            first.is_some_and(|(_, names)| hostlist::contains(names, &self.host) == Some(true))
+        })
+    }
+
+    /// What slurmctld says of this node.
+    fn node(&self) -> Option<&slurm::Node> {
+        self.slurm.nodes.iter().find(|node| node.name == self.host)
+    }
+
+    fn this_node(&self, stack: &Plugstack) -> Vec<Finding> {
+        let Look { config, slurm, host, .. } = self;
+        let (here, settings, node) = (config.of_node(host), &slurm.settings, self.node());
+        let beside = |name: &str| self.slurm_conf.with_file_name(name);
+        let (cgroup_conf, gres_conf) = (beside("cgroup.conf"), beside("gres.conf"));
+        let gres = ConfFile::read(&gres_conf).unwrap_or_default();
+        let cgroup = ConfFile::read(&cgroup_conf).unwrap_or_default();
+        let is_root = gpushare_node::user_id() == Some(0);
+
+        let mut findings: Vec<Finding> = node.map(daemon::state).into_iter().collect();
+        findings.extend(self.slurmd(&[&self.own_conf, &gres, &cgroup]));
+        findings.extend(local::cgroup(config, slurm, &cgroup_conf, host));
+        findings.extend(match node {
+            Some(node) => plugins::on_node(stack, settings, node, Version::of_program("slurmd")),
+            None => vec![plugins::fence_line(stack)],
+        });
+        let (found, gpus) = node::gpus(here, &gres_conf, host);
+        findings.push(found);
+        if let Some(node) = node {
+            let share = &config.node.share_gres;
+            let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
+            findings.extend(node::gres(here, node, shares, gpus.as_ref()));
+            if let Some(gpus) = &gpus {
+                let own = local::OwnGres::of(&gres, host, &here.share_gres);
+                findings.extend(local::gres(here, &own, &node.gres, &gres_conf, gpus.details.len()));
+            }
+        }
+        if let Some(gpus) = &gpus {
+            findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
+        }
+        findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare::config::RUN_DIR)));
+        findings.extend(node::nvml(here));
+        findings.extend(node::mps_dir(here));
+        findings.extend(node::mps(here, is_root));
+        let namespace = namespace::user(settings, self.slurm_conf);
+        findings.extend(namespace.or_else(|| namespace::shm(here, settings, self.slurm_conf, host)));
+        findings.extend(namespace::pyxis(here, stack));
+        for missing in node::programs(settings) {
+            findings.retain(|finding| finding.about != missing.about);
+            findings.push(missing);
+        }
+        findings
+    }
+
+    /// The daemon of this node. plugstack.conf isn't among the files: each slurmstepd reads it anew (Slurm: `spank_init`).
+    fn slurmd(&self, files: &[&ConfFile]) -> Vec<Finding> {
+        let proc = Path::new("/proc");
+        let installed = Version::of_program("slurmd");
+        let started = daemon::running(proc, &self.host).and_then(|running| daemon::started(running, proc));
+        let paths: Vec<PathBuf> = files.iter().flat_map(|conf| conf.files.clone()).collect();
+        let judged = daemon::judge(&self.host, started, &daemon::changes(&paths), installed);
+        // What slurmctld remembers of a slurmd that has ended says nothing.
+        let version = self.node().filter(|_| started.is_some()).map(|node| node.version.as_str());
+        let version = version.and_then(|version| plugins::daemon("slurmd", "slurmctld", version, installed));
+        judged.into_iter().chain(version).collect()
+    }
+
+    /// The database against the QOSes that the file defines. `None` where it defines none.
+    fn qoses(&self, conf: Option<&Path>) -> Option<Finding> {
+        let about = "QOS";
+        if self.config.qoses.is_empty() {
+            return None;
+        }
+        if self.reach.slurmctld.is_err() || self.reach.slurmdbd.is_err() {
+            return Some(Finding::unknown(about, "can't be compared with the database, see above"));
+        }
+        let number = self.config.qoses.len();
+        let lines = format!("{number} line{}", if number == 1 { "" } else { "s" });
+        Some(match qos::drift(conf) {
+            Err(error) => Finding::unknown(about, error),
+            Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "gpushare.conf: correct the line"),
+            Ok(qos::Drift::Pending(said)) => {
+                Finding::wrong(about, said, "gpushare qos plan, and if it is as wanted gpushare qos apply")
+            }
+            Ok(qos::Drift::Missed(said)) => Finding::wrong(about, said, qos::MENDS),
+            Ok(qos::Drift::Leftover(said)) => Finding::ok(about, format!("{lines}; {said}")),
+            Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database is like them")),
+        })
     }
 }

@@ -45,13 +45,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == check::fence::PROBE) {
+        let said = check::fence::probe(words).and_then(|text| print(&text));
+        return finish(said.map(|()| ExitCode::SUCCESS), 1);
+    }
     match Arguments::parse().command {
         Command::Check(arguments) => {
-            let said = check::run(&arguments).and_then(|answer| {
-                print(&answer.text)?;
-                answer.trouble.map_or(Ok(answer.wrong), Err)
-            });
-            finish(said.map(|wrong| ExitCode::from(u8::from(wrong))), 2)
+            let said = check::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.status));
+            finish(said.map(ExitCode::from), 2)
         }
         Command::Conf(arguments) => {
             finish(conf::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)

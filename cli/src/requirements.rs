@@ -35,6 +35,16 @@ pub enum File {
     Cgroup,
 }
 
+impl File {
+    /// As it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            File::Slurm => "slurm.conf",
+            File::Cgroup => "cgroup.conf",
+        }
+    }
+}
+
 /// How a value must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Must {
@@ -155,6 +165,17 @@ impl Requirement {
             Must::Choice(good) => (*good).to_owned(),
         };
         Some(format!("{key}={value}"))
+    }
+
+    /// What must read the file again before the line holds.
+    pub fn restart(&self) -> &'static str {
+        match (self.file, self.key) {
+            (File::Cgroup, _) => "restart slurmd on each node that has it",
+            (_, "GresTypes" | "TaskPlugin" | "ProctrackType" | "PrologFlags" | "Prolog" | "Epilog") => {
+                "restart slurmctld and every slurmd"
+            }
+            _ => "restart slurmctld",
+        }
     }
 
     /// slurmctld does not start with NoHold beside Contain.

@@ -1,7 +1,6 @@
 //! What Slurm says of itself: its settings, nodes, partitions and QOSes, each asked of a program of Slurm's and read here.
 //! Nothing is changed, and nobody waits longer than a health check may.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -10,10 +9,15 @@ use gpushare::config::Config;
 use gpushare::text::gres::{self, NodeGres};
 
 mod accounts;
+pub mod file;
+pub mod qoses;
+mod reach;
 pub mod run;
 mod settings;
 
 pub use accounts::Accounts;
+pub use qoses::Qoses;
+pub use reach::Reach;
 pub use settings::Settings;
 
 /// How long one of Slurm's commands may take.
@@ -47,6 +51,10 @@ pub struct Node {
     pub partitions: Vec<String>,
     /// What its slurmd is, such as 24.11.5; empty while slurmctld has not heard of it.
     pub version: String,
+    /// `IDLE+DRAIN`
+    pub state: String,
+    /// Why it is out of service, by whom and since when: `GPU 2 is hot [root@2026-11-24T19:00:00]`.
+    pub reason: Option<String>,
 }
 
 /// A partition.
@@ -77,66 +85,35 @@ pub struct Reservation {
     pub flags: Vec<String>,
 }
 
-/// What is to be known of QOSes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Qoses {
-    /// Those with a limit on a type of a governed GRES.
-    pub governed: Vec<String>,
-    /// Those with a limit on a type of GPU.
-    pub typed: BTreeMap<String, Typed>,
-    /// Those that preempt others.
-    pub preempting: Vec<String>,
-    /// Whether they differ in priority.
-    pub priorities: bool,
-}
-
-/// A QOS with limits on types of GPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Typed {
-    /// The types, in small letters as the database has them.
-    pub gres_types: BTreeSet<String>,
-    /// `GrpTRES=gres/gpu:a40`: the limits without their numbers.
-    pub limits: BTreeSet<String>,
-    /// Its limits hold also where a partition's QOS has the same.
-    pub over_partition: bool,
-}
-
-/// Fields of a QOS that may limit a type of GPU.
-const LIMITS: [&str; 10] = [
-    "GrpTRES",
-    "MaxTRES",
-    "MaxTRESPU",
-    "MaxTRESPA",
-    "MaxTRESPerNode",
-    "GrpTRESMins",
-    "GrpTRESRunMins",
-    "MaxTRESMins",
-    "MaxTRESRunMinsPA",
-    "MaxTRESRunMinsPU",
-];
-
 impl Slurm {
     /// Asks slurmctld and slurmdbd. An error is one line.
     pub fn ask(config: &Config) -> Result<Slurm, String> {
-        let settings = Settings::parse(&ask("scontrol", &["show", "config"])?);
-        let cluster = settings.get("ClusterName").to_owned();
-        Ok(Slurm {
-            settings,
-            nodes: ask("scontrol", &["-a", "-o", "show", "node"])?.lines().filter_map(node).collect(),
-            partitions: ask("scontrol", &["-a", "-o", "show", "partition"])?
-                .lines()
-                .filter_map(partition)
-                .collect(),
-            qoses: qoses(config)?,
-            reservations: match config.policy.exempt.reservations.is_empty() {
-                true => Vec::new(),
-                false => ask("scontrol", &["-a", "-o", "show", "reservation"])?
-                    .lines()
-                    .filter_map(reservation)
-                    .collect(),
-            },
-            accounts: Accounts::ask(config, &cluster)?,
-        })
+        let mut slurm = Slurm::default();
+        slurm.ask_slurmctld(config)?;
+        let cluster = slurm.settings.get("ClusterName").to_owned();
+        slurm.ask_slurmdbd(config, &cluster)?;
+        Ok(slurm)
+    }
+
+    /// What slurmctld knows. An error is one line, after which it is asked nothing more.
+    pub fn ask_slurmctld(&mut self, config: &Config) -> Result<(), String> {
+        let list = |what| ask("scontrol", &["-a", "-o", "show", what]);
+        let settings = ask("scontrol", &["show", "config"])?;
+        let (nodes, partitions) = (list("node")?, list("partition")?);
+        let exempts = !config.policy.exempt.reservations.is_empty();
+        let reservations = if exempts { list("reservation")? } else { String::new() };
+        self.settings = Settings::parse(&settings);
+        self.nodes = nodes.lines().filter_map(node).collect();
+        self.partitions = partitions.lines().filter_map(partition).collect();
+        self.reservations = reservations.lines().filter_map(reservation).collect();
+        Ok(())
+    }
+
+    /// What the database has. An error is one line, after which slurmdbd is asked nothing more.
+    pub fn ask_slurmdbd(&mut self, config: &Config, cluster: &str) -> Result<(), String> {
+        self.qoses = Qoses::ask(config)?;
+        self.accounts = Accounts::ask(config, cluster)?;
+        Ok(())
     }
 }
 
@@ -198,7 +175,17 @@ pub fn node(line: &str) -> Option<Node> {
         gres: gres::read(value(line, "Gres").unwrap_or_default()),
         partitions: words(value(line, "Partitions").unwrap_or_default()),
         version: value(line, "Version").unwrap_or_default().to_owned(),
+        state: value(line, "State").unwrap_or_default().to_owned(),
+        reason: reason(line),
     })
+}
+
+/// It is a text of several words, and what may follow it begins with one of these.
+fn reason(line: &str) -> Option<String> {
+    let (_, text) = line.split_once(" Reason=")?;
+    let ends = [" Comment=", " Extra=", " InstanceId=", " InstanceType=", " ResvName="];
+    let end = ends.iter().filter_map(|key| text.find(key)).min().unwrap_or(text.len());
+    text.get(..end).map(|text| text.trim().to_owned())
 }
 
 /// Reads a line of `scontrol -o show partition`.
@@ -221,57 +208,6 @@ pub fn reservation(line: &str) -> Option<Reservation> {
     Some(Reservation { name, flags: words(value(line, "Flags").unwrap_or_default()) })
 }
 
-/// `gres/gpu:a40=4` → gpu, a40
-fn type_of(limit: &str) -> Option<(&str, &str)> {
-    limit.rsplit_once('=')?.0.strip_prefix("gres/")?.split_once(':')
-}
-
-fn qoses(config: &Config) -> Result<Qoses, String> {
-    let fields = format!("format=name,priority,preempt,flags,{}", LIMITS.join(","));
-    let text = ask("sacctmgr", &["-nP", "show", "qos", &fields])?;
-    let mut found = Qoses::default();
-    let mut priorities: Vec<&str> = Vec::new();
-    for line in text.lines() {
-        let mut columns = line.split('|');
-        let (Some(name), Some(priority), Some(preempts)) = (columns.next(), columns.next(), columns.next())
-        else {
-            continue;
-        };
-        let over_partition = columns
-            .next()
-            .is_some_and(|flags| flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS")));
-        // `GrpTRES`, `gpu`, `a40`
-        let limits: Vec<(&str, &str, &str)> = LIMITS
-            .into_iter()
-            .zip(columns)
-            .flat_map(|(field, text)| text.split(',').map(move |limit| (field, type_of(limit))))
-            .filter_map(|(field, found)| found.map(|(gres, gres_type)| (field, gres, gres_type)))
-            .collect();
-        let governed = limits.iter().any(|(_, gres, _)| config.policy.gres.0.iter().any(|name| name == gres));
-        let of_gpus = || limits.iter().filter(|(_, gres, _)| *gres == "gpu");
-        let typed = Typed {
-            gres_types: of_gpus().map(|(.., gres_type)| gres_type.to_ascii_lowercase()).collect(),
-            limits: of_gpus()
-                .map(|(field, _, gres_type)| format!("{field}=gres/gpu:{}", gres_type.to_ascii_lowercase()))
-                .collect(),
-            over_partition,
-        };
-        if governed {
-            found.governed.push(name.to_owned());
-        }
-        if !typed.gres_types.is_empty() {
-            found.typed.insert(name.to_owned(), typed);
-        }
-        if !preempts.is_empty() {
-            found.preempting.push(name.to_owned());
-        }
-        priorities.push(priority);
-    }
-    priorities.dedup();
-    found.priorities = priorities.len() > 1;
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,6 +219,12 @@ mod tests {
         assert_eq!(read("gpu:a40:4(S:0,1),mps:1K").gres.len(), 2);
         assert_eq!((read("x").partitions, read("x").version), (words("p,q"), String::new()));
         assert_eq!(read("x Version=24.11.5").version, "24.11.5");
+        assert_eq!((read("x State=IDLE+DRAIN").state.as_str(), read("x").reason), ("IDLE+DRAIN", None));
+        let reason = "GPU [2] is hot [root@2026-11-24T19:00:00]";
+        for after in ["", " ", " Comment=a b", " Extra=x ResvName=r"] {
+            let read = node(&format!("NodeName=n1 Reason={reason}{after}")).unwrap();
+            assert_eq!(read.reason.as_deref(), Some(reason), "{after}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub(crate) mod local;
 mod watch;
 mod write;
 
+pub(crate) use cluster::{collected, is_usable};
 use columns::Line;
 
 /// The command line of `gpushare status`.

@@ -101,6 +101,8 @@ NODES = {"own": [EXAMPLES / "own"], "override": SURF, "follow-mps": [EXAMPLES / 
 several = placed_clusters(
     "mn", list(NODES), lambda one: [*NODES[one], CASES / "nodes", CASES / f"nodes-{one}"], cgroups=["v2"],
 )
+# The same, to be compared with each other.
+fleet = clusters("fleet", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2")
 # Three nodes whose settings differ, in one gpushare.conf.
 mixed_nodes = clusters(
     "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2"

@@ -9,7 +9,10 @@ from lab import BUILDS, RELEASES
 
 EXTRA = "/etc/slurm/extra.conf"
 RULES = "/etc/slurm/gpushare.conf"
-RESTART = "/lab/service restart slurmctld"
+# slurmd too: one that is older than its files is wrong.
+RESTART = "/lab/service restart slurmctld && /lab/service restart slurmd"
+
+UPDATE = "scontrol update nodename=$(hostname -s)"
 
 # What is broken, how, and the keys that are named for it.
 BROKEN = {
@@ -30,12 +33,20 @@ BROKEN = {
     "no prolog": (f"sed -i /Prolog=/d {EXTRA} && {RESTART}", {"Prolog"}),
     "no step for ssh": (f"sed -i s/PrologFlags=.*/PrologFlags=Alloc/ {EXTRA} && {RESTART}", {"PrologFlags"}),
     "limits that nobody enforces": (f"echo AccountingStorageEnforce=associations >>{EXTRA} && {RESTART}", {"AccountingStorageEnforce"}),
+    "no fence of Slurm's by this node's own file": (
+        "sed -i /ConstrainDevices/d /etc/slurm/cgroup.conf && /lab/service restart slurmd", {"ConstrainDevices"}
+    ),
+    "shares on one GPU at a time": (
+        "sed -i 's/ Flags=all_sharing//' /etc/slurm/gres.conf && /lab/service restart slurmd", {"gres.conf"}
+    ),
+    "a slurmd that is stopped": ("/lab/service stop slurmd", {"slurmd"}),
+    "a node that takes no jobs": (f"{UPDATE} state=drain reason='GPU 2 is hot'", {"node"}),
     "a QOS that preempts in vain": ("sacctmgr -i modify qos qos_lafferty set preempt=normal", {"PreemptType", "PreemptMode"}),
     "a priority in vain": ("sacctmgr -i modify qos qos_lafferty set priority=7", {"PriorityWeightQOS"}),
 }
 MEND = (
     "cp -a /lab/out/slurm/. /etc/slurm/ && chmod 755 /run/gpushare /usr/sbin/gpushare-prolog;"
-    "sacctmgr -i modify qos qos_lafferty set preempt= priority=0 >/dev/null; " + RESTART
+    f"sacctmgr -i modify qos qos_lafferty set preempt= priority=0 >/dev/null; {UPDATE} state=resume; {RESTART}"
 )
 
 
@@ -50,6 +61,17 @@ def check(cluster):
     return {finding["about"]: finding for finding in findings}, result.returncode
 
 
+def one(cluster, about):
+    """The one finding about something."""
+    found, = cluster.findings(about)
+    return found
+
+
+def cgroups(cluster):
+    """What checks have left of their own."""
+    return cluster.ok("find /sys/fs/cgroup -maxdepth 2 -name 'gpushare-check-*'")
+
+
 def wrong(findings):
     return {about for about, finding in findings.items() if finding["status"] == "wrong"}
 
@@ -58,11 +80,15 @@ def test_an_example_is_all_right(checked):
     findings, status = check(checked)
     assert wrong(findings) == set() and status == 0, findings
     assert {"JobSubmitPlugins", "Placement", "GpuFile", "spank_gpushare.so", "job_submit_gpushare.so"} <= set(findings)
+    assert findings["fence"]["said"].startswith("a process in a cgroup of its own could open 1 of 4 GPUs"), findings["fence"]
+    assert cgroups(checked) == ""
 
 
 def test_the_example_with_daemons_is_all_right(mps):
     findings, status = check(mps)
     assert wrong(findings) == set() and status == 0 and findings["Mps"]["status"] == "ok", findings
+    assert findings["fence"]["status"] == "ok" and f"cgroup {mps.cgroup}" in findings["fence"]["said"], findings["fence"]
+    assert cgroups(mps) == ""
 
 
 def test_an_example_with_shares_is_all_right_when_they_are_applied(checked_shares):
@@ -146,8 +172,92 @@ def test_a_plugin_of_another_version_is_named(whole):
             whole.ok(f"cp -a /lab/out/{plugin}.old {folder}/new && mv {folder}/new {folder}/{plugin}")
 
 
+def test_a_node_with_fewer_shares_than_slurmctld_counts(whole):
+    whole.ok("sed -i s/Count=400/Count=300/ /etc/slurm/gres.conf && /lab/service restart slurmd", timeout=90)
+    whole.wait(lambda: "drain" in whole.node_state(), "slurmctld to see it")
+    findings, _ = check(whole)
+    assert wrong(findings) == {"gres.conf", "node"}, findings
+    assert "has 300 mps for this node, and slurmctld counts 400" in findings["gres.conf"]["said"]
+    assert "gres/mps count" in findings["node"]["said"], "Slurm's own reason"
+
+
+def test_a_drained_node_says_why_and_since_when(whole):
+    whole.ok(f"{UPDATE} state=drain reason='GPU 2 is hot'")
+    assert "GPU 2 is hot [root@20" in one(whole, "node")["said"]
+
+
+def test_a_slurmd_that_is_older_than_its_files_is_named(whole):
+    def touched():
+        whole.ok("touch /etc/slurm/cgroup.conf /etc/slurm/nodes.conf")
+        return next((found for found in whole.findings("slurmd") if "changed after" in found["said"]), None)
+
+    # One that was started in the same second may have read them.
+    found = whole.wait(touched, "slurmd to be named")
+    assert "/etc/slurm/nodes.conf, /etc/slurm/cgroup.conf changed after slurmd started" in found["said"], found
+    assert found["status"] == ("wrong" if whole.newer_than("23.11") else "unknown"), found
+    whole.ok("/lab/service restart slurmd", timeout=90)
+    assert one(whole, "slurmd")["status"] == "ok"
+
+
+def test_a_fence_that_the_kernel_refuses_is_wrong(whole):
+    capabilities = "-sys_admin,-bpf,-net_admin,-perfmon"
+    result = whole.run(f"setpriv --bounding-set={capabilities} --inh-caps={capabilities} gpushare check")
+    line, = [line for line in result.stdout.splitlines() if line.startswith("WRONG  fence")]
+    assert "Operation not permitted" in line and result.returncode == 1, result.stdout
+    assert cgroups(whole) == ""
+
+
+def test_a_fence_that_cannot_be_tried_is_not_called_right(whole):
+    read_only = "mount --bind /sys/fs/cgroup /sys/fs/cgroup && mount -o remount,bind,ro /sys/fs/cgroup && gpushare check"
+    for command, user, why in (
+        (["unshare", "--mount", "bash", "-c", read_only], "root", "no cgroup can be made"),
+        (["gpushare", "check"], "alice", "only root can try it"),
+    ):
+        said = whole.run(command, user).stdout
+        line, = [line for line in said.splitlines() if line.split()[1:2] == ["fence"]]
+        assert line.startswith("?") and why in line, said
+
+
+def test_modes_that_refuse_nothing_and_jobs_that_never_start_are_shown(whole):
+    assert whole.findings("Mode") == [] and whole.findings("pending jobs") == []
+    whole.ok(f"printf 'Mode=audit\nQOS=normal Mode=warn\n' >>{RULES}")
+    assert [found["said"].split(":")[0] for found in whole.findings("Mode")] == ["Mode=audit", "QOS=normal Mode=warn"]
+    limit = "sacctmgr -i modify qos qos_lafferty set GrpTRES="
+    whole.ok(f"{limit}gres/gpu:a40=4,cpu=8")
+    try:
+        # The second waits for the first, the third for ever.
+        ask = ["--qos=qos_lafferty", "--gres=gpu:a40:1", "-n"]
+        jobs = [whole.sbatch(*ask, tasks) for tasks in ("8", "8", "9")]
+        found = whole.wait(lambda: whole.findings("pending jobs"), "the job that asks for 9 of 8")
+        assert [one["status"] for one in found] == ["unknown"], found
+        assert f"1 job asks for more than the limits ever allow and will never start: {jobs[2]} (cpu=9" in found[0]["said"], found
+    finally:
+        whole.cancel_all()
+        whole.ok(f"{limit}gres/gpu:a40=4,cpu=-1")
+
+
+def test_without_the_daemons_all_else_is_printed(whole):
+    local = {"gpushare.conf", "ConstrainDevices", "plugstack.conf", "GpuFile", "ledger", "slurmd", "fence"}
+    for daemon, more in (("slurmctld", {"GovernedQOS"}), ("slurmdbd", {"JobSubmitPlugins", "Placement", "gres.conf", "node"})):
+        whole.ok(f"/lab/service stop {daemon}", timeout=90)
+        try:
+            result = whole.run(["gpushare", "check", "--json"])
+            findings = {one["about"]: one for one in json.loads(result.stdout)["findings"]}
+            assert result.returncode == 2 and wrong(findings) - {"slurmd"} == {daemon}, result.stdout
+            assert "it doesn't answer" in findings[daemon]["said"], findings[daemon]
+            assert (local | more) - set(findings) <= {"slurmd"}, findings
+        finally:
+            whole.ok(f"/lab/service start {daemon}", timeout=90)
+
+
 def test_without_slurm_it_says_so(whole):
     result = whole.run("SLURM_CONF=/nonexistent gpushare check")
-    assert result.returncode == 2 and result.stderr.count("\n") == 1 and "scontrol" in result.stderr, result
+    lines = [line for line in result.stdout.splitlines() if line.startswith("WRONG  slurm")]
+    assert result.returncode == 2 and len(lines) == 2 and "scontrol" in lines[0] and "sacctmgr" in lines[1], result
     # Without a slurm.conf scontrol looks for one in the network for longer than that.
-    assert "did not answer" in result.stderr or "failed" in result.stderr, result
+    assert "did not answer" in lines[0] or "failed" in lines[0], result
+
+
+def test_rules_that_are_not_there_are_an_error(whole):
+    result = whole.run("gpushare check --conf /nonexistent")
+    assert (result.returncode, result.stdout) == (2, "") and "/nonexistent: there is no such file" in result.stderr, result

@@ -71,8 +71,8 @@ def test_each_line_has_its_reason_and_keeps_what_is_the_sites(configured):
     configured.ok(f"sed -i 's/^JobSubmitPlugins=.*/JobSubmitPlugins=gpushare,all_partitions/' {ETC}/extra.conf; {SERVICES}")
     text = conf(configured, "slurm")
     assert re.search(r"Now: 'gpushare,all_partitions'.*\nJobSubmitPlugins=all_partitions,gpushare\n", text), text
-    fix = check(configured)[0]["JobSubmitPlugins"]["fix"]
-    assert fix in text, "check and conf say the same"
+    file, fix = check(configured)[0]["JobSubmitPlugins"]["fix"].split("; then ")[0].split(": ")
+    assert file == "slurm.conf" and fix in text, "check and conf say the same"
     configured.ok(f"sed -i 's/^JobSubmitPlugins=.*/{fix}/' {ETC}/extra.conf; {SERVICES}")
 
 

@@ -1,4 +1,4 @@
-//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes requirement: pure. What they requirement
+//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure. What they need
 //! is [`crate::requirements`]'s to say.
 
 use gpushare::config::{Config, Mps, Placement};
@@ -8,12 +8,52 @@ use super::finding::{Finding, listed};
 use super::outside;
 use super::version::Version;
 use crate::requirements::{self, File, Met, Must, Requirement};
-use crate::slurm::{Accounts, Qoses, Settings, Slurm};
+use crate::slurm::{Accounts, Qoses, Reach, Settings, Slurm};
 
-/// All that slurmctld can be asked. `hooks`: plugstack.conf has spank_gpushare_prolog.so.
-pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
+/// Of what slurmctld and slurmdbd have said. `hooks`: plugstack.conf has spank_gpushare_prolog.so. `on_node`: this is a node,
+/// whose own cgroup.conf counts.
+pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_node: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if reach.slurmctld.is_ok() {
+        findings.extend(settings(config, slurm, hooks, on_node));
+    }
+    if reach.slurmdbd.is_ok() {
+        findings.push(governed(config, &slurm.qoses));
+    }
+    if reach.slurmctld.is_ok() {
+        findings.extend(outside::findings(config, slurm));
+    }
+    if reach.slurmdbd.is_ok() {
+        findings.push(governed_accounts(config, &slurm.accounts));
+    }
+    if reach.slurmctld.is_ok() {
+        findings.extend(billing(config, slurm));
+        findings.extend(login_shells(config, &slurm.settings));
+        findings.extend(epilogs_as_users(config, &slurm.settings));
+        findings.extend(device_memory(config, &slurm.settings));
+    }
+    findings
+}
+
+/// A line for each daemon that doesn't answer.
+pub fn daemons(reach: &Reach) -> Vec<Finding> {
+    let line = |about, result: &Result<(), String>, unit: &str, lost: &str| {
+        let reason = result.as_ref().err()?;
+        let fix = format!("see systemctl status {unit} and its log; is its host reachable from here?");
+        Some(Finding::wrong(about, format!("it doesn't answer, so {lost} not checked: {reason}"), fix))
+    };
+    let slurmctld = "Slurm's settings, nodes and partitions are";
+    let lines = [
+        line("slurmctld", &reach.slurmctld, "slurmctld", slurmctld),
+        line("slurmdbd", &reach.slurmdbd, "slurmdbd", "QOSes and accounts are"),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+fn settings(config: &Config, slurm: &Slurm, hooks: bool, on_node: bool) -> Vec<Finding> {
     let requirements = requirements::requirements(config, slurm, hooks);
     let judged = requirements.iter().filter(|requirement| !matches!(requirement.must, Must::Choice(_)));
+    let judged = judged.filter(|requirement| !(on_node && requirement.file == File::Cgroup));
     let mut findings: Vec<Finding> =
         judged.map(|requirement| setting(requirement, &slurm.settings)).collect();
     if hooks {
@@ -23,13 +63,6 @@ pub fn findings(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
     if !requirements.iter().any(|requirement| requirement.key == "AccountingStorageTRES") {
         findings.push(Finding::unknown("AccountingStorageTRES", "no node has GPUs"));
     }
-    findings.push(governed(config, &slurm.qoses));
-    findings.extend(outside::findings(config, slurm));
-    findings.push(governed_accounts(config, &slurm.accounts));
-    findings.extend(billing(config, slurm));
-    findings.extend(login_shells(config, &slurm.settings));
-    findings.extend(epilogs_as_users(config, &slurm.settings));
-    findings.extend(device_memory(config, &slurm.settings));
     findings
 }
 
@@ -51,7 +84,8 @@ pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
     (!others.is_empty()).then(|| Finding::unknown("SlurmctldHost", said))
 }
 
-fn setting(requirement: &Requirement, settings: &Settings) -> Finding {
+/// A setting as it is.
+pub fn setting(requirement: &Requirement, settings: &Settings) -> Finding {
     match requirement.met(settings) {
         Met::Yes => match &requirement.must {
             // Slurm adds some of its own, which say nothing here.
@@ -61,8 +95,8 @@ fn setting(requirement: &Requirement, settings: &Settings) -> Finding {
             _ => Finding::ok(requirement.key, settings.all(requirement.key).join(", ")),
         },
         Met::No(said) => {
-            let file = if requirement.file == File::Cgroup { "cgroup.conf: " } else { "" };
-            let fix = format!("{file}{}", requirement.line(settings).unwrap_or_default());
+            let (file, line) = (requirement.file.name(), requirement.line(settings).unwrap_or_default());
+            let fix = format!("{file}: {line}; then {}", requirement.restart());
             Finding::wrong(requirement.key, format!("{said}: {}", requirement.why), fix)
         }
         Met::Perhaps(said) => Finding::unknown(requirement.key, said),
@@ -107,7 +141,9 @@ fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     }
     findings.extend(unmet.into_iter().map(|bill| {
         let said = format!("partition {} doesn't bill GPUs as GpuWeight says", bill.partition);
-        Finding::wrong(about, said, format!("PartitionName={} … {}", bill.partition, bill.line))
+        let fix =
+            format!("slurm.conf: PartitionName={} … {}; then restart slurmctld", bill.partition, bill.line);
+        Finding::wrong(about, said, fix)
     }));
     findings
 }
@@ -144,7 +180,7 @@ fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
             about,
             "yes: Slurm limits a shard's memory, and reserves it, on the GPU that it allocated; under Placement=override the job is \
              on another",
-            "cgroup.conf: ConstrainDeviceMemory=no",
+            "cgroup.conf on each node: ConstrainDeviceMemory=no; then restart slurmd there",
         ));
     }
     let mut said = match shards().next() {

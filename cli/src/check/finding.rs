@@ -37,6 +37,12 @@ impl Finding {
         Finding { about, said: said.into(), status: Status::Wrong(fix.into()) }
     }
 
+    /// The same, with another way to mend it where it is wrong.
+    pub fn fixed_by(self, fix: String) -> Finding {
+        let status = if matches!(self.status, Status::Wrong(_)) { Status::Wrong(fix) } else { self.status };
+        Finding { status, ..self }
+    }
+
     /// Can't be told here.
     pub fn unknown(about: &'static str, said: impl Into<String>) -> Finding {
         Finding { about, said: said.into(), status: Status::Unknown }
@@ -48,16 +54,24 @@ pub fn lines(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
     let mut text = String::new();
     for Finding { about, said, status } in findings {
-        let word = word(status);
-        text += &format!("{word:<5}  {about:<width$}  {said}\n");
+        text += &(line(word(status), about, width, said) + "\n");
         if let Status::Wrong(fix) = status {
-            text += &format!("{:<5}  {:<width$}  fix: {fix}\n", "", "");
+            text += &(line("", "", width, &format!("fix: {fix}")) + "\n");
         }
     }
     let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
-    let unknown = count("?");
-    let rest = if unknown == 0 { String::new() } else { format!(", {unknown} can't be told here") };
-    text + &format!("{} ok, {} wrong{rest}\n", count("ok"), count("WRONG"))
+    text + &sums(count("ok"), count("WRONG"), count("?")) + "\n"
+}
+
+/// A line of a table whose second column is so wide.
+pub fn line(word: &str, about: &str, width: usize, said: &str) -> String {
+    format!("{word:<5}  {about:<width$}  {said}")
+}
+
+/// How many there are of each kind.
+pub fn sums(ok: usize, wrong: usize, unknown: usize) -> String {
+    let rest = if unknown == 0 { String::new() } else { format!(", {unknown} to look at (?)") };
+    format!("{ok} ok, {wrong} wrong{rest}")
 }
 
 fn word(status: &Status) -> &'static str {
@@ -68,13 +82,15 @@ fn word(status: &Status) -> &'static str {
     }
 }
 
-/// The same as one JSON object.
-pub fn json(findings: &[Finding]) -> Result<String, String> {
-    json::text(&Findings { findings: findings.iter().map(One::of).collect() })
+/// The same as one JSON object, with what there is to say of the machine.
+pub fn json<M: Serialize>(findings: &[Finding], machine: Option<&M>) -> Result<String, String> {
+    json::text(&Findings { machine, findings: findings.iter().map(One::of).collect() })
 }
 
 #[derive(Serialize)]
-struct Findings<'a> {
+struct Findings<'a, M> {
+    #[serde(flatten)]
+    machine: Option<&'a M>,
     findings: Vec<One<'a>>,
 }
 
@@ -114,7 +130,7 @@ mod tests {
     fn what_is_wrong_and_only_that_has_a_fix() {
         let findings =
             [Finding::ok("a", "is"), Finding::wrong("b", "is \u{9b}not", "mend"), Finding::unknown("c", "?")];
-        let text = json(&findings).unwrap();
+        let text = json(&findings, None::<&()>).unwrap();
         let told: Value = serde_json::from_str(&text).unwrap();
         let expected = json!({"findings": [
             {"about": "a", "status": "ok", "said": "is"},

@@ -34,11 +34,16 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
     } else if !has(share) {
         let fix = match config.placement {
             Placement::Own => format!(
-                "nodes.conf: Gres={share}:{}",
+                "slurm.conf: NodeName={} … Gres={share}:{}; then restart slurmctld and this slurmd",
+                node.name,
                 units.map_or("N".to_owned(), |units| sum(units).to_string())
             ),
             _ => {
-                format!("Gres=…,{share}:N in slurm.conf and a line for it in gres.conf, or another ShareGRES")
+                format!(
+                    "slurm.conf: NodeName={} … Gres=…,{share}:N, and gres.conf: its lines (gpushare conf gres prints both); \
+                     then restart slurmctld and this slurmd. Or another ShareGRES in gpushare.conf",
+                    node.name
+                )
             }
         };
         findings.push(Finding::wrong(
@@ -48,10 +53,10 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
         ));
     } else if config.placement == Placement::Own && has("gpu") {
         let said = format!("own, and Slurm gives GPUs of node {} away itself (gres/gpu)", node.name);
-        findings.push(Finding::wrong(about, said, "take gpu out of the node's Gres=, or Placement=follow"));
+        findings.push(Finding::wrong(about, said, "slurm.conf: Gres= of the node without gpu, then restart slurmctld and this slurmd; or gpushare.conf: Placement=follow"));
     } else if config.placement != Placement::Own && !has("gpu") {
         let said = format!("{word}, and node {} has no gres/gpu", node.name);
-        findings.push(Finding::wrong(about, said, "Gres=gpu:… for the node, or Placement=own"));
+        findings.push(Finding::wrong(about, said, "slurm.conf: Gres=gpu:… for the node, then restart slurmctld and this slurmd; or gpushare.conf: Placement=own"));
     } else {
         findings.push(Finding::ok(about, format!("{word}: {}", written(node))));
     }
@@ -83,7 +88,7 @@ fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>
             Some(Finding::wrong(
                 about,
                 said,
-                "a line NodeName= for this node, with a number for each of its GPUs",
+                "gpushare.conf: a line NodeName= for this node, with a number for each of its GPUs",
             ))
         }
         (Some(units), _) if units.iter().all(|units| *units == 0) => {
@@ -92,7 +97,7 @@ fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>
             Some(Finding::wrong(
                 about,
                 said,
-                "the types as gres.conf has them, or parts of what nvidia-smi -L shows",
+                "gpushare.conf: in UnitsPerGpu the types as gres.conf has them, or parts of what nvidia-smi -L shows",
             ))
         }
         _ => None,
@@ -117,7 +122,11 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
         Finding::wrong(
             about,
             format!("{} are {wanted}, and Slurm counts {all} {}", units_written(units?), config.share_gres),
-            format!("Gres={}:{wanted} for the node, or another UnitsPerGpu", config.share_gres),
+            format!(
+                "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count, then restart slurmctld and this slurmd; \
+                 or gpushare.conf: another UnitsPerGpu",
+                config.share_gres
+            ),
         )
     })
 }
@@ -145,11 +154,11 @@ pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Opti
                 Finding::wrong(
                     about,
                     format!("{count} GPUs; no share on {}", unfit.join(", ")),
-                    "see the driver's log, or GpuFile",
+                    "see the driver's log; or gpushare.conf: GpuFile without them",
                 )
             } else if without > 0 && config.mps != Mps::Off {
                 let said = format!("{count} GPUs; the driver tells no UUID of {without}, which Mps needs");
-                Finding::wrong(about, said, "load NVIDIA's driver, or Mps=off")
+                Finding::wrong(about, said, "load NVIDIA's driver; or gpushare.conf: Mps=off")
             } else {
                 let gpus: Vec<String> = found.details.iter().map(described).collect();
                 Finding::ok(about, gpus.join(", "))
@@ -180,7 +189,11 @@ pub fn programs(settings: &Settings) -> Vec<Finding> {
         let ours = |path: &&String| path.rsplit('/').next().is_some_and(|name| name.starts_with("gpushare-"));
         if let Some(path) = settings.all(about).iter().filter(ours).find(|path| !can_run(path)) {
             let said = format!("there is no program {path} on this node: the next job drains it");
-            findings.push(Finding::wrong(about, said, "make install here, or install the package"));
+            findings.push(Finding::wrong(
+                about,
+                said,
+                "install the package gpushare-slurmd, or make install, on this node",
+            ));
         }
     }
     findings
@@ -227,7 +240,7 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
     if config.nvml == config::Nvml::Off {
         return None;
     }
-    let fix = "see the driver; or Nvml=off, and MemPerUnit for memory limits";
+    let fix = "see the driver; or gpushare.conf: Nvml=off, and MemPerUnit for memory limits";
     Some(match Nvml::start(config, &Ledger::system(), &Roots::system(), false).measured() {
         Ok(measured) => match measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?))) {
             Some((uuid, fault)) => {
@@ -281,7 +294,7 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
         return vec![Finding::wrong(
             about,
             said,
-            "install nvidia-cuda-mps (or the driver's package with it), or set MpsControl",
+            "install nvidia-cuda-mps (or the driver's package with it), or gpushare.conf: MpsControl",
         )];
     }
     if !is_root {
@@ -299,7 +312,7 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
             Finding::ok(about, format!("{word}: {program} starts{unit}, takes limits, and ends"))
         }
         Err(error @ MpsError::NoMultiuser(..)) => {
-            Finding::wrong(about, error.to_string(), "Mps=per-user, or a driver that can")
+            Finding::wrong(about, error.to_string(), "gpushare.conf: Mps=per-user, or a driver that can")
         }
         Err(error) => {
             Finding::wrong(about, error.to_string(), "run it by hand as its own documentation says")

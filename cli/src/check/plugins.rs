@@ -82,7 +82,7 @@ pub fn daemon(
         return Some(Finding::ok(about, format!("{running} runs, and is what is installed")));
     }
     let said = format!("{running} runs, and {installed} is installed: its next start upgrades it");
-    Some(Finding::wrong(about, said, format!("restart it, after {first} and with plugins that fit")))
+    Some(Finding::wrong(about, said, format!("restart {about}, after {first} and with plugins that fit")))
 }
 
 /// job_submit_gpushare.so, on a controller; elsewhere nothing loads it. `installed`: slurmctld, where it was found.
@@ -107,9 +107,26 @@ pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Fin
         Finding::wrong(
             JOB_SUBMIT,
             format!("{}: there is no such file, and slurmctld needs it to start", path.display()),
-            "install it there",
+            "install the package gpushare-slurmctld, or make install, on this controller",
         )
     })
+}
+
+/// How plugstack.conf of a node names the fence.
+pub fn fence_line(stack: &Plugstack) -> Finding {
+    let about = "plugstack.conf";
+    let shown = stack.path.display();
+    let fix = format!("{shown} on compute nodes: required {FENCE}");
+    match &stack.fence {
+        Some(Line { required: true, .. }) => Finding::ok(about, format!("{shown} requires {FENCE}")),
+        Some(_) => {
+            let said = format!(
+                "{shown}: {FENCE} is optional, so jobs would run without a fence if it failed to load"
+            );
+            Finding::wrong(about, said, fix)
+        }
+        None => Finding::wrong(about, format!("{shown} doesn't name {FENCE}: jobs have no fence"), fix),
+    }
 }
 
 /// The SPANK plugins on a node, which slurmstepd loads for each step. `installed`: slurmd, of one release with it.
@@ -119,19 +136,7 @@ pub fn on_node(
     node: &Node,
     installed: Option<Version>,
 ) -> Vec<Finding> {
-    let about = "plugstack.conf";
-    let shown = stack.path.display();
-    let fix = "on compute nodes: required spank_gpushare.so";
-    let named = match &stack.fence {
-        Some(Line { required: true, .. }) => Finding::ok(about, format!("{shown} requires {FENCE}")),
-        Some(_) => {
-            let said = format!(
-                "{shown}: {FENCE} is optional, so jobs would run without a fence if it failed to load"
-            );
-            Finding::wrong(about, said, fix)
-        }
-        None => Finding::wrong(about, format!("{shown} doesn't name {FENCE}: jobs have no fence"), fix),
-    };
+    let named = fence_line(stack);
     let running = Version::parse(&node.version).or_else(|| Version::parse(settings.get("SLURM_VERSION")));
     let Some(wanted) = installed.or(running) else {
         return vec![named, Finding::unknown(FENCE, "Slurm's version can't be read")];
@@ -187,6 +192,16 @@ fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: b
             fits(about, &in_dirs(dirs, &line.plugin), &loader)
         })
         .collect()
+}
+
+/// Where gpushare's plugins of a node are, whether they are there or not; and slurmctld's, where it is.
+pub fn files(settings: &Settings, slurm_conf: &Path) -> Vec<(&'static str, PathBuf)> {
+    let dirs = match settings.get("PluginDir") {
+        "" => plugin_dir(&fs::read_to_string(slurm_conf).unwrap_or_default(), &prefixes()),
+        dirs => dirs.to_owned(),
+    };
+    let all = [JOB_SUBMIT, FENCE, HOOKS].map(|name| (name, in_dirs(&dirs, name)));
+    all.into_iter().filter(|(name, path)| *name == FENCE || path.exists()).collect()
 }
 
 /// The same for the Slurm that is installed here, by its files alone.

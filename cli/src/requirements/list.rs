@@ -46,8 +46,6 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
         if name == "gpu" {
             wanted.push("gres/gpu".to_owned());
             wanted.extend(gres_type.iter().map(|gres_type| format!("gres/gpu:{gres_type}")));
-        } else if config.places_anywhere() && *name == config.node.share_gres {
-            wanted.push(format!("gres/{name}"));
         }
     }
     // What the file names too: slurmctld does not start where something is weighed that it doesn't count.
@@ -56,7 +54,8 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     if has_gpus && (slurm.nodes.is_empty() || !named.is_empty()) {
         wanted.push("gres/gpu".to_owned());
     }
-    if slurm.nodes.is_empty() && config.places_anywhere() {
+    // Also before a node has it: a new one needs a restart of slurmctld, and shares of before are never counted.
+    if config.places_anywhere() {
         wanted.push(format!("gres/{}", config.node.share_gres));
     }
     let is_counted = |gres_type: &&&str| {

@@ -113,6 +113,29 @@ fn each_setting_that_is_not_right_is_named_and_mended() {
 }
 
 #[test]
+fn the_gres_of_shares_is_counted_before_a_node_has_it() {
+    let mut slurm = slurm(&[("AccountingStorageTRES", "cpu,gres/gpu,gres/gpu:a40")]);
+    slurm.nodes = vec![node("NodeName=n1 Gres=gpu:a40:4 Partitions=p").unwrap()];
+    for (rules, line) in [
+        ("Placement=follow\nUnitsPerGpu=100", Some("AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps")),
+        (
+            "NodeName=n9 Placement=follow UnitsPerGpu=8",
+            Some("AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps"),
+        ),
+        (
+            "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8",
+            Some("AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/gpushare"),
+        ),
+        ("Placement=off", None),
+    ] {
+        let unmet = unmet(rules, &slurm);
+        let found = unmet.iter().find(|requirement| requirement.key == "AccountingStorageTRES");
+        let found = found.and_then(|requirement| requirement.line(&slurm.settings));
+        assert_eq!(found.as_deref(), line, "{rules}");
+    }
+}
+
+#[test]
 fn a_program_may_be_named_by_a_link_in_a_folder() {
     let dir = tempfile::tempdir().unwrap();
     let pattern = dir.path().join("prolog.d/*").display().to_string();

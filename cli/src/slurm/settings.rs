@@ -11,9 +11,13 @@ pub struct Settings {
 impl Settings {
     /// Reads lines `Key = value`; of `Key[0] = value` and so on each stays as it is.
     pub fn parse(text: &str) -> Settings {
+        Settings::of(text.lines().filter_map(|line| line.split_once('=')))
+    }
+
+    /// Takes keys with their values.
+    pub fn of<'a>(found: impl Iterator<Item = (&'a str, &'a str)>) -> Settings {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for line in text.lines() {
-            let Some((key, value)) = line.split_once('=') else { continue };
+        for (key, value) in found {
             let key = key.trim().split('[').next().unwrap_or_default().to_ascii_lowercase();
             let value = value.trim();
             if key.is_empty() || value == "(null)" || value == "(null type)" {

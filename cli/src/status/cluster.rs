@@ -13,9 +13,11 @@ use super::local::{conf_path, now};
 use crate::slurm;
 
 mod assemble;
-mod collected;
+pub mod collected;
 mod read;
 pub mod write;
+
+pub use assemble::is_usable;
 
 /// States of nodes on which no job can start.
 const OUT: [&str; 9] =
@@ -143,7 +145,7 @@ pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result
             complaints.push(format!("{}: {error}", folder.display()));
         }
         for node in &mut nodes {
-            match collected::of(folder, &node.node, time) {
+            match collected::of::<collected::Said>(folder, &node.node, time) {
                 Ok(Some(said)) => {
                     let rules = rules(&node.node);
                     assemble::overlay(node, said, time, &rules);

@@ -132,6 +132,16 @@ pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Res
     Err(LocateError::NotMounted(hierarchy))
 }
 
+/// The folder at which a hierarchy is mounted, whichever part of it that shows. A cgroup made there has none of Slurm's above it.
+#[must_use]
+pub fn mount_point(hierarchy: Hierarchy, mountinfo: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| {
+        let (mount, file_system) = line.split_once(" - ")?;
+        let point = mount.split(' ').nth(4)?;
+        hierarchy.is_mounted_by(file_system).then(|| PathBuf::from(unescaped(point)))
+    })
+}
+
 /// `/..` is what a cgroup namespace calls what is above its own root.
 fn is_plain(below: &Path) -> bool {
     below.components().all(|component| matches!(component, Component::Normal(_)))
@@ -230,6 +240,19 @@ mod tests {
             step_cgroup("5:devices:/other/job_7/step_0\n", mounts),
             Err(not_mounted(Hierarchy::Devices))
         );
+    }
+
+    #[test]
+    fn a_hierarchy_has_a_folder_whatever_part_of_it_that_shows() {
+        for (hierarchy, expected) in [
+            (Hierarchy::Devices, "/sys/fs/cgroup/my devices"),
+            (Hierarchy::Unified, "/sys/fs/cgroup/unified"),
+        ] {
+            assert_eq!(mount_point(hierarchy, MOUNTS), Some(expected.into()));
+            assert_eq!(mount_point(hierarchy, ""), None);
+        }
+        let part = "78 71 0:38 /box /cg rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(mount_point(Hierarchy::Unified, part), Some("/cg".into()));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! give a job another GPU than the one Slurm means.
 
 mod error;
-mod lines;
+pub mod lines;
 mod reader;
 
 use std::fs::OpenOptions;

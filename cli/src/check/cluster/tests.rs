@@ -10,8 +10,13 @@ fn cluster(settings: &str) -> Slurm {
     Slurm { settings: Settings::parse(settings), nodes, partitions, ..Slurm::default() }
 }
 
+/// Where both daemons answer.
+fn all(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
+    findings(config, slurm, &Reach { slurmctld: Ok(()), slurmdbd: Ok(()) }, hooks, false)
+}
+
 fn finding(rules: &str, settings: &str, about: &str) -> (String, Status) {
-    let found = findings(&Config::parse(rules).unwrap(), &cluster(settings), false);
+    let found = all(&Config::parse(rules).unwrap(), &cluster(settings), false);
     let finding = found.into_iter().find(|finding| finding.about == about).unwrap();
     (finding.said, finding.status)
 }
@@ -23,12 +28,14 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
         finding(rules, "PrologFlags = Alloc", "PrologFlags"),
         (
             "'Alloc' lacks Contain: ssh sessions have no step, and the share's size is not the prolog's to trust".into(),
-            Status::Wrong("PrologFlags=Alloc,Contain".into())
+            Status::Wrong("slurm.conf: PrologFlags=Alloc,Contain; then restart slurmctld and every slurmd".into())
         )
     );
     assert_eq!(
         finding(rules, "", "ConstrainDevices").1,
-        Status::Wrong("cgroup.conf: ConstrainDevices=yes".into())
+        Status::Wrong(
+            "cgroup.conf: ConstrainDevices=yes; then restart slurmd on each node that has it".into()
+        )
     );
     assert_eq!(
         finding(rules, "Prolog = /etc/slurm/prolog", "Prolog"),
@@ -38,7 +45,10 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
         finding(rules, "", "TRESBillingWeights"),
         (
             "partition p doesn't bill GPUs as GpuWeight says".into(),
-            Status::Wrong("PartitionName=p … TRESBillingWeights=GRES/gpu:a40=2".into())
+            Status::Wrong(
+                "slurm.conf: PartitionName=p … TRESBillingWeights=GRES/gpu:a40=2; then restart slurmctld"
+                    .into()
+            )
         )
     );
     assert_eq!(
@@ -75,7 +85,7 @@ fn epilogs_that_slurm_may_start_as_the_user_are_told_of() {
     let rules = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=8";
     let told = |rules: &str, flags: &str, version: &str| {
         let settings = format!("PrologFlags = Alloc,{flags}\nSLURM_VERSION = {version}");
-        let found = findings(&Config::parse(rules).unwrap(), &cluster(&settings), false);
+        let found = all(&Config::parse(rules).unwrap(), &cluster(&settings), false);
         found.iter().any(|finding| finding.about == "PrologFlags" && finding.said.starts_with("RunInJob: "))
     };
     for (version, expected) in [
@@ -108,7 +118,7 @@ fn another_controller_is_to_be_looked_at_itself() {
 #[test]
 fn hooks_do_the_work_of_prolog_and_epilog() {
     let config = Config::parse("Placement=follow\nUnitsPerGpu=8").unwrap();
-    let found = findings(&config, &cluster(""), true);
+    let found = all(&config, &cluster(""), true);
     for about in ["Prolog", "Epilog"] {
         let of: Vec<_> =
             found.iter().filter(|finding| finding.about == about).map(|finding| &finding.status).collect();
@@ -118,7 +128,7 @@ fn hooks_do_the_work_of_prolog_and_epilog() {
 
 #[test]
 fn without_gpus_nothing_is_to_be_counted() {
-    let found = findings(&Config::default(), &Slurm::default(), false);
+    let found = all(&Config::default(), &Slurm::default(), false);
     let counted = found.iter().find(|finding| finding.about == "AccountingStorageTRES").unwrap();
     assert_eq!(counted.status, Status::Unknown);
 }
@@ -134,14 +144,14 @@ fn login_shells_outside_of_fences_are_named() {
     assert_eq!(of("", "").1, Status::Unknown);
     assert_eq!(of("\nGetUserEnv=drop", "GetEnvTimeout = 2 sec").1, Status::Ok);
     assert_eq!(of("", "GetEnvTimeout = 0 sec").1, Status::Ok);
-    let findings = findings(&Config::parse("Placement=off").unwrap(), &cluster(""), false);
+    let findings = all(&Config::parse("Placement=off").unwrap(), &cluster(""), false);
     assert!(findings.iter().all(|finding| finding.about != "GetUserEnv"));
 }
 
 #[test]
 fn whose_limit_of_gpu_memory_holds_is_said() {
     let said = |rules: &str, settings: &str| {
-        let found = findings(&Config::parse(rules).unwrap(), &cluster(settings), false);
+        let found = all(&Config::parse(rules).unwrap(), &cluster(settings), false);
         let finding = found.into_iter().find(|finding| finding.about == "ConstrainDeviceMemory")?;
         Some((finding.status, finding.said))
     };
@@ -161,7 +171,9 @@ fn whose_limit_of_gpu_memory_holds_is_said() {
         ),
         (
             "Placement=override\nUnitsPerGpu=8\nShareGRES=shard\n",
-            Status::Wrong("cgroup.conf: ConstrainDeviceMemory=no".into()),
+            Status::Wrong(
+                "cgroup.conf on each node: ConstrainDeviceMemory=no; then restart slurmd there".into(),
+            ),
             "on another",
         ),
     ] {
@@ -171,4 +183,35 @@ fn whose_limit_of_gpu_memory_holds_is_said() {
     }
     let (_, text) = said(&format!("{follow}Mps=per-user\n"), yes).unwrap();
     assert!(!text.contains("MPS"), "Slurm's limit isn't theirs: {text}");
+}
+
+#[test]
+fn each_daemon_that_does_not_answer_takes_only_its_own_lines() {
+    let (up, down) = (|| Ok(()), || Err("'scontrol ping' did not answer in 2 s".to_owned()));
+    let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
+    let has = |reach: Reach, about: &str| {
+        let mut found = daemons(&reach);
+        found.extend(findings(&config, &cluster("ConstrainDevices = yes\n"), &reach, false, false));
+        found.iter().any(|finding| finding.about == about)
+    };
+    for (slurmctld, slurmdbd, about, expected) in [
+        (up(), up(), "slurmctld", false),
+        (down(), up(), "slurmctld", true),
+        (down(), up(), "slurmdbd", false),
+        (up(), down(), "slurmdbd", true),
+        (down(), up(), "JobSubmitPlugins", false),
+        (down(), up(), "GetUserEnv", false),
+        (down(), up(), "GovernedQOS", true),
+        (down(), up(), "GovernedAccounts", true),
+        (up(), down(), "JobSubmitPlugins", true),
+        (up(), down(), "GetUserEnv", true),
+        (up(), down(), "GovernedQOS", false),
+        (up(), down(), "GovernedAccounts", false),
+    ] {
+        let shown = format!("{slurmctld:?} {slurmdbd:?} {about}");
+        assert_eq!(has(Reach { slurmctld, slurmdbd }, about), expected, "{shown}");
+    }
+    let reach = Reach { slurmctld: up(), slurmdbd: up() };
+    let found = findings(&config, &cluster("ConstrainDevices = yes\n"), &reach, false, true);
+    assert!(found.iter().all(|finding| finding.about != "ConstrainDevices"), "a node's own file counts");
 }

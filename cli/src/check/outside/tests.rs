@@ -1,6 +1,7 @@
 use super::*;
 use crate::check::finding::Status;
-use crate::slurm::{self, Settings, Typed};
+use crate::slurm::qoses::Typed;
+use crate::slurm::{self, Settings};
 
 const COUNTED: &str = "AccountingStorageTRES = gres/gpu,gres/gpu:a40,gres/gpu:h100";
 

@@ -52,7 +52,7 @@ fn a_daemon_that_is_not_what_is_installed_is_named() {
     let judged =
         |running, installed| daemon("slurmd", "slurmctld", running, installed).map(|found| told(&found));
     assert_eq!(judged("24.11.5", Some(version("24.11.5"))).as_deref(), Some("ok"));
-    let other = "24.11.5 runs, and 24.11.6 is installed: its next start upgrades it / restart it, after slurmctld and with plugins that fit";
+    let other = "24.11.5 runs, and 24.11.6 is installed: its next start upgrades it / restart slurmd, after slurmctld and with plugins that fit";
     assert_eq!(judged("24.11.5", Some(version("24.11.6"))).as_deref(), Some(other));
     // Nothing to compare with.
     assert_eq!(judged("24.11.5", None), None);

@@ -105,7 +105,8 @@ fn units(rules: &CountingRules, text: &NodeText, gpu_count: Option<u64>) -> Opti
     Some((0..).zip(types).map(|(index, gres_type)| units.of_gpu(index, gres_type, None).into()).collect())
 }
 
-fn is_usable(state: &str) -> bool {
+/// Whether jobs can start on a node in that state.
+pub fn is_usable(state: &str) -> bool {
     // A flag of 22.05 may end in a sign: `DOWN*`, `IDLE~`.
     let flag = |word: &str| {
         let word = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// More than a node with a thousand jobs says.
 const LONGEST: u64 = 4 << 20;
@@ -49,6 +50,24 @@ pub struct Place {
     pub index: u32,
 }
 
+/// What names the node that said it, and when.
+pub trait FromNode: DeserializeOwned {
+    /// The node, as it calls itself.
+    fn node(&self) -> &str;
+    /// Seconds since 1970.
+    fn time(&self) -> u64;
+}
+
+impl FromNode for Said {
+    fn node(&self) -> &str {
+        &self.node
+    }
+
+    fn time(&self) -> u64 {
+        self.time
+    }
+}
+
 impl Said {
     /// How old it is, in seconds.
     pub fn age(&self, now: u64) -> u64 {
@@ -57,7 +76,7 @@ impl Said {
 }
 
 /// A node's file, if there is one; an error is one line.
-pub fn of(folder: &Path, node: &str, now: u64) -> Result<Option<Said>, String> {
+pub fn of<T: FromNode>(folder: &Path, node: &str, now: u64) -> Result<Option<T>, String> {
     let path = folder.join(format!("{node}.json"));
     let ignored = |why: &str| format!("{} is ignored: {why}", path.display());
     // A pipe or a device would be waited for.
@@ -73,15 +92,16 @@ pub fn of(folder: &Path, node: &str, now: u64) -> Result<Option<Said>, String> {
     if text.len() as u64 > LONGEST {
         return Err(ignored(&format!("it is longer than {LONGEST} bytes")));
     }
-    let said: Said = serde_json::from_slice(&text).map_err(|error| ignored(&error.to_string()))?;
-    if said.node != node {
-        return Err(ignored(&format!("it speaks of node '{}'", said.node)));
+    let said: T = serde_json::from_slice(&text).map_err(|error| ignored(&error.to_string()))?;
+    if said.node() != node {
+        return Err(ignored(&format!("it speaks of node '{}'", said.node())));
     }
-    if said.time > now + AHEAD {
-        return Err(ignored(&format!("it is of {} s from now; do the clocks agree?", said.time - now)));
+    if said.time() > now + AHEAD {
+        return Err(ignored(&format!("it is of {} s from now; do the clocks agree?", said.time() - now)));
     }
-    if said.age(now) > OLDEST {
-        return Err(ignored(&format!("it is {} s old, and {OLDEST} s is the most", said.age(now))));
+    let age = now.saturating_sub(said.time());
+    if age > OLDEST {
+        return Err(ignored(&format!("it is {age} s old, and {OLDEST} s is the most")));
     }
     Ok(Some(said))
 }
@@ -89,6 +109,10 @@ pub fn of(folder: &Path, node: &str, now: u64) -> Result<Option<Said>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of(folder: &Path, node: &str, now: u64) -> Result<Option<Said>, String> {
+        super::of(folder, node, now)
+    }
 
     #[test]
     fn a_file_is_taken_if_it_is_whole_of_this_node_and_of_now() {

@@ -1,0 +1,222 @@
+//! The slurmd that runs on this node, by /proc, and what slurmctld says of the node: whether jobs can start here, and by the
+//! files as they are.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use gpushare_node::proc;
+
+use super::finding::{Finding, listed};
+use super::version::Version;
+use crate::slurm::Node;
+use crate::status::is_usable;
+
+const ABOUT: &str = "slurmd";
+/// The kernel counts a process's age in hundredths of a second (`USER_HZ`), whatever its own clock does.
+const TICKS: u64 = 100;
+/// A daemon reads its files in the first moments of its life.
+const SLACK: Duration = Duration::from_secs(1);
+/// From this release on `scontrol reconfigure` starts a new slurmd; before, the old one reads most of its files again.
+const NEW_PROCESS: (u8, u8) = (23, 11);
+
+/// A slurmd that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// How long the machine had run when it was started.
+    since_boot: Duration,
+}
+
+/// The node's slurmd, if one runs. Several may run on one machine, each with `-N NODE`.
+pub fn running(proc: &Path, node: &str) -> Option<Running> {
+    let mut found: Vec<(u32, proc::Stat)> = Vec::new();
+    for entry in proc.read_dir().ok()?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Ok(Some(stat)) = proc::stat(proc, pid) else { continue };
+        if is_slurmd(&stat) && is_of(&command_line(proc, pid), node) {
+            found.push((pid, stat));
+        }
+    }
+    // A child of one's is not the daemon. While slurmd starts itself anew there are two.
+    let is_child = |stat: &proc::Stat| found.iter().any(|(pid, _)| *pid == stat.parent);
+    let daemons = found.iter().filter(|(_, stat)| !is_child(stat));
+    let started = daemons.map(|(_, stat)| stat.start).max()?;
+    Some(Running { since_boot: Duration::from_millis(started.saturating_mul(1000 / TICKS)) })
+}
+
+/// Debian calls the program slurmd-wlm, and so is a process that has started itself anew.
+fn is_slurmd(stat: &proc::Stat) -> bool {
+    (stat.name == b"slurmd" || stat.name.starts_with(b"slurmd-")) && stat.state != 'Z'
+}
+
+fn command_line(proc: &Path, pid: u32) -> Vec<String> {
+    let path = proc.join(pid.to_string()).join("cmdline");
+    let bytes = proc::beginning(&path, 4096).ok().flatten().unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// Without `-N` it is this machine's.
+fn is_of(words: &[String], node: &str) -> bool {
+    let after = words.iter().skip_while(|word| *word != "-N").nth(1).map(String::as_str);
+    let joined = words.iter().find_map(|word| word.strip_prefix("-N").filter(|name| !name.is_empty()));
+    after.or(joined).is_none_or(|name| name == node)
+}
+
+/// When it was started, by the clock of now.
+pub fn started(running: Running, proc: &Path) -> Option<SystemTime> {
+    let text = std::fs::read_to_string(proc.join("uptime")).ok()?;
+    let uptime = Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()?;
+    SystemTime::now().checked_sub(uptime.saturating_sub(running.since_boot))
+}
+
+/// The files with the time of their last change, which rsync and cp -a don't set back.
+pub fn changes(files: &[PathBuf]) -> Vec<(String, SystemTime)> {
+    let change = |path: &PathBuf| {
+        let seconds = u64::try_from(path.metadata().ok()?.ctime()).ok()?;
+        Some((path.display().to_string(), SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)))
+    };
+    files.iter().filter_map(change).collect()
+}
+
+/// Whether slurmd runs, and has read the files as they are. `started`: `None` where it doesn't run. Nothing where all is well.
+pub fn judge(
+    node: &str,
+    started: Option<SystemTime>,
+    changes: &[(String, SystemTime)],
+    installed: Option<Version>,
+) -> Option<Finding> {
+    let Some(started) = started else {
+        let said = "it doesn't run on this node: no job starts here, and none is fenced";
+        return Some(Finding::wrong(
+            ABOUT,
+            said,
+            format!("systemctl start slurmd on {node}; its log says why it ended"),
+        ));
+    };
+    let newer: Vec<String> =
+        changes.iter().filter(|(_, at)| *at > started + SLACK).map(|(path, _)| path.clone()).collect();
+    if newer.is_empty() {
+        return None;
+    }
+    let said = format!("{} changed after slurmd started", listed(&newer));
+    Some(match installed {
+        Some(installed) if installed.is_from_to((0, 0), (NEW_PROCESS.0, NEW_PROCESS.1 - 1)) => {
+            Finding::unknown(
+                ABOUT,
+                format!("{said}: restart slurmd on {node}, unless 'scontrol reconfigure' has come since"),
+            )
+        }
+        _ => Finding::wrong(
+            ABOUT,
+            format!("{said}: it works with what was there before"),
+            format!("restart slurmd on {node}: systemctl restart slurmd"),
+        ),
+    })
+}
+
+/// Whether jobs can start on the node, by slurmctld.
+pub fn state(node: &Node) -> Finding {
+    let Node { name, state, reason, .. } = node;
+    if is_usable(state) {
+        return Finding::ok("node", format!("{name} is {state}"));
+    }
+    let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
+    Finding::wrong(
+        "node",
+        format!("{name} is {state}, so no job starts on it{why}"),
+        format!("remove the reason, then scontrol update nodename={name} state=resume"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::finding::Status;
+    use std::fs;
+
+    /// A /proc with these processes: number, name, state, parent, start, command line.
+    fn proc_with(processes: &[(u32, &str, char, u32, u64, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (pid, name, state, parent, start, words) in processes {
+            let folder = dir.path().join(pid.to_string());
+            fs::create_dir(&folder).unwrap();
+            let zeros = "0 ".repeat(15);
+            fs::write(folder.join("stat"), format!("{pid} ({name}) {state} {parent} 1 1 {zeros}{start} 0\n"))
+                .unwrap();
+            fs::write(folder.join("cmdline"), words.replace(' ', "\0")).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn the_nodes_own_slurmd_is_found() {
+        for (processes, expected) in [
+            (vec![], None),
+            (vec![(7, "slurmd", 'S', 1, 50, "slurmd -D")], Some(50)),
+            (vec![(7, "slurmd-wlm", 'S', 1, 50, "/usr/sbin/slurmd -D -N n1")], Some(50)),
+            (vec![(7, "slurmd", 'S', 1, 50, "slurmd -Nn1")], Some(50)),
+            (vec![(7, "slurmd", 'S', 1, 50, "slurmd -N n2")], None),
+            (vec![(7, "slurmd", 'Z', 1, 50, "")], None),
+            (vec![(7, "slurmdbd", 'S', 1, 50, "slurmdbd"), (8, "slurmstepd", 'S', 1, 9, "slurmstepd")], None),
+            // A child, and the one that takes over.
+            (vec![(7, "slurmd", 'S', 1, 50, "slurmd"), (9, "slurmd", 'S', 7, 90, "slurmd")], Some(50)),
+            (vec![(7, "slurmd", 'S', 1, 50, "slurmd"), (9, "slurmd-wlm", 'S', 1, 90, "slurmd")], Some(90)),
+        ] {
+            let dir = proc_with(&processes);
+            let expected = expected.map(|ticks| Running { since_boot: Duration::from_millis(ticks * 10) });
+            assert_eq!(running(dir.path(), "n1"), expected, "{processes:?}");
+        }
+    }
+
+    #[test]
+    fn this_process_was_started_before_now_and_a_file_after_it() {
+        let own = proc::stat(Path::new("/proc"), std::process::id()).unwrap().unwrap();
+        let running = Running { since_boot: Duration::from_millis(own.start * 10) };
+        let started = started(running, Path::new("/proc")).unwrap();
+        assert!(started <= SystemTime::now());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let changes = changes(&[file.path().to_owned(), "/nonexistent".into()]);
+        assert!(changes.len() == 1 && changes[0].1 + SLACK >= started, "{changes:?} {started:?}");
+    }
+
+    #[test]
+    fn a_slurmd_that_is_stopped_or_older_than_its_files_is_wrong() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let files =
+            |slurm, gres| vec![("slurm.conf".to_owned(), at(slurm)), ("gres.conf".to_owned(), at(gres))];
+        let version = |text| Version::parse(text);
+        for (started, files, installed, status, said) in [
+            (Some(at(100)), files(99, 101), version("24.11.5"), None, ""),
+            (None, files(99, 99), version("24.11.5"), Some("wrong"), "it doesn't run on this node"),
+            (Some(at(100)), files(99, 102), version("24.11.5"), Some("wrong"), "gres.conf changed after"),
+            (Some(at(100)), files(103, 102), None, Some("wrong"), "slurm.conf, gres.conf changed after"),
+            (Some(at(100)), files(99, 102), version("23.11.1"), Some("wrong"), "gres.conf changed after"),
+            (Some(at(100)), files(99, 102), version("22.05.8"), Some("unknown"), "gres.conf changed after"),
+        ] {
+            let finding = judge("n1", started, &files, installed);
+            let word = finding.as_ref().map(|finding| match finding.status {
+                Status::Ok => "ok",
+                Status::Wrong(_) => "wrong",
+                Status::Unknown => "unknown",
+            });
+            assert_eq!(word, status, "{finding:?}");
+            assert!(finding.is_none_or(|finding| finding.said.starts_with(said)), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_takes_no_jobs_is_wrong_and_says_why() {
+        let node = |text: &str| crate::slurm::node(&format!("NodeName=n1 {text}")).unwrap();
+        assert_eq!(state(&node("State=MIXED")).status, Status::Ok);
+        let found = state(&node("State=IDLE+DRAIN Reason=GPU 2 is hot [root@2026-11-24T19:00:00]"));
+        assert_eq!(
+            found.said,
+            "n1 is IDLE+DRAIN, so no job starts on it: GPU 2 is hot [root@2026-11-24T19:00:00]"
+        );
+        for text in
+            ["State=DOWN*", "State=IDLE*", "State=DOWN+NOT_RESPONDING", "State=IDLE+DRAIN+INVALID_REG"]
+        {
+            assert!(matches!(state(&node(text)).status, Status::Wrong(_)), "{text}");
+        }
+    }
+}

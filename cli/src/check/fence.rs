@@ -1,0 +1,249 @@
+//! Tries the fence: in cgroups of its own, made like a step's and removed again, a process asks for every GPU, first as a job
+//! without any would, then as a job with one. It goes through the code that fences a step, and the kernel answers.
+//!
+//! The process is this program, called with [`PROBE`] as its first word. It asks with access(2), for which the kernel makes the check that it
+//! makes for open(2), and no driver wakes up ([`access`]). Cgroups of Slurm's are neither read nor changed.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gpushare::config::{NodeConfig, Placement};
+use gpushare_node::exec;
+use gpushare_node::fence::bpf::Bpf;
+use gpushare_node::fence::locate::{Hierarchy, mount_point};
+use gpushare_node::fence::{Access, Fence, access, v1, v2};
+use gpushare_node::gpu::{Foreign, Gpu, Inventory, Roots};
+
+use super::finding::Finding;
+
+const ABOUT: &str = "fence";
+/// The first word of a command line that is for [`probe`]; it is in no help, since nobody types it.
+pub const PROBE: &str = "--fence-probe";
+/// How the folder's name begins; the process's number follows.
+const NAME: &str = "gpushare-check-";
+/// What is left of a check that was killed is older than this.
+const LEFT: Duration = Duration::from_secs(60);
+/// Longer than a process takes to ask for all GPUs of a node.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often removing a cgroup is tried; one whose process has just ended is busy for a moment.
+const ATTEMPTS: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Whether a fence holds on this machine. `plugin`: `CgroupPlugin` of cgroup.conf.
+pub fn finding(config: &NodeConfig, gpus: &Inventory, plugin: &str, is_root: bool) -> Finding {
+    if !is_root {
+        return Finding::unknown(ABOUT, "only root can try it");
+    }
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let hierarchy = hierarchy(plugin, &mountinfo);
+    let Some(mount) = mount_point(hierarchy, &mountinfo) else {
+        let said = format!("it can't be tried: cgroup {} is not mounted here", word(hierarchy));
+        return Finding::unknown(ABOUT, said);
+    };
+    sweep(&mount);
+    let place = match Place::new(&mount, hierarchy) {
+        Ok(place) => place,
+        Err(error) => {
+            let said = format!("it can't be tried: no cgroup can be made in {}: {error}", mount.display());
+            return Finding::unknown(ABOUT, said);
+        }
+    };
+    let all = gpus.gpus();
+    let own = all.get(..all.len().min(1)).unwrap_or_default();
+    let tried = place.opened(config, &[]).and_then(|none| Ok((none, place.opened(config, own)?)));
+    match tried {
+        Ok((0, one)) if one == own.len() => {
+            let of = all.len();
+            let said = format!(
+                "a process in a cgroup of its own could open {one} of {of} GPUs, and none without a share (cgroup {})",
+                word(hierarchy)
+            );
+            Finding::ok(ABOUT, said)
+        }
+        Ok((none, one)) => wrong(format!("{none} GPUs are open without a share, and {one} with one")),
+        Err(said) => wrong(said),
+    }
+}
+
+fn wrong(said: String) -> Finding {
+    let fix = "root must be allowed bpf(2) and its device programs (cgroup v2), or to write to devices.deny (v1): look at \
+               kernel lockdown, security modules and the container that slurmd may be in; jobs with a share fail until then";
+    Finding::wrong(ABOUT, said, fix)
+}
+
+fn word(hierarchy: Hierarchy) -> &'static str {
+    if hierarchy == Hierarchy::Unified { "v2" } else { "v1" }
+}
+
+/// As Slurm chooses: what cgroup.conf says, or else what is mounted at the usual place (`autodetect`).
+fn hierarchy(plugin: &str, mountinfo: &str) -> Hierarchy {
+    let usual =
+        mount_point(Hierarchy::Unified, mountinfo).is_some_and(|point| point == Path::new("/sys/fs/cgroup"));
+    match plugin {
+        "cgroup/v1" => Hierarchy::Devices,
+        "cgroup/v2" => Hierarchy::Unified,
+        _ if usual => Hierarchy::Unified,
+        _ => Hierarchy::Devices,
+    }
+}
+
+/// Removes what killed checks have left. A cgroup that is in use can't be removed.
+fn sweep(mount: &Path) {
+    for entry in mount.read_dir().into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(NAME);
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_ours && age().is_some_and(|age| age > LEFT) {
+            remove(&entry.path());
+        }
+    }
+}
+
+/// A cgroup, and those in it.
+fn remove(folder: &Path) {
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+    for _ in 0..ATTEMPTS {
+        match fs::remove_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(PAUSE),
+            _ => return,
+        }
+    }
+}
+
+/// The folder of a job that isn't one. Removed when dropped.
+struct Place {
+    job: PathBuf,
+    hierarchy: Hierarchy,
+}
+
+impl Place {
+    fn new(mount: &Path, hierarchy: Hierarchy) -> io::Result<Place> {
+        let job = mount.join(format!("{NAME}{}", std::process::id()));
+        fs::create_dir(&job)?;
+        Ok(Place { job, hierarchy })
+    }
+
+    /// How many GPUs a job with these can open; an error is one line: which GPU is open and shouldn't be, or the reverse.
+    fn opened(&self, config: &NodeConfig, own: &[Gpu]) -> Result<usize, String> {
+        let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system());
+        let foreign = foreign.map_err(|error| format!("/dev: {error}"))?;
+        let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
+        let fence = Fence { widens: config.placement == Placement::Override, ..Fence::around(own, closed) };
+        let step = self.job.join(format!("step_{}", own.len()));
+        fs::create_dir(&step).map_err(|error| format!("{}: {error}", step.display()))?;
+        match self.hierarchy {
+            Hierarchy::Unified => v2::put_up(&Bpf, &step, &fence).map_err(|error| error.to_string())?,
+            _ => v1::put_up(&step, &fence).map_err(|error| error.to_string())?,
+        }
+        let devices: Vec<&Path> =
+            fence.open.iter().chain(&fence.closed).map(|device| device.path.as_path()).collect();
+        let answers = ask(&step, &devices)?;
+        let answer = |path: &Path| {
+            let at = devices.iter().position(|device| *device == path);
+            at.and_then(|at| answers.get(at)).copied().unwrap_or(Access::Unclear(0))
+        };
+        match fence.fault(answer) {
+            Some(fault) => Err(format!("in a cgroup of its own: {fault}")),
+            None => Ok(answers.iter().filter(|answer| **answer == Access::Open).count()),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        remove(&self.job);
+    }
+}
+
+/// What a process in the cgroup answers.
+fn ask(step: &Path, devices: &[&Path]) -> Result<Vec<Access>, String> {
+    let mut command = exec::program(&exec::own());
+    command.arg(PROBE).arg(step).args(devices);
+    let answer = exec::ask(&mut command, "", PATIENCE).map_err(|error| error.to_string())?;
+    if !answer.status.success() {
+        return Err(format!("the process that asks failed: {}", answer.first_line()));
+    }
+    let answers: Option<Vec<Access>> = answer.output.lines().map(read).collect();
+    answers
+        .filter(|answers| answers.len() == devices.len())
+        .ok_or_else(|| "the process that asks said too little".to_owned())
+}
+
+/// In the process that asks: joins the cgroup, and says a line for each device.
+///
+/// # Errors
+/// The cgroup can't be joined.
+pub fn probe(mut words: impl Iterator<Item = OsString>) -> Result<String, String> {
+    let step = PathBuf::from(words.next().unwrap_or_default());
+    let procs = step.join("cgroup.procs");
+    fs::write(&procs, "0").map_err(|error| format!("{}: {error}", procs.display()))?;
+    Ok(words.map(|device| written(access::of(Path::new(&device))) + "\n").collect())
+}
+
+fn written(access: Access) -> String {
+    match access {
+        Access::Open => "open".to_owned(),
+        Access::Closed => "closed".to_owned(),
+        Access::Unclear(errno) => errno.to_string(),
+    }
+}
+
+fn read(line: &str) -> Option<Access> {
+    match line {
+        "open" => Some(Access::Open),
+        "closed" => Some(Access::Closed),
+        errno => errno.parse().ok().map(Access::Unclear),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        for access in [Access::Open, Access::Closed, Access::Unclear(6)] {
+            assert_eq!(read(&written(access)), Some(access));
+        }
+        assert_eq!(read("no"), None);
+    }
+
+    #[test]
+    fn the_cgroup_is_of_the_version_that_slurm_uses() {
+        let pure = "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let hybrid = "1 0 0:1 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n\
+                      2 0 0:2 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        for (plugin, mounts, v2) in [
+            ("", pure, true),
+            ("autodetect", pure, true),
+            ("autodetect", hybrid, false),
+            ("cgroup/v1", pure, false),
+            ("cgroup/v2", hybrid, true),
+        ] {
+            assert_eq!(hierarchy(plugin, mounts) == Hierarchy::Unified, v2, "{plugin} {mounts}");
+        }
+    }
+
+    #[test]
+    fn only_root_can_try_it_and_only_where_there_are_cgroups() {
+        let gpus = Inventory { details: Vec::new() };
+        let found = finding(&NodeConfig::default(), &gpus, "", false);
+        assert_eq!(found, Finding::unknown(ABOUT, "only root can try it"));
+        assert!(Place::new(Path::new("/nonexistent"), Hierarchy::Unified).is_err());
+    }
+
+    #[test]
+    fn the_folder_goes_with_all_that_is_in_it() {
+        let mount = tempfile::tempdir().unwrap();
+        let place = Place::new(mount.path(), Hierarchy::Unified).unwrap();
+        fs::create_dir(place.job.join("step_0")).unwrap();
+        drop(place);
+        assert_eq!(mount.path().read_dir().unwrap().count(), 0);
+    }
+}

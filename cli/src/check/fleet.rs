@@ -1,0 +1,253 @@
+//! What the nodes of a cluster have said of themselves, put together: each node's faults, and where nodes differ. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::finding;
+use super::machine::{ABSENT, Machine};
+use crate::status::collected::FromNode;
+use crate::status::columns::clean;
+
+/// What `gpushare check --json` says on a node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    #[serde(flatten)]
+    pub machine: Machine,
+    pub findings: Vec<Line>,
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    pub about: String,
+    /// `ok`, `wrong`, `unknown`
+    pub status: String,
+    pub said: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl FromNode for Report {
+    fn node(&self) -> &str {
+        &self.machine.node
+    }
+
+    fn time(&self) -> u64 {
+        self.machine.time
+    }
+}
+
+/// A node, and what it has said, or in one line why it has not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Node {
+    pub node: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub struct Fleet {
+    pub nodes: Vec<Node>,
+    /// Where nodes differ.
+    pub drift: Vec<Line>,
+}
+
+impl Fleet {
+    /// Compares the nodes.
+    pub fn of(nodes: Vec<Node>) -> Fleet {
+        let reports: Vec<&Report> = nodes.iter().filter_map(|node| node.report.as_ref()).collect();
+        let drift = drift(&reports);
+        Fleet { nodes, drift }
+    }
+
+    /// Every node has answered, and nothing is wrong.
+    pub fn is_right(&self) -> bool {
+        let is_right = |node: &Node| node.report.as_ref().is_some_and(|report| count(report, "wrong") == 0);
+        self.nodes.iter().all(is_right) && self.drift.iter().all(|line| line.status != "wrong")
+    }
+
+    /// Lines for a person.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for Node { node, report, error } in &self.nodes {
+            let Some(report) = report else {
+                text += &format!("{node}: no answer: {}\n", clean(error.as_deref().unwrap_or_default()));
+                continue;
+            };
+            text += &format!("{node}: {}\n", sums(report));
+            text += &lines(report.findings.iter().filter(|line| line.status == "wrong"));
+        }
+        if !self.drift.is_empty() {
+            text += "differences:\n";
+            text += &lines(self.drift.iter());
+        }
+        let of = |is: &dyn Fn(&Node) -> bool| self.nodes.iter().filter(|node| is(node)).count();
+        let silent = of(&|node| node.report.is_none());
+        let wrong = of(&|node| node.report.as_ref().is_some_and(|report| count(report, "wrong") > 0));
+        let nodes = self.nodes.len();
+        text + &format!(
+            "{nodes} node{}: {wrong} with faults, {silent} without an answer, {} differences\n",
+            if nodes == 1 { "" } else { "s" },
+            self.drift.len()
+        )
+    }
+}
+
+fn count(report: &Report, status: &str) -> usize {
+    report.findings.iter().filter(|line| line.status == status).count()
+}
+
+fn sums(report: &Report) -> String {
+    finding::sums(count(report, "ok"), count(report, "wrong"), count(report, "unknown"))
+}
+
+/// As they stand in the answer for one machine, a little to the right.
+fn lines<'a>(found: impl Iterator<Item = &'a Line> + Clone) -> String {
+    let width = found.clone().map(|line| line.about.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Line { about, status, said, fix } in found {
+        let word = if status == "wrong" { "WRONG" } else { "?" };
+        text += &format!("  {}\n", finding::line(word, &clean(about), width, &clean(said)));
+        if let Some(fix) = fix {
+            text += &format!("  {}\n", finding::line("", "", width, &format!("fix: {}", clean(fix))));
+        }
+    }
+    text
+}
+
+/// What must be the same: everything that a machine says of itself. The value that most nodes have is taken for the right one.
+fn drift(reports: &[&Report]) -> Vec<Line> {
+    let of = |report: &Report, what: &str| {
+        let Machine { versions, files, .. } = &report.machine;
+        versions.get(what).or_else(|| files.get(what)).cloned()
+    };
+    let all: BTreeSet<&String> = reports
+        .iter()
+        .flat_map(|report| report.machine.versions.keys().chain(report.machine.files.keys()))
+        .collect();
+    let mut found = Vec::new();
+    for what in all {
+        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for report in reports {
+            if let Some(value) = of(report, what) {
+                groups.entry(value).or_default().push(&report.machine.node);
+            }
+        }
+        // Of two with as many nodes, the one of the first node.
+        let Some(norm) =
+            groups.values().max_by_key(|nodes| (nodes.len(), std::cmp::Reverse(nodes.first()))).cloned()
+        else {
+            continue;
+        };
+        let is_version = reports.iter().any(|report| report.machine.versions.contains_key(what));
+        for (value, nodes) in groups.iter().filter(|(_, nodes)| **nodes != norm) {
+            found.push(difference(what, value, nodes, &norm, is_version));
+        }
+    }
+    found
+}
+
+fn difference(what: &str, value: &str, nodes: &[&str], norm: &[&str], is_version: bool) -> Line {
+    let names =
+        |nodes: &[&str]| finding::listed(&nodes.iter().map(|node| (*node).to_owned()).collect::<Vec<_>>());
+    let has = if nodes.len() == 1 { "has" } else { "have" };
+    let (these, those) = (names(nodes), names(norm));
+    let (thing, fix) = match value {
+        ABSENT => (format!("no {what}, unlike"), format!("install {what} there, as on {those}")),
+        version if is_version => {
+            (format!("{what} {version}, unlike"), format!("install the same {what} everywhere"))
+        }
+        _ => (format!("another {what} than"), format!("compare {what} of {these} with that of {those}")),
+    };
+    // GPUs differ from node to node, and a site may write only those of the node into its file.
+    let may_differ = what == "gres.conf";
+    let said = format!(
+        "{these} {has} {thing} {those}{}",
+        if may_differ { "; that is right if their GPUs differ" } else { "" }
+    );
+    let status = if may_differ { "unknown" } else { "wrong" };
+    Line { about: what.to_owned(), status: status.to_owned(), said, fix: (!may_differ).then_some(fix) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(node: &str, values: &[(&str, &str)], statuses: &[&str]) -> Node {
+        let of = |version: bool| {
+            let found = values.iter().filter(|(what, _)| ["gpushare", "Slurm"].contains(what) == version);
+            found.map(|(what, value)| ((*what).to_owned(), (*value).to_owned())).collect()
+        };
+        let machine = Machine { node: node.to_owned(), time: 1, versions: of(true), files: of(false) };
+        let line = |status: &&str| Line {
+            about: "fence".to_owned(),
+            status: (*status).to_owned(),
+            said: "is \u{1b}so".to_owned(),
+            fix: (*status == "wrong").then(|| "mend it".to_owned()),
+        };
+        let report = Report { machine, findings: statuses.iter().map(line).collect() };
+        Node { node: node.to_owned(), report: Some(report), error: None }
+    }
+
+    #[test]
+    fn nodes_that_differ_from_most_are_named() {
+        let same =
+            [("gpushare", "1"), ("gpushare.conf", "a"), ("gres.conf", "g"), ("spank_gpushare.so", "s")];
+        for (odd, expected) in [
+            (vec![], vec![]),
+            (vec![("gpushare.conf", "b")], vec![("wrong", "n2 has another gpushare.conf than n1, n3")]),
+            (vec![("gpushare.conf", ABSENT)], vec![("wrong", "n2 has no gpushare.conf, unlike n1, n3")]),
+            (vec![("gpushare", "2")], vec![("wrong", "n2 has gpushare 2, unlike n1, n3")]),
+            (
+                vec![("gres.conf", "h")],
+                vec![("unknown", "n2 has another gres.conf than n1, n3; that is right if their GPUs differ")],
+            ),
+            // A controller has a plugin that others lack.
+            (vec![("job_submit_gpushare.so", "j")], vec![]),
+        ] {
+            let mut values: Vec<(&str, &str)> =
+                same.iter().filter(|(what, _)| odd.iter().all(|(other, _)| other != what)).copied().collect();
+            values.extend(&odd);
+            let fleet = Fleet::of(vec![
+                report("n1", &same, &[]),
+                report("n2", &values, &[]),
+                report("n3", &same, &[]),
+            ]);
+            let found: Vec<(&str, &str)> =
+                fleet.drift.iter().map(|line| (line.status.as_str(), line.said.as_str())).collect();
+            assert_eq!(found, expected, "{odd:?}");
+            assert_eq!(fleet.is_right(), expected.iter().all(|(status, _)| *status != "wrong"));
+        }
+        // One against one: the first is taken for right.
+        let two = Fleet::of(vec![report("n1", &same, &[]), report("n2", &[("gpushare.conf", "0")], &[])]);
+        assert_eq!(two.drift[0].said, "n2 has another gpushare.conf than n1");
+    }
+
+    #[test]
+    fn each_node_has_its_faults_and_silence_is_one() {
+        let silent =
+            Node { node: "n3".to_owned(), report: None, error: Some("ssh: \u{1b}no route".to_owned()) };
+        let fleet = Fleet::of(vec![
+            report("n1", &[], &["ok", "unknown"]),
+            report("n2", &[], &["ok", "wrong"]),
+            silent.clone(),
+        ]);
+        assert_eq!(
+            fleet.text(),
+            "n1: 1 ok, 0 wrong, 1 to look at (?)\n\
+             n2: 1 ok, 1 wrong\n  WRONG  fence  is \\u{1b}so\n                fix: mend it\n\
+             n3: no answer: ssh: \\u{1b}no route\n\
+             3 nodes: 1 with faults, 1 without an answer, 0 differences\n"
+        );
+        let right = |nodes: &[Node]| Fleet::of(nodes.to_vec()).is_right();
+        assert!(
+            right(&[report("n1", &[], &["ok", "unknown"])])
+                && !right(&[report("n1", &[], &["wrong"])])
+                && !right(&[silent])
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! This node's own cgroup.conf and gres.conf. `scontrol show config` shows slurmctld's cgroup.conf, and slurmctld never sees the
+//! flags of a node's gres.conf: what fences and divides the GPUs here is what stands in the files here.
+
+use std::path::Path;
+
+use gpushare::config::gpu_files;
+use gpushare::config::{Config, NodeConfig, Placement};
+use gpushare::text::gres::{self, NodeGres};
+use gpushare::text::hostlist;
+
+use super::cluster::setting;
+use super::finding::Finding;
+use crate::requirements::{self, File};
+use crate::slurm::file::ConfFile;
+use crate::slurm::{Settings, Slurm};
+
+/// What must be in cgroup.conf, by the file of this node.
+pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Finding> {
+    let own = ConfFile::read(path).unwrap_or_default().settings();
+    // As parse_config.c reads a boolean.
+    let plain = |value: &str| match value.to_ascii_lowercase().as_str() {
+        "yes" | "up" | "true" | "1" => "yes".to_owned(),
+        _ => value.to_owned(),
+    };
+    let requirements = requirements::requirements(config, slurm, false);
+    let judged = requirements.iter().filter(|requirement| requirement.file == File::Cgroup);
+    judged
+        .map(|requirement| {
+            let value = plain(own.get(requirement.key));
+            let mut finding =
+                setting(requirement, &Settings::of(std::iter::once((requirement.key, value.as_str()))));
+            finding.said = format!("{}: {}", path.display(), finding.said);
+            finding.fixed_by(format!(
+                "{} on {node}: {}=yes; then restart slurmd on {node}",
+                path.display(),
+                requirement.key
+            ))
+        })
+        .collect()
+}
+
+/// What gres.conf gives the node.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct OwnGres {
+    /// How many GPUs; `None` where slurmd looks for them itself, or the file names none.
+    gpus: Option<u64>,
+    /// The lines of the share's GRES.
+    shares: Vec<Share>,
+}
+
+/// A line about shares.
+#[derive(Debug, PartialEq, Eq)]
+struct Share {
+    /// `Count`; `None` where it can't be told.
+    count: Option<u64>,
+    /// `Flags=all_sharing`
+    all: bool,
+}
+
+impl OwnGres {
+    /// What the file has of this node's GPUs and shares.
+    pub fn of(conf: &ConfFile, node: &str, share: &str) -> OwnGres {
+        let mut found = OwnGres::default();
+        let mut detects = false;
+        for fields in conf.fields() {
+            // Slurm takes the last.
+            let get = |key: &str| {
+                let all = fields.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key));
+                all.map(|(_, value)| *value)
+            };
+            if get("NodeName").is_some_and(|list| hostlist::contains(list, node) == Some(false)) {
+                continue;
+            }
+            detects |= get("AutoDetect").is_some_and(|word| !word.eq_ignore_ascii_case("off"));
+            let files =
+                get("File").or_else(|| get("Files")).map(|files| gpu_files::paths(files).unwrap_or_default());
+            let files = files.map(|files| u64::try_from(files.len()).unwrap_or(u64::MAX));
+            let count = get("Count")
+                .and_then(|count| gres::read(&format!("x:{count}")).pop())
+                .map(|(.., count)| count);
+            match get("Name") {
+                Some(name) if name.eq_ignore_ascii_case("gpu") => {
+                    *found.gpus.get_or_insert(0) += files.or(count).unwrap_or(1);
+                }
+                Some(name) if name.eq_ignore_ascii_case(share) => {
+                    let flags = get("Flags").unwrap_or_default();
+                    let all = flags.split(',').any(|flag| flag.eq_ignore_ascii_case("all_sharing"));
+                    let count = count.filter(|_| files.is_none_or(|files| files == 1));
+                    found.shares.push(Share { count, all });
+                }
+                _ => {}
+            }
+        }
+        if detects {
+            found.gpus = None;
+        }
+        found
+    }
+}
+
+/// Against what slurmctld counts on the node, and what the placement needs. `gpus`: how many there are.
+pub fn gres(
+    config: &NodeConfig,
+    own: &OwnGres,
+    counted: &[NodeGres],
+    path: &Path,
+    gpus: usize,
+) -> Vec<Finding> {
+    let about = "gres.conf";
+    let shown = path.display();
+    let share = config.share_gres.as_str();
+    let sum = |name: &str| -> u64 {
+        counted.iter().filter(|(found, ..)| found == name).map(|(.., count)| count).sum()
+    };
+    let mut findings = Vec::new();
+    let shares: Option<u64> = own.shares.iter().map(|share| share.count).sum();
+    let shares = shares.filter(|_| !own.shares.is_empty());
+    for (name, here) in [("gpu", own.gpus), (share, shares)] {
+        let there = sum(name);
+        if let Some(here) = here.filter(|here| *here != there) {
+            findings.push(Finding::wrong(
+                about,
+                format!("{shown} has {here} {name} for this node, and slurmctld counts {there}"),
+                format!(
+                    "make {shown} and Gres= of this node in slurm.conf agree; then restart slurmctld and this slurmd"
+                ),
+            ));
+        }
+    }
+    let needs_all = config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(share) > 0;
+    if needs_all && (own.shares.is_empty() || own.shares.iter().any(|share| !share.all)) {
+        findings.push(Finding::wrong(
+            about,
+            format!("{shown} has no Flags=all_sharing for {share}: Slurm gives shares on one GPU of this node at a time"),
+            format!("{shown}: Flags=all_sharing in each line with Name={share}; then restart slurmd on this node"),
+        ));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok(about, format!("{shown}, as slurmctld counts")));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::finding::Status;
+
+    fn conf(text: &str) -> ConfFile {
+        ConfFile { files: Vec::new(), lines: text.lines().map(str::to_owned).collect() }
+    }
+
+    #[test]
+    fn a_nodes_gres_conf_is_compared_with_what_slurmctld_counts() {
+        let follow = "Placement=follow\nUnitsPerGpu=100";
+        let own = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=80";
+        let good = "AutoDetect=off\nNodeName=n[1-2] Name=gpu Type=a40 File=/dev/nvidia[0-3]\n";
+        let shares = |line: &str| format!("{good}NodeName=n1 Name=mps {line}");
+        for (rules, text, gres, wrong) in [
+            (follow, shares("Count=400 Flags=all_sharing"), "gpu:a40:4,mps:a40:400", vec![]),
+            (follow, shares("Count=400"), "gpu:a40:4,mps:a40:400", vec!["no Flags=all_sharing"]),
+            (
+                follow,
+                shares("Count=400 Flags=one_sharing"),
+                "gpu:a40:4,mps:400",
+                vec!["no Flags=all_sharing"],
+            ),
+            (follow, shares("Count=400 Flags=nvidia_gpu_env,ALL_SHARING"), "gpu:a40:4,mps:400", vec![]),
+            (follow, good.to_owned(), "gpu:a40:4,mps:400", vec!["no Flags=all_sharing"]),
+            // A node for whole GPUs only.
+            (follow, good.to_owned(), "gpu:a40:4", vec![]),
+            (follow, shares("Count=300 Flags=all_sharing"), "gpu:4,mps:400", vec!["has 300 mps"]),
+            (follow, good.to_owned(), "gpu:a40:3", vec!["has 4 gpu"]),
+            (follow, good.replace("off", "nvml"), "gpu:a40:3", vec![]),
+            (follow, good.replace("n[1-2]", "n[2-3]"), "gpu:a40:4", vec![]),
+            (
+                follow,
+                format!(
+                    "{good}Name=mps Count=1K File=/dev/nvidia0 Flags=all_sharing\nName=mps Count=76 File=/dev/nvidia1"
+                ),
+                "gpu:4,mps:1100",
+                vec!["no Flags=all_sharing"],
+            ),
+            (
+                "Placement=follow\nShareGRES=shard\nUnitsPerGpu=8",
+                format!("{good}Name=shard Count=32"),
+                "gpu:4,shard:32",
+                vec![],
+            ),
+            ("Placement=override\nUnitsPerGpu=80", shares("Count=1280"), "gpu:4,mps:1280", vec![]),
+            (own, "Name=gpushare Count=320 Flags=CountOnly".to_owned(), "gpushare:320", vec![]),
+            (
+                own,
+                "Name=gpushare Count=80 Flags=CountOnly".to_owned(),
+                "gpushare:320",
+                vec!["has 80 gpushare"],
+            ),
+            (own, String::new(), "gpushare:320", vec![]),
+        ] {
+            let config = Config::parse(rules).unwrap().of_node("n1").clone();
+            let read = OwnGres::of(&conf(&text), "n1", &config.share_gres);
+            let found = super::gres(&config, &read, &gres::read(gres), Path::new("gres.conf"), 4);
+            let found: Vec<&Finding> =
+                found.iter().filter(|finding| matches!(finding.status, Status::Wrong(_))).collect();
+            assert_eq!(found.len(), wrong.len(), "{text} {gres}: {found:?}");
+            for (finding, words) in found.iter().zip(wrong) {
+                assert!(finding.said.contains(words), "{finding:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_nodes_own_cgroup_conf_counts_whatever_slurmctld_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cgroup.conf");
+        let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
+        let slurm = Slurm {
+            settings: Settings::parse("ConstrainDevices = yes\nCgroupPlugin = cgroup/v2\n"),
+            ..Slurm::default()
+        };
+        let status = || {
+            let found = cgroup(&config, &slurm, &path, "n1");
+            let [finding] = found.as_slice() else { return None };
+            assert_eq!(finding.about, "ConstrainDevices");
+            Some(finding.status == Status::Ok)
+        };
+        assert_eq!(status(), Some(false), "no file");
+        for (text, ok) in [
+            ("ConstrainDevices=yes", true),
+            ("constraindevices = TRUE # x", true),
+            ("# ConstrainDevices=yes", false),
+            ("ConstrainDevices=no", false),
+            ("ConstrainDevices=yes\nConstrainDevices=no", false),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(status(), Some(ok), "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What must be the same on all machines: versions, and the contents of files, as a number each. One machine says it of itself;
+//! whether machines differ is for [`super::fleet`] to say.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpushare::config;
+use serde::{Deserialize, Serialize};
+
+use super::plugins;
+use super::plugstack::Plugstack;
+use super::version::Version;
+use crate::slurm::file::ConfFile;
+use crate::slurm::{self, Settings};
+use crate::status::local::now;
+
+/// What stands for a file that isn't there.
+pub const ABSENT: &str = "absent";
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// As Slurm calls it.
+    pub node: String,
+    /// When it said so, in seconds since 1970.
+    pub time: u64,
+    /// `gpushare`, `Slurm`
+    pub versions: BTreeMap<String, String>,
+    /// A number that differs where the contents do, or [`ABSENT`].
+    pub files: BTreeMap<String, String>,
+}
+
+/// This machine.
+pub fn here(conf: Option<&Path>, slurm_conf: &Path, settings: &Settings) -> Machine {
+    let mut versions = BTreeMap::from([("gpushare".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
+    let installed = ["slurmd", "srun"].into_iter().find_map(Version::of_program);
+    versions.extend(installed.map(|version| ("Slurm".to_owned(), version.to_string())));
+    let rules = conf.map_or_else(|| config::find(slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
+    let mut files = BTreeMap::from([("gpushare.conf".to_owned(), of_files(&[rules]))]);
+    for name in ["gres.conf", "cgroup.conf"] {
+        let path = slurm_conf.with_file_name(name);
+        let read = ConfFile::read(&path).map_or_else(|_| vec![path], |conf| conf.files);
+        files.insert(name.to_owned(), of_files(&read));
+    }
+    let stack = Plugstack::read(settings.get("PlugStackConfig"), slurm_conf);
+    // Which of its includes a line is in makes no difference.
+    let said = format!("{:?}{:?}{}", stack.fence, stack.hooks, stack.pyxis_after);
+    files.insert("plugstack.conf".to_owned(), number([said.as_bytes()]));
+    for (name, path) in plugins::files(settings, slurm_conf) {
+        files.insert(name.to_owned(), of_files(&[path]));
+    }
+    Machine { node: slurm::host(), time: now(), versions, files }
+}
+
+fn of_files(paths: &[PathBuf]) -> String {
+    let texts: Option<Vec<Vec<u8>>> = paths.iter().map(|path| fs::read(path).ok()).collect();
+    texts.map_or_else(|| ABSENT.to_owned(), |texts| number(texts.iter().map(Vec::as_slice)))
+}
+
+/// FNV-1a of 64 bits: machines of one release and of others must agree, and nobody is kept out by it.
+fn number<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let bytes = texts.into_iter().flatten();
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_that_of_every_implementation() {
+        // From the authors' own table of test vectors.
+        assert_eq!(number([b"".as_slice()]), "cbf29ce484222325");
+        assert_eq!(number([b"foo".as_slice(), b"bar".as_slice()]), "85944171f73967e8");
+    }
+
+    #[test]
+    fn a_file_has_a_number_that_changes_with_it_and_none_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let look = || here(None, &path("slurm.conf"), &Settings::default()).files;
+        assert_eq!(look()["cgroup.conf"], ABSENT);
+        fs::write(path("gpushare.conf"), "Mode=audit\n").unwrap();
+        fs::write(path("gres.conf"), "Include more.conf\n").unwrap();
+        fs::write(path("more.conf"), "Name=gpu\n").unwrap();
+        let before = look();
+        fs::write(path("more.conf"), "Name=gpu File=/dev/nvidia0\n").unwrap();
+        fs::write(path("plugstack.conf"), "required spank_gpushare.so\n").unwrap();
+        let after = look();
+        let changed: Vec<&String> = after.keys().filter(|name| before[*name] != after[*name]).collect();
+        assert_eq!(changed, ["gres.conf", "plugstack.conf"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! Jobs that wait for ever: they ask for more than their QOS ever lets one job have. Slurm accepts them unless the QOS has the
+//! flag DenyOnLimit, and says nothing.
+
+use super::finding::Finding;
+use crate::slurm::{self, Qoses};
+
+/// Fields with a mark between them; what is longer is cut, which can only make a number smaller.
+const FIELDS: &str = "JobArrayID:24|,QOS:48|,Reason:40|,tres-alloc:200|";
+/// So many jobs are named.
+const NAMED: usize = 5;
+
+/// Asks slurmctld. Nothing where no job waits in vain.
+pub fn finding(qoses: &Qoses) -> Option<Finding> {
+    let about = "pending jobs";
+    match slurm::ask("squeue", &["-a", "-h", "-t", "PD", "-O", FIELDS]) {
+        Ok(text) => judge(&text, qoses).map(|said| Finding::unknown(about, said)),
+        Err(error) => Some(Finding::unknown(about, error)),
+    }
+}
+
+fn judge(text: &str, qoses: &Qoses) -> Option<String> {
+    let stuck: Vec<(&str, String)> = text.lines().filter_map(|line| job(line, qoses)).collect();
+    let (_, first) = stuck.first()?;
+    let names: Vec<&str> = stuck.iter().take(NAMED).map(|(id, _)| *id).collect();
+    let more = if stuck.len() > NAMED { ", …" } else { "" };
+    let (what, them) = if stuck.len() == 1 { ("job asks", "it") } else { ("jobs ask", "them") };
+    Some(format!(
+        "{} {what} for more than the limits ever allow and will never start: {}{more} ({first}); scancel {them}, or raise the \
+         limit",
+        stuck.len(),
+        names.join(", ")
+    ))
+}
+
+/// A job that waits in vain, and why.
+fn job<'t>(line: &'t str, qoses: &Qoses) -> Option<(&'t str, String)> {
+    let mut columns = line.split('|').map(str::trim);
+    let (id, qos, reason, asked) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
+    // A job that waits for others of its user's or account's will start.
+    let alone = ["PerJob", "PerNode"].iter().any(|word| reason.contains(word));
+    let limit = ["QOSMax", "AssocMax"].iter().any(|word| reason.starts_with(word));
+    if (limit && alone) || reason.starts_with("QOSMin") {
+        return Some((id, format!("{reason}, QOS {qos}")));
+    }
+    let most = qoses.most.get(qos)?;
+    asked.split(',').find_map(|word| {
+        let (tres, count) = word.rsplit_once('=')?;
+        let (_, limit) = most.iter().find(|(limited, _)| limited.eq_ignore_ascii_case(tres))?;
+        (count.parse::<u64>().ok()? > *limit)
+            .then(|| (id, format!("{tres}={count}, and QOS {qos} has {limit}")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_ask_for_more_than_there_ever_is_are_found() {
+        let mut qoses = Qoses::default();
+        qoses.most.insert("q".to_owned(), [("gres/gpu:a40".to_owned(), 4), ("cpu".to_owned(), 64)].into());
+        let line =
+            |id: &str, qos: &str, reason: &str, asked: &str| format!("{id} |{qos} |{reason} |{asked} |\n");
+        for (qos, reason, asked, expected) in [
+            ("q", "QOSGrpGRES", "cpu=1,mem=4T,gres/gpu:a40=4", None),
+            ("q", "QOSGrpGRES", "cpu=1,gres/gpu=5,gres/gpu:A40=5", Some("gres/gpu:A40=5, and QOS q has 4")),
+            ("q", "Priority", "cpu=65,node=2", Some("cpu=65, and QOS q has 64")),
+            ("free", "Resources", "cpu=65,gres/gpu:a40=9", None),
+            ("free", "QOSMaxGRESPerJob", "cpu=1", Some("QOSMaxGRESPerJob, QOS free")),
+            (
+                "free",
+                "QOSMaxWallDurationPerJobLimit",
+                "cpu=1",
+                Some("QOSMaxWallDurationPerJobLimit, QOS free"),
+            ),
+            ("free", "AssocMaxNodePerJobLimit", "cpu=1", Some("AssocMaxNodePerJobLimit, QOS free")),
+            ("free", "QOSMaxGRESPerUser", "cpu=1", None),
+            ("free", "QOSMaxJobsPerUserLimit", "cpu=1", None),
+        ] {
+            let said = judge(&line("7_[1-9]", qos, reason, asked), &qoses);
+            let expected = expected.map(|why| {
+                format!("1 job asks for more than the limits ever allow and will never start: 7_[1-9] ({why}); scancel it, or raise the limit")
+            });
+            assert_eq!(said, expected);
+        }
+        let many: String = (1..=7).map(|id| line(&id.to_string(), "q", "x", "cpu=99")).collect();
+        let said = judge(&many, &qoses).unwrap();
+        assert!(
+            said.starts_with("7 jobs ask for more") && said.contains("start: 1, 2, 3, 4, 5, … (cpu=99"),
+            "{said}"
+        );
+        assert_eq!(judge("garbage\n\n", &qoses), None);
+    }
+}

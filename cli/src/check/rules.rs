@@ -1,0 +1,128 @@
+//! gpushare.conf itself: whether it can be read, who may change it, and whether it is in force.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use gpushare::config::{self, Config};
+use gpushare::submit::policy::Mode;
+
+use super::finding::Finding;
+
+const ABOUT: &str = "gpushare.conf";
+
+/// The file's findings, and its rules; where it is wrong, the rest is checked against the defaults.
+///
+/// # Errors
+/// The file that was named isn't there.
+pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Config), String> {
+    let path = named.map_or_else(|| config::find(slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
+    let shown = path.display();
+    match (Config::load(&path), named) {
+        (Ok(Some(config)), _) => {
+            let mut findings = vec![of_file(&path)];
+            findings.extend(modes(&config));
+            Ok((findings, config))
+        }
+        (Ok(None), Some(_)) => Err(format!("{shown}: there is no such file")),
+        (Ok(None), None) => {
+            let said = format!("{shown}: there is no such file; the defaults hold");
+            Ok((vec![Finding::ok(ABOUT, said)], Config::default()))
+        }
+        (Err(error), _) => {
+            let fix = format!(
+                "correct {shown}; until then slurmctld uses the last good rules, and jobs with a share fail"
+            );
+            Ok((vec![Finding::wrong(ABOUT, error.to_string(), fix)], Config::default()))
+        }
+    }
+}
+
+/// On nodes root runs what `MpsControl` and `Nvml` name. An owner other than root, such as SlurmUser on the controller, is
+/// the site's choice.
+fn of_file(path: &Path) -> Finding {
+    let shown = path.display();
+    let by_others =
+        |found: Metadata| found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && found.gid() != 0);
+    if path.metadata().is_ok_and(by_others) {
+        let said =
+            format!("{shown} can be changed by others than its owner, and names what root runs on nodes");
+        return Finding::wrong(ABOUT, said, format!("chmod go-w {shown}"));
+    }
+    Finding::ok(ABOUT, shown.to_string())
+}
+
+/// Rules that refuse nothing: a trial that somebody may have forgotten.
+fn modes(config: &Config) -> Vec<Finding> {
+    let policy = &config.policy;
+    let of_records = policy.records.iter().filter_map(|record| {
+        let names: Vec<&str> = record.names.iter().collect();
+        Some((format!("QOS={} ", names.join(",")), record.mode?))
+    });
+    let all = std::iter::once((String::new(), policy.mode)).chain(of_records);
+    all.filter_map(|(whose, mode)| {
+        let (word, effect) = match mode {
+            Mode::Enforce | Mode::Default => return None,
+            Mode::Warn => ("warn", "gpushare refuses nothing and only tells the user"),
+            Mode::Audit => ("audit", "gpushare refuses nothing and only writes to slurmctld's log"),
+        };
+        Some(Finding::unknown(
+            "Mode",
+            format!("{whose}Mode={word}: {effect}; Mode=enforce in {ABOUT} ends that"),
+        ))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+    use crate::check::finding::Status;
+
+    #[test]
+    fn a_configuration_that_others_can_change_is_wrong() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let is_root = file.path().metadata().unwrap().uid() == 0;
+        for (mode, group, wrong) in
+            [(0o644, 0, false), (0o600, 1, false), (0o646, 0, true), (0o664, 1, true), (0o664, 0, false)]
+        {
+            fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+            if is_root {
+                chown(file.path(), None, Some(group)).unwrap();
+            } else if group == 0 && mode == 0o664 {
+                continue; // Nobody else can give a file to group root.
+            }
+            let finding = of_file(file.path());
+            assert_eq!(matches!(finding.status, Status::Wrong(_)), wrong, "{mode:o} {group}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_named_must_be_there() {
+        let gone = Path::new("/nonexistent/gpushare.conf");
+        assert_eq!(read(Some(gone), gone).unwrap_err(), "/nonexistent/gpushare.conf: there is no such file");
+        assert!(read(None, Path::new("/nonexistent/slurm.conf")).is_ok());
+    }
+
+    #[test]
+    fn a_mode_that_refuses_nothing_is_shown() {
+        for (text, shown) in [
+            ("Mode=enforce", vec![]),
+            ("Mode=default", vec![]),
+            ("Mode=audit", vec!["Mode=audit: "]),
+            (
+                "Mode=warn\nQOS=a,b* Mode=audit\nQOS=c Mode=enforce\nQOS=d Mode=warn",
+                vec!["Mode=warn: ", "QOS=a,b* Mode=audit: ", "QOS=d Mode=warn: "],
+            ),
+        ] {
+            let found = modes(&Config::parse(text).unwrap());
+            assert_eq!(found.len(), shown.len(), "{text}");
+            for (finding, begins) in found.iter().zip(shown) {
+                assert!(finding.said.starts_with(begins) && finding.status == Status::Unknown, "{finding:?}");
+            }
+        }
+    }
+}

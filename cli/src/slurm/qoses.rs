@@ -1,0 +1,147 @@
+//! What sacctmgr tells of QOSes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpushare::config::Config;
+
+use super::ask;
+
+/// What is to be known of QOSes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Qoses {
+    /// Those with a limit on a type of a governed GRES.
+    pub governed: Vec<String>,
+    /// Those with a limit on a type of GPU.
+    pub typed: BTreeMap<String, Typed>,
+    /// Those that preempt others.
+    pub preempting: Vec<String>,
+    /// Whether they differ in priority.
+    pub priorities: bool,
+    /// The most that one job can have at once under a QOS: `gres/gpu:a40`, 4. Memory is left out.
+    pub most: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// A QOS with limits on types of GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// The types, in small letters as the database has them.
+    pub gres_types: BTreeSet<String>,
+    /// `GrpTRES=gres/gpu:a40`: the limits without their numbers.
+    pub limits: BTreeSet<String>,
+    /// Its limits hold also where a partition's QOS has the same.
+    pub over_partition: bool,
+}
+
+/// Fields of a QOS that may limit a type of GPU.
+const LIMITS: [&str; 10] = [
+    "GrpTRES",
+    "MaxTRES",
+    "MaxTRESPU",
+    "MaxTRESPA",
+    "MaxTRESPerNode",
+    "GrpTRESMins",
+    "GrpTRESRunMins",
+    "MaxTRESMins",
+    "MaxTRESRunMinsPA",
+    "MaxTRESRunMinsPU",
+];
+
+/// Those of them that bound what a job can have at once, itself or together with others.
+const AT_ONCE: [&str; 4] = ["GrpTRES", "MaxTRES", "MaxTRESPU", "MaxTRESPA"];
+
+impl Qoses {
+    /// Asks slurmdbd.
+    pub fn ask(config: &Config) -> Result<Qoses, String> {
+        let fields = format!("format=name,priority,preempt,flags,{}", LIMITS.join(","));
+        Ok(read(&ask("sacctmgr", &["-nP", "show", "qos", &fields])?, config))
+    }
+}
+
+/// `gres/gpu:a40=4` → gpu, a40
+fn type_of(limit: &str) -> Option<(&str, &str)> {
+    limit.rsplit_once('=')?.0.strip_prefix("gres/")?.split_once(':')
+}
+
+fn read(text: &str, config: &Config) -> Qoses {
+    let mut found = Qoses::default();
+    let mut priorities: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        let mut columns = line.split('|');
+        let (Some(name), Some(priority), Some(preempts)) = (columns.next(), columns.next(), columns.next())
+        else {
+            continue;
+        };
+        let over_partition = columns
+            .next()
+            .is_some_and(|flags| flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS")));
+        let limits: Vec<(&str, &str)> = LIMITS
+            .into_iter()
+            .zip(columns)
+            .flat_map(|(field, text)| text.split(',').map(move |limit| (field, limit)))
+            .collect();
+        let most = most(&limits);
+        if !most.is_empty() {
+            found.most.insert(name.to_owned(), most);
+        }
+        // `GrpTRES`, `gpu`, `a40`
+        let limits: Vec<(&str, &str, &str)> = limits
+            .into_iter()
+            .filter_map(|(field, limit)| type_of(limit).map(|(gres, gres_type)| (field, gres, gres_type)))
+            .collect();
+        let governed = limits.iter().any(|(_, gres, _)| config.policy.gres.0.iter().any(|name| name == gres));
+        let of_gpus = || limits.iter().filter(|(_, gres, _)| *gres == "gpu");
+        let typed = Typed {
+            gres_types: of_gpus().map(|(.., gres_type)| gres_type.to_ascii_lowercase()).collect(),
+            limits: of_gpus()
+                .map(|(field, _, gres_type)| format!("{field}=gres/gpu:{}", gres_type.to_ascii_lowercase()))
+                .collect(),
+            over_partition,
+        };
+        if governed {
+            found.governed.push(name.to_owned());
+        }
+        if !typed.gres_types.is_empty() {
+            found.typed.insert(name.to_owned(), typed);
+        }
+        if !preempts.is_empty() {
+            found.preempting.push(name.to_owned());
+        }
+        priorities.push(priority);
+    }
+    priorities.dedup();
+    found.priorities = priorities.len() > 1;
+    found
+}
+
+fn most(limits: &[(&str, &str)]) -> BTreeMap<String, u64> {
+    let mut most: BTreeMap<String, u64> = BTreeMap::new();
+    for (_, limit) in limits.iter().filter(|(field, _)| AT_ONCE.contains(field)) {
+        let Some((tres, number)) = limit.rsplit_once('=') else { continue };
+        if let Ok(number) = number.parse() {
+            let smallest = most.entry(tres.to_owned()).or_insert(number);
+            *smallest = number.min(*smallest);
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_qos_has_its_types_and_the_most_that_a_job_can_have() {
+        // name, priority, preempt, flags, then LIMITS.
+        let text = "a|0||DenyOnLimit|cpu=8,gres/gpu:A40=4,mem=2T|gres/gpu:A40=2||gres/gpu=9||gres/gpu:A40=1|||||\n\
+                    b|7|a|OverPartQOS||||||||||\n";
+        let found = read(text, &Config::default());
+        let most: Vec<(&str, u64)> =
+            found.most["a"].iter().map(|(tres, most)| (tres.as_str(), *most)).collect();
+        assert_eq!(most, [("cpu", 8), ("gres/gpu", 9), ("gres/gpu:A40", 2)]);
+        assert_eq!(
+            (found.most.len(), found.governed, found.preempting),
+            (1, vec!["a".to_owned()], vec!["b".to_owned()])
+        );
+        assert!(found.priorities && found.typed["a"].gres_types.contains("a40"));
+    }
+}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`gpushare check --nodes` on three nodes, each nearly a machine: every way to ask them, their faults, and where they differ."""
+
+import json
+
+import pytest
+
+NODES = ["n1", "n2", "n3"]
+RULES = "/etc/slurm/gpushare.conf"
+# What a site would have ssh for: a command on a node, outside of all jobs.
+ENTER = '#!/bin/sh\nnode=$1; shift\nexec nsenter --mount --uts --pid --cgroup -t "$(cat /run/lab/nodes/$node)" "$@"\n'
+
+
+def asked(cluster, *words):
+    """{node: report or error}, the differences, the exit status."""
+    result = cluster.run(["gpushare", "check", "--nodes", *words, "--json"], timeout=90)
+    assert result.returncode in (0, 1), result.stderr
+    said = json.loads(result.stdout)
+    return {one["node"]: one for one in said["nodes"]}, said["drift"], result.returncode
+
+
+def wrong(node):
+    return [one["about"] for one in node["report"]["findings"] if one["status"] == "wrong"]
+
+
+@pytest.fixture(scope="module")
+def nodes(fleet):
+    fleet.write("/usr/local/bin/enter", ENTER, 755)
+    for node in NODES:
+        fleet.ok(f"mkdir -p /lab/out/said && gpushare check --json >/lab/out/said/{node}.json; true", node=node)
+    return fleet
+
+
+@pytest.mark.parametrize("way", [[], ["--via", "/usr/local/bin/enter"], ["--collected", "/lab/out/said"]], ids=["srun", "via", "collected"])
+def test_every_node_is_asked_in_every_way(nodes, way):
+    found, drift, status = asked(nodes, *way)
+    assert list(found) == NODES and drift == [] and status == 0, (found, drift)
+    for name, node in found.items():
+        assert wrong(node) == [] and node["report"]["node"] == name
+        fence, = [one for one in node["report"]["findings"] if one["about"] == "fence"]
+        assert fence["status"] == "ok" and f"1 of {dict(n1=4, n2=2, n3=8)[name]} GPUs" in fence["said"], fence
+    nodes.wait(lambda: nodes.ok(["squeue", "-h"]) == "", "an empty queue: no job of the check's stays")
+
+
+def test_a_node_that_differs_and_one_with_a_fault_are_named(nodes):
+    nodes.ok(f"cp {RULES} /lab/out/other.conf && echo Mode=warn >>/lab/out/other.conf")
+    nodes.ok(f"mount --bind /lab/out/other.conf {RULES}", node="n2")
+    nodes.ok("mkdir -p /run/gpushare && chmod 777 /run/gpushare", node="n3")
+    try:
+        found, drift, status = asked(nodes)
+        assert [wrong(found[node]) for node in NODES] == [[], [], ["ledger"]] and status == 1, found
+        assert [one["said"] for one in drift] == ["n2 has another gpushare.conf than n1, n3"], drift
+        text = nodes.run(["gpushare", "check", "--nodes", "n[1-3]"], timeout=90).stdout
+        assert "\nn3: " in text and "WRONG  ledger" in text and "WRONG  gpushare.conf  n2 has another" in text, text
+        assert text.endswith("3 nodes: 1 with faults, 0 without an answer, 1 differences\n"), text
+    finally:
+        nodes.ok(f"umount {RULES}", node="n2")
+        nodes.ok("chmod 755 /run/gpushare", node="n3")
+    assert asked(nodes)[2] == 0
+
+
+def test_a_node_that_does_not_answer_is_named_and_keeps_nobody_waiting(nodes):
+    nodes.ok("scontrol update nodename=n1 state=drain reason=test")
+    job = nodes.sbatch("-w", "n2", "--exclusive", script="sleep 1000")
+    nodes.wait_state(job, "RUNNING")
+    try:
+        found, drift, status = asked(nodes)
+        assert [name for name in NODES if "error" in found[name]] == ["n1", "n2"] and status == 1, found
+        assert wrong(found["n3"]) == [] and drift == [] and all("srun" in found[name]["error"] for name in ("n1", "n2"))
+    finally:
+        nodes.ok("scontrol update nodename=n1 state=resume")
+        nodes.cancel_all()
+    nodes.ok("rm /lab/out/said/n3.json")
+    found, _, status = asked(nodes, "--collected", "/lab/out/said")
+    assert "there is no /lab/out/said/n3.json" in found["n3"]["error"] and status == 1
+    assert "no list" in nodes.run(["gpushare", "check", "--nodes", "n[1"]).stderr
