@@ -69,7 +69,7 @@ def test_gpus_of_one_node_have_units_of_their_own(mixed):
 
 def test_what_no_node_has_is_refused(mixed):
     refused = mixed.run(["sbatch", "--gres=gpushare:81", "--wrap", "true"], "alice")
-    assert refused.returncode != 0 and "GS122" in refused.stderr and "sizes: 80" in refused.stderr, refused.stderr
+    assert refused.returncode != 0 and "GS122" in refused.stderr and "at most: 80, a whole GPU" in refused.stderr, refused.stderr
 
 
 def test_nodes_have_a_placement_of_their_own(mixed):

@@ -141,8 +141,8 @@ pub const PAGES: [Page; 27] = [
     Page {
         number: "GS122",
         title: "no share of that size",
-        text: "Shares are given in certain sizes, so that they fill a GPU without a rest, and are asked for per node. The \
-               sizes are ShareSizes in gpushare.conf.",
+        text: "A share is a part of one GPU, so it can't have more units than a GPU (UnitsPerGpu in gpushare.conf). Some \
+               sites give shares in certain sizes only (ShareSizes), so that they fill a GPU without a rest, and per node.",
     },
     Page {
         number: "GS123",
