@@ -14,7 +14,7 @@ use crate::slurm;
 
 mod assemble;
 mod collected;
-mod read;
+pub mod read;
 pub mod write;
 
 /// States of nodes on which no job can start.
@@ -22,7 +22,7 @@ const OUT: [&str; 9] =
     ["DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "ERROR", "UNKNOWN", "FUTURE", "INVAL", "INVALID_REG"];
 
 /// What is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Cluster {
     /// Seconds since 1970.
     pub time: u64,
