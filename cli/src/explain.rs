@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueHint};
+use clap::{Args, FromArgMatches, ValueHint};
 use gpushare::config::{self, Config};
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Policy, Verdict};
@@ -77,6 +77,7 @@ pub struct Answer {
 
 /// An error is one line: why nothing could be said.
 pub fn run(arguments: Arguments) -> Result<Answer, String> {
+    let arguments = options_first(arguments)?;
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
     let named: Option<Vec<Named>> = words.iter().map(|word| Named::of(word)).collect();
     let job = |named: &Vec<Named>| matches!(named.as_slice(), [Named::Job(_)]);
@@ -93,6 +94,30 @@ pub fn run(arguments: Arguments) -> Result<Answer, String> {
         }
         None => judge(&words, arguments.user.as_deref(), conf),
     }
+}
+
+/// Options may follow a number. What follows a script is the script's.
+fn options_first(arguments: Arguments) -> Result<Arguments, String> {
+    let is_named = arguments.words.first().is_some_and(|word| Named::of(word.as_bytes()).is_some());
+    let at = arguments.words.iter().position(|word| word.as_bytes().starts_with(b"-"));
+    let Some(at) = at.filter(|_| is_named) else { return Ok(arguments) };
+    let Arguments { user, conf, json, collected, mut words } = arguments;
+    let mut line = vec![OsString::from("explain")];
+    line.extend(words.split_off(at));
+    line.extend(words);
+    let matches = Arguments::augment_args(clap::Command::new("explain")).try_get_matches_from(line);
+    let after = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+    let after = after.map_err(|error| {
+        let text = error.to_string();
+        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    })?;
+    Ok(Arguments {
+        user: after.user.or(user),
+        conf: after.conf.or(conf),
+        json: after.json || json,
+        collected: after.collected.or(collected),
+        words: after.words,
+    })
 }
 
 /// A word of the command line that is no script.
@@ -146,7 +171,10 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             let mut notes = Vec::new();
             if refused.is_none() {
                 let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
-                notes.extend(qos.into_iter().flat_map(|qos| outlook::above(&request, &qos, &database)));
+                notes.extend(
+                    qos.into_iter()
+                        .flat_map(|qos| outlook::above(&request, &qos, &database, &acceptance.remarks)),
+                );
                 notes.extend(steps);
             }
             accepted(wording::accepted((&request, &policy, &database, &acceptance), refused, &notes))

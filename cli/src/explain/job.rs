@@ -61,6 +61,8 @@ enum What {
     Over {
         end: String,
     },
+    /// Accounting has it, slurmctld doesn't show it.
+    Hidden {},
 }
 
 /// How the answer is wanted, and where else to look.
@@ -125,7 +127,7 @@ fn runs(row: &Row, options: Options) -> What {
     What::Runs { since: row.start.clone(), has: row.tres.clone(), places, notes }
 }
 
-/// A job that slurmctld has forgotten, from accounting.
+/// A job that slurmctld has forgotten or doesn't show, from accounting.
 fn over(id: &JobId) -> Result<Option<Told>, String> {
     let name = id.to_string();
     let said = ask("sacct", &["-nPX", "-j", &name, "-o", "jobid,user,state,end"]);
@@ -136,7 +138,8 @@ fn over(id: &JobId) -> Result<Option<Told>, String> {
     };
     let row = text.lines().find_map(|line| {
         let [job, user, state, end] = <[&str; 4]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
-        let what = What::Over { end: end.to_owned() };
+        let row = Row { state: state.to_owned(), ..Row::default() };
+        let what = if row.is_over() { What::Over { end: end.to_owned() } } else { What::Hidden {} };
         Some(Told { job: job.to_owned(), user: user.to_owned(), state: state.to_owned(), what })
     });
     Ok(row)
@@ -162,6 +165,8 @@ pub struct Above {
     pub nodes: u64,
     /// What it asks for at least.
     pub tres: queue::Tres,
+    /// gpushare itself warns of the GPUs (GS114).
+    pub is_warned: bool,
 }
 
 /// Limits below what a job would ask for, a line each.
@@ -169,11 +174,13 @@ pub struct Above {
 /// # Errors
 /// One line: why slurmctld could not be asked.
 pub fn above(job: Above) -> Result<Vec<String>, String> {
-    let Above { user, account, partition, qos, nodes, tres } = job;
+    let Above { user, account, partition, qos, nodes, tres, is_warned } = job;
     let row = Row { user, account, partition, qos, nodes, tres, ..Row::default() };
     let (known, _) = records::read(&row)?;
     let limits = limits::concerning(&row, &known, &[]);
-    Ok(limits.iter().filter(|limit| limit.is_never()).map(write::above).collect())
+    let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
+    let above = limits.iter().filter(|limit| limit.is_never() && !is_said(limit));
+    Ok(above.map(write::above).collect())
 }
 
 /// What is said where Slurm shows no such job.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpushare::submit::grammar::Token;
+use gpushare::submit::policy::{Because, Remark, Rule};
 use gpushare::submit::request::{Field, Request};
 
 use super::accounting::Database;
@@ -63,7 +64,8 @@ impl Names {
 }
 
 /// Limits that are below what a request asks for, a line each; none where slurmctld can't be asked.
-pub fn above(request: &Request, qos: &str, database: &Database) -> Vec<String> {
+pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remark]) -> Vec<String> {
+    let is_advice = |remark: &Remark| matches!(remark, Remark::Passed(refusal, Because::Warn) if refusal.rule == Rule::BeyondLimit);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let place = Above {
         user: text(database.user()),
@@ -72,6 +74,7 @@ pub fn above(request: &Request, qos: &str, database: &Database) -> Vec<String> {
         qos: qos.to_owned(),
         nodes: request.min_nodes.unwrap_or(1).into(),
         tres: asked(request),
+        is_warned: remarks.iter().any(is_advice),
     };
     job::above(place).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! What is said of a request that passes: why, and what its user would read.
 
 use gpushare::submit::message;
-use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark};
+use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark, Rule};
 use gpushare::submit::request::Request;
 
 use super::accounting::Database;
@@ -84,6 +84,7 @@ fn reason(
 fn let_pass(remark: &Remark) -> Option<(&'static str, &'static str)> {
     let Remark::Passed(refusal, because) = remark else { return None };
     let why = match because {
+        Because::Warn if refusal.rule == Rule::BeyondLimit => "LimitAdvice=warn",
         Because::Warn => "Mode=warn",
         Because::Audit => "Mode=audit",
         Because::User => "ExemptUsers",

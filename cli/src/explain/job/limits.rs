@@ -60,6 +60,9 @@ pub struct Limit {
     /// What the job asks for of it; of a limit on nodes, on the node with the most at least.
     pub asks: u64,
     pub verdict: Verdict,
+    /// A QOS's, not an association's.
+    #[serde(skip)]
+    pub is_of_qos: bool,
 }
 
 /// A user's part of what is in use.
@@ -173,6 +176,7 @@ fn one(
         unseen,
         asks,
         verdict,
+        is_of_qos: matches!(record.holder, Holder::Qos(_)),
     }
 }
 

@@ -37,7 +37,7 @@ pub fn of(job: &Row, limits: &[Limit]) -> Option<Smaller> {
     let most = limits.iter().filter(is_of_gpus).map(per_job).min()?;
     let (gpus, options) = options(job, &gres, most);
     // Another account would be charged by default, and other limits would count.
-    let of_account = limits.iter().any(|limit| !limit.holder.starts_with("QOS "));
+    let of_account = !limits.iter().all(|limit| limit.is_of_qos);
     let account = if of_account { format!("--account={} ", job.account) } else { String::new() };
     let options = options.map(|options| format!("--qos={} {account}{options}", job.qos));
     Some(Smaller { gpus, gres, options })

@@ -41,6 +41,10 @@ fn one(told: &Told) -> String {
             lines.extend(places.iter().map(|one| place(one, job)));
             lines.extend(notes.iter().map(|note| format!("  note: {note}")));
         }
+        What::Hidden {} => lines.push(format!(
+            "job {job} of {user} is {} by the accounting database; slurmctld doesn't show it to you (PrivateData=jobs)",
+            state.to_ascii_lowercase()
+        )),
         What::Over { end } if ["Unknown", "N/A", ""].contains(&end.as_str()) => {
             lines.push(format!("job {job} of {user} is over: {state}"));
         }
@@ -167,7 +171,7 @@ fn place(place: &Place, job: &str) -> String {
     }));
     let unknown = if gpus.is_empty() {
         format!(
-            "; which GPU only the node knows: `srun --jobid={job} --overlap gpushare status`, or --collected DIR"
+            "; which GPU only the node knows: `srun --jobid={job} --overlap gpushare explain {job}`, or --collected DIR"
         )
     } else {
         String::new()
@@ -262,7 +266,7 @@ job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a l
             (
                 Place { gpus: Vec::new(), capacity: None, source: "slurmctld", ..share },
                 "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: `srun --jobid=7 --overlap gpushare \
-                 status`, or --collected DIR",
+                 explain 7`, or --collected DIR",
             ),
         ] {
             assert_eq!(place(&one, "7"), expected);
