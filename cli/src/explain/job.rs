@@ -158,6 +158,7 @@ fn print(told: &[Told], more: usize, json: bool) -> Result<String, String> {
 /// A job that is not there yet.
 #[derive(Debug)]
 pub struct Above {
+    pub user_id: u32,
     pub user: String,
     pub account: String,
     pub partition: String,
@@ -174,8 +175,8 @@ pub struct Above {
 /// # Errors
 /// One line: why slurmctld could not be asked.
 pub fn above(job: Above) -> Result<Vec<String>, String> {
-    let Above { user, account, partition, qos, nodes, tres, is_warned } = job;
-    let row = Row { user, account, partition, qos, nodes, tres, ..Row::default() };
+    let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
+    let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };
     let (known, _) = records::read(&row)?;
     let limits = limits::concerning(&row, &known, &[]);
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");

@@ -68,6 +68,7 @@ pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remar
     let is_advice = |remark: &Remark| matches!(remark, Remark::Passed(refusal, Because::Warn) if refusal.rule == Rule::BeyondLimit);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let place = Above {
+        user_id: request.user_id,
         user: text(database.user()),
         account: text(database.account(request)),
         partition: text(database.first_partition(request)),

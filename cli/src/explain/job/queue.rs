@@ -12,7 +12,7 @@ pub const QUESTION: [&str; 6] = [
     "-t",
     "all",
     "-O",
-    "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserName:|,Account:|,Partition:|,QOS:|,State:|,Reason:|,\
+    "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserID:|,UserName:|,Account:|,Partition:|,QOS:|,State:|,Reason:|,\
      NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,tres-per-socket:|",
 ];
 
@@ -30,6 +30,7 @@ pub struct Row {
     pub tasks: String,
     /// The heterogeneous job, and which component of it this is.
     pub het: Option<(u32, u32)>,
+    pub user_id: u32,
     pub user: String,
     pub account: String,
     /// Several, with commas, while it waits.
@@ -95,6 +96,7 @@ fn row(line: &str) -> Option<Row> {
     let array = next()?.parse().ok()?;
     let tasks = said(next()?).unwrap_or_default();
     let het = next()?.parse().ok().zip(next()?.parse().ok());
+    let user_id = next()?.parse().ok()?;
     let mut word = || next().map(str::to_owned);
     let (user, account, partition, qos) = (word()?, word()?, word()?, word()?);
     let (state, reason, nodes) = (word()?, word()?, word()?);
@@ -105,6 +107,7 @@ fn row(line: &str) -> Option<Row> {
         array,
         tasks,
         het,
+        user_id,
         user,
         account,
         partition,
@@ -156,17 +159,18 @@ pub mod tests {
 
     /// A job that asks for or has something.
     pub fn job(id: u32, user: &str, state: &str, tres: &str) -> Row {
+        let number = if user == "alice" { 2001 } else { 2002 };
         let text = format!(
-            "{id}|{id}|N/A|N/A|N/A|{user}|acct|p|q|{state}|None|1|N/A|N/A||{tres}|gres/gpu:a40:2|N/A|N/A|N/A|"
+            "{id}|{id}|N/A|N/A|N/A|{number}|{user}|acct|p|q|{state}|None|1|N/A|N/A||{tres}|gres/gpu:a40:2|N/A|N/A|N/A|"
         );
         rows(&text).remove(0)
     }
 
     #[test]
     fn lines_of_squeue_are_read() {
-        let text = "5|5|1-5%2|N/A|N/A|alice|below|p,q|normal|PENDING|QOSGrpGRES|1-2|2027-11-24T19:44:58|N/A||\
+        let text = "5|5|1-5%2|N/A|N/A|2001|alice|below|p,q|normal|PENDING|QOSGrpGRES|1-2|2027-11-24T19:44:58|N/A||\
                     cpu=1,mem=1.50G,node=1,gres/gpu=2,gres/gpu:a40=2|gres/gpu:a40:2|N/A|N/A|N/A|\n\
-                    9|9|N/A|8|1|bob|acct|p|q|RUNNING|None|1|2026-11-24T19:44:58|N/A|n1|cpu=1||N/A|cpu:2|N/A|\nslurm\n";
+                    9|9|N/A|8|1|2002|bob|acct|p|q|RUNNING|None|1|2026-11-24T19:44:58|N/A|n1|cpu=1||N/A|cpu:2|N/A|\nslurm\n";
         let rows = rows(text);
         let [array, component] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!((array.name().as_str(), array.first_partition(), array.nodes), ("5_[1-5%2]", "p", 1));

@@ -92,6 +92,11 @@ fn limit(reason: &str) -> Option<String> {
     })
 }
 
+/// Whether it is a limit.
+pub fn is_limit(reason: &str) -> bool {
+    !REASONS.iter().any(|(name, _)| *name == reason) && limit(reason).is_some()
+}
+
 /// What the reason leaves to look up elsewhere.
 pub fn note(reason: &str) -> Option<String> {
     reason.contains("Minutes").then(|| {
@@ -132,6 +137,7 @@ mod tests {
         ] {
             assert_eq!(plain(reason), expected, "{reason}");
         }
+        assert!(is_limit("AssocGrpGRES") && !is_limit("QOSNotAllowed") && !is_limit("Resources"));
         assert!(note("QOSGrpGRESMinutes").is_some() && note("QOSGrpGRES").is_none());
     }
 }

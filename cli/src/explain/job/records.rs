@@ -155,7 +155,11 @@ fn qos(line: &str, name: &str, job: &Row) -> Option<Record> {
     let (of_accounts, of_users) = rest.split_once(" User Limits=").unwrap_or((rest, ""));
     let mut all = fields(own, &OF_QOS);
     let of_account = in_braces(of_accounts, |who| who.eq_ignore_ascii_case(&job.account));
-    let of_user = in_braces(of_users, |who| who.rsplit_once('(').is_some_and(|(name, _)| name == job.user));
+    // Up to 22.05 the number stands alone.
+    let number = job.user_id.to_string();
+    let of_user = in_braces(of_users, |who| {
+        who.rsplit_once('(').map_or(who, |(_, number)| number.trim_end_matches(')')) == number
+    });
     all.extend(fields(of_account, &OF_ACCOUNT_IN_QOS));
     all.extend(fields(of_user, &OF_USER_IN_QOS));
     Some(Record { holder: Holder::Qos(found.to_owned()), fields: all })
@@ -257,6 +261,13 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         elsewhere.partition = "big,p".to_owned();
         let known = super::known(TEXT, &elsewhere, &["q"]);
         assert_eq!(known.associations[0].holder, Holder::Own("acct".into(), "big".into()));
+    }
+
+    #[test]
+    fn a_users_own_count_is_found_by_number_too() {
+        let old = TEXT.replace("bob(2002)={", "2002={").replace("alice(2001)={", "2001={");
+        let known = known(&old, &job(7, "alice", "PENDING", "gres/gpu:a40=2"), &["q"]);
+        assert_eq!(known.qoses[0].fields["MaxTRESPU"]["gres/gpu:a40"], (Some(3), 2), "as 22.05 prints it");
     }
 
     #[test]

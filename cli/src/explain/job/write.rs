@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::limits::{Limit, Scope, User, Verdict};
 use super::place::Place;
 use super::queue::Tres;
+use super::reason;
 use super::smaller::Smaller;
 use super::{Told, What};
 use crate::status::columns::clean;
@@ -31,7 +32,7 @@ fn one(told: &Told) -> String {
             lines.push(format!("job {job} of {user} waits ({reason}): {because}"));
             lines.push(format!("  asks for: {}", amounts(asks)));
             lines.extend(limits.iter().flat_map(limit));
-            lines.extend(outlook(limits, smaller.as_ref(), job));
+            lines.extend(outlook(limits, smaller.as_ref(), reason, job));
             lines.extend(expected.as_ref().map(|time| format!("  Slurm expects to start it at {time}")));
             lines.extend(notes.iter().map(|note| format!("  note: {note}")));
         }
@@ -133,9 +134,12 @@ fn by_whom(users: &[User], unseen: u64, tres: &str) -> String {
 }
 
 /// What would pass now.
-fn outlook(limits: &[Limit], smaller: Option<&Smaller>, job: &str) -> Vec<String> {
+fn outlook(limits: &[Limit], smaller: Option<&Smaller>, reason: &str, job: &str) -> Vec<String> {
     let stopped = limits.iter().any(|limit| limit.verdict != Verdict::Fits);
     match smaller {
+        None if !stopped && reason::is_limit(reason) => {
+            vec!["  none of these limits stops it now; Slurm's reason is from its last try".to_owned()]
+        }
         None if !stopped => vec!["  no limit on numbers stops it now".to_owned()],
         None => Vec::new(),
         Some(Smaller { gpus: 0, gres, .. }) => {
@@ -200,7 +204,7 @@ mod tests {
     use super::super::limits::concerning;
     use super::super::queue::tests::job;
     use super::super::records::{known, tests::TEXT};
-    use super::super::{reason, smaller};
+    use super::super::smaller;
     use super::*;
 
     #[test]
