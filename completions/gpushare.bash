@@ -369,7 +369,7 @@ _gpushare() {
             return 0
             ;;
         gpushare__subcmd__explain)
-            opts="-h --user --conf --help"
+            opts="-h --user --conf --json --collected --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -381,6 +381,13 @@ _gpushare() {
                     ;;
                 --conf)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --collected)
+                    COMPREPLY=()
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o plusdirs
+                    fi
                     return 0
                     ;;
                 *)

@@ -67,6 +67,8 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_
 complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l user -d 'The user whose job it would be [default: you]' -r -f -a "(__fish_complete_users)"
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l collected -d 'Of a running job: read DIR/NODE.json, what gpushare status --json has said on the nodes' -r -f -a "(__fish_complete_directories)"
+complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l json -d 'Of a job: one JSON object'
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -s S -l start -d 'From when [default: 30 days before the end]' -r
 complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -s E -l end -d 'Until when [default: now]' -r

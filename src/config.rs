@@ -254,12 +254,25 @@ impl fmt::Display for ConfigError {
     }
 }
 
+/// Whether one word is the other with a slip in one place, of two letters at most.
+fn is_nearly(word: &str, key: &str) -> bool {
+    let (word, key) = (word.to_ascii_lowercase(), key.to_ascii_lowercase());
+    let (longer, shorter) = if word.len() < key.len() { (key, word) } else { (word, key) };
+    let start = longer.bytes().zip(shorter.bytes()).take_while(|(a, b)| a == b).count();
+    let ends = longer.bytes().rev().zip(shorter.bytes().rev()).take(shorter.len() - start);
+    longer.len() - start - ends.take_while(|(a, b)| a == b).count() <= 2
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Problem::NoValue(line) => write!(out, "'{}' is not of the form Key=Value", line.escape_debug()),
             Problem::UnknownKey(name, keys) => {
-                write!(out, "unknown key '{}'; the keys are {}", name.escape_debug(), keys.join(", "))
+                write!(out, "unknown key '{}' here; ", name.escape_debug())?;
+                if let Some(meant) = keys.iter().find(|key| is_nearly(name, key)) {
+                    write!(out, "did you mean {meant}? ")?;
+                }
+                out.write_str("gpushare.conf(5) lists the keys")
             }
             Problem::BadValue { key, value, allowed } => {
                 write!(out, "{key} can't be '{}'; allowed is {allowed}", value.escape_debug())

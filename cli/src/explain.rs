@@ -1,24 +1,28 @@
-//! `gpushare explain`: what a message means, and what would become of an sbatch command or script.
+//! `gpushare explain`: what a message means, why a job waits or which GPUs it has, and what would become of an sbatch command
+//! or script.
 //!
-//! Read → judge → print. The command is read as sbatch reads it, the accounting data by way of sacctmgr, and judged by the
-//! code that slurmctld's plugin uses; nothing is submitted. What Slurm itself would refuse is not looked for.
+//! Read → judge → print. A command is read as sbatch reads it, the accounting data by way of sacctmgr, and judged by the
+//! code that slurmctld's plugin uses; nothing is submitted. Of what Slurm itself would refuse only names are looked at.
 
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueHint};
+use clap::{Args, FromArgMatches, ValueHint};
 use gpushare::config::{self, Config};
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Policy, Verdict};
 
 mod accounting;
+mod job;
 mod messages;
 mod options;
+mod outlook;
 pub mod past;
 mod release;
 mod script;
+mod steps;
 mod submission;
 mod table;
 mod time;
@@ -26,7 +30,9 @@ mod wording;
 
 use crate::slurm::run::ask;
 use accounting::Database;
+use job::JobId;
 use options::Source;
+use outlook::Names;
 use release::Release;
 use submission::Submission;
 
@@ -40,7 +46,7 @@ const LONGEST_SCRIPT: u64 = 64 << 20;
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
-                        1 gpushare would refuse it, 2 it could not be judged.\n\
+                        1 gpushare would refuse it, 2 it could not be judged, or there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
 pub struct Arguments {
@@ -50,8 +56,14 @@ pub struct Arguments {
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
-    /// A message's number, a batch script, or -- and sbatch's options [default: all messages]
-    #[arg(value_name = "GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
+    /// Of a job: one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Of a running job: read DIR/NODE.json, what gpushare status --json has said on the nodes
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    collected: Option<PathBuf>,
+    /// Jobs (12, 12_3, 12+1), numbers of messages, a batch script, or -- and sbatch's options [default: all messages]
+    #[arg(value_name = "JOB | GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,
 }
 
@@ -65,13 +77,76 @@ pub struct Answer {
 
 /// An error is one line: why nothing could be said.
 pub fn run(arguments: Arguments) -> Result<Answer, String> {
+    let arguments = options_first(arguments)?;
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
-    match words.as_slice() {
-        [] => messages::text(None).map(accepted),
-        [number] if messages::is_number(number) => {
-            messages::text(std::str::from_utf8(number).ok()).map(accepted)
+    let named: Option<Vec<Named>> = words.iter().map(|word| Named::of(word)).collect();
+    let job = |named: &Vec<Named>| matches!(named.as_slice(), [Named::Job(_)]);
+    if (arguments.json || arguments.collected.is_some()) && !named.as_ref().is_some_and(job) {
+        return Err("--json and --collected are for the number of one job".to_owned());
+    }
+    let conf = arguments.conf.as_deref();
+    let options = job::Options { json: arguments.json, collected: arguments.collected.as_deref(), conf };
+    match named {
+        Some(named) if named.is_empty() => messages::text(None).map(accepted),
+        Some(named) => {
+            let said: Result<Vec<String>, String> = named.iter().map(|one| one.text(options)).collect();
+            said.map(|said| accepted(said.join("\n")))
         }
-        words => judge(words, arguments.user.as_deref(), arguments.conf.as_deref()),
+        None => judge(&words, arguments.user.as_deref(), conf),
+    }
+}
+
+/// Options may follow a number. What follows a script is the script's.
+fn options_first(arguments: Arguments) -> Result<Arguments, String> {
+    let is_named = arguments.words.first().is_some_and(|word| Named::of(word.as_bytes()).is_some());
+    let at = arguments.words.iter().position(|word| word.as_bytes().starts_with(b"-"));
+    let Some(at) = at.filter(|_| is_named) else { return Ok(arguments) };
+    let Arguments { user, conf, json, collected, mut words } = arguments;
+    let mut line = vec![OsString::from("explain")];
+    line.extend(words.split_off(at));
+    line.extend(words);
+    let matches = Arguments::augment_args(clap::Command::new("explain")).try_get_matches_from(line);
+    let after = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+    let after = after.map_err(|error| {
+        let text = error.to_string();
+        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    })?;
+    Ok(Arguments {
+        user: after.user.or(user),
+        conf: after.conf.or(conf),
+        json: after.json || json,
+        collected: after.collected.or(collected),
+        words: after.words,
+    })
+}
+
+/// A word of the command line that is no script.
+enum Named {
+    Message(String),
+    Job(JobId),
+}
+
+impl Named {
+    fn of(word: &[u8]) -> Option<Named> {
+        if messages::is_number(word) {
+            return Some(Named::Message(word.escape_ascii().to_string()));
+        }
+        JobId::parse(word).map(Named::Job)
+    }
+
+    fn text(&self, options: job::Options) -> Result<String, String> {
+        let id = match self {
+            Named::Message(number) => return messages::text(Some(number)),
+            Named::Job(id) => id,
+        };
+        // Users leave letters out: where Slurm shows no such job, the message is meant.
+        let page = messages::text(Some(&format!("GS{id}"))).ok();
+        match (job::explain(id, options), page) {
+            (Ok(Some(text)), _) => Ok(text),
+            (_, Some(page)) => Ok(page),
+            (Ok(None), None) => Err(job::unknown(id)),
+            (Err(reason), None) => Err(reason),
+        }
     }
 }
 
@@ -81,7 +156,7 @@ fn accepted(text: String) -> Answer {
 
 fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, String> {
     let release = Release::parse(&ask("sbatch", &["--version"])?)?;
-    let job = read_job(words, release)?;
+    let (job, steps) = read_job(words, release)?;
     let policy = read_policy(conf)?;
     let cluster = cluster()?;
     if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {
@@ -91,13 +166,25 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     let database = Database::read(&user, &cluster)?;
     let request = job.request(release.spelling(), user_id);
     Ok(match policy::judge(&request, &policy, &&database) {
-        Verdict::Accept(acceptance) => accepted(wording::accepted(&request, &policy, &database, &acceptance)),
+        Verdict::Accept(acceptance) => {
+            let refused = Names::ask().refused(&request);
+            let mut notes = Vec::new();
+            if refused.is_none() {
+                let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
+                notes.extend(
+                    qos.into_iter()
+                        .flat_map(|qos| outlook::above(&request, &qos, &database, &acceptance.remarks)),
+                );
+                notes.extend(steps);
+            }
+            accepted(wording::accepted((&request, &policy, &database, &acceptance), refused, &notes))
+        }
         Verdict::Refuse(refusal) => Answer { text: message::refusal(&refusal) + "\n", refused: true },
     })
 }
 
-/// `#SBATCH` lines, then the environment, then the command line.
-fn read_job(words: &[Vec<u8>], release: Release) -> Result<Submission, String> {
+/// `#SBATCH` lines, then the environment, then the command line; and what is to be said of the script's steps.
+fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<String>), String> {
     let (line, rest) = options::split(words, release, Source::Line)?;
     if words.iter().any(|word| word == b":") {
         return Err(HETEROGENEOUS.to_owned());
@@ -122,11 +209,12 @@ fn read_job(words: &[Vec<u8>], release: Release) -> Result<Submission, String> {
     options.extend(options::from_environment(release, variable));
     options.extend(line);
     let job = Submission::new(&options, release)?;
+    let steps = text.as_ref().map(|(_, text)| steps::notes(text, &options, release)).unwrap_or_default();
     match text.and_then(|(name, text)| Some((name, script::speaks_another_language(&text)?))) {
         Some((name, word)) if !job.ignore_pbs => Err(format!(
             "{name}: sbatch reads its {word} lines too, which can't be judged; write #SBATCH or add --ignore-pbs"
         )),
-        _ => Ok(job),
+        _ => Ok((job, steps)),
     }
 }
 

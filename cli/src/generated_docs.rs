@@ -1,5 +1,5 @@
 //! man/gpushare.1 and completions/ are written from the command line's definition, so that installing needs no generator.
-//! After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli written`
+//! After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs`
 
 use std::path::Path;
 
@@ -61,7 +61,7 @@ fn manual_page() -> String {
     let about = command.get_about().unwrap().to_string();
     let (title, text) = about.split_once(": ").unwrap();
     let mut page = format!(
-        ".\\\" Written by `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli written`: change cli/src\n\
+        ".\\\" Written by `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs`: change cli/src\n\
          .ds Aq \\(aq\n.TH gpushare 1 2026-11-21 gpushare\n.SH NAME\ngpushare \\- {}\n.SH SYNOPSIS\n",
         title.to_lowercase().replace("gpus", "GPUs").replace("slurm", "Slurm")
     );

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-mod cluster;
+pub(crate) mod cluster;
 pub mod columns;
 mod json;
 pub(crate) mod local;

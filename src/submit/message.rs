@@ -104,6 +104,9 @@ fn fault(refusal: &Refusal) -> String {
             )
         }
         Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),
+        Rule::ShareSize if matches!(refusal.offer, Offer::UpTo(_)) => {
+            format!("the share '{asked}' is more than one GPU")
+        }
         Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
         Rule::ShareForm => format!("the share must be asked for once, in units per node; '{asked}' does not"),
         Rule::ShareFixed => format!("the share '{asked}' of a job can't be changed once it is submitted"),
@@ -140,6 +143,7 @@ fn offer(refusal: &Refusal) -> Option<String> {
         }
         Offer::Reservations(parts) => ("those with one of these in the name", parts.clone()),
         Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
+        Offer::UpTo(units) => ("at most", vec![format!("{units}, a whole GPU")]),
         Offer::Nothing => return None,
     };
     let beyond = refusal.beyond.map(|asked| format!("; the job asks for {asked} in all")).unwrap_or_default();

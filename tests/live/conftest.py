@@ -28,6 +28,8 @@ accounts = clusters("accounts", conf=[EXAMPLES / "contributors", CASES / "accoun
 EXPLAINED = [EXAMPLES / "contributors", CASES / "two-types", CASES / "explain"]
 explained = clusters("explain", conf=EXPLAINED)
 explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-site"])
+# Limits of each kind, for jobs of which `gpushare explain` says why they wait; and jobs with shares.
+waiting_jobs = clusters("explain-jobs", conf=[EXAMPLES / "contributors", CASES / "explain-jobs"])
 # Nodes of two types, and one with both, for jobs that take whole nodes.
 whole_nodes = clusters("whole", conf=[CASES / "whole-nodes"])
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
@@ -77,6 +79,8 @@ mps_by_whom = placed_clusters(
     "mw", ["hooks-only", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one, CASES / "own-mps"], cgroups=["v2"],
     since={"run-in-job": "24.05"}, nvidia=lambda release: True,
 )
+# What `gpushare explain` says of a job with a share.
+explained_shares = placed_clusters("ex", ["own", "follow-mps"], example, cgroups=["v2"])
 # What `gpushare status --nodes` says of each.
 status_nodes = placed_clusters("st", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
 # One to break.

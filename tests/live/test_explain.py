@@ -137,7 +137,7 @@ def said_by_sbatch(result):
 
 
 def said_by_explain(result):
-    return [line for line in result.stdout.splitlines() if not line.startswith(("accepted: ", "left to Slurm: "))]
+    return [line for line in result.stdout.splitlines() if not line.startswith(("accepted: ", "Slurm will refuse it: ", "note: "))]
 
 
 def compare(cluster, case):
@@ -153,7 +153,7 @@ def compare(cluster, case):
         return
     assert said_by_explain(explain) == said_by_sbatch(sbatch), both
     if expected in (ACCEPTED, SLURM):
-        start = "left to Slurm: " if case.slurms else "accepted: "
+        start = "Slurm will refuse it: " if case.slurms else "accepted: "
         assert explain.returncode == 0 and explain.stdout.startswith(start), both
         assert (sbatch.returncode == 0) == (expected == ACCEPTED), both
         assert "GS" not in "".join(said_by_sbatch(sbatch)) or expected == ACCEPTED, both

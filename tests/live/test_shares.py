@@ -312,7 +312,7 @@ BAD = [
     ("QOS=a,b CPUs=1", f"{AT} 1: QOS can't be 'a,b'; allowed is the name of one QOS"),
     ("QOS=q Account=a;reboot", f"{AT} 1: Account can't be 'a;reboot'; allowed is * or names"),
     ("QOS=q GrpJobs=many", f"{AT} 1: GrpJobs can't be 'many'; allowed is a whole number"),
-    ("QOS=q GrpFish=4", f"{AT} 1: unknown key 'GrpFish'; the keys are QOS, Mode, DefaultType"),
+    ("QOS=q GrpFish=4", f"{AT} 1: unknown key 'GrpFish' here; gpushare.conf(5) lists the keys"),
 ]
 
 

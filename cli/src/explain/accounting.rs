@@ -80,7 +80,7 @@ impl Database {
         let (at, of) = (format!("cluster={cluster}"), format!("user={user}"));
         let users = ["-nP", "show", "user", "where", &at, &of, "format=user,defaultaccount"];
         let default = default_account(&ask("sacctmgr", &users)?, user);
-        let partitions = ask("scontrol", &["-o", "show", "partition"])?;
+        let partitions = ask("scontrol", &["-a", "-o", "show", "partition"])?;
         let tables = Tables { partitions, ..Tables::ask(Some(user), cluster)? };
         Ok(Database { default_account: default, ..Database::of(user, &tables) })
     }
@@ -116,6 +116,21 @@ impl Database {
         self.association_in(request, partition)
     }
 
+    /// The first of the partitions that the job may land in; empty where that isn't known.
+    #[must_use]
+    pub fn first_partition<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
+        let list = request.partition.filter(|list| !list.is_empty());
+        let default = Some(self.default_partition.as_slice());
+        let list = list.or(default.filter(|_| !request.partition_is_the_reservations()));
+        list.and_then(|list| list.split(|byte| *byte == b',').next()).unwrap_or_default()
+    }
+
+    /// The account that is charged.
+    #[must_use]
+    pub fn account<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
+        request.account.unwrap_or(&self.default_account)
+    }
+
     fn association_in(&self, request: &Request, partition: Option<&[u8]>) -> Option<&Association> {
         let all = self.of_account(request);
         let of =
@@ -125,7 +140,7 @@ impl Database {
 
     /// The user's associations for the job's account, of whatever partition.
     fn of_account(&self, request: &Request) -> Vec<&Association> {
-        let account = request.account.unwrap_or(&self.default_account);
+        let account = self.account(request);
         self.associations.iter().filter(|one| one.account.eq_ignore_ascii_case(account)).collect()
     }
 
@@ -158,6 +173,11 @@ impl Database {
 }
 
 impl Qos {
+    /// As the database has it.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
     /// The lowest limits on a TRES, of all and of those that are not for a node alone; `None` where nothing is limited.
     fn limit(&self, tres: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
         let of = |limits: &[(Vec<u8>, u64)]| {

@@ -1,22 +1,43 @@
 //! What is said of a request that passes: why, and what its user would read.
 
 use gpushare::submit::message;
-use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark};
+use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark, Rule};
 use gpushare::submit::request::Request;
 
 use super::accounting::Database;
+use crate::status::columns::clean;
 
-/// A line with the reason, then the text that sbatch would show.
-pub fn accepted(request: &Request, policy: &Policy, database: &Database, acceptance: &Acceptance) -> String {
-    let mut text = match reason(request, policy, database, acceptance) {
+/// A line with the reason, then the text that sbatch would show, then what it wouldn't. `refused` is why Slurm won't have it.
+pub fn accepted(
+    case: (&Request, &Policy, &Database, &Acceptance),
+    refused: Option<String>,
+    notes: &[String],
+) -> String {
+    let (request, policy, database, acceptance) = case;
+    let reason = reason(request, policy, database, acceptance);
+    let mut text = match reason.and_then(|reason| refused.map_or(Ok(reason), Err)) {
         Ok(reason) => format!("accepted: {reason}\n"),
-        Err(reason) => format!("left to Slurm: {reason}\n"),
+        Err(reason) => format!("Slurm will refuse it: {reason}\n"),
     };
     for said in acceptance.remarks.iter().filter_map(message::remark) {
         text.push_str(&said);
         text.push('\n');
     }
+    text.extend(notes.iter().map(|note| format!("note: {}\n", clean(note))));
     text
+}
+
+/// The QOS that the job will have, where that is one.
+pub fn qos<'d>(request: &Request, database: &'d Database) -> Option<&'d [u8]> {
+    let accounting = &database;
+    let qos = match request.qos {
+        Some(name) => accounting.qos_named(name),
+        None => match accounting.default_qos(request) {
+            DefaultQos::One(qos) => Some(qos),
+            _ => None,
+        },
+    };
+    qos.map(|qos| qos.name())
 }
 
 /// Why gpushare accepts it; `Err` where Slurm will hardly do so.
@@ -63,6 +84,7 @@ fn reason(
 fn let_pass(remark: &Remark) -> Option<(&'static str, &'static str)> {
     let Remark::Passed(refusal, because) = remark else { return None };
     let why = match because {
+        Because::Warn if refusal.rule == Rule::BeyondLimit => "LimitAdvice=warn",
         Because::Warn => "Mode=warn",
         Because::Audit => "Mode=audit",
         Because::User => "ExemptUsers",

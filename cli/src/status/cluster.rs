@@ -14,7 +14,7 @@ use crate::slurm;
 
 mod assemble;
 pub mod collected;
-mod read;
+pub mod read;
 pub mod write;
 
 pub use assemble::is_usable;
@@ -24,7 +24,7 @@ const OUT: [&str; 9] =
     ["DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "ERROR", "UNKNOWN", "FUTURE", "INVAL", "INVALID_REG"];
 
 /// What is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Cluster {
     /// Seconds since 1970.
     pub time: u64,

@@ -141,9 +141,9 @@ pub const PAGES: [Page; 27] = [
     Page {
         number: "GS122",
         title: "no share of that size",
-        text: "Shares are given in certain sizes, so that they fill a GPU without a rest, and are asked for per node. The \
-               sizes are ShareSizes in gpushare.conf. A share is part of one GPU: none is larger than the largest \
-               GPU, or than the GPUs of a node that the job names (--nodelist).",
+        text: "A share is a part of one GPU, so it can't have more units than a GPU (UnitsPerGpu in gpushare.conf), or than \
+               the GPUs of a node that the job names (--nodelist). Some sites give shares in certain sizes only \
+               (ShareSizes), so that they fill a GPU without a rest, and per node.",
     },
     Page {
         number: "GS123",

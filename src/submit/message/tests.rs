@@ -30,6 +30,21 @@ fn a_warning_says_that_the_job_was_accepted() {
 }
 
 #[test]
+fn a_share_larger_than_a_gpu_is_not_told_of_sizes() {
+    let offer = Offer::UpTo(100);
+    let refused = Refusal {
+        rule: Rule::ShareSize,
+        ground: Ground::Site,
+        asked: b"mps:150".to_vec(),
+        offer,
+        ..untyped()
+    };
+    let expected = "gpushare: the share 'mps:150' is more than one GPU\n  at most: 100, a whole GPU\n  GS122, see \
+                    `gpushare explain GS122`";
+    assert_eq!(refusal(&refused), expected);
+}
+
+#[test]
 fn what_was_changed_is_said() {
     let qos = b"savio_lowprio".to_vec();
     let change = Change::Throttle { qos, array: b"0-127%8".to_vec(), tasks: 8, over_minutes: 120 };

@@ -260,6 +260,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 let fitting = sizes.iter().filter(|size| **size >= fault.count).min();
                 *fitting.or_else(|| sizes.iter().max())?
             }
+            (Rule::ShareSize, Offer::UpTo(most)) => *most,
             _ => fault.count,
         };
         let goes = |name: &[u8]| name == fault.gres || (fault.rule == Rule::WholeGpu && name == GPU);

@@ -106,6 +106,8 @@ pub enum Offer {
     Reservations(Vec<String>),
     /// Sizes of a share.
     Sizes(Vec<u64>),
+    /// The units of a whole GPU, which no share can exceed.
+    UpTo(u64),
     /// Nothing.
     Nothing,
 }

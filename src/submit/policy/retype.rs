@@ -153,9 +153,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                 match self.type_fault(under, gres) {
                     None => Now::Kept,
-                    Some(Rule::ShareUncounted) => {
-                        typed(GPU, self.gpus_for(gres)).map_or(Now::Kept, Now::Asks)
-                    }
+                    // A share is of one GPU, however many units that has.
+                    Some(Rule::ShareUncounted) => typed(GPU, 1).map_or(Now::Kept, Now::Asks),
                     Some(_) => typed(gres.name, gres.count).map_or(Now::Kept, Now::Asks),
                 }
             }
@@ -210,13 +209,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         let said = |(place, text): (Field, Option<&[u8]>)| place == field && text.is_some();
         update.request.tokens().any(|(_, token)| names(&token)) && !update.request.tres().any(said)
-    }
-
-    /// Whole GPUs in the place of a share, which is of one GPU.
-    fn gpus_for(&self, share: Gres) -> u64 {
-        let is_ours = share.name == self.policy.share_gres.0.as_bytes();
-        let most = self.policy.shares.most.filter(|most| is_ours && *most > 0);
-        most.map_or(1, |most| share.count.div_ceil(most).max(1))
     }
 }
 

@@ -90,7 +90,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     fn too_many(&self, share: Gres, most: u64) -> Refusal {
         let refusal = self.refusal(Rule::ShareSize, Ground::Site);
-        let (gres, asked, offer) = (shortened(share.name), plain(share), Offer::Sizes(vec![most]));
+        let (gres, asked, offer) = (shortened(share.name), plain(share), Offer::UpTo(most));
         Refusal { gres, count: share.count, asked, offer, ..refusal }
     }
 

@@ -23,7 +23,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let (node, units) =
             named.find_map(|node| self.too_small(&node, share.count).map(|units| (node, units)))?;
         let asked = [&plain(share), b" on ".as_slice(), node.as_bytes()].concat();
-        let offer = Offer::Sizes(vec![units]);
+        let offer = Offer::UpTo(units);
         let refusal = self.refusal(Rule::ShareSize, Ground::Site);
         Some(Refusal { gres: share.name.to_vec(), count: share.count, asked, offer, ..refusal })
     }

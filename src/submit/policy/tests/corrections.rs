@@ -111,6 +111,10 @@ fn nothing_of_the_request_is_lost() {
         let found = advice(&request, &Policy::default());
         assert_eq!(found, Some(format!("{q} {expected}")), "{request:?}");
     }
+    let few = Policy { shares: ShareRules { most: Some(12), ..ShareRules::default() }, ..Policy::default() };
+    let share = Request { tres_per_node: text("gres/mps:50"), ..none };
+    let found = advice(&share, &few);
+    assert_eq!(found, Some(format!("{q} --gres=gpu:a40:1")), "however many units a GPU has");
     let old = |request| Request { spelling: Spelling::Colon, ..request };
     let two = Request { tres_per_task: text("gres:gpu:1,gres:gpu:3090:1"), num_tasks: Some(2), ..none };
     assert_eq!(

@@ -207,7 +207,7 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
         };
         let expected = expected.map(|nodes| nodes.map(|nodes| nodes.as_bytes().to_vec()));
         let expected = expected.map_err(|(asked, units)| {
-            (Rule::ShareSize, asked.as_bytes().to_vec(), Offer::Sizes(vec![units]))
+            (Rule::ShareSize, asked.as_bytes().to_vec(), Offer::UpTo(units))
         });
         assert_eq!(found, expected, "{tres} {nodes} {excluded}");
     }

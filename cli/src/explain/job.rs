@@ -1,0 +1,197 @@
+//! `gpushare explain JOBID`: why a job waits and what would start, or which GPUs a running job has.
+//!
+//! Read (`queue`, `records`, `place`) → judge (`limits`, `smaller`) → print (`write`). Nothing is changed in Slurm.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::slurm::{self, ask};
+
+mod id;
+mod limits;
+mod place;
+mod queue;
+mod reason;
+mod records;
+mod smaller;
+mod write;
+
+pub use id::JobId;
+use limits::Limit;
+use place::Place;
+use queue::Row;
+use smaller::Smaller;
+
+/// More tasks of an array than somebody reads.
+const MOST: usize = 8;
+
+/// What is told of one job, or of the waiting tasks of an array.
+#[derive(Debug, Serialize)]
+struct Told {
+    /// As squeue names it: `12`, `12_3`, `12_[4-9]`, `12+1`.
+    job: String,
+    user: String,
+    state: String,
+    #[serde(flatten)]
+    what: What,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum What {
+    Waits {
+        reason: String,
+        /// The same in plain words.
+        because: String,
+        /// When Slurm expects to start it.
+        expected: Option<String>,
+        asks: queue::Tres,
+        limits: Vec<Limit>,
+        smaller: Option<Smaller>,
+        /// What is not known.
+        notes: Vec<String>,
+    },
+    Runs {
+        since: String,
+        has: queue::Tres,
+        places: Vec<Place>,
+        notes: Vec<String>,
+    },
+    Over {
+        end: String,
+    },
+    /// Accounting has it, slurmctld doesn't show it.
+    Hidden {},
+}
+
+/// How the answer is wanted, and where else to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// One JSON object instead of lines.
+    pub json: bool,
+    /// What nodes have said of themselves.
+    pub collected: Option<&'a Path>,
+    /// The rules of nodes.
+    pub conf: Option<&'a Path>,
+}
+
+/// What there is to say of a job; `Ok(None)` where Slurm shows no such job.
+///
+/// # Errors
+/// One line: why Slurm could not be asked.
+pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, String> {
+    let rows = queue::rows(&ask("squeue", &queue::QUESTION)?);
+    let all: Vec<&Row> = rows.iter().filter(|row| id.names(row)).collect();
+    if all.is_empty() {
+        let Some(over) = over(id)? else { return Ok(None) };
+        return print(&[over], 0, options.json).map(Some);
+    }
+    let mut told = Vec::new();
+    for row in all.iter().take(MOST) {
+        told.push(one(row, &rows, options)?);
+    }
+    print(&told, all.len() - told.len(), options.json).map(Some)
+}
+
+fn one(row: &Row, rows: &[Row], options: Options) -> Result<Told, String> {
+    let what = match row.state.as_str() {
+        "PENDING" => waits(row, rows)?,
+        _ if row.is_over() => What::Over { end: row.end.clone() },
+        _ => runs(row, options),
+    };
+    Ok(Told { job: row.name(), user: row.user.clone(), state: row.state.clone(), what })
+}
+
+fn waits(row: &Row, rows: &[Row]) -> Result<What, String> {
+    let (known, mut notes) = records::read(row)?;
+    let limits = limits::concerning(row, &known, rows);
+    notes.extend(row.partition.contains(',').then(|| {
+        format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
+    }));
+    notes.extend(reason::note(&row.reason));
+    let never = limits.iter().any(Limit::is_never);
+    Ok(What::Waits {
+        reason: row.reason.clone(),
+        because: reason::plain(&row.reason),
+        expected: row.expected_start().filter(|_| !never),
+        asks: row.tres.clone(),
+        smaller: smaller::of(row, &limits),
+        limits,
+        notes,
+    })
+}
+
+fn runs(row: &Row, options: Options) -> What {
+    let (places, notes) = place::find(row, options.collected, options.conf);
+    What::Runs { since: row.start.clone(), has: row.tres.clone(), places, notes }
+}
+
+/// A job that slurmctld has forgotten or doesn't show, from accounting.
+fn over(id: &JobId) -> Result<Option<Told>, String> {
+    let name = id.to_string();
+    let said = ask("sacct", &["-nPX", "-j", &name, "-o", "jobid,user,state,end"]);
+    // Without accounting there is nothing to say of it.
+    let text = match said {
+        Err(reason) if reason.contains("accounting storage is disabled") => String::new(),
+        other => other?,
+    };
+    let row = text.lines().find_map(|line| {
+        let [job, user, state, end] = <[&str; 4]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
+        let row = Row { state: state.to_owned(), ..Row::default() };
+        let what = if row.is_over() { What::Over { end: end.to_owned() } } else { What::Hidden {} };
+        Some(Told { job: job.to_owned(), user: user.to_owned(), state: state.to_owned(), what })
+    });
+    Ok(row)
+}
+
+fn print(told: &[Told], more: usize, json: bool) -> Result<String, String> {
+    #[derive(Serialize)]
+    struct Object<'a> {
+        jobs: &'a [Told],
+        /// Jobs of the same number that are not shown.
+        more: usize,
+    }
+    if json { crate::json::text(&Object { jobs: told, more }) } else { Ok(write::text(told, more)) }
+}
+
+/// A job that is not there yet.
+#[derive(Debug)]
+pub struct Above {
+    pub user_id: u32,
+    pub user: String,
+    pub account: String,
+    pub partition: String,
+    pub qos: String,
+    pub nodes: u64,
+    /// What it asks for at least.
+    pub tres: queue::Tres,
+    /// gpushare itself warns of the GPUs (GS114).
+    pub is_warned: bool,
+}
+
+/// Limits below what a job would ask for, a line each.
+///
+/// # Errors
+/// One line: why slurmctld could not be asked.
+pub fn above(job: Above) -> Result<Vec<String>, String> {
+    let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
+    let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };
+    let (known, _) = records::read(&row)?;
+    let limits = limits::concerning(&row, &known, &[]);
+    let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
+    let above = limits.iter().filter(|limit| limit.is_never() && !is_said(limit));
+    Ok(above.map(write::above).collect())
+}
+
+/// What is said where Slurm shows no such job.
+pub fn unknown(id: &JobId) -> String {
+    format!(
+        "Slurm shows no job {id}: it was never submitted, its record is gone, or it is another user's and hidden (PrivateData)"
+    )
+}
+
+/// This machine's name.
+fn host() -> String {
+    slurm::host()
+}

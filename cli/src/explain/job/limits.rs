@@ -1,0 +1,312 @@
+//! Which limits concern a job, what is in use of each and by whom, and whether the job fits. Nothing is asked here.
+//!
+//! As slurmctld tests them (Slurm: src/slurmctld/acct_policy.c): of two QOSes the first that limits a TRES in a field
+//! counts, a QOS's limit stands in the place of the same of associations, and the limits of associations hold one by one,
+//! from the user's up to root's. Limits on minutes are not looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::queue::Row;
+use super::records::{Holder, Known, Record};
+
+/// Whose jobs a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// All jobs of the QOS, the account or the association.
+    All,
+    /// The jobs of one user.
+    User,
+    /// The jobs of one account.
+    Account,
+    /// Each job by itself.
+    Job,
+    /// What one job has on one node.
+    Node,
+}
+
+/// Every field that is looked at; `MaxJobs` is an association's.
+const FIELDS: [(&str, Scope); 9] = [
+    ("GrpTRES", Scope::All),
+    ("GrpJobs", Scope::All),
+    ("MaxTRESPU", Scope::User),
+    ("MaxJobsPU", Scope::User),
+    ("MaxJobs", Scope::User),
+    ("MaxTRESPA", Scope::Account),
+    ("MaxJobsPA", Scope::Account),
+    ("MaxTRESPJ", Scope::Job),
+    ("MaxTRESPN", Scope::Node),
+];
+
+/// A limit on something that the job asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    /// `QOS 'q'`, `account 'lab'`.
+    pub holder: String,
+    /// As scontrol names it, such as `GrpTRES`.
+    pub field: &'static str,
+    pub scope: Scope,
+    /// `gres/gpu:a40`, or `jobs`.
+    pub tres: String,
+    pub limit: u64,
+    /// Null where the limit is on each job by itself.
+    pub used: Option<u64>,
+    /// Users whose running jobs the caller can see.
+    pub users: Vec<User>,
+    /// What is in use of it beside that.
+    pub unseen: u64,
+    /// What the job asks for of it; of a limit on nodes, on the node with the most at least.
+    pub asks: u64,
+    pub verdict: Verdict,
+    /// A QOS's, not an association's.
+    #[serde(skip)]
+    pub is_of_qos: bool,
+}
+
+/// A user's part of what is in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct User {
+    pub user: String,
+    pub used: u64,
+    pub jobs: Vec<String>,
+}
+
+/// Whether the job fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Fits,
+    /// Until so much more is free.
+    Waits {
+        for_more: u64,
+    },
+    /// It asks for more than the limit.
+    Never,
+}
+
+impl Limit {
+    pub fn is_never(&self) -> bool {
+        self.verdict == Verdict::Never
+    }
+
+    /// What is left of it for the job.
+    pub fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.used.unwrap_or(0))
+    }
+}
+
+/// The limits that concern a job, those that it does not fit first.
+pub fn concerning(job: &Row, known: &Known, rows: &[Row]) -> Vec<Limit> {
+    let mut found = Vec::new();
+    // What a QOS limits, others don't.
+    let mut taken: BTreeSet<(Scope, String)> = BTreeSet::new();
+    for record in &known.qoses {
+        let limits = of_record(record, job, known, rows);
+        let counting: Vec<Limit> = limits.into_iter().filter(|limit| !taken.contains(&key(limit))).collect();
+        taken.extend(counting.iter().map(key));
+        found.extend(counting);
+    }
+    for record in &known.associations {
+        found.extend(
+            of_record(record, job, known, rows).into_iter().filter(|limit| !taken.contains(&key(limit))),
+        );
+    }
+    found.sort_by_key(|limit| match limit.verdict {
+        Verdict::Never => 0,
+        Verdict::Waits { .. } => 1,
+        Verdict::Fits => 2,
+    });
+    found
+}
+
+fn key(limit: &Limit) -> (Scope, String) {
+    (limit.scope, limit.tres.clone())
+}
+
+fn of_record(record: &Record, job: &Row, known: &Known, rows: &[Row]) -> Vec<Limit> {
+    let mut limits = Vec::new();
+    for (field, scope) in FIELDS {
+        let Some(counts) = record.fields.get(field) else { continue };
+        for (tres, (limit, used)) in counts {
+            let asks = asks(job, tres, scope);
+            if let (Some(limit), true) = (*limit, asks > 0) {
+                limits.push(one(record, (field, scope), tres, (limit, *used), asks, (job, known, rows)));
+            }
+        }
+    }
+    limits
+}
+
+fn asks(job: &Row, tres: &str, scope: Scope) -> u64 {
+    let all = if tres == "jobs" { 1 } else { job.tres.get(tres).copied().unwrap_or(0) };
+    if scope == Scope::Node { all.div_ceil(job.nodes.max(1)) } else { all }
+}
+
+fn one(
+    record: &Record,
+    (field, scope): (&'static str, Scope),
+    tres: &str,
+    (limit, used): (u64, u64),
+    asks: u64,
+    (job, known, rows): (&Row, &Known, &[Row]),
+) -> Limit {
+    let used = (!matches!(scope, Scope::Job | Scope::Node)).then_some(used);
+    // Jobs may share nodes that are in use already, which then count once.
+    let verdict = match asks.saturating_add(used.unwrap_or(0)).saturating_sub(limit) {
+        0 => Verdict::Fits,
+        _ if asks > limit && tres != "node" => Verdict::Never,
+        for_more => Verdict::Waits { for_more },
+    };
+    let counted = |row: &&Row| is_counted(row, record, scope, job, known);
+    // A node that two jobs share counts once.
+    let by_whom = used.is_some() && tres != "node";
+    let users = if by_whom { users(rows.iter().filter(counted), tres) } else { Vec::new() };
+    let seen: u64 = users.iter().map(|user| user.used).sum();
+    let unseen = used.filter(|_| by_whom).unwrap_or(0).saturating_sub(seen);
+    Limit {
+        holder: name(&record.holder),
+        field,
+        scope,
+        tres: tres.to_owned(),
+        limit,
+        used,
+        users,
+        unseen,
+        asks,
+        verdict,
+        is_of_qos: matches!(record.holder, Holder::Qos(_)),
+    }
+}
+
+/// Whether a limit counts a job that runs.
+fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known) -> bool {
+    let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+    let of_holder = match &record.holder {
+        Holder::Qos(name) => {
+            let partitions = known.partitions_of.get(&name.to_ascii_lowercase());
+            same(&row.qos, name) || partitions.is_some_and(|all| all.contains(&row.partition))
+        }
+        Holder::Account(name) => {
+            known.below.get(name).is_some_and(|all| all.iter().any(|account| same(account, &row.account)))
+        }
+        Holder::Own(account, partition) => {
+            row.user == job.user
+                && same(account, &row.account)
+                && (partition.is_empty() || same(partition, &row.partition))
+        }
+    };
+    let of_scope = match scope {
+        Scope::User => row.user == job.user,
+        Scope::Account => same(&row.account, &job.account),
+        _ => true,
+    };
+    row.counts() && of_holder && of_scope
+}
+
+fn users<'r>(rows: impl Iterator<Item = &'r Row>, tres: &str) -> Vec<User> {
+    let mut users: BTreeMap<&str, User> = BTreeMap::new();
+    for row in rows {
+        let used = if tres == "jobs" { 1 } else { row.tres.get(tres).copied().unwrap_or(0) };
+        if used > 0 {
+            let user = users.entry(&row.user).or_insert_with(|| User {
+                user: row.user.clone(),
+                used: 0,
+                jobs: Vec::new(),
+            });
+            user.used += used;
+            user.jobs.push(row.name());
+        }
+    }
+    let mut users: Vec<User> = users.into_values().collect();
+    users.sort_by_key(|user| std::cmp::Reverse(user.used));
+    users
+}
+
+fn name(holder: &Holder) -> String {
+    match holder {
+        Holder::Qos(name) => format!("QOS '{name}'"),
+        Holder::Account(name) => format!("account '{name}'"),
+        Holder::Own(account, partition) if partition.is_empty() => {
+            format!("the user's association with account '{account}'")
+        }
+        Holder::Own(account, partition) => {
+            format!("the user's association with account '{account}' in partition '{partition}'")
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::queue::tests::job;
+    use super::super::records::{known, tests::TEXT};
+    use super::*;
+
+    pub fn shown(limit: &Limit) -> String {
+        let used = limit.used.map_or("-".to_owned(), |used| used.to_string());
+        let Limit { holder, field, tres, limit: most, asks, verdict, .. } = limit;
+        format!("{holder} {field} {tres} {used}/{most} +{asks} {verdict:?}")
+    }
+
+    fn limits(tres: &str, qoses: &[&str]) -> Vec<String> {
+        let job = job(7, "alice", "PENDING", tres);
+        concerning(&job, &known(TEXT, &job, qoses), &[]).iter().map(shown).collect()
+    }
+
+    #[test]
+    fn the_limits_of_qos_and_associations_are_judged() {
+        let own = "the user's association with account 'acct'";
+        assert_eq!(
+            limits("gres/gpu:a40=2", &["q"]),
+            [
+                "QOS 'q' GrpTRES gres/gpu:a40 3/4 +2 Waits { for_more: 1 }",
+                "QOS 'q' MaxTRESPU gres/gpu:a40 2/3 +2 Waits { for_more: 1 }",
+                "QOS 'q' MaxTRESPN gres/gpu:a40 -/2 +2 Fits",
+                &format!("{own} MaxJobs jobs 2/8 +1 Fits"),
+                &format!("{own} MaxTRESPJ gres/gpu:a40 -/4 +2 Fits"),
+                "account 'limits' GrpJobs jobs 3/9 +1 Fits",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_job_above_a_limit_never_starts() {
+        let all = limits("gres/gpu:a40=6", &["q"]);
+        let never = all.iter().filter(|limit| limit.ends_with("Never")).count();
+        assert_eq!(never, 4, "{all:?}");
+        assert!(all[0].starts_with("QOS 'q' GrpTRES gres/gpu:a40 3/4 +6 Never"), "{all:?}");
+    }
+
+    #[test]
+    fn the_first_qos_counts_and_then_the_other() {
+        // The partition's QOS limits CPUs alone, so GPUs are left to the job's; account 'limits' would count without it.
+        let all = limits("cpu=3,gres/gpu:a40=1", &["part", "q"]);
+        assert!(all.iter().any(|limit| limit == "QOS 'part' GrpTRES cpu 0/2 +3 Never"), "{all:?}");
+        assert!(all.iter().any(|limit| limit == "QOS 'q' GrpTRES gres/gpu:a40 3/4 +1 Fits"), "{all:?}");
+        let without = limits("gres/gpu:a40=2", &["part"]);
+        assert!(
+            without
+                .iter()
+                .any(|limit| limit == "account 'limits' GrpTRES gres/gpu:a40 5/6 +2 Waits { for_more: 1 }"),
+            "{without:?}"
+        );
+        assert!(!all.iter().any(|limit| limit.starts_with("account 'limits' GrpTRES")), "{all:?}");
+    }
+
+    #[test]
+    fn users_are_named_as_far_as_the_caller_sees_their_jobs() {
+        let asked = job(7, "alice", "PENDING", "gres/gpu:a40=2");
+        let known = known(TEXT, &asked, &["q"]);
+        let rows = [
+            job(1, "alice", "RUNNING", "gres/gpu:a40=1"),
+            job(2, "alice", "SUSPENDED", "gres/gpu:a40=1"),
+            job(3, "alice", "COMPLETED", "gres/gpu:a40=9"),
+            asked.clone(),
+        ];
+        let limits = concerning(&asked, &known, &rows);
+        let group = limits.iter().find(|limit| limit.field == "GrpTRES").unwrap();
+        let alice = User { user: "alice".into(), used: 2, jobs: vec!["1".into(), "2".into()] };
+        assert_eq!((group.users.as_slice(), group.unseen), ([alice].as_slice(), 1));
+    }
+}

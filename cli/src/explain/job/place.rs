@@ -1,0 +1,103 @@
+//! Which GPUs a running job has on each node: from this node's ledger, else from what a node has said of itself, else from
+//! slurmctld.
+
+use std::path::Path;
+
+use gpushare::text::hostlist;
+use gpushare_node::ledger::Holding;
+use serde::Serialize;
+
+use super::queue::Row;
+use super::{ask, host};
+use crate::status::cluster::{self, read};
+use crate::status::local;
+
+/// What a job has on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Place {
+    pub node: String,
+    /// By index; empty where it isn't known.
+    pub gpus: Vec<u32>,
+    /// Of a share; null for whole GPUs.
+    pub units: Option<u64>,
+    /// Units that fill the GPU.
+    pub capacity: Option<u64>,
+    /// MiB of a share, where known.
+    pub memory: Option<u32>,
+    /// For how many seconds it was not seen to use its GPUs, where somebody looks.
+    pub idle: Option<u64>,
+    /// `ledger`, `collected`, `slurmctld`
+    pub source: &'static str,
+}
+
+/// The places of a job that runs, and what can't be told here. Without GPUs there are none.
+pub fn find(job: &Row, collected: Option<&Path>, conf: Option<&Path>) -> (Vec<Place>, Vec<String>) {
+    let mut notes = Vec::new();
+    if !job.tres.keys().any(|name| name.starts_with("gres/")) {
+        return (Vec::new(), notes);
+    }
+    let of_slurm = ask("scontrol", &["-d", "show", "job", &job.id.to_string()]);
+    let of_slurm = of_slurm.map_or_else(|_| Vec::new(), |text| read::jobs(&text));
+    let of_cluster = cluster::gather(&job.node_list, collected, conf);
+    let of_cluster = of_cluster.unwrap_or_else(|reason| {
+        notes.push(reason);
+        cluster::Cluster::default()
+    });
+    notes.extend(of_cluster.complaints.iter().cloned());
+    let mut places = Vec::new();
+    for node in hostlist::names(&job.node_list, &mut hostlist::MOST_NODES.clone()) {
+        let here = (node == host()).then(|| in_ledger(job.id, &node, conf)).flatten();
+        let place = here
+            .or_else(|| in_cluster(job.id, &node, &of_cluster))
+            .or_else(|| in_slurm(job.id, &node, &of_slurm));
+        places.extend(place);
+    }
+    (places, notes)
+}
+
+fn in_ledger(id: u32, node: &str, conf: Option<&Path>) -> Option<Place> {
+    let status = local::gather(conf).ok()?;
+    let entry = status.jobs.iter().find(|entry| entry.key.id == id)?;
+    let mut place = Place {
+        node: node.to_owned(),
+        gpus: entry.gpus.iter().map(|gpu| gpu.index).collect(),
+        idle: entry.gpus.iter().filter_map(|gpu| status.idle(entry, gpu)).min(),
+        source: "ledger",
+        ..Place::default()
+    };
+    if let Holding::Share { units, capacity, memory, .. } = entry.holding {
+        place = Place { units: Some(units.into()), capacity: Some(capacity.into()), memory, ..place };
+    }
+    Some(place)
+}
+
+fn in_cluster(id: u32, name: &str, cluster: &cluster::Cluster) -> Option<Place> {
+    let node = cluster.nodes.iter().find(|node| node.node == name)?;
+    let job = node.jobs.iter().find(|job| job.job == id)?;
+    let capacity = node.gpus.iter().find(|gpu| job.gpus.contains(&gpu.index)).map(|gpu| gpu.capacity);
+    Some(Place {
+        node: name.to_owned(),
+        gpus: job.gpus.clone(),
+        units: job.units,
+        capacity: capacity.filter(|_| job.units.is_some()),
+        source: if node.age.is_some() { "collected" } else { "slurmctld" },
+        ..Place::default()
+    })
+}
+
+fn in_slurm(id: u32, node: &str, jobs: &[read::JobText]) -> Option<Place> {
+    let job = jobs.iter().find(|job| job.id == id)?;
+    let on =
+        |list: &str| hostlist::names(list, &mut hostlist::MOST_NODES.clone()).iter().any(|name| name == node);
+    let (_, had) = job.on.iter().find(|(list, _)| on(list))?;
+    let gpus = had.iter().filter(|gres| gres.name == "gpu").filter_map(|gres| match &gres.which {
+        read::Which::Index(indexes) => Some(indexes.clone()),
+        _ => None,
+    });
+    Some(Place {
+        node: node.to_owned(),
+        gpus: gpus.flatten().collect(),
+        source: "slurmctld",
+        ..Place::default()
+    })
+}

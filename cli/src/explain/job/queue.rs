@@ -1,0 +1,182 @@
+//! Jobs as squeue(1) shows them: only fields that hold no text of a user's own.
+
+use std::collections::BTreeMap;
+
+/// TRES and numbers; memory in MiB.
+pub type Tres = BTreeMap<String, u64>;
+
+/// What squeue is asked: every job that slurmctld remembers and shows the caller.
+pub const QUESTION: [&str; 6] = [
+    "-a",
+    "-h",
+    "-t",
+    "all",
+    "-O",
+    "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserID:|,UserName:|,Account:|,Partition:|,QOS:|,State:|,Reason:|,\
+     NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,tres-per-socket:|",
+];
+
+/// States in which a job has what it was given.
+const HAVING: [&str; 7] =
+    ["RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"];
+
+/// A job, or the waiting tasks of an array.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    pub id: u32,
+    /// The number of its array; without one its own.
+    pub array: u32,
+    /// `3`, or `4-9%2` of those that wait.
+    pub tasks: String,
+    /// The heterogeneous job, and which component of it this is.
+    pub het: Option<(u32, u32)>,
+    pub user_id: u32,
+    pub user: String,
+    pub account: String,
+    /// Several, with commas, while it waits.
+    pub partition: String,
+    pub qos: String,
+    pub state: String,
+    pub reason: String,
+    pub nodes: u64,
+    pub start: String,
+    pub end: String,
+    pub node_list: String,
+    /// What it has, or asks for while it waits.
+    pub tres: Tres,
+    pub per_node: String,
+    pub per_job: String,
+    /// It asks for something per task or socket.
+    pub per_other: bool,
+}
+
+impl Row {
+    /// As squeue names it.
+    pub fn name(&self) -> String {
+        match self.het {
+            Some((id, component)) => format!("{id}+{component}"),
+            None if self.tasks.is_empty() => self.id.to_string(),
+            None if self.tasks.bytes().all(|byte| byte.is_ascii_digit()) => {
+                format!("{}_{}", self.array, self.tasks)
+            }
+            None => format!("{}_[{}]", self.array, self.tasks),
+        }
+    }
+
+    /// Whether limits count it as running.
+    pub fn counts(&self) -> bool {
+        HAVING.contains(&self.state.as_str())
+    }
+
+    pub fn is_over(&self) -> bool {
+        !self.counts() && self.state != "PENDING" && self.state != "COMPLETING"
+    }
+
+    /// When Slurm expects to start it.
+    pub fn expected_start(&self) -> Option<String> {
+        Some(self.start.clone()).filter(|start| start.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    /// The partition that it is in, or the first of those that it may start in.
+    pub fn first_partition(&self) -> &str {
+        self.partition.split(',').next().unwrap_or_default()
+    }
+}
+
+/// Lines that can't be read are left out.
+pub fn rows(text: &str) -> Vec<Row> {
+    text.lines().filter_map(row).collect()
+}
+
+fn row(line: &str) -> Option<Row> {
+    let mut columns = line.split('|').map(str::trim);
+    let mut next = || columns.next();
+    let said = |text: &str| Some(text.to_owned()).filter(|text| !["N/A", "(null)"].contains(&text.as_str()));
+    let id = next()?.parse().ok()?;
+    let array = next()?.parse().ok()?;
+    let tasks = said(next()?).unwrap_or_default();
+    let het = next()?.parse().ok().zip(next()?.parse().ok());
+    let user_id = next()?.parse().ok()?;
+    let mut word = || next().map(str::to_owned);
+    let (user, account, partition, qos) = (word()?, word()?, word()?, word()?);
+    let (state, reason, nodes) = (word()?, word()?, word()?);
+    let (start, end, node_list, tres) = (word()?, word()?, word()?, word()?);
+    let (per_node, per_job, per_task, per_socket) = (word()?, word()?, word()?, word()?);
+    Some(Row {
+        id,
+        array,
+        tasks,
+        het,
+        user_id,
+        user,
+        account,
+        partition,
+        qos,
+        state,
+        reason,
+        // A range of nodes begins with the fewest.
+        nodes: nodes.split('-').next().and_then(|nodes| nodes.parse().ok()).unwrap_or(1),
+        start,
+        end,
+        node_list,
+        tres: tres_of(&tres),
+        per_node: said(&per_node).unwrap_or_default(),
+        per_job: said(&per_job).unwrap_or_default(),
+        per_other: said(&per_task).or(said(&per_socket)).is_some_and(|text| !text.is_empty()),
+    })
+}
+
+/// `cpu=1,mem=2000M,gres/gpu:a40=2`
+fn tres_of(text: &str) -> Tres {
+    let one = |part: &str| {
+        let (name, count) = part.rsplit_once('=')?;
+        Some((name.to_owned(), number(name, count)?))
+    };
+    text.split(',').filter_map(one).collect()
+}
+
+/// Memory has a unit, and is counted in MiB.
+fn number(name: &str, text: &str) -> Option<u64> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match (name, text.get(digits.len()..)?) {
+        ("mem", "K") => 1.0 / 1024.0,
+        ("mem", "M") => 1.0,
+        ("mem", "G") | (_, "K") => 1024.0,
+        ("mem", "T") | (_, "M") => 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let number = digits.parse::<f64>().ok()? * factor;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
+    Some(number.ceil() as u64)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A job that asks for or has something.
+    pub fn job(id: u32, user: &str, state: &str, tres: &str) -> Row {
+        let number = if user == "alice" { 2001 } else { 2002 };
+        let text = format!(
+            "{id}|{id}|N/A|N/A|N/A|{number}|{user}|acct|p|q|{state}|None|1|N/A|N/A||{tres}|gres/gpu:a40:2|N/A|N/A|N/A|"
+        );
+        rows(&text).remove(0)
+    }
+
+    #[test]
+    fn lines_of_squeue_are_read() {
+        let text = "5|5|1-5%2|N/A|N/A|2001|alice|below|p,q|normal|PENDING|QOSGrpGRES|1-2|2027-11-24T19:44:58|N/A||\
+                    cpu=1,mem=1.50G,node=1,gres/gpu=2,gres/gpu:a40=2|gres/gpu:a40:2|N/A|N/A|N/A|\n\
+                    9|9|N/A|8|1|2002|bob|acct|p|q|RUNNING|None|1|2026-11-24T19:44:58|N/A|n1|cpu=1||N/A|cpu:2|N/A|\nslurm\n";
+        let rows = rows(text);
+        let [array, component] = rows.as_slice() else { panic!("{rows:?}") };
+        assert_eq!((array.name().as_str(), array.first_partition(), array.nodes), ("5_[1-5%2]", "p", 1));
+        assert_eq!(array.expected_start().as_deref(), Some("2027-11-24T19:44:58"));
+        assert_eq!((array.tres["mem"], array.tres["gres/gpu:a40"]), (1536, 2));
+        assert_eq!((component.name().as_str(), component.het), ("8+1", Some((8, 1))));
+        assert!(component.counts() && component.per_other && !array.per_other && !array.counts());
+    }
+}

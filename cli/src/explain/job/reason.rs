@@ -1,0 +1,143 @@
+//! Slurm's reasons for a job to wait, in plain words (Slurm: src/common/job_state_reason.c).
+
+/// Those that are words of their own.
+const REASONS: [(&str, &str); 31] = [
+    ("None", "Slurm has not looked at it yet"),
+    ("Priority", "jobs with a higher priority go first"),
+    ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
+    ("Dependency", "it waits for other jobs, as its --dependency says"),
+    (
+        "DependencyNeverSatisfied",
+        "a job that it depends on ended otherwise than required; it never starts, cancel it",
+    ),
+    ("JobHeldUser", "its user holds it; `scontrol release` lets it go"),
+    ("JobHeldAdmin", "an administrator holds it"),
+    (
+        "BeginTime",
+        "its begin time is not yet there; Slurm sets one for about two minutes when it requeues a job",
+    ),
+    ("JobArrayTaskLimit", "as many tasks of the array run as the array allows (% in --array)"),
+    ("Licenses", "the licenses that it needs are in use"),
+    ("Reservation", "its reservation is not active"),
+    ("ReservationDeleted", "its reservation is gone; cancel it"),
+    ("ReqNodeNotAvail", "nodes that it needs are down, drained or reserved"),
+    ("NodeDown", "a node that it needs is down"),
+    ("BadConstraints", "no node has what it asks for; cancel it"),
+    ("PartitionDown", "its partition is down"),
+    ("PartitionInactive", "its partition is inactive"),
+    ("PartitionNodeLimit", "it asks for more or fewer nodes than its partition allows"),
+    ("PartitionTimeLimit", "its time limit is longer than its partition's"),
+    ("PartitionConfig", "its request does not fit its partition's settings"),
+    ("QOSNotAllowed", "its partition does not admit its QOS"),
+    ("AccountNotAllowed", "its partition does not admit its account"),
+    ("InvalidQOS", "its QOS may not be used any more; cancel it"),
+    ("InvalidAccount", "its account may not be used any more; cancel it"),
+    ("QOSUsageThreshold", "the usage of its account is above what its QOS allows"),
+    ("Cleaning", "Slurm is still cleaning up after its last run"),
+    ("Prolog", "a prolog still runs"),
+    ("JobHoldMaxRequeue", "it was requeued too often and is held"),
+    ("DeadLine", "it can't end before its deadline"),
+    ("BurstBufferResources", "the burst buffer that it needs is in use"),
+    ("launch failed requeued held", "its start failed, and it is held; see slurmctld's log"),
+];
+
+/// What a limit may be on: how reasons write it, and what it is called here. Longer ones first.
+const LIMITED: [(&str, &str); 10] = [
+    ("SubmitJob", "submitted jobs"),
+    ("Job", "running jobs"),
+    ("GRES", "GPUs or other GRES"),
+    ("Cpu", "CPUs"),
+    ("Mem", "memory"),
+    ("Node", "nodes"),
+    ("Billing", "billing units"),
+    ("Wall", "run time"),
+    ("License", "licenses"),
+    ("Energy", "energy"),
+];
+
+/// A reason in one sentence without an end.
+pub fn plain(reason: &str) -> String {
+    let known = REASONS.iter().find(|(name, _)| name.eq_ignore_ascii_case(reason));
+    // Some reasons go on with names of nodes.
+    let known = known.or_else(|| REASONS.iter().find(|(name, _)| name.len() > 8 && reason.starts_with(name)));
+    match known {
+        Some((_, words)) => (*words).to_owned(),
+        None => limit(reason).unwrap_or_else(|| "Slurm gives no other explanation".to_owned()),
+    }
+}
+
+/// `QOSGrpGRES`, `AssocMaxCpuPerJobLimit`
+fn limit(reason: &str) -> Option<String> {
+    let (whose, rest) = match reason.strip_prefix("QOS") {
+        Some(rest) => ("QOS", rest),
+        None => ("account", reason.strip_prefix("Assoc")?),
+    };
+    let rest = rest.strip_prefix("iation").unwrap_or(rest);
+    let at = |part: &str| rest.to_ascii_lowercase().find(&part.to_ascii_lowercase());
+    let limited = LIMITED.iter().filter_map(|(name, words)| Some((at(name)?, *words)));
+    let limited = limited.min_by_key(|(place, _)| *place).map_or("something", |(_, words)| words);
+    let limited =
+        if at("Minutes").is_some() { format!("the minutes of {limited}") } else { limited.to_owned() };
+    let has = |part: &str| rest.contains(part);
+    Some(if has("PerUser") || (whose == "account" && has("MaxJobs")) {
+        format!("its user's jobs have reached a limit of the {whose} on {limited}")
+    } else if has("PerAccount") {
+        format!("its account's jobs have reached a limit of the {whose} on {limited}")
+    } else if has("PerJob") || has("PerNode") || has("MaxWall") {
+        format!("it asks for more than the {whose} lets one job have of {limited}")
+    } else if has("Min") && has("NotSatisfied") || has("Min") && !has("Minutes") {
+        format!("it asks for less than the {whose} wants of {limited}")
+    } else {
+        format!("the jobs of its {whose} together have reached a limit on {limited}")
+    })
+}
+
+/// Whether it is a limit.
+pub fn is_limit(reason: &str) -> bool {
+    !REASONS.iter().any(|(name, _)| *name == reason) && limit(reason).is_some()
+}
+
+/// What the reason leaves to look up elsewhere.
+pub fn note(reason: &str) -> Option<String> {
+    reason.contains("Minutes").then(|| {
+        "limits on minutes are not shown here; see `scontrol show assoc_mgr flags=qos,assoc`".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_put_into_words() {
+        for (reason, expected) in [
+            ("QOSGrpGRES", "the jobs of its QOS together have reached a limit on GPUs or other GRES"),
+            ("QOSGrpCpuLimit", "the jobs of its QOS together have reached a limit on CPUs"),
+            ("QOSGrpJobsLimit", "the jobs of its QOS together have reached a limit on running jobs"),
+            ("QOSGrpNodeLimit", "the jobs of its QOS together have reached a limit on nodes"),
+            ("QOSMaxGRESPerUser", "its user's jobs have reached a limit of the QOS on GPUs or other GRES"),
+            ("QOSMaxJobsPerUserLimit", "its user's jobs have reached a limit of the QOS on running jobs"),
+            ("QOSMaxMemoryPerAccount", "its account's jobs have reached a limit of the QOS on memory"),
+            ("QOSMaxGRESPerJob", "it asks for more than the QOS lets one job have of GPUs or other GRES"),
+            ("QOSMaxWallDurationPerJobLimit", "it asks for more than the QOS lets one job have of run time"),
+            ("QOSMinGRES", "it asks for less than the QOS wants of GPUs or other GRES"),
+            (
+                "QOSGrpGRESMinutes",
+                "the jobs of its QOS together have reached a limit on the minutes of GPUs or other GRES",
+            ),
+            ("AssocGrpGRES", "the jobs of its account together have reached a limit on GPUs or other GRES"),
+            ("AssocMaxJobsLimit", "its user's jobs have reached a limit of the account on running jobs"),
+            (
+                "AssocMaxGRESPerNode",
+                "it asks for more than the account lets one job have of GPUs or other GRES",
+            ),
+            ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
+            ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "nodes that it needs are down, drained or reserved"),
+            ("SomethingNew", "Slurm gives no other explanation"),
+        ] {
+            assert_eq!(plain(reason), expected, "{reason}");
+        }
+        assert!(is_limit("AssocGrpGRES") && !is_limit("QOSNotAllowed") && !is_limit("Resources"));
+        assert!(note("QOSGrpGRESMinutes").is_some() && note("QOSGrpGRES").is_none());
+    }
+}

@@ -1,0 +1,279 @@
+//! What is told of a job, as lines.
+
+use std::fmt::Write;
+
+use super::limits::{Limit, Scope, User, Verdict};
+use super::place::Place;
+use super::queue::Tres;
+use super::reason;
+use super::smaller::Smaller;
+use super::{Told, What};
+use crate::status::columns::clean;
+
+/// More numbers of jobs than help.
+const JOBS: usize = 5;
+/// More users than help.
+const USERS: usize = 8;
+
+/// All of them, and how many are not shown.
+pub fn text(told: &[Told], more: usize) -> String {
+    let mut text = told.iter().map(one).collect::<Vec<_>>().join("\n");
+    if more > 0 {
+        let _ = writeln!(text, "\n{more} more jobs of this number; name one, such as 12_3");
+    }
+    text
+}
+
+fn one(told: &Told) -> String {
+    let Told { job, user, state, what } = told;
+    let mut lines = Vec::new();
+    match what {
+        What::Waits { reason, because, expected, asks, limits, smaller, notes } => {
+            lines.push(format!("job {job} of {user} waits ({reason}): {because}"));
+            lines.push(format!("  asks for: {}", amounts(asks)));
+            lines.extend(limits.iter().flat_map(limit));
+            lines.extend(outlook(limits, smaller.as_ref(), reason, job));
+            lines.extend(expected.as_ref().map(|time| format!("  Slurm expects to start it at {time}")));
+            lines.extend(notes.iter().map(|note| format!("  note: {note}")));
+        }
+        What::Runs { since, has, places, notes } => {
+            lines.push(format!("job {job} of {user} is {} since {since}", state.to_ascii_lowercase()));
+            lines.push(format!("  has: {}", amounts(has)));
+            lines.extend(places.iter().map(|one| place(one, job)));
+            lines.extend(notes.iter().map(|note| format!("  note: {note}")));
+        }
+        What::Hidden {} => lines.push(format!(
+            "job {job} of {user} is {} by the accounting database; slurmctld doesn't show it to you (PrivateData=jobs)",
+            state.to_ascii_lowercase()
+        )),
+        What::Over { end } if ["Unknown", "N/A", ""].contains(&end.as_str()) => {
+            lines.push(format!("job {job} of {user} is over: {state}"));
+        }
+        What::Over { end } => lines.push(format!("job {job} of {user} is over: {state}, at {end}")),
+    }
+    lines.iter().map(|line| clean(line) + "\n").collect()
+}
+
+/// Without what nobody asks for by itself.
+fn amounts(tres: &Tres) -> String {
+    let untyped = |name: &str| name == "gres/gpu" && tres.keys().any(|name| name.starts_with("gres/gpu:"));
+    let shown = tres.iter().filter(|(name, _)| *name != "billing" && !untyped(name));
+    shown.map(|(name, count)| format!("{} {name}", amount(name, *count))).collect::<Vec<_>>().join(", ")
+}
+
+fn amount(name: &str, count: u64) -> String {
+    if name == "mem" { format!("{count}M") } else { count.to_string() }
+}
+
+/// A limit that a job could never pass.
+pub fn above(limit: &Limit) -> String {
+    let Limit { holder, field, tres, .. } = limit;
+    let (asks, most) = (amount(tres, limit.asks), amount(tres, limit.limit));
+    format!(
+        "{holder} never has more than {most} {tres} for {} ({field}), and this asks for {asks}: the job waits forever, or \
+         Slurm refuses it",
+        whose(limit.scope)
+    )
+}
+
+fn whose(scope: Scope) -> &'static str {
+    match scope {
+        Scope::All => "all its jobs",
+        Scope::User => "one user's jobs",
+        Scope::Account => "one account's jobs",
+        Scope::Job => "one job",
+        Scope::Node => "one job on one node",
+    }
+}
+
+fn limit(limit: &Limit) -> Vec<String> {
+    let Limit { holder, field, scope, tres, users, unseen, asks, verdict, .. } = limit;
+    let (whose, most) = (whose(*scope), amount(tres, limit.limit));
+    let mut lines = vec![match limit.used {
+        Some(used) => {
+            format!("  {holder}, {whose} ({field}): {} of {most} {tres} in use", amount(tres, used))
+        }
+        None => format!("  {holder}, {whose} ({field}): at most {most} {tres}"),
+    }];
+    if !users.is_empty() || *unseen > 0 {
+        lines.push(format!("    by {}", by_whom(users, *unseen, tres)));
+    }
+    let asks = amount(tres, *asks);
+    lines.push(match verdict {
+        Verdict::Fits => format!("    the job asks for {asks}: it fits"),
+        Verdict::Waits { for_more } => {
+            let verb = if *for_more == 1 { "is" } else { "are" };
+            format!(
+                "    the job asks for {asks}: it waits until {} more {verb} free",
+                amount(tres, *for_more)
+            )
+        }
+        Verdict::Never => {
+            format!("    the job asks for {asks}: that is above the limit, so it waits forever")
+        }
+    });
+    lines
+}
+
+fn by_whom(users: &[User], unseen: u64, tres: &str) -> String {
+    let user = |user: &User| {
+        let jobs = user.jobs.iter().take(JOBS).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if user.jobs.len() > JOBS { ", …" } else { "" };
+        let word = if user.jobs.len() == 1 { "job" } else { "jobs" };
+        format!("{} {} ({word} {jobs}{more})", user.user, amount(tres, user.used))
+    };
+    let mut all: Vec<String> = users.iter().take(USERS).map(user).collect();
+    if let Some(others) = users.len().checked_sub(USERS).filter(|others| *others > 0) {
+        let used = users.iter().skip(USERS).map(|user| user.used).sum();
+        all.push(format!("{others} other users {}", amount(tres, used)));
+    }
+    if unseen > 0 {
+        all.push(format!("jobs that Slurm doesn't show you {}", amount(tres, unseen)));
+    }
+    all.join(", ")
+}
+
+/// What would pass now.
+fn outlook(limits: &[Limit], smaller: Option<&Smaller>, reason: &str, job: &str) -> Vec<String> {
+    let stopped = limits.iter().any(|limit| limit.verdict != Verdict::Fits);
+    match smaller {
+        None if !stopped && reason::is_limit(reason) => {
+            vec!["  none of these limits stops it now; Slurm's reason is from its last try".to_owned()]
+        }
+        None if !stopped => vec!["  no limit on numbers stops it now".to_owned()],
+        None => Vec::new(),
+        Some(Smaller { gpus: 0, gres, .. }) => {
+            vec![format!("  these limits let no job with {gres} start now")]
+        }
+        Some(Smaller { gpus, gres, options }) => {
+            let mut lines =
+                vec![format!("  these limits let a job with {gres}:{gpus} start now, if a node has it free")];
+            lines.extend(
+                options.as_ref().map(|options| format!("  try: {options} (a new job; then `scancel {job}`)")),
+            );
+            lines
+        }
+    }
+}
+
+fn place(place: &Place, job: &str) -> String {
+    let Place { node, gpus, units, capacity, memory, idle, source } = place;
+    let indexes = gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let word = if gpus.len() == 1 { "GPU" } else { "GPUs" };
+    let of = capacity.map(|capacity| format!(" of its {capacity}")).unwrap_or_default();
+    let mut parts = Vec::new();
+    match (units, gpus.is_empty()) {
+        (Some(units), false) => parts.push(format!("{word} {indexes}, {units}{of} units")),
+        (None, false) => parts.push(format!("{word} {indexes}, whole")),
+        (Some(units), true) => parts.push(format!("a share of {units} units")),
+        (None, true) => parts.push("GPUs".to_owned()),
+    }
+    parts.extend(memory.map(|mebibytes| format!("{mebibytes} MiB")));
+    parts.extend(idle.map(|seconds| match seconds {
+        0 => "in use at the last look".to_owned(),
+        seconds => format!("not seen in use for {}", time(seconds)),
+    }));
+    let unknown = if gpus.is_empty() {
+        format!(
+            "; which GPU only the node knows: `srun --jobid={job} --overlap gpushare explain {job}`, or --collected DIR"
+        )
+    } else {
+        String::new()
+    };
+    format!("  {node}: {} (from {}){unknown}", parts.join(", "), from(source))
+}
+
+fn from(source: &str) -> &'static str {
+    match source {
+        "ledger" => "this node's ledger",
+        "collected" => "the node's last report",
+        _ => "slurmctld",
+    }
+}
+
+fn time(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::limits::concerning;
+    use super::super::queue::tests::job;
+    use super::super::records::{known, tests::TEXT};
+    use super::super::smaller;
+    use super::*;
+
+    #[test]
+    fn a_job_that_waits_is_told_what_of_and_what_would_start() {
+        let asked = job(7, "alice", "PENDING", "cpu=1,mem=2000,gres/gpu=2,gres/gpu:a40=2");
+        let rows = [job(1, "bob", "RUNNING", "gres/gpu:a40=1"), job(2, "alice", "RUNNING", "gres/gpu:a40=2")];
+        let limits: Vec<Limit> = concerning(&asked, &known(TEXT, &asked, &["q"]), &rows)
+            .into_iter()
+            .filter(|limit| limit.verdict != Verdict::Fits)
+            .collect();
+        let smaller = smaller::of(&asked, &limits);
+        let told = Told {
+            job: asked.name(),
+            user: "alice".into(),
+            state: "PENDING".into(),
+            what: What::Waits {
+                reason: "QOSGrpGRES".into(),
+                because: reason::plain("QOSGrpGRES"),
+                expected: None,
+                asks: asked.tres.clone(),
+                limits,
+                smaller,
+                notes: vec!["a\x1bb".into()],
+            },
+        };
+        let expected = "\
+job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a limit on GPUs or other GRES
+  asks for: 1 cpu, 2 gres/gpu:a40, 2000M mem
+  QOS 'q', all its jobs (GrpTRES): 3 of 4 gres/gpu:a40 in use
+    by alice 2 (job 2), bob 1 (job 1)
+    the job asks for 2: it waits until 1 more is free
+  QOS 'q', one user's jobs (MaxTRESPU): 2 of 3 gres/gpu:a40 in use
+    by alice 2 (job 2)
+    the job asks for 2: it waits until 1 more is free
+  these limits let a job with gpu:a40:1 start now, if a node has it free
+  try: --qos=q --gres=gpu:a40:1 (a new job; then `scancel 7`)
+";
+        let text = text(&[told], 0);
+        let (head, note) = text.split_at(expected.len());
+        assert_eq!(head, expected);
+        assert!(note.starts_with("  note: a") && !note.contains('\x1b'), "{note}");
+    }
+
+    #[test]
+    fn places_are_told_as_far_as_they_are_known() {
+        let share = Place {
+            node: "n1".into(),
+            gpus: vec![2],
+            units: Some(40),
+            capacity: Some(80),
+            source: "ledger",
+            ..Place::default()
+        };
+        for (one, expected) in [
+            (
+                Place { memory: Some(20000), idle: Some(600), ..share.clone() },
+                "  n1: GPU 2, 40 of its 80 units, 20000 MiB, not seen in use for 10 min (from this node's ledger)",
+            ),
+            (
+                Place { units: None, capacity: None, gpus: vec![0, 1], source: "slurmctld", ..share.clone() },
+                "  n1: GPUs 0,1, whole (from slurmctld)",
+            ),
+            (
+                Place { gpus: Vec::new(), capacity: None, source: "slurmctld", ..share },
+                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: `srun --jobid=7 --overlap gpushare \
+                 explain 7`, or --collected DIR",
+            ),
+        ] {
+            assert_eq!(place(&one, "7"), expected);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`gpushare explain JOBID`: why a job waits, by Slurm's own numbers; what it says would start does start. And what of a
+script's steps and names will fail, which then fails."""
+
+import json
+import re
+
+import pytest
+
+
+def explain(cluster, job, user="root"):
+    return cluster.ok(["gpushare", "explain", str(job)], user)
+
+
+def told(cluster, job, user="root"):
+    """The only job of `--json`."""
+    said = json.loads(cluster.ok(["gpushare", "explain", "--json", str(job)], user))
+    (only,) = said["jobs"]
+    return only
+
+
+def limit(cluster, job, field, user="root"):
+    (only,) = [one for one in told(cluster, job, user)["limits"] if one["field"] == field]
+    return only
+
+
+def waits(cluster, job, reason):
+    cluster.wait(lambda: cluster.fields(job).get("Reason") == reason, f"job {job} to wait for {reason}")
+
+
+def running(cluster, *options, **more):
+    job = cluster.sbatch(*options, **more)
+    cluster.wait_state(job, "RUNNING")
+    return job
+
+
+@pytest.fixture
+def jobs(waiting_jobs):
+    yield waiting_jobs
+    waiting_jobs.cancel_all()
+
+
+def test_a_job_waits_for_its_group_and_what_is_tried_starts(jobs):
+    first = running(jobs, "--qos=two", "--gres=gpu:a40:1", user="alice")
+    job = jobs.sbatch("--qos=two", "--gres=gpu:a40:2", user="bob")
+    waits(jobs, job, "QOSGrpGRES")
+    said = explain(jobs, job, "bob")
+    for line in (
+        f"job {job} of bob waits (QOSGrpGRES): the jobs of its QOS together have reached a limit on GPUs or other GRES",
+        "  QOS 'two', all its jobs (GrpTRES): 1 of 2 gres/gpu:a40 in use",
+        f"    by alice 1 (job {first})",
+        "    the job asks for 2: it waits until 1 more is free",
+        "  these limits let a job with gpu:a40:1 start now, if a node has it free",
+    ):
+        assert line in said.splitlines(), said
+    assert limit(jobs, job, "GrpTRES") == {
+        "holder": "QOS 'two'", "field": "GrpTRES", "scope": "all", "tres": "gres/gpu:a40", "limit": 2, "used": 1,
+        "users": [{"user": "alice", "used": 1, "jobs": [first]}], "unseen": 0, "asks": 2,
+        "verdict": {"waits": {"for_more": 1}},
+    }
+    options = re.search(r"try: (.*) \(a new job; then `scancel (\d+)`\)", said)
+    assert options[2] == job
+    running(jobs, *options[1].split(), user="bob")
+    assert "these limits let no job with gpu:a40 start now" in explain(jobs, job)
+
+
+def test_a_job_waits_for_its_users_other_jobs(jobs):
+    first = running(jobs, "--qos=each", "--gres=gpu:a40:1")
+    job = jobs.sbatch("--qos=each", "--gres=gpu:a40:1")
+    waits(jobs, job, "QOSMaxGRESPerUser")
+    found = limit(jobs, job, "MaxTRESPU")
+    assert (found["used"], found["limit"], found["users"][0]["jobs"]) == (1, 1, [first]), found
+    assert "its user's jobs have reached a limit of the QOS" in explain(jobs, job)
+
+
+def test_a_job_waits_for_an_account_above_its_own(jobs):
+    first = running(jobs, "-A", "below", "--gres=gpu:a40:1")
+    job = jobs.sbatch("-A", "below", "--gres=gpu:a40:1")
+    waits(jobs, job, "AssocGrpGRES")
+    said = explain(jobs, job, "alice")
+    assert "  account 'limits', all its jobs (GrpTRES): 1 of 1 gres/gpu:a40 in use\n" f"    by alice 1 (job {first})\n" in said, said
+
+
+def test_a_job_above_a_limit_waits_forever(jobs):
+    job = jobs.sbatch("--qos=two", "--gres=gpu:a40:3")
+    waits(jobs, job, "QOSGrpGRES")
+    said = explain(jobs, job)
+    assert "the job asks for 3: that is above the limit, so it waits forever" in said, said
+    running(jobs, *re.search(r"try: (.*) \(", said)[1].split())
+    warned = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--gres=gpu:a40:3"], "alice")
+    assert "GS114 is let pass because of LimitAdvice=warn" in warned and "note:" not in warned, warned
+    jobs.ok("echo LimitAdvice=off >/lab/out/off.conf")
+    before = jobs.ok(["gpushare", "explain", "--conf", "/lab/out/off.conf", "--", "--qos=two", "--gres=gpu:a40:3"], "alice")
+    assert "note: QOS 'two' never has more than 2 gres/gpu:a40 for all its jobs (GrpTRES), and this asks for 3" in before, before
+    below = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--gres=gpu:a40:2"], "alice")
+    assert "note:" not in below, below
+    account = jobs.ok(["gpushare", "explain", "--", "-A", "below", "--gres=gpu:a40:2"], "alice")
+    assert "note: account 'limits' never has more than 1 gres/gpu:a40" in account, account
+
+
+def test_the_partitions_own_qos_counts(jobs):
+    jobs.ok("scontrol update PartitionName=small QOS=part")
+    job = jobs.sbatch("-p", "small", "-n3")
+    waits(jobs, job, "QOSGrpCpuLimit")
+    found = limit(jobs, job, "GrpTRES")
+    assert (found["holder"], found["tres"], found["limit"], found["verdict"]) == ("QOS 'part'", "cpu", 2, "never"), found
+
+
+def test_a_task_and_a_component_are_told_of_by_their_numbers(jobs):
+    array = jobs.sbatch("--qos=each", "--gres=gpu:a40:1", "-a0-2")
+    jobs.wait(lambda: "RUNNING" in jobs.ok(["squeue", "-h", "-j", f"{array}_0", "-O", "State"]), "the first task")
+    assert told(jobs, f"{array}_0")["state"] == "RUNNING"
+    jobs.wait(lambda: told(jobs, f"{array}_2").get("reason") == "QOSMaxGRESPerUser", "the others to wait")
+    assert told(jobs, f"{array}_2")["job"] == f"{array}_[1-2]"
+    assert sorted(one["state"] for one in json.loads(jobs.ok(["gpushare", "explain", "--json", array]))["jobs"]) == ["PENDING", "RUNNING"]
+    het = jobs.sbatch("-H", ":", "-n2")
+    assert told(jobs, f"{het}+1")["job"] == f"{het}+1"
+
+
+def test_who_may_not_see_others_jobs_is_told_the_sum(jobs):
+    conf = "/etc/slurm/slurm.conf"
+    running(jobs, "--qos=two", "--gres=gpu:a40:2")
+    job = jobs.sbatch("--qos=two", "--gres=gpu:a40:1", user="bob")
+    waits(jobs, job, "QOSGrpGRES")
+    try:
+        jobs.ok(f"echo PrivateData=jobs,usage >>{conf} && scontrol reconfigure")
+        jobs.wait(lambda: not jobs.ok(["squeue", "-h", "-u", "alice"], "bob"), "alice's jobs to be hidden")
+        said = explain(jobs, job, "bob")
+        assert "2 of 2 gres/gpu:a40 in use\n    by jobs that Slurm doesn't show you 2\n" in said, said
+        assert "limits of accounts are not visible to you (PrivateData=usage)" in said, said
+        assert "alice" not in said and "by alice 2" in explain(jobs, job), said
+        hidden = jobs.run(["gpushare", "explain", job], "alice")
+        # By slurmdbd's own settings, and by release.
+        by_accounting = f"job {job} of bob is pending by the accounting database; slurmctld doesn't show it to you (PrivateData=jobs)\n"
+        assert hidden.stdout == by_accounting or hidden.stderr.startswith(f"gpushare: Slurm shows no job {job}: "), hidden
+    finally:
+        jobs.ok(f"sed -i /^PrivateData=/d {conf} && scontrol reconfigure")
+
+
+def test_whole_gpus_are_told_as_the_job_sees_them(jobs):
+    job = running(jobs, "--qos=two", "--gres=gpu:a40:2", script="echo $SLURM_JOB_GPUS; sleep 100")
+    seen = jobs.wait(lambda: jobs.output(job).strip(), "the job's variable")
+    (place,) = told(jobs, job, "alice")["places"]
+    assert ",".join(map(str, place["gpus"])) == seen and place["units"] is None
+    assert f"GPUs {seen}, whole" in explain(jobs, job, "alice")
+
+
+def test_a_job_that_is_over_and_one_that_never_was_are_a_sentence(jobs):
+    job = jobs.sbatch(script="true")
+    assert jobs.finished(job) == "COMPLETED"
+    assert re.fullmatch(rf"job {job} of alice is over: COMPLETED, at \S+", explain(jobs, job))
+    unknown = jobs.run(["gpushare", "explain", "999999"])
+    assert unknown.returncode == 2 and unknown.stderr.startswith("gpushare: Slurm shows no job 999999: "), unknown.stderr
+
+
+def test_a_number_without_its_letters_is_a_message(jobs):
+    assert jobs.ok(["gpushare", "explain", "101"]) == jobs.ok(["gpushare", "explain", "GS101"])
+    both = jobs.ok(["gpushare", "explain", "GS101", "gs102"])
+    assert "GS101: " in both and "GS102: " in both
+    assert jobs.run(["gpushare", "explain", "--json", "GS101"]).returncode == 2
+
+
+def test_a_typo_in_the_rules_is_one_short_line(jobs):
+    jobs.ok("echo Moode=warn >/lab/out/typo.conf")
+    result = jobs.run(["gpushare", "explain", "--conf", "/lab/out/typo.conf", "--", "-n1"])
+    expected = "line 1: unknown key 'Moode' here; did you mean Mode? gpushare.conf(5) lists the keys\n"
+    assert result.returncode == 2 and result.stderr.endswith(expected), result.stderr
+
+
+@pytest.mark.parametrize("words, why", [
+    ("-p nosuch --gres=gpu:a40:1", "there is no partition 'nosuch' that you can see"),
+    ("--gres=shard:1", "no node has gres 'shard'"),
+    ("--gres=gpu:h100:1", "no node has gres 'gpu:h100'"),
+])
+def test_names_that_slurm_does_not_know_are_said(jobs, words, why):
+    said = jobs.ok(f"gpushare explain -- {words}", "alice")
+    assert said == f"Slurm will refuse it: {why}", said
+    assert jobs.run(f"sbatch {words} --wrap true", "alice").returncode != 0
+
+
+def test_steps_that_will_fail_are_named_and_fail(jobs):
+    script = "#!/bin/bash\n#SBATCH --qos=two --gpus=a40:1\nsrun --gres=gpu:1 true\nsrun --gres=gpu:a40:1 echo typed\n" \
+        "unset SLURM_GPUS\nsrun --gres=gpu:1 echo unset\n"
+    jobs.ok("cat >/lab/out/steps.sh", stdin=script)
+    said = jobs.ok(["gpushare", "explain", "/lab/out/steps.sh"], "alice")
+    assert said.count("note: ") == 1 and "note: line 3: `srun --gres=gpu:1 true` will fail: --gpus=a40:1 names" in said, said
+    job = jobs.ok("sbatch --parsable -o /lab/out/%j /lab/out/steps.sh", "alice").split(";")[0]
+    jobs.finished(job)
+    output = jobs.output(job)
+    assert output.count("Invalid GRES specification") == 1 and "typed\nunset\n" in output, output
+
+
+def test_a_share_that_runs_is_told_with_its_gpu(explained_shares):
+    cluster = explained_shares
+    gres, units = ("gpushare", 80) if cluster.kind == "own" else ("mps", 100)
+    job, gpu = cluster.start(f"--gres={gres}:{units // 2}")
+    for user in ("root", "alice"):
+        (place,) = told(cluster, job, user)["places"]
+        assert (place["gpus"], place["units"], place["capacity"]) == ([int(gpu)], units // 2, units), place
+    assert f"GPU {gpu}, {units // 2} of its {units} units" in explain(cluster, job)
+    assert "(from this node's ledger)" in explain(cluster, job)
+    # Elsewhere only what the nodes have said is known.
+    name = cluster.ok("hostname")
+    cluster.ok("mkdir -p /lab/out/said; gpushare status --json >/lab/out/said/$(hostname).json")
+    elsewhere = ["env", "SLURMD_NODENAME=login", "gpushare", "explain", job]
+    plain, collected = cluster.ok(elsewhere), cluster.ok([*elsewhere, "--collected", "/lab/out/said"])
+    assert ("which GPU only the node knows" in plain) == (cluster.kind == "own"), plain
+    assert f"{name}: GPU {gpu}, {units // 2} of its {units} units" in collected, collected
+    cluster.tidy()
