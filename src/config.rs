@@ -1,7 +1,7 @@
 //! gpushare.conf: the administrator's rules for both sides, read whole or not at all.
 //!
 //! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and paths
-//! as they are; a line that begins with `QOS=` or `NodeName=` is a record of several settings. An unknown key, a value that isn't allowed
+//! as they are; a line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings. An unknown key, a value that isn't allowed
 //! or a key given twice is an error that names the line, the key and what is allowed; half a policy is never used. Which
 //! file to read is the caller's question ([`find`]). The keys are in `keys` and `node_keys`, those of a QOS in
 //! [`qos`].
@@ -19,6 +19,7 @@ mod keys;
 mod node;
 mod node_keys;
 mod nodes;
+mod partitions;
 pub mod qos;
 mod units;
 mod values;
@@ -71,7 +72,7 @@ impl fmt::Display for GpuWeight {
     }
 }
 
-/// What becomes of the records `QOS=`.
+/// What becomes of the records `QOS=` and `PartitionName=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OfQoses {
     Read,
@@ -164,7 +165,7 @@ impl Config {
         Config::load_with(path, OfQoses::Read)
     }
 
-    /// The same for a node, where a job waits for it: nodes have no use for records `QOS=`. They are not read, so a mistake in
+    /// The same for a node, where a job waits for it: nodes have no use for records `QOS=` and `PartitionName=`. They are not read, so a mistake in
     /// one fails no job. `node` is what Slurm calls this node.
     pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
         match (Config::load_with(path, OfQoses::Skip)?, node) {

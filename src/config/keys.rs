@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::node_keys::{NODE_KEYS, NodeKey};
 use super::qos::value::factor;
 use super::values::{
-    MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode, names_to, number,
-    off_or_path, share_gres, word,
+    CPUS_PER_GPU, MEM_PER_GPU, MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode,
+    names_to, number, off_or_path, per_gpu, share_gres, word,
 };
-use super::{Config, ConfigError, GpuWeight, OfQoses, Placement, Problem, nodes, qos};
+use super::{Config, ConfigError, GpuWeight, OfQoses, Placement, Problem, nodes, partitions, qos};
 use crate::submit::policy::{ForeignTypes, LimitAdvice, ShareGres};
 use crate::text::gres::is_gpu_type;
 
@@ -19,7 +19,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 18] = [
+const KEYS: [Key; 21] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -109,6 +109,21 @@ const KEYS: [Key; 18] = [
         take: |draft, value| gpu_weights(value).map(|found| draft.config.gpu_weights = found),
     },
     Key {
+        name: "GpuPartitions",
+        allowed: NAMES,
+        take: |draft, value| names_to(&mut draft.config.policy.gpu_partitions, value),
+    },
+    Key {
+        name: "MaxCPUsPerGpu",
+        allowed: CPUS_PER_GPU,
+        take: |draft, value| per_gpu(value, "cpu").map(|cap| draft.config.policy.caps.cpus = Some(cap)),
+    },
+    Key {
+        name: "MaxMemPerGpu",
+        allowed: MEM_PER_GPU,
+        take: |draft, value| per_gpu(value, "mem").map(|cap| draft.config.policy.caps.mem = Some(cap)),
+    },
+    Key {
         name: "GetUserEnv",
         allowed: "allow or drop",
         take: |draft, value| {
@@ -131,7 +146,7 @@ const KEYS: [Key; 18] = [
 /// Every key that can begin a line.
 pub(super) fn names() -> Vec<&'static str> {
     let of_nodes = NODE_KEYS.iter().map(|key| key.name);
-    KEYS.iter().map(|key| key.name).chain(of_nodes).chain([qos::KEY, nodes::KEY]).collect()
+    KEYS.iter().map(|key| key.name).chain(of_nodes).chain([qos::KEY, partitions::KEY, nodes::KEY]).collect()
 }
 
 fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
@@ -174,9 +189,11 @@ impl Draft {
             self.lines_of_nodes.push(nodes::Line::parse(number, line)?);
             return Ok(());
         }
-        if name.eq_ignore_ascii_case(qos::KEY) {
+        let is_partition = name.eq_ignore_ascii_case(partitions::KEY);
+        if is_partition || name.eq_ignore_ascii_case(qos::KEY) {
             return match self.records_of_qoses {
                 OfQoses::Skip => Ok(()),
+                OfQoses::Read if is_partition => self.take_partitions(line),
                 OfQoses::Read => self.take_qos(number, line),
             };
         }
@@ -195,6 +212,11 @@ impl Draft {
             value: value.to_owned(),
             allowed: allowed.0,
         })
+    }
+
+    fn take_partitions(&mut self, line: &str) -> Result<(), Problem> {
+        self.config.policy.partition_records.push(partitions::parse(line)?);
+        Ok(())
     }
 
     fn take_qos(&mut self, number: usize, line: &str) -> Result<(), Problem> {
@@ -231,6 +253,10 @@ impl Draft {
             .filter(|node| node.placement != Placement::Off)
             .filter_map(|node| node.units_per_gpu.as_ref());
         self.config.policy.shares.most = units.map(|units| u64::from(units.most())).max();
+        let policy = &mut self.config.policy;
+        let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
+        policy.has_caps =
+            policy.caps.any() || of_partitions() || policy.records.iter().any(|record| record.caps.any());
         if !self.seen.iter().any(|(key, _)| *key == "GovernedGRES") {
             self.config.policy.gres.add(&self.config.node.share_gres);
         }

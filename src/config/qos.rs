@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Problem;
-use super::values::{MODES, YES_NO, mode, number, word};
+use super::values::{CPUS_PER_GPU, MEM_PER_GPU, MODES, YES_NO, mode, number, per_gpu, word};
 use crate::submit::policy::{QosRecord, Throttle};
 use crate::text::gres::is_gpu_type;
 use crate::text::pattern::Patterns;
@@ -109,7 +109,7 @@ struct Key {
 }
 
 /// What gpushare does with jobs under the QOS.
-const RULES: [Key; 7] = [
+const RULES: [Key; 9] = [
     Key {
         name: KEY,
         allowed: "names of QOSes separated by commas, in which * stands for any characters",
@@ -151,6 +151,16 @@ const RULES: [Key; 7] = [
         name: "ArrayTasksOver",
         allowed: "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
         take: |draft, value| time::minutes(value).map(|minutes| draft.over_minutes = Some(minutes)),
+    },
+    Key {
+        name: "MaxCPUsPerGpu",
+        allowed: CPUS_PER_GPU,
+        take: |draft, value| per_gpu(value, "cpu").map(|cap| draft.rules.caps.cpus = Some(cap)),
+    },
+    Key {
+        name: "MaxMemPerGpu",
+        allowed: MEM_PER_GPU,
+        take: |draft, value| per_gpu(value, "mem").map(|cap| draft.rules.caps.mem = Some(cap)),
     },
 ];
 

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::submit::policy::{Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
+use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
 use crate::submit::request::LONGEST;
 
 mod correction;
@@ -111,6 +111,34 @@ fn fault(refusal: &Refusal) -> String {
             format!("'{asked}' needs its partition named, since a reservation may lie in one for shares only")
         }
         Rule::WholeGpu => format!("{whose} is for shares of GPUs only; '{asked}' is more"),
+        Rule::GpuMissing if refusal.ground == Ground::Partition(Vec::new()) => {
+            "a job without a GPU needs its partition named, since a reservation may lie in one for GPUs only"
+                .to_owned()
+        }
+        Rule::GpuMissing => format!("{whose} is for jobs with GPUs; this job asks for none"),
+        Rule::TooManyCpus | Rule::TooMuchMemory => too_much(refusal, &whose, &asked),
+    }
+}
+
+/// CPUs or memory beyond what the job's GPUs allow.
+fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
+    let Offer::PerGpu { amount, wanted, .. } = &refusal.offer else { return String::new() };
+    let wanted = wanted.map_or_else(
+        || "would get all that its nodes have".to_owned(),
+        |wanted| format!("asks for {}", size(*amount, wanted)),
+    );
+    let what = match amount {
+        Amount::Cpus => "CPUs",
+        Amount::Memory => "of memory",
+    };
+    format!("{whose} gives at most {} {what} with '{asked}'; the job {wanted}", size(*amount, refusal.count))
+}
+
+/// A number of CPUs, or MiB as sbatch reads them: `64G`, `1500M`.
+fn size(amount: Amount, number: u64) -> String {
+    match amount {
+        Amount::Cpus => number.to_string(),
+        Amount::Memory => correction::memory(number),
     }
 }
 
@@ -140,6 +168,17 @@ fn offer(refusal: &Refusal) -> Option<String> {
         }
         Offer::Reservations(parts) => ("those with one of these in the name", parts.clone()),
         Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
+        Offer::PerGpu { amount, cap, .. } => {
+            let what = match amount {
+                Amount::Cpus => "CPUs for each GPU",
+                Amount::Memory => "memory for each GPU",
+            };
+            let types =
+                cap.types.iter().map(|(gres_type, cap)| format!("{gres_type} {}", size(*amount, *cap)));
+            let others = if cap.types.is_empty() { "any type" } else { "other types" };
+            let others = cap.others.map(|cap| format!("{others} {}", size(*amount, cap)));
+            (what, types.chain(others).collect())
+        }
         Offer::Nothing => return None,
     };
     let beyond = refusal.beyond.map(|asked| format!("; the job asks for {asked} in all")).unwrap_or_default();

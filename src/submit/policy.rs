@@ -31,13 +31,16 @@ mod retype;
 mod rules;
 mod site;
 mod under;
+mod update;
 
 pub use accounts::{Association, GresLimit};
 pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
-    Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, Policy, QosRecord,
-    ShareGres, ShareRules, Throttle,
+    Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
+    Policy, QosRecord, ShareGres, ShareRules, Throttle,
 };
+pub use site::caps::{Amount, Caps, PerGpu};
+pub use update::Update;
 
 /// Whole GPUs.
 const GPU: &[u8] = b"gpu";
@@ -77,6 +80,10 @@ pub trait Accounting {
     /// Shows the associations that the job will be charged to: its user's own, then each account's up to root. Where it depends
     /// on the partition, those of every partition that it may be.
     fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
+    /// Whether slurm.conf says how much memory a job gets that names none (`DefMemPerCPU`, `DefMemPerNode`, `DefMemPerGPU`).
+    fn gives_memory(&self) -> bool {
+        true
+    }
     /// The partition of a job that names neither a partition nor a reservation.
     fn default_partition(&self) -> Option<&[u8]>;
 }
@@ -162,33 +169,6 @@ pub fn judge_update<'a, A: Accounting>(
     let update = Some((update, existing));
     let case = Judgement::new(request, policy, accounting, update);
     case.update().map_or_else(Verdict::Refuse, Verdict::Accept)
-}
-
-/// An update of a job, as a user sends it.
-#[derive(Clone, Copy, Debug)]
-pub struct Update<'a> {
-    /// The job as the user names it, such as `12_3`.
-    pub job: &'a [u8],
-    /// What is changed; `None` stays.
-    pub request: Request<'a>,
-    /// Whether this Slurm makes the job's request anew of its strings, as from 23.02 on. Up to 22.05 it changes entries of the
-    /// old request, and keeps those that are named no more.
-    pub anew: bool,
-    /// Whether it says nothing but QOS, account, partition, reservation and GPUs. slurmctld takes an update's fields over one by
-    /// one, the GPUs last, and keeps what it has when one is refused: so with anything else the QOS may change and the GPUs not.
-    pub alone: bool,
-}
-
-impl<'a> Update<'a> {
-    /// The job as it would be.
-    fn after<'b>(&self, existing: &Request<'b>) -> Request<'b>
-    where
-        'a: 'b,
-    {
-        let request = self.request.over(existing);
-        // `scontrol update qos=` gives the job its default QOS again.
-        Request { qos: request.qos.filter(|name| !name.is_empty()), ..request }
-    }
 }
 
 /// One case before the court.

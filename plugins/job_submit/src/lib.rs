@@ -113,7 +113,8 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
     let may_have_been_exempt = goes_on && !policy.exempt.reservations.is_empty();
-    if !may_have_been_exempt && !update.request().touches_rules() {
+    let concerns_caps = policy.has_caps && update.request().touches_amounts();
+    if !may_have_been_exempt && !concerns_caps && !update.request().touches_rules() {
         return ReturnCode::Accept;
     }
     let Some(existing) = existing() else { return ReturnCode::Failure };

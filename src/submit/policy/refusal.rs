@@ -1,8 +1,8 @@
 //! Why a request is refused, or was changed: data for the message and the log, in no language yet.
 
-use super::shortened;
+use super::{Amount, PerGpu, shortened};
 use crate::submit::grammar::{self, Gres, Spelling};
-use crate::submit::request::Field;
+use crate::submit::request::{Amounts, Field};
 
 /// How much of a user's text a refusal keeps.
 pub const QUOTED: usize = 120;
@@ -67,6 +67,8 @@ pub struct Correction {
     pub sockets_per_node: Option<u16>,
     /// `--ntasks-per-node`
     pub ntasks_per_node: Option<u16>,
+    /// CPUs and memory, where they are to be changed.
+    pub amounts: Amounts,
     /// Other options as they stood in the QOS's name.
     pub options: Vec<Vec<u8>>,
     /// More GPUs in all than any type has, as the user asked for.
@@ -106,6 +108,15 @@ pub enum Offer {
     Reservations(Vec<String>),
     /// Sizes of a share.
     Sizes(Vec<u64>),
+    /// CPUs or memory for each GPU.
+    PerGpu {
+        /// Which.
+        amount: Amount,
+        /// So much.
+        cap: PerGpu,
+        /// What the job asks for; `None` for all that its nodes have.
+        wanted: Option<u64>,
+    },
     /// Nothing.
     Nothing,
 }
@@ -171,6 +182,12 @@ pub enum Rule {
     ShareFixed,
     /// GS125
     ShareForm,
+    /// GS126
+    GpuMissing,
+    /// GS127
+    TooManyCpus,
+    /// GS128
+    TooMuchMemory,
 }
 
 /// What was changed in an accepted request, for the user's good and to the user's knowledge.

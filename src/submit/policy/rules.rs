@@ -1,6 +1,7 @@
 //! The administrator's rules of submission, as gpushare.conf gives them.
 
 use super::SHARES;
+use super::site::caps::Caps;
 use crate::text::pattern::{Case, Patterns};
 
 /// All of them. The default governs every QOS and every association with a typed GPU limit, and nothing else.
@@ -22,6 +23,14 @@ pub struct Policy {
     pub mode: Mode,
     /// `QOS=…` records, in the order of the file.
     pub records: Vec<QosRecord>,
+    /// `PartitionName=…` records, in the order of the file.
+    pub partition_records: Vec<PartitionRecord>,
+    /// `MaxCPUsPerGpu` and `MaxMemPerGpu`, where no record says otherwise.
+    pub caps: Caps,
+    /// Whether these or a record have such a cap.
+    pub has_caps: bool,
+    /// `GpuPartitions`: every job there asks for a GPU or a share.
+    pub gpu_partitions: Patterns,
     /// `Exempt…`
     pub exempt: Exempt,
     /// Rules on shares of a GPU, whatever the QOS.
@@ -169,6 +178,18 @@ pub struct QosRecord {
     pub append: Option<bool>,
     /// `ArrayTasks` and `ArrayTasksOver`
     pub throttle: Option<Throttle>,
+    /// `MaxCPUsPerGpu` and `MaxMemPerGpu`
+    pub caps: Caps,
+}
+
+/// A line `PartitionName=NAMES Key=Value…`: settings of some partitions. Of several lines for one partition the first that has
+/// a setting counts.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PartitionRecord {
+    /// `PartitionName`
+    pub names: Patterns,
+    /// `MaxCPUsPerGpu` and `MaxMemPerGpu`
+    pub caps: Caps,
 }
 
 /// How many tasks of a long array may run at once.

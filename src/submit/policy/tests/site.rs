@@ -3,6 +3,8 @@
 use super::modes::{remarks, with_record};
 use super::*;
 
+mod caps;
+
 #[test]
 fn shares_are_for_certain_reservations_and_sizes() {
     let shares = ShareRules {
