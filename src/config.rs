@@ -16,6 +16,7 @@ use qos::value::decimal;
 
 pub mod gpu_files;
 mod keys;
+mod memory;
 mod node;
 mod node_keys;
 mod nodes;

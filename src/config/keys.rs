@@ -8,7 +8,7 @@ use super::values::{
     CPUS_PER_GPU, MEM_PER_GPU, MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode,
     names_to, number, off_or_path, per_gpu, share_gres, word,
 };
-use super::{Config, ConfigError, GpuWeight, OfQoses, Placement, Problem, nodes, partitions, qos};
+use super::{Config, ConfigError, GpuWeight, OfQoses, Placement, Problem, memory, nodes, partitions, qos};
 use crate::submit::policy::{ForeignTypes, LimitAdvice, ShareGres};
 use crate::text::gres::is_gpu_type;
 
@@ -19,7 +19,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 21] = [
+const KEYS: [Key; 22] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -137,6 +137,11 @@ const KEYS: [Key; 21] = [
         take: |draft, value| share_gres(value).map(|found| draft.config.node.share_gres = found),
     },
     Key {
+        name: "MemoryGRES",
+        allowed: "the name of a GRES that no node has, such as gpumem",
+        take: |draft, value| share_gres(value).map(|found| draft.memory_gres = Some(found)),
+    },
+    Key {
         name: "RefusalCounts",
         allowed: OFF_OR_PATH,
         take: |draft, value| off_or_path(value).map(|found| draft.config.refusal_counts = found),
@@ -171,6 +176,7 @@ pub(super) struct Draft {
     config: Config,
     lines_of_nodes: Vec<nodes::Line>,
     seen: Vec<(&'static str, usize)>,
+    memory_gres: Option<String>,
     /// Line numbers, by QOS.
     /// Not hashed: that would take memory of each thread of slurmctld's, and keep it.
     qoses: BTreeMap<String, usize>,
@@ -179,7 +185,7 @@ pub(super) struct Draft {
 impl Draft {
     pub(super) fn new(records_of_qoses: OfQoses) -> Draft {
         let (config, seen, qoses) = (Config::default(), Vec::new(), BTreeMap::new());
-        Draft { records_of_qoses, config, lines_of_nodes: Vec::new(), seen, qoses }
+        Draft { records_of_qoses, config, lines_of_nodes: Vec::new(), seen, memory_gres: None, qoses }
     }
 
     pub(super) fn take(&mut self, number: usize, line: &str) -> Result<(), Problem> {
@@ -253,6 +259,8 @@ impl Draft {
             .filter(|node| node.placement != Placement::Off)
             .filter_map(|node| node.units_per_gpu.as_ref());
         self.config.policy.shares.most = units.map(|units| u64::from(units.most())).max();
+        let by_memory = self.memory_gres.take().map(|name| memory::rule(&self.config, name)).transpose();
+        self.config.policy.memory_gres = by_memory.map_err(|problem| ConfigError { line: None, problem })?;
         let policy = &mut self.config.policy;
         let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
         policy.has_caps =

@@ -106,6 +106,7 @@ fn fault(refusal: &Refusal) -> String {
         Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),
         Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
         Rule::ShareForm => format!("the share must be asked for once, in units per node; '{asked}' does not"),
+        Rule::ShareMemory => format!("no share here has the GPU memory of '{asked}'"),
         Rule::ShareFixed => format!("the share '{asked}' of a job can't be changed once it is submitted"),
         Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
             format!("'{asked}' needs its partition named, since a reservation may lie in one for shares only")
@@ -168,6 +169,11 @@ fn offer(refusal: &Refusal) -> Option<String> {
         }
         Offer::Reservations(parts) => ("those with one of these in the name", parts.clone()),
         Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
+        Offer::Memory(sizes) => {
+            let size =
+                |(mebibytes, units): &(u64, u64)| format!("{} ({units})", correction::memory(*mebibytes));
+            ("sizes, and their units", sizes.iter().map(size).collect())
+        }
         Offer::PerGpu { amount, cap, .. } => {
             let what = match amount {
                 Amount::Cpus => "CPUs for each GPU",
@@ -218,6 +224,14 @@ fn changed(change: &Change) -> String {
                  --array={} was set",
                 quoted(qos),
                 quoted(array)
+            )
+        }
+        Change::Share { asked, given, mebibytes, .. } => {
+            let memory = correction::memory(*mebibytes);
+            format!(
+                "'{}' was taken as '{}', a share with {memory} of GPU memory",
+                quoted(asked),
+                quoted(given)
             )
         }
         Change::UserEnv => {

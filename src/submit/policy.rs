@@ -39,6 +39,7 @@ pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
     Policy, QosRecord, ShareGres, ShareRules, Throttle,
 };
+pub use site::by_memory::MemoryGres;
 pub use site::caps::{Amount, Caps, PerGpu};
 pub use update::Update;
 
@@ -151,7 +152,14 @@ pub struct Acceptance<'a> {
 /// Judges a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let case = Judgement::new(*request, policy, accounting, None);
-    case.submission().map_or_else(Verdict::Refuse, Verdict::Accept)
+    let ruling = match case.by_memory(request) {
+        None => case.submission(),
+        Some(share) => share.and_then(|share| {
+            let case = Judgement::new(share.over(request), policy, accounting, None);
+            case.submission().map(|accepted| share.noted(accepted))
+        }),
+    };
+    ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
 /// Judges an update of a pending job. `update` has what the user wants to change, `existing` the job as it is.
@@ -165,10 +173,17 @@ pub fn judge_update<'a, A: Accounting>(
     policy: &'a Policy,
     accounting: &'a A,
 ) -> Verdict<'a> {
-    let request = update.after(existing);
-    let update = Some((update, existing));
-    let case = Judgement::new(request, policy, accounting, update);
-    case.update().map_or_else(Verdict::Refuse, Verdict::Accept)
+    let case = Judgement::new(update.after(existing), policy, accounting, Some((update, existing)));
+    let ruling = match case.by_memory(&update.request) {
+        None => case.update(),
+        Some(share) => share.and_then(|share| {
+            let update = Update { request: share.over(&update.request), ..*update };
+            let request = update.after(existing);
+            let case = Judgement::new(request, policy, accounting, Some((&update, existing)));
+            case.update().map(|accepted| share.noted(accepted))
+        }),
+    };
+    ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
 /// One case before the court.

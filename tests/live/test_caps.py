@@ -120,8 +120,9 @@ def test_without_caps_the_same_requests_have_more(capped):
     """Slurm as it is: what the tests above compare finds it."""
     with configured(capped, "Mode=enforce"):
         beyond = [way for way in BEYOND if not is_within(*outcome(capped, *BEYOND[way][1]))]
-    # It overcommits CPUs, and gives a share of no GPU any number of them.
-    assert len(beyond) >= len(BEYOND) - 4, sorted(set(BEYOND) - set(beyond))
+    # These happened to get a GPU of the larger type, or their GPUs on one node; and Slurm overcommits CPUs.
+    lucky = {"no-type", "tasks-per-gpu-alone", "per-job-and-node", "mem-on-two-nodes", "overcommit"}
+    assert set(BEYOND) - set(beyond) <= lucky
 
 
 def test_partitions_and_qoses_have_caps_of_their_own(capped):

@@ -10,7 +10,7 @@ use gpushare::submit::message;
 use gpushare::submit::policy::{
     self, Acceptance, Because, Change, GovernedAccounts, Policy, Refusal, Remark, Update,
 };
-use gpushare::submit::request::Request;
+use gpushare::submit::request::{Field, Request};
 use gpushare_slurm::accounting::{Cache, Reach};
 use gpushare_slurm::submission::{Existing, ReturnCode, Submission};
 use gpushare_slurm::{daemon, export_job_submit};
@@ -210,6 +210,7 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
                 Change::Append { .. } => job.set_append(),
                 Change::Throttle { array, .. } => job.set_array(array),
                 Change::UserEnv => job.drop_user_env(),
+                Change::Share { text, .. } => job.set_tres(Field::Node, text),
             }
             log::info!("job_submit/gpushare: changed {} {who}", change.number());
             COUNTED.add(change.number(), Outcome::Changed);

@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// Every message, in the order of the numbers.
-pub const PAGES: [Page; 30] = [
+pub const PAGES: [Page; 32] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
@@ -188,6 +188,12 @@ pub const PAGES: [Page; 30] = [
                all of it too, unless slurm.conf has a default. The rest is as for CPUs (GS127).",
     },
     Page {
+        number: "GS129",
+        title: "no share with so much GPU memory",
+        text: "A share can be asked for by its GPU memory (MemoryGRES in gpushare.conf), and becomes the smallest share that has \
+               it. No share here is that large: ask for one of the sizes in the message, or for whole GPUs.",
+    },
+    Page {
         number: "GS151",
         title: "a GPU type was added",
         text: "The request named no GPU type. The QOS has one type that is meant then (Mode=default in gpushare.conf), and \
@@ -219,6 +225,13 @@ pub const PAGES: [Page; 30] = [
                gpushare.conf). That is not done here: the job has the variables that were exported, and no others. With \
                --export=ALL,NAME=VALUE those are all that there were. Instead of --export=NONE say \
                --export=HOME,USER,PATH, and begin the script with #!/bin/bash -l if it needs what the login shell sets.",
+    },
+    Page {
+        number: "GS156",
+        title: "GPU memory became a share",
+        text: "The request named GPU memory, such as --gres=gpumem:20G (MemoryGRES in gpushare.conf). The job has the smallest \
+               share with that memory, as the message says, and Slurm shows the share. A number without a unit is MiB. Inside \
+               the job, srun needs no such option: its steps have the job's share.",
     },
 ];
 
@@ -258,6 +271,7 @@ impl Rule {
             Rule::GpuMissing => "GS126",
             Rule::TooManyCpus => "GS127",
             Rule::TooMuchMemory => "GS128",
+            Rule::ShareMemory => "GS129",
         }
     }
 
@@ -278,6 +292,7 @@ impl Change {
             Change::Append { .. } => "GS153",
             Change::Throttle { .. } => "GS154",
             Change::UserEnv => "GS155",
+            Change::Share { .. } => "GS156",
         }
     }
 }

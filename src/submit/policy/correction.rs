@@ -199,9 +199,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Some(())
             }
             Rule::OptionInsideQos => self.take_apart(wanted),
-            Rule::ShareForm | Rule::ShareSize | Rule::ShareReservation | Rule::WholeGpu => {
-                self.mend_share(wanted, fault)
-            }
+            Rule::ShareForm
+            | Rule::ShareSize
+            | Rule::ShareMemory
+            | Rule::ShareReservation
+            | Rule::WholeGpu => self.mend_share(wanted, fault),
             Rule::GpuMissing if fault.ground == Ground::Partition(Vec::new()) => {
                 wanted.partition = Some(b"NAME".to_vec());
                 Some(())
@@ -276,7 +278,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             }
             _ => fault.count,
         };
-        let goes = |name: &[u8]| name == fault.gres || (fault.rule == Rule::WholeGpu && name == GPU);
+        let by_memory = self.policy.memory_gres.as_ref().map(|rule| rule.name.as_bytes());
+        let goes = |name: &[u8]| {
+            name == fault.gres || by_memory == Some(name) || (fault.rule == Rule::WholeGpu && name == GPU)
+        };
         let kept = |part: &[u8]| match crate::submit::grammar::token(part, self.request.spelling) {
             Token::Gres(gres) => !goes(gres.name),
             Token::Other => true,

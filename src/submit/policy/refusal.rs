@@ -108,6 +108,8 @@ pub enum Offer {
     Reservations(Vec<String>),
     /// Sizes of a share.
     Sizes(Vec<u64>),
+    /// Sizes of a share: MiB of GPU memory, and units.
+    Memory(Vec<(u64, u64)>),
     /// CPUs or memory for each GPU.
     PerGpu {
         /// Which.
@@ -188,6 +190,8 @@ pub enum Rule {
     TooManyCpus,
     /// GS128
     TooMuchMemory,
+    /// GS129
+    ShareMemory,
 }
 
 /// What was changed in an accepted request, for the user's good and to the user's knowledge.
@@ -224,6 +228,17 @@ pub enum Change {
         tasks: u32,
         /// For jobs longer than this.
         over_minutes: u32,
+    },
+    /// GS156: a share that was asked for by its memory.
+    Share {
+        /// The new string of what is counted per node.
+        text: Vec<u8>,
+        /// What was asked for, without Slurm's prefix.
+        asked: Vec<u8>,
+        /// The share, without Slurm's prefix.
+        given: Vec<u8>,
+        /// Its GPU memory.
+        mebibytes: u64,
     },
     /// GS155: the login shell's variables are not asked for.
     UserEnv,

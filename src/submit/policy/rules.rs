@@ -1,6 +1,7 @@
 //! The administrator's rules of submission, as gpushare.conf gives them.
 
 use super::SHARES;
+use super::site::by_memory::MemoryGres;
 use super::site::caps::Caps;
 use crate::text::pattern::{Case, Patterns};
 
@@ -37,6 +38,8 @@ pub struct Policy {
     pub shares: ShareRules,
     /// `ShareGRES`, whose count the node is told, as it is of mps and shard.
     pub share_gres: ShareGres,
+    /// `MemoryGRES`: by which name a share is asked for by its GPU memory.
+    pub memory_gres: Option<MemoryGres>,
     /// `GetUserEnv=drop`: slurmd runs no user's login shell, which would run outside of all jobs.
     pub drops_user_env: bool,
     /// Types of GPUs as the file's other lines write them: `Share`, `GpuWeight`.

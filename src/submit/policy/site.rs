@@ -1,5 +1,5 @@
 //! The site's rules on shares and on partitions, and what a free QOS sets for its users (requeue, appended output, throttled
-//! arrays). `caps`: the CPUs and the memory for each GPU.
+//! arrays). `by_memory`: shares that are asked for by GPU memory; `caps`: the CPUs and the memory for each GPU.
 
 use super::governed::invented;
 use super::refusal::plain;
@@ -11,6 +11,7 @@ use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Batch, Field, Request};
 use crate::text::pattern::{Case, Patterns};
 
+pub(super) mod by_memory;
 pub(super) mod caps;
 mod load;
 

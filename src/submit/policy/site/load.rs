@@ -122,9 +122,12 @@ impl<'r> Load<'r> {
         let of_node =
             number(request.ntasks_per_node).max(number(request.amounts.ntasks_per_socket) * sockets);
         let said = said(request.num_tasks).map_or_else(|| of_node.saturating_mul(nodes), u64::from);
+        said.max(self.gpus(nodes).saturating_mul(request.ntasks_per_tres().into())).max(nodes)
+    }
+
+    fn gpus(&self, nodes: u64) -> u64 {
         let gpus = self.entries.iter().filter(|entry| entry.gres.name == GPU);
-        let of_gpus = gpus.map(|entry| entry.count(nodes)).fold(0, u64::saturating_add);
-        said.max(of_gpus.saturating_mul(request.ntasks_per_tres().into())).max(nodes)
+        gpus.map(|entry| entry.count(nodes)).fold(0, u64::saturating_add)
     }
 
     /// At least so many; `--cpus-per-gpu` beside it.
@@ -204,17 +207,26 @@ impl<'r> Load<'r> {
         Some(())
     }
 
-    /// Fewer tasks, where one thing alone says how many.
+    /// Fewer tasks: of the job, of a node or of a GPU.
     fn fit_tasks(&self, nodes: u64, allowed: u64, wanted: &mut Correction) -> Option<()> {
         let request = &self.request;
-        if request.ntasks_per_tres() > 0 || request.amounts.ntasks_per_socket.is_some_and(|tasks| tasks > 0) {
-            return None;
+        let number = |count: u64| u16::try_from(count).ok().filter(|count| *count > 0);
+        let mut tasks = allowed;
+        if request.ntasks_per_tres() > 0 {
+            let gpus = self.gpus(nodes);
+            wanted.ntasks_per_tres = Some(number(allowed.checked_div(gpus)?)?);
+            tasks = gpus.saturating_mul(u64::from(wanted.ntasks_per_tres?));
         }
-        let on_each = u16::try_from(allowed / nodes).ok().filter(|tasks| *tasks > 0)?;
-        if request.ntasks_per_node.is_some_and(|tasks| tasks > on_each) {
-            wanted.ntasks_per_node = Some(on_each);
+        if let Some(each) =
+            request.ntasks_per_node.filter(|each| u64::from(*each).saturating_mul(nodes) > allowed)
+        {
+            wanted.ntasks_per_node = Some(number(allowed / nodes)?.min(each));
         }
-        wanted.num_tasks = said(request.num_tasks).and_then(|_| u32::try_from(allowed).ok());
+        match said(request.num_tasks) {
+            Some(_) => wanted.num_tasks = Some(u32::try_from(tasks).ok().filter(|tasks| *tasks > 0)?),
+            None if request.amounts.ntasks_per_socket.is_some_and(|tasks| tasks > 0) => return None,
+            None => {}
+        }
         Some(())
     }
 

@@ -3,6 +3,7 @@
 use super::modes::{remarks, with_record};
 use super::*;
 
+mod by_memory;
 mod caps;
 
 #[test]

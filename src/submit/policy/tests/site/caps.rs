@@ -186,6 +186,8 @@ fn a_user_is_told_what_fits() {
         ("node=gres/gpu:a40:1 mincpus=9", "--gres=gpu:a40:1 --mincpus=8"),
         ("node=gres/gpu:a40:1 c=9 mincpus=9", "-c8 --gres=gpu:a40:1"),
         ("node=gres/gpu:a40:1 n=3 c=9 mincpus=9", "-n3 -c2 --gres=gpu:a40:1"),
+        ("node=gres/gpu:a40:1 n=10 per-socket=5", "-n8 -c1 --gres=gpu:a40:1"),
+        ("job=gres/gpu:a40:2 per-gpu=9 n=18", "-n16 -c1 --gpus=a40:2 --ntasks-per-gpu=8"),
         ("node=gres/gpu:a40:1 per-node=9", "-c1 --ntasks-per-node=8 --gres=gpu:a40:1"),
         (
             "node=gres/gpu:a40:1,gres/gpu:h100:1 cpus-per-gpu=gres/gpu:64",
