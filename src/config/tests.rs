@@ -162,8 +162,9 @@ fn errors_name_line_key_and_what_is_allowed() {
             "\nGouvernedQOS=x",
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedAccounts, GovernedGRES, \
              ForeignTypes, LimitAdvice, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
-             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, ShareGRES, RefusalCounts, Placement, UnitsPerGpu, GpuFile, Packing, UserMix, OnCollision, \
-             FenceDrm, VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, NvmlTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, ForeignProcesses, JobstatsDir, QOS, NodeName",
+             ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GpuPartitions, MaxCPUsPerGpu, MaxMemPerGpu, GetUserEnv, ShareGRES, \
+             MemoryGRES, RefusalCounts, Placement, UnitsPerGpu, GpuFile, Packing, UserMix, OnCollision, \
+             FenceDrm, VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, NvmlTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, ForeignProcesses, JobstatsDir, QOS, PartitionName, NodeName",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         (
@@ -192,12 +193,30 @@ fn errors_name_line_key_and_what_is_allowed() {
             "GovernedGRES=gpu,c/u",
             "line 1: GovernedGRES can't be 'gpu,c/u'; allowed is names of GRES such as gpu, mps and shard, separated by commas",
         ),
+        (
+            "MaxCPUsPerGpu=a40:8,A40:9",
+            "line 1: MaxCPUsPerGpu can't be 'a40:8,A40:9'; allowed is whole numbers from 1 on by type, such as a40:8,h100:16, and \
+             one without a type for all other types",
+        ),
+        (
+            "PartitionName=p MaxMemPerGpu=8,9",
+            "line 1: MaxMemPerGpu can't be '8,9'; allowed is memory by type, such as a40:64G,h100:128G, and one without a type for \
+             all other types; MiB without a unit",
+        ),
+        (
+            "PartitionName=p Mode=warn",
+            "line 1: unknown key 'Mode'; the keys are PartitionName, MaxCPUsPerGpu, MaxMemPerGpu",
+        ),
+        (
+            "MaxCPUsPerGpu=0",
+            "line 1: MaxCPUsPerGpu can't be '0'; allowed is whole numbers from 1 on by type, such as a40:8,h100:16, and one without a type for all other types",
+        ),
         ("Mode=off", "line 1: Mode can't be 'off'; allowed is enforce, warn, audit or default"),
         ("QOS=a Mode", "line 1: 'Mode' is not of the form Key=Value"),
         (
             "\nQOS=a Moode=warn",
             "line 2: unknown key 'Moode'; the keys are QOS, Mode, DefaultType, Requeue, OpenMode, ArrayTasks, \
-             ArrayTasksOver, Account, Users, GPUs, CPUs, Mem, and a QOS's limits and other settings by sacctmgr's names",
+             ArrayTasksOver, MaxCPUsPerGpu, MaxMemPerGpu, Account, Users, GPUs, CPUs, Mem, and a QOS's limits and other settings by sacctmgr's names",
         ),
         ("QOS=a Mode=warn mode=warn", "line 1: Mode is given twice"),
         ("QOS=a DefaultType=a/b", "line 1: DefaultType can't be 'a/b'; allowed is the name of a GPU type"),

@@ -5,6 +5,7 @@ use super::*;
 
 mod by_memory;
 mod caps;
+mod examples;
 
 #[test]
 fn shares_are_for_certain_reservations_and_sizes() {

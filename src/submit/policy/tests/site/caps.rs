@@ -13,7 +13,7 @@ fn policy(text: &str) -> Policy {
 }
 
 /// The options of a request, as sbatch sends them.
-fn asked<'a>(options: &'a str) -> Request<'a> {
+pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
     let mut request = Request { qos: Some(b"listed_by_name"), ..Request::new(Spelling::Slash) };
     let number = |text: &str| text.parse::<u32>().unwrap();
     let small = |text: &str| Some(text.parse::<u16>().unwrap());
