@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::node_keys::{NODE_KEYS, NodeKey};
+use super::qos::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
 use super::qos::value::factor;
 use super::values::{
-    CPUS_PER_GPU, MEM_PER_GPU, MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode,
-    names_to, number, off_or_path, per_gpu, share_gres, word,
+    MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode, names_to, number,
+    off_or_path, share_gres, word,
 };
 use super::{Config, ConfigError, GpuWeight, OfQoses, Placement, Problem, memory, nodes, partitions, qos};
 use crate::submit::policy::{ForeignTypes, LimitAdvice, ShareGres};

@@ -1,7 +1,8 @@
 //! A line `PartitionName=NAMES Key=Value…`: rules for jobs in some partitions, in the place of those for all.
 
 use super::Problem;
-use super::values::{CPUS_PER_GPU, MEM_PER_GPU, NAMES, names_to, per_gpu};
+use super::qos::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
+use super::values::{NAMES, names_to};
 use crate::submit::policy::PartitionRecord;
 
 /// What such a line begins with.

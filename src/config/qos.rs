@@ -10,18 +10,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Problem;
-use super::values::{CPUS_PER_GPU, MEM_PER_GPU, MODES, YES_NO, mode, number, per_gpu, word};
+use super::values::{MODES, YES_NO, mode, number, word};
 use crate::submit::policy::{QosRecord, Throttle};
 use crate::text::gres::is_gpu_type;
 use crate::text::pattern::Patterns;
 use crate::text::time;
 
 pub mod field;
+pub(super) mod per_gpu;
 pub mod value;
 
 #[cfg(test)]
 use field::{FIELDS, OLD_NAMES};
 use field::{Field, OldName};
+use per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
 use value::{Settings, Value, is_name, quantity, written};
 
 /// What such a line begins with.

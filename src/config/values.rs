@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::qos::value::quantity;
-use crate::submit::policy::{Governed, GovernedAccounts, GovernedGres, Mode, PerGpu};
-use crate::text::gres::is_gpu_type;
+use crate::submit::policy::{Governed, GovernedAccounts, GovernedGres, Mode};
 use crate::text::pattern::Patterns;
 
 pub(super) const NAMES: &str = "names separated by commas, in which * stands for any characters";
@@ -82,33 +80,4 @@ pub(super) fn governed_gres(value: &str) -> Option<GovernedGres> {
     let known = [("gpu", "gpu"), ("mps", "mps"), ("shard", "shard")];
     let names = value.split(',').map(str::trim).map(|name| word(name, &known).unwrap_or(name));
     names.clone().all(is_gres_name).then(|| GovernedGres(names.map(str::to_owned).collect()))
-}
-
-pub(super) const CPUS_PER_GPU: &str =
-    "whole numbers from 1 on by type, such as a40:8,h100:16, and one without a type for all other types";
-
-pub(super) const MEM_PER_GPU: &str = "memory by type, such as a40:64G,h100:128G, and one without a type for all other types; MiB without a unit";
-
-/// `a40:8,h100:16,4`; `tres` is `cpu` or `mem`.
-pub(super) fn per_gpu(value: &str, tres: &str) -> Option<PerGpu> {
-    let mut caps = PerGpu { types: Vec::new(), others: None };
-    for part in value.split(',').map(str::trim) {
-        let (gres_type, number) =
-            part.split_once(':').map_or((None, part), |(head, tail)| (Some(head), tail));
-        let number = quantity(tres, number).filter(|number| *number > 0)?;
-        let Some(gres_type) = gres_type else {
-            // Not twice.
-            if caps.others.replace(number).is_some() {
-                return None;
-            }
-            continue;
-        };
-        // A type may be written in capitals, and then it is the same one.
-        let again = caps.types.iter().any(|(known, _)| known.eq_ignore_ascii_case(gres_type));
-        if again || !is_gpu_type(gres_type) {
-            return None;
-        }
-        caps.types.push((gres_type.to_owned(), number));
-    }
-    Some(caps)
 }

@@ -26,6 +26,7 @@ mod lookalike;
 mod merged;
 mod mode;
 mod nodes;
+mod per_gpu;
 mod refusal;
 mod retype;
 mod rules;
@@ -34,13 +35,12 @@ mod under;
 mod update;
 
 pub use accounts::{Association, GresLimit};
+pub use per_gpu::{Amount, Caps, MemoryGres, PerGpu};
 pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
     Policy, QosRecord, ShareGres, ShareRules, Throttle,
 };
-pub use site::by_memory::MemoryGres;
-pub use site::caps::{Amount, Caps, PerGpu};
 pub use update::Update;
 
 /// Whole GPUs.

@@ -68,5 +68,5 @@ def test_without_the_key_slurm_has_no_such_thing(by_memory):
     """Nothing but the rule lets it run."""
     own = by_memory.ok(["cat", CONF])
     with configured(by_memory, own.replace("MemoryGRES=gpumem", "")):
-        result = by_memory.run(["sbatch", "-H", "--gres=gpumem:6000", "--wrap", "true"], "alice")
+        result = by_memory.run(["sbatch", "-o", "/dev/null", "--gres=gpumem:6000", "--wrap", "true"], "alice")
         assert result.returncode != 0 and "configuration is not available" in result.stderr, result.stderr

@@ -1,8 +1,7 @@
 //! The administrator's rules of submission, as gpushare.conf gives them.
 
 use super::SHARES;
-use super::site::by_memory::MemoryGres;
-use super::site::caps::Caps;
+use super::per_gpu::{Caps, MemoryGres};
 use crate::text::pattern::{Case, Patterns};
 
 /// All of them. The default governs every QOS and every association with a typed GPU limit, and nothing else.

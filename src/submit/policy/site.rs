@@ -11,8 +11,8 @@ use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Batch, Field, Request};
 use crate::text::pattern::{Case, Patterns};
 
-pub(super) mod by_memory;
-pub(super) mod caps;
+mod by_memory;
+mod caps;
 mod load;
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {

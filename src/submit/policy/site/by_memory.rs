@@ -2,21 +2,11 @@
 //! is judged, so what is judged, noted for the node and counted by Slurm is the share. No node has that GRES.
 
 use super::super::{
-    Acceptance, Accounting, Change, Ground, Judgement, Offer, Refusal, Remark, Rule, Ruling, merged,
+    Acceptance, Accounting, Change, Ground, Judgement, MemoryGres, Offer, Refusal, Remark, Rule, Ruling,
+    merged,
 };
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Request};
-
-/// `MemoryGRES`, with what makes units of memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryGres {
-    /// Its name, such as `gpumem`.
-    pub name: String,
-    /// `MemPerUnit`, in MiB, at least 1.
-    pub mem_per_unit: u64,
-    /// `UnitsPerGpu` by type, where it is given so.
-    pub types: Vec<(String, u64)>,
-}
 
 /// The string that asks for the share.
 pub(in super::super) struct Translated {
@@ -55,8 +45,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let mebibytes = mebibytes(wanted.count);
         let asked = written(wanted, mebibytes);
         let fits = self.fitting(rule, wanted, mebibytes);
-        let of_shares = |(_, token)| matches!(token, Token::Gres(gres) if gres.count > 0 && (is_it(&gres) || self.policy.is_share(gres.name)));
-        let once = said.tokens().filter(|token| of_shares(*token)).count() == 1;
+        let of_share = |gres: &Gres| gres.count > 0 && (is_it(gres) || self.policy.is_share(gres.name));
+        let shares = said.tokens().filter(|(_, token)| matches!(token, Token::Gres(gres) if of_share(gres)));
+        let once = shares.count() == 1;
         let Ok(units) = fits.filter(|_| once && field == Field::Node).ok_or(()) else {
             return Some(Err(self.not_by_memory(rule, asked, fits)));
         };

@@ -7,80 +7,13 @@
 use super::super::governed::invented;
 use super::super::refusal::plain;
 use super::super::{
-    Accounting, Correction, DefaultQos, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Rule, shortened,
+    Accounting, Amount, Correction, DefaultQos, GPU, Ground, Judgement, Offer, PerGpu, QosRecord, Refusal,
+    Rule, shortened,
 };
-use super::load::Load;
+use super::load::{Excess, Load};
 use crate::submit::grammar::Token;
 use crate::submit::request::{Field, Request};
 use crate::text::pattern::Case;
-
-/// The caps of one place in the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caps {
-    /// `MaxCPUsPerGpu`
-    pub cpus: Option<PerGpu>,
-    /// `MaxMemPerGpu`, in MiB.
-    pub mem: Option<PerGpu>,
-}
-
-impl Caps {
-    /// Whether there is one.
-    #[must_use]
-    pub const fn any(&self) -> bool {
-        self.cpus.is_some() || self.mem.is_some()
-    }
-
-    const fn of(&self, amount: Amount) -> Option<&PerGpu> {
-        match amount {
-            Amount::Cpus => self.cpus.as_ref(),
-            Amount::Memory => self.mem.as_ref(),
-        }
-    }
-}
-
-/// So many for each GPU: `a40:8,h100:16,4`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PerGpu {
-    /// By type.
-    pub types: Vec<(String, u64)>,
-    /// For all other types; without it they have no cap.
-    pub others: Option<u64>,
-}
-
-impl PerGpu {
-    /// For a GPU of this type. One of no type may turn out to be any, so the lowest counts.
-    #[must_use]
-    pub fn of(&self, gres_type: Option<&[u8]>) -> Option<u64> {
-        let Some(gres_type) = gres_type else {
-            return self.types.iter().map(|(_, cap)| *cap).chain(self.others).min();
-        };
-        let own = self.types.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(gres_type));
-        own.map(|(_, cap)| *cap).or(self.others)
-    }
-}
-
-/// What a cap is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// CPUs.
-    Cpus,
-    /// Memory.
-    Memory,
-}
-
-/// How a request is over a cap.
-pub(super) struct Excess<'c> {
-    pub(super) amount: Amount,
-    pub(super) cap: &'c PerGpu,
-    ground: Ground,
-    /// What its GPUs allow in all.
-    pub(super) allowed: u64,
-    /// What it asks for; `None` for all that its nodes have.
-    wanted: Option<u64>,
-    /// On so many nodes.
-    pub(super) nodes: u64,
-    asked: Vec<u8>,
-}
 
 impl<'r, A: Accounting> Judgement<'r, '_, A> {
     /// More CPUs or memory than the job's GPUs allow. An update isn't taken over at once: QOS, account and partition come first,

@@ -2,8 +2,7 @@
 
 use super::super::merged::written;
 use super::super::nodes::times;
-use super::super::{Correction, GPU, Policy};
-use super::caps::{Amount, Excess, PerGpu};
+use super::super::{Amount, Correction, GPU, Ground, PerGpu, Policy};
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Memory, Request};
 
@@ -11,6 +10,24 @@ use crate::submit::request::{Field, Memory, Request};
 pub(super) struct Load<'r> {
     request: Request<'r>,
     entries: Vec<Entry<'r>>,
+}
+
+/// How a request is over a cap.
+pub(super) struct Excess<'c> {
+    /// Of what.
+    pub(super) amount: Amount,
+    /// The cap.
+    pub(super) cap: &'c PerGpu,
+    /// Whose it is.
+    pub(super) ground: Ground,
+    /// What its GPUs allow in all.
+    pub(super) allowed: u64,
+    /// What it asks for; `None` for all that its nodes have.
+    pub(super) wanted: Option<u64>,
+    /// On so many nodes.
+    pub(super) nodes: u64,
+    /// The GPUs as a user would write them.
+    pub(super) asked: Vec<u8>,
 }
 
 /// GPUs or shares of one type. Of two tokens for them Slurm may take either, or add nothing up: the lower counts.
