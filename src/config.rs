@@ -73,13 +73,6 @@ impl fmt::Display for GpuWeight {
     }
 }
 
-/// What becomes of the records `QOS=` and `PartitionName=`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OfQoses {
-    Read,
-    Skip,
-}
-
 /// Why a text is no configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -163,13 +156,13 @@ pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
 impl Config {
     /// Reads the file; `None` where there is none. A link that leads nowhere is an error, not "none".
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
-        Config::load_with(path, OfQoses::Read)
+        Config::load_with(path, Some(keys::take_record))
     }
 
     /// The same for a node, where a job waits for it: nodes have no use for records `QOS=` and `PartitionName=`. They are not read, so a mistake in
     /// one fails no job. `node` is what Slurm calls this node.
     pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
-        match (Config::load_with(path, OfQoses::Skip)?, node) {
+        match (Config::load_with(path, None)?, node) {
             (None, _) => Ok(None),
             (Some(config), None) if !config.nodes.is_empty() => Err(LoadError::Nameless(path.to_owned())),
             (Some(config), node) => Ok(Some(config.of_node(node.unwrap_or_default()).clone())),
@@ -194,7 +187,7 @@ impl Config {
         self.nodes.iter().map(|record| &record.config).chain([&self.node])
     }
 
-    fn load_with(path: &Path, qoses: OfQoses) -> Result<Option<Config>, LoadError> {
+    fn load_with(path: &Path, records: Option<keys::TakeRecord>) -> Result<Option<Config>, LoadError> {
         if let Err(error) = path.symlink_metadata()
             && error.kind() == io::ErrorKind::NotFound
         {
@@ -218,16 +211,16 @@ impl Config {
             let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
             wrong(ConfigError { line: Some(line), problem: Problem::NotText })
         })?;
-        Config::parse_with(&text, qoses).map(Some).map_err(wrong)
+        Config::parse_with(&text, records).map(Some).map_err(wrong)
     }
 
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::parse_with(text, OfQoses::Read)
+        Config::parse_with(text, Some(keys::take_record))
     }
 
-    fn parse_with(text: &str, qoses: OfQoses) -> Result<Config, ConfigError> {
-        let mut draft = keys::Draft::new(qoses);
+    fn parse_with(text: &str, records: Option<keys::TakeRecord>) -> Result<Config, ConfigError> {
+        let mut draft = keys::Draft::new(records);
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {

@@ -9,7 +9,7 @@ use super::values::{
     MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode, names_to, number,
     off_or_path, share_gres, word,
 };
-use super::{Config, ConfigError, GpuWeight, OfQoses, Placement, Problem, memory, nodes, partitions, qos};
+use super::{Config, ConfigError, GpuWeight, Placement, Problem, memory, nodes, partitions, qos};
 use crate::submit::policy::{ForeignTypes, LimitAdvice, ShareGres};
 use crate::text::gres::is_gpu_type;
 
@@ -171,9 +171,30 @@ fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
     Some(weights)
 }
 
+/// Reads a record `QOS=` or `PartitionName=`, which has its line's number. A function to be named, so that the plugins of nodes,
+/// which have no use for it, are built without it.
+pub(super) type TakeRecord = fn(&mut Draft, usize, &str) -> Result<(), Problem>;
+
+pub(super) fn take_record(draft: &mut Draft, number: usize, line: &str) -> Result<(), Problem> {
+    let name = line.split('=').next().unwrap_or_default().trim();
+    if name.eq_ignore_ascii_case(partitions::KEY) {
+        draft.config.policy.partition_records.push(partitions::parse(line)?);
+        return Ok(());
+    }
+    let (rules, managed) = qos::parse(number, line)?;
+    draft.config.policy.records.extend(rules);
+    if let Some(managed) = managed {
+        if let Some(first) = draft.qoses.insert(managed.name.clone(), number) {
+            return Err(Problem::SameQos(managed.name, first));
+        }
+        draft.config.qoses.push(managed);
+    }
+    Ok(())
+}
+
 /// What was read so far.
 pub(super) struct Draft {
-    records_of_qoses: OfQoses,
+    records: Option<TakeRecord>,
     config: Config,
     lines_of_nodes: Vec<nodes::Line>,
     seen: Vec<(&'static str, usize)>,
@@ -184,9 +205,9 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new(records_of_qoses: OfQoses) -> Draft {
+    pub(super) fn new(records: Option<TakeRecord>) -> Draft {
         let (config, seen, qoses) = (Config::default(), Vec::new(), BTreeMap::new());
-        Draft { records_of_qoses, config, lines_of_nodes: Vec::new(), seen, memory_gres: None, qoses }
+        Draft { records, config, lines_of_nodes: Vec::new(), seen, memory_gres: None, qoses }
     }
 
     pub(super) fn take(&mut self, number: usize, line: &str) -> Result<(), Problem> {
@@ -196,13 +217,8 @@ impl Draft {
             self.lines_of_nodes.push(nodes::Line::parse(number, line)?);
             return Ok(());
         }
-        let is_partition = name.eq_ignore_ascii_case(partitions::KEY);
-        if is_partition || name.eq_ignore_ascii_case(qos::KEY) {
-            return match self.records_of_qoses {
-                OfQoses::Skip => Ok(()),
-                OfQoses::Read if is_partition => self.take_partitions(line),
-                OfQoses::Read => self.take_qos(number, line),
-            };
+        if [qos::KEY, partitions::KEY].iter().any(|key| name.eq_ignore_ascii_case(key)) {
+            return self.records.map_or(Ok(()), |take| take(self, number, line));
         }
         if let Some(key) = NodeKey::named(name) {
             self.once(key.name, number)?;
@@ -219,23 +235,6 @@ impl Draft {
             value: value.to_owned(),
             allowed: allowed.0,
         })
-    }
-
-    fn take_partitions(&mut self, line: &str) -> Result<(), Problem> {
-        self.config.policy.partition_records.push(partitions::parse(line)?);
-        Ok(())
-    }
-
-    fn take_qos(&mut self, number: usize, line: &str) -> Result<(), Problem> {
-        let (rules, managed) = qos::parse(number, line)?;
-        self.config.policy.records.extend(rules);
-        if let Some(managed) = managed {
-            if let Some(first) = self.qoses.insert(managed.name.clone(), number) {
-                return Err(Problem::SameQos(managed.name, first));
-            }
-            self.config.qoses.push(managed);
-        }
-        Ok(())
     }
 
     fn once(&mut self, key: &'static str, number: usize) -> Result<(), Problem> {

@@ -6,7 +6,8 @@
 //! would use up GPUs that the limit never sees.
 //!
 //! - [`judge`] and [`judge_update`] read from top to bottom: fault → what becomes of it → changes.
-//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and what a free QOS sets. `settle`: modes and exemptions.
+//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and on jobs with GPUs, and what a
+//!   free QOS sets. `mode`: modes and exemptions.
 //! - [`rules`](Policy): what an administrator can set. [`Refusal`]: what a message is made of.
 //!
 //! It decides only; the caller reads the request, answers questions about the accounting database through
