@@ -1,7 +1,7 @@
 //! gpushare.conf: the administrator's rules for both sides, read whole or not at all.
 //!
 //! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and paths
-//! as they are; a line that begins with `QOS=` or `NodeName=` is a record of several settings. An unknown key, a value that isn't allowed
+//! as they are; a line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings. An unknown key, a value that isn't allowed
 //! or a key given twice is an error that names the line, the key and what is allowed; half a policy is never used. Which
 //! file to read is the caller's question ([`find`]). The keys are in `keys` and `node_keys`, those of a QOS in
 //! [`qos`].
@@ -16,9 +16,11 @@ use qos::value::decimal;
 
 pub mod gpu_files;
 mod keys;
+mod memory;
 mod node;
 mod node_keys;
 mod nodes;
+mod partitions;
 pub mod qos;
 mod units;
 mod values;
@@ -69,13 +71,6 @@ impl fmt::Display for GpuWeight {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         write!(out, "GRES/gpu:{}={}", self.gres_type, decimal(self.millionths))
     }
-}
-
-/// What becomes of the records `QOS=`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OfQoses {
-    Read,
-    Skip,
 }
 
 /// Why a text is no configuration.
@@ -164,16 +159,16 @@ impl Config {
     /// # Errors
     /// It can't be read, or has a mistake.
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
-        Config::load_with(path, OfQoses::Read)
+        Config::load_with(path, Some(keys::take_record))
     }
 
-    /// The same for a node, where a job waits for it: nodes have no use for records `QOS=`. They are not read, so a mistake in
+    /// The same for a node, where a job waits for it: nodes have no use for records `QOS=` and `PartitionName=`. They are not read, so a mistake in
     /// one fails no job. `node` is what Slurm calls this node.
     ///
     /// # Errors
     /// As [`Config::load`]; or it has lines for single nodes, and `node` is not known.
     pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
-        match (Config::load_with(path, OfQoses::Skip)?, node) {
+        match (Config::load_with(path, None)?, node) {
             (None, _) => Ok(None),
             (Some(config), None) if !config.nodes.is_empty() => Err(LoadError::Nameless(path.to_owned())),
             (Some(config), node) => Ok(Some(config.of_node(node.unwrap_or_default()).clone())),
@@ -198,7 +193,7 @@ impl Config {
         self.nodes.iter().map(|record| &record.config).chain([&self.node])
     }
 
-    fn load_with(path: &Path, qoses: OfQoses) -> Result<Option<Config>, LoadError> {
+    fn load_with(path: &Path, records: Option<keys::TakeRecord>) -> Result<Option<Config>, LoadError> {
         if let Err(error) = path.symlink_metadata()
             && error.kind() == io::ErrorKind::NotFound
         {
@@ -222,7 +217,7 @@ impl Config {
             let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
             wrong(ConfigError { line: Some(line), problem: Problem::NotText })
         })?;
-        Config::parse_with(&text, qoses).map(Some).map_err(wrong)
+        Config::parse_with(&text, records).map(Some).map_err(wrong)
     }
 
     /// Reads the text of a file.
@@ -230,11 +225,11 @@ impl Config {
     /// # Errors
     /// The first mistake, with its line.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::parse_with(text, OfQoses::Read)
+        Config::parse_with(text, Some(keys::take_record))
     }
 
-    fn parse_with(text: &str, qoses: OfQoses) -> Result<Config, ConfigError> {
-        let mut draft = keys::Draft::new(qoses);
+    fn parse_with(text: &str, records: Option<keys::TakeRecord>) -> Result<Config, ConfigError> {
+        let mut draft = keys::Draft::new(records);
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {

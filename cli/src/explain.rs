@@ -28,6 +28,7 @@ mod table;
 mod time;
 mod wording;
 
+use crate::slurm::Settings;
 use crate::slurm::run::ask;
 use accounting::Database;
 use job::JobId;
@@ -158,12 +159,14 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     let release = Release::parse(&ask("sbatch", &["--version"])?)?;
     let (job, steps) = read_job(words, release)?;
     let policy = read_policy(conf)?;
-    let cluster = cluster()?;
+    let settings = settings()?;
+    let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty());
+    let cluster = cluster.ok_or("'scontrol show config' names no ClusterName")?;
     if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {
         return Err(format!("--clusters names another cluster than this one, '{cluster}'"));
     }
     let (user, user_id) = identity(user)?;
-    let database = Database::read(&user, &cluster)?;
+    let database = Database::read(&user, cluster, gives_memory(&settings))?;
     let request = job.request(release.spelling(), user_id);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {
@@ -250,14 +253,17 @@ pub fn read_policy(conf: Option<&Path>) -> Result<Policy, String> {
     Config::load(&path).map(|found| found.unwrap_or_default().policy).map_err(|error| error.to_string())
 }
 
-/// The name of the cluster whose slurmctld would get the job.
-fn cluster() -> Result<String, String> {
-    let text = ask("scontrol", &["show", "config"])?;
-    let text = String::from_utf8_lossy(&text);
-    let value = |line: &str| {
-        line.strip_prefix("ClusterName")?.trim_start().strip_prefix('=').map(str::trim).map(str::to_owned)
-    };
-    text.lines().find_map(value).ok_or_else(|| "'scontrol show config' names no ClusterName".to_owned())
+/// What slurmctld runs on.
+fn settings() -> Result<Settings, String> {
+    Ok(Settings::parse(&String::from_utf8_lossy(&ask("scontrol", &["show", "config"])?)))
+}
+
+/// Whether slurm.conf gives a job that names none some memory; as the plugin asks.
+fn gives_memory(settings: &Settings) -> bool {
+    let of_cpu_or_node = ["DefMemPerCPU", "DefMemPerNode"].map(|key| settings.get(key));
+    let of_gpu = settings.get("JobDefaults").to_ascii_lowercase();
+    of_cpu_or_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0))
+        || of_gpu.contains("defmempergpu")
 }
 
 /// Name and number.

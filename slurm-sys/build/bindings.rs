@@ -2,8 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-const TYPES: [&str; 6] =
-    ["job_desc_msg_t", "slurm_conf_t", "slurm_err_t", "slurmdb_assoc_rec_t", "slurmdb_qos_rec_t", "spank_t"];
+const TYPES: [&str; 7] = [
+    "job_defaults_t",
+    "job_desc_msg_t",
+    "slurm_conf_t",
+    "slurm_err_t",
+    "slurmdb_assoc_rec_t",
+    "slurmdb_qos_rec_t",
+    "spank_t",
+];
 const FUNCTIONS: [&str; 15] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",
@@ -21,10 +28,10 @@ const FUNCTIONS: [&str; 15] = [
     "find_part_record|pack_part",
     "find_node_record2",
 ];
-const VARIABLES: [&str; 15] = [
+const VARIABLES: [&str; 16] = [
     "SLURM_VERSION_NUMBER",
     "SLURM_SUCCESS|ESPANK_SUCCESS",
-    "NO_VAL(16)?|INFINITE(64)?",
+    "NO_VAL(16|64)?|INFINITE(64)?",
     "SLURM_BATCH_SCRIPT",
     "SLURM_EXTERN_CONT",
     "SLURM_INTERACTIVE_STEP",
@@ -36,6 +43,7 @@ const VARIABLES: [&str; 15] = [
     "accounting_enforce",
     "default_part_name",
     "OPEN_MODE_APPEND|JOB_SHARED_NONE|JOB_USE_MIN_NODES|JOB_SPREAD|JOB_OF_CRONTAB|JOB_MOST_NODES_ARE_TASKS|JOB_SAYS_DEFAULTS",
+    "JOB_NAMES_MEMORY|JOB_DEF_MEM_PER_GPU",
     "S_.*",
 ];
 

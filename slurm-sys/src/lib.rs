@@ -27,6 +27,8 @@ pub const UNSET_U16: u16 = 0xfffe;
 pub const UNSET_U32: u32 = 0xffff_fffe;
 /// "All", or "no limit" in a 32-bit field (`INFINITE` of slurm.h).
 pub const ALL_U32: u32 = 0xffff_ffff;
+/// "Not set" in a 64-bit field (`NO_VAL64` of slurm.h).
+pub const UNSET_U64: u64 = u64::MAX - 1;
 /// "No limit" in a 64-bit field (`INFINITE64` of slurm.h).
 pub const UNLIMITED_U64: u64 = u64::MAX;
 /// A SPANK call that went well (`ESPANK_SUCCESS` of slurm_errno.h).
@@ -35,5 +37,6 @@ pub const SPANK_SUCCESS: spank_err_t = 0;
 const _: () = assert!(ESPANK_SUCCESS == SPANK_SUCCESS, "slurm_errno.h gives ESPANK_SUCCESS another value");
 const _: () = assert!(NO_VAL16 == UNSET_U16 as u32, "slurm.h gives NO_VAL16 another value");
 const _: () = assert!(NO_VAL == UNSET_U32, "slurm.h gives NO_VAL another value");
+const _: () = assert!(NO_VAL64 as i64 as u64 == UNSET_U64, "slurm.h gives NO_VAL64 another value");
 const _: () = assert!(INFINITE == ALL_U32, "slurm.h gives INFINITE another value");
 const _: () = assert!(INFINITE64 as i64 as u64 == UNLIMITED_U64, "slurm.h gives INFINITE64 another value");

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::node_keys::{NODE_KEYS, NodeKey};
+use super::qos::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
 use super::qos::value::factor;
 use super::values::{
     MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode, names_to, number,
     off_or_path, share_gres, word,
 };
-use super::{Config, ConfigError, GpuWeight, OfQoses, Problem, nodes, qos};
+use super::{Config, ConfigError, GpuWeight, Problem, memory, nodes, partitions, qos};
 use crate::submit::policy::{ForeignTypes, LargestGpu, LimitAdvice, ShareGres};
 use crate::text::gres::is_gpu_type;
 
@@ -19,7 +20,7 @@ struct Key {
     take: fn(&mut Draft, &str) -> Option<()>,
 }
 
-const KEYS: [Key; 18] = [
+const KEYS: [Key; 22] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
@@ -109,6 +110,21 @@ const KEYS: [Key; 18] = [
         take: |draft, value| gpu_weights(value).map(|found| draft.config.gpu_weights = found),
     },
     Key {
+        name: "GpuPartitions",
+        allowed: NAMES,
+        take: |draft, value| names_to(&mut draft.config.policy.gpu_partitions, value),
+    },
+    Key {
+        name: "MaxCPUsPerGpu",
+        allowed: CPUS_PER_GPU,
+        take: |draft, value| per_gpu(value, "cpu").map(|cap| draft.config.policy.caps.cpus = Some(cap)),
+    },
+    Key {
+        name: "MaxMemPerGpu",
+        allowed: MEM_PER_GPU,
+        take: |draft, value| per_gpu(value, "mem").map(|cap| draft.config.policy.caps.mem = Some(cap)),
+    },
+    Key {
         name: "GetUserEnv",
         allowed: "allow or drop",
         take: |draft, value| {
@@ -122,6 +138,11 @@ const KEYS: [Key; 18] = [
         take: |draft, value| share_gres(value).map(|found| draft.config.node.share_gres = found),
     },
     Key {
+        name: "MemoryGRES",
+        allowed: "the name of a GRES that no node has, such as gpumem",
+        take: |draft, value| share_gres(value).map(|found| draft.memory_gres = Some(found)),
+    },
+    Key {
         name: "RefusalCounts",
         allowed: OFF_OR_PATH,
         take: |draft, value| off_or_path(value).map(|found| draft.config.refusal_counts = found),
@@ -131,7 +152,7 @@ const KEYS: [Key; 18] = [
 /// Every key that can begin a line.
 pub(super) fn names() -> Vec<&'static str> {
     let of_nodes = NODE_KEYS.iter().map(|key| key.name);
-    KEYS.iter().map(|key| key.name).chain(of_nodes).chain([qos::KEY, nodes::KEY]).collect()
+    KEYS.iter().map(|key| key.name).chain(of_nodes).chain([qos::KEY, partitions::KEY, nodes::KEY]).collect()
 }
 
 fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
@@ -150,21 +171,43 @@ fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
     Some(weights)
 }
 
+/// Reads a record `QOS=` or `PartitionName=`, which has its line's number. A function to be named, so that the plugins of nodes,
+/// which have no use for it, are built without it.
+pub(super) type TakeRecord = fn(&mut Draft, usize, &str) -> Result<(), Problem>;
+
+pub(super) fn take_record(draft: &mut Draft, number: usize, line: &str) -> Result<(), Problem> {
+    let name = line.split('=').next().unwrap_or_default().trim();
+    if name.eq_ignore_ascii_case(partitions::KEY) {
+        draft.config.policy.partition_records.push(partitions::parse(line)?);
+        return Ok(());
+    }
+    let (rules, managed) = qos::parse(number, line)?;
+    draft.config.policy.records.extend(rules);
+    if let Some(managed) = managed {
+        if let Some(first) = draft.qoses.insert(managed.name.clone(), number) {
+            return Err(Problem::SameQos(managed.name, first));
+        }
+        draft.config.qoses.push(managed);
+    }
+    Ok(())
+}
+
 /// What was read so far.
 pub(super) struct Draft {
-    records_of_qoses: OfQoses,
+    records: Option<TakeRecord>,
     config: Config,
     lines_of_nodes: Vec<nodes::Line>,
     seen: Vec<(&'static str, usize)>,
+    memory_gres: Option<String>,
     /// Line numbers, by QOS.
     /// Not hashed: that would take memory of each thread of slurmctld's, and keep it.
     qoses: BTreeMap<String, usize>,
 }
 
 impl Draft {
-    pub(super) fn new(records_of_qoses: OfQoses) -> Draft {
+    pub(super) fn new(records: Option<TakeRecord>) -> Draft {
         let (config, seen, qoses) = (Config::default(), Vec::new(), BTreeMap::new());
-        Draft { records_of_qoses, config, lines_of_nodes: Vec::new(), seen, qoses }
+        Draft { records, config, lines_of_nodes: Vec::new(), seen, memory_gres: None, qoses }
     }
 
     pub(super) fn take(&mut self, number: usize, line: &str) -> Result<(), Problem> {
@@ -174,11 +217,8 @@ impl Draft {
             self.lines_of_nodes.push(nodes::Line::parse(number, line)?);
             return Ok(());
         }
-        if name.eq_ignore_ascii_case(qos::KEY) {
-            return match self.records_of_qoses {
-                OfQoses::Skip => Ok(()),
-                OfQoses::Read => self.take_qos(number, line),
-            };
+        if [qos::KEY, partitions::KEY].iter().any(|key| name.eq_ignore_ascii_case(key)) {
+            return self.records.map_or(Ok(()), |take| take(self, number, line));
         }
         if let Some(key) = NodeKey::named(name) {
             self.once(key.name, number)?;
@@ -195,18 +235,6 @@ impl Draft {
             value: value.to_owned(),
             allowed: allowed.0,
         })
-    }
-
-    fn take_qos(&mut self, number: usize, line: &str) -> Result<(), Problem> {
-        let (rules, managed) = qos::parse(number, line)?;
-        self.config.policy.records.extend(rules);
-        if let Some(managed) = managed {
-            if let Some(first) = self.qoses.insert(managed.name.clone(), number) {
-                return Err(Problem::SameQos(managed.name, first));
-            }
-            self.config.qoses.push(managed);
-        }
-        Ok(())
     }
 
     fn once(&mut self, key: &'static str, number: usize) -> Result<(), Problem> {
@@ -236,6 +264,12 @@ impl Draft {
         if sizes().min() == shares.most {
             shares.nodes.clear();
         }
+        let by_memory = self.memory_gres.take().map(|name| memory::rule(&self.config, name)).transpose();
+        self.config.policy.memory_gres = by_memory.map_err(|problem| ConfigError { line: None, problem })?;
+        let policy = &mut self.config.policy;
+        let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
+        policy.has_caps =
+            policy.caps.any() || of_partitions() || policy.records.iter().any(|record| record.caps.any());
         if !self.seen.iter().any(|(key, _)| *key == "GovernedGRES") {
             self.config.policy.gres.add(&self.config.node.share_gres);
         }

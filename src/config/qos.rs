@@ -17,11 +17,13 @@ use crate::text::pattern::Patterns;
 use crate::text::time;
 
 pub mod field;
+pub(super) mod per_gpu;
 pub mod value;
 
 #[cfg(test)]
 use field::{FIELDS, OLD_NAMES};
 use field::{Field, OldName};
+use per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
 use value::{Settings, Value, is_name, quantity, written};
 
 /// What such a line begins with.
@@ -109,7 +111,7 @@ struct Key {
 }
 
 /// What gpushare does with jobs under the QOS.
-const RULES: [Key; 7] = [
+const RULES: [Key; 9] = [
     Key {
         name: KEY,
         allowed: "names of QOSes separated by commas, in which * stands for any characters",
@@ -151,6 +153,16 @@ const RULES: [Key; 7] = [
         name: "ArrayTasksOver",
         allowed: "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
         take: |draft, value| time::minutes(value).map(|minutes| draft.over_minutes = Some(minutes)),
+    },
+    Key {
+        name: "MaxCPUsPerGpu",
+        allowed: CPUS_PER_GPU,
+        take: |draft, value| per_gpu(value, "cpu").map(|cap| draft.rules.caps.cpus = Some(cap)),
+    },
+    Key {
+        name: "MaxMemPerGpu",
+        allowed: MEM_PER_GPU,
+        take: |draft, value| per_gpu(value, "mem").map(|cap| draft.rules.caps.mem = Some(cap)),
     },
 ];
 

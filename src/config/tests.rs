@@ -187,6 +187,24 @@ fn errors_name_line_key_and_what_is_allowed() {
             "GovernedGRES=gpu,c/u",
             "line 1: GovernedGRES can't be 'gpu,c/u'; allowed is names of GRES such as gpu, mps and shard, separated by commas",
         ),
+        (
+            "MaxCPUsPerGpu=a40:8,A40:9",
+            "line 1: MaxCPUsPerGpu can't be 'a40:8,A40:9'; allowed is whole numbers from 1 on by type, such as a40:8,h100:16, and \
+             one without a type for all other types",
+        ),
+        (
+            "PartitionName=p MaxMemPerGpu=8,9",
+            "line 1: MaxMemPerGpu can't be '8,9'; allowed is memory by type, such as a40:64G,h100:128G, and one without a type for \
+             all other types; MiB without a unit",
+        ),
+        (
+            "PartitionName=p Mode=warn",
+            "line 1: unknown key 'Mode' here; gpushare.conf(5) lists the keys",
+        ),
+        (
+            "MaxCPUsPerGpu=0",
+            "line 1: MaxCPUsPerGpu can't be '0'; allowed is whole numbers from 1 on by type, such as a40:8,h100:16, and one without a type for all other types",
+        ),
         ("Mode=off", "line 1: Mode can't be 'off'; allowed is enforce, warn, audit or default"),
         ("QOS=a Mode", "line 1: 'Mode' is not of the form Key=Value"),
         (

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::submit::policy::{Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
+use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
 use crate::submit::request::LONGEST;
 
 mod correction;
@@ -109,11 +109,40 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
         Rule::ShareForm => format!("the share must be asked for once, in units per node; '{asked}' does not"),
+        Rule::ShareMemory => format!("no share here has the GPU memory of '{asked}'"),
         Rule::ShareFixed => format!("the share '{asked}' of a job can't be changed once it is submitted"),
         Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
             format!("'{asked}' needs its partition named, since a reservation may lie in one for shares only")
         }
         Rule::WholeGpu => format!("{whose} is for shares of GPUs only; '{asked}' is more"),
+        Rule::GpuMissing if refusal.ground == Ground::Partition(Vec::new()) => {
+            "a job without a GPU needs its partition named, since a reservation may lie in one for GPUs only"
+                .to_owned()
+        }
+        Rule::GpuMissing => format!("{whose} is for jobs with GPUs; this job asks for none"),
+        Rule::TooManyCpus | Rule::TooMuchMemory => too_much(refusal, &whose, &asked),
+    }
+}
+
+/// CPUs or memory beyond what the job's GPUs allow.
+fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
+    let Offer::PerGpu { amount, wanted, .. } = &refusal.offer else { return String::new() };
+    let wanted = wanted.map_or_else(
+        || "would get all that its nodes have".to_owned(),
+        |wanted| format!("asks for {}", size(*amount, wanted)),
+    );
+    let what = match amount {
+        Amount::Cpus => "CPUs",
+        Amount::Memory => "of memory",
+    };
+    format!("{whose} gives at most {} {what} with '{asked}'; the job {wanted}", size(*amount, refusal.count))
+}
+
+/// A number of CPUs, or MiB as sbatch reads them: `64G`, `1500M`.
+fn size(amount: Amount, number: u64) -> String {
+    match amount {
+        Amount::Cpus => number.to_string(),
+        Amount::Memory => correction::memory(number),
     }
 }
 
@@ -144,6 +173,22 @@ fn offer(refusal: &Refusal) -> Option<String> {
         Offer::Reservations(parts) => ("those with one of these in the name", parts.clone()),
         Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
         Offer::UpTo(units) => ("at most", vec![format!("{units}, a whole GPU")]),
+        Offer::Memory(sizes) => {
+            let size =
+                |(mebibytes, units): &(u64, u64)| format!("{} ({units})", correction::memory(*mebibytes));
+            ("sizes, and their units", sizes.iter().map(size).collect())
+        }
+        Offer::PerGpu { amount, cap, .. } => {
+            let what = match amount {
+                Amount::Cpus => "CPUs for each GPU",
+                Amount::Memory => "memory for each GPU",
+            };
+            let types =
+                cap.types.iter().map(|(gres_type, cap)| format!("{gres_type} {}", size(*amount, *cap)));
+            let others = if cap.types.is_empty() { "any type" } else { "other types" };
+            let others = cap.others.map(|cap| format!("{others} {}", size(*amount, cap)));
+            (what, types.chain(others).collect())
+        }
         Offer::Nothing => return None,
     };
     let beyond = refusal.beyond.map(|asked| format!("; the job asks for {asked} in all")).unwrap_or_default();
@@ -183,6 +228,14 @@ fn changed(change: &Change) -> String {
                  --array={} was set",
                 quoted(qos),
                 quoted(array)
+            )
+        }
+        Change::Share { asked, given, mebibytes, .. } => {
+            let memory = correction::memory(*mebibytes);
+            format!(
+                "'{}' was taken as '{}', a share with {memory} of GPU memory",
+                quoted(asked),
+                quoted(given)
             )
         }
         Change::UserEnv => {

@@ -6,7 +6,8 @@
 //! would use up GPUs that the limit never sees.
 //!
 //! - [`judge`] and [`judge_update`] read from top to bottom: fault → what becomes of it → changes.
-//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and what a free QOS sets. `settle`: modes and exemptions.
+//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and on jobs with GPUs, and what a
+//!   free QOS sets. `mode`: modes and exemptions.
 //! - [`rules`](Policy): what an administrator can set. [`Refusal`]: what a message is made of.
 //!
 //! It decides only; the caller reads the request, answers questions about the accounting database through
@@ -26,20 +27,24 @@ mod lookalike;
 mod merged;
 mod mode;
 mod nodes;
+mod per_gpu;
 mod refusal;
 mod retype;
 mod rules;
 mod site;
 mod small_nodes;
 mod under;
+mod update;
 
 pub use accounts::{Association, GresLimit};
+pub use per_gpu::{Amount, Caps, MemoryGres, PerGpu};
 pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
-    Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, Policy, QosRecord,
-    ShareGres, ShareRules, Throttle,
+    Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
+    Policy, QosRecord, ShareGres, ShareRules, Throttle,
 };
 pub use small_nodes::LargestGpu;
+pub use update::Update;
 
 /// Whole GPUs.
 const GPU: &[u8] = b"gpu";
@@ -81,6 +86,10 @@ pub trait Accounting {
     fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
     /// Whether the cluster has a node of that name.
     fn has_node(&self, _name: &str) -> bool {
+        true
+    }
+    /// Whether slurm.conf says how much memory a job gets that names none (`DefMemPerCPU`, `DefMemPerNode`, `DefMemPerGPU`).
+    fn gives_memory(&self) -> bool {
         true
     }
     /// The partition of a job that names neither a partition nor a reservation.
@@ -152,7 +161,14 @@ pub struct Acceptance<'a> {
 /// Judges a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let case = Judgement::new(*request, policy, accounting, None);
-    case.submission().map_or_else(Verdict::Refuse, Verdict::Accept)
+    let ruling = match case.by_memory(request) {
+        None => case.submission(),
+        Some(share) => share.and_then(|share| {
+            let case = Judgement::new(share.over(request), policy, accounting, None);
+            case.submission().map(|accepted| share.noted(accepted))
+        }),
+    };
+    ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
 /// Judges an update of a pending job. `update` has what the user wants to change, `existing` the job as it is.
@@ -166,37 +182,17 @@ pub fn judge_update<'a, A: Accounting>(
     policy: &'a Policy,
     accounting: &'a A,
 ) -> Verdict<'a> {
-    let request = update.after(existing);
-    let update = Some((update, existing));
-    let case = Judgement::new(request, policy, accounting, update);
-    case.update().map_or_else(Verdict::Refuse, Verdict::Accept)
-}
-
-/// An update of a job, as a user sends it.
-#[derive(Clone, Copy, Debug)]
-pub struct Update<'a> {
-    /// The job as the user names it, such as `12_3`.
-    pub job: &'a [u8],
-    /// What is changed; `None` stays.
-    pub request: Request<'a>,
-    /// Whether this Slurm makes the job's request anew of its strings, as from 23.02 on. Up to 22.05 it changes entries of the
-    /// old request, and keeps those that are named no more.
-    pub anew: bool,
-    /// Whether it says nothing but QOS, account, partition, reservation and GPUs. slurmctld takes an update's fields over one by
-    /// one, the GPUs last, and keeps what it has when one is refused: so with anything else the QOS may change and the GPUs not.
-    pub alone: bool,
-}
-
-impl<'a> Update<'a> {
-    /// The job as it would be.
-    fn after<'b>(&self, existing: &Request<'b>) -> Request<'b>
-    where
-        'a: 'b,
-    {
-        let request = self.request.over(existing);
-        // `scontrol update qos=` gives the job its default QOS again.
-        Request { qos: request.qos.filter(|name| !name.is_empty()), ..request }
-    }
+    let case = Judgement::new(update.after(existing), policy, accounting, Some((update, existing)));
+    let ruling = match case.by_memory(&update.request) {
+        None => case.update(),
+        Some(share) => share.and_then(|share| {
+            let update = Update { request: share.over(&update.request), ..*update };
+            let request = update.after(existing);
+            let case = Judgement::new(request, policy, accounting, Some((&update, existing)));
+            case.update().map(|accepted| share.noted(accepted))
+        }),
+    };
+    ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
 /// One case before the court.

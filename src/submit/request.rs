@@ -5,6 +5,10 @@
 
 use crate::submit::grammar::{self, Gres, Spelling, Token};
 
+mod amounts;
+
+pub use amounts::{Amounts, Memory};
+
 /// A submission, read once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
@@ -44,6 +48,8 @@ pub struct Request<'a> {
     pub sockets_per_node: Option<u16>,
     /// `--ntasks-per-node`
     pub ntasks_per_node: Option<u16>,
+    /// CPUs and memory.
+    pub amounts: Amounts,
     /// `--use-min-nodes`: of a range of nodes, as few as will do.
     pub fewest_nodes: bool,
     /// slurmctld's own mark that the most nodes are the number of tasks (from 26.05 on).
@@ -201,6 +207,7 @@ impl<'a> Request<'a> {
             max_nodes: self.max_nodes.or(existing.max_nodes),
             sockets_per_node: self.sockets_per_node.or(existing.sockets_per_node),
             ntasks_per_node: self.ntasks_per_node.or(existing.ntasks_per_node),
+            amounts: self.amounts.over(&existing.amounts),
             fewest_nodes: existing.fewest_nodes,
             nodes_follow_tasks: existing.nodes_follow_tasks,
             spread: existing.spread,
@@ -232,6 +239,13 @@ impl<'a> Request<'a> {
             || self.ntasks_per_tres.is_some()
             || nodes
             || self.exclusive
+    }
+
+    /// Whether an update changes CPUs or memory.
+    #[must_use]
+    pub fn touches_amounts(&self) -> bool {
+        let numbers = [self.cpus_per_task, self.ntasks_per_node, self.sockets_per_node];
+        self.amounts != Amounts::default() || numbers.iter().any(Option::is_some)
     }
 
     /// The same request with another text in one field.

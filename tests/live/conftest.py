@@ -32,6 +32,10 @@ explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-sit
 waiting_jobs = clusters("explain-jobs", conf=[EXAMPLES / "contributors", CASES / "explain-jobs"])
 # Nodes of two types, and one with both, for jobs that take whole nodes.
 whole_nodes = clusters("whole", conf=[CASES / "whole-nodes"])
+# Two types of GPU, and memory that is counted, for caps on what a job may have with each GPU.
+capped = clusters("caps", conf=[CASES / "caps"])
+# Shares that are asked for by their GPU memory.
+by_memory = clusters("mem", conf=[EXAMPLES / "own", CASES / "by-memory"], cgroup=either)
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 # The same group, with tools that submit jobs.

@@ -111,6 +111,10 @@ SITE = {
     "whole-gpu-among-shares": Case("GS123", "-p shares --gres=gpu:1"),
     "whole-node-among-shares": Case("GS123", "-p p,shares --exclusive"),
     "node-of-a-user-among-shares": Case(ACCEPTED, "-p p,shares --exclusive=user"),
+    "no-gpu-among-gpus": Case("GS126", "-p q -c4"),
+    "cpus-of-a-gpu": Case(ACCEPTED, "-p q --gres=gpu:a40:1 -c4"),
+    "too-many-cpus": Case("GS127", "-p q --gres=gpu:a40:1 -n2 -c4"),
+    "too-many-cpus-on-a-node": Case("GS127", "-p q --gpus=a40:1 --mincpus=5"),
     "whole-gpu-in-a-reservation": Case("GS123", "--reservation=course_1 --gres=gpu:1"),
 }
 

@@ -33,6 +33,8 @@ pub struct Database {
     default_account: Vec<u8>,
     root_default: Vec<u8>,
     default_partition: Vec<u8>,
+    /// slurm.conf gives a job that names none some memory.
+    gives_memory: bool,
 }
 
 /// A QOS and its limits.
@@ -76,13 +78,13 @@ impl Tables {
 
 impl Database {
     /// Asks this machine's sacctmgr and scontrol.
-    pub fn read(user: &str, cluster: &str) -> Result<Database, String> {
+    pub fn read(user: &str, cluster: &str, gives_memory: bool) -> Result<Database, String> {
         let (at, of) = (format!("cluster={cluster}"), format!("user={user}"));
         let users = ["-nP", "show", "user", "where", &at, &of, "format=user,defaultaccount"];
         let default = default_account(&ask("sacctmgr", &users)?, user);
         let partitions = ask("scontrol", &["-a", "-o", "show", "partition"])?;
         let tables = Tables { partitions, ..Tables::ask(Some(user), cluster)? };
-        Ok(Database { default_account: default, ..Database::of(user, &tables) })
+        Ok(Database { default_account: default, gives_memory, ..Database::of(user, &tables) })
     }
 
     /// For jobs that name their account.
@@ -97,6 +99,7 @@ impl Database {
             root_default: root_default(&accounts),
             accounts,
             default_partition: default_partition(&tables.partitions),
+            gives_memory: true,
         }
     }
 
@@ -257,6 +260,10 @@ impl<'c> Accounting for &'c Database {
             look(of(self.accounts.len() + place, one));
             above(&self.accounts, &one.account).for_each(|(place, one)| look(of(place, one)));
         }
+    }
+
+    fn gives_memory(&self) -> bool {
+        self.gives_memory
     }
 
     fn default_partition(&self) -> Option<&[u8]> {

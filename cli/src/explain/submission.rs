@@ -3,7 +3,7 @@
 //! As in Slurm's src/common/slurm_opt.c and proc_args.c. Options that can't change gpushare's verdict are read over.
 
 use gpushare::submit::grammar::Spelling;
-use gpushare::submit::request::{Batch, Request};
+use gpushare::submit::request::{Amounts, Batch, Memory, Request};
 
 use super::options::{Given, Source};
 use super::release::Release;
@@ -33,6 +33,7 @@ pub struct Submission {
     said: Said,
     cpus_per_gpu: Option<u32>,
     mem_per_gpu: Option<u64>,
+    amounts: Amounts,
     cpus_per_tres: Option<Vec<u8>>,
     mem_per_tres: Option<Vec<u8>>,
     counts: Counts,
@@ -97,6 +98,7 @@ impl Submission {
             ntasks_per_node: self.counts.tasks_per_node,
             nodes: self.nodes.as_deref(),
             excluded_nodes: self.excluded_nodes.as_deref(),
+            amounts: self.amounts,
             exclusive: self.exclusive,
             batch: Some(Batch {
                 requeue: self.requeue,
@@ -144,9 +146,19 @@ impl Submission {
                 self.said.has_shape = true;
             }
             "cpus-per-gpu" => self.cpus_per_gpu = Some(positive(given)?),
-            "mem-per-gpu" => {
-                self.mem_per_gpu = Some(text().as_deref().and_then(counts::mebibytes).ok_or_else(bad)?);
+            // The last of the three counts.
+            "mem" | "mem-per-cpu" | "mem-per-gpu" => {
+                let mebibytes = text().as_deref().and_then(counts::mebibytes).ok_or_else(bad)?;
+                self.mem_per_gpu = (given.name == "mem-per-gpu").then_some(mebibytes);
+                self.amounts.memory = match given.name {
+                    "mem" => Some(Memory::PerNode(mebibytes)),
+                    "mem-per-cpu" if mebibytes > 0 => Some(Memory::PerCpu(mebibytes)),
+                    "mem-per-cpu" => Some(Memory::PerNode(0)),
+                    _ => None,
+                };
             }
+            "mincpus" => self.amounts.cpus_per_node = positive(given)?.try_into().ok(),
+            "ntasks-per-socket" => self.amounts.ntasks_per_socket = positive(given)?.try_into().ok(),
             "ntasks-per-gpu" => self.ntasks_per_gpu = Some(positive(given)?.try_into().map_err(|_| bad())?),
             "ntasks-per-tres" => self.ntasks_per_tres = Some(positive(given)?.try_into().map_err(|_| bad())?),
             "requeue" => self.requeue = Some(true),

@@ -193,6 +193,8 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
     if placed {
         gres.push(config.node.share_gres.clone());
     }
+    // Slurm must know the name to let a request through to its plugins.
+    gres.extend(config.policy.memory_gres.iter().map(|rule| rule.name.clone()));
     if gres.is_empty() {
         return Vec::new();
     }

@@ -10,7 +10,7 @@ use gpushare::submit::message;
 use gpushare::submit::policy::{
     self, Acceptance, Because, Change, GovernedAccounts, Policy, Refusal, Remark, Update,
 };
-use gpushare::submit::request::Request;
+use gpushare::submit::request::{Field, Request};
 use gpushare_slurm::accounting::{Cache, Reach};
 use gpushare_slurm::submission::{Existing, ReturnCode, Submission};
 use gpushare_slurm::{daemon, export_job_submit};
@@ -124,7 +124,8 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
     let may_have_been_exempt = goes_on && !policy.exempt.reservations.is_empty();
-    if !may_have_been_exempt && !update.request().touches_rules() {
+    let concerns_caps = policy.has_caps && update.request().touches_amounts();
+    if !may_have_been_exempt && !concerns_caps && !update.request().touches_rules() {
         return ReturnCode::Accept;
     }
     let Some(existing) = existing() else { return ReturnCode::Failure };
@@ -225,6 +226,7 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
                 Change::Append { .. } => job.set_append(),
                 Change::Throttle { array, .. } => job.set_array(array),
                 Change::UserEnv => job.drop_user_env(),
+                Change::Share { text, .. } => job.set_tres(Field::Node, text),
             }
             log::info!("job_submit/gpushare: changed {} {who}", change.number());
             COUNTED.add(change.number(), Outcome::Changed);

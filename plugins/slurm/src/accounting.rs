@@ -135,6 +135,10 @@ impl<'c> Accounting for &'c Cache {
         partition::most_nodes(self.locks(), request)
     }
 
+    fn gives_memory(&self) -> bool {
+        locks::gives_memory()
+    }
+
     fn associations<'s>(&'s self, request: &Request, mut look: impl FnMut(Association<'s>)) {
         let Some(locks) = self.locks_of_users() else {
             self.fell_short.set(true);

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 
-use gpushare::submit::request::{Batch, Field, Request};
+use gpushare::submit::request::{Amounts, Batch, Field, Memory, Request};
 use slurm_sys::job_desc_msg_t;
 
 use crate::daemon::SPELLING;
@@ -303,6 +303,13 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         time_limit: number(job.time_limit),
         user_env: user_env(job).next().is_some(),
     };
+    let amounts = Amounts {
+        min_cpus: number(job.min_cpus),
+        cpus_per_node: small(job.pn_min_cpus),
+        // A job of slurmctld's own has the highest number for none.
+        ntasks_per_socket: small(job.ntasks_per_socket).filter(|tasks| *tasks < u16::MAX),
+        memory: Some(job.pn_min_memory).filter(|memory| *memory != slurm_sys::UNSET_U64).map(Memory::of),
+    };
     Request {
         spelling: SPELLING,
         user_id: job.user_id,
@@ -324,6 +331,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         max_nodes: number(job.max_nodes).filter(|most| *most > 0),
         sockets_per_node: small(job.sockets_per_node),
         ntasks_per_node: small(job.ntasks_per_node),
+        amounts,
         fewest_nodes: says(slurm_sys::JOB_USE_MIN_NODES),
         nodes_follow_tasks: says(slurm_sys::JOB_MOST_NODES_ARE_TASKS),
         spread: says(slurm_sys::JOB_SPREAD),
@@ -365,7 +373,12 @@ impl Existing {
     #[must_use]
     pub fn request(&self) -> Request<'_> {
         // SAFETY: made by `copy_of`, ours alone until it is dropped.
-        request_of(unsafe { self.0.as_ref() })
+        let job = unsafe { self.0.as_ref() };
+        let mut request = request_of(job);
+        if job.bitflags & slurm_sys::JOB_NAMES_MEMORY == 0 {
+            request.amounts.memory = None;
+        }
+        request
     }
 }
 

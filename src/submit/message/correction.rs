@@ -6,7 +6,7 @@
 use super::quoted;
 use crate::submit::grammar::{self, Gres, Spelling, Token};
 use crate::submit::policy::{Command, Correction, Refusal};
-use crate::submit::request::Field;
+use crate::submit::request::{Field, Memory};
 
 /// No longer than somebody would copy from a terminal.
 const LONGEST_COMMAND: usize = 600;
@@ -63,8 +63,22 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
             words.push(format!("{option}={}{unit}", of_each_gpu(text, wanted.spelling)?));
         }
     }
+    let of_node = wanted.amounts.cpus_per_node.filter(|cpus| Some(*cpus) != wanted.cpus_per_task);
+    words.extend(of_node.map(|cpus| format!("--mincpus={cpus}")));
+    words.extend(wanted.amounts.memory.map(|amount| match amount {
+        Memory::PerNode(each) => format!("--mem={}", memory(each)),
+        Memory::PerCpu(each) => format!("--mem-per-cpu={}", memory(each)),
+    }));
     words.extend(wanted.options.iter().map(|option| quoted(option)));
     Some(words)
+}
+
+/// MiB as sbatch reads them.
+pub(super) fn memory(mebibytes: u64) -> String {
+    match mebibytes % 1024 {
+        0 => format!("{}G", mebibytes / 1024),
+        _ => format!("{mebibytes}M"),
+    }
 }
 
 /// What a user has to type for one of the strings.
@@ -194,6 +208,12 @@ fn update(wanted: &Correction, job: &[u8]) -> Option<Vec<String>> {
     words.extend(wanted.ntasks_per_node.map(|tasks| format!("TasksPerNode={tasks}")));
     words.extend(wanted.cpus_per_task.map(|cpus| format!("CPUsPerTask={cpus}")));
     words.extend(wanted.sockets_per_node.map(|sockets| format!("ReqSockets={sockets}")));
+    words.extend(wanted.amounts.min_cpus.map(|cpus| format!("NumCPUs={cpus}")));
+    words.extend(wanted.amounts.cpus_per_node.map(|cpus| format!("MinCPUsNode={cpus}")));
+    words.extend(wanted.amounts.memory.map(|amount| match amount {
+        Memory::PerNode(each) => format!("MinMemoryNode={each}"),
+        Memory::PerCpu(each) => format!("MinMemoryCPU={each}"),
+    }));
     words.extend(wanted.tres.iter().map(|(field, text)| format!("{}={}", field.update_key(), quoted(text))));
     for (key, text) in [("CpusPerTres", &wanted.cpus_per_tres), ("MemPerTres", &wanted.mem_per_tres)] {
         words.extend(text.as_ref().map(|text| format!("{key}={}", quoted(text))));

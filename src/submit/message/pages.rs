@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// Every message, in the order of the numbers.
-pub const PAGES: [Page; 27] = [
+pub const PAGES: [Page; 32] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
@@ -165,6 +165,36 @@ pub const PAGES: [Page; 27] = [
                once, as a number of units for each node, as in --gres=NAME:UNITS. Not per task or job, and not in parts.",
     },
     Page {
+        number: "GS126",
+        title: "no GPU in a partition for GPUs",
+        text: "The partition is for jobs that have a GPU or a share of one (GpuPartitions in gpushare.conf). Ask for one, such \
+               as --gres=gpu:1, or submit the job to another partition. --exclusive and --ntasks-per-gpu alone name no GPU. A \
+               job without a GPU that names a reservation must name its partition too, since the reservation may lie in such a \
+               partition.",
+    },
+    Page {
+        number: "GS127",
+        title: "too many CPUs for the GPUs",
+        text: "A job may have only so many CPUs for each of its GPUs (MaxCPUsPerGpu in gpushare.conf), so that they are left for \
+               the node's other GPUs. Ask for fewer CPUs or for more GPUs. For a GPU of no type the lowest number counts: name \
+               the type. With GPUs for the whole job (--gpus) the job may get one node for each GPU: say how many nodes, for \
+               example -N1. Slurm changes a job's CPUs before its GPUs, so in an update ask for more GPUs first, in a command \
+               of its own.",
+    },
+    Page {
+        number: "GS128",
+        title: "too much memory for the GPUs",
+        text: "A job may have only so much memory for each of its GPUs (MaxMemPerGpu in gpushare.conf). Ask for less memory or \
+               for more GPUs. --mem is for each node and --mem=0 is all that a node has. A job that names no memory would get \
+               all of it too, unless slurm.conf has a default. The rest is as for CPUs (GS127).",
+    },
+    Page {
+        number: "GS129",
+        title: "no share with so much GPU memory",
+        text: "A share can be asked for by its GPU memory (MemoryGRES in gpushare.conf), and becomes the smallest share that has \
+               it. No share here is that large: ask for one of the sizes in the message, or for whole GPUs.",
+    },
+    Page {
         number: "GS151",
         title: "a GPU type was added",
         text: "The request named no GPU type. The QOS has one type that is meant then (Mode=default in gpushare.conf), and \
@@ -196,6 +226,13 @@ pub const PAGES: [Page; 27] = [
                gpushare.conf). That is not done here: the job has the variables that were exported, and no others. With \
                --export=ALL,NAME=VALUE those are all that there were. Instead of --export=NONE say \
                --export=HOME,USER,PATH, and begin the script with #!/bin/bash -l if it needs what the login shell sets.",
+    },
+    Page {
+        number: "GS156",
+        title: "GPU memory became a share",
+        text: "The request named GPU memory, such as --gres=gpumem:20G (MemoryGRES in gpushare.conf). The job has the smallest \
+               share with that memory, as the message says, and Slurm shows the share. A number without a unit is MiB. Inside \
+               the job, srun needs no such option: its steps have the job's share.",
     },
 ];
 
@@ -232,6 +269,10 @@ impl Rule {
             Rule::WholeGpu => "GS123",
             Rule::ShareFixed => "GS124",
             Rule::ShareForm => "GS125",
+            Rule::GpuMissing => "GS126",
+            Rule::TooManyCpus => "GS127",
+            Rule::TooMuchMemory => "GS128",
+            Rule::ShareMemory => "GS129",
         }
     }
 
@@ -252,6 +293,7 @@ impl Change {
             Change::Append { .. } => "GS153",
             Change::Throttle { .. } => "GS154",
             Change::UserEnv => "GS155",
+            Change::Share { .. } => "GS156",
         }
     }
 }

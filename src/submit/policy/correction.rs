@@ -10,6 +10,7 @@ use super::{
     Update, merged,
 };
 use crate::submit::grammar::{Spelling, Token};
+use crate::submit::request::Amounts;
 
 /// As many faults as a request can have one after another.
 const ROUNDS: usize = 6;
@@ -35,6 +36,7 @@ impl Correction {
             cpus_per_task: request.cpus_per_task,
             sockets_per_node: request.sockets_per_node,
             ntasks_per_node: request.ntasks_per_node,
+            amounts: Amounts::default(),
             options: Vec::new(),
             beyond: None,
             open: Vec::new(),
@@ -57,6 +59,7 @@ impl Correction {
             cpus_per_task: self.cpus_per_task.or(request.cpus_per_task),
             sockets_per_node: self.sockets_per_node.or(request.sockets_per_node),
             ntasks_per_node: self.ntasks_per_node.or(request.ntasks_per_node),
+            amounts: self.amounts.over(&request.amounts),
             ..*request
         };
         self.tres.iter().fold(texts, |request, (field, text)| request.with(*field, text))
@@ -127,7 +130,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn to_begin_with(&self, fault: &Refusal) -> Option<Correction> {
         match self.update {
             Some((update, _)) if update.job.len() <= QUOTED => {
-                let mut said = Correction::of(&update.request);
+                let amounts = update.request.amounts;
+                let mut said = Correction { amounts, ..Correction::of(&update.request) };
                 // Not every release takes an empty name for the default.
                 if let (Some([]), Ground::Qos(name)) = (said.qos.as_deref(), &fault.ground) {
                     said.qos = Some(name.clone());
@@ -179,6 +183,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Ground::Site => None,
         };
         match fault.rule {
+            Rule::NtasksPerGpuAlone if fault.ground == Ground::Site => {
+                self.add_gpus(wanted, Field::Job, fault.count)
+            }
             Rule::TypeMissing
             | Rule::TypeUnknown
             | Rule::TypeForeign
@@ -192,9 +199,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Some(())
             }
             Rule::OptionInsideQos => self.take_apart(wanted),
-            Rule::ShareForm | Rule::ShareSize | Rule::ShareReservation | Rule::WholeGpu => {
-                self.mend_share(wanted, fault)
+            Rule::ShareForm
+            | Rule::ShareSize
+            | Rule::ShareMemory
+            | Rule::ShareReservation
+            | Rule::WholeGpu => self.mend_share(wanted, fault),
+            Rule::GpuMissing if fault.ground == Ground::Partition(Vec::new()) => {
+                wanted.partition = Some(b"NAME".to_vec());
+                Some(())
             }
+            Rule::GpuMissing => self.add_gpus(wanted, fault.field, fault.count),
+            Rule::TooManyCpus | Rule::TooMuchMemory => self.fit(wanted),
             Rule::TypeOfNone => {
                 for text in [&mut wanted.cpus_per_tres, &mut wanted.mem_per_tres].into_iter().flatten() {
                     *text = untyped(text, wanted.spelling);
@@ -221,8 +236,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// Without what the user's command says already, where only a name was at fault.
     fn told(&self, wanted: Correction, fault: &Refusal) -> Correction {
-        let named_only = fault.rule == Rule::QosList
-            || (fault.rule == Rule::WholeGpu && fault.ground == Ground::Partition(Vec::new()));
+        let of_partition = matches!(fault.rule, Rule::WholeGpu | Rule::GpuMissing);
+        let named_only =
+            fault.rule == Rule::QosList || (of_partition && fault.ground == Ground::Partition(Vec::new()));
         let asked = Correction::of(&self.request);
         if !named_only || self.update.is_some() || wanted.tres != asked.tres {
             return wanted.finished();
@@ -263,7 +279,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             (Rule::ShareSize, Offer::UpTo(most)) => *most,
             _ => fault.count,
         };
-        let goes = |name: &[u8]| name == fault.gres || (fault.rule == Rule::WholeGpu && name == GPU);
+        let by_memory = self.policy.memory_gres.as_ref().map(|rule| rule.name.as_bytes());
+        let goes = |name: &[u8]| {
+            name == fault.gres || by_memory == Some(name) || (fault.rule == Rule::WholeGpu && name == GPU)
+        };
         let kept = |part: &[u8]| match crate::submit::grammar::token(part, self.request.spelling) {
             Token::Gres(gres) => !goes(gres.name),
             Token::Other => true,

@@ -115,7 +115,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// Whether Slurm would invent GPUs where none is named. An update that says 0 means what the job has, which isn't shown.
-    fn tasks_want_gpus(&self, request: &Request) -> bool {
+    pub(super) fn tasks_want_gpus(&self, request: &Request) -> bool {
         let said = |(update, _): (&super::Update, &Request)| update.request.ntasks_per_tres.is_some();
         request.ntasks_per_tres() > 0 || self.update.is_some_and(said)
     }
@@ -123,10 +123,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// `--ntasks-per-gpu` with no GPU makes slurmctld invent some, of no type.
     fn tasks_alone(&self, request: &Request, under: Under<A::Qos>) -> Refusal {
         let refusal = self.type_refusal(Rule::NtasksPerGpuAlone, under, GPU, None);
-        // As many GPUs as Slurm would have invented.
-        let gpus =
-            request.num_tasks.unwrap_or(1).div_ceil(u32::from(request.ntasks_per_tres().max(1))).max(1);
-        Refusal { field: Field::Job, count: u64::from(gpus), ..refusal }
+        Refusal { field: Field::Job, count: invented(request), ..refusal }
     }
 
     /// Whether an update brings the job under the rule, also out of an exemption.
@@ -260,6 +257,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn written(&self, gres_type: &[u8]) -> Vec<u8> {
         shortened(self.policy.written(gres_type))
     }
+}
+
+/// As many GPUs as Slurm invents for `--ntasks-per-gpu`.
+pub(super) fn invented(request: &Request) -> u64 {
+    let gpus = request.num_tasks.unwrap_or(1).div_ceil(u32::from(request.ntasks_per_tres().max(1)));
+    u64::from(gpus.max(1))
 }
 
 fn first_then_by_name(a: &[u8], b: &[u8], first: Option<&[u8]>) -> Ordering {

@@ -1,8 +1,8 @@
 //! Why a request is refused, or was changed: data for the message and the log, in no language yet.
 
-use super::shortened;
+use super::{Amount, PerGpu, shortened};
 use crate::submit::grammar::{self, Gres, Spelling};
-use crate::submit::request::Field;
+use crate::submit::request::{Amounts, Field};
 
 /// How much of a user's text a refusal keeps.
 pub const QUOTED: usize = 120;
@@ -67,6 +67,8 @@ pub struct Correction {
     pub sockets_per_node: Option<u16>,
     /// `--ntasks-per-node`
     pub ntasks_per_node: Option<u16>,
+    /// CPUs and memory, where they are to be changed.
+    pub amounts: Amounts,
     /// Other options as they stood in the QOS's name.
     pub options: Vec<Vec<u8>>,
     /// More GPUs in all than any type has, as the user asked for.
@@ -108,6 +110,17 @@ pub enum Offer {
     Sizes(Vec<u64>),
     /// The units of a whole GPU, which no share can exceed.
     UpTo(u64),
+    /// Sizes of a share: MiB of GPU memory, and units.
+    Memory(Vec<(u64, u64)>),
+    /// CPUs or memory for each GPU.
+    PerGpu {
+        /// Which.
+        amount: Amount,
+        /// So much.
+        cap: PerGpu,
+        /// What the job asks for; `None` for all that its nodes have.
+        wanted: Option<u64>,
+    },
     /// Nothing.
     Nothing,
 }
@@ -173,6 +186,14 @@ pub enum Rule {
     ShareFixed,
     /// GS125
     ShareForm,
+    /// GS126
+    GpuMissing,
+    /// GS127
+    TooManyCpus,
+    /// GS128
+    TooMuchMemory,
+    /// GS129
+    ShareMemory,
 }
 
 /// What was changed in an accepted request, for the user's good and to the user's knowledge.
@@ -209,6 +230,17 @@ pub enum Change {
         tasks: u32,
         /// For jobs longer than this.
         over_minutes: u32,
+    },
+    /// GS156: a share that was asked for by its memory.
+    Share {
+        /// The new string of what is counted per node.
+        text: Vec<u8>,
+        /// What was asked for, without Slurm's prefix.
+        asked: Vec<u8>,
+        /// The share, without Slurm's prefix.
+        given: Vec<u8>,
+        /// Its GPU memory.
+        mebibytes: u64,
     },
     /// GS155: the login shell's variables are not asked for.
     UserEnv,

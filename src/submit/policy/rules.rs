@@ -1,5 +1,6 @@
 //! The administrator's rules of submission, as gpushare.conf gives them.
 
+use super::per_gpu::{Caps, MemoryGres};
 use super::{LargestGpu, SHARES};
 use crate::text::pattern::{Case, Patterns};
 
@@ -22,12 +23,22 @@ pub struct Policy {
     pub mode: Mode,
     /// `QOS=…` records, in the order of the file.
     pub records: Vec<QosRecord>,
+    /// `PartitionName=…` records, in the order of the file.
+    pub partition_records: Vec<PartitionRecord>,
+    /// `MaxCPUsPerGpu` and `MaxMemPerGpu`, where no record says otherwise.
+    pub caps: Caps,
+    /// Whether these or a record have such a cap.
+    pub has_caps: bool,
+    /// `GpuPartitions`: every job there asks for a GPU or a share.
+    pub gpu_partitions: Patterns,
     /// `Exempt…`
     pub exempt: Exempt,
     /// Rules on shares of a GPU, whatever the QOS.
     pub shares: ShareRules,
     /// `ShareGRES`, whose count the node is told, as it is of mps and shard.
     pub share_gres: ShareGres,
+    /// `MemoryGRES`: by which name a share is asked for by its GPU memory.
+    pub memory_gres: Option<MemoryGres>,
     /// `GetUserEnv=drop`: slurmd runs no user's login shell, which would run outside of all jobs.
     pub drops_user_env: bool,
     /// Types of GPUs as the file's other lines write them: `Share`, `GpuWeight`.
@@ -169,6 +180,18 @@ pub struct QosRecord {
     pub append: Option<bool>,
     /// `ArrayTasks` and `ArrayTasksOver`
     pub throttle: Option<Throttle>,
+    /// `MaxCPUsPerGpu` and `MaxMemPerGpu`
+    pub caps: Caps,
+}
+
+/// A line `PartitionName=NAMES Key=Value…`: settings of some partitions. Of several lines for one partition the first that has
+/// a setting counts.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PartitionRecord {
+    /// `PartitionName`
+    pub names: Patterns,
+    /// `MaxCPUsPerGpu` and `MaxMemPerGpu`
+    pub caps: Caps,
 }
 
 /// How many tasks of a long array may run at once.

@@ -1,14 +1,59 @@
-//! The site's rules on shares, and what a free QOS sets for its users (requeue, appended output, throttled arrays).
+//! The site's rules on shares and on partitions, and what a free QOS sets for its users (requeue, appended output, throttled
+//! arrays). `by_memory`: shares that are asked for by GPU memory; `caps`: the CPUs and the memory for each GPU.
 
+use super::governed::invented;
 use super::refusal::plain;
-use super::{Accounting, Change, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule, shortened};
+use super::{
+    Accounting, Change, Correction, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule, merged,
+    shortened,
+};
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Batch, Field, Request};
 use crate::text::pattern::{Case, Patterns};
 
+mod by_memory;
+mod caps;
+mod load;
+
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
-    /// The first thing that the site's rules on shares don't allow.
+    /// The first thing that the site's rules don't allow.
     pub(super) fn site_fault(&self) -> Option<Refusal> {
+        self.shares_fault().or_else(|| self.gpu_missing()).or_else(|| self.over_caps())
+    }
+
+    /// A job without a GPU or a share in a partition for those that have one.
+    fn gpu_missing(&self) -> Option<Refusal> {
+        let partition = self.matching_partition(&self.policy.gpu_partitions)?;
+        if self.gpu_of(&self.request).is_some() {
+            return None;
+        }
+        // What `--ntasks-per-gpu` alone makes Slurm invent, no update shows.
+        let (field, count) = match self.request.ntasks_per_tres() {
+            0 => (Field::Node, 1),
+            _ => (Field::Job, invented(&self.request)),
+        };
+        let refusal = self.refusal(Rule::GpuMissing, Ground::Partition(shortened(partition)));
+        Some(Refusal { field, count, ..refusal })
+    }
+
+    /// The first GPU or share that a request names.
+    fn gpu_of<'s>(&self, request: &Request<'s>) -> Option<Gres<'s>> {
+        let found = request.names(|gres| gres.name == GPU || self.policy.is_share(gres.name));
+        found.map(|(_, gres)| gres)
+    }
+
+    /// So many GPUs besides what a correction has.
+    pub(super) fn add_gpus(&self, wanted: &mut Correction, field: Field, count: u64) -> Option<()> {
+        let gpus = merged::written(Gres { name: GPU, gres_type: None, count }, wanted.spelling);
+        let before = wanted.clone();
+        let text =
+            self.effective(&before).tres().find(|(place, _)| *place == field).and_then(|(_, text)| text);
+        let text = text.filter(|text| !text.is_empty());
+        wanted.set(field, text.map_or_else(|| gpus.clone(), |text| [gpus.as_slice(), text].join(&b',')));
+        Some(())
+    }
+
+    fn shares_fault(&self) -> Option<Refusal> {
         let rules = &self.policy.shares;
         let no_whole = self.shares_only_here();
         if rules.reservations.is_empty() && rules.sizes.is_empty() && no_whole.is_none() {

@@ -40,6 +40,7 @@ fn database() -> Database {
         default_account: default_account(b"alice|acct\n", "alice"),
         root_default: root_default(&associations::read(ACCOUNTS, "")),
         default_partition: default_partition(PARTITIONS),
+        gives_memory: true,
     }
 }
 
@@ -190,6 +191,7 @@ fn anything_printed_gives_a_database() {
             default_account: default_account(text, "alice"),
             root_default: root_default(&associations::read(text, "")),
             default_partition: default_partition(text),
+            gives_memory: true,
             user: Vec::new(),
         };
         let database = &data;

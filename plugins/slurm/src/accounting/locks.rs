@@ -329,3 +329,21 @@ pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
     // SAFETY: null or a C string, under the same lock.
     unsafe { text::bytes(default) }
 }
+
+/// Whether slurm.conf says how much memory a job gets that names none: `DefMemPerCPU` or `DefMemPerNode`, which are one number,
+/// or `DefMemPerGPU`. Else it gets all that its nodes have (src/slurmctld/job_mgr.c, `_validate_job_desc`).
+#[doc(alias = "job_defaults_list")]
+pub(super) fn gives_memory() -> bool {
+    let configuration = &raw const slurm_sys::slurm_conf;
+    // SAFETY: the daemon's own global; callers of job_submit and job_modify hold slurmctld's configuration lock.
+    let of_cpu_or_node = unsafe { (*configuration).def_mem_per_cpu };
+    // SAFETY: the same.
+    let defaults = unsafe { (*configuration).job_defaults_list };
+    let mut of_gpu = false;
+    let look = |record: &slurm_sys::job_defaults_t| {
+        of_gpu |= u32::from(record.type_) == slurm_sys::JOB_DEF_MEM_PER_GPU && record.value > 0;
+    };
+    // SAFETY: null, or a list of such records, which stay under that lock (src/common/job_resources.c, job_defaults_copy).
+    unsafe { each(defaults, look) };
+    of_cpu_or_node != 0 || of_gpu
+}

@@ -3,6 +3,10 @@
 use super::modes::{remarks, with_record};
 use super::*;
 
+mod by_memory;
+mod caps;
+mod examples;
+
 #[test]
 fn shares_are_for_certain_reservations_and_sizes() {
     let shares = ShareRules {
@@ -206,9 +210,8 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
             Verdict::Refuse(refusal) => Err((refusal.rule, refusal.asked, refusal.offer)),
         };
         let expected = expected.map(|nodes| nodes.map(|nodes| nodes.as_bytes().to_vec()));
-        let expected = expected.map_err(|(asked, units)| {
-            (Rule::ShareSize, asked.as_bytes().to_vec(), Offer::UpTo(units))
-        });
+        let expected = expected
+            .map_err(|(asked, units)| (Rule::ShareSize, asked.as_bytes().to_vec(), Offer::UpTo(units)));
         assert_eq!(found, expected, "{tres} {nodes} {excluded}");
     }
 }

@@ -1,0 +1,67 @@
+//! What gpushare.conf says of a GPU's part of other things: the CPUs and the memory of a job that has it, and the GPU memory of
+//! a share's unit.
+
+/// The caps of one place in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// `MaxCPUsPerGpu`
+    pub cpus: Option<PerGpu>,
+    /// `MaxMemPerGpu`, in MiB.
+    pub mem: Option<PerGpu>,
+}
+
+impl Caps {
+    /// Whether there is one.
+    #[must_use]
+    pub const fn any(&self) -> bool {
+        self.cpus.is_some() || self.mem.is_some()
+    }
+
+    pub(super) const fn of(&self, amount: Amount) -> Option<&PerGpu> {
+        match amount {
+            Amount::Cpus => self.cpus.as_ref(),
+            Amount::Memory => self.mem.as_ref(),
+        }
+    }
+}
+
+/// So many for each GPU: `a40:8,h100:16,4`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PerGpu {
+    /// By type.
+    pub types: Vec<(String, u64)>,
+    /// For all other types; without it they have no cap.
+    pub others: Option<u64>,
+}
+
+impl PerGpu {
+    /// For a GPU of this type. One of no type may turn out to be any, so the lowest counts.
+    #[must_use]
+    pub fn of(&self, gres_type: Option<&[u8]>) -> Option<u64> {
+        let Some(gres_type) = gres_type else {
+            return self.types.iter().map(|(_, cap)| *cap).chain(self.others).min();
+        };
+        let own = self.types.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(gres_type));
+        own.map(|(_, cap)| *cap).or(self.others)
+    }
+}
+
+/// What a cap is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// CPUs.
+    Cpus,
+    /// Memory.
+    Memory,
+}
+
+/// `MemoryGRES`, with what makes units of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryGres {
+    /// Its name, such as `gpumem`.
+    pub name: String,
+    /// `MemPerUnit`, in MiB, at least 1.
+    pub mem_per_unit: u64,
+    /// `UnitsPerGpu` by type, where it is given so.
+    pub types: Vec<(String, u64)>,
+}

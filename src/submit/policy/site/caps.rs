@@ -1,0 +1,175 @@
+//! Caps on the CPUs and the memory that a job may have for each of its GPUs, by type: `MaxCPUsPerGpu` and `MaxMemPerGpu`, of
+//! the file, of a partition or of a QOS.
+//!
+//! What a request says is judged: the fewest GPUs that it can get against the most CPUs and memory that it asks for, with the
+//! fewest nodes and with the most. What Slurm adds by itself (whole cores, whole nodes, its defaults) isn't seen here.
+
+use super::super::governed::invented;
+use super::super::refusal::plain;
+use super::super::{
+    Accounting, Amount, Correction, DefaultQos, GPU, Ground, Judgement, Offer, PerGpu, QosRecord, Refusal,
+    Rule, shortened,
+};
+use super::load::{Excess, Load};
+use crate::submit::grammar::Token;
+use crate::submit::request::{Field, Request};
+use crate::text::pattern::Case;
+
+impl<'r, A: Accounting> Judgement<'r, '_, A> {
+    /// More CPUs or memory than the job's GPUs allow. An update isn't taken over at once: QOS, account and partition come first,
+    /// then CPUs and memory, and the GPUs last; what comes later may be refused. So the job must be right after each step.
+    pub(super) fn over_caps(&self) -> Option<Refusal> {
+        if !self.policy.has_caps {
+            return None;
+        }
+        let [moved, resized] = self.steps();
+        self.hidden_gpus()
+            .or_else(|| self.gpus_unseen())
+            .or_else(|| [moved, resized].iter().flatten().find_map(|request| self.excess_of(request)))
+            .or_else(|| self.excess_of(&self.request))
+    }
+
+    /// The job between the steps of an update, where that is neither what it was nor what it will be.
+    fn steps(&self) -> [Option<Request<'r>>; 2] {
+        let Some((update, existing)) = self.update else { return [None, None] };
+        let (said, new) = (&update.request, self.request);
+        let moves = [said.qos, said.account, said.partition, said.reservation].iter().any(Option::is_some);
+        let moved = Request {
+            qos: new.qos,
+            account: new.account,
+            partition: new.partition,
+            reservation: new.reservation,
+            ..*existing
+        };
+        let resized = Request {
+            tres_per_job: existing.tres_per_job,
+            tres_per_node: existing.tres_per_node,
+            tres_per_socket: existing.tres_per_socket,
+            tres_per_task: existing.tres_per_task,
+            cpus_per_tres: existing.cpus_per_tres,
+            mem_per_tres: existing.mem_per_tres,
+            ntasks_per_tres: existing.ntasks_per_tres,
+            ..new
+        };
+        let tasks = said.num_tasks.is_some() || said.min_nodes.is_some() || said.max_nodes.is_some();
+        [moves.then_some(moved), (tasks || said.touches_amounts()).then_some(resized)]
+    }
+
+    fn excess_of(&self, request: &Request) -> Option<Refusal> {
+        let Excess { amount, cap, ground, allowed, wanted, asked, .. } = self.excess(request)?;
+        let rule = match amount {
+            Amount::Cpus => Rule::TooManyCpus,
+            Amount::Memory => Rule::TooMuchMemory,
+        };
+        let offer = Offer::PerGpu { amount, cap: cap.clone(), wanted };
+        Some(Refusal { asked, count: allowed, offer, ..self.refusal(rule, ground) })
+    }
+
+    /// The first cap that the request is over, whichever of its QOSes and partitions the job will be in.
+    pub(super) fn excess(&self, request: &Request) -> Option<Excess<'_>> {
+        let load = Load::of(request, self.policy)?;
+        self.in_each_place(request, |qos, partition| {
+            [Amount::Cpus, Amount::Memory].into_iter().find_map(|amount| {
+                let (cap, ground) = self.cap(amount, qos, partition)?;
+                let (nodes, allowed, wanted) = load.excess(amount, cap, || self.accounting.gives_memory())?;
+                Some(Excess {
+                    amount,
+                    cap,
+                    ground,
+                    allowed,
+                    wanted,
+                    nodes,
+                    asked: shortened(&load.written()),
+                })
+            })
+        })
+    }
+
+    /// The cap that holds in a QOS and a partition: the QOS's, else the partition's, else the file's.
+    fn cap(&self, amount: Amount, qos: &[u8], partition: &[u8]) -> Option<(&PerGpu, Ground)> {
+        let of_qos = || {
+            let records = self.policy.records.iter().filter(|record| record.caps.any());
+            let mut matching = records.filter(|record| record.names.match_name(qos, Case::Ignored));
+            Some((matching.find_map(|record| record.caps.of(amount))?, Ground::Qos(shortened(qos))))
+        };
+        let of_partition = || {
+            let records = self.policy.partition_records.iter();
+            let mut matching = records.filter(|record| record.names.match_name(partition, Case::Counts));
+            Some((
+                matching.find_map(|record| record.caps.of(amount))?,
+                Ground::Partition(shortened(partition)),
+            ))
+        };
+        of_qos().or_else(of_partition).or_else(|| self.policy.caps.of(amount).map(|cap| (cap, Ground::Site)))
+    }
+
+    /// Looks at each QOS and partition that the job may be in. Which partition a reservation has can't be seen: any that a
+    /// record names, or another.
+    fn in_each_place<'s, T>(
+        &'s self,
+        request: &Request,
+        mut look: impl FnMut(&[u8], &[u8]) -> Option<T> + 's,
+    ) -> Option<T> {
+        let reserved = request.partition_is_the_reservations();
+        let records = || self.policy.partition_records.iter().flat_map(|record| record.names.iter());
+        let default = || self.accounting.default_partition().unwrap_or_default();
+        let mut in_qos = |qos: &[u8]| match request.partition.filter(|list| !list.is_empty()) {
+            Some(list) => list.split(|byte| *byte == b',').find_map(|partition| look(qos, partition)),
+            None if reserved => records()
+                .map(str::as_bytes)
+                .chain([b"".as_slice()])
+                .find_map(|partition| look(qos, partition)),
+            None => look(qos, default()),
+        };
+        let of_qos = |record: &QosRecord| record.caps.any();
+        if !self.policy.records.iter().any(of_qos) {
+            return in_qos(b"");
+        }
+        let name = |qos| self.accounting.name(qos);
+        match request.qos {
+            Some(list) => list.split(|byte| *byte == b',').find_map(in_qos),
+            None => match self.accounting.default_qos(request) {
+                DefaultQos::None => in_qos(b""),
+                DefaultQos::One(qos) => in_qos(name(qos)),
+                DefaultQos::OneOf(all) => all.into_iter().find_map(|qos| in_qos(name(qos))),
+            },
+        }
+    }
+
+    /// A token that Slurm may read as GPUs in another number than the plain ones say.
+    fn hidden_gpus(&self) -> Option<Refusal> {
+        let has = |text: &[u8], name: &[u8]| text.windows(name.len()).any(|window| window == name);
+        let text = self.request.tokens().find_map(|(_, token)| match token {
+            Token::Unrecognised(text)
+                if has(text, GPU) || self.policy.share_names().any(|name| has(text, name)) =>
+            {
+                Some(text)
+            }
+            _ => None,
+        })?;
+        let text = text.strip_prefix(self.request.spelling.prefix()).unwrap_or(text);
+        Some(Refusal { asked: shortened(text), ..self.refusal(Rule::Unreadable, Ground::Site) })
+    }
+
+    /// GPUs that no string of the job shows, at the next update at the latest: those that `--ntasks-per-gpu` alone makes
+    /// Slurm invent, and those that a job keeps in some releases when an update names none.
+    fn gpus_unseen(&self) -> Option<Refusal> {
+        if self.gpu_of(&self.request).is_some() {
+            return None;
+        }
+        if self.tasks_want_gpus(&self.request) {
+            let refusal = self.refusal(Rule::NtasksPerGpuAlone, Ground::Site);
+            return Some(Refusal { field: Field::Job, count: invented(&self.request), ..refusal });
+        }
+        let kept = self.gpu_of(self.update?.1)?;
+        Some(Refusal { asked: plain(kept), ..self.refusal(Rule::OldRequestStays, Ground::Site) })
+    }
+
+    /// What fits, in the place of what is too much.
+    pub(in super::super) fn fit(&self, wanted: &mut Correction) -> Option<()> {
+        let before = wanted.clone();
+        let request = self.effective(&before);
+        let excess = self.excess(&request)?;
+        Load::of(&request, self.policy)?.fit(&excess, wanted)
+    }
+}

@@ -1,0 +1,317 @@
+//! The GPUs, CPUs and memory of a request, as numbers that depend on how many nodes the job gets.
+
+use super::super::merged::written;
+use super::super::nodes::times;
+use super::super::{Amount, Correction, GPU, Ground, PerGpu, Policy};
+use crate::submit::grammar::{self, Gres, Token};
+use crate::submit::request::{Field, Memory, Request};
+
+/// What a job that has GPUs asks for.
+pub(super) struct Load<'r> {
+    request: Request<'r>,
+    entries: Vec<Entry<'r>>,
+}
+
+/// How a request is over a cap.
+pub(super) struct Excess<'c> {
+    /// Of what.
+    pub(super) amount: Amount,
+    /// The cap.
+    pub(super) cap: &'c PerGpu,
+    /// Whose it is.
+    pub(super) ground: Ground,
+    /// What its GPUs allow in all.
+    pub(super) allowed: u64,
+    /// What it asks for; `None` for all that its nodes have.
+    pub(super) wanted: Option<u64>,
+    /// On so many nodes.
+    pub(super) nodes: u64,
+    /// The GPUs as a user would write them.
+    pub(super) asked: Vec<u8>,
+}
+
+/// GPUs or shares of one type. Of two tokens for them Slurm may take either, or add nothing up: the lower counts.
+struct Entry<'r> {
+    gres: Gres<'r>,
+    /// How many units are a GPU.
+    units: u64,
+    /// For the whole job.
+    of_job: Option<u64>,
+    /// On each node.
+    of_node: Option<u64>,
+}
+
+impl Entry<'_> {
+    fn count(&self, nodes: u64) -> u64 {
+        let on_nodes = self.of_node.map(|count| count.saturating_mul(nodes));
+        self.of_job.into_iter().chain(on_nodes).min().unwrap_or(0)
+    }
+
+    fn is(&self, gres: &Gres) -> bool {
+        let alike = |a: &[u8], b: &[u8]| a.eq_ignore_ascii_case(b);
+        let (own, other) = (self.gres.gres_type, gres.gres_type);
+        self.gres.name == gres.name
+            && own.map_or_else(|| other.is_none(), |own| other.is_some_and(|other| alike(own, other)))
+    }
+}
+
+impl<'r> Load<'r> {
+    /// `None` where the request names neither a GPU nor a share.
+    pub(super) fn of(request: &Request<'r>, policy: &Policy) -> Option<Load<'r>> {
+        let mut entries: Vec<Entry<'r>> = Vec::new();
+        let on_each = |tasks: Option<u16>| tasks.filter(|_| said(request.num_tasks).is_none()).map(u64::from);
+        for (field, token) in request.tokens() {
+            let Token::Gres(gres) = token else { continue };
+            let (units, count) = match gres.name {
+                _ if gres.count == 0 => continue,
+                GPU => (1, gres.count),
+                // Where nobody says how many units are a GPU, any share counts as one.
+                name if policy.is_share(name) => {
+                    policy.shares.most.map_or((1, 1), |most| (most.max(1), gres.count))
+                }
+                _ => continue,
+            };
+            let per_node = match field {
+                Field::Node => Some(1),
+                Field::Socket => Some(u64::from(request.sockets_per_node.unwrap_or(1).max(1))),
+                Field::Task => on_each(request.ntasks_per_node).filter(|tasks| *tasks > 0),
+                Field::Job => None,
+            };
+            let at = entries.iter().position(|entry| entry.is(&gres)).unwrap_or_else(|| {
+                entries.push(Entry { gres, units, of_job: None, of_node: None });
+                entries.len() - 1
+            });
+            let Some(entry) = entries.get_mut(at) else { continue };
+            let (place, count) = match per_node {
+                Some(each) => (&mut entry.of_node, count.saturating_mul(each)),
+                None => (&mut entry.of_job, count.saturating_mul(times(request, field))),
+            };
+            *place = Some(place.map_or(count, |known| known.min(count)));
+        }
+        (!entries.is_empty()).then_some(Load { request: *request, entries })
+    }
+
+    /// The GPUs as a user would write them.
+    pub(super) fn written(&self) -> Vec<u8> {
+        let tokens = self.entries.iter().map(|entry| grammar::plain(entry.gres));
+        tokens.collect::<Vec<_>>().join(&b',')
+    }
+
+    /// On how many nodes the request is over a cap, what is allowed there, and what is asked for: `None` for all that there is.
+    pub(super) fn excess(
+        &self,
+        amount: Amount,
+        cap: &PerGpu,
+        gives_memory: impl Fn() -> bool,
+    ) -> Option<(u64, u64, Option<u64>)> {
+        self.nodes().into_iter().find_map(|nodes| {
+            let allowed = self.allowed(cap, nodes)?;
+            let wanted = match amount {
+                Amount::Cpus => Some(self.cpus(nodes)),
+                Amount::Memory => self.memory(nodes, &gives_memory),
+            };
+            wanted.is_none_or(|wanted| wanted > allowed).then_some((nodes, allowed, wanted))
+        })
+    }
+
+    /// The fewest and the most nodes. Between them nothing is worse: what is allowed grows with the nodes as a line, and what is
+    /// asked for as several of which the highest counts. Each node of a job has a GPU, so there are no more nodes than GPUs.
+    fn nodes(&self) -> [u64; 2] {
+        let fewest = u64::from(self.request.min_nodes.unwrap_or(1).max(1));
+        let of_job = self.entries.iter().map(|entry| entry.of_job.unwrap_or(0));
+        let gpus = of_job.fold(0, u64::saturating_add);
+        let most = said(self.request.max_nodes).map_or(gpus, |most| gpus.min(most.into()));
+        [fewest, most.max(fewest)]
+    }
+
+    /// `None` where a type has no cap.
+    fn allowed(&self, cap: &PerGpu, nodes: u64) -> Option<u64> {
+        self.entries.iter().try_fold(0_u64, |sum, entry| {
+            let all = cap.of(entry.gres.gres_type)?.saturating_mul(entry.count(nodes));
+            Some(sum.saturating_add(all.div_ceil(entry.units)))
+        })
+    }
+
+    fn tasks(&self, nodes: u64) -> u64 {
+        let request = &self.request;
+        let number = |number: Option<u16>| u64::from(number.unwrap_or(0));
+        let sockets = number(request.sockets_per_node).max(1);
+        let of_node =
+            number(request.ntasks_per_node).max(number(request.amounts.ntasks_per_socket) * sockets);
+        let said = said(request.num_tasks).map_or_else(|| of_node.saturating_mul(nodes), u64::from);
+        said.max(self.gpus(nodes).saturating_mul(request.ntasks_per_tres().into())).max(nodes)
+    }
+
+    fn gpus(&self, nodes: u64) -> u64 {
+        let gpus = self.entries.iter().filter(|entry| entry.gres.name == GPU);
+        gpus.map(|entry| entry.count(nodes)).fold(0, u64::saturating_add)
+    }
+
+    /// At least so many; `--cpus-per-gpu` beside it.
+    fn cpus(&self, nodes: u64) -> u64 {
+        let amounts = &self.request.amounts;
+        let of_nodes = u64::from(amounts.cpus_per_node.unwrap_or(0)).saturating_mul(nodes);
+        let of_job = u64::from(amounts.min_cpus.unwrap_or(0));
+        let of_tasks = self.tasks(nodes).saturating_mul(cpus_per_task(&self.request));
+        of_tasks
+            .max(of_nodes)
+            .max(of_job)
+            .max(self.of_each_gpu(self.request.cpus_per_tres, nodes).unwrap_or(0))
+    }
+
+    /// `None` for all that the nodes have.
+    fn memory(&self, nodes: u64, gives_memory: impl Fn() -> bool) -> Option<u64> {
+        let of_gpus = self.request.mem_per_tres.filter(|text| !text.is_empty());
+        let named = match self.request.amounts.memory {
+            Some(Memory::PerNode(0)) => return None,
+            Some(Memory::PerNode(each)) => each.saturating_mul(nodes),
+            Some(Memory::PerCpu(each)) => each.saturating_mul(self.cpus(nodes)),
+            None if of_gpus.is_none() && !gives_memory() => return None,
+            None => 0,
+        };
+        match of_gpus {
+            Some(_) => self.of_each_gpu(of_gpus, nodes).map(|of_gpus| of_gpus.max(named)),
+            None => Some(named),
+        }
+    }
+
+    /// What a string such as `gres/gpu:8` makes for all GPUs; `None` where it is 0, or can't be read.
+    fn of_each_gpu(&self, text: Option<&[u8]>, nodes: u64) -> Option<u64> {
+        let text = text.filter(|text| !text.is_empty())?;
+        grammar::parts(text, self.request.spelling).try_fold(0_u64, |sum, part| {
+            let each = each(part, &self.request).filter(|each| each.count > 0)?;
+            let meant =
+                |entry: &&Entry| each.gres_type.is_none() && each.name == entry.gres.name || entry.is(&each);
+            let gpus = self.entries.iter().filter(meant).map(|entry| entry.count(nodes));
+            Some(sum.saturating_add(gpus.fold(0, u64::saturating_add).saturating_mul(each.count)))
+        })
+    }
+
+    /// Writes what fits into a correction, in the place where the request has too much.
+    pub(super) fn fit(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
+        match excess.amount {
+            Amount::Cpus => self.fit_cpus(excess, wanted),
+            Amount::Memory => self.fit_memory(excess, wanted),
+        }
+    }
+
+    fn fit_cpus(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
+        let (nodes, allowed) = (excess.nodes, excess.allowed);
+        if self.of_each_gpu(self.request.cpus_per_tres, nodes).is_some_and(|cpus| cpus > allowed) {
+            wanted.cpus_per_tres = Some(self.lowest(excess.cap)?);
+        }
+        let tasks = self.tasks(nodes);
+        if tasks.saturating_mul(cpus_per_task(&self.request)) > allowed {
+            let each = u16::try_from((allowed / tasks).max(1)).ok()?;
+            if allowed < tasks {
+                self.fit_tasks(nodes, allowed, wanted)?;
+            }
+            // What sbatch sends as a node's CPUs where it is told no number of them.
+            let same =
+                self.request.amounts.cpus_per_node.filter(|cpus| Some(*cpus) == self.request.cpus_per_task);
+            wanted.amounts.cpus_per_node = same.map(|_| each);
+            wanted.cpus_per_task = Some(each);
+            without_cpus(wanted);
+        }
+        let of_node = wanted.amounts.cpus_per_node.or(self.request.amounts.cpus_per_node);
+        if of_node.is_some_and(|each| u64::from(each) * nodes > allowed) {
+            wanted.amounts.cpus_per_node =
+                Some(u16::try_from(allowed / nodes).ok().filter(|each| *each > 0)?);
+        }
+        if let Some(cpus) = self.request.amounts.min_cpus {
+            wanted.amounts.min_cpus = Some(cpus.min(u32::try_from(allowed).unwrap_or(u32::MAX)));
+        }
+        Some(())
+    }
+
+    /// Fewer tasks: of the job, of a node or of a GPU.
+    fn fit_tasks(&self, nodes: u64, allowed: u64, wanted: &mut Correction) -> Option<()> {
+        let request = &self.request;
+        let number = |count: u64| u16::try_from(count).ok().filter(|count| *count > 0);
+        let mut tasks = allowed;
+        if request.ntasks_per_tres() > 0 {
+            let gpus = self.gpus(nodes);
+            wanted.ntasks_per_tres = Some(number(allowed.checked_div(gpus)?)?);
+            tasks = gpus.saturating_mul(u64::from(wanted.ntasks_per_tres?));
+        }
+        if let Some(each) =
+            request.ntasks_per_node.filter(|each| u64::from(*each).saturating_mul(nodes) > allowed)
+        {
+            wanted.ntasks_per_node = Some(number(allowed / nodes)?.min(each));
+        }
+        match said(request.num_tasks) {
+            Some(_) => wanted.num_tasks = Some(u32::try_from(tasks).ok().filter(|tasks| *tasks > 0)?),
+            None if request.amounts.ntasks_per_socket.is_some_and(|tasks| tasks > 0) => return None,
+            None => {}
+        }
+        Some(())
+    }
+
+    fn fit_memory(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
+        let (nodes, allowed) = (excess.nodes, excess.allowed);
+        let has_gpus = self.entries.iter().all(|entry| entry.gres.name == GPU);
+        let fitting = |share: u64| Some(share).filter(|share| *share > 0);
+        if self.request.mem_per_tres.is_some_and(|text| !text.is_empty()) {
+            wanted.mem_per_tres = Some(self.lowest(excess.cap)?);
+        }
+        wanted.amounts.memory = match self.request.amounts.memory {
+            Some(Memory::PerNode(_)) => Some(Memory::PerNode(fitting(allowed / nodes)?)),
+            Some(Memory::PerCpu(_)) => Some(Memory::PerCpu(fitting(allowed / self.cpus(nodes).max(1))?)),
+            None if wanted.mem_per_tres.is_some() => None,
+            None if has_gpus => {
+                wanted.mem_per_tres = Some(self.lowest(excess.cap)?);
+                None
+            }
+            None => Some(Memory::PerNode(fitting(allowed / nodes)?)),
+        };
+        Some(())
+    }
+
+    /// `gres/gpu:8`: what every GPU of the request may have.
+    fn lowest(&self, cap: &PerGpu) -> Option<Vec<u8>> {
+        let gpus = self.entries.iter().filter(|entry| entry.gres.name == GPU);
+        let count = gpus.filter_map(|entry| cap.of(entry.gres.gres_type)).min().filter(|count| *count > 0)?;
+        Some(written(Gres { name: GPU, gres_type: None, count }, self.request.spelling))
+    }
+}
+
+/// A number of an existing job that is 0 was never given.
+fn said(number: Option<u32>) -> Option<u32> {
+    number.filter(|number| *number > 0)
+}
+
+/// `gres/gpu:8`; what Slurm fills in for DefCpuPerGPU and DefMemPerGPU has no prefix.
+fn each<'r>(part: &'r [u8], request: &Request<'r>) -> Option<Gres<'r>> {
+    match grammar::token(part, request.spelling) {
+        Token::Gres(gres) => Some(gres),
+        _ => {
+            let number = part.strip_prefix(b"gpu:")?;
+            let count = std::str::from_utf8(number).ok()?.parse().ok()?;
+            Some(Gres { name: GPU, gres_type: None, count })
+        }
+    }
+}
+
+/// `--cpus-per-task`, which is a token too from 23.11 on.
+fn cpus_per_task(request: &Request) -> u64 {
+    let parts = grammar::parts(request.tres_per_task.unwrap_or_default(), request.spelling);
+    let of_tokens = parts.filter_map(cpus_token).max().unwrap_or(1);
+    u64::from(request.cpus_per_task.unwrap_or(1)).max(of_tokens).max(1)
+}
+
+fn cpus_token(part: &[u8]) -> Option<u64> {
+    let number = part.strip_prefix(b"cpu")?;
+    let number = number.strip_prefix(b"=").or_else(|| number.strip_prefix(b":"))?;
+    // What can't be read is no number of CPUs that a job should have.
+    Some(std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or(u64::MAX))
+}
+
+/// The number of CPUs is said by an option of its own.
+fn without_cpus(wanted: &mut Correction) {
+    for (field, text) in &mut wanted.tres {
+        if *field == Field::Task {
+            let parts = text.split(|byte| *byte == b',').filter(|part| cpus_token(part).is_none());
+            *text = parts.collect::<Vec<_>>().join(&b',');
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! CPUs and memory for each GPU, and partitions for jobs that have one.
+
+use super::*;
+use crate::config::Config;
+use crate::submit::message;
+use crate::submit::request::Memory;
+
+const CAPS: &str = "MaxCPUsPerGpu=a40:8,h100:16\nMaxMemPerGpu=a40:64G,h100:128G\nPlacement=own\nUnitsPerGpu=80\n\
+                    PartitionName=small,tiny MaxCPUsPerGpu=2\nQOS=normal MaxMemPerGpu=32G\n";
+
+fn policy(text: &str) -> Policy {
+    Config::parse(text).unwrap().policy
+}
+
+/// The options of a request, as sbatch sends them.
+pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
+    let mut request = Request { qos: Some(b"listed_by_name"), ..Request::new(Spelling::Slash) };
+    let number = |text: &str| text.parse::<u32>().unwrap();
+    let small = |text: &str| Some(text.parse::<u16>().unwrap());
+    let memory = |text: &str| {
+        text.strip_suffix('G')
+            .map_or_else(|| text.parse().unwrap(), |text| text.parse::<u64>().unwrap() << 10)
+    };
+    let text = |text: &'a str| Some(text.as_bytes());
+    for option in options.split_whitespace() {
+        let (name, value) = option.split_once('=').unwrap();
+        match name {
+            "node" => request.tres_per_node = text(value),
+            "job" => request.tres_per_job = text(value),
+            "task" => request.tres_per_task = text(value),
+            "socket" => request.tres_per_socket = text(value),
+            "n" => request.num_tasks = Some(number(value)),
+            "N" => request.min_nodes = Some(number(value)),
+            "Nmax" => request.max_nodes = Some(number(value)),
+            "c" => request.cpus_per_task = small(value),
+            "per-node" => request.ntasks_per_node = small(value),
+            "per-socket" => request.amounts.ntasks_per_socket = small(value),
+            "sockets" => request.sockets_per_node = small(value),
+            "per-gpu" => request.ntasks_per_tres = small(value),
+            "mincpus" => request.amounts.cpus_per_node = small(value),
+            "cpus" => request.amounts.min_cpus = Some(number(value)),
+            "cpus-per-gpu" => request.cpus_per_tres = text(value),
+            "mem-per-gpu" => request.mem_per_tres = text(value),
+            "mem" => request.amounts.memory = Some(Memory::PerNode(memory(value))),
+            "mem-per-cpu" => request.amounts.memory = Some(Memory::PerCpu(memory(value))),
+            "p" => request.partition = text(value),
+            "qos" => request.qos = text(value),
+            "reservation" => request.reservation = text(value),
+            "exclusive" => request.exclusive = true,
+            _ => panic!("{name}"),
+        }
+    }
+    request
+}
+
+const CPUS: Option<Rule> = Some(Rule::TooManyCpus);
+const MEMORY: Option<Rule> = Some(Rule::TooMuchMemory);
+
+#[test]
+fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
+    let policy = policy(CAPS);
+    for (options, expected) in [
+        // Without a GPU there is nothing to count by.
+        ("c=64 mem=500G", None),
+        ("node=gres/gpu:0 c=64", None),
+        ("node=gres/gpu:a40:1", None),
+        ("node=gres/gpu:a40:1 c=8 mem=64G", None),
+        ("node=gres/gpu:a40:1 c=9", CPUS),
+        ("node=gres/gpu:A40:1 c=9", CPUS),
+        ("node=gres/gpu:h100:1 c=16 mem=128G", None),
+        ("node=gres/gpu:h100:1 c=17", CPUS),
+        // Of no type: it may be any.
+        ("node=gres/gpu:1 c=8", None),
+        ("node=gres/gpu:1 c=9", CPUS),
+        ("node=gres/gpu:2 c=16", None),
+        ("node=gres/gpu:a40:1,gres/gpu:h100:1 c=24", None),
+        ("node=gres/gpu:a40:1,gres/gpu:h100:1 c=25", CPUS),
+        // What Slurm takes once counts once.
+        ("node=gres/gpu:a40:1,gres/gpu:a40:1 c=9", CPUS),
+        ("node=gres/gpu:a40:1 job=gres/gpu:a40:1 c=9", CPUS),
+        ("node=gres/gpu:a40:4,gres/gpu:a40:1 c=9", CPUS),
+        ("node=gres/gpu:a40:4,gresgpu:a40:1 c=8", Some(Rule::Unreadable)),
+        // Tasks
+        ("node=gres/gpu:a40:1 n=8", None),
+        ("node=gres/gpu:a40:1 n=9", CPUS),
+        ("node=gres/gpu:a40:1 n=3 c=3", CPUS),
+        ("node=gres/gpu:a40:1 N=2 n=16", None),
+        ("node=gres/gpu:a40:1 N=2 Nmax=4 n=17", CPUS),
+        ("node=gres/gpu:a40:1 per-node=9", CPUS),
+        ("node=gres/gpu:a40:1 n=8 per-node=9", None),
+        ("node=gres/gpu:a40:1 per-socket=5 sockets=2", CPUS),
+        ("node=gres/gpu:a40:1 per-gpu=9", CPUS),
+        ("task=gres/gpu:a40:1 n=4 c=8", None),
+        ("task=gres/gpu:a40:1 n=4 c=9", CPUS),
+        ("task=cpu=9,gres/gpu:a40=1 n=1", CPUS),
+        ("task=gres/gpu:a40:1 per-node=2 N=2 c=8", None),
+        ("socket=gres/gpu:a40:1 sockets=2 c=16", None),
+        ("socket=gres/gpu:a40:1 sockets=2 c=17", CPUS),
+        // Numbers of their own
+        ("node=gres/gpu:a40:1 mincpus=9", CPUS),
+        ("node=gres/gpu:a40:1 cpus=9", CPUS),
+        ("node=gres/gpu:a40:4 cpus-per-gpu=gres/gpu:8", None),
+        ("node=gres/gpu:a40:4 cpus-per-gpu=gres/gpu:9", CPUS),
+        ("node=gres/gpu:a40:4 cpus-per-gpu=gres/gpu:a40:9", CPUS),
+        ("node=gres/gpu:a40:4 cpus-per-gpu=gpu:9", CPUS),
+        // On each node, with GPUs for the whole job: there may be two.
+        ("job=gres/gpu:a40:2 mincpus=16", CPUS),
+        ("job=gres/gpu:a40:2 mincpus=16 N=1 Nmax=1", None),
+        ("job=gres/gpu:a40:2 mem=128G", MEMORY),
+        ("job=gres/gpu:a40:2 mem=64G", None),
+        ("job=gres/gpu:a40:2 mem=128G N=1 Nmax=1", None),
+        // Memory
+        ("node=gres/gpu:a40:1 mem=65537", MEMORY),
+        ("node=gres/gpu:a40:1 mem=0", MEMORY),
+        ("node=gres/gpu:a40:1 exclusive=1 mem=0", MEMORY),
+        ("node=gres/gpu:a40:1 N=2 mem=64G", None),
+        ("node=gres/gpu:a40:1 c=8 mem-per-cpu=8G", None),
+        ("node=gres/gpu:a40:1 c=8 mem-per-cpu=9G", MEMORY),
+        ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:65536", None),
+        ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:65537", MEMORY),
+        ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:0", MEMORY),
+        // Shares: 80 units are a GPU.
+        ("node=gres/mps:40 c=4", None),
+        ("node=gres/mps:40 c=5", CPUS),
+        ("node=gres/mps:40 mem=33G", MEMORY),
+        ("node=gres/mps:1 c=1", None),
+        // GPUs that no string shows
+        ("n=2 per-gpu=1", Some(Rule::NtasksPerGpuAlone)),
+        // Partitions and QOSes of their own
+        ("p=small node=gres/gpu:h100:1 c=3", CPUS),
+        ("p=big,tiny node=gres/gpu:h100:1 c=3", CPUS),
+        ("p=big node=gres/gpu:h100:1 c=3", None),
+        ("p=small node=gres/gpu:h100:1 c=2 mem=128G", None),
+        ("reservation=r node=gres/gpu:h100:1 c=3", CPUS),
+        ("p=big reservation=r node=gres/gpu:h100:1 c=3", None),
+        ("qos=NORMAL node=gres/gpu:h100:1 mem=33G", MEMORY),
+        ("qos=listed_by_name,normal node=gres/gpu:h100:1 mem=33G", MEMORY),
+    ] {
+        assert_eq!(rule(&asked(options), &policy), expected, "{options}");
+    }
+}
+
+#[test]
+fn a_type_that_is_not_listed_has_no_cap_or_that_of_the_others() {
+    let listed = policy("MaxCPUsPerGpu=a40:8");
+    let others = policy("MaxCPUsPerGpu=a40:8,2");
+    for (options, of_listed, of_others) in [
+        ("node=gres/gpu:h100:1 c=64", None, CPUS),
+        ("node=gres/gpu:h100:1 c=2", None, None),
+        ("node=gres/gpu:1 c=9", CPUS, CPUS),
+        ("node=gres/gpu:1 c=3", None, CPUS),
+        ("node=gres/gpu:a40:1 c=8", None, None),
+    ] {
+        assert_eq!(rule(&asked(options), &listed), of_listed, "{options}");
+        assert_eq!(rule(&asked(options), &others), of_others, "{options}");
+    }
+}
+
+#[test]
+fn a_share_counts_as_a_gpu_where_nobody_says_how_many_units_are_one() {
+    let policy = policy("MaxCPUsPerGpu=8");
+    assert_eq!(rule(&asked("node=gres/mps:40 c=8"), &policy), None);
+    assert_eq!(rule(&asked("node=gres/mps:40 c=9"), &policy), CPUS);
+}
+
+#[test]
+fn a_user_is_told_what_fits() {
+    let policy = policy(CAPS);
+    let text = |options: &str| match judge(&asked(options), &policy, &Table) {
+        Verdict::Refuse(refusal) => message::refusal(&refusal),
+        Verdict::Accept(_) => "accepted".to_owned(),
+    };
+    assert_eq!(
+        text("node=gres/gpu:a40:1 n=1 c=16 cpus=16"),
+        "gpushare: this cluster gives at most 8 CPUs with 'gpu:a40:1'; the job asks for 16\n  \
+         CPUs for each GPU: a40 8, h100 16\n  try: -n1 -c8 --gres=gpu:a40:1\n  GS127, see `gpushare explain GS127`"
+    );
+    assert_eq!(
+        text("node=gres/gpu:a40:2 mem=0"),
+        "gpushare: this cluster gives at most 128G of memory with 'gpu:a40:2'; the job would get all that its nodes have\n  \
+         memory for each GPU: a40 64G, h100 128G\n  try: --gres=gpu:a40:2 --mem=128G\n  GS128, see `gpushare explain GS128`"
+    );
+    for (options, expected) in [
+        ("node=gres/gpu:a40:1 n=64", "-n8 -c1 --gres=gpu:a40:1"),
+        ("task=cpu=16,gres/gpu:a40=1 n=2 c=16", "-n2 -c8 --gpus-per-task=a40:1"),
+        ("node=gres/gpu:a40:1 mincpus=9", "--gres=gpu:a40:1 --mincpus=8"),
+        ("node=gres/gpu:a40:1 c=9 mincpus=9", "-c8 --gres=gpu:a40:1"),
+        ("node=gres/gpu:a40:1 n=3 c=9 mincpus=9", "-n3 -c2 --gres=gpu:a40:1"),
+        ("node=gres/gpu:a40:1 n=10 per-socket=5", "-n8 -c1 --gres=gpu:a40:1"),
+        ("job=gres/gpu:a40:2 per-gpu=9 n=18", "-n16 -c1 --gpus=a40:2 --ntasks-per-gpu=8"),
+        ("node=gres/gpu:a40:1 per-node=9", "-c1 --ntasks-per-node=8 --gres=gpu:a40:1"),
+        (
+            "node=gres/gpu:a40:1,gres/gpu:h100:1 cpus-per-gpu=gres/gpu:64",
+            "--gres=gpu:a40:1,gpu:h100:1 --cpus-per-gpu=8",
+        ),
+        ("node=gres/gpu:a40:1 c=16 mem-per-cpu=8G", "-c8 --gres=gpu:a40:1"),
+        ("node=gres/gpu:a40:1 c=8 mem-per-cpu=16G", "-c8 --gres=gpu:a40:1 --mem-per-cpu=8G"),
+        ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:70000", "--gres=gpu:a40:2 --mem-per-gpu=65536M"),
+        ("job=gres/gpu:a40:2 mem=128G", "--gpus=a40:2 --mem=64G"),
+        ("node=gres/mps:40 c=8 mem=64G", "-c4 --gres=mps:40 --mem=32G"),
+        ("p=small node=gres/gpu:a40:1 c=8", "--partition=small -c2 --gres=gpu:a40:1"),
+        ("n=4 per-gpu=2", "-n4 --gpus=2 --ntasks-per-gpu=2"),
+    ] {
+        let found = text(options);
+        assert!(found.contains(&format!("try: {expected}\n")), "{options}: {found}");
+    }
+}
+
+/// A cluster whose slurm.conf gives no memory to a job that names none.
+struct NoDefaults;
+
+impl Accounting for NoDefaults {
+    type Qos = usize;
+    fn qos_named(&self, name: &[u8]) -> Option<usize> {
+        Table.qos_named(name)
+    }
+    fn default_qos(&self, request: &Request) -> DefaultQos<usize> {
+        Table.default_qos(request)
+    }
+    fn name(&self, qos: usize) -> &[u8] {
+        QOSES[qos].0.as_bytes()
+    }
+    fn typed_limits<'s>(&'s self, _: usize, _: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
+        std::iter::empty()
+    }
+    fn limits_all(&self, _: usize, _: &[u8]) -> bool {
+        false
+    }
+    fn types<'s>(&'s self, _: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
+        [b"a40".as_slice()].into_iter()
+    }
+    fn counts(&self, _: &[u8]) -> bool {
+        true
+    }
+    fn owner(&self, _: &Request) -> Option<Owner<'_>> {
+        None
+    }
+    fn default_partition(&self) -> Option<&[u8]> {
+        Some(b"main")
+    }
+    fn gives_memory(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn who_names_no_memory_would_get_all_without_a_default() {
+    let policy = policy("MaxMemPerGpu=64G\nPlacement=own\nUnitsPerGpu=80");
+    for (options, expected) in [
+        ("node=gres/gpu:a40:1", "--gres=gpu:a40:1 --mem-per-gpu=65536M"),
+        ("node=gres/mps:40", "--gres=mps:40 --mem=32G"),
+    ] {
+        assert_eq!(rule(&asked(options), &policy), None, "{options} with a default");
+        let Verdict::Refuse(refusal) = judge(&asked(options), &policy, &NoDefaults) else {
+            panic!("{options} is accepted")
+        };
+        let found = message::refusal(&refusal);
+        assert!(
+            found.contains("GS128") && found.contains(&format!("try: {expected}\n")),
+            "{options}: {found}"
+        );
+    }
+    let named = asked("node=gres/gpu:a40:1 mem=10G");
+    assert!(matches!(judge(&named, &policy, &NoDefaults), Verdict::Accept(_)));
+}
+
+/// What becomes of an update of a job.
+fn updated(existing: &str, change: &str, policy: &Policy) -> Option<Rule> {
+    let existing = Request { min_nodes: Some(1), ..asked(existing) };
+    let request = Request { qos: None, ..asked(change) };
+    let update = Update { job: b"7", request, anew: true, alone: false };
+    match judge_update(&update, &existing, policy, &Table) {
+        Verdict::Accept(_) => None,
+        Verdict::Refuse(refusal) => Some(refusal.rule),
+    }
+}
+
+#[test]
+fn a_job_is_right_after_each_step_of_an_update() {
+    let policy = policy(CAPS);
+    for (existing, change, expected) in [
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "c=8", None),
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "c=9", CPUS),
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "n=2", CPUS),
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "cpus=9", CPUS),
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "mem=65G", MEMORY),
+        ("node=gres/gpu:a40:2 c=16 cpus=16", "node=gres/gpu:a40:1", CPUS),
+        // The GPUs come last, and may be refused.
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "node=gres/gpu:a40:2", None),
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "node=gres/gpu:a40:2 c=16", CPUS),
+        ("node=gres/gpu:a40:2 c=8 cpus=8", "node=gres/gpu:a40:2 c=16", None),
+        // The partition comes first.
+        ("node=gres/gpu:a40:1 c=8 cpus=8 p=big", "p=small", CPUS),
+        ("node=gres/gpu:a40:1 c=8 cpus=8 p=big", "p=small c=2 cpus=2", CPUS),
+        ("node=gres/gpu:a40:1 c=2 cpus=2 p=big", "p=small", None),
+        // A job from before the rule can be mended.
+        ("node=gres/gpu:a40:1 c=9 cpus=9", "c=8 cpus=8", None),
+        ("node=gres/gpu:a40:1 c=9 cpus=9", "c=8", CPUS),
+        // GPUs that no string shows any more
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "node=", Some(Rule::OldRequestStays)),
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "node=gres/gpu:0", Some(Rule::OldRequestStays)),
+        ("c=64 cpus=64", "c=65", None),
+        ("c=64 cpus=64", "node=gres/gpu:a40:1", CPUS),
+    ] {
+        assert_eq!(updated(existing, change, &policy), expected, "{existing}, then {change}");
+    }
+}
+
+#[test]
+fn a_partition_for_gpus_wants_one_named() {
+    let policy = policy("GpuPartitions=gpu,a100*\nShareGRES=gpushare\nMode=enforce");
+    let missing = Some(Rule::GpuMissing);
+    for (options, expected) in [
+        ("p=gpu", missing),
+        ("p=a100_long", missing),
+        ("p=main,gpu", missing),
+        ("p=main", None),
+        ("", None),
+        ("p=gpu node=gres/gpu:1", None),
+        ("p=gpu job=gres/gpu:a40:1", None),
+        ("p=gpu task=gres/gpu:1 n=1", None),
+        ("p=gpu node=gres/mps:1", None),
+        ("p=gpu node=gres/gpushare:1", None),
+        ("p=gpu node=gres/gpu:0", missing),
+        ("p=gpu node=gres/nic:1", missing),
+        ("p=gpu node=gresgpu:1", missing),
+        ("p=gpu exclusive=1", missing),
+        ("p=gpu n=2 per-gpu=1", missing),
+        ("p=gpu cpus-per-gpu=gres/gpu:4", missing),
+        ("reservation=r", missing),
+        ("reservation=r p=main", None),
+    ] {
+        assert_eq!(rule(&asked(options), &policy), expected, "{options}");
+    }
+    assert_eq!(updated("p=main", "p=gpu", &policy), missing);
+    assert_eq!(updated("p=main", "p=gpu node=gres/gpu:1", &policy), None);
+    assert_eq!(updated("p=gpu node=gres/gpu:1", "node=", &policy), missing);
+    assert_eq!(updated("p=main reservation=r", "c=1", &policy), None);
+    for (options, expected) in [
+        ("p=gpu c=4", "--partition=gpu -c4 --gres=gpu:1"),
+        ("p=gpu node=gres/nic:1", "--partition=gpu --gres=gpu:1,nic:1"),
+        ("p=gpu n=4 per-gpu=2", "--partition=gpu -n4 --gpus=2 --ntasks-per-gpu=2"),
+        ("p=gpu qos=qos_lafferty", "--partition=gpu --gres=gpu:a40:1"),
+        ("reservation=r", "--partition=NAME"),
+    ] {
+        let Verdict::Refuse(refusal) = judge(&asked(options), &policy, &Table) else {
+            panic!("{options} is accepted")
+        };
+        let found = message::refusal(&refusal);
+        assert!(found.contains(&format!("try: {expected}\n")), "{options}: {found}");
+    }
+}

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CPUs and memory for each GPU (MaxCPUsPerGpu, MaxMemPerGpu), and partitions for jobs with GPUs (GpuPartitions).
+
+What counts is what runs: every job that is accepted starts, and what Slurm allocated to it is compared with the caps."""
+
+import re
+
+import pytest
+from test_rules import accepted, configured, refused
+
+# In GB, and so in numbers of their own for each type.
+CPUS = {"a40": 8, "h100": 16}
+MEM = {"a40": 16, "h100": 32}
+CAPS = "MaxCPUsPerGpu=a40:8,h100:16\nMaxMemPerGpu=a40:16G,h100:32G"
+
+A40 = "--gres=gpu:a40:1"
+
+# A request that asks for more than its GPUs allow, and the number of its refusal.
+BEYOND = {
+    "cpus-per-task": ("GS127", [A40, "-c9", "--mem=1G"]),
+    "no-type": ("GS127", ["--gres=gpu:1", "-c9", "--mem=1G"]),
+    "tasks": ("GS127", [A40, "-n9", "--mem=1G"]),
+    "tasks-times-cpus": ("GS127", [A40, "-n3", "-c3", "--mem=1G"]),
+    "tasks-per-node": ("GS127", [A40, "-N1", "--ntasks-per-node=9", "--mem=1G"]),
+    "tasks-per-socket": ("GS127", [A40, "-n10", "--ntasks-per-socket=5", "--mem=1G"]),
+    "tasks-per-gpu": ("GS127", ["--gpus=a40:1", "--ntasks-per-gpu=9", "--mem=1G"]),
+    "tasks-per-gpu-alone": ("GS105", ["-n1", "--ntasks-per-gpu=1", "-c9", "--mem=1G"]),
+    "cpus-per-gpu": ("GS127", ["--gpus=a40:1", "--cpus-per-gpu=9", "--mem=1G"]),
+    "mincpus": ("GS127", [A40, "--mincpus=9", "--mem=1G"]),
+    "per-task": ("GS127", ["-n2", "--gpus-per-task=a40:1", "-c9", "--mem=1G"]),
+    "per-node": ("GS127", ["-N2", "--gpus-per-node=h100:1", "-n33", "--mem=1G"]),
+    "per-job-and-node": ("GS127", ["--gpus=h100:2", "--mincpus=32", "--mem=1G"]),
+    "twice": ("GS127", ["--gres=gpu:a40:1,gpu:a40:1", "-c16", "--mem=1G"]),
+    "overcommit": ("GS127", [A40, "-O", "-n9", "--mem=1G"]),
+    "shares": ("GS127", ["--gres=mps:40", "-c5", "--mem=1G"]),
+    "forced": ("GS127", ["--partition=forced", "--exclusive", A40, "-c64", "--mem=1G"]),
+    "mem": ("GS128", [A40, "--mem=17G"]),
+    "mem-0": ("GS128", [A40, "--mem=0"]),
+    "mem-per-cpu": ("GS128", [A40, "-c8", "--mem-per-cpu=3G"]),
+    "mem-per-gpu": ("GS128", ["--gpus=a40:1", "--mem-per-gpu=17G"]),
+    "mem-unnamed": ("GS128", [A40]),
+    "mem-on-two-nodes": ("GS128", ["--gpus=h100:2", "--mem=64G"]),
+    "mem-of-a-share": ("GS128", ["--gres=mps:40", "--mem=9G"]),
+}
+
+# One that asks for all that its GPUs allow, or leaves out what it can.
+WITHIN = {
+    "all": [A40, "-c8", "--mem=16G"],
+    "of-the-other-type": ["--gres=gpu:h100:1", "-c16", "--mem=32G"],
+    "no-type": ["--gres=gpu:1", "-c8", "--mem=16G"],
+    "tasks": [A40, "-n8", "--mem=16G"],
+    "per-task": ["-n2", "--gpus-per-task=a40:1", "-c8", "--mem=32G", "-N1"],
+    "per-node": ["-N2", "--gpus-per-node=h100:1", "-n32", "--mem=32G"],
+    "per-job": ["--gpus=h100:4", "-n4", "-c16", "--mem=32G"],
+    "per-job-on-one-node": ["-N1", "--gpus=h100:2", "--mincpus=32", "--mem=64G"],
+    "cpus-per-gpu": ["--gpus=a40:2", "--cpus-per-gpu=8", "--mem-per-gpu=16G"],
+    "mem-per-cpu": [A40, "-c8", "--mem-per-cpu=2G"],
+    "share": ["--gres=mps:40", "-c4", "--mem=8G"],
+}
+
+
+def allocated(cluster, job):
+    """CPUs, MiB, and GPUs by type, of a job that runs."""
+    shown = cluster.ok(["scontrol", "-o", "show", "job", job])
+    # 22.05 has TRES= for it.
+    tres = dict(word.split("=") for word in re.search(r" (?:Alloc)?TRES=(\S+)", shown).group(1).split(","))
+    size, unit = re.fullmatch(r"([\d.]+)([MGT])", tres["mem"]).groups()
+    memory = float(size) * {"M": 1, "G": 1024, "T": 1 << 20}[unit]
+    gpus = {name.split(":")[1]: int(number) for name, number in tres.items() if name.startswith("gres/gpu:")}
+    gpus["share"] = int(tres.get("gres/mps", 0))
+    return int(tres["cpu"]), memory, gpus
+
+
+def is_within(cpus, memory, gpus):
+    """Whether the GPUs allow that much; 80 units of mps are an a40."""
+    share = gpus.pop("share")
+    allowed = [
+        sum(cap[kind] * number for kind, number in gpus.items()) + -(-cap["a40"] * share // 80) for cap in (CPUS, MEM)
+    ]
+    return cpus <= allowed[0] and memory <= allowed[1] * 1024
+
+
+def outcome(cluster, *options):
+    job = cluster.sbatch(*options)
+    cluster.wait_state(job, "RUNNING")
+    found = allocated(cluster, job)
+    cluster.cancel_all()
+    return found
+
+
+@pytest.fixture(scope="module")
+def caps(capped):
+    with configured(capped, CAPS + "\nPlacement=own\nUnitsPerGpu=80"):
+        yield capped
+
+
+@pytest.fixture(autouse=True)
+def clean(capped):
+    yield
+    capped.cancel_all()
+
+
+@pytest.mark.parametrize("way", BEYOND)
+def test_more_than_the_gpus_allow_is_refused_and_the_advice_works(caps, way):
+    number, options = BEYOND[way]
+    advice = refused(caps, number, *options)
+    assert advice, "a command to try"
+    # What the user's own command says besides: the rest of it need not be said again.
+    rest = [word for word in options if word.startswith("--partition")]
+    memory = [] if "--mem" in advice else [word for word in options if word.startswith("--mem")]
+    assert is_within(*outcome(caps, *rest, *memory, *advice.split())), advice
+
+
+@pytest.mark.parametrize("way", WITHIN)
+def test_what_the_gpus_allow_runs_and_is_no_more(caps, way):
+    assert is_within(*outcome(caps, *WITHIN[way]))
+
+
+def test_without_caps_the_same_requests_have_more(capped):
+    """Slurm as it is: what the tests above compare finds it."""
+    with configured(capped, "Mode=enforce"):
+        beyond = [way for way in BEYOND if not is_within(*outcome(capped, *BEYOND[way][1]))]
+    # These happened to get a GPU of the larger type, or their GPUs on one node; and Slurm overcommits CPUs.
+    lucky = {"no-type", "tasks-per-gpu-alone", "per-job-and-node", "mem-on-two-nodes", "overcommit"}
+    assert set(BEYOND) - set(beyond) <= lucky
+
+
+def test_partitions_and_qoses_have_caps_of_their_own(capped):
+    conf = CAPS + "\nPartitionName=small MaxCPUsPerGpu=2\nQOS=qos_lean MaxCPUsPerGpu=1"
+    with configured(capped, conf):
+        assert refused(capped, "GS127", A40, "-c3", "--mem=1G", "-p", "small") == "--partition=small -c2 --gres=gpu:a40:1"
+        refused(capped, "GS127", A40, "-c3", "--mem=1G", "-p", "p,small")
+        accepted(capped, A40, "-c3", "--mem=1G", "-p", "p")
+        assert refused(capped, "GS127", A40, "-c2", "--mem=1G", "-p", "small", "--qos=qos_lean").startswith("--qos=qos_lean")
+        # The default QOS counts as one that is named.
+        capped.ok("sacctmgr -i modify user alice set defaultqos=qos_lean")
+        try:
+            refused(capped, "GS127", A40, "-c2", "--mem=1G")
+        finally:
+            capped.ok("sacctmgr -i modify user alice set defaultqos=normal")
+        job, _ = accepted(capped, A40, "-c3", "--mem=1G", "-p", "p")
+        assert capped.run(f"scontrol update job={job} partition=small", "alice").returncode != 0
+        assert capped.run(f"scontrol update job={job} qos=qos_lean", "alice").returncode != 0
+        assert capped.fields(job)["Partition"] == "p"
+
+
+def prefix(cluster):
+    return "gres/" if cluster.newer_than("23.11") else "gres:"
+
+
+# What an update of a job with one a40, 8 CPUs and 16G says; {} is how this Slurm begins a GRES.
+UPDATES = [
+    "CPUsPerTask=9", "NumCPUs=9", "MinCPUsNode=9", "NumTasks=2", "NumNodes=1-2 NumTasks=16 MinCPUsNode=16", "TasksPerNode=9 NumTasks=9",
+    "MinMemoryNode=17408", "MinMemoryCPU=4096", "MinMemoryNode=0", "CPUsPerTask=16 TresPerNode={}gpu:a40:2 Nice=-5",
+    "TresPerNode={}gpu:a40:2 CPUsPerTask=16", "CPUsPerTask=9 TresPerNode=", "TresPerNode={}gpu:0", "TresPerNode=",
+    "CpusPerTres={}gpu:9", "MemPerTres={}gpu:20000",
+]
+
+
+@pytest.mark.parametrize("change", UPDATES)
+def test_no_update_takes_more(caps, change):
+    job, _ = accepted(caps, A40, "-c8", "--mem=16G")
+    caps.run(f"scontrol update job={job} {change.format(prefix(caps))}", "alice")
+    # Whatever became of it, and of one that follows.
+    caps.run(f"scontrol update job={job} CPUsPerTask=12", "alice")
+    caps.ok(f"scontrol release {job}")
+    caps.wait_state(job, "RUNNING")
+    assert is_within(*allocated(caps, job))
+
+
+def test_more_gpus_first_and_then_more_cpus(caps):
+    job, _ = accepted(caps, A40, "-c8", "--mem=16G")
+    both = f"scontrol update job={job} CPUsPerTask=16 TresPerNode={prefix(caps)}gpu:a40:2"
+    result = caps.run(both, "alice")
+    assert result.returncode != 0
+    if caps.newer_than("23.02"):
+        assert "GS127" in result.stderr, result.stderr
+    caps.ok(f"scontrol update job={job} TresPerNode={prefix(caps)}gpu:a40:2", "alice")
+    caps.ok(f"scontrol update job={job} CPUsPerTask=16 NumCPUs=16", "alice")
+    caps.ok(f"scontrol release {job}")
+    caps.wait_state(job, "RUNNING")
+    cpus, _, gpus = allocated(caps, job)
+    assert (cpus, gpus["a40"]) == (16, 2)
+
+
+def test_a_default_of_slurm_conf_is_enough(capped):
+    """A job that names no memory then gets that."""
+    capped.ok("echo DefMemPerCPU=1024 >> /etc/slurm/extra.conf; scontrol reconfigure")
+    try:
+        with configured(capped, CAPS):
+            capped.wait(lambda: "1024" in capped.ok("scontrol show config | grep DefMemPerCPU"), "the default")
+            assert is_within(*outcome(capped, A40, "-c8"))
+    finally:
+        capped.ok("sed -i /^DefMemPerCPU/d /etc/slurm/extra.conf; scontrol reconfigure")
+
+
+def test_a_partition_for_gpus_runs_no_job_without_one(capped):
+    capped.ok("scontrol create reservation=workshop starttime=tomorrow duration=60 users=alice nodecnt=1 flags=overlap")
+    with configured(capped, "GpuPartitions=small"):
+        # On no GPU:
+        for options in (["-c4"], ["--exclusive"], ["--gres=gpu:0"], ["--cpus-per-task=2", "--mem=1G"]):
+            refused(capped, "GS126", "-p", "small", *options)
+            refused(capped, "GS126", "-p", "p,small", *options)
+            accepted(capped, "-p", "p", *options)
+        advice = refused(capped, "GS126", "-p", "small", "-c4")
+        assert advice == "--partition=small -c4 --gres=gpu:1"
+        assert sum(outcome(capped, *advice.split())[2].values()) == 1
+        advice = refused(capped, "GS126", "-p", "small", "-n4", "--ntasks-per-gpu=2")
+        assert sum(outcome(capped, *advice.split())[2].values()) == 2
+        assert outcome(capped, "-p", "small", "--gres=mps:40")[2]["share"] == 40
+        assert refused(capped, "GS126", "--reservation=workshop") == "--partition=NAME"
+        job, _ = accepted(capped, "-p", "p")
+        assert capped.run(f"scontrol update job={job} partition=small", "alice").returncode != 0
+        assert capped.fields(job)["Partition"] == "p"
+        capped.ok(f"scontrol update job={job} partition=small TresPerNode={prefix(capped)}gpu:1", "alice")
+        assert capped.run(f"scontrol update job={job} TresPerNode=", "alice").returncode != 0
+        capped.ok(f"scontrol release {job}")
+        capped.wait_state(job, "RUNNING")
+        assert sum(allocated(capped, job)[2].values()) == 1
+        # The default partition counts as one that is named.
+        capped.ok("scontrol update partition=small default=yes")
+        try:
+            refused(capped, "GS126", "-c4")
+        finally:
+            capped.ok("scontrol update partition=p default=yes")
+
+
+def test_modes_and_exemptions_hold_for_these_rules_too(capped):
+    with configured(capped, CAPS + "\nGpuPartitions=small\nMode=warn"):
+        _, told = accepted(capped, A40, "-c9", "--mem=1G")
+        assert "warning: this cluster gives at most 8 CPUs with 'gpu:a40:1'; the job asks for 9" in told and "GS127" in told, told
+        _, told = accepted(capped, "-p", "small", "--mem=1G")
+        assert "GS126" in told, told
+    with configured(capped, CAPS + "\nGpuPartitions=small\nExemptUsers=alice"):
+        accepted(capped, A40, "-c9", "--mem=1G")
+        accepted(capped, "-p", "small", "--mem=1G")
+        refused(capped, "GS126", "-p", "small", "--mem=1G", user="bob")
