@@ -163,7 +163,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "line 2: unknown key 'Gouvernedqos'; the keys are GovernedQOS, GovernedPartitions, GovernedAccounts, GovernedGRES, \
              ForeignTypes, LimitAdvice, Mode, ExemptUsers, ExemptAccounts, ExemptPartitions, ExemptReservations, \
              ShareReservations, ShareSizes, ShareOnlyPartitions, GpuWeight, GetUserEnv, ShareGRES, RefusalCounts, Placement, UnitsPerGpu, GpuFile, Packing, UserMix, OnCollision, \
-             FenceDrm, VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, NvmlTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, ForeignProcesses, JobstatsDir, QOS, NodeName",
+             FenceDrm, VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, NvmlTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, Overcommit, ForeignProcesses, JobstatsDir, DcgmJobMappingDir, QOS, NodeName",
         ),
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         (
@@ -182,7 +182,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "NodeName=a ShareGRES=shard",
             "line 1: unknown key 'ShareGRES'; the keys are Placement, UnitsPerGpu, GpuFile, Packing, UserMix, OnCollision, FenceDrm, \
              VisibleDevices, FrameworkEnv, MemPerUnit, Nvml, NvmlTimeout, Mps, MpsControl, MpsDir, MpsTimeout, OnMpsFailure, ComputeMode, \
-             Overcommit, ForeignProcesses, JobstatsDir",
+             Overcommit, ForeignProcesses, JobstatsDir, DcgmJobMappingDir",
         ),
         (
             "ShareSizes=40,0",
@@ -301,5 +301,9 @@ fn the_ledger_is_no_folder_for_files_of_others() {
     assert_eq!(parsed("off").unwrap().node.jobstats_dir, None);
     for path in ["/run/gpushare", "/run/gpushare/jobs", "/run//gpushare/jobs/"] {
         assert!(parsed(path).is_err(), "{path}");
+        assert!(Config::parse(&format!("DcgmJobMappingDir={path}\n")).is_err(), "{path}");
     }
+    let both = |other: &str| Config::parse(&format!("JobstatsDir=/run/gpustat\nDcgmJobMappingDir={other}\n"));
+    assert!(both("/run/dcgm-job-mapping").is_ok());
+    assert!(both("/run/gpustat/").unwrap_err().to_string().contains("a folder of its own"));
 }
