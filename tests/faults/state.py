@@ -207,28 +207,28 @@ def test_dcgm():
     assert files() == {"0": "1\n13\n", "1": "2\n"}
     node.epilog(1)
     assert files() == {"0": "13\n", "1": "2\n"}
-    for damage in (b"", b"\0" * 5000, b"1\n" * 100_000):
+    for restart, damage in enumerate((b"", b"\0" * 5000, b"1\n" * 100_000), 1):
         (folder / "0").write_bytes(damage)
         (folder / "7").write_bytes(damage)
-        node.prolog(13, restart=1)
+        node.prolog(13, restart=restart)
         assert files() == {"0": "13\n", "1": "2\n"}, damage[:10]
     (folder / "0.1").write_text("MIG's\n")
     (folder / "1").unlink()
     (folder / "1").mkdir()
-    says(node.prolog(13, restart=2)[1:], "DcgmJobMappingDir", "mapping/1")
+    says(node.prolog(13, restart=4)[1:], "DcgmJobMappingDir", "mapping/1")
     assert node.entries().keys() == {2, 13}
     shutil.rmtree(folder)
-    node.prolog(13, restart=3)
+    node.prolog(13, restart=5)
     assert files() == {"0": "13\n", "1": "2\n"}
     shutil.rmtree(folder)
     folder.symlink_to("/tmp")
-    says(node.prolog(13, restart=4)[1:], "DcgmJobMappingDir")
+    says(node.prolog(13, restart=6)[1:], "DcgmJobMappingDir")
     folder.unlink()
     node.epilog(2)
     node.reconfigure("DcgmJobMappingDir", "#")
     node.prolog(4)
     assert files() == {} and not (LEDGER / "dcgm").exists()
-    for job, restart in ((13, 4), (4, 0)):
+    for job, restart in ((13, 6), (4, 0)):
         node.epilog(job, restart=restart)
     node.check_empty()
 
