@@ -67,36 +67,39 @@ fn plural(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
+struct Column {
+    head: &'static str,
+    /// Whether the counts tell it, too.
+    is_counted: bool,
+    side: Side,
+    word: fn(&Asked) -> String,
+}
+
+const fn column(head: &'static str, is_counted: bool, side: Side, word: fn(&Asked) -> String) -> Column {
+    Column { head, is_counted, side, word }
+}
+
+const COLUMNS: [Column; 10] = [
+    column("USER", false, Side::Left, user),
+    column("ACCOUNT", false, Side::Left, |one| one.account.clone()),
+    column("ACCEPTED", true, Side::Right, |one| count(one.accepted())),
+    column("REFUSED", true, Side::Right, |one| count(one.refused)),
+    column("EXEMPT", true, Side::Right, |one| count(one.exempt)),
+    column("FIRST", false, Side::Left, |one| {
+        one.times.map_or_else(|| "-".to_owned(), |(first, _)| day(first))
+    }),
+    column("LAST", false, Side::Left, |one| one.times.map_or_else(|| "-".to_owned(), |(_, last)| day(last))),
+    column("JOBS", false, Side::Left, jobs),
+    column("REQUEST", false, Side::Left, |one| one.request.clone()),
+    column("MESSAGE, AND WHAT TO ASK FOR", true, Side::Left, message),
+];
+
 fn table(report: &Report, shown: &[Asked]) -> String {
-    use Side::{Left, Right};
-    let counted: [(&str, Side, &dyn Fn(&Asked) -> String); 3] = [
-        ("ACCEPTED", Right, &|one| count(one.accepted())),
-        ("REFUSED", Right, &|one| count(one.refused)),
-        ("EXEMPT", Right, &|one| count(one.exempt)),
-    ];
-    let message: (&str, Side, &dyn Fn(&Asked) -> String) = ("MESSAGE, AND WHAT TO ASK FOR", Left, &message);
-    let mut columns = vec![];
-    if !report.from_counts {
-        columns.extend::<[(&str, Side, &dyn Fn(&Asked) -> String); 2]>([
-            ("USER", Left, &user),
-            ("ACCOUNT", Left, &|one| one.account.clone()),
-        ]);
-    }
-    columns.extend(counted);
-    if !report.from_counts {
-        columns.extend::<[(&str, Side, &dyn Fn(&Asked) -> String); 4]>([
-            ("FIRST", Left, &|one| one.times.map_or_else(|| "-".to_owned(), |(first, _)| day(first))),
-            ("LAST", Left, &|one| one.times.map_or_else(|| "-".to_owned(), |(_, last)| day(last))),
-            ("JOBS", Left, &jobs),
-            ("REQUEST", Left, &|one| one.request.clone()),
-        ]);
-    }
-    columns.push(message);
-    let sides: Vec<Side> = columns.iter().map(|(_, side, _)| *side).collect();
-    let mut rows = vec![columns.iter().map(|(head, ..)| Span::from(head)).collect()];
-    rows.extend(
-        shown.iter().map(|one| columns.iter().map(|(.., word)| Span::from(word(one))).collect::<Vec<_>>()),
-    );
+    let columns = || COLUMNS.iter().filter(|column| column.is_counted || !report.from_counts);
+    let sides: Vec<Side> = columns().map(|column| column.side).collect();
+    let row = |one: &Asked| columns().map(|column| Span::from((column.word)(one))).collect::<Vec<_>>();
+    let head = columns().map(|column| Span::from(column.head)).collect();
+    let rows = std::iter::once(head).chain(shown.iter().map(row)).collect();
     columns::aligned(rows, &sides).iter().map(|line| format!("  {}\n", line.render(None, false))).collect()
 }
 
