@@ -26,14 +26,22 @@ end
 
 complete -c gpushare -n "__fish_gpushare_needs_command" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_needs_command" -s V -l version -d 'Print version'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "audit" -d 'From slurmctld\'s log: which requests Mode=audit and warn let pass, which were refused, and what to ask for instead'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
-complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "leaks" -d 'From accounting alone: when limits on types of GPUs were exceeded, by which requests, and what mends them'
+complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "leaks" -d 'From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "qos" -d 'Groups\' QOSes: compare gpushare.conf with Slurm\'s database, make the database like it, show and publish them'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "status" -d 'Show this node\'s GPUs, or the cluster\'s, what is assigned of them, and to which jobs'
 complete -c gpushare -n "__fish_gpushare_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -s S -l start -d 'From when [default: 7 days before the end]' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -s E -l end -d 'Until when [default: now]' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -l log -d 'Logs to read, also packed by gzip; - is standard input [default: SlurmctldLogFile and what logrotate has made of it]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -l json -d 'Print JSON'
+complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -l csv -d 'Print CSV: a line for each user, form of request and message'
+complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l for -d 'Before an upgrade: only whether the installed plugins would load in that Slurm, which needn\'t be installed or running' -r
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l json -d 'All of it as one JSON object'
@@ -72,12 +80,12 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -l json -d 'O
 complete -c gpushare -n "__fish_gpushare_using_subcommand explain" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -s S -l start -d 'From when [default: 30 days before the end]' -r
 complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -s E -l end -d 'Until when [default: now]' -r
-complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l dump -d 'Write all that was read to a new file, for --from' -r -F
-complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l from -d 'Read such a file in place of asking Slurm' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l dump -d 'Also write what was read to a new file, for --from' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l from -d 'Read such a file instead of asking Slurm' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l conf -d 'The rules that requests are judged by [default: those in use, or the defaults]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l csv -d 'Print CSV: a line for each user and form of request; with =times for each time in which a limit was exceeded' -r -f -a "requests\t''
 times\t''"
-complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l plot -d 'Draw what was held against the limits into an SVG file' -r -F
+complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l plot -d 'Draw GPUs held against the limits as an SVG file' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -l json -d 'Print JSON'
 complete -c gpushare -n "__fish_gpushare_using_subcommand leaks" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand metrics" -l out -d 'Write into this file, all at once, instead of to standard output; its name must end in .prom' -r -F
@@ -120,14 +128,15 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s P -l parsab
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l gpus -d 'With --parsable or --nodes: one line a GPU instead'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -l json -d 'All of it as one JSON object'
 complete -c gpushare -n "__fish_gpushare_using_subcommand status" -s h -l help -d 'Print help'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "leaks" -d 'From accounting alone: when limits on types of GPUs were exceeded, by which requests, and what mends them'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "qos" -d 'Groups\' QOSes: compare gpushare.conf with Slurm\'s database, make the database like it, show and publish them'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "status" -d 'Show this node\'s GPUs, or the cluster\'s, what is assigned of them, and to which jobs'
-complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from check conf explain leaks metrics qos status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "audit" -d 'From slurmctld\'s log: which requests Mode=audit and warn let pass, which were refused, and what to ask for instead'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "check" -d 'Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "conf" -d 'Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "explain" -d 'Explain a message by its number, or judge an sbatch command line or script without submitting it'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "leaks" -d 'From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "metrics" -d 'Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "qos" -d 'Groups\' QOSes: compare gpushare.conf with Slurm\'s database, make the database like it, show and publish them'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "status" -d 'Show this node\'s GPUs, or the cluster\'s, what is assigned of them, and to which jobs'
+complete -c gpushare -n "__fish_gpushare_using_subcommand help; and not __fish_seen_subcommand_from audit check conf explain leaks metrics qos status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "slurm" -d 'Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "gres" -d 'Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf'
 complete -c gpushare -n "__fish_gpushare_using_subcommand help; and __fish_seen_subcommand_from conf" -f -a "cgroup" -d 'Of cgroup.conf'

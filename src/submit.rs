@@ -1,8 +1,10 @@
 //! Submission: [`request`] (what was asked) → [`grammar`] (what Slurm's GRES strings mean) → [`policy`] (the verdict) →
-//! [`message`] (what the user reads). [`counters`] names what is counted of them.
+//! [`message`] (what the user reads). [`log_line`] is what the log says, [`counters`] names what is
+//! counted.
 
 pub mod counters;
 pub mod grammar;
+pub mod log_line;
 pub mod message;
 pub mod policy;
 pub mod request;

@@ -15,7 +15,6 @@ mod form;
 mod history;
 mod limits;
 mod nodes;
-mod period;
 mod plot;
 mod progress;
 mod report;
@@ -25,11 +24,11 @@ mod sweep;
 mod text;
 
 use crate::explain::past::{Judge, Release};
+use crate::period::{self, Period};
 use crate::{explain, json};
 use collect::Collector;
 use limits::Limits;
 use nodes::Nodes;
-use period::Period;
 use report::Report;
 use source::Facts;
 
@@ -37,7 +36,7 @@ use source::Facts;
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
-                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it could not be told."
+                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it can't be told."
 )]
 pub struct Arguments {
     /// From when [default: 30 days before the end]
@@ -46,10 +45,10 @@ pub struct Arguments {
     /// Until when [default: now]
     #[arg(long, short = 'E', value_name = "TIME")]
     end: Option<String>,
-    /// Write all that was read to a new file, for --from
+    /// Also write what was read to a new file, for --from
     #[arg(long, value_name = "FILE", conflicts_with = "from", value_hint = ValueHint::FilePath)]
     dump: Option<PathBuf>,
-    /// Read such a file in place of asking Slurm
+    /// Read such a file instead of asking Slurm
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     from: Option<PathBuf>,
     /// The rules that requests are judged by [default: those in use, or the defaults]
@@ -68,10 +67,13 @@ pub struct Arguments {
         hide_possible_values = true
     )]
     csv: Option<Csv>,
-    /// Draw what was held against the limits into an SVG file
+    /// Draw GPUs held against the limits as an SVG file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     plot: Option<PathBuf>,
 }
+
+/// How long the period is by default.
+const DAYS: u32 = 30;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Csv {
@@ -98,8 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         std::fs::write(path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
         if left > 0 {
             use std::io::Write;
-            let _ =
-                writeln!(std::io::stderr(), "gpushare: {left} more limits were exceeded than the plot shows");
+            let _ = writeln!(std::io::stderr(), "gpushare: the plot leaves out {left} more exceeded limits");
         }
     }
     let text = match arguments.csv {
@@ -112,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 }
 
 fn from_slurm(arguments: &Arguments) -> Result<Report, String> {
-    let period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), period::now())?;
+    let period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), period::now(), DAYS)?;
     let policy = explain::read_policy(arguments.conf.as_deref())?;
     let facts = Facts::ask(period)?;
     summed(&facts, period, policy, |show| history::live(&facts, arguments.dump.as_deref(), show))

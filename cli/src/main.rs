@@ -1,14 +1,17 @@
 //! `gpushare`, the administrator's and user's command.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod check;
 mod conf;
+mod csv;
 mod explain;
 #[cfg(test)]
 mod generated_docs;
 mod json;
 mod leaks;
 mod metrics;
+mod period;
 mod qos;
 mod requirements;
 mod slurm;
@@ -28,13 +31,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// From slurmctld's log: which requests Mode=audit and warn let pass, which were refused, and what to ask for instead
+    Audit(audit::Arguments),
     /// Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it
     Check(check::Arguments),
     /// Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons
     Conf(conf::Arguments),
     /// Explain a message by its number, or judge an sbatch command line or script without submitting it
     Explain(explain::Arguments),
-    /// From accounting alone: when limits on types of GPUs were exceeded, by which requests, and what mends them
+    /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead
     Leaks(leaks::Arguments),
     /// Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals
     Metrics(metrics::Arguments),
@@ -51,6 +56,10 @@ fn main() -> ExitCode {
         return finish(said.map(|()| ExitCode::SUCCESS), 1);
     }
     match Arguments::parse().command {
+        Command::Audit(arguments) => {
+            let said = audit::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.passed));
+            finish(said.map(|passed| ExitCode::from(u8::from(passed))), 2)
+        }
         Command::Check(arguments) => {
             let said = check::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.status));
             finish(said.map(ExitCode::from), 2)

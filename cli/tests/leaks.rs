@@ -135,7 +135,7 @@ fn a_job_of_several_days_is_counted_once() {
         "\"gpu_hours_above\": 61.0,",
         "\"hours\": 60.0,",
         "\"most_held\": 3,",
-        "1 jobs have no end yet",
+        "jobs without an end in accounting: 1.",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -11,7 +11,7 @@ mod driver;
 pub mod drm;
 mod files;
 mod foreign;
-mod gres_conf;
+pub mod gres_conf;
 mod inventory;
 pub mod mig;
 

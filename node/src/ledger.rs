@@ -20,6 +20,7 @@
 //! /run/gpushare/daemons        folders with MPS daemons
 //! /run/gpushare/counts         how many shares and GPUs were given since the reboot
 //! /run/gpushare/gpustat        where jobstats' files are, if anywhere
+//! /run/gpushare/dcgm           where dcgm-exporter's files are, if anywhere
 //! /run/gpushare/garbage/…      what stood in the place of one of these
 //! /run/gpushare/new            what is being written
 //! ```
@@ -33,8 +34,8 @@ mod counts;
 mod daemons;
 mod entry;
 mod error;
+mod exporters;
 mod failure;
-mod jobstats;
 mod note;
 mod used;
 mod variables;

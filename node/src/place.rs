@@ -112,8 +112,8 @@ pub enum Notice {
         /// What is wrong.
         why: Unfit,
     },
-    /// The files of `JobstatsDir` can't be kept.
-    JobstatsDir(LedgerError),
+    /// The files of `JobstatsDir` or `DcgmJobMappingDir` can't be kept.
+    Exporter(&'static str, LedgerError),
     /// The slurmstepd that runs the prolog can't be noted.
     Unwitnessed(LedgerError),
     /// NVML reports an error of a GPU, and gpushare gives it no share.
@@ -359,8 +359,7 @@ pub fn release(ledger: &Ledger, job_id: u32, restart: Option<u32>) -> Result<Opt
     }
     let ledger = ledger.lock(LOCK_WAIT)?;
     let released = ledger.forget(job_id, restart)?;
-    // The next prolog says what is wrong with it.
-    let _ = ledger.keep_jobstats();
+    ledger.keep_exporters();
     Ok(released)
 }
 

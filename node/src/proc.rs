@@ -32,7 +32,10 @@ pub struct Stat {
 }
 
 /// That of a process; `None` where there is no such process.
-pub(crate) fn stat(proc: &Path, pid: u32) -> io::Result<Option<Stat>> {
+///
+/// # Errors
+/// Reading /proc.
+pub fn stat(proc: &Path, pid: u32) -> io::Result<Option<Stat>> {
     let Some(bytes) = beginning(&proc.join(pid.to_string()).join("stat"), LONGEST_STAT)? else {
         return Ok(None);
     };
@@ -71,7 +74,10 @@ pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
 }
 
 /// The beginning of a process's file; `None` where it ended before that was opened, or while it was read.
-pub(crate) fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+///
+/// # Errors
+/// Reading it.
+pub fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
         Ok(_) => Ok(Some(bytes)),

@@ -122,8 +122,8 @@ fn line(entry: &Entry, notice: &Notice) -> String {
         Notice::HeldWhole(key) => {
             format!("job {id}: Slurm put its share on the GPU that job {} has whole", key.id)
         }
-        Notice::JobstatsDir(error) => {
-            format!("job {id}: the files of JobstatsDir are not as they should be: {error}")
+        Notice::Exporter(key, error) => {
+            format!("job {id}: the files of {key} are not as they should be: {error}")
         }
         Notice::Unwitnessed(error) => {
             format!("job {id}: if no epilog comes, its share is not taken back: {error}")

@@ -54,6 +54,8 @@ pub struct NodeConfig {
     pub foreign_processes: ForeignProcesses,
     /// `JobstatsDir`: the folder of jobstats' files.
     pub jobstats_dir: Option<PathBuf>,
+    /// `DcgmJobMappingDir`: the folder of dcgm-exporter's files.
+    pub dcgm_dir: Option<PathBuf>,
 }
 
 impl NodeConfig {
@@ -98,6 +100,12 @@ impl NodeConfig {
                 needs: "Mps=multiuser, or Mps=per-user and UserMix=deny where gpushare picks GPUs (Placement=own or override)",
             });
         }
+        if self.dcgm_dir.is_some() && self.dcgm_dir == self.jobstats_dir {
+            return Err(Problem::Against {
+                setting: "DcgmJobMappingDir",
+                needs: "a folder of its own, not that of JobstatsDir",
+            });
+        }
         Ok(())
     }
 }
@@ -127,6 +135,7 @@ impl Default for NodeConfig {
             compute_mode: ComputeMode::Keep,
             foreign_processes: ForeignProcesses::Ignore,
             jobstats_dir: None,
+            dcgm_dir: None,
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct NodeKey {
     take: fn(&mut NodeConfig, &str) -> Option<()>,
 }
 
-pub(super) const NODE_KEYS: [NodeKey; 21] = [
+pub(super) const NODE_KEYS: [NodeKey; 22] = [
     NodeKey {
         name: "Placement",
         allowed: "off, follow, own or override",
@@ -195,13 +195,12 @@ pub(super) const NODE_KEYS: [NodeKey; 21] = [
     NodeKey {
         name: "JobstatsDir",
         allowed: "off, or an absolute path that is not gpushare's own /run/gpushare",
-        take: |node, value| {
-            let folder = off_or_path(value)?;
-            // Files there that are named by numbers are the ledger's.
-            (!folder.as_ref().is_some_and(|folder| folder.starts_with(RUN_DIR))).then_some(())?;
-            node.jobstats_dir = folder;
-            Some(())
-        },
+        take: |node, value| exporter_dir(value).map(|folder| node.jobstats_dir = folder),
+    },
+    NodeKey {
+        name: "DcgmJobMappingDir",
+        allowed: "off, or an absolute path that is not gpushare's own /run/gpushare",
+        take: |node, value| exporter_dir(value).map(|folder| node.dcgm_dir = folder),
     },
 ];
 
@@ -217,6 +216,11 @@ impl NodeKey {
             allowed: self.allowed,
         })
     }
+}
+
+/// Files there that are named by numbers would be the ledger's.
+fn exporter_dir(value: &str) -> Option<Option<std::path::PathBuf>> {
+    off_or_path(value).filter(|folder| !folder.as_ref().is_some_and(|folder| folder.starts_with(RUN_DIR)))
 }
 
 fn nvml(value: &str) -> Option<Nvml> {

@@ -197,10 +197,7 @@ fn errors_name_line_key_and_what_is_allowed() {
             "line 1: MaxMemPerGpu can't be '8,9'; allowed is memory by type, such as a40:64G,h100:128G, and one without a type for \
              all other types; MiB without a unit",
         ),
-        (
-            "PartitionName=p Mode=warn",
-            "line 1: unknown key 'Mode' here; gpushare.conf(5) lists the keys",
-        ),
+        ("PartitionName=p Mode=warn", "line 1: unknown key 'Mode' here; gpushare.conf(5) lists the keys"),
         (
             "MaxCPUsPerGpu=0",
             "line 1: MaxCPUsPerGpu can't be '0'; allowed is whole numbers from 1 on by type, such as a40:8,h100:16, and one without a type for all other types",
@@ -320,5 +317,9 @@ fn the_ledger_is_no_folder_for_files_of_others() {
     assert_eq!(parsed("off").unwrap().node.jobstats_dir, None);
     for path in ["/run/gpushare", "/run/gpushare/jobs", "/run//gpushare/jobs/"] {
         assert!(parsed(path).is_err(), "{path}");
+        assert!(Config::parse(&format!("DcgmJobMappingDir={path}\n")).is_err(), "{path}");
     }
+    let both = |other: &str| Config::parse(&format!("JobstatsDir=/run/gpustat\nDcgmJobMappingDir={other}\n"));
+    assert!(both("/run/dcgm-job-mapping").is_ok());
+    assert!(both("/run/gpustat/").unwrap_err().to_string().contains("a folder of its own"));
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
-use crate::submit::request::LONGEST;
+use crate::submit::request::{Field, LONGEST};
 
 mod correction;
 pub mod pages;
@@ -17,6 +17,43 @@ pub mod pages;
 pub fn refusal(refusal: &Refusal) -> String {
     let number = refusal.rule.number();
     laid_out(refusal, "gpushare: ", &format!("{number}, see `gpushare explain {number}`"))
+}
+
+/// The options of the message's `try:` line, or its command for an update, if it has one.
+#[must_use]
+pub fn correction(refusal: &Refusal) -> Option<String> {
+    correction::written(refusal)
+}
+
+/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` where the rule is about
+/// something else than one GRES, or its option isn't known.
+#[must_use]
+pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
+    let of_one_field = matches!(
+        refusal.rule,
+        Rule::TypeMissing
+            | Rule::TypeUnknown
+            | Rule::TypeForeign
+            | Rule::ShareUncounted
+            | Rule::ShareReservation
+            | Rule::ShareSize
+    );
+    let (asked, gres) = (refusal.asked.as_slice(), refusal.gres.as_slice());
+    let rest = asked.strip_prefix(gres).filter(|_| of_one_field && !gres.is_empty())?;
+    if !matches!(rest.first(), None | Some(b':' | b'=')) {
+        return None;
+    }
+    let option: &[u8] = match refusal.field {
+        Field::Job => b"--gpus=",
+        Field::Socket => b"--gpus-per-socket=",
+        Field::Task => b"--gpus-per-task=",
+        Field::Node => b"--gres=",
+    };
+    match rest.get(1..).filter(|_| gres == b"gpu" && refusal.field != Field::Node) {
+        Some(count) => Some([option, count].concat()),
+        None if refusal.field == Field::Node => Some([option, asked].concat()),
+        None => None,
+    }
 }
 
 /// What the user is told of an accepted request, if anything.

@@ -191,6 +191,48 @@ def test_gpustat():
     node.check_empty()
 
 
+def test_dcgm():
+    """dcgm-exporter's files: a line for each job on a GPU. Whatever stands in their place, no job fails for it."""
+    node = Node(more="Nvml=off\nDcgmJobMappingDir=/run/mapping\n")
+    folder = RUN / "mapping"
+
+    def files():
+        return {path.name: path.read_text() for path in folder.iterdir()}
+
+    node.prolog(1)
+    node.prolog(2, user=2002)
+    assert files() == {"0": "1\n", "1": "2\n"} and (folder / "0").stat().st_mode & 0o777 == 0o644
+    assert folder.stat().st_mode & 0o777 == 0o755, "the exporter needn't be root"
+    node.prolog(13)
+    assert files() == {"0": "1\n13\n", "1": "2\n"}
+    node.epilog(1)
+    assert files() == {"0": "13\n", "1": "2\n"}
+    for restart, damage in enumerate((b"", b"\0" * 5000, b"1\n" * 100_000), 1):
+        (folder / "0").write_bytes(damage)
+        (folder / "7").write_bytes(damage)
+        node.prolog(13, restart=restart)
+        assert files() == {"0": "13\n", "1": "2\n"}, damage[:10]
+    (folder / "0.1").write_text("MIG's\n")
+    (folder / "1").unlink()
+    (folder / "1").mkdir()
+    says(node.prolog(13, restart=4)[1:], "DcgmJobMappingDir", "mapping/1")
+    assert node.entries().keys() == {2, 13}
+    shutil.rmtree(folder)
+    node.prolog(13, restart=5)
+    assert files() == {"0": "13\n", "1": "2\n"}
+    shutil.rmtree(folder)
+    folder.symlink_to("/tmp")
+    says(node.prolog(13, restart=6)[1:], "DcgmJobMappingDir")
+    folder.unlink()
+    node.epilog(2)
+    node.reconfigure("DcgmJobMappingDir", "#")
+    node.prolog(4)
+    assert files() == {} and not (LEDGER / "dcgm").exists()
+    for job, restart in ((13, 6), (4, 0)):
+        node.epilog(job, restart=restart)
+    node.check_empty()
+
+
 def test_full():
     """However many pages are left: a whole entry or none, and no job but the new one notices."""
     for pages in range(9):

@@ -222,6 +222,22 @@ def test_jobstats_files_name_the_job_that_has_a_gpu_alone(node):
     assert files() == {}
 
 
+def test_dcgms_files_name_all_jobs_of_a_gpu(node):
+    read = lambda: {
+        name: jobs.split(",") for name, jobs in
+        (line.split(":") for line in node.ok("cd /run/dcgm-job-mapping && for f in *; do [ -e $f ] && echo $f:$(paste -sd, $f); done; true").splitlines())
+    }
+    jobs = [node.start(HALF, user=user)[0] for user in ("alice", "bob", "alice", "bob", "bob")]
+    ledger = node.ledger()
+    assert len(set(ledger.values())) == 4, "one GPU has two jobs"
+    expected = {}
+    for job in sorted(jobs, key=int):
+        expected.setdefault(str(ledger[job]), []).append(str(job))
+    assert read() == expected
+    node.cancel_all()
+    assert read() == {}
+
+
 def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_path):
     """What is drawn of it is docs/metrics/dashboard.svg, with GPUSHARE_WRITE_PICTURE=SECONDS."""
     node.ok("rm -rf /lab/out/metrics; mkdir -m 755 /lab/out/metrics")

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use super::form::Form;
 use super::limits::{Limits, Scope};
 use super::nodes::Nodes;
-use super::period::Period;
 use super::sacct::Job;
 use super::sweep::Hold;
 use crate::explain::past::Release;
+use crate::period::Period;
 
 /// Nobody's request: the limit saw all of it.
 pub const NO_CAUSE: u32 = u32::MAX;

@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::period::Period;
 use super::source::Facts;
+use crate::period::Period;
 
 const FIRST: &str = "gpushare leaks 1\n";
 /// More than the tables of any site.

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::dump::{self, Reader, Writer};
-use super::period::{self, Period};
 use super::progress::Progress;
 use super::sacct::{self, FORMAT, Job};
 use super::source::Facts;
+use crate::period::{self, Period};
 use crate::slurm;
 use crate::slurm::run;
 

@@ -5,7 +5,6 @@
 //! several.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use gpushare::text::hostlist;
 
@@ -117,29 +116,6 @@ impl Nodes {
     }
 }
 
-/// The lines of slurm.conf and of what it includes: continued ones as one, without comments.
-pub fn slurm_conf(path: &Path) -> std::io::Result<String> {
-    lines_of(path, 0)
-}
-
-fn lines_of(path: &Path, depth: usize) -> std::io::Result<String> {
-    let text = std::fs::read_to_string(path)?.replace("\\\n", " ");
-    let mut all = String::new();
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        let included =
-            line.get(..8).filter(|word| word.eq_ignore_ascii_case("include ")).and_then(|_| line.get(8..));
-        match included {
-            Some(name) if depth < 8 => {
-                let folder = path.parent().unwrap_or_else(|| Path::new("/"));
-                all += &lines_of(&folder.join(name.trim()), depth + 1)?;
-            }
-            _ => all += &format!("{line}\n"),
-        }
-    }
-    Ok(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::limits::tests::tables;
@@ -194,7 +170,7 @@ mod tests {
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("slurm.conf", "ClusterName=x # a name\ninclude nodes.conf\nNodeName=b \\\n  Gres=gpu:h100:2\n");
         write("nodes.conf", "NodeName=a[1-2] Gres=gpu:a40:4\n");
-        let mut nodes = Nodes::read(&slurm_conf(&folder.path().join("slurm.conf")).unwrap());
+        let mut nodes = Nodes::read(&slurm::Settings::lines(&folder.path().join("slurm.conf")).unwrap());
         assert_eq!(nodes.types(b"b", 1), Some(vec![Some("h100".to_owned())]));
         assert_eq!(nodes.types(b"a[1-2]", 2), Some(vec![Some("a40".to_owned())]));
     }

@@ -3,9 +3,9 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::period::{self, Period, day};
 use super::report::{Exceeded, OfLimit, Report};
 use super::sweep::COLUMNS;
+use crate::period::{self, Period, day};
 
 /// More make no picture.
 const MOST: usize = 16;
@@ -39,8 +39,8 @@ fn draw(root: &Area, shown: &[(&OfLimit, &Exceeded)], report: &Report) -> Result
     root.fill(&WHITE).map_err(said)?;
     let (start, end) = (period::text(report.period.start), period::text(report.period.end));
     let title = match shown {
-        [] => "no limit on a type of GPU was exceeded".to_owned(),
-        _ => "GPUs held: within the limit (blue), above it (red), perhaps (orange)".to_owned(),
+        [] => "no limit on a GPU type was exceeded".to_owned(),
+        _ => "GPUs held: within the limit (blue), above it (red), possibly held (orange)".to_owned(),
     };
     let title = format!("{}, {start} to {end}: {title}", report.cluster);
     let style = ("sans-serif", 15).into_font().color(&BLACK);

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::collect::{Cause, Collector, Counts, NO_CAUSE, Series};
 use super::limits::{Limit, Limits, Scope};
-use super::period::{Period, exact};
 use super::source::Facts;
 use super::sweep::{self, Hold, Interval, Over};
 use crate::explain::past::{Judge, Place, Told};
+use crate::period::{Period, exact};
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -266,7 +266,7 @@ fn request(
     let (number, command, told) = match said {
         Ok(None) => (None, None, None),
         Ok(Some(told)) => (Some(told.number), told.command.clone(), Some(told.text.clone())),
-        Err(reason) => (None, None, Some(format!("not to be judged: {reason}"))),
+        Err(reason) => (None, None, Some(format!("can't be judged: {reason}"))),
     };
     let (request, on_command_line) = (form.text(), form.on_line);
     let gpu_hours = hours(seconds);
@@ -288,26 +288,26 @@ fn request(
 /// What can't be known.
 fn remarks(counts: &Counts) -> Vec<String> {
     let mut said = vec![
-        "limits, accounts and partitions are those of today: Slurm keeps no older ones".to_owned(),
-        "limits on minutes and per node, and shares (mps, shard), are not looked at".to_owned(),
+        "limits, accounts and partitions are today's: Slurm keeps no history of them".to_owned(),
+        "not checked: limits on GPU minutes, limits per node, and shares (mps, shard)".to_owned(),
     ];
     if counts.running > 0 {
         said.push(format!(
-            "{} jobs have no end yet and count as running until the end: 'sacctmgr show runawayjobs' lists those that \
-             don't run any more",
+            "jobs without an end in accounting: {}. They count as still running; 'sacctmgr show runawayjobs' lists jobs \
+             that Slurm lost",
             counts.running
         ));
     }
     if counts.by_nodes > 0 {
         said.push(format!(
-            "{} jobs have no GPU type in accounting: it is that of their nodes, as the nodes are today",
+            "jobs without a GPU type in accounting: {}. They count with the type of their nodes, as the nodes are today",
             counts.by_nodes
         ));
     }
     if counts.untold > 0 {
         said.push(format!(
-            "{} jobs have no GPU type in accounting, and their nodes have several or are not known: they count in \"at the \
-             most\" only. AccountingStorageTRES with every gres/gpu:TYPE mends that for later jobs",
+            "jobs whose GPU type neither accounting nor their nodes tell: {}. They count only under \"possibly exceeded\". To \
+             record types from now on, list every gres/gpu:TYPE in AccountingStorageTRES",
             counts.untold
         ));
     }

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::nodes;
-use super::period::Period;
 use crate::explain::past::{Release, Tables};
+use crate::period::Period;
 use crate::slurm;
 use crate::slurm::run;
 
@@ -54,11 +53,12 @@ fn of_slurmctld() -> Result<Cluster, String> {
 
 /// Accounting is there without slurmctld, and slurm.conf has what is needed.
 fn of_the_file(path: &Path, reason: &str) -> Result<Cluster, String> {
-    let text = nodes::slurm_conf(path).map_err(|error| format!("{reason}; {}: {error}", path.display()))?;
+    let text =
+        slurm::Settings::lines(path).map_err(|error| format!("{reason}; {}: {error}", path.display()))?;
     let name = slurm::Settings::parse(&text).get("ClusterName").to_owned();
     // As scontrol writes it.
     let partitions = text.replace(" QOS=", " QoS=").replace(" Qos=", " QoS=");
-    let remark = format!("partitions and nodes are those of {}, since {reason}", path.display());
+    let remark = format!("partitions and nodes are those of {}: {reason}", path.display());
     Ok((name, [partitions, text], vec![remark]))
 }
 
@@ -80,8 +80,8 @@ fn may_see_all(release: Release) -> Result<Remarks, String> {
     }
     if release >= TELLS_ITS_OWN {
         return Ok(vec![format!(
-            "'{user}' is no administrator of accounting: if slurmdbd.conf has PrivateData, which this Slurm doesn't tell, \
-             jobs of others are missing. Run this as root to be sure"
+            "if slurmdbd.conf has PrivateData, which this Slurm doesn't show, other users' jobs are missing: '{user}' is no \
+             accounting administrator. Run this as root to be sure"
         )]);
     }
     private(&config).map_or(Ok(Remarks::new()), |private| Err(not_all(&user, private)))

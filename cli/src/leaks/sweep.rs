@@ -1,6 +1,6 @@
 //! How many GPUs were held under a limit, over time: pure sums over the jobs' starts and ends.
 
-use super::period::Period;
+use crate::period::Period;
 
 /// The period in so many parts, each with the most that was held in it.
 pub const COLUMNS: usize = 900;

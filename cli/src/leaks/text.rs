@@ -1,8 +1,9 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
-use super::period::{second, text, zone};
 use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
-use crate::status::columns::clean;
+use crate::csv;
+use crate::period::{second, text, zone};
+use crate::status::columns::{self, Side, Span, clean};
 
 /// So many requests are shown of each limit; --csv and --json have all.
 const SHOWN: usize = 12;
@@ -11,7 +12,7 @@ const SHOWN: usize = 12;
 pub fn lines(report: &Report) -> String {
     let period = report.period;
     let mut out = format!(
-        "{}, {} to {} ({}): {} jobs read; {} had GPUs and ran in that time\n",
+        "{}, {} to {} ({}): {} jobs read, {} of them with GPUs in that time\n",
         clean(&report.cluster),
         text(period.start),
         text(period.end),
@@ -21,9 +22,9 @@ pub fn lines(report: &Report) -> String {
     );
     let over = report.limits.iter().filter(|one| one.exceeded).count();
     out += &match (report.limits.len(), over) {
-        (0, _) => "no QOS and no association has a limit on a type of GPU\n".to_owned(),
-        (all, 0) => format!("limits on types of GPUs: {all}; none was exceeded\n"),
-        (all, over) => format!("limits on types of GPUs: {all}; exceeded: {over}\n"),
+        (0, _) => "no QOS or association has a limit on a GPU type\n".to_owned(),
+        (all, 0) => format!("limits on GPU types: {all}, none exceeded\n"),
+        (all, over) => format!("limits on GPU types: {all}, exceeded: {over}\n"),
     };
     for limit in &report.limits {
         for over in limit.over.iter().take(SHOWN) {
@@ -40,7 +41,7 @@ pub fn lines(report: &Report) -> String {
     }
     for limit in kept {
         let unseen = match limit.unseen_gpu_hours {
-            hours if hours > 0.0 => format!("  ({} GPU-hours ran that it did not see)", number(hours)),
+            hours if hours > 0.0 => format!("  (Slurm did not count {} GPU-hours against it)", number(hours)),
             _ => String::new(),
         };
         out += &format!("  {}{unseen}\n", clean(&limit.name()));
@@ -57,20 +58,21 @@ fn exceeded(limit: &OfLimit, over: &Exceeded) -> String {
     let of = over.of.as_ref().map(|name| format!(", {whose} '{name}'")).unwrap_or_default();
     let mut out = format!("\n{}\n", clean(&format!("{}{of}", limit.name())));
     let Exceeded { certain, at_most, .. } = over;
-    out += &match certain.times {
-        0 => "  not exceeded for certain\n".to_owned(),
-        _ => sums("exceeded", certain, limit.limit),
-    };
-    out += &at_most.as_ref().map(|most| sums("at the most", most, limit.limit)).unwrap_or_default();
+    if certain.times > 0 {
+        out += &sums("exceeded", certain, limit.limit);
+    }
+    if let Some(most) = at_most {
+        out += &sums("possibly exceeded, if GPUs of unknown type count", most, limit.limit);
+    }
     if over.unexplained_gpu_hours > 0.0 {
         out += &format!(
-            "  {} of the GPU-hours above were asked for with their type: the limit was another then, or a limit of \
-             a QOS or partition went before it\n",
+            "  {} of the GPU-hours above the limit were requested by type: the limit was higher then, or a limit of \
+             a QOS or partition took precedence\n",
             number(over.unexplained_gpu_hours)
         );
     }
     if !over.requests.is_empty() {
-        out += "  what it did not see, while it was exceeded:\n";
+        out += "  requests that Slurm did not count against it, while it was exceeded:\n";
         out += &table(over.requests.iter().take(SHOWN));
     }
     match over.requests.len().saturating_sub(SHOWN) {
@@ -98,26 +100,18 @@ fn number(hours: f64) -> String {
 }
 
 fn table<'a>(requests: impl Iterator<Item = &'a Asked>) -> String {
-    let head = ["USER", "JOBS", "GPU-HOURS", "REQUEST", "WOULD HAVE BEEN TOLD"].map(str::to_owned);
-    let rows: Vec<[String; 5]> = std::iter::once(head).chain(requests.map(row)).collect();
-    let width = |at: usize| {
-        rows.iter().filter_map(|row| row.get(at)).map(|word| word.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..5).map(width).collect();
-    let mut out = String::new();
-    for [user, jobs, hours, request, told] in &rows {
-        let [a, b, c, d, _] = widths.as_slice() else { continue };
-        out += format!("    {user:<a$}  {jobs:>b$}  {hours:>c$}  {request:<d$}  {told}").trim_end();
-        out.push('\n');
-    }
-    out
+    let head = ["USER", "JOBS", "GPU-HOURS", "REQUEST", "GPUSHARE WOULD SAY"].map(str::to_owned);
+    let rows = std::iter::once(head).chain(requests.map(row));
+    let rows = rows.map(|row| row.into_iter().map(Span::from).collect()).collect();
+    let lines = columns::aligned(rows, &[Side::Left, Side::Right, Side::Right, Side::Left, Side::Left]);
+    lines.iter().map(|line| format!("    {}\n", line.render(None, false))).collect()
 }
 
 fn row(asked: &Asked) -> [String; 5] {
     let request = match (asked.request.as_str(), asked.on_command_line) {
-        ("", _) => "no GPUs: whole nodes".to_owned(),
+        ("", _) => "whole nodes, no GPU option".to_owned(),
         (request, true) => request.to_owned(),
-        (request, false) => format!("as {request}, not on the command line"),
+        (request, false) => format!("{request} (not on the command line)"),
     };
     let told = match (asked.number, &asked.command, &asked.told) {
         (Some(number), Some(command), _) => format!("{number}, try: {command}"),
@@ -125,7 +119,7 @@ fn row(asked: &Asked) -> [String; 5] {
         (None, _, Some(reason)) => reason.clone(),
         (None, _, None) => "not refused".to_owned(),
     };
-    [clean(&asked.user), asked.jobs.to_string(), number(asked.gpu_hours), clean(&request), clean(&told)]
+    [asked.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
 }
 
 /// A line a request.
@@ -149,7 +143,7 @@ pub fn requests_csv(report: &Report) -> String {
     };
     let rows =
         all(report).flat_map(|(limit, over)| over.requests.iter().map(move |asked| row(limit, over, asked)));
-    csv(head, rows)
+    csv::text(head, rows)
 }
 
 /// A line a time in which a limit was exceeded.
@@ -164,7 +158,7 @@ pub fn times_csv(report: &Report) -> String {
     };
     let rows =
         all(report).flat_map(|(limit, over)| (0..over.intervals.len()).map(move |at| row(limit, over, at)));
-    csv("owner_kind,owner,field,gpu_type,limit,of,start,end,most_held", rows)
+    csv::text("owner_kind,owner,field,gpu_type,limit,of,start,end,most_held", rows)
 }
 
 fn all(report: &Report) -> impl Iterator<Item = (&OfLimit, &Exceeded)> {
@@ -179,37 +173,4 @@ fn limit_columns(limit: &OfLimit) -> Vec<String> {
         limit.gpu_type.clone(),
         limit.limit.to_string(),
     ]
-}
-
-fn csv(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |row: Vec<String>| row.iter().map(|word| cell(word)).collect::<Vec<_>>().join(",") + "\n";
-    format!("{head}\n") + &rows.map(line).collect::<String>()
-}
-
-/// Quoted where it has to be (RFC 4180); what a spreadsheet would take for a formula has an apostrophe before it.
-fn cell(word: &str) -> String {
-    let word = clean(word);
-    let formula = word.starts_with(['=', '+', '-', '@']) && word.parse::<f64>().is_err();
-    let word = if formula { format!("'{word}") } else { word };
-    if word.contains([',', '"', '\'']) { format!("\"{}\"", word.replace('"', "\"\"")) } else { word }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cell_is_quoted_and_no_formula() {
-        for (word, expected) in [
-            ("alice", "alice"),
-            ("a,b", "\"a,b\""),
-            ("say \"x\"", "\"say \"\"x\"\"\""),
-            ("=1+1", "\"'=1+1\""),
-            ("--gres=gpu:2", "\"'--gres=gpu:2\""),
-            ("-1.5", "-1.5"),
-            ("a\nb", "a\\nb"),
-        ] {
-            assert_eq!(cell(word), expected, "{word}");
-        }
-    }
 }

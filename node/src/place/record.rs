@@ -90,6 +90,8 @@ fn attempt(
         let dropped = reconcile(node, &ledger, now, Duration::ZERO);
         if !dropped.is_empty() {
             notices.extend(dropped);
+            // Also where there is no room all the same.
+            ledger.keep_exporters();
             found = hold(node.config, job, allocation, gpus, Occupancy::read(&ledger)?.0);
         }
     }
@@ -105,7 +107,8 @@ fn attempt(
     ledger.record(&entry)?;
     let crowded = notices.iter().any(|notice| matches!(notice, Notice::Overcommitted));
     ledger.count_placement(&entry, crowded);
-    notices.extend(ledger.tell_jobstats(node.config.jobstats_dir.as_deref()).err().map(Notice::JobstatsDir));
+    let wrong = ledger.tell_exporters(node.config, node.roots);
+    notices.extend(wrong.into_iter().map(|(key, error)| Notice::Exporter(key, error)));
     let witnessed = node.ledger.witness_above(job.key, &node.roots.proc, std::process::id());
     notices.extend(witnessed.err().map(Notice::Unwitnessed));
     Ok(Attempt::Now(entry))

@@ -2,14 +2,14 @@
 //! a QOS's typed limits, and tells the user the command that works.
 //!
 //! Read → judge → apply: [`submit`] and [`modify`] are the whole of it. The rules are in `gpushare::submit::policy`, the file
-//! that they come from is watched by [`live`], and what was refused or changed is counted by [`count`].
+//! that they come from is watched by [`live`]; what was refused, let pass or changed is counted by [`count`], and [`who`] says whose it was
+//! in the log.
 #![forbid(unsafe_code)]
 
 use gpushare::submit::counters::Outcome;
+use gpushare::submit::log_line::{PREFIX, Verdict};
 use gpushare::submit::message;
-use gpushare::submit::policy::{
-    self, Acceptance, Because, Change, GovernedAccounts, Policy, Refusal, Remark, Update,
-};
+use gpushare::submit::policy::{self, Acceptance, Change, GovernedAccounts, Policy, Refusal, Remark, Update};
 use gpushare::submit::request::{Field, Request};
 use gpushare_slurm::accounting::{Cache, Reach};
 use gpushare_slurm::submission::{Existing, ReturnCode, Submission};
@@ -17,6 +17,9 @@ use gpushare_slurm::{daemon, export_job_submit};
 
 mod count;
 mod live;
+mod who;
+
+use who::Who;
 
 export_job_submit! {
     name = "gpushare job submit plugin",
@@ -76,7 +79,6 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
 fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Policy) -> Option<ReturnCode> {
     let request = submission.request();
     let cache = Cache::new(reach.unwrap_or_else(|| usual_reach(&request, policy)));
-    let user_id = request.user_id;
     Some(match policy::judge(&request, policy, &&cache) {
         _ if cache.fell_short() => return None,
         policy::Verdict::Accept(Acceptance {
@@ -105,7 +107,10 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
             drop(cache);
             // An entry of the user's own is dropped in any case.
             submission.set_job_control_variable(SHARE, note.as_ref().and_then(Note::text));
-            remarks.iter().for_each(|remark| apply(submission, &format!("uid={user_id}"), remark));
+            if !remarks.is_empty() {
+                let who = Who::submits(submission);
+                remarks.iter().for_each(|remark| apply(submission, &who, remark));
+            }
             if once {
                 submission.set_no_requeue();
             }
@@ -113,7 +118,8 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
         }
         policy::Verdict::Refuse(refusal) => {
             drop(cache);
-            refuse(submission, &format!("uid={user_id}"), &refusal)
+            let who = Who::submits(submission);
+            refuse(submission, &who, &refusal)
         }
     })
 }
@@ -131,9 +137,6 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     let Some(existing) = existing() else { return ReturnCode::Failure };
     let cache = Cache::new(Reach::Associations);
     let job = existing.request();
-    let job_id: String =
-        update.job_id().unwrap_or_default().escape_ascii().to_string().chars().take(40).collect();
-    let who = format!("uid={} job={job_id} by={submitter}", job.user_id);
     let changes = Update {
         job: update.job_id().unwrap_or_default(),
         request: update.request(),
@@ -154,7 +157,10 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
                 update.set_excluded_nodes(&nodes);
             }
             drop(cache);
-            remarks.iter().for_each(|remark| apply(update, &who, remark));
+            if !remarks.is_empty() {
+                let who = Who::updates(update, &existing, submitter);
+                remarks.iter().for_each(|remark| apply(update, &who, remark));
+            }
             if once {
                 update.set_no_requeue();
             }
@@ -162,6 +168,7 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
         }
         policy::Verdict::Refuse(refusal) => {
             drop(cache);
+            let who = Who::updates(update, &existing, submitter);
             refuse(update, &who, &refusal)
         }
     }
@@ -196,25 +203,17 @@ impl Note {
     }
 }
 
-fn refuse(job: &mut Submission, who: &str, refusal: &Refusal) -> ReturnCode {
-    log::info!("{}", line("refused", who, refusal));
+fn refuse(job: &mut Submission, who: &Who, refusal: &Refusal) -> ReturnCode {
+    log::info!("{}", who.line(Verdict::Refused, refusal));
     COUNTED.add(refusal.rule.number(), Outcome::Refused);
     job.say(&message::refusal(refusal));
     if refusal.rule.is_about_qos() { ReturnCode::InvalidQos } else { ReturnCode::InvalidGres }
 }
 
-fn apply(job: &mut Submission, who: &str, remark: &Remark) {
+fn apply(job: &mut Submission, who: &Who, remark: &Remark) {
     match remark {
         Remark::Passed(refusal, because) => {
-            let why = match because {
-                Because::Warn => "accepted (warn)",
-                Because::Audit => "accepted (audit)",
-                Because::User => "accepted (exempt user)",
-                Because::Account => "accepted (exempt account)",
-                Because::Partition => "accepted (exempt partition)",
-                Because::Reservation => "accepted (exempt reservation)",
-            };
-            log::info!("{}", line(why, who, refusal));
+            log::info!("{}", who.line(Verdict::Passed(*because), refusal));
             COUNTED.add(refusal.rule.number(), because.into());
         }
         Remark::Changed(change) => {
@@ -228,26 +227,13 @@ fn apply(job: &mut Submission, who: &str, remark: &Remark) {
                 Change::UserEnv => job.drop_user_env(),
                 Change::Share { text, .. } => job.set_tres(Field::Node, text),
             }
-            log::info!("job_submit/gpushare: changed {} {who}", change.number());
+            log::info!("{PREFIX}changed {} uid={}", change.number(), who.user_id());
             COUNTED.add(change.number(), Outcome::Changed);
         }
     }
     if let Some(text) = message::remark(remark) {
         job.say(&text);
     }
-}
-
-/// One line of the log about one verdict.
-fn line(verdict: &str, who: &str, refusal: &Refusal) -> String {
-    use gpushare::submit::policy::Ground;
-    let (number, asked) = (refusal.rule.number(), refusal.asked.escape_ascii());
-    let ground = match &refusal.ground {
-        Ground::Qos(name) => format!(" qos='{}'", name.escape_ascii()),
-        Ground::Partition(name) => format!(" partition='{}'", name.escape_ascii()),
-        Ground::Account { name, .. } => format!(" account='{}'", name.escape_ascii()),
-        Ground::Site => String::new(),
-    };
-    format!("job_submit/gpushare: {verdict} {number} {who}{ground} asked='{asked}'")
 }
 
 #[cfg(feature = "panic-for-test")]

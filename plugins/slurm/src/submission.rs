@@ -369,6 +369,15 @@ impl Existing {
         NonNull::new(unsafe { slurm_sys::copy_job_record_to_job_desc(record) }).map(Existing)
     }
 
+    /// The job's name, for the log.
+    #[must_use]
+    pub fn name(&self) -> Option<&[u8]> {
+        // SAFETY: made by `copy_of`, ours alone until it is dropped.
+        let job = unsafe { self.0.as_ref() };
+        // SAFETY: null or a C string, unchanged while `self` is borrowed.
+        unsafe { text::bytes(job.name) }
+    }
+
     /// The job as it is.
     #[must_use]
     pub fn request(&self) -> Request<'_> {

@@ -31,7 +31,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         remarks.push(match self.mode_of(&fault) {
             Mode::Enforce => return Err(Box::new(self.with_correction(fault))),
             Mode::Warn => Remark::Passed(self.with_correction(fault), Because::Warn),
-            Mode::Audit => Remark::Passed(fault, Because::Audit),
+            Mode::Audit => Remark::Passed(self.with_correction(fault), Because::Audit),
             Mode::Default => match self.with_type(&fault) {
                 Some(change) => Remark::Changed(change),
                 None => return Err(Box::new(self.with_correction(fault))),

@@ -11,15 +11,12 @@ pub struct Period {
     pub end: u32,
 }
 
-/// What is looked at if nothing else is said.
-const DAYS: i64 = 30;
-
 impl Period {
-    /// As it is written; the end is now, and the start 30 days before the end, where nothing is.
-    pub fn parse(start: Option<&str>, end: Option<&str>, now: u32) -> Result<Period, String> {
+    /// As it is written. By default the end is now, and the start so many days before the end.
+    pub fn parse(start: Option<&str>, end: Option<&str>, now: u32, days: u32) -> Result<Period, String> {
         let zone = TimeZone::system();
         let end = end.map_or(Ok(now), |text| moment(text, now, &zone))?;
-        let before = || moment(&format!("now-{DAYS}days"), end, &zone);
+        let before = || moment(&format!("now-{days}days"), end, &zone);
         let start = start.map_or_else(before, |text| moment(text, now, &zone))?;
         let period = Period { start, end: end.min(now) };
         if period.start >= period.end {
@@ -143,14 +140,14 @@ mod tests {
 
     #[test]
     fn a_period_ends_before_the_future_and_has_days() {
-        let whole = Period::parse(Some("now-3days"), Some("2099-01-01"), NOON).unwrap();
+        let whole = Period::parse(Some("now-3days"), Some("2099-01-01"), NOON, 30).unwrap();
         assert_eq!(whole.end, NOON);
         let days: Vec<Period> = whole.days().collect();
         assert!(
             days.len() >= 3 && days.first().unwrap().start == whole.start && days.last().unwrap().end == NOON
         );
         assert!(days.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert!(Period::parse(Some("now"), Some("now"), NOON).unwrap_err().contains("is not before"));
+        assert!(Period::parse(Some("now"), Some("now"), NOON, 30).unwrap_err().contains("is not before"));
         assert!(whole.within(Some("now-4days"), None, NOON).unwrap_err().contains("the file has jobs from"));
         assert_eq!(whole.within(None, None, NOON), Ok(whole));
     }

@@ -1,0 +1,229 @@
+//! What is said, as data: whose requests were accepted although they break a rule, refused or exempt, and what would have been
+//! accepted.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use gpushare::submit::counters::{self, Outcome};
+use gpushare::submit::message::pages;
+use gpushare::submit::policy::{LimitAdvice, Rule};
+use serde::Serialize;
+
+use super::collect::{Collector, Form, Sum};
+use crate::period::{Period, exact, text};
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Empty where nobody could be asked.
+    pub cluster: String,
+    /// None where the counts were read: they have no times.
+    pub start: Option<String>,
+    pub end: Option<String>,
+    #[serde(skip)]
+    pub period: Option<Period>,
+    /// What was read: logs, or the file of `RefusalCounts`.
+    pub read: Vec<String>,
+    pub from_counts: bool,
+    /// Accepted requests that Mode=enforce would refuse, and their users.
+    pub would_be_refused: u64,
+    pub users_would_be_refused: u64,
+    pub refused: u64,
+    pub users_refused: u64,
+    pub exempt: u64,
+    pub users_exempt: u64,
+    pub requests: Vec<Asked>,
+    /// What the logs or counts can't tell, as sentences.
+    pub remarks: Vec<String>,
+}
+
+/// One form of request of one user.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Asked {
+    /// Empty where slurmctld knows no association of that user.
+    pub user: String,
+    /// None in counts.
+    pub user_id: Option<u32>,
+    pub account: String,
+    pub qos: String,
+    pub partition: String,
+    /// The message, and what it is about.
+    pub number: String,
+    pub title: &'static str,
+    /// The part of the request that breaks the rule.
+    pub request: String,
+    /// Options that would be accepted, if gpushare knows some.
+    pub instead: Option<String>,
+    /// Some of the jobs' names.
+    pub jobs: Vec<String>,
+    pub more_jobs: bool,
+    pub warned: u64,
+    pub audited: u64,
+    pub refused: u64,
+    pub exempt: u64,
+    pub first: Option<String>,
+    pub last: Option<String>,
+    /// Whether Mode=enforce would refuse it.
+    pub would_be_refused: bool,
+    #[serde(skip)]
+    pub times: Option<(u32, u32)>,
+}
+
+impl Asked {
+    /// Accepted although it breaks a rule.
+    pub fn accepted(&self) -> u64 {
+        self.warned + self.audited
+    }
+}
+
+impl Report {
+    /// Of logs.
+    pub fn of_logs(
+        collected: Collector,
+        read: Vec<String>,
+        notes: Vec<String>,
+        cluster: String,
+        advice: LimitAdvice,
+    ) -> Report {
+        let period = collected.period;
+        let mut remarks = notes;
+        remarks.extend(about(&collected));
+        let mut requests: Vec<Asked> =
+            collected.forms.into_iter().map(|(form, sum)| asked(form, sum, advice)).collect();
+        let whose = |one: &Asked| (one.user.clone(), one.user_id, one.number.clone(), one.request.clone());
+        requests.sort_by(|a, b| {
+            let counts = |one: &Asked| {
+                (one.accepted() * u64::from(one.would_be_refused), one.refused, one.accepted(), one.exempt)
+            };
+            counts(b).cmp(&counts(a)).then_with(|| whose(a).cmp(&whose(b))).then_with(|| a.qos.cmp(&b.qos))
+        });
+        Report {
+            cluster,
+            start: Some(exact(period.start)),
+            end: Some(exact(period.end)),
+            period: Some(period),
+            ..Report::of(requests, read, remarks)
+        }
+    }
+
+    /// Of the counts, in the order of their names.
+    pub fn of_counts(counts: Vec<u64>, path: &Path, reason: &str, advice: LimitAdvice) -> Report {
+        let mut requests: Vec<Asked> = Vec::new();
+        for ((number, outcome), count) in counters::all().into_iter().zip(counts) {
+            let mut sum = Sum::default();
+            match outcome {
+                Outcome::Refused => sum.refused = count,
+                Outcome::Warned => sum.warned = count,
+                Outcome::Audited => sum.audited = count,
+                Outcome::Exempt => sum.exempt = count,
+                Outcome::Changed => continue,
+            }
+            let new = Asked { number: number.to_owned(), ..Asked::default() };
+            let last = match requests.iter().position(|one| one.number == number) {
+                Some(at) => at,
+                None => {
+                    requests.push(new);
+                    requests.len() - 1
+                }
+            };
+            if let Some(one) = requests.get_mut(last) {
+                one.add(&sum, advice);
+            }
+        }
+        requests.retain(|one| one.accepted() + one.refused + one.exempt > 0);
+        let remarks = vec![
+            format!("no log could be read: {reason}"),
+            "the counts tell no users, times, requests or jobs, and --start and --end mean nothing to them: they are \
+             since the file of RefusalCounts was made"
+                .to_owned(),
+        ];
+        Report { from_counts: true, ..Report::of(requests, vec![path.display().to_string()], remarks) }
+    }
+
+    fn of(requests: Vec<Asked>, read: Vec<String>, remarks: Vec<String>) -> Report {
+        let users = |counts: &dyn Fn(&Asked) -> bool| {
+            let ids = requests.iter().filter(|one| counts(one)).filter_map(|one| one.user_id);
+            ids.collect::<BTreeSet<_>>().len() as u64
+        };
+        let would = |one: &Asked| one.would_be_refused && one.accepted() > 0;
+        Report {
+            cluster: String::new(),
+            start: None,
+            end: None,
+            period: None,
+            read,
+            from_counts: false,
+            would_be_refused: requests.iter().filter(|one| would(one)).map(Asked::accepted).sum(),
+            users_would_be_refused: users(&would),
+            refused: requests.iter().map(|one| one.refused).sum(),
+            users_refused: users(&|one| one.refused > 0),
+            exempt: requests.iter().map(|one| one.exempt).sum(),
+            users_exempt: users(&|one| one.exempt > 0),
+            requests,
+            remarks,
+        }
+    }
+}
+
+impl Asked {
+    fn add(&mut self, sum: &Sum, advice: LimitAdvice) {
+        self.warned += sum.warned;
+        self.audited += sum.audited;
+        self.refused += sum.refused;
+        self.exempt += sum.exempt;
+        self.title = pages::page(&self.number).map_or("", |page| page.title);
+        // What only waits is refused by LimitAdvice=refuse alone.
+        let is_advice = self.number == Rule::BeyondLimit.number() && advice != LimitAdvice::Refuse;
+        self.would_be_refused = self.accepted() > 0 && !is_advice;
+    }
+}
+
+fn asked(form: Form, sum: Sum, advice: LimitAdvice) -> Asked {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let request = if form.is_rest { "other requests".to_owned() } else { text(&form.request) };
+    let mut found = Asked {
+        user: text(&form.user),
+        user_id: Some(form.user_id),
+        account: text(&form.account),
+        qos: text(&form.qos),
+        partition: text(&form.partition),
+        number: form.number,
+        request,
+        instead: Some(text(&form.instead)).filter(|text| !text.is_empty()),
+        jobs: sum.names.iter().map(|name| text(name)).collect(),
+        more_jobs: sum.more_names,
+        first: sum.first.map(exact),
+        last: sum.last.map(exact),
+        times: sum.first.zip(sum.last),
+        ..Asked::default()
+    };
+    found.add(&sum, advice);
+    found
+}
+
+/// What the logs can't tell.
+fn about(collected: &Collector) -> Vec<String> {
+    let mut said = Vec::new();
+    match collected.begin {
+        Some(begin) if begin > collected.period.start => {
+            said.push(format!("the logs begin at {}: what was before is not in this report", text(begin)));
+        }
+        None if collected.timeless == 0 => {
+            said.push("no line in the logs is slurmctld's".to_owned());
+        }
+        _ => {}
+    }
+    if collected.timeless > 0 {
+        said.push(format!(
+            "{} lines tell no time (LogTimeFormat=clock, or standard error): they are counted whenever they were written",
+            collected.timeless
+        ));
+    }
+    if collected.unreadable > 0 {
+        said.push(format!(
+            "{} lines of gpushare's can't be read and are not counted: syslog cuts lines at 500 characters",
+            collected.unreadable
+        ));
+    }
+    said
+}

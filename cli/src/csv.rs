@@ -1,0 +1,37 @@
+//! CSV for a spreadsheet: nothing in it is a formula there, and nothing that a terminal would obey.
+
+use crate::status::columns::clean;
+
+/// A line for the heads, and one for each row.
+pub fn text(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |row: Vec<String>| row.iter().map(|word| cell(word)).collect::<Vec<_>>().join(",") + "\n";
+    format!("{head}\n") + &rows.map(line).collect::<String>()
+}
+
+/// Quoted where it has to be (RFC 4180); what a spreadsheet would take for a formula has an apostrophe before it.
+fn cell(word: &str) -> String {
+    let word = clean(word);
+    let formula = word.starts_with(['=', '+', '-', '@']) && word.parse::<f64>().is_err();
+    let word = if formula { format!("'{word}") } else { word };
+    if word.contains([',', '"', '\'']) { format!("\"{}\"", word.replace('"', "\"\"")) } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_quoted_and_no_formula() {
+        for (word, expected) in [
+            ("alice", "alice"),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("=1+1", "\"'=1+1\""),
+            ("--gres=gpu:2", "\"'--gres=gpu:2\""),
+            ("-1.5", "-1.5"),
+            ("a\nb", "a\\nb"),
+        ] {
+            assert_eq!(cell(word), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! docs/audit.md is what the program prints of tests/data/audit/slurmctld.log; and a long log needs little memory.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn top() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn audit(options: &[&str]) -> (String, Option<i32>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpushare"));
+    command.args(["audit", "--conf", "/no/such/gpushare.conf"]).args(options);
+    let output = command
+        .current_dir(top().join("tests/data/audit"))
+        .env("TZ", "UTC")
+        .env("PATH", "")
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.code())
+}
+
+const WEEK: [&str; 6] = ["--log", "slurmctld.log", "--start", "2026-11-16", "--end", "2026-11-23"];
+
+#[test]
+fn the_page_shows_what_is_printed() {
+    let page = std::fs::read_to_string(top().join("docs/audit.md")).unwrap();
+    let blocks: Vec<&str> = page.split("```\n").skip(1).step_by(2).collect();
+    let (text, status) = audit(&WEEK);
+    assert_eq!(status, Some(1), "{text}");
+    let (command, shown) = blocks[0].split_once('\n').unwrap();
+    assert_eq!(command, format!("$ gpushare audit {}", WEEK.join(" ")));
+    assert_eq!(shown, text);
+    let log = std::fs::read_to_string(top().join("tests/data/audit/slurmctld.log")).unwrap();
+    assert!(blocks[1].lines().all(|line| log.lines().any(|found| found == line)), "{}", blocks[1]);
+}
+
+#[test]
+fn the_exit_status_says_whether_something_was_let_pass() {
+    assert_eq!(audit(&["--log", "slurmctld.log", "--start", "2026-11-23", "--end", "2026-11-24"]).1, Some(0));
+    assert_eq!(audit(&["--log", "none.log"]).1, Some(2));
+    let (text, status) = audit(&[]);
+    assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");
+}
+
+/// 30 MB of log, by a program that may have 100 MB of address space, most of which it has by itself.
+#[test]
+fn a_long_log_needs_little_memory() {
+    let program = env!("CARGO_BIN_EXE_gpushare");
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "ulimit -v 100000; exec \"$0\" audit --conf /no/such/gpushare.conf --start 2026-11-16 --end 2026-11-17 --log -"]);
+    let mut child =
+        shell.arg(program).env("TZ", "UTC").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut log = child.stdin.take().unwrap();
+    for number in 0..200_000 {
+        let line = format!(
+            "[2026-11-16T12:00:00.000] job_submit/gpushare: refused GS101 uid={} qos='q' asked='gpu:2' user='u' name='job{number}' request='--gres=gpu:{}'\n",
+            number % 700,
+            number % 30_011
+        );
+        log.write_all(line.as_bytes()).unwrap();
+    }
+    drop(log);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("Refused: 200000 requests of 700 users.\n"), "{text:.2000}");
+}
