@@ -16,6 +16,7 @@ use crate::slurm::{self, Slurm};
 
 mod cluster;
 mod finding;
+mod last_good;
 mod namespace;
 mod node;
 mod outside;
@@ -79,6 +80,9 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     findings.extend(qoses(arguments.conf.as_deref(), &config));
     if controllers.contains(&host.as_str()) {
         findings.extend(cluster::other_controllers(&controllers, &host));
+        if arguments.conf.is_none() {
+            findings.extend(last_good::finding(settings, &slurm_conf));
+        }
         let installed = Version::of_program("slurmctld");
         findings.extend(plugins::daemon("slurmctld", "slurmdbd", settings.get("SLURM_VERSION"), installed));
         findings.extend(plugins::job_submit(settings, installed));
@@ -132,7 +136,7 @@ fn rules(conf: Option<&Path>, slurm_conf: &Path) -> (Vec<Finding>, Config) {
             (vec![Finding::ok(about, said)], Config::default())
         }
         Err(error) => {
-            let fix = "mend the line; slurmctld goes by the last good file, and jobs with a share fail";
+            let fix = "mend it; until then slurmctld keeps its last good rules, and on nodes with this file jobs with GPUs fail";
             (vec![Finding::wrong(about, error.to_string(), fix)], Config::default())
         }
     }
