@@ -51,8 +51,7 @@ may_go() {
     gpushare-client) still=$([[ -e $PREFIX/sbin/gpushare-prolog ]] || needed_by_steps) ;;
     esac
     [[ -z $still || ${GPUSHARE_REMOVE:-} == anyway ]] && return 0
-    echo "$PACKAGE: Slurm still needs it, and would fail: ${still//$'\n'/ };" \
-        "take that out of Slurm's files and restart it first, or set GPUSHARE_REMOVE=anyway" >&2
+    echo "$PACKAGE: Slurm still needs it, and would fail: ${still//$'\n'/; }. $REMEDY" >&2
     return 1
 }
 

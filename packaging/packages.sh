@@ -68,12 +68,13 @@ script_head() { # NAME
 }
 
 find_versions() {
-    local number header=${SLURM_INCLUDE_DIR:-/usr/include}/slurm/slurm_version.h
+    local number header
     VERSION=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
     [[ -n $VERSION ]] || stop "Cargo.toml has no version"
     if [[ -z ${SLURM_VERSION:-} ]]; then
+        header=$(packaging/headers)/slurm/slurm_version.h
         number=$(sed -n 's/^#define SLURM_VERSION_NUMBER \(0x[0-9a-f]*\)$/\1/p' "$header" 2>/dev/null || true)
-        [[ -n $number ]] || stop "$header doesn't tell Slurm's version: set SLURM_INCLUDE_DIR"
+        [[ -n $number ]] || stop "$header doesn't have Slurm's version: set SLURM_VERSION"
         SLURM_VERSION=$(printf '%d.%02d.%d' $((number >> 16)) $((number >> 8 & 255)) $((number & 255)))
     fi
     [[ $SLURM_VERSION =~ ^([0-9]+)\.([0-9]+)\.([0-9]+)$ ]] || stop "SLURM_VERSION can't be '$SLURM_VERSION'"

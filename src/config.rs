@@ -16,6 +16,7 @@ use qos::value::decimal;
 
 pub mod gpu_files;
 mod keys;
+pub mod last_good;
 mod memory;
 mod node;
 mod node_keys;
@@ -159,7 +160,15 @@ impl Config {
     /// # Errors
     /// It can't be read, or has a mistake.
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
-        Config::load_with(path, Some(keys::take_record))
+        Ok(Config::load_with_text(path)?.map(|(config, _)| config))
+    }
+
+    /// The same, with the text that it was read from.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_with_text(path: &Path) -> Result<Option<(Config, String)>, LoadError> {
+        load_with(path, Some(keys::take_record))
     }
 
     /// The same for a node, where a job waits for it: nodes have no use for records `QOS=` and `PartitionName=`. They are not read, so a mistake in
@@ -168,7 +177,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`]; or it has lines for single nodes, and `node` is not known.
     pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
-        match (Config::load_with(path, None)?, node) {
+        match (load_with(path, None)?.map(|(config, _)| config), node) {
             (None, _) => Ok(None),
             (Some(config), None) if !config.nodes.is_empty() => Err(LoadError::Nameless(path.to_owned())),
             (Some(config), node) => Ok(Some(config.of_node(node.unwrap_or_default()).clone())),
@@ -193,33 +202,6 @@ impl Config {
         self.nodes.iter().map(|record| &record.config).chain([&self.node])
     }
 
-    fn load_with(path: &Path, records: Option<keys::TakeRecord>) -> Result<Option<Config>, LoadError> {
-        if let Err(error) = path.symlink_metadata()
-            && error.kind() == io::ErrorKind::NotFound
-        {
-            return Ok(None);
-        }
-        let unreadable = |error| LoadError::Read(path.to_owned(), error);
-        let mut bytes = Vec::with_capacity(4096);
-        // A pipe would keep a daemon waiting for its other end.
-        let mut options = std::fs::OpenOptions::new();
-        let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable)?;
-        file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        if bytes.len() as u64 > LONGEST {
-            return Err(LoadError::TooLong(path.to_owned()));
-        }
-        let wrong = |error| LoadError::Content(path.to_owned(), error);
-        if bytes.is_empty() {
-            return Err(wrong(ConfigError { line: None, problem: Problem::Empty }));
-        }
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
-            let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-            wrong(ConfigError { line: Some(line), problem: Problem::NotText })
-        })?;
-        Config::parse_with(&text, records).map(Some).map_err(wrong)
-    }
-
     /// Reads the text of a file.
     ///
     /// # Errors
@@ -238,6 +220,33 @@ impl Config {
         }
         draft.finish()
     }
+}
+
+fn load_with(path: &Path, records: Option<keys::TakeRecord>) -> Result<Option<(Config, String)>, LoadError> {
+    if let Err(error) = path.symlink_metadata()
+        && error.kind() == io::ErrorKind::NotFound
+    {
+        return Ok(None);
+    }
+    let unreadable = |error| LoadError::Read(path.to_owned(), error);
+    let mut bytes = Vec::with_capacity(4096);
+    // A pipe would keep a daemon waiting for its other end.
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable)?;
+    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(LoadError::TooLong(path.to_owned()));
+    }
+    let wrong = |error| LoadError::Content(path.to_owned(), error);
+    if bytes.is_empty() {
+        return Err(wrong(ConfigError { line: None, problem: Problem::Empty }));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        wrong(ConfigError { line: Some(line), problem: Problem::NotText })
+    })?;
+    Config::parse_with(&text, records).map(|config| Some((config, text))).map_err(wrong)
 }
 
 impl fmt::Display for ConfigError {

@@ -65,26 +65,34 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Writes a whole file under another name and renames it, so that a reader sees all of it or nothing. A file that can't
-/// be finished is removed.
+/// be finished is removed. Everybody can read it.
 ///
 /// The file is synced, so that a file system that finds out late that it is full says so here. Its folder is not: that
-/// would only matter after a crash of the machine, which empties /run.
+/// would only matter after a crash of the machine, which empties /run, and elsewhere leaves the file of before.
 ///
 /// # Errors
 /// It can't be written or renamed.
 pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let written = write(temporary, text).and_then(|()| fs::rename(temporary, path));
+    replace_with(temporary, path, text, 0o644)
+}
+
+/// The same with another mode.
+///
+/// # Errors
+/// As of [`replace`].
+pub fn replace_with(temporary: &Path, path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let written = write(temporary, text, mode).and_then(|()| fs::rename(temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(temporary);
     }
     written
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
+fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     // A killed process may have left it; only the holder of the lock comes here.
     remove(path)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.set_permissions(Permissions::from_mode(0o644))?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

@@ -19,6 +19,7 @@ mod daemon;
 pub mod fence;
 mod finding;
 mod fleet;
+mod last_good;
 mod local;
 mod machine;
 mod namespace;
@@ -149,6 +150,9 @@ impl<'a> Look<'a> {
             findings.extend(plugins::for_installed(self.slurm_conf));
         } else if controllers.contains(&host.as_str()) {
             findings.extend(cluster::other_controllers(&controllers, host));
+            if conf.is_none() {
+                findings.extend(last_good::finding(settings, self.slurm_conf));
+            }
             let installed = Version::of_program("slurmctld");
             findings.extend(plugins::daemon(
                 "slurmctld",

@@ -57,6 +57,8 @@ pub struct Answer {
 /// What there is to say.
 #[derive(Default)]
 struct Facts {
+    /// gpushare.conf is broken.
+    config_error: bool,
     /// What was read, or couldn't be.
     sources: Vec<(&'static str, bool)>,
     node: Option<Node>,
@@ -113,9 +115,9 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
     let mut facts = Facts::default();
     let path = local::conf_path(conf);
-    let Some(config) = facts.take("conf", Config::load(&path)).map(Option::unwrap_or_default) else {
-        return facts;
-    };
+    let read = facts.take("conf", Config::load(&path)).map(Option::unwrap_or_default);
+    facts.config_error = read.is_none();
+    let Some(config) = read else { return facts };
     if let Some(path) = &config.refusal_counts {
         let names = counters::names();
         match counter_file::read(path, &names) {

@@ -27,6 +27,11 @@ def healthy(cluster):
     return True
 
 
+def no_step_is_left(cluster):
+    cluster.wait(lambda: not cluster.run("pgrep slurmstepd").stdout, "the end of the last step")
+    return True
+
+
 def plugin_in_memory(cluster):
     """slurmctld, and the lines of its plugin in its memory."""
     pid = cluster.ok("cat /run/slurm/slurmctld.pid")

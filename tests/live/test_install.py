@@ -4,7 +4,7 @@
 import install
 import pytest
 from gpus import OPEN
-from installed import ALL, FILES, REFUSED, SHARE, could_open, healthy, plugin_in_memory
+from installed import ALL, FILES, REFUSED, SHARE, could_open, healthy, no_step_is_left, plugin_in_memory
 from lab import EXAMPLES
 
 EXTRA = "/etc/slurm/extra.conf"
@@ -63,17 +63,18 @@ def test_an_installation_from_beginning_to_end(cluster):
     assert cluster.shares()[0]["JOB"] == job
     cluster.cancel_all()
     cluster.wait_no_shares()
+    assert no_step_is_left(cluster)
     cluster.ok("/lab/service restart slurmctld", timeout=60)
     assert cluster.run(REFUSED, "alice").returncode != 0 and healthy(cluster)
 
     # Taken away, but not before Slurm can do without it; the rules were edited, and stay.
     installed = cluster.ok(FILES)
     refused = cluster.run(["bash", f"{SOURCES}/packaging/install", "--uninstall"])
-    assert "Slurm still needs it, and would fail: JobSubmitPlugins=gpushare; take" in refused.stderr
+    assert "Slurm still needs it, and would fail: slurmctld (process " in refused.stderr
     cluster.ok(f"sed -i /JobSubmitPlugins/d {EXTRA} && /lab/service restart slurmctld", timeout=60)
     cluster.ok("mv /etc/slurm/prolog.d/10-site /tmp")
     refused = cluster.run(["bash", f"{SOURCES}/packaging/install", "--uninstall"])
-    assert "would fail: Prolog=/etc/slurm/prolog.d/*; take" in refused.stderr
+    assert ") runs /etc/slurm/prolog.d/*. First take" in refused.stderr
     cluster.ok("mv /tmp/10-site /etc/slurm/prolog.d")
     assert cluster.ok(FILES) == installed
     assert run_install(cluster, "--uninstall").splitlines() == [f"uninstall: {RULES} was edited and stays"]

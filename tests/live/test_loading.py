@@ -2,6 +2,7 @@
 """What Slurm does with a broken configuration, a build for another Slurm, and a build that panics."""
 
 import contextlib
+import re
 import struct
 
 import elf
@@ -44,17 +45,131 @@ BROKEN = {
 }
 
 
+COPY = "/var/lib/slurm/slurmctld/gpushare_last_good"
+# What the defaults refuse.
+IN_FORCE = "sbatch --qos=qos_lafferty --gres=gpu:2 --wrap true"
+
+
+def errors(cluster, since):
+    lines = cluster.log("slurmctld").splitlines()[since:]
+    return [line for line in lines if "error: job_submit/gpushare:" in line]
+
+
+def pid_of(cluster):
+    return cluster.run("pidof -s slurmctld slurmctld-wlm").stdout.strip()
+
+
+def reconfigure(cluster):
+    """Until the slurmctld that comes of it answers: from 23.11 on it is another process."""
+    before = pid_of(cluster)
+    cluster.run("scontrol reconfigure", timeout=60)
+    if cluster.release != "22.05":
+        cluster.wait(lambda: pid_of(cluster) not in ("", before), "another slurmctld")
+    cluster.wait(lambda: cluster.run("scontrol ping").stdout.count("is UP"), "slurmctld's answer")
+
+
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_configuration_is_refused_with_the_reason(broken, case):
+def test_a_broken_configuration_without_an_earlier_one_is_refused_with_the_reason(broken, case):
     command, reasons = BROKEN[case]
     before = len(broken.log("slurmctld").splitlines())
-    broken.ok(command.replace("CONF", CONF))
+    broken.ok(f"/lab/service stop slurmctld; rm -f {COPY}; " + command.replace("CONF", CONF))
     assert restart(broken).returncode != 0, "slurmctld came up with a broken gpushare.conf"
-    lines = broken.log("slurmctld").splitlines()[before:]
-    lines = [line for line in lines if "error: job_submit/gpushare:" in line]
+    lines = errors(broken, before)
     assert len(lines) == 1 and CONF in lines[0], lines
-    for reason in reasons:
+    for reason in [*reasons, "there is no copy of an earlier gpushare.conf"]:
         assert reason in lines[0], lines[0]
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_the_last_good_rules_outlive_a_restart_with_a_broken_file(whole, broken, case):
+    command, reasons = BROKEN[case]
+    rules(broken, "GovernedQOS=norm*\n")
+    assert broken.ok(f"stat -c '%U %a' {COPY}") == "slurm 600"
+    lines = broken.ok(["cat", COPY]).splitlines()
+    assert lines[0].startswith("# gpushare-last-good 1 ") and lines[0].endswith(f" {CONF}") and lines[1:] == ["GovernedQOS=norm*"]
+    kept = broken.ok(["cat", COPY])
+    broken.ok(command.replace("CONF", CONF))
+    for start in (lambda: reconfigure(broken), lambda: restart(broken), lambda: reconfigure(broken)):
+        before = len(broken.log("slurmctld").splitlines())
+        start()
+        refused = broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice")
+        assert "GS101" in refused.stderr, refused.stderr
+        assert broken.run("sbatch --qos=qos_lafferty --gres=gpu:1 --wrap true", "alice").returncode == 0
+        # 22.05 goes on in the same process, which knows that the file is broken, or sees it after a second.
+        if broken.release != "22.05":
+            lines = errors(broken, before)
+            assert len(lines) == 1 and f"the last good rules stay in force, from {COPY}" in lines[0], lines
+            assert all(reason in lines[0] for reason in reasons), lines
+    assert broken.ok(["cat", COPY]) == kept, "a broken file is never kept"
+    broken.cancel_all()
+
+
+def rules(cluster, text):
+    """slurmctld, restarted with these rules."""
+    cluster.ok(f"rm -rf {CONF}; printf '{text}' >{CONF}")
+    assert restart(cluster).returncode == 0
+
+
+def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_file_is_mended(whole, broken):
+    rules(broken, "GovernedQOS=norm*\n")
+    assert " gpushare.conf " in broken.run(["gpushare", "check"]).stdout
+    assert "slurmctld runs with" not in broken.run(["gpushare", "check"]).stdout
+    assert "\ngpushare_config_error 0\n" in broken.run(["gpushare", "metrics"]).stdout
+    broken.ok(f"printf '#\nForeignTypes=no\n' >{CONF}")
+    assert restart(broken).returncode == 0
+    checked = broken.run(["gpushare", "check"])
+    said = re.search(r"WRONG +slurmctld +slurmctld runs with the rules of (.*), because line 2: ForeignTypes can't be 'no'", checked.stdout)
+    assert checked.returncode == 1 and said, checked.stdout
+    read_at = broken.ok(f"date -d @$(cut -d' ' -f4 {COPY} | head -n 1) '+%F %T'")
+    assert said.group(1) == read_at
+    assert f"fix: mend {CONF}; the rules in force are in {COPY}" in checked.stdout
+    assert "\ngpushare_config_error 1\n" in broken.run(["gpushare", "metrics"]).stdout
+    # Mended, and nobody restarts anything.
+    before = broken.log("slurmctld").count("gpushare.conf read again")
+    broken.ok(f"echo GovernedQOS=qos_titan >{CONF}")
+
+    def is_taken_over():
+        broken.run("sbatch --test-only --qos=normal --wrap true", "alice")
+        return broken.log("slurmctld").count("gpushare.conf read again") > before
+
+    broken.wait(is_taken_over, "the mended file")
+    assert "slurmctld runs with" not in broken.run(["gpushare", "check"]).stdout
+    assert "\ngpushare_config_error 0\n" in broken.run(["gpushare", "metrics"]).stdout
+    assert broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice").returncode == 0
+    broken.wait(lambda: broken.ok(["tail", "-n", "1", COPY]) == "GovernedQOS=qos_titan", "the new copy")
+
+
+SPOILED = {
+    "damaged": "sed -i s/norm/Norm/ COPY",
+    "another version's": "sed -i '1s/last-good 1/last-good 2/' COPY",
+    "of others": "chown alice COPY",
+    "open to others": "chmod 660 COPY",
+    "a link": "mv COPY COPY.away; ln -s COPY.away COPY",
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_a_copy_that_can_not_be_trusted_is_not_used(whole, broken, how):
+    rules(broken, "GovernedQOS=norm*\n")
+    before = len(broken.log("slurmctld").splitlines())
+    broken.ok(SPOILED[how].replace("COPY", COPY) + f"; echo GouvernedQOS=x >{CONF}")
+    assert restart(broken).returncode != 0
+    (line,) = errors(broken, before)
+    assert "line 1: unknown key 'GouvernedQOS'" in line and f"; {COPY} " in line, line
+    # Once the file is right, it doesn't matter any more.
+    rules(broken, "GovernedQOS=norm*\n")
+    assert broken.ok(f"stat -c '%U %a %F' {COPY}") == "slurm 600 regular file"
+
+
+def test_a_file_that_went_away_means_the_defaults_at_the_next_start(whole, broken):
+    rules(broken, "GovernedQOS=norm*\n")
+    kept = broken.ok(["cat", COPY])
+    broken.ok(f"rm {CONF}")
+    assert restart(broken).returncode == 0
+    assert "GS101" in broken.run(IN_FORCE, "alice").stderr
+    assert broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice").returncode == 0
+    assert broken.ok(["cat", COPY]) == kept, "it can be had back"
+    broken.cancel_all()
 
 
 @contextlib.contextmanager

@@ -198,7 +198,7 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(tmp_path, built):
     fragment = f"{conf}/plugstack.conf.d/50-gpushare.conf"
     still = f"Slurm still needs it, and would fail: {fragment}:required spank_gpushare.so (of all machines)"
     lines = [line for line in done.stdout.splitlines() if "done, with" not in line and not line.startswith("make")]
-    assert [line.split(";")[0] for line in lines] == [
+    assert [line.split(". First take")[0] for line in lines] == [
         f"install: {left}", f"{conf}/gpushare.conf",
         f"uninstall: {left}", f"uninstall: {still}",
         f"uninstall: {left}", fragment,

@@ -204,7 +204,7 @@ def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
     said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_VERSION="24.11")
     assert said.endswith("SLURM_VERSION can't be '24.11'")
     said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_INCLUDE_DIR="/no/such")
-    assert said.endswith("/no/such/slurm/slurm_version.h doesn't tell Slurm's version: set SLURM_INCLUDE_DIR")
+    assert said == "packaging/headers: SLURM_INCLUDE_DIR is '/no/such', but there is no slurm/slurm.h in it"
     assert "is not there: run make first" in refused(kind, TOP, tmp_path, BUILT="/no/such")
     # A file that is new in packaging/install, and in no package.
     source = sources(tmp_path)
@@ -213,6 +213,19 @@ def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
     script.write_text(script.read_text().replace("    # Names that run-parts", more, 1))
     said = refused(kind, source, tmp_path)
     assert "in which package /usr/lib/new is to be, packaging/packages.sh doesn't say" in said
+
+
+def test_without_slurms_headers_nothing_is_built(tmp_path):
+    """One sentence, from `make` too, which would build programs first."""
+    where = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PKG_CONFIG_LIBDIR": "/no/such", "PACKAGES": str(tmp_path / "out")}
+    script = 'mount -t tmpfs tmpfs /usr/include && exec make --silent -C "$0" "$1"'
+    for target in ("all", "deb", "rpm"):
+        command = ["unshare", "--mount", "--propagation", "private", "bash", "-c", script, TOP, target]
+        done = subprocess.run(command, env=where, capture_output=True, text=True)
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+        assert done.returncode != 0 and len(lines) == 1 and not done.stdout, done.stdout + done.stderr
+        assert "Slurm's headers were not found: slurm/slurm.h is not in /usr/include" in lines[0]
+        assert "or set SLURM_INCLUDE_DIR" in lines[0] and not (tmp_path / "out").exists()
 
 
 # ---- What the scripts do.
@@ -289,19 +302,19 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
         cat {FRAGMENT}
     """, shared)
     assert "gpushare-slurmd: /etc/slurm is on another file system than /etc, perhaps shared, and is left as it is" in said
-    assert f"gpushare-slurmd: Slurm still needs it, and would fail: {FRAGMENT}:required spank_gpushare.so (of all machines); take" in said
+    assert f"gpushare-slurmd: Slurm still needs it, and would fail: {FRAGMENT}:required spank_gpushare.so (of all machines). First take" in said
     assert [line for line in said.splitlines() if line.startswith(("slurm/", "=", "ours"))] == [
         "=0", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf",
         "=1", "=0", "slurm/plugstack.conf.d/50-gpushare.conf", "ours",
     ], said
 
 
-# Programs that are called like Slurm's daemons, and what Slurm says of its settings.
+# Programs with the names of Slurm's daemons, which have in memory what those would have. Their processes have other names.
 RUNNING = r"""
-printf '#!/bin/sh\necho "JobSubmitPlugins        = lua,gpushare"\necho "Prolog[0]                = /usr/sbin/gpushare-prolog"\n' >root/usr/bin/scontrol
-cp root/bin/sleep root/tmp/slurmctld; cp root/bin/sleep root/tmp/slurmd
-chroot root /tmp/slurmctld 1000 & chroot root /tmp/slurmd 1000 &
-for try in {1..500}; do grep -qsx slurmd root/proc/$!/comm && break; sleep 0.01; done
+cp root/bin/sleep root/tmp/slurmctld; cp root/bin/bash root/tmp/slurmd; cp root/lib/x86_64-linux-gnu/libm.so.6 root/tmp/job_submit_gpushare.so
+chroot root bash -c 'LD_PRELOAD=/tmp/job_submit_gpushare.so exec -a other /tmp/slurmctld 1000' &
+chroot root bash -c 'exec -a other /tmp/slurmd -c "read -r has; touch /tmp/ready; while :; do sleep 1; done" <<</usr/sbin/gpushare-prolog' &
+for try in {1..500}; do [[ -e root/tmp/ready ]] && grep -qs job_submit root/proc/[0-9]*/maps && break; sleep 0.01; done
 """
 
 
@@ -313,8 +326,10 @@ def test_what_runs_keeps_its_packages_unless_root_insists(kind, out):
         REMOVE gpushare-slurmd
         {ETC}
     """, RUNNING)
-    assert "gpushare-slurmctld: Slurm still needs it, and would fail: JobSubmitPlugins=lua,gpushare; take" in said
-    assert "gpushare-slurmd: Slurm still needs it, and would fail: Prolog=/usr/sbin/gpushare-prolog; take" in said
+    assert "gpushare-slurmctld: Slurm still needs it, and would fail: slurmctld (process " in said
+    assert ") has loaded job_submit_gpushare.so. First take" in said
+    assert "gpushare-slurmd: Slurm still needs it, and would fail: slurmd (process " in said
+    assert ") runs /usr/sbin/gpushare-prolog. First take" in said
     assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=1", "=1"], said
     assert said.splitlines()[-1] == "slurm/prolog.d/50-gpushare", said
     said = in_a_root(kind, out, """
@@ -333,7 +348,7 @@ def test_a_running_job_keeps_its_fence_though_slurmd_is_stopped(kind, out):
         rm /run/gpushare/jobs/7
         REMOVE gpushare-slurmd
     """)
-    assert "gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs (7); take" in said
+    assert "gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs (7). First take" in said
     assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=1", "=0"], said
 
 

@@ -8,7 +8,7 @@ import install
 import packages
 import pytest
 from gpus import OPEN, opened
-from installed import ALL, FILES, REFUSED, SHARE, could_open, could_open_in, healthy, plugin_in_memory
+from installed import ALL, FILES, REFUSED, SHARE, could_open, could_open_in, healthy, no_step_is_left, plugin_in_memory
 from lab import EXAMPLES
 
 EXTRA = "/etc/slurm/extra.conf"
@@ -142,17 +142,18 @@ def test_packages_from_beginning_to_end(cluster):
     # Not removed while it is needed, and whole after the attempt.
     refused = dpkg(cluster, "--remove", "gpushare-slurmd")
     assert refused.returncode != 0
-    assert f"gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs ({job}); take" in refused.stderr
+    assert f"gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs ({job}); running steps (slurmstepd: [{job}." in refused.stderr
     refused = dpkg(cluster, "--purge", "gpushare", "gpushare-slurmctld")
     assert refused.returncode != 0
-    assert "gpushare-slurmctld: Slurm still needs it, and would fail: JobSubmitPlugins=gpushare; take" in refused.stderr
+    assert "gpushare-slurmctld: Slurm still needs it, and would fail: slurmctld (process " in refused.stderr
     assert identities(cluster) == there and set(states(cluster).values()) == {"i"}
     assert could_open_in(cluster, job) == [fenced] and cluster.shares()[0]["JOB"] == job
     cluster.cancel_all()
     cluster.wait_no_shares()
+    assert no_step_is_left(cluster)
     cluster.ok("mv /etc/slurm/prolog.d/10-site /tmp")
     refused = dpkg(cluster, "--remove", "gpushare-slurmd")
-    assert refused.returncode != 0 and "would fail: Prolog=/etc/slurm/prolog.d/*; take" in refused.stderr
+    assert refused.returncode != 0 and ") runs /etc/slurm/prolog.d/*. First take" in refused.stderr
     cluster.ok("mv /tmp/10-site /etc/slurm/prolog.d")
     restart(cluster)
     assert cluster.run(REFUSED, "alice").returncode != 0 and healthy(cluster)
@@ -216,7 +217,7 @@ def test_a_login_node_works_whatever_becomes_of_the_plugin(login):
     login.ok("echo 'required spank_gpushare.so' >>/etc/slurm/plugstack.conf")
     refused = dpkg(login, "--remove", "gpushare-client")
     assert refused.returncode != 0
-    assert "gpushare-client: Slurm still needs it, and would fail: required spank_gpushare.so; take" in refused.stderr
+    assert "gpushare-client: Slurm still needs it, and would fail: required spank_gpushare.so. First take" in refused.stderr
     must(login.run("GPUSHARE_REMOVE=anyway dpkg --remove gpushare-client"))
     assert login.run(["test", "-e", NODE_PLUGIN]).returncode != 0
 

@@ -158,7 +158,15 @@ fn nothing_is_said_of_what_is_not_known() {
     assert!(!found.keys().any(|name| name.contains("healthy") || name.contains("last_success")));
     let found = samples(&text::exposition(&Facts::default(), Some(1)));
     let names: Vec<&str> = found.keys().map(|name| name.split('{').next().unwrap()).collect();
-    assert_eq!(names, ["gpushare_build_info", "gpushare_last_success_timestamp_seconds", "gpushare_up"]);
+    assert_eq!(
+        names,
+        [
+            "gpushare_build_info",
+            "gpushare_config_error",
+            "gpushare_last_success_timestamp_seconds",
+            "gpushare_up"
+        ]
+    );
 }
 
 #[test]

@@ -69,6 +69,11 @@ pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
         ),
         facts.sources.iter().map(|(source, read)| (vec![("source", *source)], u8::from(*read))),
     );
+    text.gauge(
+        "gpushare_config_error",
+        "Whether gpushare.conf can't be used; then slurmctld keeps its last good rules, and jobs with GPUs fail on nodes.",
+        u8::from(facts.config_error),
+    );
     if let Some(success) = success {
         text.gauge(LAST_SUCCESS, "When all could be read for the last time, in seconds since 1970.", success);
     }

@@ -50,7 +50,7 @@ fn load() -> bool {
         log::error!("job_submit/gpushare: slurmctld has no path of slurm.conf");
         return false;
     };
-    match LIVE.start(&slurm_conf) {
+    match LIVE.start(&slurm_conf, daemon::state_folder()) {
         Ok(counts) => {
             COUNTED.start(counts.as_deref());
             true

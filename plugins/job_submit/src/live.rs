@@ -3,6 +3,7 @@
 //! A submission pays one stat(2) a second at the most and never waits for another: the one whose turn it is looks, the
 //! others go on with what there is. An edit counts when it has been left alone for a second, so that a file that is
 //! still being written is not taken for a policy; a broken one, or one that went away, is an error in the log, once.
+//! Each good text is kept in `StateSaveLocation`, and a slurmctld that finds a broken file when it starts goes by that copy.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use gpushare::config::{self, Config, LoadError};
+use gpushare::config::last_good::{self, NoCopy, Start};
+use gpushare::config::{self, Config};
 use gpushare::submit::policy::Policy;
 use parking_lot::{Mutex, RwLock};
 
@@ -29,6 +31,8 @@ pub struct Live {
 
 struct File {
     slurm_conf: PathBuf,
+    /// Where the last good text is kept.
+    state: Option<PathBuf>,
     /// What was last read, or found broken.
     judged: Option<Stamp>,
     /// A change that is not judged yet, because it is too young.
@@ -48,17 +52,36 @@ impl Live {
         Live { policy: RwLock::new(None), due: AtomicU64::new(0), file: Mutex::new(None) }
     }
 
-    /// Reads the file that belongs to a slurm.conf. Without one the defaults hold; a broken one is an error here, since
-    /// there is no last good one, and nobody could tell which jobs slip through. Gives the file of `RefusalCounts`.
-    pub fn start(&self, slurm_conf: &Path) -> Result<Option<PathBuf>, LoadError> {
+    /// Reads the file that belongs to a slurm.conf; `state` is `StateSaveLocation`. Without a file the defaults hold. Where it is
+    /// broken, the last good one does. Gives the file of `RefusalCounts`.
+    ///
+    /// # Errors
+    /// The file is broken and there is no last good one: nobody could tell which jobs slip through.
+    pub fn start(&self, slurm_conf: &Path, state: Option<PathBuf>) -> Result<Option<PathBuf>, String> {
         let stamp = Stamp::of(slurm_conf);
-        let found = Config::load(&stamp.path)?;
-        let state = if found.is_some() { "read" } else { "not there, the defaults hold" };
-        log::info!("job_submit/gpushare: {} {state}", stamp.path.display());
-        let config = found.unwrap_or_default();
+        let path = stamp.path.display();
+        let found = Config::load_with_text(&stamp.path);
+        let copy = || state.as_deref().map_or(Err(NoCopy::None), last_good::read);
+        let config = match last_good::choose(found, copy) {
+            Ok(Start::File(config, text)) => {
+                log::info!("job_submit/gpushare: {path} read");
+                keep(state.as_deref(), &stamp.path, &text);
+                config
+            }
+            Ok(Start::Defaults) => {
+                log::info!("job_submit/gpushare: {path} not there, the defaults hold");
+                Config::default()
+            }
+            Ok(Start::LastGood(config, copy, error)) => {
+                let copy = copy.path.display();
+                log::error!("job_submit/gpushare: {error}; the last good rules stay in force, from {copy}");
+                config
+            }
+            Err((error, no_copy)) => return Err(format!("{error}; {no_copy}")),
+        };
         self.adopt(config.policy);
         let mut file = self.file.lock();
-        *file = Some(File { slurm_conf: slurm_conf.to_owned(), judged: Some(stamp), young: None });
+        *file = Some(File { slurm_conf: slurm_conf.to_owned(), state, judged: Some(stamp), young: None });
         self.due.store(now().saturating_add(millis(PAUSE)), Ordering::Relaxed);
         Ok(config.refusal_counts)
     }
@@ -91,15 +114,16 @@ impl Live {
             file.young = Some(stamp);
             return;
         }
-        let found = Config::load(&stamp.path);
+        let found = Config::load_with_text(&stamp.path);
         if Stamp::of(&file.slurm_conf) != stamp {
             return; // changed while it was read
         }
         let path = stamp.path.display();
         match found {
-            Ok(Some(config)) => {
+            Ok(Some((config, text))) => {
                 self.adopt(config.policy);
                 log::info!("job_submit/gpushare: {path} read again");
+                keep(file.state.as_deref(), &stamp.path, &text);
             }
             Ok(None) => {
                 log::error!("job_submit/gpushare: {path} is gone; its last rules stay in force")
@@ -133,6 +157,20 @@ impl Stamp {
         };
         let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds));
         changed.is_some_and(|changed| changed.elapsed().is_ok_and(|age| age >= PAUSE))
+    }
+}
+
+/// Keeps a good text for the next start. One that can't be kept is an error in the log, and changes nothing until then.
+fn keep(state: Option<&Path>, source: &Path, text: &str) {
+    let Some(folder) = state else { return };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    if let Err(error) = last_good::keep(folder, source, text, now) {
+        let copy = last_good::path(folder);
+        log::error!(
+            "job_submit/gpushare: {}: {error}; no copy of {} is kept: slurmctld would not start if that file were broken",
+            copy.display(),
+            source.display()
+        );
     }
 }
 

@@ -28,6 +28,21 @@ pub fn slurm_conf() -> Option<PathBuf> {
     // SAFETY: null or a C string that the configuration owns; copied before anyone can change it. On 22.05 a
     // reconfiguration may replace it, but job_submit's init() runs inside that same reconfiguration.
     let bytes = unsafe { text::bytes(path) }?;
+    path_of(bytes)
+}
+
+/// `StateSaveLocation`, the folder where slurmctld keeps what must survive it; `None` where it has none.
+#[must_use]
+pub fn state_folder() -> Option<PathBuf> {
+    let configuration = &raw const slurm_sys::slurm_conf;
+    // SAFETY: as in `slurm_conf`.
+    let path = unsafe { (*configuration).state_save_location };
+    // SAFETY: as in `slurm_conf`.
+    let bytes = unsafe { text::bytes(path) }?;
+    path_of(bytes)
+}
+
+fn path_of(bytes: &[u8]) -> Option<PathBuf> {
     (!bytes.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(bytes)))
 }
 

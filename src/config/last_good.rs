@@ -1,0 +1,170 @@
+//! The last gpushare.conf that was right: slurmctld's plugin keeps a copy of it in Slurm's `StateSaveLocation` and starts with
+//! that where gpushare.conf is broken. [`choose`] decides by which rules slurmctld starts; the rest reads and writes the copy.
+//!
+//! The first line says what it is, when the text was read, its hash, and where it came from. The text follows, unchanged:
+//!
+//! ```text
+//! # gpushare-last-good 1 1764014400 2a7c75e4b6abfd06 /etc/slurm/gpushare.conf
+//! GovernedQOS=auto
+//! ```
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{Config, ConfigError, LONGEST, LoadError};
+use crate::root_file;
+
+const FIRST_WORDS: &str = "# gpushare-last-good 1 ";
+/// The first line may have a long path.
+const LONGEST_COPY: u64 = LONGEST + (8 << 10);
+
+/// The copy, as it is in `StateSaveLocation`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastGood {
+    /// Where it is.
+    pub path: PathBuf,
+    /// When its text was read from gpushare.conf, in seconds since 1970.
+    pub read_at: u64,
+    /// The gpushare.conf that it is a copy of.
+    pub source: PathBuf,
+    /// The text of that.
+    pub text: String,
+}
+
+/// Why there is no copy to go by.
+#[derive(Debug)]
+pub enum NoCopy {
+    /// Slurm has no `StateSaveLocation`, or nothing was kept there yet.
+    None,
+    /// It can't be read.
+    Read(PathBuf, io::Error),
+    /// Others than root and the folder's owner could have written it, or can read it.
+    NotOurs(PathBuf),
+    /// It isn't as it was written, or was written by another version.
+    Damaged(PathBuf),
+    /// Its text is no configuration for this version.
+    Content(PathBuf, ConfigError),
+}
+
+/// By which rules slurmctld starts.
+#[derive(Debug)]
+pub enum Start {
+    /// By the file's; its text is to be kept.
+    File(Config, String),
+    /// There is no file: by the defaults.
+    Defaults,
+    /// The file is broken, for this reason: by those of the copy.
+    LastGood(Config, LastGood, LoadError),
+}
+
+/// By which rules slurmctld starts. A missing file means the defaults, whatever was kept: somebody who removes it wants them.
+///
+/// # Errors
+/// The file is broken, and there is no copy to go by.
+pub fn choose(
+    found: Result<Option<(Config, String)>, LoadError>,
+    copy: impl FnOnce() -> Result<LastGood, NoCopy>,
+) -> Result<Start, (LoadError, NoCopy)> {
+    let broken = match found {
+        Ok(Some((config, text))) => return Ok(Start::File(config, text)),
+        Ok(None) => return Ok(Start::Defaults),
+        Err(broken) => broken,
+    };
+    match copy().and_then(|copy| Ok((copy.config()?, copy))) {
+        Ok((config, copy)) => Ok(Start::LastGood(config, copy, broken)),
+        Err(no_copy) => Err((broken, no_copy)),
+    }
+}
+
+impl LastGood {
+    /// Its rules.
+    ///
+    /// # Errors
+    /// For this version of gpushare they are none.
+    pub fn config(&self) -> Result<Config, NoCopy> {
+        Config::parse(&self.text).map_err(|error| NoCopy::Content(self.path.clone(), error))
+    }
+}
+
+/// Where the copy is in a `StateSaveLocation`.
+#[must_use]
+pub fn path(folder: &Path) -> PathBuf {
+    folder.join("gpushare_last_good")
+}
+
+/// Reads the copy. Only one that root or the folder's owner (SlurmUser) wrote, and nobody else can change, is trusted.
+///
+/// # Errors
+/// There is none, or it can't be trusted.
+pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
+    let path = path(folder);
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => NoCopy::None,
+        _ => NoCopy::Read(path.clone(), error),
+    };
+    let file = path.symlink_metadata().map_err(unreadable)?;
+    let owner = folder.metadata().map_err(unreadable)?.uid();
+    if !file.is_file() || (file.uid() != 0 && file.uid() != owner) || file.mode() & 0o077 != 0 {
+        return Err(NoCopy::NotOurs(path));
+    }
+    let bytes = root_file::read(&path, LONGEST_COPY + 1).map_err(unreadable)?;
+    bytes.and_then(|bytes| parse(&path, &bytes)).ok_or(NoCopy::Damaged(path))
+}
+
+/// Keeps the text of a gpushare.conf that is right; `false` where the copy has it already. Whoever is killed meanwhile leaves
+/// the copy of before.
+///
+/// # Errors
+/// It can't be written.
+pub fn keep(folder: &Path, source: &Path, text: &str, now: u64) -> io::Result<bool> {
+    if read(folder).is_ok_and(|copy| copy.text == text && copy.source == source) {
+        return Ok(false);
+    }
+    let path = path(folder);
+    // A slurmctld that reconfigures itself has a successor for a moment, which writes too.
+    let temporary = folder.join(format!(".gpushare_last_good.{}", std::process::id()));
+    let first = format!("{FIRST_WORDS}{now} {:016x} {}\n", hash(text), source.display());
+    root_file::replace_with(&temporary, &path, &(first + text), 0o600)?;
+    Ok(true)
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Option<LastGood> {
+    let (first, text) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+    let mut words = first.strip_prefix(FIRST_WORDS)?.splitn(3, ' ');
+    let read_at = words.next()?.parse().ok()?;
+    let expected = words.next()?;
+    let source = PathBuf::from(words.next()?);
+    let is_whole = format!("{:016x}", hash(text)) == expected;
+    is_whole.then(|| LastGood { path: path.to_owned(), read_at, source, text: text.to_owned() })
+}
+
+/// FNV-1a: tells damage, not malice; against that there is the file's owner.
+fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+impl fmt::Display for NoCopy {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            NoCopy::None => write!(out, "there is no copy of an earlier gpushare.conf"),
+            NoCopy::Read(path, error) => write!(out, "{}: {error}", path.display()),
+            NoCopy::NotOurs(path) => write!(
+                out,
+                "{} must be a file with mode 0600 of root or of the owner of its folder",
+                path.display()
+            ),
+            NoCopy::Damaged(path) => {
+                write!(out, "{} is damaged, or another version of gpushare wrote it", path.display())
+            }
+            NoCopy::Content(path, error) => write!(out, "{}, below its first line: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for NoCopy {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+
+const TEXT: &str = "GovernedQOS=normal\n# the end";
+
+fn source() -> &'static Path {
+    Path::new("/etc/slurm/gpushare.conf")
+}
+
+fn kept() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(keep(folder.path(), source(), TEXT, 1_764_014_400).unwrap());
+    folder
+}
+
+fn broken() -> LoadError {
+    LoadError::Content(source().to_owned(), Config::parse("x").unwrap_err())
+}
+
+#[test]
+fn what_was_kept_is_read() {
+    let folder = kept();
+    let copy = read(folder.path()).unwrap();
+    assert_eq!((copy.text.as_str(), copy.source.as_path(), copy.read_at), (TEXT, source(), 1_764_014_400));
+    assert_eq!(copy.path.metadata().unwrap().mode() & 0o7777, 0o600);
+    let first = fs::read_to_string(&copy.path).unwrap();
+    let first = first.lines().next().unwrap();
+    assert_eq!(first, "# gpushare-last-good 1 1764014400 5ef9510d059a55dd /etc/slurm/gpushare.conf");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
+#[test]
+fn the_same_text_keeps_its_time_and_another_replaces_it() {
+    let folder = kept();
+    assert!(!keep(folder.path(), source(), TEXT, 1_764_014_401).unwrap());
+    assert_eq!(read(folder.path()).unwrap().read_at, 1_764_014_400);
+    assert!(keep(folder.path(), source(), "", 1_764_014_402).unwrap());
+    let copy = read(folder.path()).unwrap();
+    assert_eq!((copy.text.as_str(), copy.read_at), ("", 1_764_014_402));
+    assert!(keep(folder.path(), Path::new("/opt/a b/gpushare.conf"), "", 1_764_014_403).unwrap());
+    assert_eq!(read(folder.path()).unwrap().source, Path::new("/opt/a b/gpushare.conf"));
+}
+
+#[test]
+fn what_is_not_as_it_was_written_is_not_trusted() {
+    let folder = kept();
+    let path = path(folder.path());
+    let good = fs::read_to_string(&path).unwrap();
+    for bad in [
+        String::new(),
+        good[..good.len() - 1].to_owned(),
+        good.clone() + "\n",
+        good.replace("normal", "Normal"),
+        good.replace("last-good 1", "last-good 2"),
+        good.replace("1764014400", "x"),
+        good.replace(" /etc/slurm/gpushare.conf", ""),
+        TEXT.to_owned(),
+        good.clone() + &"#".repeat(2 << 20),
+    ] {
+        fs::write(&path, &bad).unwrap();
+        let error = read(folder.path()).unwrap_err();
+        assert!(matches!(error, NoCopy::Damaged(_)), "{bad:.80}: {error}");
+        assert!(keep(folder.path(), source(), TEXT, 1).unwrap(), "it is replaced");
+        assert!(read(folder.path()).is_ok());
+    }
+    fs::write(&path, [b"\xff".as_slice(), good.as_bytes()].concat()).unwrap();
+    assert!(matches!(read(folder.path()), Err(NoCopy::Damaged(_))));
+}
+
+#[test]
+fn what_others_could_have_written_is_not_trusted() {
+    let folder = kept();
+    let path = path(folder.path());
+    for mode in [0o644, 0o620, 0o602, 0o660] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        assert!(matches!(read(folder.path()), Err(NoCopy::NotOurs(_))), "{mode:o}");
+    }
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    assert!(read(folder.path()).is_ok());
+    if path.metadata().unwrap().uid() == 0 {
+        std::os::unix::fs::chown(&path, Some(2001), None).unwrap();
+        assert!(matches!(read(folder.path()), Err(NoCopy::NotOurs(_))), "a user's");
+        std::os::unix::fs::chown(folder.path(), Some(2001), None).unwrap();
+        assert!(read(folder.path()).is_ok(), "SlurmUser's, in a folder of SlurmUser's");
+    }
+    fs::rename(&path, folder.path().join("other")).unwrap();
+    symlink(folder.path().join("other"), &path).unwrap();
+    assert!(matches!(read(folder.path()), Err(NoCopy::NotOurs(_))), "a link");
+    fs::remove_file(&path).unwrap();
+    assert!(matches!(read(folder.path()), Err(NoCopy::None)));
+    assert!(matches!(read(&folder.path().join("missing")), Err(NoCopy::None)));
+    assert!(keep(&folder.path().join("missing"), source(), TEXT, 1).is_err());
+}
+
+#[test]
+fn a_broken_file_is_the_only_reason_to_go_by_the_copy() {
+    let folder = kept();
+    let copy = || read(folder.path());
+    let config = Config::parse("GovernedQOS=other").unwrap();
+    let start = choose(Ok(Some((config.clone(), "its text".to_owned()))), copy).unwrap();
+    assert!(matches!(start, Start::File(rules, text) if rules == config && text == "its text"));
+    assert!(matches!(choose(Ok(None), copy).unwrap(), Start::Defaults));
+    let start = choose(Err(broken()), copy).unwrap();
+    let expected = Config::parse(TEXT).unwrap();
+    assert!(
+        matches!(start, Start::LastGood(rules, found, _) if rules == expected && found == copy().unwrap())
+    );
+    assert!(matches!(choose(Err(broken()), || Err(NoCopy::None)), Err((_, NoCopy::None))));
+    keep(folder.path(), source(), "GouvernedQOS=x\n", 1).unwrap();
+    let (_, no_copy) = choose(Err(broken()), copy).unwrap_err();
+    let said = no_copy.to_string();
+    assert!(said.contains("gpushare_last_good, below its first line: line 1: unknown key"), "{said}");
+}
+
+/// Set for the process that [`whoever_is_killed_while_writing_leaves_a_whole_copy`] kills.
+const FOLDER: &str = "GPUSHARE_TEST_LAST_GOOD_FOLDER";
+
+fn long(round: u64) -> String {
+    format!("# {round}\n").repeat(10_000)
+}
+
+#[test]
+fn whoever_is_killed_while_writing_leaves_a_whole_copy() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        for round in 0.. {
+            keep(Path::new(&folder), source(), &long(round), round).unwrap();
+        }
+    }
+    let folder = kept();
+    let name = "config::last_good::tests::whoever_is_killed_while_writing_leaves_a_whole_copy";
+    for kill in 0..8 {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", name]).env(FOLDER, folder.path()).stdout(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        // Each is killed at another place: after it has made so many files.
+        let first = path(folder.path()).metadata().unwrap().ino();
+        while path(folder.path()).metadata().unwrap().ino() == first {
+            assert!(child.try_wait().unwrap().is_none());
+        }
+        (0..kill * 10_000).for_each(|_| std::hint::spin_loop());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let copy = read(folder.path()).unwrap();
+        assert_eq!(copy.text, long(copy.read_at), "after kill {kill}");
+    }
+}
