@@ -303,7 +303,11 @@ impl Locked<'_> {
             [failure::FOLDER, alive::FOLDER].map(|folder| self.ledger.of_job(folder, job_id)).into_iter();
         paths.try_for_each(|path| match up_to {
             Some(_) if restart_in(&path) > up_to => Ok(()),
-            _ => self.remove_note(&path),
+            // Where something else is in the folder's place there is no mark.
+            _ => self.remove_note(&path).or_else(|error| match path.symlink_metadata() {
+                Ok(_) => Err(error),
+                Err(_) => Ok(()),
+            }),
         })
     }
 

@@ -274,3 +274,14 @@ proptest::proptest! {
         proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written));
     }
 }
+
+#[test]
+fn a_file_in_place_of_the_marks_folders_keeps_no_entry_out() {
+    let (dir, ledger) = ledger();
+    let locked = ledger.lock(Duration::from_secs(5)).unwrap();
+    for name in ["failed", "witness"] {
+        std::fs::write(dir.path().join("gpushare").join(name), "x").unwrap();
+    }
+    locked.record(&entry(1, 0)).unwrap();
+    assert!(ledger.find(1).unwrap().is_some());
+}
