@@ -235,7 +235,7 @@ _gpushare() {
             return 0
             ;;
         gpushare__subcmd__check)
-            opts="-h --json --conf --for --help"
+            opts="-h --json --conf --for --nodes --via --collected --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -246,6 +246,18 @@ _gpushare() {
                     return 0
                     ;;
                 --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --collected)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

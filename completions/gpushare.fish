@@ -44,6 +44,9 @@ complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -l csv -d 'Prin
 complete -c gpushare -n "__fish_gpushare_using_subcommand audit" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l for -d 'Before an upgrade: only whether the installed plugins would load in that Slurm, which needn\'t be installed or running' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l nodes -d 'Every node that has GPUs or shares, or these: what is wrong on each, and where they differ' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l via -d 'With --nodes: ask them by ssh, pdsh, clush or another command, which gets a node\'s name and a command line [default: srun]' -r
+complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l collected -d 'With --nodes: read DIR/NODE.json instead, what gpushare check --json has said on the nodes' -r -F
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -l json -d 'All of it as one JSON object'
 complete -c gpushare -n "__fish_gpushare_using_subcommand check" -s h -l help -d 'Print help'
 complete -c gpushare -n "__fish_gpushare_using_subcommand conf; and not __fish_seen_subcommand_from slurm gres cgroup plugstack help" -l conf -d 'The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]' -r -F

@@ -52,7 +52,7 @@ def test_a_node_that_differs_and_one_with_a_fault_are_named(nodes):
         assert [one["said"] for one in drift] == ["n2 has another gpushare.conf than n1, n3"], drift
         text = nodes.run(["gpushare", "check", "--nodes", "n[1-3]"], timeout=90).stdout
         assert "\nn3: " in text and "WRONG  ledger" in text and "WRONG  gpushare.conf  n2 has another" in text, text
-        assert text.endswith("3 nodes: 1 with faults, 0 without an answer, 1 differences\n"), text
+        assert text.endswith("3 nodes: 1 with faults, 0 without an answer, 1 difference\n"), text
     finally:
         nodes.ok(f"umount {RULES}", node="n2")
         nodes.ok("chmod 755 /run/gpushare", node="n3")
