@@ -112,7 +112,7 @@ fn answer(words: &[String]) -> Result<Report, String> {
     let Some((program, arguments)) = words.split_first() else { return Err("no command".to_owned()) };
     let answer = run::run(slurm::command(program).args(arguments), PATIENCE)?;
     serde_json::from_slice(&answer.output).map_err(|error| {
-        let what = if answer.output.is_empty() { String::new() } else { format!(" ({error})") };
+        let what = if answer.output.trim_ascii().is_empty() { String::new() } else { format!(" ({error})") };
         let text = [answer.complaints, answer.output].concat();
         let text = String::from_utf8_lossy(&text).into_owned();
         let said = text.lines().map(str::trim).find(|line| !line.is_empty());
