@@ -88,11 +88,12 @@ impl Fleet {
         let of = |is: &dyn Fn(&Node) -> bool| self.nodes.iter().filter(|node| is(node)).count();
         let silent = of(&|node| node.report.is_none());
         let wrong = of(&|node| node.report.as_ref().is_some_and(|report| count(report, "wrong") > 0));
-        let nodes = self.nodes.len();
+        let counted =
+            |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         text + &format!(
-            "{nodes} node{}: {wrong} with faults, {silent} without an answer, {} differences\n",
-            if nodes == 1 { "" } else { "s" },
-            self.drift.len()
+            "{}: {wrong} with faults, {silent} without an answer, {}\n",
+            counted(self.nodes.len(), "node"),
+            counted(self.drift.len(), "difference")
         )
     }
 }

@@ -112,10 +112,11 @@ fn answer(words: &[String]) -> Result<Report, String> {
     let Some((program, arguments)) = words.split_first() else { return Err("no command".to_owned()) };
     let answer = run::run(slurm::command(program).args(arguments), PATIENCE)?;
     serde_json::from_slice(&answer.output).map_err(|error| {
+        let what = if answer.output.trim_ascii().is_empty() { String::new() } else { format!(" ({error})") };
         let text = [answer.complaints, answer.output].concat();
         let text = String::from_utf8_lossy(&text).into_owned();
         let said = text.lines().map(str::trim).find(|line| !line.is_empty());
-        said.map_or_else(|| format!("{program} said nothing"), |line| format!("{line} ({error})"))
+        said.map_or_else(|| format!("{program} said nothing"), |line| format!("{line}{what}"))
     })
 }
 
@@ -146,7 +147,9 @@ mod tests {
         let report = "{\"node\":\"n1\",\"time\":1,\"versions\":{},\"files\":{},\"findings\":[]}";
         assert_eq!(said(&format!("echo '{report}'; exit 1")).as_deref(), Ok("n1"));
         let error = said("echo; echo 'srun: error: no place' >&2; exit 1").unwrap_err();
-        assert!(error.starts_with("srun: error: no place ("), "{error}");
+        assert_eq!(error, "srun: error: no place");
+        let error = said("echo '{not JSON'; exit 1").unwrap_err();
+        assert!(error.starts_with("{not JSON (key must be"), "{error}");
         assert_eq!(said("exit 0").unwrap_err(), "sh said nothing");
     }
 }
