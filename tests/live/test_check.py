@@ -16,7 +16,7 @@ UPDATE = "scontrol update nodename=$(hostname -s)"
 
 # What is broken, how, and the keys that are named for it.
 BROKEN = {
-    "a rule that is none": (f"echo Placemnt=own >>{RULES}", {"gpushare.conf"}),
+    "a rule that is none": (f"echo Placemnt=own >>{RULES}", {"gpushare.conf", "slurmctld's rules"}),
     "rules that others can change": (f"chmod o+w {RULES}", {"gpushare.conf"}),
     "an optional fence": ("sed -i s/required/optional/ /etc/slurm/plugstack.conf", {"plugstack.conf"}),
     "no fence": (": >/etc/slurm/plugstack.conf", {"plugstack.conf"}),

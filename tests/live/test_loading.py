@@ -118,7 +118,7 @@ def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_f
     broken.ok(f"printf '#\nForeignTypes=no\n' >{CONF}")
     assert restart(broken).returncode == 0
     checked = broken.run(["gpushare", "check"])
-    said = re.search(r"WRONG +slurmctld +slurmctld runs with the rules of (.*), because line 2: ForeignTypes can't be 'no'", checked.stdout)
+    said = re.search(r"WRONG +slurmctld's rules +slurmctld runs with the rules of (.*), because line 2: ForeignTypes can't be 'no'", checked.stdout)
     assert checked.returncode == 1 and said, checked.stdout
     read_at = broken.ok(f"date -d @$(cut -d' ' -f4 {COPY} | head -n 1) '+%F %T'")
     assert said.group(1) == read_at

@@ -18,7 +18,7 @@ pub fn finding(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
 }
 
 fn judge(error: &LoadError, copy: Result<LastGood, NoCopy>) -> Finding {
-    let about = "slurmctld";
+    let about = "slurmctld's rules";
     let because = match error {
         LoadError::Content(_, error) => error.to_string(),
         _ => error.to_string(),

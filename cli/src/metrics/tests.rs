@@ -73,6 +73,7 @@ fn facts() -> Facts {
     let outcomes =
         counters::all().into_iter().zip(1..).map(|((number, outcome), count)| (number, outcome, count));
     Facts {
+        config_error: false,
         sources: vec![("conf", true), ("ledger", true)],
         node: Some(node()),
         counts: Some(Counts::default()),
