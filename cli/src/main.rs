@@ -16,11 +16,12 @@ mod status;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Share GPUs on Slurm: who is on which GPU, what a message means, and whose the cluster's GPUs are.
 #[derive(Parser)]
-#[command(name = "gpushare", version, max_term_width = 100)]
+#[command(name = "gpushare", version, propagate_version = true, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -42,10 +43,20 @@ enum Command {
     Qos(qos::Arguments),
     /// Show this node's GPUs, or the cluster's, what is assigned of them, and to which jobs
     Status(status::Arguments),
+    /// Print a shell's completions of this command line, for `make install`
+    #[command(hide = true)]
+    Completions {
+        /// bash, zsh or fish
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misuse(&error),
+    };
+    match arguments.command {
         Command::Check(arguments) => {
             let said = check::run(&arguments).and_then(|answer| {
                 print(&answer.text)?;
@@ -54,7 +65,7 @@ fn main() -> ExitCode {
             finish(said.map(|wrong| ExitCode::from(u8::from(wrong))), 2)
         }
         Command::Conf(arguments) => {
-            finish(conf::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)
+            finish(conf::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 2)
         }
         Command::Explain(arguments) => {
             // 1 is a verdict here.
@@ -72,11 +83,28 @@ fn main() -> ExitCode {
                 metrics::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.complete));
             finish(said.map(|complete| ExitCode::from(u8::from(!complete))), 1)
         }
-        Command::Qos(arguments) => finish(qos::run(&arguments), 1),
+        Command::Qos(arguments) => finish(qos::run(&arguments), 2),
+        Command::Completions { shell } => finish(completions(shell).map(|()| ExitCode::SUCCESS), 2),
         Command::Status(arguments) => {
-            finish(status::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)
+            finish(status::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 2)
         }
     }
+}
+
+/// Help and version are clap's to print; what is wrong with the command line is said as every error is.
+fn misuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    let text = error.render().to_string();
+    finish(Err(text.trim_start_matches("error: ").trim_end().to_owned()), 2)
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), String> {
+    let mut bytes = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "gpushare", &mut bytes);
+    print(&String::from_utf8_lossy(&bytes))
 }
 
 /// The exit status; an error is said first.
@@ -91,7 +119,9 @@ fn finish(result: Result<ExitCode, String>, failure: u8) -> ExitCode {
 /// A reader that has seen enough, such as head(1), is no error.
 fn print(text: &str) -> Result<(), String> {
     use std::io::{ErrorKind, Write};
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let mut stdout = std::io::stdout();
+    // A question has no line end.
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
         _ => Ok(()),
     }

@@ -163,9 +163,9 @@ impl Question<'_> {
             || !(hosts.is_empty() && partitions.is_empty());
         let list = arguments.jobs.as_deref().unwrap_or_default();
         let number = |word: &str| {
-            word.trim()
-                .parse()
-                .map_err(|_| format!("--jobs: '{}' is not a job's number", columns::clean(word)))
+            word.trim().parse().map_err(|_| {
+                format!("--jobs: '{}' is not a job's number; write nodes before --jobs", columns::clean(word))
+            })
         };
         let jobs = list.split(',').filter(|word| !word.is_empty()).map(number).collect::<Result<_, _>>()?;
         Ok(Question {

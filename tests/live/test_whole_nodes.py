@@ -105,6 +105,9 @@ def test_apply_sets_the_limits_and_takes_them_away(whole_nodes):
     shown = qos(whole_nodes, "show").stdout
     assert "    none of  h100\n" in shown and "    in use   0 of 4 a40; 0 jobs\n" in shown, shown
     write(whole_nodes, OPEN)
+    shown = qos(whole_nodes, "show").stdout
+    assert "    none of  h100\n" in shown and "~ qos qos_mine  GrpTRES gres/gpu:h100: 0 -> none\n" in shown, shown
+    apply(whole_nodes, OPEN)
     assert "none of" not in qos(whole_nodes, "show").stdout
 
 
