@@ -377,7 +377,7 @@ def test_nothing_is_applied_unasked(shared):
             assert os.WEXITSTATUS(terminal.wait_end()) == status, terminal.text()
     assert "gres/gpu:a40=3" in field(shared, "qos_mine", "GrpTRES").split(",")
     # There is nothing to ask.
-    assert shared.ok(command) == NOTHING
+    assert shared.ok(command) == NOTHING.strip()
 
 
 def test_show_has_what_the_database_has(shared):

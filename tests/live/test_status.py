@@ -121,7 +121,7 @@ def test_columns_jobs_and_nodes_are_chosen_as_with_squeue(node):
     assert shown("-o", "job", user="bob") == [[second]] and shown("-u", "bob", "-o", "job", user="root") == [[second]]
     mine = node.ledger()[second]
     assert shown("-u", "bob", "--gpus", "-o", "gpu", user="root") == [[str(mine)]]
-    assert node.ok(["gpushare", "status", "-o", "user:3", "-S", "user"]) == "USE\nali\nali\nbob\n"
+    assert node.ok(["gpushare", "status", "-o", "user:3", "-S", "user"]) == "USE\nali\nali\nbob"
     wrong = (
         (["-o", "name"], "there is no column 'name' here; the columns are JOB, RESTART, USER, "),
         (["--nodes", "-o", "nope"], "there is no column 'nope' here; the columns are NODE, STATE, "),
