@@ -47,17 +47,19 @@ pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<L
         return if view == Some(View::Gpus) { gpus(status, style) } else { jobs(status, style) };
     }
     let mut lines = Vec::new();
-    if view != Some(View::Jobs) && !status.gpus.is_empty() {
-        // Beside the jobs, it is these that are sorted.
+    if view != Some(View::Jobs) {
+        // Beside the jobs, it is those that are sorted.
         let default = Style::default();
-        lines.extend(gpus(status, if view.is_none() { &default } else { style })?);
+        let table = gpus(status, if view.is_none() { &default } else { style })?;
+        lines.extend(table.into_iter().filter(|_| !status.gpus.is_empty()));
     }
     if view.is_none() && !lines.is_empty() {
         lines.push(Line::default());
     }
     if view != Some(View::Gpus) {
+        let table = jobs(status, style)?;
         match (status.jobs.is_empty(), status.own_only) {
-            (false, _) => lines.extend(jobs(status, style)?),
+            (false, _) => lines.extend(table),
             (true, true) => lines.push(Line::new("no jobs of yours on this node", Look::Plain)),
             (true, false) => lines.push(Line::new("no shares on this node", Look::Plain)),
         }
