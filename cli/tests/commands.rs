@@ -1,4 +1,5 @@
 //! What all commands have in common: help, version, exit statuses, and where errors go.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 use std::process::{Command, Output};
