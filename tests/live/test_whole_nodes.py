@@ -146,7 +146,7 @@ def test_check_names_the_qoses_that_lack_it_with_the_command(whole_nodes):
     assert {(one["status"], one["said"]) for one in found} == {
         ("wrong", f"QOS qos_lafferty: {said}"), ("wrong", f"QOS qos_mine: {said}")}
     for fix in (one["fix"] for one in found):
-        command = fix.replace("sacctmgr ", "sacctmgr -i ", 1)
+        command = fix.replace("sacctmgr ", "sacctmgr -i ", 1).replace("qos apply", "qos apply -i")
         whole_nodes.ok(command)
     assert [one["status"] for one in whole_nodes.findings("ForeignTypes")] == ["ok"]
     # That of the QOS without a line was done by hand, and holds.
