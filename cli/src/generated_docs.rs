@@ -1,16 +1,33 @@
-//! man/gpushare.1 and completions/ are written from the command line's definition, so that installing needs no generator.
+//! man/gpushare.1 is written from the command line's definition.
 //! After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs`
 
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
-use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::Arguments;
 
 const WHERE_ALL_ENDS: &str = r#".SH EXIT STATUS
-0 if all went well, else 1, unless the command says otherwise; 2 also where the command line is wrong.
+The same for all commands, which print errors on standard error after
+.BR "gpushare: " .
+.TP
+0
+The command did what it is for and has nothing bad to tell.
+.TP
+1
+It did, and the answer is no, or not all is done:
+.nf
+check            something is wrong
+explain          gpushare would refuse the job
+leaks            a limit was exceeded
+metrics          something can't be read or written
+qos plan         with \-\-detailed\-exitcode: there is something to do
+qos apply        not all is done, or the answer was no
+.fi
+.TP
+2
+It can't tell: the command line is wrong, or gpushare.conf, the ledger or Slurm can't be read.
 .SH ENVIRONMENT
 .TP
 SLURM_CONF
@@ -36,14 +53,22 @@ A page for each command, messages.md, and examples/ with configurations that wor
 
 fn command() -> Command {
     // On every page they would say the same.
-    let mut command = Arguments::command().disable_help_flag(true).disable_help_subcommand(true);
+    let mut command = Arguments::command()
+        .propagate_version(false)
+        .disable_version_flag(true)
+        .disable_help_flag(true)
+        .disable_help_subcommand(true);
     command.build();
     command
 }
 
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|below| !below.is_hide_set())
+}
+
 /// The commands that do something: all but those that only have others below them.
 fn leaves(command: &Command) -> Vec<&Command> {
-    let below: Vec<&Command> = command.get_subcommands().flat_map(leaves).collect();
+    let below: Vec<&Command> = shown(command).flat_map(leaves).collect();
     if below.is_empty() { vec![command] } else { below }
 }
 
@@ -72,7 +97,7 @@ fn manual_page() -> String {
          .B gpushare \\-\\-version\nwhich version it is.\n.SH COMMANDS\n",
         text[..1].to_uppercase() + &text[1..]
     );
-    page + &command.get_subcommands().map(section).collect::<String>() + WHERE_ALL_ENDS
+    page + &shown(&command).map(section).collect::<String>() + WHERE_ALL_ENDS
 }
 
 /// What is said of a command, and of those below it.
@@ -81,19 +106,13 @@ fn section(command: &Command) -> String {
     let about = part(|to| man.render_description_section(to));
     let mut text = format!(".SS {}\n{}.\n", command.get_bin_name().unwrap(), about.trim_end());
     if command.has_subcommands() {
-        return text + &command.get_subcommands().map(section).collect::<String>();
+        return text + &shown(command).map(section).collect::<String>();
     }
     text += &part(|to| man.render_options_section(to));
     if command.get_after_help().is_some() {
         text += &format!(".PP\n{}", part(|to| man.render_extra_section(to)));
     }
     text
-}
-
-fn completion(shell: Shell) -> String {
-    let mut bytes = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "gpushare", &mut bytes);
-    String::from_utf8(bytes).unwrap()
 }
 
 fn is_in_its_file(name: &str, text: &str) {
@@ -107,15 +126,6 @@ fn is_in_its_file(name: &str, text: &str) {
 #[test]
 fn the_manual_page_is_that_of_the_command() {
     is_in_its_file("man/gpushare.1", &manual_page());
-}
-
-#[test]
-fn completions_are_those_of_the_command() {
-    for (shell, name) in
-        [(Shell::Bash, "gpushare.bash"), (Shell::Zsh, "_gpushare"), (Shell::Fish, "gpushare.fish")]
-    {
-        is_in_its_file(&format!("completions/{name}"), &completion(shell));
-    }
 }
 
 /// Whatever the generator leaves out.

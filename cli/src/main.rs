@@ -19,11 +19,12 @@ mod status;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Share GPUs on Slurm: who is on which GPU, what a message means, and whose the cluster's GPUs are.
 #[derive(Parser)]
-#[command(name = "gpushare", version, max_term_width = 100)]
+#[command(name = "gpushare", version, propagate_version = true, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +48,12 @@ enum Command {
     Qos(qos::Arguments),
     /// Show this node's GPUs, or the cluster's, what is assigned of them, and to which jobs
     Status(status::Arguments),
+    /// Print a shell's completions of this command line, for `make install`
+    #[command(hide = true)]
+    Completions {
+        /// bash, zsh or fish
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
@@ -55,7 +62,11 @@ fn main() -> ExitCode {
         let said = check::fence::probe(words).and_then(|text| print(&text));
         return finish(said.map(|()| ExitCode::SUCCESS), 1);
     }
-    match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misuse(&error),
+    };
+    match arguments.command {
         Command::Audit(arguments) => {
             let said = audit::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.passed));
             finish(said.map(|passed| ExitCode::from(u8::from(passed))), 2)
@@ -65,7 +76,7 @@ fn main() -> ExitCode {
             finish(said.map(ExitCode::from), 2)
         }
         Command::Conf(arguments) => {
-            finish(conf::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)
+            finish(conf::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 2)
         }
         Command::Explain(arguments) => {
             // 1 is a verdict here.
@@ -83,11 +94,28 @@ fn main() -> ExitCode {
                 metrics::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.complete));
             finish(said.map(|complete| ExitCode::from(u8::from(!complete))), 1)
         }
-        Command::Qos(arguments) => finish(qos::run(&arguments), 1),
+        Command::Qos(arguments) => finish(qos::run(&arguments), 2),
+        Command::Completions { shell } => finish(completions(shell).map(|()| ExitCode::SUCCESS), 2),
         Command::Status(arguments) => {
-            finish(status::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 1)
+            finish(status::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 2)
         }
     }
+}
+
+/// Help and version are clap's to print; what is wrong with the command line is said as every error is.
+fn misuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    let text = error.render().to_string();
+    finish(Err(text.trim_start_matches("error: ").trim_end().to_owned()), 2)
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), String> {
+    let mut bytes = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "gpushare", &mut bytes);
+    print(&String::from_utf8_lossy(&bytes))
 }
 
 /// The exit status; an error is said first.
@@ -102,7 +130,9 @@ fn finish(result: Result<ExitCode, String>, failure: u8) -> ExitCode {
 /// A reader that has seen enough, such as head(1), is no error.
 fn print(text: &str) -> Result<(), String> {
     use std::io::{ErrorKind, Write};
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let mut stdout = std::io::stdout();
+    // A question has no line end.
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
         _ => Ok(()),
     }

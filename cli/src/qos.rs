@@ -13,6 +13,8 @@ use gpushare_qos::{Plan, table};
 use crate::print;
 
 mod apply;
+mod ask;
+mod json;
 mod show;
 mod site;
 mod write;
@@ -39,27 +41,37 @@ pub struct Arguments {
 enum Command {
     /// Print what is different between the file and Slurm's database; change nothing
     #[command(
-        after_help = "Exit status: 0, or 1 if there is no plan; with --detailed-exitcode 2 if there is something to do."
+        after_help = "Exit status: 0, or 2 if there can be no plan; with --detailed-exitcode 1 if there is something to do."
     )]
     Plan {
         /// Plan to remove the QOSes that an earlier apply made and that the file has no longer
         #[arg(long)]
         prune: bool,
-        /// Exit with 2 if there is something to do
+        /// Exit with 1 if there is something to do
         #[arg(long)]
         detailed_exitcode: bool,
+        /// All of it as one JSON object
+        #[arg(long)]
+        json: bool,
     },
-    /// Make Slurm's database like the file
+    /// Make Slurm's database like the file, after showing the plan and asking
     #[command(
-        after_help = "Exit status: 0 if all is done, else 1; running it again goes on where it stopped."
+        after_help = "Exit status: 0 if all is done; 1 if some of it is not done, where running it again goes on, or if the \
+                      answer was no; 2 if there can be no plan, or nobody to ask."
     )]
     Apply {
         /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job or partition uses
         #[arg(long)]
         prune: bool,
+        /// Don't ask, as sacctmgr's -i
+        #[arg(long, short)]
+        immediate: bool,
     },
-    /// Show each managed QOS: whose it is, its members, its limits, and what is in use now
+    /// Show each managed QOS as Slurm's database has it: members, limits, what is in use, and where the file differs
     Show {
+        /// All of it as one JSON object
+        #[arg(long)]
+        json: bool,
         /// Only these
         #[arg(value_name = "QOS")]
         names: Vec<String>,
@@ -69,6 +81,9 @@ enum Command {
         /// As Markdown [default: text]
         #[arg(long, conflicts_with = "text")]
         markdown: bool,
+        /// As one JSON object
+        #[arg(long, conflicts_with_all = ["markdown", "text"])]
+        json: bool,
         /// As text
         #[arg(long)]
         text: bool,
@@ -79,28 +94,49 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let conf = arguments.conf.as_deref();
     match &arguments.command {
-        Command::Plan { prune, detailed_exitcode } => {
+        Command::Plan { prune, detailed_exitcode, json } => {
             let (_, plan) = plan(conf, *prune)?;
-            print(&write::plan(&plan))?;
             // Not everybody may see it.
-            if let Ok(Some(missed)) = site::missed() {
-                print(&format!("! {missed}; what helps: {MENDS}\n"))?;
+            let missed = site::missed().ok().flatten();
+            if *json {
+                print(&json::plan(&plan, missed.as_deref())?)?;
+            } else {
+                print(&write::plan(&plan))?;
+                if let Some(missed) = missed {
+                    print(&format!("! {missed}; what helps: {MENDS}\n"))?;
+                }
             }
             let pending = *detailed_exitcode && !plan.changes.is_empty();
-            Ok(ExitCode::from(if pending { 2 } else { 0 }))
+            Ok(ExitCode::from(u8::from(pending)))
         }
-        Command::Apply { prune } => {
+        Command::Apply { prune, immediate } => {
             let (site, plan) = plan(conf, *prune)?;
-            apply::apply(&plan)?;
-            confirm(&plan, site)?;
-            wait_for_slurmctld().map(|()| ExitCode::SUCCESS)
+            if !immediate && !plan.changes.is_empty() && !ask::consent(&plan)? {
+                return Ok(ExitCode::FAILURE);
+            }
+            let done =
+                apply::apply(&plan).and_then(|()| confirm(&plan, site)).and_then(|()| wait_for_slurmctld());
+            match done {
+                Ok(()) => Ok(ExitCode::SUCCESS),
+                // Not all of it; an error of this function says that nothing was tried.
+                Err(reason) => {
+                    crate::status::complain(&[reason]);
+                    Ok(ExitCode::FAILURE)
+                }
+            }
         }
-        Command::Show { names } => {
-            show::show(conf, names).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
+        Command::Show { names, json } => {
+            let shown = show::show(conf, names)?;
+            print(&if *json { json::shown(&shown)? } else { show::text(&shown) })?;
+            Ok(ExitCode::SUCCESS)
         }
-        Command::Docs { markdown, .. } => {
+        Command::Docs { markdown, json, .. } => {
             let (_, qoses) = site::qoses(conf)?;
-            let table = if *markdown { table::markdown(&qoses) } else { table::plain(&qoses) };
+            let table = match (markdown, json) {
+                (_, true) => json::docs(&qoses)?,
+                (true, _) => table::markdown(&qoses),
+                (..) => table::plain(&qoses),
+            };
             print(&table).map(|()| ExitCode::SUCCESS)
         }
     }

@@ -1,6 +1,6 @@
 //! `gpushare status`: GPUs, what is assigned of them, and to whom; of this node, or of the cluster.
 //!
-//! Gather (`here`, `cluster`) → print (`write`, `json`, `cluster::write`), once or again and again (`watch`).
+//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, by way of `table`), once or again and again (`watch`).
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -12,43 +12,108 @@ pub(crate) mod cluster;
 pub mod columns;
 mod json;
 pub(crate) mod local;
+mod table;
 mod watch;
 mod write;
 
+use cluster::{Cluster, Places};
 pub(crate) use cluster::{collected, is_usable};
 use columns::Line;
+use table::Style;
 
 /// The command line of `gpushare status`.
 #[derive(Args, Clone)]
-#[command(group = clap::ArgGroup::new("several").args(["parsable", "nodes"]).multiple(true))]
 #[command(
-    after_help = "Exit status: 0, or 1 if the ledger can't be read, or with --nodes if Slurm can't be asked."
+    after_help = "Without NODES, --nodes, --partition and --collected it is this node that is shown, by its own ledger. Exit \
+                  status: 0, or 2 if the ledger can't be read, Slurm can't be asked, or there is no such node, partition \
+                  or column."
 )]
 pub struct Arguments {
-    /// The nodes of the cluster that have shares, or these of them, as Slurm counts; as anybody, on any machine
+    /// These nodes of the cluster, as hostlists, as Slurm counts their shares; as anybody, on any machine
+    #[arg(value_name = "NODES")]
+    hosts: Vec<String>,
+    /// All nodes of the cluster that have shares; with HOSTLIST only these
     #[arg(long, value_name = "HOSTLIST", num_args = 0..=1, default_missing_value = "")]
     nodes: Option<String>,
-    /// With --nodes: read DIR/NODE.json, what gpushare status --json has said on the nodes, for what Slurm doesn't know
-    #[arg(long, value_name = "DIR", requires = "nodes")]
+    /// The nodes of these partitions, and the jobs in them
+    #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
+    partition: Vec<String>,
+    /// Only jobs of these users, by name or number, and the GPUs and nodes that they are on
+    #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
+    user: Vec<String>,
+    /// One line a job and GPU (of the cluster: a job and node); with LIST only these jobs, by number
+    #[arg(long, short, value_name = "LIST", num_args = 0..=1, default_missing_value = "")]
+    jobs: Option<String>,
+    /// One line a GPU
+    #[arg(long)]
+    gpus: bool,
+    /// These columns: NAME or NAME:WIDTH, separated by commas; of this node's tables that of jobs, or with --gpus of GPUs
+    #[arg(long, short = 'o', value_name = "COLUMNS", value_parser = table::format, conflicts_with = "json")]
+    format: Option<Format>,
+    /// Sort by these columns, separated by commas; downwards with '-' before the name
+    #[arg(long, short = 'S', value_name = "COLUMNS", allow_hyphen_values = true, conflicts_with = "json")]
+    sort: Option<String>,
+    /// The table only, without the names of its columns
+    #[arg(long, short = 'n', conflicts_with = "json")]
+    noheader: bool,
+    /// Read DIR/NODE.json, what gpushare status --json has said on the nodes, for what Slurm doesn't know
+    #[arg(long, value_name = "DIR")]
     collected: Option<PathBuf>,
-    /// Look again every so many seconds until q or Ctrl-C, on a terminal [default: 2, with --nodes 10]
+    /// Look again every so many seconds until q or Ctrl-C, on a terminal [default: 2, of the cluster 10]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "0", conflicts_with_all = ["json", "parsable"])]
     watch: Option<u32>,
-    /// One line a job and GPU (with --nodes: a node), fields separated by '|', with a header line; times in seconds since 1970
+    /// Fields separated by '|', with a header line: one line a job and GPU (of the cluster: a node); times in seconds since 1970
     #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
-    /// With --parsable or --nodes: one line a GPU instead
-    #[arg(long, requires = "several")]
-    gpus: bool,
     /// All of it as one JSON object
     #[arg(long)]
     json: bool,
-    /// Colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    /// Colors: auto (on a terminal, unless NO_COLOR is set), always or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto, hide_default_value = true, hide_possible_values = true)]
     color: Color,
     /// The node's rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
+}
+
+/// The columns that are wanted.
+type Format = Vec<(String, Option<usize>)>;
+
+/// What a line of the table is, unless it is the usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    Gpus,
+    Jobs,
+}
+
+/// Which jobs are shown; all of them if it names none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    users: Vec<String>,
+    jobs: Vec<u32>,
+}
+
+impl Wanted {
+    fn is_some(&self) -> bool {
+        !(self.users.is_empty() && self.jobs.is_empty())
+    }
+
+    fn has(&self, job: u32, user: Option<&str>, user_id: Option<u32>) -> bool {
+        let number = user_id.map(|number| number.to_string());
+        let is_user = |wanted: &String| Some(wanted.as_str()) == user || Some(wanted) == number.as_ref();
+        (self.users.is_empty() || self.users.iter().any(is_user))
+            && (self.jobs.is_empty() || self.jobs.contains(&job))
+    }
+}
+
+/// What is asked for, of this node or of the cluster.
+struct Question<'a> {
+    /// `None`: this node.
+    places: Option<Places>,
+    wanted: Wanted,
+    view: Option<View>,
+    style: Style,
+    arguments: &'a Arguments,
 }
 
 /// When there are colours.
@@ -68,46 +133,92 @@ struct Look {
 
 pub fn run(arguments: &Arguments) -> Result<String, String> {
     let colour = colours(arguments.color);
+    let question = Question::read(arguments)?;
     if let Some(seconds) = arguments.watch {
-        let interval = match (seconds, &arguments.nodes) {
+        let interval = match (seconds, &question.places) {
             (0, None) => 2,
             (0, Some(_)) => 10,
             (seconds, _) => seconds,
         };
         let arguments = arguments.clone();
-        let look = move || look(&arguments);
+        let look = move || Question::read(&arguments)?.look();
         return watch::run(Duration::from_secs(interval.into()), colour, look).map(|()| String::new());
     }
-    if let Some(hosts) = &arguments.nodes {
-        let cluster = cluster::gather(hosts, arguments.collected.as_deref(), arguments.conf.as_deref())?;
-        complain(&cluster.complaints);
-        return match (arguments.json, arguments.parsable) {
-            (true, _) => crate::json::text(&cluster),
-            (_, true) if arguments.gpus => Ok(cluster::write::parsable_gpus(&cluster)),
-            (_, true) => Ok(cluster::write::parsable_nodes(&cluster)),
-            (..) => Ok(columns::text(&cluster::write::lines(&cluster, arguments.gpus), colour)),
-        };
+    if arguments.json {
+        let (text, complaints) = question.json()?;
+        complain(&complaints);
+        return Ok(text);
     }
-    let status = local::gather(arguments.conf.as_deref())?;
-    complain(&status.complaints);
-    match (arguments.json, arguments.parsable) {
-        (true, _) => json::text(&status),
-        (_, true) if arguments.gpus => Ok(write::parsable_gpus(&status)),
-        (_, true) => Ok(write::parsable_jobs(&status)),
-        (..) => Ok(columns::text(&write::lines(&status), colour)),
-    }
+    let Look { lines, complaints } = question.look()?;
+    complain(&complaints);
+    Ok(columns::text(&lines, colour && !arguments.parsable))
 }
 
-/// The tables, for `--watch`.
-fn look(arguments: &Arguments) -> Result<Look, String> {
-    let conf = arguments.conf.as_deref();
-    if let Some(hosts) = &arguments.nodes {
-        let cluster = cluster::gather(hosts, arguments.collected.as_deref(), conf)?;
-        let lines = cluster::write::lines(&cluster, arguments.gpus);
-        return Ok(Look { lines, complaints: cluster.complaints });
+impl Question<'_> {
+    fn read(arguments: &Arguments) -> Result<Question<'_>, String> {
+        let mut hosts = arguments.hosts.clone();
+        hosts.extend(arguments.nodes.clone().filter(|list| !list.is_empty()));
+        let partitions = arguments.partition.clone();
+        let is_cluster = arguments.nodes.is_some()
+            || arguments.collected.is_some()
+            || !(hosts.is_empty() && partitions.is_empty());
+        let list = arguments.jobs.as_deref().unwrap_or_default();
+        let number = |word: &str| {
+            word.trim().parse().map_err(|_| {
+                format!("--jobs: '{}' is not a job's number; write nodes before --jobs", columns::clean(word))
+            })
+        };
+        let jobs = list.split(',').filter(|word| !word.is_empty()).map(number).collect::<Result<_, _>>()?;
+        Ok(Question {
+            places: is_cluster.then_some(Places { hosts, partitions }),
+            wanted: Wanted { users: arguments.user.clone(), jobs },
+            view: match (arguments.gpus, &arguments.jobs) {
+                (true, _) => Some(View::Gpus),
+                (false, Some(_)) => Some(View::Jobs),
+                (false, None) => None,
+            },
+            style: Style {
+                format: arguments.format.clone(),
+                sort: arguments.sort.as_deref().map(table::sort).unwrap_or_default(),
+                noheader: arguments.noheader,
+                parsable: arguments.parsable,
+            },
+            arguments,
+        })
     }
-    let status = local::gather(conf)?;
-    Ok(Look { lines: write::lines(&status), complaints: status.complaints })
+
+    fn cluster(&self, places: &Places) -> Result<Cluster, String> {
+        let Arguments { collected, conf, .. } = self.arguments;
+        cluster::gather(places, &self.wanted, collected.as_deref(), conf.as_deref())
+    }
+
+    fn node(&self) -> Result<local::Status, String> {
+        let mut status = local::gather(self.arguments.conf.as_deref())?;
+        if self.wanted.is_some() {
+            status.keep_jobs(&self.wanted);
+        }
+        Ok(status)
+    }
+
+    fn look(&self) -> Result<Look, String> {
+        if let Some(places) = &self.places {
+            let cluster = self.cluster(places)?;
+            let lines = cluster::write::lines(&cluster, self.view, &self.style)?;
+            return Ok(Look { lines, complaints: cluster.complaints });
+        }
+        let status = self.node()?;
+        let lines = write::lines(&status, self.view, &self.style)?;
+        Ok(Look { lines, complaints: status.complaints })
+    }
+
+    fn json(&self) -> Result<(String, Vec<String>), String> {
+        if let Some(places) = &self.places {
+            let cluster = self.cluster(places)?;
+            return Ok((crate::json::text(&cluster)?, cluster.complaints));
+        }
+        let status = self.node()?;
+        Ok((json::text(&status)?, status.complaints))
+    }
 }
 
 /// <https://no-color.org>: set and not empty. A terminal that is dumb has no colours.

@@ -9,6 +9,7 @@ mod end;
 
 pub use end::end;
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use crate::gpu::Gpu;
@@ -41,6 +42,15 @@ pub enum Whose {
     Foreign(Foreign),
     /// That isn't known, or it is gone.
     Untold,
+}
+
+/// What a job's processes use of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Memory in MiB; `None` if NVML doesn't tell it of each of them.
+    pub memory: Option<u32>,
+    /// Utilization in percent, by NVML's last samples; `None` if they don't say whose it is.
+    pub busy: Option<u32>,
 }
 
 /// What is known of the node's jobs.
@@ -82,6 +92,27 @@ impl Jobs<'_> {
             }
         }
         Some(jobs)
+    }
+
+    /// What each job's processes use of a GPU. A job that has no process there is not in it.
+    #[must_use]
+    pub fn usage(&self, gpu: &Gpu, state: &GpuState) -> BTreeMap<u32, Usage> {
+        // The work of an MPS server, or of a process that is gone, may be any job's.
+        let mut busy = state.running.iter().filter(|process| process.busy > 0).peekable();
+        let is_known = if busy.peek().is_none() {
+            state.utilization == Some(0)
+        } else {
+            busy.all(|process| self.whose(gpu, process) != Whose::Untold)
+        };
+        let mut usage: BTreeMap<u32, Usage> = BTreeMap::new();
+        for process in &state.running {
+            let Whose::Job(id) = self.whose(gpu, process) else { continue };
+            let none = Usage { memory: Some(0), busy: is_known.then_some(0) };
+            let of_job = usage.entry(id).or_insert(none);
+            of_job.memory = of_job.memory.zip(process.memory).map(|(sum, more)| sum.saturating_add(more));
+            of_job.busy = of_job.busy.map(|sum| sum.saturating_add(process.busy).min(100));
+        }
+        usage
     }
 
     /// What a process is to that GPU.

@@ -9,8 +9,9 @@ use gpushare_node::proc::start_time;
 use gpushare_node::proc::step::Finder;
 use gpushare_node::proc::step::Running;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
-use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id::{
     NVML_FI_DEV_DRAIN_AND_RESET_STATUS, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_FI_DEV_REMAPPED_FAILURE,
@@ -65,7 +66,7 @@ fn gpu(nvml: &Nvml, device: &Device, proc: Option<&Path>) -> Result<GpuState, Nv
     let (memory, used) = health.answer(memory(nvml, device)).unzip();
     let utilization = health.answer(device.utilization_rates()).map(|rates| rates.gpu);
     let minor = health.answer(device.minor_number());
-    let (pids, outside) = processes(device, &mut health).unzip();
+    let (computing, outside) = processes(device, &mut health).unzip();
     let mode = health.answer(device.compute_mode()).and_then(mode);
     ask_fields(device, &mut health);
     Ok(GpuState {
@@ -74,18 +75,17 @@ fn gpu(nvml: &Nvml, device: &Device, proc: Option<&Path>) -> Result<GpuState, Nv
         memory,
         used,
         utilization,
-        processes: pids.as_ref().and_then(|pids| u32::try_from(pids.len()).ok()),
+        processes: computing.as_ref().and_then(|found| u32::try_from(found.len()).ok()),
         outside: outside.flatten(),
         mode,
         fault: health.fault(),
-        running: proc.map_or_else(Vec::new, |proc| running(device, &pids.unwrap_or_default(), proc)),
+        running: proc.map_or_else(Vec::new, |proc| running(device, &computing.unwrap_or_default(), proc)),
     })
 }
 
 /// All that programs can have and what they use of it, in MiB. The driver's own part is taken out where NVML tells it
 /// (510 and newer); else it counts as used.
 fn memory(nvml: &Nvml, device: &Device) -> Result<(u32, u32), NvmlError> {
-    let mib = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
     match device.memory_info() {
         Ok(info) => Ok((mib(info.total.saturating_sub(info.reserved)), mib(info.used))),
         Err(NvmlError::FailedToLoadSymbol(_)) => {
@@ -95,28 +95,41 @@ fn memory(nvml: &Nvml, device: &Device) -> Result<(u32, u32), NvmlError> {
     }
 }
 
+/// A process's number, and its memory in MiB, where NVML tells.
+type Computing = (u32, Option<u32>);
+
+fn mib(bytes: u64) -> u32 {
+    u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
+}
+
 /// Processes that compute there, and those of them that go round MPS. MPS clients are in a list of their own, their server
 /// perhaps in both. A program can take a server's name: this is for who has made a mistake.
-fn processes(device: &Device, health: &mut Health) -> Option<(Vec<u32>, Option<u32>)> {
+fn processes(device: &Device, health: &mut Health) -> Option<(Vec<Computing>, Option<u32>)> {
     let computing = health.answer(device.running_compute_processes())?;
     let clients = health.answer(device.mps_running_compute_processes());
-    let mut pids: Vec<u32> =
-        computing.iter().chain(clients.iter().flatten()).map(|process| process.pid).collect();
-    pids.sort_unstable();
-    pids.dedup();
+    let memory = |process: &ProcessInfo| match process.used_gpu_memory {
+        UsedGpuMemory::Used(bytes) => Some(mib(bytes)),
+        UsedGpuMemory::Unavailable => None,
+    };
+    let all = computing.iter().chain(clients.iter().flatten());
+    let mut found: Vec<Computing> = all.map(|process| (process.pid, memory(process))).collect();
+    // Of a process in both lists the larger figure counts.
+    found.sort_unstable_by_key(|(pid, memory)| (*pid, std::cmp::Reverse(*memory)));
+    found.dedup_by_key(|(pid, _)| *pid);
     let outside = clients.and_then(|clients| {
-        let goes_round = |pid: &&u32| clients.iter().all(|client| client.pid != **pid) && !is_of_mps(**pid);
-        u32::try_from(pids.iter().filter(goes_round).count()).ok()
+        let goes_round = |pid: &u32| clients.iter().all(|client| client.pid != *pid) && !is_of_mps(*pid);
+        u32::try_from(found.iter().map(|(pid, _)| *pid).filter(goes_round).count()).ok()
     });
-    Some((pids, outside))
+    Some((found, outside))
 }
 
 /// What is known of them and of the processes that used the GPU a moment ago. A process that is younger than this one
 /// has the number of another, which NVML meant.
-fn running(device: &Device, pids: &[u32], proc: &Path) -> Vec<Running> {
+fn running(device: &Device, computing: &[Computing], proc: &Path) -> Vec<Running> {
     let asked = start_time(proc, std::process::id()).ok().flatten().unwrap_or(0);
     let finder = Finder::new(proc);
-    let mut running: Vec<Running> = pids.iter().map(|pid| finder.process(*pid, asked)).collect();
+    let process = |(pid, memory): &Computing| Running { memory: *memory, ..finder.process(*pid, asked) };
+    let mut running: Vec<Running> = computing.iter().map(process).collect();
     // Some GPUs have no samples. If all samples are 0, NVML also answers that there are none.
     for sample in device.process_utilization_stats(None).unwrap_or_default() {
         let busy = sample.sm_util.max(sample.mem_util).max(sample.enc_util).max(sample.dec_util);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::TYPE;
 use super::usage::Usage;
-use super::{Cluster, TYPE, foreign};
 use gpushare::config::qos::field::FIELDS;
 use gpushare::config::qos::value::{Value, amount, text};
 use gpushare::config::{ManagedQos, Members};
@@ -119,14 +119,6 @@ pub fn members(members: &Members) -> String {
     }
 }
 
-/// `h100, 3090`: types of GPU that its jobs are kept from.
-#[must_use]
-pub fn kept_away(managed: &ManagedQos, cluster: &Cluster) -> String {
-    let gres_types =
-        foreign::kept_away(managed, cluster).into_iter().filter_map(|name| name.strip_prefix(TYPE));
-    gres_types.collect::<Vec<_>>().join(", ")
-}
-
 /// All that is set, as `Name=value` words.
 #[must_use]
 pub fn settings(managed: &ManagedQos) -> String {
@@ -151,7 +143,8 @@ pub fn plain(qoses: &[ManagedQos]) -> String {
     table(published(qoses).map(row), "", "  ", "", None)
 }
 
-fn published(qoses: &[ManagedQos]) -> impl Iterator<Item = &ManagedQos> {
+/// Those that are in the users' table.
+pub fn published(qoses: &[ManagedQos]) -> impl Iterator<Item = &ManagedQos> {
     qoses.iter().filter(|managed| managed.members != Members::Unsaid)
 }
 

@@ -12,7 +12,7 @@
  *     delay CALL MILLISECONDS   before it does anything
  *     crash CALL
  *
- * Beside its made-up processes a GPU has those that pid=NUMBER names, with busy=NUMBER:PERCENT for NVML's samples of it.
+ * Beside its made-up processes a GPU has those that pid=NUMBER[:MIB] names, with busy=NUMBER:PERCENT for NVML's samples of it.
  * Memory is in MiB. CALL is a function's whole name. A process that both lists have is one process.
  */
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@ struct gpu {
     char uuid[96];
     unsigned minor, total, reserved, used, utilization, mode, processes, clients, fields;
     unsigned field[MOST_FIELDS], value[MOST_FIELDS];
-    unsigned pids, pid[MOST_PIDS], samples, sampled[MOST_PIDS], busy[MOST_PIDS];
+    unsigned pids, pid[MOST_PIDS], mib[MOST_PIDS], samples, sampled[MOST_PIDS], busy[MOST_PIDS];
 };
 typedef struct gpu *device;
 
@@ -58,7 +58,10 @@ static void read_gpu(const char *line) {
         else if (sscanf(word, "mode=%u", &number) == 1) gpu->mode = number;
         else if (sscanf(word, "processes=%u", &number) == 1) gpu->processes = number;
         else if (sscanf(word, "clients=%u", &number) == 1) gpu->clients = number;
-        else if (sscanf(word, "pid=%u", &number) == 1 && gpu->pids < MOST_PIDS) gpu->pid[gpu->pids++] = number;
+        else if (value = 0, sscanf(word, "pid=%u:%u", &number, &value) >= 1 && gpu->pids < MOST_PIDS) {
+            gpu->mib[gpu->pids] = value;
+            gpu->pid[gpu->pids++] = number;
+        }
         else if (sscanf(word, "busy=%u:%u", &number, &value) == 2 && gpu->samples < MOST_PIDS) {
             gpu->sampled[gpu->samples] = number;
             gpu->busy[gpu->samples++] = value;
@@ -188,23 +191,27 @@ int nvmlDeviceGetUtilizationRates(device gpu, struct rates *rates) {
 
 struct process { unsigned pid; unsigned long long memory; unsigned gpu_instance, compute_instance; };
 
-static int list(unsigned number, const unsigned *pid, unsigned pids, unsigned *room, struct process *processes) {
+static int list(unsigned number, const struct gpu *gpu, unsigned pids, unsigned *room, struct process *processes) {
     unsigned index, fits = processes ? *room : 0;
     *room = number + pids;
     if (number + pids > fits) return INSUFFICIENT_SIZE;
-    for (index = 0; index < number + pids; index++)
-        processes[index] = (struct process){index < number ? FIRST_PID + index : pid[index - number], ~0ULL, ~0u, ~0u};
+    for (index = 0; index < number + pids; index++) {
+        int is_made_up = index < number;
+        unsigned long long mib = is_made_up ? 0 : gpu->mib[index - number];
+        unsigned pid = is_made_up ? FIRST_PID + index : gpu->pid[index - number];
+        processes[index] = (struct process){pid, mib ? mib << 20 : ~0ULL, ~0u, ~0u};
+    }
     return SUCCESS;
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(device gpu, unsigned *room, struct process *processes) {
     BEHAVE(gpu);
-    return list(gpu->processes, gpu->pid, gpu->pids, room, processes);
+    return list(gpu->processes, gpu, gpu->pids, room, processes);
 }
 
 int nvmlDeviceGetMPSComputeRunningProcesses_v3(device gpu, unsigned *room, struct process *processes) {
     BEHAVE(gpu);
-    return list(gpu->clients, NULL, 0, room, processes);
+    return list(gpu->clients, gpu, 0, room, processes);
 }
 
 struct sample { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; };

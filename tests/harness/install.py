@@ -22,7 +22,7 @@ def built(release, folder):
 
 def sources(release, folder):
     """A FOLDER with all that packaging needs, the build in target/release."""
-    for part in ["packaging", "man", "completions", "docs"]:
+    for part in ["packaging", "man", "docs"]:
         shutil.copytree(TOP / part, folder / part)
     for part in ["Cargo.toml", "CHANGELOG.md", "LICENSE"]:
         shutil.copy(TOP / part, folder / part)

@@ -10,8 +10,9 @@ def write(cluster, text, path=FILE):
 
 
 def qos(cluster, *words, conf=FILE, user="root", path=""):
-    """The result of `gpushare qos WORDS`; with CONF None, of the cluster's own file."""
-    command = ["env", f"PATH={path}/usr/sbin:/usr/bin:/sbin:/bin", "gpushare", "qos", *words]
+    """The result of `gpushare qos WORDS`; with CONF None, of the cluster's own file. `apply` doesn't ask."""
+    immediate = ["--immediate"] if words[0] == "apply" else []
+    command = ["env", f"PATH={path}/usr/sbin:/usr/bin:/sbin:/bin", "gpushare", "qos", *words, *immediate]
     return cluster.run(command + (["--conf", conf] if conf else []), user)
 
 

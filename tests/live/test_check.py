@@ -96,7 +96,7 @@ def test_an_example_with_shares_is_all_right_when_they_are_applied(checked_share
     if checked_shares.kind not in ("contributors", "fairshare"):
         assert wrong(findings) == {"QOS"} and status == 1, findings
         assert "gpushare qos apply" in findings["QOS"]["fix"]
-        checked_shares.ok(["gpushare", "qos", "apply"])
+        checked_shares.ok(["gpushare", "qos", "apply", "-i"])
         findings, status = check(checked_shares)
         assert findings["QOS"]["status"] == "ok"
     assert wrong(findings) == set() and status == 0, findings
@@ -118,9 +118,9 @@ BROKEN_SHARES = {
 @pytest.fixture
 def applied(misha_check):
     """The same cluster, with its shares in the database before and after."""
-    misha_check.ok("mkdir -p /lab/out/slurm && cp -a /etc/slurm/. /lab/out/slurm/ && gpushare qos apply")
+    misha_check.ok("mkdir -p /lab/out/slurm && cp -a /etc/slurm/. /lab/out/slurm/ && gpushare qos apply -i")
     yield misha_check
-    misha_check.ok("cp -a /lab/out/slurm/. /etc/slurm/; " + RESTART + " && gpushare qos apply")
+    misha_check.ok("cp -a /lab/out/slurm/. /etc/slurm/; " + RESTART + " && gpushare qos apply -i")
     assert wrong(check(misha_check)[0]) == set()
 
 

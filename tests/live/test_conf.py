@@ -89,6 +89,6 @@ def test_login_nodes_may_be_without(configured):
 
 def test_without_slurm_it_says_what_to_do(configured):
     result = configured.run("SLURM_CONF=/nonexistent gpushare conf slurm --conf /etc/slurm/gpushare.conf")
-    assert result.returncode == 1 and result.stderr.count("\n") == 1 and "--new" in result.stderr, result
+    assert result.returncode == 2 and result.stderr.count("\n") == 1 and "--new" in result.stderr, result
     result = configured.run("gpushare conf slurm --conf /nonexistent")
-    assert result.returncode == 1 and "there is no such file" in result.stderr, result
+    assert result.returncode == 2 and "there is no such file" in result.stderr, result

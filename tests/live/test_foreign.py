@@ -119,6 +119,11 @@ def test_a_job_that_does_not_use_its_gpu_is_shown_and_told_once(node):
     says(node, {"pids": [task], "busy": [task]})
     node.ok("gpushare metrics")
     assert idle() == [0]
+    # What its own processes use is laid to the job.
+    says(node, {"pids": [f"{task}:812"], "busy": [task]})
+    [place] = [place for one in status(node)["jobs"] for place in one["gpus"]]
+    assert (place["used"], place["utilization"]) == (812, 50), place
+    assert node.ok("gpushare status -n -P -o job,used,utilization") == f"{job}|812|50"
     says(node, {"pids": [task]})
     time.sleep(2)
     text = node.ok("gpushare metrics")

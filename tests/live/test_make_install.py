@@ -250,8 +250,8 @@ def test_slurms_plugin_directory_is_found(tmp_path, built):
     assert "'scontrol show config' says none; /no/such/lib64/slurm-wlm has no auth_*.so; " in reason
 
 
-def test_bash_completes_commands_and_options():
-    script = f'. {TOP}/completions/gpushare.bash; COMP_WORDS=(gpushare "$@"); COMP_CWORD=$#; _gpushare gpushare "${{@: -1}}"'
+def test_bash_completes_commands_and_options(tree):
+    script = f'. {tree}/usr/share/bash-completion/completions/gpushare; COMP_WORDS=(gpushare "$@"); COMP_CWORD=$#; _gpushare gpushare "${{@: -1}}"'
 
     def completed(*words):
         done = subprocess.run(

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`gpushare qos`: gpushare.conf's contributors in Slurm's database, made, kept, mended and removed."""
 
+import json
+import os
 import re
 
 import pytest
 from lab import EXAMPLES
 from shares import (FILE, NOTHING, apply, apply_until_heard, field, limits_in_slurmctld, may_use, mend, plan, qos, qoses,
                     transactions, write)
+from terminal import Terminal
 
 MINE = "QOS=qos_mine Account=lafferty GPUs=a40:4 CPUs=32 Mem=975G Priority=1000 Preempt=normal GraceTime=90\n"
 
@@ -29,7 +32,7 @@ def lines(text):
 def test_an_empty_database_gets_all_of_the_example(shared):
     before = transactions(shared)
     planned = qos(shared, "plan", "--detailed-exitcode", conf=None)
-    assert planned.returncode == 2, planned.stderr
+    assert planned.returncode == 1, planned.stderr
     assert transactions(shared) == before and qoses(shared) == {"normal"}, "a plan changes nothing"
 
     applied = qos(shared, "apply", conf=None)
@@ -322,7 +325,7 @@ def test_bad_input_is_one_line_and_changes_nothing(shared):
         write(shared, f"{text}\n")
         for verb in ("plan", "apply"):
             result = qos(shared, verb)
-            assert result.returncode == 1 and result.stdout == "", text
+            assert result.returncode == 2 and result.stdout == "", text
             assert result.stderr.splitlines()[0].startswith(expected), result.stderr
     write(shared, "QOS=q GPUs=h100:13,v100:2\n")
     assert qos(shared, "plan").stderr.splitlines()[-1] == (
@@ -353,6 +356,47 @@ def test_slurmctld_keeps_its_rules_when_a_line_is_broken(shared):
         shared.wait(said, "slurmctld to find the mistake")
     finally:
         write(shared, good + "\n", path)
+
+
+def test_nothing_is_applied_unasked(shared):
+    apply(shared, MINE)
+    less = MINE.replace("a40:4", "a40:3").replace("Account=lafferty", "Account=lafferty Users=alice")
+    write(shared, less)
+    before = transactions(shared)
+    command = ["gpushare", "qos", "apply", "--conf", FILE]
+    refused = shared.run(command, stdin="")
+    assert (refused.returncode, refused.stdout) == (2, "") and "--immediate" in refused.stderr, refused
+    asked = shared.inside("env", "TERM=xterm", *command, user="root")
+    for answer, status in (("n\r", 1), ("\r", 1), ("y\r", 0)):
+        assert transactions(shared) == before
+        with Terminal(asked, rows=50, columns=120) as terminal:
+            terminal.wait(lambda: "Apply these changes? (y/N)" in terminal.text(), "the question")
+            shown = terminal.text().replace("\r", "")
+            assert "\nThis takes away:\n- qos qos_mine for account lafferty\n" in shown, shown
+            terminal.type(answer)
+            assert os.WEXITSTATUS(terminal.wait_end()) == status, terminal.text()
+    assert "gres/gpu:a40=3" in field(shared, "qos_mine", "GrpTRES").split(",")
+    # There is nothing to ask.
+    assert shared.ok(command) == NOTHING.strip()
+
+
+def test_show_has_what_the_database_has(shared):
+    write(shared, MINE)
+    apply_until_heard(shared, "# nobody\n", "--prune")
+    write(shared, MINE)
+    shown = qos(shared, "show", user="alice").stdout
+    assert "    missing  not in Slurm's database yet: gpushare qos apply\n" in shown and "quota" not in shown, shown
+    assert "+ qos qos_mine" in [f"+ {line['what']}" for line in json.loads(qos(shared, "plan", "--json").stdout)["changes"]]
+    apply(shared, MINE)
+    [told] = json.loads(qos(shared, "show", "--json", user="alice").stdout)["qoses"]
+    assert told["in_database"] and told["differs"] == [] and "gres/gpu:a40=4" in told["settings"]["GrpTRES"], told
+    assert told["members"] == ["alice", "root"]
+    write(shared, MINE.replace("a40:4", "a40:2"))
+    shown = qos(shared, "show").stdout
+    assert "    quota    4 a40, 32 CPUs, 975G memory\n" in shown, shown
+    assert "             ~ qos qos_mine  GrpTRES gres/gpu:a40: 4 -> 2\n" in shown, shown
+    assert json.loads(qos(shared, "plan", "--json").stdout)["changes"][0] == {
+        "step": 1, "action": "change", "what": "qos qos_mine  GrpTRES gres/gpu: 4 -> 2"}
 
 
 def test_users_may_look_and_not_change(shared):

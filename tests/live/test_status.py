@@ -50,7 +50,8 @@ def test_anybody_sees_the_cluster_as_slurm_counts_it(node):
     gres, full, units = SHARES[node.kind]
     [row] = nodes(node)
     empty = {"NODE": node.name, "STATE": "idle", "USABLE": "yes", "GPUS": "4", "WHOLE": "0", "UNITS": "0",
-             "FREE": str(4 * full), "CAPACITY": str(4 * full), "JOBS": "0", "USERS": "", "AGE": "", "REASON": ""}
+             "FREE": str(4 * full), "CAPACITY": str(4 * full), "JOBS": "0", "USERS": "", "AGE": "", "REASON": "", "PARTITIONS": row["PARTITIONS"]}
+    assert row["PARTITIONS"]
     assert {**row, "STATE": row["STATE"].replace("planned", "idle")} == empty
     jobs = three_shares(node)
     [row] = nodes(node)
@@ -78,7 +79,8 @@ def test_anybody_sees_the_cluster_as_slurm_counts_it(node):
     assert [job["job"] for job in told["nodes"][0]["jobs"]] == list(map(int, jobs))
     assert all(job["units"] == units for job in told["nodes"][0]["jobs"])
     failed = node.run(["gpushare", "status", "--nodes", "nowhere[1-3]"], "alice")
-    assert failed.returncode == 1 and "nowhere" in failed.stderr and not failed.stdout, failed
+    assert (failed.returncode, failed.stdout) == (2, ""), failed
+    assert failed.stderr == "gpushare: the cluster has no nodes nowhere1, nowhere2, nowhere3; see sinfo -N\n"
 
 
 def test_a_whole_gpu_has_no_room(node):
@@ -95,6 +97,40 @@ def test_a_whole_gpu_has_no_room(node):
         assert row["WHOLE"] == ("yes" if is_whole else "no"), row
         assert not is_whole or (row["FREE"], row["JOBS"], row["USERS"]) == ("0", whole, "bob"), row
     assert all(by_ledger[job] != by_ledger[whole] for job in shares)
+
+
+def test_columns_jobs_and_nodes_are_chosen_as_with_squeue(node):
+    gres, _, units = SHARES[node.kind]
+    names = {}
+    for user, name in (("alice", "zebra"), ("bob", "ant|x"), ("alice", "my job")):
+        names[node.start(f"--gres={gres}:{units}", "-J", name, user=user)[0]] = name.replace("|", "/")
+    first, second, third = names
+
+    def shown(*options, user="alice"):
+        return [line.split("|") for line in node.ok(["gpushare", "status", *options, "-n", "-P"], user).splitlines()]
+
+    [partition] = {line[0] for line in shown("--nodes", "--jobs", "-o", "PARTITION")}
+    assert shown(node.name, "--jobs", "-o", "job,name") == [[job, names[job]] for job in names]
+    assert shown("-p", partition, "--jobs", "-o", "job", "-S", "user,-job") == [[third], [first], [second]]
+    assert shown("--nodes", "-u", "bob", "--jobs", "-o", "job,user,units") == [[second, "bob", str(units)]]
+    assert shown("--nodes", f"--jobs={first},{third}", "-o", "user") == [["alice"], ["alice"]]
+    assert shown("--nodes", "-u", "bob", "-o", "node,users,jobs") == [[node.name, "bob", "1"]]
+    assert shown("--nodes", "-u", "nobody") == []
+    # The node's own view: root sees all, a user their own.
+    assert shown("-o", "job,user", "-S", "-job", user="root") == [[third, "alice"], [second, "bob"], [first, "alice"]]
+    assert shown("-o", "job", user="bob") == [[second]] and shown("-u", "bob", "-o", "job", user="root") == [[second]]
+    mine = node.ledger()[second]
+    assert shown("-u", "bob", "--gpus", "-o", "gpu", user="root") == [[str(mine)]]
+    assert node.ok(["gpushare", "status", "-o", "user:3", "-S", "user"]) == "USE\nali\nali\nbob"
+    wrong = (
+        (["-o", "name"], "there is no column 'name' here; the columns are JOB, RESTART, USER, "),
+        (["--nodes", "-o", "nope"], "there is no column 'nope' here; the columns are NODE, STATE, "),
+        (["-p", "nope"], f"no node is in a partition 'nope'; partitions with nodes: {partition}"),
+        ([f"{node.name},nowhere"], "the cluster has no node nowhere; see sinfo -N"),
+    )
+    for options, why in wrong:
+        failed = node.run(["gpushare", "status", *options], "alice")
+        assert (failed.returncode, failed.stdout) == (2, "") and failed.stderr.startswith(f"gpushare: {why}"), failed
 
 
 def test_what_nodes_have_said_fills_in_what_slurm_does_not_know(node):
@@ -309,11 +345,11 @@ def test_a_look_that_hangs_keeps_nobody(fakes):
 def test_without_a_terminal_it_says_so(fakes):
     for options in (["--watch"], ["--nodes", "--watch", "5"]):
         done = fakes.run(*options)
-        assert done.returncode == 1 and not done.stdout and "draws on a terminal" in done.stderr, done
+        assert done.returncode == 2 and not done.stdout and "draws on a terminal" in done.stderr, done
     assert fakes.run("--watch", "--json").returncode == 2
     for term in ("dumb", ""):
         with fakes.terminal("--watch", TERM=term) as terminal:
-            assert os.WEXITSTATUS(terminal.wait_end()) == 1
+            assert os.WEXITSTATUS(terminal.wait_end()) == 2
             assert "needs a terminal that can be drawn on" in terminal.text() and ENTER not in terminal.text()
 
 
@@ -352,7 +388,7 @@ def test_ten_thousand_nodes_are_three_questions(fakes):
     lines = done.stdout.splitlines()
     assert len(lines) == count + 3, len(lines)
     assert lines[-1] == (
-        "10000 nodes (1000 out of service): 40000 GPUs, 0 whole; 400000 of 4000000 units in use, 3240000 free; "
+        "10000 nodes (1000 out of service): 40000 GPUs, 0 whole; 400000 of 4000000 units in use, 3240000 free, 360000 out of service; "
         "1000 jobs of 1000 users"
     )
     assert len(fakes.calls.read_text().splitlines()) == 3, fakes.calls.read_text()

@@ -84,7 +84,7 @@ def starts_fenced(cluster, job):
 def busy(upgradable):
     """Contributors' shares in the database, and jobs of each kind that run, wait for a limit, or are held."""
     cluster = upgradable
-    cluster.ok(["gpushare", "qos", "apply"])
+    cluster.ok(["gpushare", "qos", "apply", "-i"])
     cluster.running = cluster.sbatch(SHARE, script=WAITS)
     cluster.wait(lambda: opened(cluster.output(cluster.running)), "the first job")
     cluster.whole = cluster.sbatch(*WHOLE, script=WAITS)
@@ -239,7 +239,7 @@ def test_an_optional_plugin_that_does_not_fit_leaves_jobs_without_a_fence_and_ch
 
 
 def test_a_micro_upgrade_needs_another_plugin_for_slurmctld_and_none_for_nodes(upgradable):
-    upgradable.ok(["gpushare", "qos", "apply"])
+    upgradable.ok(["gpushare", "qos", "apply", "-i"])
     micro = upgradable.ok("slurmctld -V").split()[1]
     later = micro.rsplit(".", 1)[0] + "." + str(int(micro.rsplit(".", 1)[1]) + 1)
     assert wrong(upgradable, "--for", micro) == set()

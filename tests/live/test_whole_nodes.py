@@ -105,6 +105,9 @@ def test_apply_sets_the_limits_and_takes_them_away(whole_nodes):
     shown = qos(whole_nodes, "show").stdout
     assert "    none of  h100\n" in shown and "    in use   0 of 4 a40; 0 jobs\n" in shown, shown
     write(whole_nodes, OPEN)
+    shown = qos(whole_nodes, "show").stdout
+    assert "    none of  h100\n" in shown and "~ qos qos_mine  GrpTRES gres/gpu:h100: 0 -> none\n" in shown, shown
+    apply(whole_nodes, OPEN)
     assert "none of" not in qos(whole_nodes, "show").stdout
 
 
@@ -143,7 +146,7 @@ def test_check_names_the_qoses_that_lack_it_with_the_command(whole_nodes):
     assert {(one["status"], one["said"]) for one in found} == {
         ("wrong", f"QOS qos_lafferty: {said}"), ("wrong", f"QOS qos_mine: {said}")}
     for fix in (one["fix"] for one in found):
-        command = fix.replace("sacctmgr ", "sacctmgr -i ", 1)
+        command = fix.replace("sacctmgr ", "sacctmgr -i ", 1).replace("qos apply", "qos apply -i")
         whole_nodes.ok(command)
     assert [one["status"] for one in whole_nodes.findings("ForeignTypes")] == ["ok"]
     # That of the QOS without a line was done by hand, and holds.

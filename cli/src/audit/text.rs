@@ -96,7 +96,7 @@ const COLUMNS: [Column; 10] = [
 
 fn table(report: &Report, shown: &[Asked]) -> String {
     let columns = || COLUMNS.iter().filter(|column| column.is_counted || !report.from_counts);
-    let sides: Vec<Side> = columns().map(|column| column.side).collect();
+    let sides: Vec<_> = columns().map(|column| (column.side, None)).collect();
     let row = |one: &Asked| columns().map(|column| Span::from((column.word)(one))).collect::<Vec<_>>();
     let head = columns().map(|column| Span::from(column.head)).collect();
     let rows = std::iter::once(head).chain(shown.iter().map(row)).collect();

@@ -103,7 +103,8 @@ fn table<'a>(requests: impl Iterator<Item = &'a Asked>) -> String {
     let head = ["USER", "JOBS", "GPU-HOURS", "REQUEST", "GPUSHARE WOULD SAY"].map(str::to_owned);
     let rows = std::iter::once(head).chain(requests.map(row));
     let rows = rows.map(|row| row.into_iter().map(Span::from).collect()).collect();
-    let lines = columns::aligned(rows, &[Side::Left, Side::Right, Side::Right, Side::Left, Side::Left]);
+    let sides = [Side::Left, Side::Right, Side::Right, Side::Left, Side::Left].map(|side| (side, None));
+    let lines = columns::aligned(rows, &sides);
     lines.iter().map(|line| format!("    {}\n", line.render(None, false))).collect()
 }
 

@@ -1,17 +1,58 @@
-//! Each managed QOS with its members and what is in use of it now.
+//! Each managed QOS as Slurm's database has it: its members, its limits and what is in use of it now, and what the next
+//! `apply` would change.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
+use gpushare::config::qos::field::FIELDS;
+use gpushare::config::qos::value::{self, Settings, Value};
 use gpushare::config::{ManagedQos, Members};
 use gpushare_qos::tree::Tree;
 use gpushare_qos::usage::{self, Usage};
-use gpushare_qos::{Cluster, table};
+use gpushare_qos::{Actual, table};
+use serde::Serialize;
 
 use super::site;
 
+/// What the TRES of a type of GPU begins with.
+const TYPE: &str = "gres/gpu:";
+
+/// A QOS.
+#[derive(Debug, Serialize)]
+pub struct Shown {
+    qos: String,
+    in_database: bool,
+    /// In words.
+    owner: String,
+    /// Users of the owner's accounts who may use it; null if the file names no account, or all.
+    members: Option<Vec<String>>,
+    /// What the database has set, by field.
+    settings: BTreeMap<&'static str, String>,
+    /// Running jobs; null if slurmctld doesn't know the QOS.
+    jobs: Option<u64>,
+    /// What they have, by TRES; memory in MiB.
+    in_use: BTreeMap<String, u64>,
+    /// What `apply` would change, as `plan` prints it.
+    differs: Vec<String>,
+    #[serde(skip)]
+    words: Words,
+}
+
+/// The same in words; empty where there is nothing to say.
+#[derive(Debug, Default)]
+struct Words {
+    quota: String,
+    none_of: String,
+    set: String,
+    in_use: String,
+}
+
 /// The managed QOSes of the file, or those named.
-pub fn show(conf: Option<&Path>, names: &[String]) -> Result<String, String> {
+///
+/// # Errors
+/// The file or the database can't be read, or the file has no such QOS.
+pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, String> {
     let (path, qoses) = site::qoses(conf)?;
     for name in names {
         if !qoses.iter().any(|managed| managed.name.eq_ignore_ascii_case(name)) {
@@ -19,55 +60,135 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<String, String> {
         }
     }
     let cluster = site::cluster_without_nodes()?;
-    let tree = site::tree(&cluster.name)?;
+    let actual = site::actual(&cluster)?;
+    let plan = gpushare_qos::plan(&qoses, &actual, &cluster, None);
     let usages = usage::read(&site::ask("scontrol", &["-o", "show", "assoc_mgr", "flags=qos"])?);
     let wanted = |managed: &&ManagedQos| {
         names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(&managed.name))
     };
-    Ok(qoses
+    let lines: Vec<String> = plan
+        .changes
         .iter()
-        .filter(wanted)
-        .map(|managed| one(managed, &cluster, &tree, usages.get(&managed.name)))
-        .collect())
+        .flat_map(|change| &change.lines)
+        .map(|(sign, line)| format!("{} {line}", sign.mark()))
+        .collect();
+    let shown = |managed: &ManagedQos| {
+        let differs = lines.iter().filter(|line| is_of(line, &managed.name)).cloned().collect();
+        one(managed, &actual, usages.get(&managed.name), differs)
+    };
+    Ok(qoses.iter().filter(wanted).map(shown).collect())
 }
 
-fn one(managed: &ManagedQos, cluster: &Cluster, tree: &Tree, usage: Option<&Usage>) -> String {
-    let mut text = format!("{}\n", managed.name);
+/// `+ qos NAME …`
+fn is_of(line: &str, qos: &str) -> bool {
+    let mut words = line.split_whitespace().skip(1);
+    words.next() == Some("qos") && words.next() == Some(qos)
+}
+
+fn one(managed: &ManagedQos, actual: &Actual, usage: Option<&Usage>, differs: Vec<String>) -> Shown {
+    let known = actual.qoses.get(&managed.name);
+    let settings = known.map(|qos| qos.settings.clone()).unwrap_or_default();
+    let there = as_there(managed, settings);
+    let words = |usage: &Usage| {
+        let jobs = format!("{} job{}", usage.jobs, if usage.jobs == 1 { "" } else { "s" });
+        let used = table::in_use(&there, usage);
+        if used.is_empty() { jobs } else { format!("{used}; {jobs}") }
+    };
+    let set =
+        FIELDS.iter().filter_map(|field| Some((field.name, value::text(there.settings.get(field.name)?))));
+    Shown {
+        qos: managed.name.clone(),
+        in_database: known.is_some(),
+        owner: table::members(&managed.members),
+        members: members(managed, &actual.tree),
+        settings: set.collect(),
+        jobs: usage.map(|usage| usage.jobs),
+        in_use: usage.map(|usage| usage.tres.clone()).unwrap_or_default(),
+        differs,
+        words: Words {
+            quota: table::group_limit(&there),
+            none_of: none_of(&there),
+            set: table::settings(&there),
+            in_use: usage.map(words).unwrap_or_default(),
+        },
+    }
+}
+
+/// The QOS as the database has it. Types of GPU are spelled as in the file: the database has them in small letters.
+fn as_there(managed: &ManagedQos, mut settings: Settings) -> ManagedQos {
+    let mut gpus = Vec::new();
+    if let Some(Value::Tres(limits)) = settings.get_mut("GrpTRES") {
+        for (gres_type, _) in &managed.gpus {
+            let spelled = format!("{TYPE}{gres_type}");
+            let there = limits.keys().find(|name| name.eq_ignore_ascii_case(&spelled)).cloned();
+            if let Some(number) = there.and_then(|name| limits.remove(&name)) {
+                limits.insert(spelled, number);
+                gpus.push((gres_type.clone(), number));
+            }
+        }
+    }
+    ManagedQos { gpus, settings, ..managed.clone() }
+}
+
+/// Types with a limit of 0.
+fn none_of(there: &ManagedQos) -> String {
+    let Some(Value::Tres(limits)) = there.settings.get("GrpTRES") else { return String::new() };
+    let zeros = limits.iter().filter(|(_, number)| **number == 0);
+    zeros.filter_map(|(name, _)| name.strip_prefix(TYPE)).collect::<Vec<_>>().join(", ")
+}
+
+/// For people.
+pub fn text(shown: &[Shown]) -> String {
+    shown.iter().map(paragraph).collect()
+}
+
+fn paragraph(shown: &Shown) -> String {
+    let mut text = format!("{}\n", shown.qos);
     let mut put = |title: &str, said: &str| {
         if !said.is_empty() {
             let _ = writeln!(text, "    {title:<8} {said}");
         }
     };
-    put("owner", &table::members(&managed.members));
-    put("members", &members(managed, tree));
-    put("quota", &table::group_limit(managed));
-    put("none of", &table::kept_away(managed, cluster));
-    put("set", &table::settings(managed));
-    match usage {
-        Some(usage) => {
-            let jobs = format!("{} job{}", usage.jobs, if usage.jobs == 1 { "" } else { "s" });
-            let used = table::in_use(managed, usage);
-            put("in use", &if used.is_empty() { jobs } else { format!("{used}; {jobs}") });
+    put("owner", &shown.owner);
+    match shown.members.as_deref() {
+        None => {}
+        Some([]) => put("members", "nobody yet"),
+        Some(users) => put("members", &users.join(", ")),
+    }
+    put("quota", &shown.words.quota);
+    put("none of", &shown.words.none_of);
+    put("set", &shown.words.set);
+    put("in use", &shown.words.in_use);
+    match (shown.in_database, shown.differs.len()) {
+        (false, _) => put("missing", "not in Slurm's database yet: gpushare qos apply"),
+        (true, 0) => {}
+        (true, _) => put("differs", "the file has other values: gpushare qos apply would do"),
+    }
+    if shown.in_database {
+        for line in &shown.differs {
+            put("", line);
         }
-        None => put("in use", "not in Slurm's database yet: gpushare qos apply"),
     }
     text
 }
 
 /// The users of the owner's accounts who may use it now.
-fn members(managed: &ManagedQos, tree: &Tree) -> String {
+fn members(managed: &ManagedQos, tree: &Tree) -> Option<Vec<String>> {
     if matches!(managed.members, Members::All | Members::Unsaid) {
-        return String::new();
+        return None;
     }
     let accounts = managed.members.accounts();
     let may = |account: &str| {
         let from_account = tree.account_has(account, &managed.name, &[]);
         let rows =
             tree.users_of(account).filter(move |row| row.own.says(&managed.name).unwrap_or(from_account));
-        rows.map(|row| row.user.as_str()).collect::<Vec<_>>()
+        rows.map(|row| row.user.clone()).collect::<Vec<_>>()
     };
-    let mut users: Vec<&str> = accounts.flat_map(may).collect();
+    let mut users: Vec<String> = accounts.flat_map(may).collect();
     users.sort_unstable();
     users.dedup();
-    if users.is_empty() { "nobody yet".to_owned() } else { users.join(", ") }
+    Some(users)
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,7 +53,8 @@ impl Site {
     }
 }
 
-fn actual(cluster: &Cluster) -> Result<Actual, String> {
+/// What the database has now.
+pub fn actual(cluster: &Cluster) -> Result<Actual, String> {
     let qoses = state::qoses(&ask("sacctmgr", &state::ask_qoses())?)?;
     Ok(Actual { qoses, tree: tree(&cluster.name)? })
 }

@@ -29,6 +29,14 @@ pub fn plan(plan: &Plan) -> String {
     text
 }
 
+/// What is taken from somebody: repeated, since a long plan hides it.
+pub fn taken(plan: &Plan) -> String {
+    let lines = plan.changes.iter().flat_map(|change| &change.lines);
+    let taken: String =
+        lines.filter(|(sign, _)| *sign == Sign::Remove).map(|(_, line)| format!("- {line}\n")).collect();
+    if taken.is_empty() { taken } else { format!("\nThis takes away:\n{taken}\n") }
+}
+
 /// What has been done, with how far it is.
 pub fn progress(change: &Change, done: usize, all: usize) -> String {
     if all == 1 {

@@ -3,12 +3,14 @@
 //! Slurm is asked three times, whatever the number of nodes: for nodes, for jobs, and for whose the jobs are. The last is
 //! squeue's word, in a line that holds no text of a user's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use gpushare::config::{Config, NodeConfig, Placement, UnitsPerGpu};
+use gpushare::text::hostlist;
 use serde::Serialize;
 
+use super::Wanted;
 use super::local::{conf_path, now};
 use crate::slurm;
 
@@ -18,6 +20,7 @@ pub mod read;
 pub mod write;
 
 pub use assemble::is_usable;
+use read::NodeText;
 
 /// States of nodes on which no job can start.
 const OUT: [&str; 9] =
@@ -31,6 +34,9 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// How many nodes have no shares.
     pub without_shares: usize,
+    /// Whether only some jobs are asked for, and their nodes.
+    #[serde(skip)]
+    pub filtered: bool,
     /// What could not be read, a line each.
     #[serde(skip)]
     pub complaints: Vec<String>,
@@ -56,6 +62,7 @@ pub struct Node {
     /// The GPUs; empty where nobody says on which GPU a share is.
     pub gpus: Vec<Gpu>,
     pub jobs: Vec<Job>,
+    pub partitions: Vec<String>,
     /// How many seconds ago the node said so; null where Slurm's count is shown.
     pub age: Option<u64>,
 }
@@ -77,11 +84,21 @@ pub struct Gpu {
 pub struct Job {
     /// 0 where nobody can say which it is.
     pub job: u32,
+    /// Up to the first line break.
+    pub name: Option<String>,
     pub user: Option<String>,
+    pub partition: Option<String>,
     /// Units of its share; null where it has whole GPUs.
     pub units: Option<u64>,
     /// Where it is, as far as known.
     pub gpus: Vec<u32>,
+}
+
+/// Whose a job is, and where it runs, as squeue says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub user: String,
+    pub partition: Option<String>,
 }
 
 /// How shares are counted, by gpushare.conf.
@@ -113,7 +130,12 @@ impl From<&NodeConfig> for CountingRules {
 }
 
 /// Asks Slurm, and the nodes' files. An error is one line.
-pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result<Cluster, String> {
+pub fn gather(
+    places: &Places,
+    wanted: &Wanted,
+    folder: Option<&Path>,
+    conf: Option<&Path>,
+) -> Result<Cluster, String> {
     let mut complaints = Vec::new();
     let config = rules(conf).unwrap_or_else(|reason| {
         complaints.push(format!("{reason}; shares are taken for Slurm's own"));
@@ -122,9 +144,7 @@ pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result
     let rules = |node: &str| {
         config.as_ref().map_or_else(CountingRules::default, |config| config.of_node(node).into())
     };
-    let mut arguments = vec!["-a", "-d", "show", "node"];
-    arguments.extend((!hosts.is_empty()).then_some(hosts));
-    let nodes = read::nodes(&slurm::ask("scontrol", &arguments)?);
+    let nodes = places.of(read::nodes(&slurm::ask("scontrol", &["-a", "-d", "show", "node"])?))?;
     let mut jobs = Vec::new();
     match slurm::ask("scontrol", &["-a", "-d", "show", "job"]) {
         Ok(text) => jobs = read::jobs(&text),
@@ -132,7 +152,7 @@ pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result
     }
     let mut users = BTreeMap::new();
     if !jobs.is_empty() {
-        match slurm::ask("squeue", &["-a", "-h", "-t", "all", "-o", "%A|%u"]) {
+        match slurm::ask("squeue", &["-a", "-h", "-t", "all", "-o", "%A|%u|%P"]) {
             Ok(text) => users = owners(&text),
             Err(reason) => complaints.push(format!("no users: {reason}")),
         }
@@ -155,7 +175,10 @@ pub fn gather(hosts: &str, folder: Option<&Path>, conf: Option<&Path>) -> Result
             }
         }
     }
-    Ok(Cluster { time, without_shares: all - nodes.len(), nodes, complaints })
+    let mut cluster =
+        Cluster { time, without_shares: all - nodes.len(), filtered: wanted.is_some(), nodes, complaints };
+    cluster.keep_jobs(wanted, places);
+    Ok(cluster)
 }
 
 /// Without a gpushare.conf shares are Slurm's own.
@@ -168,10 +191,71 @@ fn rules(conf: Option<&Path>) -> Result<Option<Config>, String> {
     }
 }
 
-fn owners(text: &str) -> BTreeMap<u32, String> {
+/// Which nodes are shown; all of them if it names none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Hostlists.
+    pub hosts: Vec<String>,
+    pub partitions: Vec<String>,
+}
+
+impl Places {
+    /// The nodes that are meant. One that the cluster doesn't have is an error, as for squeue.
+    fn of(&self, nodes: Vec<NodeText>) -> Result<Vec<NodeText>, String> {
+        let mut left = hostlist::MOST_NODES;
+        let hosts: BTreeSet<String> =
+            self.hosts.iter().flat_map(|list| hostlist::names(list, &mut left)).collect();
+        if hosts.is_empty() && !self.hosts.is_empty() {
+            return Err(format!("'{}' names no node", self.hosts.join(",")));
+        }
+        let has = |name: &&String| nodes.iter().any(|node| node.name == **name);
+        let unknown: Vec<&str> = hosts.iter().filter(|name| !has(name)).map(String::as_str).collect();
+        if !unknown.is_empty() {
+            let (word, first) = (if unknown.len() == 1 { "node" } else { "nodes" }, unknown.iter().take(10));
+            let more =
+                if unknown.len() > 10 { format!(" and {} more", unknown.len() - 10) } else { String::new() };
+            let names: Vec<&str> = first.copied().collect();
+            return Err(format!("the cluster has no {word} {}{more}; see sinfo -N", names.join(", ")));
+        }
+        for partition in &self.partitions {
+            let all: BTreeSet<&str> =
+                nodes.iter().flat_map(|node| &node.partitions).map(String::as_str).collect();
+            if !all.contains(partition.as_str()) {
+                let all = all.into_iter().collect::<Vec<_>>().join(", ");
+                return Err(format!("no node is in a partition '{partition}'; partitions with nodes: {all}"));
+            }
+        }
+        let is_meant = |node: &NodeText| {
+            (hosts.is_empty() || hosts.contains(&node.name))
+                && (self.partitions.is_empty()
+                    || node.partitions.iter().any(|name| self.partitions.contains(name)))
+        };
+        Ok(nodes.into_iter().filter(is_meant).collect())
+    }
+}
+
+impl Cluster {
+    /// Keeps the wanted jobs. If only some are wanted, their nodes too.
+    fn keep_jobs(&mut self, wanted: &Wanted, places: &Places) {
+        let is_there = |job: &Job| {
+            let partition = job.partition.as_ref().filter(|_| !places.partitions.is_empty());
+            partition.is_none_or(|partition| places.partitions.contains(partition))
+        };
+        for node in &mut self.nodes {
+            node.jobs.retain(|job| is_there(job) && wanted.has(job.job, job.user.as_deref(), None));
+        }
+        if self.filtered {
+            self.nodes.retain(|node| !node.jobs.is_empty());
+        }
+    }
+}
+
+fn owners(text: &str) -> BTreeMap<u32, Owner> {
     let owner = |line: &str| {
-        let (id, user) = line.split_once('|')?;
-        Some((id.parse().ok()?, user.to_owned()))
+        let mut fields = line.split('|');
+        let (id, user) = (fields.next()?, fields.next()?);
+        let owner = Owner { user: user.to_owned(), partition: fields.next().map(str::to_owned) };
+        Some((id.parse().ok()?, owner))
     };
     text.lines().filter_map(owner).collect()
 }

@@ -103,17 +103,14 @@ pub fn text(lines: &[Line], colour: bool) -> String {
     lines.iter().map(|line| line.render(None, colour) + "\n").collect()
 }
 
-/// Columns as wide as their widest word. The first row is their heads; `sides` are those of the first columns, and what
-/// comes after is on the right.
-pub fn aligned(mut rows: Vec<Vec<Span>>, sides: &[Side]) -> Vec<Line> {
-    let mut widths = vec![0; rows.iter().map(Vec::len).max().unwrap_or(0)];
-    for row in &rows {
-        for (width, span) in widths.iter_mut().zip(row) {
-            *width = span.width().max(*width);
-        }
-    }
-    for head in rows.first_mut().into_iter().flatten() {
-        head.look = Look::Bold;
+/// Rows in columns, each on its side and of its width: the given one, to which words are cut, or that of its widest word.
+pub fn aligned(mut rows: Vec<Vec<Span>>, columns: &[(Side, Option<usize>)]) -> Vec<Line> {
+    let widest = |index: usize| rows.iter().filter_map(|row| row.get(index)).map(Span::width).max();
+    let given = columns.iter().enumerate();
+    let widths: Vec<usize> =
+        given.map(|(index, (_, width))| width.or_else(|| widest(index)).unwrap_or(0)).collect();
+    for (span, width) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&widths)) {
+        span.text = span.text.chars().take(*width).collect();
     }
     let line = |row: Vec<Span>| {
         let mut spans = Vec::with_capacity(2 * row.len());
@@ -121,7 +118,7 @@ pub fn aligned(mut rows: Vec<Vec<Span>>, sides: &[Side]) -> Vec<Line> {
             let gap = if index == 0 { 0 } else { 2 };
             let blank = |count| Span { text: " ".repeat(count), look: Look::Plain };
             let missing = width.saturating_sub(span.width());
-            match sides.get(index).unwrap_or(&Side::Right) {
+            match columns.get(index).map_or(Side::Right, |(side, _)| *side) {
                 Side::Right => spans.extend([blank(gap + missing), span]),
                 Side::Left => spans.extend([blank(gap), span, blank(missing)]),
             }
@@ -152,8 +149,11 @@ mod tests {
     fn columns_are_aligned_on_their_sides() {
         let row = |words: [&str; 3]| words.into_iter().map(Span::from).collect();
         let rows = vec![row(["NODE", "N", "WHO"]), row(["n1", "10", "a"]), row(["n100x", "7", ""])];
-        let lines = aligned(rows, &[Side::Left, Side::Right, Side::Left]);
+        let sides = [Side::Left, Side::Right, Side::Left];
+        let lines = aligned(rows.clone(), &sides.map(|side| (side, None)));
         assert_eq!(text(&lines, false), "NODE    N  WHO\nn1     10  a\nn100x   7\n");
+        let lines = aligned(rows, &[(Side::Left, Some(3)), (Side::Right, Some(4)), (Side::Left, None)]);
+        assert_eq!(text(&lines, false), "NOD     N  WHO\nn1     10  a\nn10     7\n");
     }
 
     #[test]

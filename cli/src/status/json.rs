@@ -72,6 +72,9 @@ struct Place<'a> {
     #[serde(flatten)]
     device: Device<'a>,
     idle: Option<u64>,
+    /// What its processes use of it: MiB and percent.
+    used: Option<u32>,
+    utilization: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -156,7 +159,15 @@ fn job<'a>(status: &'a Status, entry: &'a gpushare_node::ledger::Entry) -> Job<'
         gpus: entry
             .gpus
             .iter()
-            .map(|gpu| Place { device: device(gpu), idle: status.idle(entry, gpu) })
+            .map(|gpu| {
+                let usage = status.usage(entry, gpu);
+                Place {
+                    device: device(gpu),
+                    idle: status.idle(entry, gpu),
+                    used: usage.and_then(|usage| usage.memory),
+                    utilization: usage.and_then(|usage| usage.busy),
+                }
+            })
             .collect(),
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare_node::exec;
-use gpushare_node::foreign::{Foreign, Jobs};
+use gpushare_node::foreign::{Foreign, Jobs, Usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Gpu, Roots};
 use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, Listing, Used, on_scale};
 use gpushare_node::mps::service::Serves;
@@ -18,6 +18,7 @@ use gpushare_node::mps::{self, Seen};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::{GpuState, Measured};
 
+use super::Wanted;
 use crate::slurm;
 
 /// The name service's, as glibc installs it.
@@ -53,6 +54,23 @@ impl Status {
         let is_it = |used: &&Used| (used.key, used.minor) == (entry.key, gpu.number.minor);
         self.used.iter().find(is_it).map(Used::idle)
     }
+
+    /// What a job's processes use of a GPU of its own, where NVML tells.
+    pub fn usage(&self, entry: &Entry, gpu: &Gpu) -> Option<&Usage> {
+        let total = self.gpus.iter().find(|total| total.gpu.number == gpu.number)?;
+        total.usage.get(&entry.key.id)
+    }
+
+    /// Keeps those jobs, and of the GPUs theirs.
+    pub fn keep_jobs(&mut self, wanted: &Wanted) {
+        let users = &self.users;
+        self.jobs.retain(|entry| {
+            let name = users.get(&entry.user_id).map(String::as_str);
+            wanted.has(entry.key.id, name, Some(entry.user_id))
+        });
+        let jobs = &self.jobs;
+        self.gpus.retain(|total| jobs.iter().any(|entry| entry.is_on(&total.gpu)));
+    }
 }
 
 /// A GPU and what is assigned of it.
@@ -67,6 +85,8 @@ pub(crate) struct GpuTotal {
     pub state: GpuState,
     /// Processes that have no business there; `None` where NVML doesn't list any processes.
     pub foreign: Option<Vec<Foreign>>,
+    /// What each job's processes use of it.
+    pub usage: BTreeMap<u32, Usage>,
 }
 
 impl GpuTotal {
@@ -215,16 +235,18 @@ pub(crate) fn totals(
             whole: here().any(|entry| entry.holding == Holding::Whole),
             state: measured.of(&gpu).cloned().unwrap_or_default(),
             foreign: None,
+            usage: BTreeMap::new(),
             gpu,
         }
     };
     gpus.into_iter().map(total).collect()
 }
 
-/// Looks whose the processes of the GPUs are.
+/// Looks whose the processes of the GPUs are, and what jobs' own use.
 pub(crate) fn find_foreign(gpus: &mut [GpuTotal], jobs: &Jobs) {
     for total in gpus {
         total.foreign = total.state.processes.map(|_| jobs.foreign(&total.gpu, &total.state));
+        total.usage = jobs.usage(&total.gpu, &total.state);
     }
 }
 

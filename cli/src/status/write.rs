@@ -1,30 +1,76 @@
-//! The status as tables, and as lines of fields. Decides nothing.
-
-use std::fmt::Write;
+//! This node's status as tables. Decides nothing.
 
 use gpushare_node::foreign;
 use gpushare_node::gpu::Gpu;
 use gpushare_node::ledger::{Entry, Holding};
 use gpushare_node::mps::Seen;
-use gpushare_node::nvml::answer::GpuState;
 
-use super::columns::{Line, Look, Span, aligned, clean};
+use super::View;
+use super::columns::{Line, Look, Side};
 use super::local::{GpuTotal, Status};
+use super::table::{self, Cell, Column, Style};
 
 /// What is left of a UUID in a table: `GPU-` and its first part.
 const SHORT_UUID: usize = 12;
+const GPUS: [&str; 11] = [
+    "GPU",
+    "DEVICE",
+    "UUID",
+    "UNITS",
+    "FREE",
+    "CAPACITY",
+    "SHARES",
+    "USED?",
+    "MEMORY?",
+    "UTILIZATION?",
+    "PROCESSES?",
+];
+const JOBS: [&str; 9] = ["JOB", "USER", "GPU", "UNITS", "TIME", "MEMORY?", "USED?", "UTILIZATION?", "IDLE?"];
 
-/// For people.
-pub fn lines(status: &Status) -> Vec<Line> {
-    let mut lines = if status.gpus.is_empty() { Vec::new() } else { aligned(gpu_rows(status), &[]) };
-    if !lines.is_empty() {
+struct GpuRow<'a> {
+    total: &'a GpuTotal,
+}
+
+/// A job on one of its GPUs.
+struct JobRow<'a> {
+    status: &'a Status,
+    entry: &'a Entry,
+    gpu: &'a Gpu,
+}
+
+/// The tables, or only one where one is asked for.
+///
+/// # Errors
+/// A column that the table doesn't have.
+pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<Line>, String> {
+    if style.is_bare() {
+        return if view == Some(View::Gpus) { gpus(status, style) } else { jobs(status, style) };
+    }
+    let mut lines = Vec::new();
+    if view != Some(View::Jobs) {
+        // Beside the jobs, it is those that are sorted.
+        let default = Style::default();
+        let table = gpus(status, if view.is_none() { &default } else { style })?;
+        lines.extend(table.into_iter().filter(|_| !status.gpus.is_empty()));
+    }
+    if view.is_none() && !lines.is_empty() {
         lines.push(Line::default());
     }
-    match (status.jobs.is_empty(), status.own_only) {
-        (false, _) => lines.extend(aligned(job_rows(status), &[])),
-        (true, true) => lines.push(Line::new("no jobs of yours on this node", Look::Plain)),
-        (true, false) => lines.push(Line::new("no shares on this node", Look::Plain)),
+    if view != Some(View::Gpus) {
+        let table = jobs(status, style)?;
+        match (status.jobs.is_empty(), status.own_only) {
+            (false, _) => lines.extend(table),
+            (true, true) => lines.push(Line::new("no jobs of yours on this node", Look::Plain)),
+            (true, false) => lines.push(Line::new("no shares on this node", Look::Plain)),
+        }
     }
+    lines.extend(notes(status));
+    Ok(lines)
+}
+
+/// What is wrong, and the MPS daemons.
+fn notes(status: &Status) -> Vec<Line> {
+    let mut lines = Vec::new();
     for total in &status.gpus {
         if let Some(fault) = &total.state.fault {
             let index = total.gpu.index;
@@ -67,160 +113,110 @@ pub fn lines(status: &Status) -> Vec<Line> {
     lines
 }
 
-fn heads(words: &[&str]) -> Vec<Span> {
-    words.iter().map(Span::from).collect()
-}
-
 /// Units that are free: whether there are any is in colour too.
-pub fn free(units: Option<u64>) -> Span {
-    let look = match units {
+pub fn free(units: Option<u64>) -> Cell {
+    Cell::number(units).look(match units {
         None => Look::Plain,
         Some(0) => Look::Full,
         Some(_) => Look::Free,
-    };
-    Span::new(&known(units), look)
+    })
 }
 
-fn gpu_rows(status: &Status) -> Vec<Vec<Span>> {
-    let is_measured = status.gpus.iter().any(|total| total.state != GpuState::default());
-    let mut first = heads(&["GPU", "DEVICE", "UUID", "UNITS", "FREE", "OF", "SHARES"]);
-    if is_measured {
-        first.extend(heads(&["MIB USED", "OF", "BUSY", "PROCESSES"]));
+fn number(number: Option<u32>) -> Cell {
+    Cell::number(number.map(u64::from))
+}
+
+fn percent(number: Option<u32>) -> Cell {
+    self::number(number).shown(number.map(|percent| format!("{percent}%")))
+}
+
+fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, String> {
+    fn is_faulty(row: &GpuRow) -> bool {
+        row.total.state.fault.is_some()
     }
-    let mut rows = vec![first];
-    for total in &status.gpus {
-        let GpuTotal { gpu, units, shares, state, .. } = total;
-        let uuid = gpu.uuid.as_deref().map_or("-", |uuid| uuid.get(..SHORT_UUID).unwrap_or(uuid));
-        let look = if state.fault.is_some() { Look::Wrong } else { Look::Plain };
-        let mut row = vec![
-            Span::new(&gpu.index.to_string(), look),
-            gpu.path.display().into(),
-            uuid.into(),
-            if total.whole { "whole".into() } else { units.into() },
-            free(total.free()),
-            known(total.capacity).into(),
-            shares.into(),
-        ];
-        if is_measured {
-            let busy = known(state.utilization.map(|percent| format!("{percent}%")));
-            let measured = [known(state.used), known(state.memory), busy, known(state.processes)];
-            row.extend(measured.map(Span::from));
-        }
-        rows.push(row);
-    }
-    rows
+    use Side::{Left, Right};
+    let columns = [
+        Column::new("GPU", Right, |row: &GpuRow| {
+            let look = if is_faulty(row) { Look::Wrong } else { Look::Plain };
+            number(Some(row.total.gpu.index)).look(look)
+        }),
+        Column::new("DEVICE", Right, |row| Cell::text(&*row.total.gpu.path.to_string_lossy())),
+        Column::new("UUID", Right, |row| uuid(&row.total.gpu)),
+        Column::new("UNITS", Right, |row| {
+            Cell::number(row.total.units).shown(row.total.whole.then(|| "whole".to_owned()))
+        }),
+        Column::new("FREE", Right, |row| free(row.total.free())),
+        Column::new("CAPACITY", Right, |row: &GpuRow| number(row.total.capacity)).head("OF"),
+        Column::new("SHARES", Right, |row| Cell::number(row.total.shares as u64)),
+        Column::new("WHOLE", Right, |row| Cell::yes_or_no(row.total.whole)),
+        Column::new("USED", Right, |row: &GpuRow| number(row.total.state.used)).head("MIB USED"),
+        Column::new("MEMORY", Right, |row: &GpuRow| number(row.total.state.memory)).head("OF"),
+        Column::new("UTILIZATION", Right, |row: &GpuRow| percent(row.total.state.utilization)).head("BUSY"),
+        Column::new("PROCESSES", Right, |row| number(row.total.state.processes)),
+        Column::new("FAULT", Left, |row| Cell::text(row.total.state.fault.as_deref())),
+        Column::new("FOREIGN", Right, |row| {
+            Cell::number(row.total.foreign.as_ref().map(|found| found.len() as u64))
+        }),
+    ];
+    table::lines(&columns, &GPUS, status.gpus.iter().map(|total| GpuRow { total }).collect(), style)
 }
 
-fn job_rows(status: &Status) -> Vec<Vec<Span>> {
-    let is_limited = status.jobs.iter().any(|entry| memory(entry).is_some());
-    let mut first = heads(&["JOB", "USER", "GPU", "UNITS", "TIME"]);
-    first.extend(is_limited.then(|| "MIB".into()));
-    let is_watched = by_gpu(status).any(|(entry, gpu)| status.idle(entry, gpu).is_some());
-    first.extend(is_watched.then(|| "IDLE".into()));
-    let mut rows = vec![first];
-    for (entry, gpu) in by_gpu(status) {
-        let mut row: Vec<Span> = vec![
-            entry.key.id.into(),
-            user(status, entry).into(),
-            gpu.index.into(),
-            share(entry).map_or("whole".into(), |(units, _)| units.into()),
-            elapsed(status.now.saturating_sub(entry.since)).into(),
-        ];
-        row.extend(is_limited.then(|| known(memory(entry)).into()));
-        row.extend(is_watched.then(|| known(status.idle(entry, gpu).map(elapsed)).into()));
-        rows.push(row);
-    }
-    rows
+fn jobs(status: &Status, style: &Style) -> Result<Vec<Line>, String> {
+    use Side::{Left, Right};
+    let columns = [
+        Column::new("JOB", Right, |row: &JobRow| number(Some(row.entry.key.id))),
+        Column::new("RESTART", Right, |row| number(Some(row.entry.key.restart))),
+        Column::new("USER", Right, |row| Cell::text(&*user(row.status, row.entry))),
+        Column::new("UID", Right, |row| number(Some(row.entry.user_id))),
+        Column::new("GPU", Right, |row| number(Some(row.gpu.index))),
+        Column::new("DEVICE", Right, |row| Cell::text(&*row.gpu.path.to_string_lossy())),
+        Column::new("UUID", Right, |row| uuid(row.gpu)),
+        Column::new("HOLDING", Left, |row| {
+            Cell::text(if row.entry.holding == Holding::Whole { "whole" } else { "share" })
+        }),
+        Column::new("UNITS", Right, |row| match row.entry.holding {
+            Holding::Share { units, .. } => number(Some(units)),
+            Holding::Whole => Cell::default().shown("whole".to_owned()),
+        }),
+        Column::new("CAPACITY", Right, |row: &JobRow| match row.entry.holding {
+            Holding::Share { capacity, .. } => number(Some(capacity)),
+            Holding::Whole => Cell::default(),
+        }),
+        Column::new("SINCE", Right, |row| Cell::number(row.entry.since)),
+        Column::new("MEMORY", Right, |row: &JobRow| match row.entry.holding {
+            Holding::Share { memory, .. } => number(memory),
+            Holding::Whole => Cell::default(),
+        })
+        .head("MIB"),
+        Column::new("IDLE", Right, |row| {
+            let idle = row.status.idle(row.entry, row.gpu);
+            Cell::number(idle).shown(idle.map(elapsed))
+        }),
+        Column::new("TIME", Right, |row| {
+            let time = row.status.now.saturating_sub(row.entry.since);
+            Cell::number(time).shown(elapsed(time))
+        }),
+        Column::new("USED", Right, |row: &JobRow| {
+            number(row.status.usage(row.entry, row.gpu).and_then(|usage| usage.memory))
+        })
+        .head("MIB USED"),
+        Column::new("UTILIZATION", Right, |row: &JobRow| {
+            percent(row.status.usage(row.entry, row.gpu).and_then(|usage| usage.busy))
+        })
+        .head("BUSY"),
+    ];
+    let on_gpus = |entry| move |gpu| JobRow { status, entry, gpu };
+    let rows = status.jobs.iter().flat_map(|entry: &Entry| entry.gpus.iter().map(on_gpus(entry)));
+    table::lines(&columns, &JOBS, rows.collect(), style)
 }
 
-/// A line a job and GPU.
-pub fn parsable_jobs(status: &Status) -> String {
-    let mut text =
-        "JOB|RESTART|USER|UID|GPU|DEVICE|UUID|HOLDING|UNITS|CAPACITY|SINCE|MEMORY|IDLE\n".to_owned();
-    for (entry, gpu) in by_gpu(status) {
-        let (holding, units, capacity) = match share(entry) {
-            Some((units, capacity)) => ("share", units.to_string(), capacity.to_string()),
-            None => ("whole", String::new(), String::new()),
-        };
-        let _ = writeln!(
-            text,
-            "{}|{}|{}|{}|{}|{}|{}|{holding}|{units}|{capacity}|{}|{}|{}",
-            entry.key.id,
-            entry.key.restart,
-            user(status, entry),
-            entry.user_id,
-            gpu.index,
-            gpu.path.display(),
-            gpu.uuid.as_deref().unwrap_or_default(),
-            entry.since,
-            or_empty(memory(entry)),
-            or_empty(status.idle(entry, gpu))
-        );
-    }
-    text
-}
-
-/// A line a GPU.
-pub fn parsable_gpus(status: &Status) -> String {
-    let mut text =
-        "GPU|DEVICE|UUID|UNITS|FREE|CAPACITY|SHARES|WHOLE|USED|MEMORY|UTILIZATION|PROCESSES|FAULT|FOREIGN\n"
-            .to_owned();
-    for total in &status.gpus {
-        let GpuTotal { gpu, capacity, units, shares, whole, state, foreign } = total;
-        let _ = writeln!(
-            text,
-            "{}|{}|{}|{units}|{}|{}|{shares}|{}|{}|{}|{}|{}|{}|{}",
-            gpu.index,
-            gpu.path.display(),
-            gpu.uuid.as_deref().unwrap_or_default(),
-            or_empty(total.free()),
-            or_empty(*capacity),
-            if *whole { "yes" } else { "no" },
-            or_empty(state.used),
-            or_empty(state.memory),
-            or_empty(state.utilization),
-            or_empty(state.processes),
-            field(state.fault.as_deref().unwrap_or_default()),
-            or_empty(foreign.as_ref().map(Vec::len))
-        );
-    }
-    text
-}
-
-pub fn or_empty(number: Option<impl std::fmt::Display>) -> String {
-    number.map(|number| number.to_string()).unwrap_or_default()
-}
-
-/// Text as a field of a line of fields.
-pub fn field(text: &str) -> String {
-    clean(text).replace('|', "/")
-}
-
-fn by_gpu(status: &Status) -> impl Iterator<Item = (&Entry, &Gpu)> {
-    status.jobs.iter().flat_map(|entry| entry.gpus.iter().map(move |gpu| (entry, gpu)))
-}
-
-fn share(entry: &Entry) -> Option<(u32, u32)> {
-    match entry.holding {
-        Holding::Share { units, capacity, .. } => Some((units, capacity)),
-        Holding::Whole => None,
-    }
-}
-
-/// What its programs may have of the GPU's memory, in MiB.
-fn memory(entry: &Entry) -> Option<u32> {
-    match entry.holding {
-        Holding::Share { memory, .. } => memory,
-        Holding::Whole => None,
-    }
+fn uuid(gpu: &Gpu) -> Cell {
+    let short = gpu.uuid.as_deref().map(|uuid| uuid.get(..SHORT_UUID).unwrap_or(uuid).to_owned());
+    Cell::text(gpu.uuid.as_deref()).shown(short)
 }
 
 fn user(status: &Status, entry: &Entry) -> String {
     status.users.get(&entry.user_id).cloned().unwrap_or_else(|| entry.user_id.to_string())
-}
-
-pub fn known(number: Option<impl std::fmt::Display>) -> String {
-    number.map_or("-".to_owned(), |number| number.to_string())
 }
 
 /// `[DAYS-]HOURS:MINUTES:SECONDS`, as squeue(1) shows a job's time.

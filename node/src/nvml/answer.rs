@@ -5,11 +5,12 @@
 //! limits=no
 //! gpu=GPU-9a40c0de-0000-4000-8000-0000000000a0 minor=0 memory=46068 used=1210 utilization=37 processes=2 outside=0 mode=default
 //! fault=GPU-9a40c0de-0000-4000-8000-0000000000a0 2 pages wait to be retired
-//! process=GPU-9a40c0de-0000-4000-8000-0000000000a0 4711 37 2001 4700 123456 7
+//! process=GPU-9a40c0de-0000-4000-8000-0000000000a0 4711 37 2001 4700 123456 7 812
 //! end
 //! ```
 //!
-//! Memory is in MiB, utilization in percent; what a driver doesn't tell is left out. Another process wrote it, so
+//! Memory is in MiB, utilization in percent; what a driver doesn't tell is left out. The words of a
+//! process: GPU, number, utilization, user, session, start, place, memory. Another process wrote it, so
 //! implausible values are discarded: a GPU that uses more memory than it has counts as not measured.
 
 use std::fmt;
@@ -133,8 +134,12 @@ impl fmt::Display for Measured {
             if let Some(fault) = &gpu.fault {
                 writeln!(out, "fault={} {}", gpu.uuid, fault.replace(char::is_control, " "))?;
             }
-            for Running { pid, start, busy, user, session, place } in &gpu.running {
-                writeln!(out, "process={} {pid} {busy} {user} {session} {start} {place}", gpu.uuid)?;
+            for Running { pid, start, busy, memory, user, session, place } in &gpu.running {
+                write!(out, "process={} {pid} {busy} {user} {session} {start} {place}", gpu.uuid)?;
+                match memory {
+                    Some(memory) => writeln!(out, " {memory}")?,
+                    None => writeln!(out)?,
+                }
             }
         }
         writeln!(out, "{LAST_LINE}")
@@ -191,7 +196,11 @@ fn process(text: &str) -> Option<Running> {
         "-" => Place::Nowhere,
         id => Place::Job(id.parse().ok()?),
     };
-    let running = Running { pid, start, busy, user, session, place };
+    let memory = match words.next() {
+        Some(word) => Some(word.parse().ok()?),
+        None => None,
+    };
+    let running = Running { pid, start, busy, memory, user, session, place };
     (busy <= 100 && words.next().is_none()).then_some(running)
 }
 
@@ -279,6 +288,7 @@ mod tests {
                     pid: 4711,
                     start: 1 << 40,
                     busy: 100,
+                    memory: Some(812).filter(|_| place != Place::Mps),
                     user: 2001,
                     session: 4700,
                     place,
@@ -312,6 +322,8 @@ mod tests {
             ("gpushare-nvml 1\ngpu= used=1\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\nfault=GPU-a lost\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\nprocess=GPU-a 1 1 1 1 1 -\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a 1 1 1 1 1 - x\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a 1 1 1 1 1 - 1 1\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a 1 1 1 1 1\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a 1 101 1 1 1 -\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a -1 1 1 1 1 -\nend\n", Unreadable::Line),

@@ -23,6 +23,8 @@ pub struct Running {
     pub start: u64,
     /// The most that it used of the GPU in NVML's last samples, in percent.
     pub busy: u32,
+    /// What it uses of the GPU's memory, in MiB, where NVML tells.
+    pub memory: Option<u32>,
     /// Its user; the lowest where it has several.
     pub user: u32,
     /// Its session.
@@ -78,7 +80,7 @@ impl<'a> Finder<'a> {
             None if self.is_below_stepd(&found) => Place::Untold,
             None => Place::Nowhere,
         };
-        Some(Running { pid, start: found.start, busy: 0, user, session: found.session, place })
+        Some(Running { pid, start: found.start, busy: 0, memory: None, user, session: found.session, place })
     }
 
     /// Its job's folder; `None` where that can't be read.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::queue::Row;
 use super::{ask, host};
 use crate::status::cluster::{self, read};
-use crate::status::local;
+use crate::status::{Wanted, local};
 
 /// What a job has on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -38,7 +38,8 @@ pub fn find(job: &Row, collected: Option<&Path>, conf: Option<&Path>) -> (Vec<Pl
     }
     let of_slurm = ask("scontrol", &["-d", "show", "job", &job.id.to_string()]);
     let of_slurm = of_slurm.map_or_else(|_| Vec::new(), |text| read::jobs(&text));
-    let of_cluster = cluster::gather(&job.node_list, collected, conf);
+    let asked = cluster::Places { hosts: vec![job.node_list.clone()], partitions: Vec::new() };
+    let of_cluster = cluster::gather(&asked, &Wanted::default(), collected, conf);
     let of_cluster = of_cluster.unwrap_or_else(|reason| {
         notes.push(reason);
         cluster::Cluster::default()

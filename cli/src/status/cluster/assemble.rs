@@ -4,7 +4,7 @@ use gpushare::text::hostlist;
 use std::collections::{BTreeMap, HashMap};
 
 use super::read::{Gres, JobText, NodeText, Which};
-use super::{CountingRules, Gpu, Job, Node, OUT, UnitsPerGpu, collected};
+use super::{CountingRules, Gpu, Job, Node, OUT, Owner, UnitsPerGpu, collected};
 
 /// What Slurm itself divides GPUs into.
 const SHARED: [&str; 2] = ["mps", "shard"];
@@ -14,13 +14,13 @@ const MOST_GPUS: u64 = 1024;
 const MOST_PLACES: usize = 1 << 22;
 
 /// What a job has on one node.
-type Had<'a> = (u32, &'a [Gres]);
+type Had<'a> = (&'a JobText, &'a [Gres]);
 
 /// The nodes that have shares, in Slurm's order.
 pub fn nodes(
     texts: Vec<NodeText>,
     jobs: Vec<JobText>,
-    users: &BTreeMap<u32, String>,
+    users: &BTreeMap<u32, Owner>,
     rules: &dyn Fn(&str) -> CountingRules,
 ) -> Vec<Node> {
     let mut on: HashMap<&str, Vec<Had>> = texts.iter().map(|text| (text.name.as_str(), Vec::new())).collect();
@@ -32,7 +32,7 @@ pub fn nodes(
         for (list, had) in &job.on {
             for name in hostlist::names(list, &mut here) {
                 if let Some(on) = on.get_mut(name.as_str()) {
-                    on.push((job.id, had));
+                    on.push((job, had));
                 }
             }
         }
@@ -44,7 +44,7 @@ pub fn nodes(
     texts.iter().filter_map(one).collect()
 }
 
-fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &CountingRules) -> Option<Node> {
+fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &CountingRules) -> Option<Node> {
     let count = |name: &str| -> u64 {
         text.gres.iter().filter(|gres| gres.name == name).map(|gres| gres.count).sum()
     };
@@ -59,7 +59,7 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Co
         Some(UnitsPerGpu::ByType(_)) | None => None,
     };
     let units = units(rules, text, gpu_count);
-    let of_job = |(id, had): &Had| job(*id, had, (share, counted), is_known, users);
+    let of_job = |(text, had): &Had| job(text, had, (share, counted), is_known, users);
     let jobs: Vec<Job> = jobs.iter().filter_map(of_job).collect();
     let mut node = Node {
         node: text.name.clone(),
@@ -73,6 +73,7 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, String>, rules: &Co
         capacity: 0,
         gpus: Vec::new(),
         jobs,
+        partitions: text.partitions.clone(),
         age: None,
     };
     if is_known {
@@ -117,13 +118,16 @@ pub fn is_usable(state: &str) -> bool {
 
 /// What a job has of the node's shares or GPUs, if anything. More than the node has is part of a job's name.
 fn job(
-    id: u32,
+    text: &JobText,
     had: &[Gres],
     (share, most): (&str, u64),
     is_known: bool,
-    users: &BTreeMap<u32, String>,
+    users: &BTreeMap<u32, Owner>,
 ) -> Option<Job> {
-    let user = users.get(&id).cloned();
+    let (user, partition) =
+        users.get(&text.id).cloned().map_or((None, None), |owner| (Some(owner.user), owner.partition));
+    let name = (text.id != 0).then(|| text.name.clone());
+    let job = Job { job: text.id, name, user, partition, units: None, gpus: Vec::new() };
     let on = |gres: &Gres| match &gres.which {
         Which::Index(indexes) => indexes.clone(),
         Which::Units(units) => {
@@ -134,11 +138,11 @@ fn job(
     };
     if let Some(gres) = had.iter().find(|gres| gres.name == share && (1..=most).contains(&gres.count)) {
         let gpus = if is_known { on(gres) } else { Vec::new() };
-        return Some(Job { job: id, user, units: Some(gres.count), gpus });
+        return Some(Job { units: Some(gres.count), gpus, ..job });
     }
     let mut whole = had.iter().filter(|gres| gres.name == "gpu" && gres.count > 0).peekable();
     whole.peek()?;
-    Some(Job { job: id, user, units: None, gpus: whole.flat_map(on).collect() })
+    Some(Job { gpus: whole.flat_map(on).collect(), ..job })
 }
 
 /// Units in use that Slurm counts, where it says so: 22.05 says of mps and shard only which GPUs have some, and AllocTRES
@@ -210,11 +214,17 @@ pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &Countin
         let room = if fault.is_some() { 0 } else { room(units, capacity, whole) };
         Gpu { index, units, free: room, capacity, whole, fault }
     };
-    let job = |job: collected::Job| Job {
-        job: job.job,
-        user: Some(job.user.unwrap_or_else(|| job.user_id.to_string())),
-        units: job.units,
-        gpus: job.gpus.into_iter().map(|place| place.index).collect(),
+    let known = std::mem::take(&mut node.jobs);
+    let job = |job: collected::Job| {
+        let of_slurm = known.iter().find(|known| known.job == job.job);
+        Job {
+            job: job.job,
+            name: of_slurm.and_then(|known| known.name.clone()),
+            user: Some(job.user.unwrap_or_else(|| job.user_id.to_string())),
+            partition: of_slurm.and_then(|known| known.partition.clone()),
+            units: job.units,
+            gpus: job.gpus.into_iter().map(|place| place.index).collect(),
+        }
     };
     node.gpus = said.gpus.into_iter().map(gpu).collect();
     node.gpu_count = Some(node.gpus.len() as u64);

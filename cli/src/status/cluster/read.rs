@@ -21,6 +21,8 @@ pub struct NodeText {
     pub used: Vec<Gres>,
     /// `cpu=1,gres/mps=40`
     pub allocated: String,
+    /// The partitions that it is in.
+    pub partitions: Vec<String>,
 }
 
 /// A job, as `scontrol show job -d` tells of it.
@@ -28,6 +30,8 @@ pub struct NodeText {
 pub struct JobText {
     /// 0 where the text has the number twice: one of the two is part of a name, and none can say which.
     pub id: u32,
+    /// Its name, up to the first line break.
+    pub name: String,
     /// Hostlists, and what the job has on each of their nodes.
     pub on: Vec<(String, Vec<Gres>)>,
 }
@@ -68,6 +72,9 @@ pub fn nodes(text: &str) -> Vec<NodeText> {
             "State" if node.state.is_empty() => node.state = first_word(value).to_owned(),
             "Gres" if node.gres.is_empty() => node.gres = gres(value),
             "GresUsed" if node.used.is_empty() => node.used = gres(value),
+            "Partitions" if node.partitions.is_empty() => {
+                node.partitions = value.split(',').map(|name| name.trim().to_owned()).collect();
+            }
             "AllocTRES" if node.allocated.is_empty() => node.allocated = value.to_owned(),
             "Reason" if node.reason.is_none() => {
                 // `TEXT [USER@TIME]`
@@ -85,7 +92,9 @@ pub fn jobs(text: &str) -> Vec<JobText> {
     let mut jobs: Vec<JobText> = Vec::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("JobId=") {
-            jobs.push(JobText { id: first_word(rest).parse().unwrap_or(0), on: Vec::new() });
+            // Nothing of a user's stands before it.
+            let name = rest.split_once(" JobName=").map_or("", |(_, name)| name).to_owned();
+            jobs.push(JobText { id: first_word(rest).parse().unwrap_or(0), name, on: Vec::new() });
         }
         let (Some(job), Some((key, value))) = (jobs.last_mut(), line.trim().split_once('=')) else {
             continue;
@@ -105,6 +114,7 @@ pub fn jobs(text: &str) -> Vec<JobText> {
     for job in &mut jobs {
         if times.get(&job.id) != Some(&1) {
             job.id = 0;
+            job.name = String::new();
         }
     }
     jobs.retain(|job| !job.on.is_empty());

@@ -3,6 +3,8 @@
 //! On each node, in this order: a job that is over, shares of 40 units of alice's and bob's, an array of alice's with one,
 //! under `follow` a whole GPU of bob's, a job that waits, and one without a share. The node is drained.
 
+use super::super::View;
+use super::super::table::{self, Style};
 use super::*;
 
 const RELEASES: [&str; 3] = ["22.05", "24.11", "26.05"];
@@ -39,8 +41,13 @@ fn gpu(index: u32, units: u64, whole: bool) -> Gpu {
     Gpu { index, units, free: 0, capacity: 100, whole, fault: None }
 }
 
+/// Without a name and a partition.
 fn job(job: u32, user: &str, units: Option<u64>, gpus: &[u32]) -> Job {
-    Job { job, user: Some(user.to_owned()), units, gpus: gpus.to_vec() }
+    Job { job, name: None, user: Some(user.to_owned()), partition: None, units, gpus: gpus.to_vec() }
+}
+
+fn without_names(node: &Node) -> Vec<Job> {
+    node.jobs.iter().map(|job| Job { name: None, partition: None, ..job.clone() }).collect()
 }
 
 #[test]
@@ -55,7 +62,7 @@ fn every_release_says_which_gpu_where_slurm_picks_it() {
             job(4, "alice", Some(40), &[1]),
             job(5, "bob", None, &[2]),
         ];
-        assert_eq!(node.jobs, jobs, "{release}");
+        assert_eq!(without_names(&node), jobs, "{release}");
         let gpus = [gpu(0, 80, false), gpu(1, 40, false), gpu(2, 0, true), gpu(3, 0, false)];
         assert_eq!(node.gpus, gpus, "{release}");
         let sums = (node.gpu_count, node.whole, node.units, node.capacity, node.free);
@@ -73,7 +80,7 @@ fn every_release_counts_the_node_where_slurm_does_not_pick() {
             assert_eq!(node.gpus, []);
             let share = |id, user| job(id, user, Some(40), &[]);
             assert_eq!(
-                node.jobs,
+                without_names(&node),
                 [share(2, "alice"), share(3, "bob"), share(4, "alice")],
                 "{release} {placement}"
             );
@@ -216,7 +223,7 @@ fn what_a_node_has_said_is_shown_where_slurm_does_not_know() {
     assemble::overlay(&mut of_own, said(), 1000, &rules("own"));
     assert_eq!((of_own.age, of_own.units, of_own.free, of_own.capacity), (Some(30), 70, 10, 160));
     assert_eq!((of_own.gpus[1].fault.as_deref(), of_own.gpus[1].free), (Some("on fire"), 0));
-    assert_eq!(of_own.jobs, [job(7, "2001", Some(70), &[0])]);
+    assert_eq!(without_names(&of_own), [job(7, "2001", Some(70), &[0])]);
     let mut of_slurm = node("22.05", "follow-mps");
     assemble::overlay(&mut of_slurm, said(), 1000, &rules("follow-mps"));
     assert_eq!((of_slurm.age, of_slurm.units, of_slurm.jobs.len()), (None, 120, 4));
@@ -225,9 +232,13 @@ fn what_a_node_has_said_is_shown_where_slurm_does_not_know() {
 
 #[test]
 fn people_get_a_line_a_node_or_a_gpu() {
-    let mut cluster = Cluster { time: 1000, nodes: vec![], without_shares: 2, complaints: vec![] };
-    let text = |cluster: &Cluster, gpus| super::super::columns::text(&write::lines(cluster, gpus), false);
-    assert_eq!(text(&cluster, false), "none of 2 nodes has shares\n");
+    let mut cluster =
+        Cluster { time: 1000, nodes: vec![], without_shares: 2, filtered: false, complaints: vec![] };
+    let shown = |cluster: &Cluster, view, style: &Style| {
+        super::super::columns::text(&write::lines(cluster, view, style).unwrap(), false)
+    };
+    let text = |cluster: &Cluster, view| shown(cluster, view, &Style::default());
+    assert_eq!(text(&cluster, None), "none of 2 nodes has shares\n");
     cluster.nodes =
         vec![node("24.11", "follow-mps"), Node { age: Some(7), node: "n2".into(), ..node("24.11", "own") }];
     cluster.nodes[1].reason = None;
@@ -238,11 +249,11 @@ fn people_get_a_line_a_node_or_a_gpu() {
 NODE  STATE        GPUS  WHOLE  UNITS  FREE   OF  JOBS  AGE  USERS      REASON
 n1    mixed+drain     4      1    120     -  400     4    -  alice,bob  GPU 2 [hot] is = \\u{1b}[31mred
 n2    mixed+drain     4      0    120   200  320     3   7s  alice,bob\n
-2 nodes (1 out of service): 8 GPUs, 1 whole; 240 of 720 units in use, 200 free; 4 jobs of 2 users
+2 nodes (1 out of service): 8 GPUs, 1 whole; 240 of 720 units in use, 200 free, 100 in whole GPUs, 180 out of service; 4 jobs of 2 users
 n1 GPU 3 takes no share, NVML says: on\\nfire\\u{9b}
 2 nodes without shares left out
 ";
-    let lines = text(&cluster, false);
+    let lines = text(&cluster, None);
     let trimmed: Vec<&str> = lines.lines().map(str::trim_end).collect();
     assert_eq!(trimmed.join("\n") + "\n", expected);
     let expected = "\
@@ -253,11 +264,77 @@ n1    mixed+drain    2  whole     -  100    -  bob        5
 n1    mixed+drain    3      0     -  100    -
 n2    mixed+drain    ?    120   200  320   7s  alice,bob  2,3,4
 ";
-    let lines = text(&cluster, true);
+    let lines = text(&cluster, Some(View::Gpus));
     let trimmed: Vec<&str> = lines.lines().map(str::trim_end).collect();
     assert!((trimmed.join("\n") + "\n").starts_with(expected), "{lines}");
-    for text in [write::parsable_nodes(&cluster), write::parsable_gpus(&cluster)] {
-        assert!(text.lines().all(|line| line.matches('|').count() == 11), "{text}");
+    let parsable = Style { parsable: true, ..Style::default() };
+    for (view, bars) in [(None, 12), (Some(View::Gpus), 11), (Some(View::Jobs), 9)] {
+        let text = shown(&cluster, view, &parsable);
+        assert!(text.lines().all(|line| line.matches('|').count() == bars), "{text}");
     }
     assert!(!crate::json::text(&cluster).unwrap().contains(|c: char| c.is_control() && c != '\n'));
+}
+
+#[test]
+fn a_job_has_its_name_and_its_partition() {
+    for release in RELEASES {
+        let mut cluster = Cluster {
+            time: 1000,
+            nodes: vec![node(release, "follow-mps")],
+            without_shares: 0,
+            filtered: true,
+            complaints: vec![],
+        };
+        assert_eq!(cluster.nodes[0].jobs[0].name.as_deref(), Some("wrap"), "{release}");
+        assert!(!cluster.nodes[0].partitions.is_empty(), "{release}");
+        let [nodes, jobs, _] = said(release, "follow-mps");
+        let jobs = jobs.replace("JobId=2 JobName=wrap", "JobId=2 JobName=my JobName=x|\x1b");
+        cluster.nodes = made(&[nodes, jobs, "2|alice|p\n3|bob|q\n".to_owned()], &rules("follow-mps"));
+        let shown = |cluster: &Cluster, text: &str| {
+            let style = Style { format: table::format(text).ok(), ..Style::default() };
+            super::super::columns::text(&write::lines(cluster, Some(View::Jobs), &style).unwrap(), false)
+        };
+        let text = shown(&cluster, "job,name,user,partition,gpus,units");
+        assert!(text.starts_with("JOB  NAME"), "{text}");
+        assert!(text.contains("\n  2  my JobName=x|\\u{1b}  alice  p          0        40\n"), "{text}");
+        let places = Places { partitions: vec!["p".to_owned()], ..Places::default() };
+        cluster.keep_jobs(&Wanted::default(), &places);
+        // Those whose partition nobody says stay.
+        assert_eq!(shown(&cluster, "job"), "JOB\n  2\n  4\n  5\n");
+        cluster.keep_jobs(&Wanted { users: vec!["alice".to_owned()], jobs: vec![] }, &places);
+        assert_eq!(shown(&cluster, "job"), "JOB\n  2\n");
+        cluster.keep_jobs(&Wanted { users: vec![], jobs: vec![3] }, &places);
+        assert!(cluster.nodes.is_empty());
+    }
+}
+
+#[test]
+fn the_nodes_are_those_that_are_asked_for() {
+    let text: String = [("n1", "p"), ("n2", "p,q"), ("m1", "q")]
+        .map(|(name, partitions)| format!("NodeName={name}\n   State=IDLE\n   Partitions={partitions} \n\n"))
+        .concat();
+    let of = |hosts: &[&str], partitions: &[&str]| {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let places = Places { hosts: owned(hosts), partitions: owned(partitions) };
+        let names =
+            |nodes: Vec<NodeText>| nodes.into_iter().map(|node| node.name).collect::<Vec<_>>().join(" ");
+        places.of(read::nodes(&text)).map(names)
+    };
+    let ok = |names: &str| Ok(names.to_owned());
+    assert_eq!(of(&[], &[]), ok("n1 n2 m1"));
+    assert_eq!(of(&["m1", "n[1-2]"], &[]), ok("n1 n2 m1"));
+    assert_eq!(of(&["n2,m1"], &[]), ok("n2 m1"));
+    assert_eq!(of(&[], &["q"]), ok("n2 m1"));
+    assert_eq!(of(&["n[1-2]"], &["q"]), ok("n2"));
+    let no = |text: &str| Err(text.to_owned());
+    assert_eq!(of(&["n[1-3]"], &[]), no("the cluster has no node n3; see sinfo -N"));
+    assert_eq!(of(&["n[1-4]", "x"], &[]), no("the cluster has no nodes n3, n4, x; see sinfo -N"));
+    assert_eq!(
+        of(&["n[1-40]"], &[]),
+        no(
+            "the cluster has no nodes n10, n11, n12, n13, n14, n15, n16, n17, n18, n19 and 28 more; see sinfo -N"
+        )
+    );
+    assert_eq!(of(&["n[x"], &[]), no("'n[x' names no node"));
+    assert_eq!(of(&[], &["q", "r"]), no("no node is in a partition 'r'; partitions with nodes: p, q"));
 }

@@ -1,20 +1,50 @@
-//! The cluster as tables, and as lines of fields. Decides nothing.
+//! The cluster as tables. Decides nothing.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::super::columns::{Line, Look, Side, Span, aligned};
-use super::super::write::{field, free, known, or_empty};
+use super::super::View;
+use super::super::columns::{Line, Look, Side};
+use super::super::table::{self, Cell, Column, Style};
+use super::super::write::free;
 use super::{Cluster, Gpu, Job, Node};
 
 /// How many users or jobs a table names in one place.
 const NAMED: usize = 4;
+const NODES: [&str; 11] =
+    ["NODE", "STATE", "GPUS", "WHOLE", "UNITS", "FREE", "CAPACITY", "JOBS", "AGE?", "USERS", "REASON?"];
+const GPUS: [&str; 9] = ["NODE", "STATE", "GPU", "UNITS", "FREE", "CAPACITY", "AGE?", "USERS", "JOBS"];
+const JOBS: [&str; 7] = ["JOB", "NAME", "USER", "PARTITION", "NODE", "GPUS", "UNITS"];
 
-/// For people: a line a node, or a GPU.
-pub fn lines(cluster: &Cluster, gpus: bool) -> Vec<Line> {
+/// A GPU; of a node whose GPUs nobody knows, the node.
+struct GpuRow<'a> {
+    node: &'a Node,
+    gpu: Option<&'a Gpu>,
+    jobs: Vec<Job>,
+}
+
+/// A job on one of its nodes.
+struct JobRow<'a> {
+    node: &'a Node,
+    job: &'a Job,
+}
+
+/// A line a node, a GPU, or a job and node.
+///
+/// # Errors
+/// A column that the table doesn't have.
+pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec<Line>, String> {
+    let table = match view {
+        None => by_node(cluster, style),
+        Some(View::Gpus) => by_gpu(cluster, style),
+        Some(View::Jobs) => by_job(cluster, style),
+    }?;
+    if style.is_bare() {
+        return Ok(table);
+    }
     let mut lines = Vec::new();
     if !cluster.nodes.is_empty() {
-        lines = if gpus { by_gpu(cluster) } else { by_node(cluster) };
+        lines = table;
         lines.push(Line::default());
         lines.push(Line::new(&sums(cluster), Look::Bold));
     }
@@ -26,88 +56,107 @@ pub fn lines(cluster: &Cluster, gpus: bool) -> Vec<Line> {
             }
         }
     }
-    match (cluster.nodes.is_empty(), cluster.without_shares) {
-        (true, count) => {
-            lines.push(Line::new(&format!("none of {} has shares", of(count, "node")), Look::Plain));
-        }
-        (false, 0) => {}
-        (false, count) => {
-            lines.push(Line::new(&format!("{} without shares left out", of(count, "node")), Look::Plain));
-        }
-    }
-    lines
+    let last = match (cluster.nodes.is_empty(), cluster.without_shares) {
+        (true, _) if cluster.filtered => Some("no such jobs".to_owned()),
+        (true, count) => Some(format!("none of {} has shares", of(count, "node"))),
+        (false, 0) => None,
+        (false, count) => Some(format!("{} without shares left out", of(count, "node"))),
+    };
+    lines.extend(last.map(|text| Line::new(&text, Look::Plain)));
+    Ok(lines)
 }
 
-fn by_node(cluster: &Cluster) -> Vec<Line> {
-    let is_collected = cluster.nodes.iter().any(|node| node.age.is_some());
-    let has_reason = cluster.nodes.iter().any(|node| node.reason.is_some());
-    let mut heads = vec!["NODE", "STATE", "GPUS", "WHOLE", "UNITS", "FREE", "OF", "JOBS"];
-    heads.extend(is_collected.then_some("AGE"));
-    heads.push("USERS");
-    heads.extend(has_reason.then_some("REASON"));
-    let mut rows: Vec<Vec<Span>> = vec![heads.into_iter().map(Span::from).collect()];
-    for node in &cluster.nodes {
-        let mut row = vec![
-            Span::from(&node.node),
-            state(node),
-            known(node.gpu_count).into(),
-            node.whole.into(),
-            node.units.into(),
-            free(node.usable.then_some(node.free)),
-            node.capacity.into(),
-            node.jobs.len().into(),
-        ];
-        row.extend(is_collected.then(|| age(node)));
-        row.push(some(&users(&node.jobs)).into());
-        row.extend(has_reason.then(|| Span::new(node.reason.as_deref().unwrap_or_default(), Look::Wrong)));
-        rows.push(row);
-    }
-    aligned(rows, &sides(8 + usize::from(is_collected)))
+fn by_node(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, String> {
+    use Side::{Left, Right};
+    let columns = [
+        Column::new("NODE", Left, |node: &&Node| Cell::text(&*node.node)),
+        Column::new("STATE", Left, |node| state(node)),
+        Column::new("USABLE", Left, |node| Cell::yes_or_no(node.usable)),
+        Column::new("GPUS", Right, |node| Cell::number(node.gpu_count)),
+        Column::new("WHOLE", Right, |node| Cell::number(node.whole)),
+        Column::new("UNITS", Right, |node| Cell::number(node.units)),
+        Column::new("FREE", Right, |node| room(node, node.free)),
+        Column::new("CAPACITY", Right, |node: &&Node| Cell::number(node.capacity)).head("OF"),
+        Column::new("JOBS", Right, |node| Cell::number(node.jobs.len() as u64)),
+        Column::new("USERS", Left, |node| names(&users(&node.jobs))),
+        Column::new("AGE", Right, |node| age(node)),
+        Column::new("REASON", Left, |node| {
+            let shown = node.reason.clone().unwrap_or_default();
+            Cell::text(node.reason.as_deref()).shown(shown).look(Look::Wrong)
+        }),
+        Column::new("PARTITIONS", Left, |node| names(&node.partitions)),
+    ];
+    table::lines(&columns, &NODES, cluster.nodes.iter().collect(), style)
 }
 
-/// Two columns of words, then numbers, then words.
-fn sides(numbers: usize) -> Vec<Side> {
-    let mut sides = vec![Side::Left, Side::Left];
-    sides.resize(numbers, Side::Right);
-    sides.extend([Side::Left, Side::Left]);
-    sides
+fn by_gpu(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, String> {
+    use Side::{Left, Right};
+    let columns = [
+        Column::new("NODE", Left, |row: &GpuRow| Cell::text(&*row.node.node)),
+        Column::new("STATE", Left, |row| state(row.node)),
+        Column::new("USABLE", Left, |row| Cell::yes_or_no(row.node.usable)),
+        Column::new("GPU", Right, |row| {
+            let is_faulty = row.gpu.is_some_and(|gpu| gpu.fault.is_some());
+            let look = if is_faulty { Look::Wrong } else { Look::Plain };
+            match row.gpu {
+                Some(gpu) => Cell::number(u64::from(gpu.index)).look(look),
+                None => Cell::default().shown("?".to_owned()),
+            }
+        }),
+        Column::new("UNITS", Right, |row| {
+            let whole = row.gpu.is_some_and(|gpu| gpu.whole).then(|| "whole".to_owned());
+            Cell::number(row.gpu.map_or(row.node.units, |gpu| gpu.units)).shown(whole)
+        }),
+        Column::new("FREE", Right, |row| room(row.node, row.gpu.map_or(row.node.free, |gpu| gpu.free))),
+        Column::new("CAPACITY", Right, |row: &GpuRow| {
+            Cell::number(row.gpu.map_or(row.node.capacity, |gpu| gpu.capacity))
+        })
+        .head("OF"),
+        Column::new("WHOLE", Left, |row| {
+            row.gpu.map_or_else(Cell::default, |gpu| Cell::yes_or_no(gpu.whole))
+        }),
+        Column::new("JOBS", Left, |row| names(&row.jobs.iter().map(number).collect::<Vec<_>>())),
+        Column::new("USERS", Left, |row| names(&users(&row.jobs))),
+        Column::new("AGE", Right, |row| age(row.node)),
+        Column::new("FAULT", Left, |row| Cell::text(row.gpu.and_then(|gpu| gpu.fault.as_deref()))),
+    ];
+    let row = |node, gpu| GpuRow { node, gpu, jobs: jobs_on(node, gpu) };
+    let rows = cluster.nodes.iter().flat_map(|node| {
+        let unknown = node.gpus.is_empty().then(|| row(node, None));
+        node.gpus.iter().map(move |gpu| row(node, Some(gpu))).chain(unknown)
+    });
+    // Where jobs are asked for, the GPUs are theirs.
+    let rows = rows.filter(|row| !cluster.filtered || !row.jobs.is_empty());
+    table::lines(&columns, &GPUS, rows.collect(), style)
 }
 
-fn by_gpu(cluster: &Cluster) -> Vec<Line> {
-    let is_collected = cluster.nodes.iter().any(|node| node.age.is_some());
-    let mut heads = vec!["NODE", "STATE", "GPU", "UNITS", "FREE", "OF"];
-    heads.extend(is_collected.then_some("AGE"));
-    heads.extend(["USERS", "JOBS"]);
-    let mut rows: Vec<Vec<Span>> = vec![heads.into_iter().map(Span::from).collect()];
-    for (node, gpu) in places(cluster) {
-        let jobs = jobs_on(node, gpu);
-        let (index, units, room, capacity, whole) = match gpu {
-            Some(gpu) => (gpu.index.to_string(), gpu.units, gpu.free, gpu.capacity, gpu.whole),
-            None => ("?".to_owned(), node.units, node.free, node.capacity, false),
-        };
-        let wrong = gpu.is_some_and(|gpu| gpu.fault.is_some());
-        let mut row = vec![
-            Span::from(&node.node),
-            state(node),
-            Span::new(&index, if wrong { Look::Wrong } else { Look::Plain }),
-            if whole { "whole".into() } else { units.into() },
-            free(node.usable.then_some(room)),
-            capacity.into(),
-        ];
-        row.extend(is_collected.then(|| age(node)));
-        row.push(some(&users(&jobs)).into());
-        row.push(some(&jobs.iter().map(number).collect::<Vec<_>>()).into());
-        rows.push(row);
-    }
-    aligned(rows, &sides(6 + usize::from(is_collected)))
-}
-
-/// Every GPU of every node; a node whose GPUs nobody knows is there once.
-fn places(cluster: &Cluster) -> impl Iterator<Item = (&Node, Option<&Gpu>)> {
-    cluster.nodes.iter().flat_map(|node| {
-        let unknown = node.gpus.is_empty().then_some((node, None));
-        node.gpus.iter().map(move |gpu| (node, Some(gpu))).chain(unknown)
-    })
+fn by_job(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, String> {
+    use Side::{Left, Right};
+    let columns = [
+        Column::new("JOB", Right, |row: &JobRow| {
+            let unknown = (row.job.job == 0).then(|| "?".to_owned());
+            Cell::number(Some(u64::from(row.job.job)).filter(|id| *id > 0)).shown(unknown)
+        }),
+        Column::new("NAME", Left, |row| Cell::text(row.job.name.as_deref())),
+        Column::new("USER", Left, |row| Cell::text(row.job.user.as_deref().unwrap_or("?"))),
+        Column::new("PARTITION", Left, |row| Cell::text(row.job.partition.as_deref())),
+        Column::new("NODE", Left, |row| Cell::text(&*row.node.node)),
+        Column::new("GPUS", Left, |row| {
+            let gpus: Vec<String> = row.job.gpus.iter().map(u32::to_string).collect();
+            names(&gpus).shown(gpus.is_empty().then(|| "?".to_owned()))
+        }),
+        Column::new("UNITS", Right, |row| {
+            Cell::number(row.job.units).shown(row.job.units.is_none().then(|| "whole".to_owned()))
+        }),
+        Column::new("HOLDING", Left, |row| {
+            Cell::text(if row.job.units.is_some() { "share" } else { "whole" })
+        }),
+        Column::new("STATE", Left, |row| state(row.node)),
+        Column::new("AGE", Right, |row| age(row.node)),
+    ];
+    let of_node = |node| move |job| JobRow { node, job };
+    let rows = cluster.nodes.iter().flat_map(|node: &Node| node.jobs.iter().map(of_node(node)));
+    table::lines(&columns, &JOBS, rows.collect(), style)
 }
 
 fn jobs_on(node: &Node, gpu: Option<&Gpu>) -> Vec<Job> {
@@ -115,12 +164,22 @@ fn jobs_on(node: &Node, gpu: Option<&Gpu>) -> Vec<Job> {
     node.jobs.iter().filter(is_here).cloned().collect()
 }
 
-fn state(node: &Node) -> Span {
-    Span::new(&node.state, if node.usable { Look::Plain } else { Look::Wrong })
+fn state(node: &Node) -> Cell {
+    Cell::text(&*node.state).look(if node.usable { Look::Plain } else { Look::Wrong })
 }
 
-fn age(node: &Node) -> Span {
-    known(node.age.map(|seconds| format!("{seconds}s"))).into()
+/// Nothing is free where no job can start.
+fn room(node: &Node, units: u64) -> Cell {
+    if node.usable { free(Some(units)) } else { Cell::number(units).shown("-".to_owned()) }
+}
+
+fn age(node: &Node) -> Cell {
+    Cell::number(node.age).shown(node.age.map(|seconds| format!("{seconds}s")))
+}
+
+/// All of them for programs, some for people.
+fn names(names: &[String]) -> Cell {
+    Cell::text(&*names.join(",")).shown(some(names))
 }
 
 fn number(job: &Job) -> String {
@@ -145,7 +204,7 @@ fn of(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The last line.
+/// The last line. What is neither in use nor free is whole GPUs', or can't be given now.
 fn sums(cluster: &Cluster) -> String {
     let nodes = &cluster.nodes;
     let sum = |of: fn(&Node) -> u64| nodes.iter().map(of).sum::<u64>();
@@ -153,66 +212,27 @@ fn sums(cluster: &Cluster) -> String {
     // A job may have shares on several nodes.
     let all: Vec<Job> = nodes.iter().flat_map(|node| node.jobs.clone()).collect();
     let jobs: BTreeSet<u32> = all.iter().map(|job| job.job).collect();
+    let (capacity, units, free, whole) =
+        (sum(|node| node.capacity), sum(|node| node.units), sum(|node| node.free), sum(in_whole));
+    let rest = capacity.saturating_sub(units + free + whole);
+    let parts = [(whole, "in whole GPUs"), (rest, "out of service")];
+    let parts = parts.into_iter().filter(|(units, _)| *units > 0);
     format!(
-        "{}{}: {} GPUs, {} whole; {} of {} units in use, {} free; {} of {}",
+        "{}{}: {} GPUs, {} whole; {units} of {capacity} units in use, {free} free{}; {} of {}",
         of(nodes.len(), "node"),
         if out == 0 { String::new() } else { format!(" ({out} out of service)") },
         sum(|node| node.gpu_count.unwrap_or(0)),
         sum(|node| node.whole),
-        sum(|node| node.units),
-        sum(|node| node.capacity),
-        sum(|node| node.free),
+        parts.map(|(units, what)| format!(", {units} {what}")).collect::<String>(),
         of(jobs.len(), "job"),
         of(users(&all).len(), "user"),
     )
 }
 
-/// A line a node.
-pub fn parsable_nodes(cluster: &Cluster) -> String {
-    let mut text = "NODE|STATE|USABLE|GPUS|WHOLE|UNITS|FREE|CAPACITY|JOBS|USERS|AGE|REASON\n".to_owned();
-    for node in &cluster.nodes {
-        let _ = writeln!(
-            text,
-            "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
-            field(&node.node),
-            field(&node.state),
-            if node.usable { "yes" } else { "no" },
-            or_empty(node.gpu_count),
-            node.whole,
-            node.units,
-            node.free,
-            node.capacity,
-            node.jobs.len(),
-            field(&users(&node.jobs).join(",")),
-            or_empty(node.age),
-            field(node.reason.as_deref().unwrap_or_default())
-        );
+/// Units of GPUs that jobs have whole.
+fn in_whole(node: &Node) -> u64 {
+    if node.gpus.is_empty() && node.usable {
+        return node.capacity.saturating_sub(node.units + node.free);
     }
-    text
-}
-
-/// A line a GPU.
-pub fn parsable_gpus(cluster: &Cluster) -> String {
-    let mut text = "NODE|STATE|USABLE|GPU|UNITS|FREE|CAPACITY|WHOLE|JOBS|USERS|AGE|FAULT\n".to_owned();
-    for (node, gpu) in places(cluster) {
-        let jobs = jobs_on(node, gpu);
-        let (units, room, capacity) =
-            gpu.map_or((node.units, node.free, node.capacity), |gpu| (gpu.units, gpu.free, gpu.capacity));
-        let numbers: Vec<String> = jobs.iter().map(number).collect();
-        let _ = writeln!(
-            text,
-            "{}|{}|{}|{}|{units}|{}|{capacity}|{}|{}|{}|{}|{}",
-            field(&node.node),
-            field(&node.state),
-            if node.usable { "yes" } else { "no" },
-            or_empty(gpu.map(|gpu| gpu.index)),
-            room,
-            gpu.map_or("", |gpu| if gpu.whole { "yes" } else { "no" }),
-            numbers.join(","),
-            field(&users(&jobs).join(",")),
-            or_empty(node.age),
-            field(gpu.and_then(|gpu| gpu.fault.as_deref()).unwrap_or_default())
-        );
-    }
-    text
+    node.gpus.iter().filter(|gpu| gpu.whole).map(|gpu| gpu.capacity.saturating_sub(gpu.units)).sum()
 }

@@ -1,14 +1,15 @@
 //! What `gpushare status` prints, word for word.
 
-use super::super::{columns, json, local};
+use super::super::{Wanted, columns, json, local};
 use super::*;
 use gpushare_node::foreign::Foreign;
+use gpushare_node::foreign::Usage;
 use gpushare_node::gpu::DeviceNumber;
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::Used;
 use gpushare_node::ledger::{Damage, Garbage};
 use gpushare_node::mps::service::{Daemon, Serves};
-use gpushare_node::nvml::answer::Measured;
+use gpushare_node::nvml::answer::{GpuState, Measured};
 use serde_json::json;
 
 fn gpu(index: u32) -> Gpu {
@@ -57,7 +58,20 @@ fn object(status: &Status) -> serde_json::Value {
 }
 
 fn tables(status: &Status) -> String {
-    columns::text(&lines(status), false)
+    columns::text(&lines(status, None, &Style::default()).unwrap(), false)
+}
+
+fn parsable(status: &Status, view: Option<View>) -> String {
+    let style = Style { parsable: true, ..Style::default() };
+    columns::text(&lines(status, view, &style).unwrap(), false)
+}
+
+fn parsable_gpus(status: &Status) -> String {
+    parsable(status, Some(View::Gpus))
+}
+
+fn parsable_jobs(status: &Status) -> String {
+    parsable(status, None)
 }
 
 #[test]
@@ -137,7 +151,7 @@ GPU 3 takes no share, NVML says: must|be reset
     let gpus = parsable_gpus(&measured());
     assert!(gpus.contains("\n0|/dev/nvidia0|GPU-01234567-89ab|20|60|80|1|no|1200|81000|37|2||\n"), "{gpus}");
     assert!(gpus.ends_with("\n3|/dev/nvidia3||0|80|80|0|no|||||must/be reset|\n"), "{gpus}");
-    assert!(parsable_jobs(&measured()).contains("|share|20|80|1000|20250|\n"));
+    assert!(parsable_jobs(&measured()).contains("|share|20|80|1000|20250||183845||\n"));
     let told = object(&measured());
     let (busy, faulty, other) = (&told["gpus"][0], &told["gpus"][3], &told["gpus"][1]);
     assert_eq!(
@@ -193,7 +207,7 @@ GPU 3 takes no share, NVML says: must|be reset
 GPU 0 has processes of no job of it: 4711 (user 2002), 4712 (user 2003, job 8)
 ";
     assert!(text.ends_with(expected), "{text}");
-    assert!(parsable_jobs(&status).contains("|20250|65\n"));
+    assert!(parsable_jobs(&status).contains("|20250|65|183845||\n"));
     assert!(parsable_gpus(&status).contains("|37|2||2\n"));
     let told = object(&status);
     assert_eq!(told["gpus"][0]["foreign"][1], json!({"pid": 4712, "user_id": 2003, "job": 8}));
@@ -204,9 +218,71 @@ GPU 0 has processes of no job of it: 4711 (user 2002), 4712 (user 2003, job 8)
 }
 
 #[test]
+fn what_a_jobs_processes_use_stands_beside_its_limit() {
+    let mut status = measured();
+    status.gpus[0].usage = [(7, Usage { memory: Some(812), busy: Some(30) })].into();
+    let expected = "
+JOB    USER  GPU  UNITS        TIME    MIB  MIB USED  BUSY
+  7  al\"ice    0     20  2-03:04:05  20250       812   30%
+  9  al\"ice    1  whole  2-03:04:05      -         -     -
+";
+    assert!(tables(&status).contains(expected), "{}", tables(&status));
+    assert!(parsable_jobs(&status).contains("|20250||183845|812|30\n"));
+    let place = &object(&status)["jobs"][0]["gpus"][0];
+    assert_eq!((&place["used"], &place["utilization"]), (&json!(812), &json!(30)));
+}
+
+#[test]
+fn only_the_jobs_that_are_wanted_and_their_gpus_are_shown() {
+    let shown = |users: &[&str], jobs: &[u32]| {
+        let mut status = status();
+        status.jobs[1].user_id = 2002;
+        let users = users.iter().map(|user| (*user).to_owned()).collect();
+        status.keep_jobs(&Wanted { users, jobs: jobs.to_vec() });
+        let of = |text: String| {
+            let cell = |line: &str| line.split('|').next().unwrap().parse::<u32>().unwrap();
+            text.lines().skip(1).map(cell).collect::<Vec<_>>()
+        };
+        (of(parsable_jobs(&status)), of(parsable_gpus(&status)))
+    };
+    assert_eq!(shown(&["al\"ice"], &[]), (vec![7, 9, 9], vec![0, 1, 2]));
+    assert_eq!(shown(&["2002"], &[]), (vec![8], vec![0]));
+    assert_eq!(shown(&["2002", "2001"], &[9, 8]), (vec![8, 9, 9], vec![0, 1, 2]));
+    assert_eq!(shown(&["eve"], &[]), (vec![], vec![]));
+}
+
+#[test]
+fn one_table_is_shown_where_one_is_asked_for() {
+    let shown = |view, style: &Style| columns::text(&lines(&measured(), view, style).unwrap(), false);
+    let gpus = shown(Some(View::Gpus), &Style::default());
+    assert!(
+        gpus.starts_with("GPU ") && !gpus.contains("JOB") && gpus.contains("GPU 3 takes no share"),
+        "{gpus}"
+    );
+    let jobs = shown(Some(View::Jobs), &Style { sort: table::sort("-job"), ..Style::default() });
+    assert!(jobs.starts_with("JOB ") && !jobs.contains("DEVICE") && jobs.contains("\n  9  "), "{jobs}");
+    assert!(jobs.find("\n  9  ") < jobs.find("\n  7  "), "{jobs}");
+    let style = Style { format: table::format("gpu,job").ok(), ..Style::default() };
+    assert_eq!(shown(None, &style), "GPU  JOB\n  0    7\n  1    9\n");
+    assert_eq!(shown(None, &Style { noheader: true, ..style.clone() }), "0  7\n1  9\n");
+    let reason = lines(&measured(), Some(View::Gpus), &style).unwrap_err();
+    assert!(reason.starts_with("there is no column 'job' here; the columns are GPU, DEVICE, "), "{reason}");
+}
+
+/// A view's usual columns must be there: one that isn't would be left out without a word.
+#[test]
+fn the_usual_columns_are_columns() {
+    for (view, names) in [(View::Gpus, &GPUS[..]), (View::Jobs, &JOBS[..])] {
+        let format = names.iter().map(|name| (name.trim_end_matches('?').to_owned(), None)).collect();
+        let style = Style { format: Some(format), ..Style::default() };
+        assert!(lines(&status(), Some(view), &style).is_ok());
+    }
+}
+
+#[test]
 fn programs_get_a_header_and_as_many_fields_on_every_line() {
     let text = parsable_jobs(&status());
-    assert!(text.contains("\n9|1|al\"ice|2001|2|/dev/nvidia2||whole|||1000||\n"), "{text}");
+    assert!(text.contains("\n9|1|al\"ice|2001|2|/dev/nvidia2||whole|||1000|||183845||\n"), "{text}");
     for text in [text, parsable_gpus(&status())] {
         let fields: Vec<usize> = text.lines().map(|line| line.split('|').count()).collect();
         assert!(fields.len() == 5 && fields.iter().all(|count| *count == fields[0]), "{text}");
@@ -219,7 +295,7 @@ fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
     status.gpus.truncate(1);
     status.jobs.remove(1);
     status.users = [(2001, "al\"ice\u{7f}\u{9b}".to_owned())].into();
-    let device = |index: u32, uuid: Option<&str>| json!({"index": index, "device": format!("/dev/nvidia{index}"), "uuid": uuid, "idle": null});
+    let device = |index: u32, uuid: Option<&str>| json!({"index": index, "device": format!("/dev/nvidia{index}"), "uuid": uuid, "idle": null, "used": null, "utilization": null});
     let job = |id: u32, holding: &str, units: Option<u32>, gpus: serde_json::Value| {
         let capacity = units.map(|_| 80);
         json!({

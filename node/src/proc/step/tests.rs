@@ -148,3 +148,34 @@ fn what_uses_a_gpu_makes_its_job_busy_or_all() {
     assert_eq!(busy(&[(99, 90)], Some(0)), all, "one that is gone");
     assert_eq!(busy(&[(10, 0)], None), None);
 }
+
+#[test]
+fn what_processes_use_is_summed_by_job() {
+    let step = |job: u32| format!("{STEP}/job_{job}/step_0");
+    let dir = node(&[
+        Process(10, 1, 10, 2001, "python", &step(7)),
+        Process(11, 1, 11, 2001, "python", &step(7)),
+        Process(12, 1, 12, 2002, "python", &step(8)),
+        Process(13, 1, 500, 2001, "nvidia-cuda-mps", "0::/"),
+    ]);
+    let entries = [entry(7, 0), entry(8, 0), entry(9, 1)];
+    let jobs = Jobs { entries: &entries, mps: Some(&[500]) };
+    let used = |running: &[(u32, Option<u32>, u32)], utilization| {
+        let finder = Finder::new(dir.path());
+        let process = |(pid, memory, busy): &(u32, Option<u32>, u32)| Running {
+            busy: *busy,
+            memory: *memory,
+            ..finder.process(*pid, 1000)
+        };
+        let running = running.iter().map(process).collect();
+        let found = jobs.usage(&gpu(0), &GpuState { utilization, running, ..GpuState::default() });
+        found.into_iter().map(|(job, usage)| (job, usage.memory, usage.busy)).collect::<Vec<_>>()
+    };
+    let (ten, eleven, twelve) = ((10, Some(100), 70), (11, Some(20), 60), (12, Some(5), 0));
+    assert_eq!(used(&[ten, eleven, twelve], Some(99)), [(7, Some(120), Some(100)), (8, Some(5), Some(0))]);
+    assert_eq!(used(&[ten, (11, None, 5)], Some(75)), [(7, None, Some(75))], "one whose memory isn't known");
+    assert_eq!(used(&[(12, Some(5), 0)], Some(30)), [(8, Some(5), None)], "no samples");
+    assert_eq!(used(&[(12, Some(5), 0)], Some(0)), [(8, Some(5), Some(0))], "an idle GPU");
+    assert_eq!(used(&[ten, (13, Some(9), 1)], Some(9)), [(7, Some(100), None)], "an MPS server's work");
+    assert_eq!(used(&[], Some(0)), []);
+}
