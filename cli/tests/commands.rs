@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const COMMANDS: [&[&str]; 13] = [
+const COMMANDS: [&[&str]; 14] = [
+    &["audit"],
     &["check"],
     &["conf", "slurm"],
     &["conf", "gres"],
@@ -100,7 +101,7 @@ fn a_broken_gpushare_conf_is_an_error() {
     let conf = broken(folder.path());
     for words in COMMANDS
         .into_iter()
-        .filter(|words| !["check", "explain", "leaks", "metrics", "status"].contains(&words[0]))
+        .filter(|words| !["audit", "check", "explain", "leaks", "metrics", "status"].contains(&words[0]))
     {
         let output = run(words, &["--conf", &conf]);
         is_error(words, &output);

@@ -195,15 +195,10 @@ fn a_name_gives_nobody_a_job() {
 #[test]
 fn a_name_takes_no_units_no_memory_and_no_time() {
     let [nodes, jobs, users] = said("24.11", "own");
-    let lines: String = [
-        ("n1", u64::MAX),
-        ("n1", 321),
-        ("n[0-18446744073709551615][", 1),
-        ("m[0-18446744073709551615],n1", 1),
-    ]
-    .iter()
-    .map(|(list, units)| format!("\n     Nodes={list} CPU_IDs=0 Mem=0 GRES=gpushare:{units}"))
-    .collect();
+    let lines: String = [("n1", u64::MAX), ("n1", 321), ("n[0-999999999][", 1), ("m[0-999999999],n1", 1)]
+        .iter()
+        .map(|(list, units)| format!("\n     Nodes={list} CPU_IDs=0 Mem=0 GRES=gpushare:{units}"))
+        .collect();
     let more = format!("JobId=99 JobName=x{lines}\n   UserId=eve(9)\n\n{jobs}");
     let without = made(&[nodes.clone(), jobs, users.clone()], &rules("own"));
     assert_eq!(made(&[nodes, more, users], &rules("own")), without);
