@@ -66,7 +66,7 @@ pub enum Start {
 pub fn choose(
     found: Result<Option<(Config, String)>, LoadError>,
     copy: impl FnOnce() -> Result<LastGood, NoCopy>,
-) -> Result<Start, (LoadError, NoCopy)> {
+) -> Result<Start, Box<(LoadError, NoCopy)>> {
     let broken = match found {
         Ok(Some((config, text))) => return Ok(Start::File(config, text)),
         Ok(None) => return Ok(Start::Defaults),
@@ -74,7 +74,7 @@ pub fn choose(
     };
     match copy().and_then(|copy| Ok((copy.config()?, copy))) {
         Ok((config, copy)) => Ok(Start::LastGood(config, copy, broken)),
-        Err(no_copy) => Err((broken, no_copy)),
+        Err(no_copy) => Err(Box::new((broken, no_copy))),
     }
 }
 

@@ -363,16 +363,6 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         fault.or_else(|| account.then(|| self.broken_rule(&self.request, Under::Account)).flatten())
     }
 
-    fn not_too_long(&self, sent: &Request) -> Ruling<()> {
-        match sent.overlong() {
-            Some(text) => {
-                let ground = Ground::Site;
-                Err(Box::new(Refusal { asked: shortened(text), ..self.refusal(Rule::TooLong, ground) }))
-            }
-            None => Ok(()),
-        }
-    }
-
     /// A refusal with nothing in it yet.
     fn refusal(&self, rule: Rule, ground: Ground) -> Refusal {
         Refusal {

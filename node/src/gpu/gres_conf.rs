@@ -57,6 +57,9 @@ pub enum Order {
 }
 
 /// Reads the file for a node; `None` where there is no such file.
+///
+/// # Errors
+/// It can't be read, or Slurm would refuse it.
 pub fn load(path: &Path, node: Option<&str>) -> Result<Option<Counted>, GresConfError> {
     let text = match read(path) {
         Err(Problem::Unreadable(io::ErrorKind::NotFound)) => return Ok(None),
@@ -67,6 +70,9 @@ pub fn load(path: &Path, node: Option<&str>) -> Result<Option<Counted>, GresConf
 }
 
 /// Reads the text of gres.conf for a node. `include` gives the text of a file that an `Include` line names.
+///
+/// # Errors
+/// A line that Slurm would refuse.
 pub fn parse(
     file: &Path,
     text: &str,

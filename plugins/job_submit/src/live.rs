@@ -77,7 +77,7 @@ impl Live {
                 log::error!("job_submit/gpushare: {error}; the last good rules stay in force, from {copy}");
                 config
             }
-            Err((error, no_copy)) => return Err(format!("{error}; {no_copy}")),
+            Err(both) => return Err(format!("{}; {}", both.0, both.1)),
         };
         self.adopt(config.policy);
         let mut file = self.file.lock();

@@ -3,11 +3,22 @@
 
 use super::refusal::plain;
 use super::under::Under;
-use super::{Accounting, Judgement, Refusal, Rule, shortened};
+use super::{Accounting, Ground, Judgement, Refusal, Rule, Ruling, shortened};
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Field, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
+    /// A string that Slurm would refuse later, for its length.
+    pub(super) fn not_too_long(&self, sent: &Request) -> Ruling<()> {
+        match sent.overlong() {
+            Some(text) => {
+                let ground = Ground::Site;
+                Err(Box::new(Refusal { asked: shortened(text), ..self.refusal(Rule::TooLong, ground) }))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// A type in `--cpus-per-gpu` or `--mem-per-gpu` that the job doesn't ask for letter by letter. Slurm makes an entry of it that
     /// stands for no GPU, and that a type of the same number or in other capitals then falls in with.
     pub(super) fn type_of_none(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
