@@ -106,6 +106,8 @@ def test_a_plugin_that_is_in_use_stays_whole(tree, built, tmp_path):
     newer.mkdir()
     for file in built.iterdir():
         (newer / file.name).write_bytes(file.read_bytes() + b"newer")
+        # gpushare is run: it prints its completions.
+        (newer / file.name).chmod(0o755)
     before = listing(tree)
     old = (tree / JOB_SUBMIT).read_bytes()
     with open(tree / JOB_SUBMIT, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
