@@ -289,7 +289,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             # There is no NVML here to list processes (test_containers.py and test_memory.py have one).
             assert names == documented - {f"gpushare_gpu_{name}" for name in ("processes_without_mps", "foreign_processes", "idle_seconds")}
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
-            assert len(rules) == 14 and {rule["health"] for rule in rules} == {"ok"}, rules
+            assert len(rules) == 15 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
             assert firing == []
             node.cancel_all()

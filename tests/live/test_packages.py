@@ -106,6 +106,7 @@ def test_packages_from_beginning_to_end(cluster):
     assert len(could_open(cluster, SHARE)[0]) == 1
     refused = cluster.run(REFUSED, "alice")
     assert refused.returncode != 0 and ("GS122" in refused.stderr or cluster.release == "22.05")
+    restart(cluster, "slurmd")
     check = cluster.run(["gpushare", "check"])
     assert check.returncode == 0, check.stdout
 
