@@ -356,7 +356,7 @@ def test_shown():
     node.mount("16m")
     LEDGER.mkdir()
     JOBS.write_text("x")
-    assert "gpushare: reading" in status(code=1).stderr
+    assert "gpushare: reading" in status(code=2).stderr
 
 
 def test_forgotten():
