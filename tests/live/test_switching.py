@@ -48,7 +48,7 @@ def nothing_is_drained(cluster, where):
     cluster.wait(lambda: settled(cluster), f"the nodes to register after {where}")
     for line in cluster.ok(["sinfo", "-h", "-N", "-o", "%N %T %E"]).splitlines():
         node, state, reason = line.split(maxsplit=2)
-        fine = state in ("idle", "mixed", "allocated") or (node, reason) == ("n2", "gpushare")
+        fine = state in ("idle", "mixed", "allocated", "completing") or (node, reason) == ("n2", "gpushare")
         assert fine, f"after {where}: {line}\n{cluster.log('slurmctld')[-3000:]}"
     assert not DRAINS.findall(cluster.log("slurmctld")), (where, DRAINS.findall(cluster.log("slurmctld")))
 
