@@ -51,7 +51,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// The job's share, if it has one that gpushare places, and nodes differ.
     fn placed_share(&self) -> Option<Gres<'_>> {
         let differ = !self.policy.shares.nodes.is_empty();
-        differ.then(|| self.request.share(self.policy.share_gres.0.as_bytes())).flatten()
+        // Slurm lets a running job's nodes alone, so an update that says nothing of the share must not name any.
+        let stays = self.update.is_some_and(|(update, _)| update.request.tres_per_node.is_none());
+        (differ && !stays).then(|| self.request.share(self.policy.share_gres.0.as_bytes())).flatten()
     }
 
     /// What the largest GPU of a node has, if that is less than so many units.

@@ -214,4 +214,9 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
             .map_err(|(asked, units)| (Rule::ShareSize, asked.as_bytes().to_vec(), Offer::UpTo(units)));
         assert_eq!(found, expected, "{tres} {nodes} {excluded}");
     }
+    let job = asked("gres/gpushare:24", "", "");
+    let request = Request { qos: Some(b"normal"), ..Request::new(Spelling::Slash) };
+    let update = Update { job: b"7", request, anew: true, alone: true };
+    let Verdict::Accept(accepted) = judge_update(&update, &job, &policy, &Table) else { panic!("refused") };
+    assert_eq!(accepted.excluded_nodes, None, "a running job's nodes can't be changed");
 }
