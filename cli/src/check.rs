@@ -206,7 +206,7 @@ impl<'a> Look<'a> {
         let is_root = gpushare_node::user_id() == Some(0);
 
         let mut findings: Vec<Finding> = node.map(daemon::state).into_iter().collect();
-        findings.extend(self.slurmd(&[&self.own_conf, &gres, &cgroup]));
+        findings.extend(self.slurmd(&self.own_conf, &[&gres, &cgroup]));
         findings.extend(local::cgroup(config, slurm, &cgroup_conf, host));
         findings.extend(match node {
             Some(node) => plugins::on_node(stack, settings, node, Version::of_program("slurmd")),
@@ -241,12 +241,14 @@ impl<'a> Look<'a> {
     }
 
     /// The daemon of this node. plugstack.conf isn't among the files: each slurmstepd reads it anew (Slurm: `spank_init`).
-    fn slurmd(&self, files: &[&ConfFile]) -> Vec<Finding> {
+    fn slurmd(&self, slurm_conf: &ConfFile, others: &[&ConfFile]) -> Vec<Finding> {
         let proc = Path::new("/proc");
         let installed = Version::of_program("slurmd");
         let started = daemon::running(proc, &self.host).and_then(|running| daemon::started(running, proc));
-        let paths: Vec<PathBuf> = files.iter().flat_map(|conf| conf.files.clone()).collect();
-        let judged = daemon::judge(&self.host, started, &daemon::changes(&paths), installed);
+        let changes = |files: &[&ConfFile]| {
+            daemon::changes(&files.iter().flat_map(|conf| conf.files.clone()).collect::<Vec<PathBuf>>())
+        };
+        let judged = daemon::judge(&self.host, started, &changes(&[slurm_conf]), &changes(others), installed);
         // What slurmctld remembers of a slurmd that has ended says nothing.
         let version = self.node().filter(|_| started.is_some()).map(|node| node.version.as_str());
         let version = version.and_then(|version| plugins::daemon("slurmd", "slurmctld", version, installed));

@@ -181,7 +181,7 @@ def test_a_jobs_daemon_is_a_unit_and_runs_as_its_user(node):
     text = node.run(["systemctl", "status", "--no-pager", unit]).stdout
     assert f"gpushare: MPS daemon of /dev/nvidia{gpu} for user {ALICE}" in text and "active (running)" in text, text
     said = f"gpushare-prolog.*job {job}: MPS daemon {gpu}.{ALICE} started, process {pid}, unit {unit}$"
-    assert re.search(said, node.ok("journalctl --no-pager --quiet"), re.M), "prologs speak to the journal"
+    node.wait(lambda: re.search(said, node.ok("journalctl --no-pager --quiet"), re.M), "the prolog's line in the journal")
 
 
 def test_it_can_open_its_own_gpu_and_no_other(node):

@@ -17,8 +17,8 @@ const ABOUT: &str = "slurmd";
 const TICKS: u64 = 100;
 /// A daemon reads its files in the first moments of its life.
 const SLACK: Duration = Duration::from_secs(1);
-/// From this release on `scontrol reconfigure` starts a new slurmd; before, the old one reads most of its files again.
-const NEW_PROCESS: (u8, u8) = (23, 11);
+/// After this release `scontrol reconfigure` starts a new slurmd; up to it, the old one reads most of its files again.
+const LAST_TO_READ_AGAIN: (u8, u8) = (23, 10);
 
 /// A slurmd that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +79,12 @@ pub fn changes(files: &[PathBuf]) -> Vec<(String, SystemTime)> {
 }
 
 /// Whether slurmd runs, and has read the files as they are. `started`: `None` where it doesn't run. Nothing where all is well.
+/// A change of slurm.conf, or of what it includes, is often about slurmctld alone (a partition, a priority): it is no fault.
 pub fn judge(
     node: &str,
     started: Option<SystemTime>,
-    changes: &[(String, SystemTime)],
+    slurm_conf: &[(String, SystemTime)],
+    others: &[(String, SystemTime)],
     installed: Option<Version>,
 ) -> Option<Finding> {
     let Some(started) = started else {
@@ -93,24 +95,32 @@ pub fn judge(
             format!("systemctl start slurmd on {node}; its log says why it ended"),
         ));
     };
-    let newer: Vec<String> =
-        changes.iter().filter(|(_, at)| *at > started + SLACK).map(|(path, _)| path.clone()).collect();
-    if newer.is_empty() {
+    let newer = |changes: &[(String, SystemTime)]| -> Vec<String> {
+        changes.iter().filter(|(_, at)| *at > started + SLACK).map(|(path, _)| path.clone()).collect()
+    };
+    let (slurm_conf, others) = (newer(slurm_conf), newer(others));
+    let all = [slurm_conf, others.clone()].concat();
+    if all.is_empty() {
         return None;
     }
-    let said = format!("{} changed after slurmd started", listed(&newer));
-    Some(match installed {
-        Some(installed) if installed.is_from_to((0, 0), (NEW_PROCESS.0, NEW_PROCESS.1 - 1)) => {
-            Finding::unknown(
-                ABOUT,
-                format!("{said}: restart slurmd on {node}, unless 'scontrol reconfigure' has come since"),
-            )
-        }
-        _ => Finding::wrong(
+    let said = format!("{} changed after slurmd started", listed(&all));
+    let reads_again = installed.is_some_and(|installed| installed.is_from_to((0, 0), LAST_TO_READ_AGAIN));
+    Some(if reads_again {
+        Finding::unknown(
+            ABOUT,
+            format!("{said}: restart slurmd on {node}, unless 'scontrol reconfigure' has come since"),
+        )
+    } else if others.is_empty() {
+        Finding::unknown(
+            ABOUT,
+            format!("{said}: unless the change is about slurmctld alone, run 'scontrol reconfigure'"),
+        )
+    } else {
+        Finding::wrong(
             ABOUT,
             format!("{said}: it works with what was there before"),
             format!("restart slurmd on {node}: systemctl restart slurmd"),
-        ),
+        )
     })
 }
 
@@ -182,18 +192,19 @@ mod tests {
     #[test]
     fn a_slurmd_that_is_stopped_or_older_than_its_files_is_wrong() {
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        let files =
-            |slurm, gres| vec![("slurm.conf".to_owned(), at(slurm)), ("gres.conf".to_owned(), at(gres))];
         let version = |text| Version::parse(text);
-        for (started, files, installed, status, said) in [
-            (Some(at(100)), files(99, 101), version("24.11.5"), None, ""),
-            (None, files(99, 99), version("24.11.5"), Some("wrong"), "it doesn't run on this node"),
-            (Some(at(100)), files(99, 102), version("24.11.5"), Some("wrong"), "gres.conf changed after"),
-            (Some(at(100)), files(103, 102), None, Some("wrong"), "slurm.conf, gres.conf changed after"),
-            (Some(at(100)), files(99, 102), version("23.11.1"), Some("wrong"), "gres.conf changed after"),
-            (Some(at(100)), files(99, 102), version("22.05.8"), Some("unknown"), "gres.conf changed after"),
+        for (started, slurm_conf, gres_conf, installed, status, said) in [
+            (Some(at(100)), at(99), at(101), version("24.11.5"), None, ""),
+            (None, at(99), at(99), version("24.11.5"), Some("wrong"), "it doesn't run on this node"),
+            (Some(at(100)), at(99), at(102), version("24.11.5"), Some("wrong"), "gres.conf changed after"),
+            (Some(at(100)), at(103), at(102), None, Some("wrong"), "slurm.conf, gres.conf changed after"),
+            (Some(at(100)), at(103), at(101), version("24.11.5"), Some("unknown"), "slurm.conf changed after"),
+            (Some(at(100)), at(99), at(102), version("23.11.1"), Some("wrong"), "gres.conf changed after"),
+            (Some(at(100)), at(99), at(102), version("22.05.8"), Some("unknown"), "gres.conf changed after"),
         ] {
-            let finding = judge("n1", started, &files, installed);
+            let of = |name: &str, at| [(name.to_owned(), at)];
+            let finding =
+                judge("n1", started, &of("slurm.conf", slurm_conf), &of("gres.conf", gres_conf), installed);
             let word = finding.as_ref().map(|finding| match finding.status {
                 Status::Ok => "ok",
                 Status::Wrong(_) => "wrong",
