@@ -1,10 +1,10 @@
 //! gpushare.conf: the administrator's rules for both sides, read whole or not at all.
 //!
-//! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and paths
-//! as they are; a line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings. An unknown key, a value that isn't allowed
-//! or a key given twice is an error that names the line, the key and what is allowed; half a policy is never used. Which
-//! file to read is the caller's question ([`find`]). The keys are in `keys` and `node_keys`, those of a QOS in
-//! [`qos`].
+//! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and
+//! paths as they are; a line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings.
+//! An unknown key, a value that isn't allowed or a key given twice is an error that names the line, the key and what is
+//! allowed; half a policy is never used. Which file to read is the caller's question ([`find`]). The keys are in `keys`
+//! and `node_keys`, those of a QOS in [`qos`].
 
 use std::fmt;
 use std::io::{self, Read};
@@ -143,8 +143,8 @@ pub enum LoadError {
     Content(PathBuf, ConfigError),
 }
 
-/// Where the configuration is if it isn't beside slurm.conf: a configless slurmd keeps a slurm.conf of its own making in
-/// a folder of its own, and brings no other files.
+/// Where the configuration is if it isn't beside slurm.conf: a configless slurmd keeps a slurm.conf of its own making
+/// in a folder of its own, and brings no other files.
 pub const FALLBACK: &str = "/etc/slurm/gpushare.conf";
 
 /// The configuration's path: beside the running slurm.conf if something of that name is there, else `fallback`.
@@ -171,8 +171,8 @@ impl Config {
         load_with(path, Some(keys::take_record))
     }
 
-    /// The same for a node, where a job waits for it: nodes have no use for records `QOS=` and `PartitionName=`. They are not read, so a mistake in
-    /// one fails no job. `node` is what Slurm calls this node.
+    /// The same for a node, where a job waits for it: nodes have no use for records `QOS=` and `PartitionName=`. They
+    /// are not read, so a mistake in one fails no job. `node` is what Slurm calls this node.
     ///
     /// # Errors
     /// As [`Config::load`]; or it has lines for single nodes, and `node` is not known.

@@ -6,9 +6,9 @@
 //! - [`counter_file`] and [`root_file`]: files that both sides keep.
 //! - [`errors`]: how error enums are declared.
 //!
-//! What happens on a node is in the crate `gpushare-node`, groups' QOSes in the accounting database are in `gpushare-qos`, and
-//! the safe layer over Slurm is `gpushare-slurm`. Nothing here knows Slurm's structures, reads the clock or the process
-//! environment, or is unsafe; paths are parameters.
+//! What happens on a node is in the crate `gpushare-node`, groups' QOSes in the accounting database are in
+//! `gpushare-qos`, and the safe layer over Slurm is `gpushare-slurm`. Nothing here knows Slurm's structures, reads the
+//! clock or the process environment, or is unsafe; paths are parameters.
 #![forbid(unsafe_code)]
 
 pub mod config;

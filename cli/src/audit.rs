@@ -1,9 +1,9 @@
-//! `gpushare audit`: which requests Mode=audit and Mode=warn have let pass, which were refused or exempt, whose they were, and what
-//! would have been accepted. Nothing is changed.
+//! `gpushare audit`: which requests Mode=audit and Mode=warn have let pass, which were refused or exempt, whose they
+//! were, and what would have been accepted. Nothing is changed.
 //!
-//! Read → sum → print: the lines that slurmctld's plugin has written into slurmctld's log (`files`, `stamp`) are summed by user and
-//! form of request (`collect`), judged and printed (`report`, `text`). Where no log can be read, the counts of `RefusalCounts` say
-//! less.
+//! Read → sum → print: the lines that slurmctld's plugin has written into slurmctld's log (`files`, `stamp`) are summed
+//! by user and form of request (`collect`), judged and printed (`report`, `text`). Where no log can be read, the counts
+//! of `RefusalCounts` say less.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ use stamp::Clock;
 #[derive(Args)]
 #[command(
     after_help = "Reads slurmctld's log, so run it on the controller, as root or SlurmUser. Times: 2026-10-31, \
-                  2026-10-31T12:00,\nnow, now-7days. Exit status: 0 no accepted request breaks a rule, 1 some do, 2 it can't \
-                  be told."
+                  2026-10-31T12:00,\nnow, now-7days. Exit status: 0 no accepted request breaks a rule, 1 some do, 2 it \
+                  can't be told."
 )]
 pub struct Arguments {
     /// From when [default: 7 days before the end]
@@ -43,7 +43,8 @@ pub struct Arguments {
     /// Until when [default: now]
     #[arg(long, short = 'E', value_name = "TIME")]
     end: Option<String>,
-    /// Logs to read, also packed by gzip; - is standard input [default: SlurmctldLogFile and what logrotate has made of it]
+    /// Logs to read, also packed by gzip; - is standard input [default: SlurmctldLogFile and what logrotate has made of
+    /// it]
     #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
     log: Vec<PathBuf>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
@@ -128,9 +129,11 @@ fn logs(
     if named.is_empty() {
         let log = settings.get("SlurmctldLogFile");
         if !log.starts_with('/') {
-            return Err("SlurmctldLogFile is not set, so slurmctld writes to syslog: 'journalctl -u slurmctld -o short-iso | \
-                        gpushare audit --log -' reads that"
-                .to_owned());
+            return Err(
+                "SlurmctldLogFile is not set, so slurmctld writes to syslog: 'journalctl -u slurmctld -o short-iso | \
+                 gpushare audit --log -' reads that"
+                    .to_owned(),
+            );
         }
         let (files, packed) = files::with_rotated(Path::new(log), period.start)?;
         notes.extend(packed.iter().map(|path| {

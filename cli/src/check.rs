@@ -39,7 +39,8 @@ use version::Version;
 /// The command line of `gpushare check`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 nothing is wrong, 1 something is, 2 slurmctld or slurmdbd doesn't answer, or nothing can be checked."
+    after_help = "Exit status: 0 nothing is wrong, 1 something is, 2 slurmctld or slurmdbd doesn't answer, or nothing \
+                  can be checked."
 )]
 pub struct Arguments {
     /// All of it as one JSON object
@@ -48,13 +49,15 @@ pub struct Arguments {
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
-    /// Before an upgrade: only whether the installed plugins would load in that Slurm, which needn't be installed or running
+    /// Before an upgrade: only whether the installed plugins would load in that Slurm, which needn't be installed or
+    /// running
     #[arg(long = "for", value_name = "VERSION")]
     slurm: Option<Version>,
     /// Every node that has GPUs or shares, or these: what is wrong on each, and where they differ
     #[arg(long, value_name = "HOSTLIST", num_args = 0..=1, default_missing_value = "", conflicts_with = "slurm")]
     nodes: Option<String>,
-    /// With --nodes: ask them by ssh, pdsh, clush or another command, which gets a node's name and a command line [default: srun]
+    /// With --nodes: ask them by ssh, pdsh, clush or another command, which gets a node's name and a command line
+    /// [default: srun]
     #[arg(long, value_name = "COMMAND", requires = "nodes")]
     via: Option<String>,
     /// With --nodes: read DIR/NODE.json instead, what gpushare check --json has said on the nodes
@@ -240,7 +243,8 @@ impl<'a> Look<'a> {
         findings
     }
 
-    /// The daemon of this node. plugstack.conf isn't among the files: each slurmstepd reads it anew (Slurm: `spank_init`).
+    /// The daemon of this node. plugstack.conf isn't among the files: each slurmstepd reads it anew (Slurm:
+    /// `spank_init`).
     fn slurmd(&self, slurm_conf: &ConfFile, others: &[&ConfFile]) -> Vec<Finding> {
         let proc = Path::new("/proc");
         let installed = Version::of_program("slurmd");

@@ -95,9 +95,13 @@ const NOTHING: &str = "# Nothing is needed.\n";
 fn plugstack(placed: bool, login: bool) -> String {
     match (placed, login) {
         (false, _) => NOTHING.to_owned(),
-        (_, true) => "\n# A machine without jobs works as well without it.\noptional spank_gpushare.so\n".to_owned(),
-        (_, false) => "\n# Without it, jobs have no fence. If it can't be loaded, jobs fail and don't run without one.\n\
-                       required spank_gpushare.so\n"
-            .to_owned(),
+        (_, true) => {
+            "\n# A machine without jobs works as well without it.\noptional spank_gpushare.so\n".to_owned()
+        }
+        (_, false) => {
+            "\n# Without it, jobs have no fence. If it can't be loaded, jobs fail and don't run without one.\nrequired \
+             spank_gpushare.so\n"
+                .to_owned()
+        }
     }
 }

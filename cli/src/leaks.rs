@@ -1,8 +1,9 @@
-//! `gpushare leaks`: from Slurm's accounting alone, when more GPUs of a type ran than a limit allows, through which requests, and
-//! what gpushare would have said of them. Nothing of gpushare need be installed, and nothing is changed.
+//! `gpushare leaks`: from Slurm's accounting alone, when more GPUs of a type ran than a limit allows, through which
+//! requests, and what gpushare would have said of them. Nothing of gpushare need be installed, and nothing is changed.
 //!
-//! Read → sum → print: jobs are read as a stream (`source`, `sacct`), each leaves a few numbers (`collect`), which are summed over
-//! time (`sweep`), judged and printed (`report`, `text`, `plot`). What accounting can't tell is said and not guessed (`nodes`).
+//! Read → sum → print: jobs are read as a stream (`source`, `sacct`), each leaves a few numbers (`collect`), which are
+//! summed over time (`sweep`), judged and printed (`report`, `text`, `plot`). What accounting can't tell is said and
+//! not guessed (`nodes`).
 
 use std::path::{Path, PathBuf};
 

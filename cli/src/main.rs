@@ -32,7 +32,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// From slurmctld's log: which requests Mode=audit and warn let pass, which were refused, and what to ask for instead
+    /// From slurmctld's log: which requests Mode=audit and warn let pass, which were refused, and what to ask for
+    /// instead
     Audit(audit::Arguments),
     /// Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it
     Check(check::Arguments),

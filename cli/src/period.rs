@@ -1,4 +1,5 @@
-//! From when to when: what the administrator writes, and how times are printed. In the time zone of this machine, or that of TZ.
+//! From when to when: what the administrator writes, and how times are printed. In the time zone of this machine, or
+//! that of TZ.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

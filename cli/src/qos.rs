@@ -41,7 +41,8 @@ pub struct Arguments {
 enum Command {
     /// Print what is different between the file and Slurm's database; change nothing
     #[command(
-        after_help = "Exit status: 0, or 2 if there can be no plan; with --detailed-exitcode 1 if there is something to do."
+        after_help = "Exit status: 0, or 2 if there can be no plan; with --detailed-exitcode 1 if there is something \
+                      to do."
     )]
     Plan {
         /// Plan to remove the QOSes that an earlier apply made and that the file has no longer
@@ -56,8 +57,8 @@ enum Command {
     },
     /// Make Slurm's database like the file, after showing the plan and asking
     #[command(
-        after_help = "Exit status: 0 if all is done; 1 if some of it is not done, where running it again goes on, or if the \
-                      answer was no; 2 if there can be no plan, or nobody to ask."
+        after_help = "Exit status: 0 if all is done; 1 if some of it is not done, where running it again goes on, or \
+                      if the answer was no; 2 if there can be no plan, or nobody to ask."
     )]
     Apply {
         /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job or partition uses
@@ -142,7 +143,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
 }
 
-/// sacctmgr says of some things that they are done and they are not, up to 22.05 at least: so the database is read again.
+/// sacctmgr says of some things that they are done and they are not, up to 22.05 at least: so the database is read
+/// again.
 fn confirm(done: &Plan, site: Site) -> Result<(), String> {
     if done.changes.is_empty() {
         return Ok(());

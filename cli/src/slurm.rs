@@ -1,5 +1,5 @@
-//! What Slurm says of itself: its settings, nodes, partitions and QOSes, each asked of a program of Slurm's and read here.
-//! Nothing is changed, and nobody waits longer than a health check may.
+//! What Slurm says of itself: its settings, nodes, partitions and QOSes, each asked of a program of Slurm's and read
+//! here. Nothing is changed, and nobody waits longer than a health check may.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -139,8 +139,8 @@ pub fn host() -> String {
     name.trim().split('.').next().unwrap_or_default().to_owned()
 }
 
-/// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of them
-/// try for minutes.
+/// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of
+/// them try for minutes.
 pub fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
     let answer = run::run(command(name).args(arguments), PATIENCE)?;
     run::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())

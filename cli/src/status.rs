@@ -1,6 +1,7 @@
 //! `gpushare status`: GPUs, what is assigned of them, and to whom; of this node, or of the cluster.
 //!
-//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, by way of `table`), once or again and again (`watch`).
+//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, by way of `table`), once or again and again
+//! (`watch`).
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -24,9 +25,9 @@ use table::Style;
 /// The command line of `gpushare status`.
 #[derive(Args, Clone)]
 #[command(
-    after_help = "Without NODES, --nodes, --partition and --collected it is this node that is shown, by its own ledger. Exit \
-                  status: 0, or 2 if the ledger can't be read, Slurm can't be asked, or there is no such node, partition \
-                  or column."
+    after_help = "Without NODES, --nodes, --partition and --collected it is this node that is shown, by its own \
+                  ledger. Exit status: 0, or 2 if the ledger can't be read, Slurm can't be asked, or there is no such \
+                  node, partition or column."
 )]
 pub struct Arguments {
     /// These nodes of the cluster, as hostlists, as Slurm counts their shares; as anybody, on any machine
@@ -47,7 +48,8 @@ pub struct Arguments {
     /// One line a GPU
     #[arg(long)]
     gpus: bool,
-    /// These columns: NAME or NAME:WIDTH, separated by commas; of this node's tables that of jobs, or with --gpus of GPUs
+    /// These columns: NAME or NAME:WIDTH, separated by commas; of this node's tables that of jobs, or with --gpus of
+    /// GPUs
     #[arg(long, short = 'o', value_name = "COLUMNS", value_parser = table::format, conflicts_with = "json")]
     format: Option<Format>,
     /// Sort by these columns, separated by commas; downwards with '-' before the name
@@ -62,7 +64,8 @@ pub struct Arguments {
     /// Look again every so many seconds until q or Ctrl-C, on a terminal [default: 2, of the cluster 10]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "0", conflicts_with_all = ["json", "parsable"])]
     watch: Option<u32>,
-    /// Fields separated by '|', with a header line: one line a job and GPU (of the cluster: a node); times in seconds since 1970
+    /// Fields separated by '|', with a header line: one line a job and GPU (of the cluster: a node); times in seconds
+    /// since 1970
     #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
     /// All of it as one JSON object

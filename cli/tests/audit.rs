@@ -50,13 +50,17 @@ fn the_exit_status_says_whether_something_was_let_pass() {
 fn a_long_log_needs_little_memory() {
     let program = env!("CARGO_BIN_EXE_gpushare");
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "ulimit -v 100000; exec \"$0\" audit --conf /no/such/gpushare.conf --start 2026-11-16 --end 2026-11-17 --log -"]);
+    shell.args([
+        "-c",
+        "ulimit -v 100000; exec \"$0\" audit --conf /no/such/gpushare.conf --start 2026-11-16 --end 2026-11-17 --log -",
+    ]);
     let mut child =
         shell.arg(program).env("TZ", "UTC").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut log = child.stdin.take().unwrap();
     for number in 0..200_000 {
         let line = format!(
-            "[2026-11-16T12:00:00.000] job_submit/gpushare: refused GS101 uid={} qos='q' asked='gpu:2' user='u' name='job{number}' request='--gres=gpu:{}'\n",
+            "[2026-11-16T12:00:00.000] job_submit/gpushare: refused GS101 uid={} qos='q' asked='gpu:2' user='u' \
+             name='job{number}' request='--gres=gpu:{}'\n",
             number % 700,
             number % 30_011
         );

@@ -1,5 +1,5 @@
-//! `gpushare check` where a daemon doesn't answer: it is asked one question and no more, and everything else is still printed.
-//! scontrol, sacctmgr and squeue are scripts here, which write down what they are asked.
+//! `gpushare check` where a daemon doesn't answer: it is asked one question and no more, and everything else is still
+//! printed. scontrol, sacctmgr and squeue are scripts here, which write down what they are asked.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::fs::{self, Permissions};

@@ -90,8 +90,8 @@ case $* in
     *"show assoc"*) echo 'acct|u||q|q|||||||' ;;
 esac
 "#;
-const SCONTROL: &str = "#!/bin/bash\ncase $* in\n*config) echo 'ClusterName = fake' ;;\n*partition) echo 'PartitionName=p QoS=N/A' ;;\n\
-                        *) echo 'NodeName=n1 Gres=gpu:a40:4' ;;\nesac\n";
+const SCONTROL: &str = "#!/bin/bash\ncase $* in\n*config) echo 'ClusterName = fake' ;;\n*partition) echo \
+                        'PartitionName=p QoS=N/A' ;;\n*) echo 'NodeName=n1 Gres=gpu:a40:4' ;;\nesac\n";
 /// 1 January 2025, UTC.
 const FIRST: u32 = 1_735_689_600;
 

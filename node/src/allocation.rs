@@ -7,7 +7,8 @@
 //! | own | our note | nothing: the node has no `gpu` GRES |
 //! | override | the percentage, or our note for another GRES | the GPU that it allocated |
 //!
-//! A job with GPUs and no share has them whole. What Slurm says and the placement can't both be right is a [`Mismatch`].
+//! A job with GPUs and no share has them whole. What Slurm says and the placement can't both be right is a
+//! [`Mismatch`].
 
 use crate::job::NodeJob;
 use crate::ledger::{Entry, Holding};
@@ -110,8 +111,8 @@ fn share_units(job: &NodeJob, config: &NodeConfig, of_gpus: &[u32]) -> Option<(u
     }
 }
 
-/// The count noted at submission if Slurm's percentage of `total` confirms it, else the count that the percentage stands
-/// for, to the nearest unit.
+/// The count noted at submission if Slurm's percentage of `total` confirms it, else the count that the percentage
+/// stands for, to the nearest unit.
 fn units(percent: u32, noted: Option<u32>, total: u64) -> (u32, Option<u32>) {
     let slurms = |units: u32| (u64::from(units) * 100).checked_div(total).unwrap_or(0).max(1);
     match noted {

@@ -11,14 +11,15 @@ pub const PYTORCH: &str = "PYTORCH_CUDA_ALLOC_CONF";
 const MEMORY: &str = "GPUSHARE_MEM_MIB";
 const MPS_MEMORY: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 
-/// What Slurm 26.11 tells programs where it limits the memory of shards (`ConstrainDeviceMemory=yes`): `0000:c1:00.0=3002M`, with
-/// a comma before each further GPU.
+/// What Slurm 26.11 tells programs where it limits the memory of shards (`ConstrainDeviceMemory=yes`):
+/// `0000:c1:00.0=3002M`, with a comma before each further GPU.
 pub const SHARD_MEMORY: &str = "SLURM_SHARD_MEM_PER_GPU";
 
 /// Variables of every task, batch script and shell of a job with a share; none for one with whole GPUs, whose variables
-/// are Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can open, and the fence leaves
-/// one; an MPS daemon's clients count the daemon's GPUs (NVIDIA's MPS documentation), and it has one; a container that goes by
-/// `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, where the driver tells it.
+/// are Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can open, and
+/// the fence leaves one; an MPS daemon's clients count the daemon's GPUs (NVIDIA's MPS documentation), and it has one;
+/// a container that goes by `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, where the
+/// driver tells it.
 #[must_use]
 pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
     let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
@@ -57,8 +58,9 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
     variables
 }
 
-/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. What is limited can't be had,
-/// so the smaller size is told. One of another GPU, which Slurm allocated and gpushare didn't take, is not this job's.
+/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. What is limited
+/// can't be had, so the smaller size is told. One of another GPU, which Slurm allocated and gpushare didn't take, is
+/// not this job's.
 pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &str) {
     let own = variables.iter().find(|(name, _)| *name == MEMORY).and_then(|(_, mib)| mib.parse::<u32>().ok());
     let sizes = slurms.split(',').filter_map(|one| one.trim().rsplit_once('='));

@@ -161,8 +161,8 @@ impl Asked {
     }
 }
 
-/// A program's input, all of it there before the program is. Writing to one that its user has killed meanwhile would be a
-/// SIGPIPE, which ends slurmstepd where this is a SPANK plugin.
+/// A program's input, all of it there before the program is. Writing to one that its user has killed meanwhile would be
+/// a SIGPIPE, which ends slurmstepd where this is a SPANK plugin.
 fn stdin(input: &str) -> io::Result<Stdio> {
     if input.is_empty() {
         return Ok(Stdio::null());

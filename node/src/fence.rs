@@ -4,8 +4,8 @@
 //! every GPU but the share's and opens that one; nothing but GPUs is touched. It is put up by slurmstepd as root after
 //! Slurm's own rules and before any task runs, and checked by each task for itself.
 //!
-//! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs, which
-//! [`filter`] writes. [`owner`] makes root's what old releases give to users.
+//! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs,
+//! which [`filter`] writes. [`owner`] makes root's what old releases give to users.
 
 pub mod access;
 pub mod bpf;
@@ -61,8 +61,8 @@ impl Fence {
         Fence { open: own.iter().map(Gpu::device).collect(), closed, widens: false }
     }
 
-    /// A device that the task must not open and has open: Slurm opens what `--input`, `--output` and `--error` name before
-    /// any fence of ours is up.
+    /// A device that the task must not open and has open: Slurm opens what `--input`, `--output` and `--error` name
+    /// before any fence of ours is up.
     #[must_use]
     pub fn held(&self, open: &[DeviceNumber]) -> Option<Fault> {
         let held = self.closed.iter().find(|device| open.contains(&device.number));

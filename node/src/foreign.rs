@@ -75,7 +75,8 @@ impl Jobs<'_> {
         found
     }
 
-    /// The jobs on a GPU that have just used it; `None` where that isn't known. What can't be laid to one is laid to all.
+    /// The jobs on a GPU that have just used it; `None` where that isn't known. What can't be laid to one is laid to
+    /// all.
     #[must_use]
     pub fn busy(&self, gpu: &Gpu, state: &GpuState) -> Option<Vec<u32>> {
         let all = || self.entries.iter().filter(|entry| entry.is_on(gpu)).map(|entry| entry.key.id).collect();

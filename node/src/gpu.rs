@@ -3,9 +3,9 @@
 //!
 //! Slurm counts GPUs in its own order, mostly that of gres.conf's `File=` ([`gres_conf`]); NVIDIA's minor is another
 //! number and CUDA's order a third. The device number is read from the device node itself, the rest from
-//! /proc/driver/nvidia and /sys by that number, so no numbering is assumed. [`inventory`](inventory()) puts it together;
-//! [`mig`] and [`drm`] find the further device nodes of a GPU, for a fence. Nothing is opened but text files: no driver
-//! is woken.
+//! /proc/driver/nvidia and /sys by that number, so no numbering is assumed. [`inventory`](inventory()) puts it
+//! together; [`mig`] and [`drm`] find the further device nodes of a GPU, for a fence. Nothing is opened but text files:
+//! no driver is woken.
 
 mod driver;
 pub mod drm;
@@ -29,8 +29,8 @@ pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 
-/// The UUID, where it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer any
-/// more.
+/// The UUID, where it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer
+/// any more.
 #[must_use]
 pub fn known_to_the_driver(roots: &Roots) -> Vec<(Option<String>, u32)> {
     let used = driver::known(roots).into_iter().filter(|gpu| !gpu.excluded);
@@ -43,14 +43,16 @@ pub fn pci_address(gpu: &Gpu, roots: &Roots) -> Option<String> {
     driver::known(roots).into_iter().find(|known| known.minor == gpu.number.minor).map(|known| known.pci)
 }
 
-/// Whether two PCI addresses are the same, however many digits they are written with. Where the function is missing it is 0.
+/// Whether two PCI addresses are the same, however many digits they are written with. Where the function is missing it
+/// is 0.
 #[must_use]
 pub fn is_same_pci(one: &str, other: &str) -> bool {
     let position = |pci: &str| driver::position(pci).or_else(|| driver::position(&format!("{pci}.0")));
     position(one).is_some_and(|found| position(other) == Some(found))
 }
 
-/// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` where `UnitsPerGpu` is a list of another length.
+/// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` where `UnitsPerGpu` is a list of
+/// another length.
 #[must_use]
 pub fn units_of(config: &NodeConfig, gpus: &Inventory) -> Option<Vec<u32>> {
     let units = config.units_per_gpu.as_ref()?;

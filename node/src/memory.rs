@@ -1,5 +1,5 @@
-//! Limits the GPU memory of a whole job, not only of each of its programs, where the machine offers that: by the driver,
-//! through NVML (615 and newer), else by the kernel's dmem controller. Both want cgroup v2.
+//! Limits the GPU memory of a whole job, not only of each of its programs, where the machine offers that: by the
+//! driver, through NVML (615 and newer), else by the kernel's dmem controller. Both want cgroup v2.
 //!
 //! The driver comes first, because NVIDIA asks for that ("Always set limits through nvidia-smi or NVML rather than
 //! writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing must be
@@ -159,8 +159,8 @@ mod tests {
         assert_eq!(limit(Some(2048)).unwrap(), Limited::Not, "another GPU's memory");
     }
 
-    /// As Slurm 26.11's task_cgroup_dmem.c writes it for shards, to `dmem.max` and `dmem.min`, before our hook and again at each
-    /// step's start.
+    /// As Slurm 26.11's task_cgroup_dmem.c writes it for shards, to `dmem.max` and `dmem.min`, before our hook and
+    /// again at each step's start.
     #[test]
     fn slurms_own_limit_is_neither_overwritten_nor_doubled() {
         let (top, job) = machine();

@@ -58,9 +58,9 @@ pub struct Nvml {
 }
 
 impl Nvml {
-    /// Asks. gpushare-nvml then runs beside whatever the caller does next. It may take as long as an MPS daemon where one needs
-    /// the UUID of a GPU that nothing has initialised since boot: NVML does that first.
-    /// With `processes` it is asked for the GPUs' processes too.
+    /// Asks. gpushare-nvml then runs beside whatever the caller does next. It may take as long as an MPS daemon where
+    /// one needs the UUID of a GPU that nothing has initialised since boot: NVML does that first. With `processes` it
+    /// is asked for the GPUs' processes too.
     pub fn start(config: &NodeConfig, ledger: &Ledger, roots: &Roots, processes: bool) -> Nvml {
         let wakes =
             config.mps != Mps::Off && known_to_the_driver(roots).iter().any(|(uuid, _)| uuid.is_none());

@@ -58,8 +58,8 @@ pub trait Ask {
     /// What the GPUs are doing; asked at the most once, for a job with a share, or with any GPU where its processes are
     /// looked at.
     fn measured(&mut self) -> Option<Measured>;
-    /// Those of these jobs that slurmctld doesn't have on this node any more; asked at the most once, for a job that finds
-    /// no room.
+    /// Those of these jobs that slurmctld doesn't have on this node any more; asked at the most once, for a job that
+    /// finds no room.
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey>;
 }
 
@@ -125,7 +125,8 @@ pub enum Notice {
     },
 }
 
-/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since 1970.
+/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since
+/// 1970.
 ///
 /// # Errors
 /// The job gets no GPU, or it can't be told which it has.
@@ -134,8 +135,8 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
         return Ok(Placed::NotOurs);
     }
     if job.has_nothing() {
-        // Most jobs: the node's devices are not looked at for them. Its number may be that of an old job whose epilog never
-        // came through.
+        // Most jobs: the node's devices are not looked at for them. Its number may be that of an old job whose epilog
+        // never came through.
         release(node.ledger, job.key.id, None)?;
         return Ok(Placed::NotOurs);
     }

@@ -64,7 +64,8 @@ pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(proc, pid)?.map(|stat| stat.start))
 }
 
-/// The lowest and the highest of its users: real, effective, saved and for files. They differ in one that has changed its user.
+/// The lowest and the highest of its users: real, effective, saved and for files. They differ in one that has changed
+/// its user.
 pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
     let bytes = beginning(&proc.join(pid.to_string()).join("status"), LONGEST_STAT)?.unwrap_or_default();
     let line = bytes.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"));

@@ -1,5 +1,5 @@
-//! slurmctld, asked by squeue whether jobs are still on this node. Only the prolog of a job that finds no room asks: of some
-//! job in its way the epilog never came.
+//! slurmctld, asked by squeue whether jobs are still on this node. Only the prolog of a job that finds no room asks: of
+//! some job in its way the epilog never came.
 //!
 //! slurmctld has just sent that prolog, so it answers; where it doesn't, the jobs count as alive.
 

@@ -114,8 +114,8 @@ pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
         list.extend(u16::to_le_bytes(permission));
         list.extend(u32::to_le_bytes(id));
     }
-    // SAFETY: setxattr(2) reads two strings that end with NUL and as many bytes as the list has; all live until the call
-    // is over.
+    // SAFETY: setxattr(2) reads two strings that end with NUL and as many bytes as the list has; all live until the
+    // call is over.
     let result = unsafe { libc::setxattr(path.as_ptr(), NAME.as_ptr(), list.as_ptr().cast(), list.len(), 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

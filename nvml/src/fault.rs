@@ -11,7 +11,8 @@ use nvml_wrapper::error::NvmlError;
 pub struct Health {
     /// The first call that said that the GPU is unusable.
     refused: Option<NvmlError>,
-    /// NVML_FI_DEV_RETIRED_PENDING_DBE: pages with uncorrectable errors are used until the GPU is reset (before Ampere).
+    /// NVML_FI_DEV_RETIRED_PENDING_DBE: pages with uncorrectable errors are used until the GPU is reset (before
+    /// Ampere).
     pub pages_pending: Option<u64>,
     /// NVML_FI_DEV_REMAPPED_FAILURE: no spare row is left (Ampere and newer).
     pub remap_failure: Option<u64>,

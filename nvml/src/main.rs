@@ -27,8 +27,8 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
 use nvml_wrapper::error::NvmlError;
 
-const USAGE: &str = "usage: gpushare-nvml [--library PATH] [processes | compute-mode UUID default|exclusive-process | limit \
-                     UUID CGROUP MIB]";
+const USAGE: &str = "usage: gpushare-nvml [--library PATH] [processes | compute-mode UUID default|exclusive-process | \
+                     limit UUID CGROUP MIB]";
 /// Longer than any caller waits. The caller may be gone, and a driver that hangs never answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -102,8 +102,8 @@ fn mib(bytes: u64) -> u32 {
     u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
 }
 
-/// Processes that compute there, and those of them that go round MPS. MPS clients are in a list of their own, their server
-/// perhaps in both. A program can take a server's name: this is for who has made a mistake.
+/// Processes that compute there, and those of them that go round MPS. MPS clients are in a list of their own, their
+/// server perhaps in both. A program can take a server's name: this is for who has made a mistake.
 fn processes(device: &Device, health: &mut Health) -> Option<(Vec<Computing>, Option<u32>)> {
     let computing = health.answer(device.running_compute_processes())?;
     let clients = health.answer(device.mps_running_compute_processes());

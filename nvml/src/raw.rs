@@ -8,8 +8,8 @@ use nvml_wrapper::{Device, Nvml};
 
 /// `nvmlDevice_t`: a pointer to what only the library knows.
 type Handle = *mut std::ffi::c_void;
-/// `nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t device, nvmlSetMemoryLimits_v1_t *limits)`, NVML API reference,
-/// Device Queries; in drivers from 615 on.
+/// `nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t device, nvmlSetMemoryLimits_v1_t *limits)`, NVML API
+/// reference, Device Queries; in drivers from 615 on.
 type SetMemoryLimits = unsafe extern "C" fn(Handle, *mut MemoryLimits) -> u32;
 const SET_MEMORY_LIMITS: &[u8] = b"nvmlDeviceSetMemoryLimits_v1\0";
 
@@ -37,16 +37,16 @@ fn set_memory_limits(nvml: &Nvml) -> Result<SetMemoryLimits, NvmlError> {
     symbol.map(|symbol| *symbol).map_err(|_| NvmlError::FunctionNotFound)
 }
 
-/// Limits the memory of a GPU that the processes of a cgroup can have. Nothing is kept for them (soft limit 0): that would
-/// have to be taken back from the cgroup's parents by hand before the cgroup is removed.
+/// Limits the memory of a GPU that the processes of a cgroup can have. Nothing is kept for them (soft limit 0): that
+/// would have to be taken back from the cgroup's parents by hand before the cgroup is removed.
 pub fn limit_memory(nvml: &Nvml, device: &Device, cgroup: &str, bytes: u64) -> Result<(), NvmlError> {
     let set = set_memory_limits(nvml)?;
     let path = CString::new(cgroup)?;
     let mut limits = MemoryLimits { name_space: path.as_ptr(), soft_limit: 0, hard_limit: bytes };
     // SAFETY: the handle is only handed on, while `nvml` lives, from which `device` came.
     let handle = unsafe { device.handle() }.cast();
-    // SAFETY: NVML API reference, nvmlDeviceSetMemoryLimits_v1: reads one nvmlSetMemoryLimits_v1_t, which and whose string
-    // live until the call is over.
+    // SAFETY: NVML API reference, nvmlDeviceSetMemoryLimits_v1: reads one nvmlSetMemoryLimits_v1_t, which and whose
+    // string live until the call is over.
     nvml_try(unsafe { set(handle, &raw mut limits) })
 }
 

@@ -1,5 +1,5 @@
-//! The work of gpushare-prolog and gpushare-epilog, and that they end with 0 whatever happens. How they say what they did is
-//! in `report`.
+//! The work of gpushare-prolog and gpushare-epilog, and that they end with 0 whatever happens. How they say what they
+//! did is in `report`.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -164,12 +164,12 @@ fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), String> {
     Err(format!("job {id}: {reason}"))
 }
 
-/// slurmstepd of 24.11 to 25.11 has the job's user as its effective user for a moment in which it may start an epilog: another
-/// thread of it shuts X11 forwarding down (`_shutdown_x11_forward` in slurmstepd/mgr.c).
+/// slurmstepd of 24.11 to 25.11 has the job's user as its effective user for a moment in which it may start an epilog:
+/// another thread of it shuts X11 forwarding down (`_shutdown_x11_forward` in slurmstepd/mgr.c).
 fn as_user(id: u32, own: u32) -> String {
     format!(
-        "job {id}: this runs as user {own}, not as root, and takes no share back: with PrologFlags=RunInJob Slurm 24.11 to \
-         25.11 starts some epilogs so; a later job's prolog does it"
+        "job {id}: this runs as user {own}, not as root, and takes no share back: with PrologFlags=RunInJob Slurm \
+         24.11 to 25.11 starts some epilogs so; a later job's prolog does it"
     )
 }
 

@@ -1,6 +1,6 @@
 //! How prolog and epilog report: one line an event, to syslog (facility daemon) and to stderr, where slurmd picks it up
-//! or a person who runs them by hand reads it. syslog that doesn't listen is not waited for: with the usual blocking client
-//! a stopped journald would stop every job that has a share.
+//! or a person who runs them by hand reads it. syslog that doesn't listen is not waited for: with the usual blocking
+//! client a stopped journald would stop every job that has a share.
 
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
@@ -19,7 +19,8 @@ struct Report {
     program: &'static str,
 }
 
-/// Has the macros of `log` report, as this program. `error!` is what an administrator must act on, `info!` what was done.
+/// Has the macros of `log` report, as this program. `error!` is what an administrator must act on, `info!` what was
+/// done.
 pub fn start(program: &'static str) {
     let _ = log::set_logger(Box::leak(Box::new(Report { program })));
     log::set_max_level(LevelFilter::Info);

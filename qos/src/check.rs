@@ -24,8 +24,8 @@ pub struct Cluster {
     pub tracked: Vec<String>,
     /// GPUs of each type, on all nodes, whatever their state.
     pub gpus: BTreeMap<String, u64>,
-    /// From 23.11.0 to 25.05.0 slurmdbd tells slurmctld of an account's change only what its own users and the accounts just
-    /// below inherit, not those accounts' users. They have it when slurmctld starts again.
+    /// From 23.11.0 to 25.05.0 slurmdbd tells slurmctld of an account's change only what its own users and the accounts
+    /// just below inherit, not those accounts' users. They have it when slurmctld starts again.
     pub one_level: bool,
 }
 
@@ -127,7 +127,8 @@ pub fn check(
                         say(
                             false,
                             format!(
-                                "with {gres_type}:{number} the QOSes add up to {sum} {gres_type}, and the cluster has {count}"
+                                "with {gres_type}:{number} the QOSes add up to {sum} {gres_type}, and the cluster has \
+                                 {count}"
                             ),
                         );
                     }
@@ -177,7 +178,10 @@ fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
     let (words, them) = if missing.len() == 1 { ("is not a TRES", "it") } else { ("are no TRES", "them") };
     (!missing.is_empty()).then(|| {
         let list = missing.join(",");
-        format!("{list} {words} that this cluster counts; add {them} to AccountingStorageTRES in slurm.conf and restart slurmctld")
+        format!(
+            "{list} {words} that this cluster counts; add {them} to AccountingStorageTRES in slurm.conf and restart \
+             slurmctld"
+        )
     })
 }
 

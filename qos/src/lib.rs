@@ -1,10 +1,10 @@
 //! The QOSes that gpushare.conf defines: what the file says of them, what Slurm's database has, and the changes that
 //! make the second like the first.
 //!
-//! A record `QOS=` with an owner or limits is a [`ManagedQos`](gpushare::config::ManagedQos). What sacctmgr prints becomes an
-//! [`Actual`]; [`check`] says which records can't be had on this cluster, and [`plan()`] gives the [`Change`]s in order, each with
-//! sacctmgr's arguments. [`stale`] says what slurmctld has missed of them. [`table`] has the users' table. Nothing here runs a
-//! program.
+//! A record `QOS=` with an owner or limits is a [`ManagedQos`](gpushare::config::ManagedQos). What sacctmgr prints
+//! becomes an [`Actual`]; [`check`] says which records can't be had on this cluster, and [`plan()`] gives the
+//! [`Change`]s in order, each with sacctmgr's arguments. [`stale`] says what slurmctld has missed of them. [`table`]
+//! has the users' table. Nothing here runs a program.
 #![forbid(unsafe_code)]
 
 pub mod change;
@@ -22,8 +22,8 @@ pub use check::{Cluster, Finding};
 pub use plan::{Leftover, Obstacle, Plan, plan};
 pub use state::Actual;
 
-/// What a QOS's description begins with if a gpushare.conf has it; then comes the cluster whose file that is. Only a QOS
-/// with our own cluster's mark is ever removed: a database has the QOSes of all its clusters.
+/// What a QOS's description begins with if a gpushare.conf has it; then comes the cluster whose file that is. Only a
+/// QOS with our own cluster's mark is ever removed: a database has the QOSes of all its clusters.
 pub const MARK: &str = "gpushare@";
 
 /// What the TRES of a type of GPU begins with.

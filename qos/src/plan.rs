@@ -1,9 +1,10 @@
 //! The changes that make the database like gpushare.conf, in an order in which each finds what it needs, and in which
-//! nobody may use a QOS before its limits are there: accounts, bare QOSes, their fields (which name other QOSes), users,
-//! who may use what, who may not any more, and last what is no longer in the file.
+//! nobody may use a QOS before its limits are there: accounts, bare QOSes, their fields (which name other QOSes),
+//! users, who may use what, who may not any more, and last what is no longer in the file.
 //!
-//! Of a QOS in the file every field belongs to it, also those that its line doesn't say: they are unset. Only limits of 0
-//! on other types of GPU are added, by [`foreign`]. Every other QOS is left alone, but for those that bear our [`MARK`].
+//! Of a QOS in the file every field belongs to it, also those that its line doesn't say: they are unset. Only limits of
+//! 0 on other types of GPU are added, by [`foreign`]. Every other QOS is left alone, but for those that bear our
+//! [`MARK`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

@@ -165,7 +165,8 @@ impl Tree {
         self.naming.get(qos).into_iter().flatten().filter_map(|at| self.rows.get(*at))
     }
 
-    /// Who has a QOS as the default, if `row` is where it is taken away: Slurm refuses that, and 22.05 says that it did it.
+    /// Who has a QOS as the default, if `row` is where it is taken away: Slurm refuses that, and 22.05 says that it did
+    /// it.
     #[must_use]
     pub fn default_of(&self, qos: &str, row: &Association) -> Option<&Association> {
         let below = [row.account.clone()];
@@ -239,7 +240,8 @@ mod tests {
     use super::*;
 
     fn tree() -> Tree {
-        let rows = "root|||normal,qb|\nroot|root|||\nu|||+q1,+q2|\nu|alice||-q1|\nu|bob|p|normal,q3|\nsub||||\nsub|carol||+q3|q1\n";
+        let rows = "root|||normal,qb|\nroot|root|||\nu|||+q1,+q2|\nu|alice||-q1|\nu|bob|p|normal,q3|\nsub||||\n\
+                    sub|carol||+q3|q1\n";
         Tree::read(rows, "root|\nu|root\nsub|u\n").unwrap()
     }
 

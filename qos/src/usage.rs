@@ -50,8 +50,9 @@ mod tests {
 
     #[test]
     fn what_slurmctld_counts_is_read() {
-        let text = "Current Association Manager state\n\nQOS Records\nQOS=qos_x(27) UsageRaw=0.0 GrpJobs=N(3) GrpWall=N(0.00) \
-                    GrpTRES=cpu=32(8),mem=N(2048),gres/gpu:a40=4(2),gres/gpu=N(x) GrpTRESMins=cpu=N(7) Priority=0\nQOS=bad\n";
+        let text = "Current Association Manager state\n\nQOS Records\nQOS=qos_x(27) UsageRaw=0.0 GrpJobs=N(3) \
+                    GrpWall=N(0.00) GrpTRES=cpu=32(8),mem=N(2048),gres/gpu:a40=4(2),gres/gpu=N(x) GrpTRESMins=cpu=N(7) \
+                    Priority=0\nQOS=bad\n";
         let all = read(text);
         let usage = all.get("qos_x").unwrap();
         assert_eq!((all.len(), usage.jobs), (1, 3));

@@ -1,4 +1,5 @@
-//! The keys of the submit side, each on a line of its own: what each allows, and where its value goes. And the file as it is read.
+//! The keys of the submit side, each on a line of its own: what each allows, and where its value goes. And the file as
+//! it is read.
 
 use std::collections::BTreeMap;
 
@@ -171,8 +172,8 @@ fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
     Some(weights)
 }
 
-/// Reads a record `QOS=` or `PartitionName=`, which has its line's number. A function to be named, so that the plugins of nodes,
-/// which have no use for it, are built without it.
+/// Reads a record `QOS=` or `PartitionName=`, which has its line's number. A function to be named, so that the plugins
+/// of nodes, which have no use for it, are built without it.
 pub(super) type TakeRecord = fn(&mut Draft, usize, &str) -> Result<(), Problem>;
 
 pub(super) fn take_record(draft: &mut Draft, number: usize, line: &str) -> Result<(), Problem> {

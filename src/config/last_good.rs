@@ -1,7 +1,9 @@
-//! The last gpushare.conf that was right: slurmctld's plugin keeps a copy of it in Slurm's `StateSaveLocation` and starts with
-//! that where gpushare.conf is broken. [`choose`] decides by which rules slurmctld starts; the rest reads and writes the copy.
+//! The last gpushare.conf that was right: slurmctld's plugin keeps a copy of it in Slurm's `StateSaveLocation` and
+//! starts with that where gpushare.conf is broken. [`choose`] decides by which rules slurmctld starts; the rest reads
+//! and writes the copy.
 //!
-//! The first line says what it is, when the text was read, its hash, and where it came from. The text follows, unchanged:
+//! The first line says what it is, when the text was read, its hash, and where it came from. The text follows,
+//! unchanged:
 //!
 //! ```text
 //! # gpushare-last-good 1 1764014400 2a7c75e4b6abfd06 /etc/slurm/gpushare.conf
@@ -59,7 +61,8 @@ pub enum Start {
     LastGood(Config, LastGood, LoadError),
 }
 
-/// By which rules slurmctld starts. A missing file means the defaults, whatever was kept: somebody who removes it wants them.
+/// By which rules slurmctld starts. A missing file means the defaults, whatever was kept: somebody who removes it wants
+/// them.
 ///
 /// # Errors
 /// The file is broken, and there is no copy to go by.
@@ -113,8 +116,8 @@ pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     bytes.and_then(|bytes| parse(&path, &bytes)).ok_or(NoCopy::Damaged(path))
 }
 
-/// Keeps the text of a gpushare.conf that is right; `false` where the copy has it already. Whoever is killed meanwhile leaves
-/// the copy of before.
+/// Keeps the text of a gpushare.conf that is right; `false` where the copy has it already. Whoever is killed meanwhile
+/// leaves the copy of before.
 ///
 /// # Errors
 /// It can't be written.

@@ -66,9 +66,9 @@ impl NodeConfig {
         units.map(|units| u64::from(units.most()))
     }
 
-    /// Whether a job that the ledger has no entry of can open no GPU here. Under `own` Slurm closes nothing. Under `override` it
-    /// opened the GPU that it allocated to a share, or one that it gave whole and that the next share would be put on, since
-    /// nobody has noted it. DRM nodes it leaves open to everybody.
+    /// Whether a job that the ledger has no entry of can open no GPU here. Under `own` Slurm closes nothing. Under
+    /// `override` it opened the GPU that it allocated to a share, or one that it gave whole and that the next share
+    /// would be put on, since nobody has noted it. DRM nodes it leaves open to everybody.
     #[must_use]
     pub fn closes_without_entry(&self) -> bool {
         match self.placement {
@@ -89,15 +89,16 @@ impl NodeConfig {
         if let (None, Some(because)) = (&self.units_per_gpu, because) {
             return Err(Problem::Missing { key: "UnitsPerGpu", because });
         }
-        // Under EXCLUSIVE_PROCESS a GPU takes one MPS server, and a user's own serves that user alone. Where Slurm picks GPUs
-        // it mixes users whatever UserMix says.
+        // Under EXCLUSIVE_PROCESS a GPU takes one MPS server, and a user's own serves that user alone. Where Slurm
+        // picks GPUs it mixes users whatever UserMix says.
         if self.compute_mode == ComputeMode::Exclusive
             && self.mps != Mps::Multiuser
             && (self.mps == Mps::Off || self.user_mix != UserMix::Deny || self.placement == Placement::Follow)
         {
             return Err(Problem::Against {
                 setting: "ComputeMode=exclusive",
-                needs: "Mps=multiuser, or Mps=per-user and UserMix=deny where gpushare picks GPUs (Placement=own or override)",
+                needs: "Mps=multiuser, or Mps=per-user and UserMix=deny where gpushare picks GPUs (Placement=own or \
+                        override)",
             });
         }
         if self.dcgm_dir.is_some() && self.dcgm_dir == self.jobstats_dir {

@@ -1,4 +1,5 @@
-//! A line `NodeName=LIST Key=Value…`: settings of some nodes in the place of those for all, as slurm.conf writes a node.
+//! A line `NodeName=LIST Key=Value…`: settings of some nodes in the place of those for all, as slurm.conf writes a
+//! node.
 
 use super::node_keys::{NODE_KEYS, NodeKey};
 use super::{NodeConfig, Problem};

@@ -80,7 +80,8 @@ fn names(text: &str) -> Patterns {
 fn every_rule_of_submission_is_taken() {
     let text = "GovernedPartitions=priority*\nGovernedGRES=GPU,shard\nMode=warn\nExemptUsers=root,2001\n\
                 ExemptAccounts=staff\nExemptPartitions=debug\nExemptReservations=maint*\n\
-                ShareReservations=jhl_homework_gpu,jupyterhub_course_\nShareSizes=16,20, 40\nShareOnlyPartitions=course\n";
+                ShareReservations=jhl_homework_gpu,jupyterhub_course_\nShareSizes=16,20, 40\n\
+                ShareOnlyPartitions=course\n";
     let policy = Config::parse(text).unwrap().policy;
     assert_eq!((policy.partitions, policy.mode), (names("priority*"), Mode::Warn));
     assert_eq!(policy.gres, GovernedGres(vec!["gpu".into(), "shard".into()]));
@@ -165,8 +166,8 @@ fn errors_name_line_key_and_what_is_allowed() {
         ("ForeignTypes=no", "line 1: ForeignTypes can't be 'no'; allowed is deny or allow"),
         (
             "UnitsPerGpu=1e3",
-            "line 1: UnitsPerGpu can't be '1e3'; allowed is a whole number from 1 to 1000000, a list with one for each GPU, \
-             or TYPE:NUMBER for each type of GPU",
+            "line 1: UnitsPerGpu can't be '1e3'; allowed is a whole number from 1 to 1000000, a list with one for each \
+             GPU, or TYPE:NUMBER for each type of GPU",
         ),
         (
             "\nNodeName=n[1-4 UnitsPerGpu=4",
@@ -185,22 +186,24 @@ fn errors_name_line_key_and_what_is_allowed() {
         ),
         (
             "GovernedGRES=gpu,c/u",
-            "line 1: GovernedGRES can't be 'gpu,c/u'; allowed is names of GRES such as gpu, mps and shard, separated by commas",
+            "line 1: GovernedGRES can't be 'gpu,c/u'; allowed is names of GRES such as gpu, mps and shard, separated \
+             by commas",
         ),
         (
             "MaxCPUsPerGpu=a40:8,A40:9",
-            "line 1: MaxCPUsPerGpu can't be 'a40:8,A40:9'; allowed is whole numbers from 1 on by type, such as a40:8,h100:16, and \
-             one without a type for all other types",
+            "line 1: MaxCPUsPerGpu can't be 'a40:8,A40:9'; allowed is whole numbers from 1 on by type, such as \
+             a40:8,h100:16, and one without a type for all other types",
         ),
         (
             "PartitionName=p MaxMemPerGpu=8,9",
-            "line 1: MaxMemPerGpu can't be '8,9'; allowed is memory by type, such as a40:64G,h100:128G, and one without a type for \
-             all other types; MiB without a unit",
+            "line 1: MaxMemPerGpu can't be '8,9'; allowed is memory by type, such as a40:64G,h100:128G, and one \
+             without a type for all other types; MiB without a unit",
         ),
         ("PartitionName=p Mode=warn", "line 1: unknown key 'Mode' here; gpushare.conf(5) lists the keys"),
         (
             "MaxCPUsPerGpu=0",
-            "line 1: MaxCPUsPerGpu can't be '0'; allowed is whole numbers from 1 on by type, such as a40:8,h100:16, and one without a type for all other types",
+            "line 1: MaxCPUsPerGpu can't be '0'; allowed is whole numbers from 1 on by type, such as a40:8,h100:16, \
+             and one without a type for all other types",
         ),
         ("Mode=off", "line 1: Mode can't be 'off'; allowed is enforce, warn, audit or default"),
         ("QOS=a Mode", "line 1: 'Mode' is not of the form Key=Value"),
@@ -218,7 +221,8 @@ fn errors_name_line_key_and_what_is_allowed() {
         (
             "QOS=q Flags=Fast",
             "line 1: Flags can't be 'Fast'; allowed is some of DenyOnLimit, EnforceUsageThreshold, NoDecay, NoReserve, \
-             OverPartQOS, PartitionMaxNodes, PartitionMinNodes, PartitionTimeLimit, RequiresReservation, UsageFactorSafe",
+             OverPartQOS, PartitionMaxNodes, PartitionMinNodes, PartitionTimeLimit, RequiresReservation, \
+             UsageFactorSafe",
         ),
         ("QOS=a b", "line 1: 'b' is not of the form Key=Value"),
         ("Overcommit=allow\n\nOvercommit=allow", "line 3: Overcommit is given twice, first in line 1"),

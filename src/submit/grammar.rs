@@ -5,8 +5,8 @@
 //! So there is no searching for bad tokens here: a token is a GRES of the plain form, or a TRES that can never be a
 //! GPU, or [`Token::Unrecognised`], which a governed QOS refuses.
 //!
-//! It doesn't know which types exist; that is [`crate::submit::policy`]'s question. That it agrees with Slurm is tested against
-//! Slurm's own parser, by `tests/differential`.
+//! It doesn't know which types exist; that is [`crate::submit::policy`]'s question. That it agrees with Slurm is tested
+//! against Slurm's own parser, by `tests/differential`.
 
 /// Which prefix this Slurm reads. The other one is no token to it, so it must not count as a typed request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,8 +51,8 @@ pub struct Gres<'a> {
     pub count: u64,
 }
 
-/// The tokens of a `tres_per_*` string. Empty ones are dropped, and so is a prefix with nothing behind it (`--gres=`): Slurm
-/// reads no request from either.
+/// The tokens of a `tres_per_*` string. Empty ones are dropped, and so is a prefix with nothing behind it (`--gres=`):
+/// Slurm reads no request from either.
 pub fn tokens(text: &[u8], spelling: Spelling) -> impl Iterator<Item = Token<'_>> {
     parts(text, spelling).map(move |part| token(part, spelling))
 }
@@ -81,8 +81,8 @@ pub fn type_id(gres_type: &[u8]) -> u32 {
     })
 }
 
-/// The name and type that Slurm may read in a part that is no plain request: what lies behind its prefix, wherever that is,
-/// up to 23.02 between the colons.
+/// The name and type that Slurm may read in a part that is no plain request: what lies behind its prefix, wherever that
+/// is, up to 23.02 between the colons.
 pub(crate) fn hidden_type(part: &[u8]) -> Option<(&[u8], &[u8])> {
     let prefix = Spelling::Colon.prefix();
     let at = part.windows(prefix.len()).position(|window| window == prefix)?;

@@ -1,11 +1,13 @@
-//! The line in slurmctld's log about a request that breaks a rule: slurmctld's plugin writes it, `gpushare audit` reads it.
+//! The line in slurmctld's log about a request that breaks a rule: slurmctld's plugin writes it, `gpushare audit` reads
+//! it.
 //!
 //! ```text
 //! job_submit/gpushare: accepted (audit) GS101 uid=2001 qos='q' asked='gpu:2' user='alice' name='train'
 //! ```
 //!
-//! docs/audit.md has every key. A value in quotes is escaped as Rust escapes bytes (`\'`, `\"`, `\\`, `\n`, `\x1b`): plain
-//! ASCII without a quote of its own, so no text of a user's can end its value, begin another line or reach a terminal.
+//! docs/audit.md has every key. A value in quotes is escaped as Rust escapes bytes (`\'`, `\"`, `\\`, `\n`, `\x1b`):
+//! plain ASCII without a quote of its own, so no text of a user's can end its value, begin another line or reach a
+//! terminal.
 
 use std::fmt;
 
@@ -121,8 +123,8 @@ impl LogLine {
         KEYS.iter().zip(&self.texts).find(|((known, ..), _)| *known == key)?.1.as_deref()
     }
 
-    /// Reads a line from [`PREFIX`] to its end; `None` for any other, also for one that was cut off. Keys of a later gpushare are
-    /// passed over.
+    /// Reads a line from [`PREFIX`] to its end; `None` for any other, also for one that was cut off. Keys of a later
+    /// gpushare are passed over.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<LogLine> {
         let rest = line.strip_prefix(PREFIX.as_bytes())?;

@@ -11,8 +11,8 @@ use crate::submit::request::{Field, LONGEST};
 mod correction;
 pub mod pages;
 
-/// The refusal as its user sees it: several lines, no newline at the end. For an update a single line, since scontrol puts
-/// the text into parentheses for each job of an array.
+/// The refusal as its user sees it: several lines, no newline at the end. For an update a single line, since scontrol
+/// puts the text into parentheses for each job of an array.
 #[must_use]
 pub fn refusal(refusal: &Refusal) -> String {
     let number = refusal.rule.number();
@@ -25,8 +25,8 @@ pub fn correction(refusal: &Refusal) -> Option<String> {
     correction::written(refusal)
 }
 
-/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` where the rule is about
-/// something else than one GRES, or its option isn't known.
+/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` where the rule is
+/// about something else than one GRES, or its option isn't known.
 #[must_use]
 pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
     let of_one_field = matches!(
@@ -137,7 +137,8 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::OldRequestStays => {
             format!(
-                "{whose}: this Slurm keeps parts of a job's old GPU request in an update; cancel the job and submit it again"
+                "{whose}: this Slurm keeps parts of a job's old GPU request in an update; cancel the job and submit it \
+                 again"
             )
         }
         Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),

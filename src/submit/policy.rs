@@ -2,12 +2,12 @@
 //! type that counts.
 //!
 //! Slurm checks a limit on `gres/gpu:a40` only against requests that say `a40` (resource_limits.html calls that a
-//! design limitation). So a request that names no type, a type that no TRES has, or anything that isn't plainly readable
-//! would use up GPUs that the limit never sees.
+//! design limitation). So a request that names no type, a type that no TRES has, or anything that isn't plainly
+//! readable would use up GPUs that the limit never sees.
 //!
 //! - [`judge`] and [`judge_update`] read from top to bottom: fault → what becomes of it → changes.
-//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and on jobs with GPUs, and what a
-//!   free QOS sets. `mode`: modes and exemptions.
+//! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and on jobs with GPUs, and
+//!   what a free QOS sets. `mode`: modes and exemptions.
 //! - [`rules`](Policy): what an administrator can set. [`Refusal`]: what a message is made of.
 //!
 //! It decides only; the caller reads the request, answers questions about the accounting database through
@@ -76,19 +76,20 @@ pub trait Accounting {
     fn counts(&self, gres: &[u8]) -> bool;
     /// Whose job it will be.
     fn owner(&self, request: &Request) -> Option<Owner<'_>>;
-    /// The most nodes that the job's partitions let a job have, the fewest of several; `None` where there is no such bound, or it
-    /// can't be told.
+    /// The most nodes that the job's partitions let a job have, the fewest of several; `None` where there is no such
+    /// bound, or it can't be told.
     fn most_nodes(&self, _request: &Request) -> Option<u32> {
         None
     }
-    /// Shows the associations that the job will be charged to: its user's own, then each account's up to root. Where it depends
-    /// on the partition, those of every partition that it may be.
+    /// Shows the associations that the job will be charged to: its user's own, then each account's up to root. Where it
+    /// depends on the partition, those of every partition that it may be.
     fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
     /// Whether the cluster has a node of that name.
     fn has_node(&self, _name: &str) -> bool {
         true
     }
-    /// Whether slurm.conf says how much memory a job gets that names none (`DefMemPerCPU`, `DefMemPerNode`, `DefMemPerGPU`).
+    /// Whether slurm.conf says how much memory a job gets that names none (`DefMemPerCPU`, `DefMemPerNode`,
+    /// `DefMemPerGPU`).
     fn gives_memory(&self) -> bool {
         true
     }
@@ -142,15 +143,16 @@ pub enum Verdict<'a> {
 pub struct Acceptance<'a> {
     /// The default QOS that was judged, to be written into the job so that slurmctld takes no other.
     pub pin_qos: Option<&'a [u8]>,
-    /// The default account whose limits were judged, to be written into the job for the same reason: a user may change which
-    /// account that is.
+    /// The default account whose limits were judged, to be written into the job for the same reason: a user may change
+    /// which account that is.
     pub pin_account: Option<&'a [u8]>,
     /// The job's share of one GPU, for the node: the GRES and its units.
     pub share: Option<(&'a str, u64)>,
-    /// The most nodes that the job may have, where it says more or nothing: with more, Slurm would give it more GPUs than it
-    /// counts.
+    /// The most nodes that the job may have, where it says more or nothing: with more, Slurm would give it more GPUs
+    /// than it counts.
     pub most_nodes: Option<u32>,
-    /// The nodes that the job must not run on: those that it excludes itself, and those with too small GPUs for its share.
+    /// The nodes that the job must not run on: those that it excludes itself, and those with too small GPUs for its
+    /// share.
     pub excluded_nodes: Option<Vec<u8>>,
     /// The job may not start again: it passes by its reservation, which may be gone then, and slurmctld asks nobody.
     pub once: bool,

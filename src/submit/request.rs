@@ -34,7 +34,8 @@ pub struct Request<'a> {
     pub cpus_per_tres: Option<&'a [u8]>,
     /// `--mem-per-gpu`; the same.
     pub mem_per_tres: Option<&'a [u8]>,
-    /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type. In an update, 0 stands for the job's own value.
+    /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type. In an update, 0 stands for the job's own
+    /// value.
     pub ntasks_per_tres: Option<u16>,
     /// `--ntasks`; `None` where not given.
     pub num_tasks: Option<u32>,
@@ -297,7 +298,8 @@ impl<'a> Request<'a> {
         self.parts().any(|(_, part)| part.strip_prefix(prefix).is_some_and(|rest| parts(rest) < 2))
     }
 
-    /// Whether Slurm counts each GPU as it picks it: all are asked for per node, or all per task, and nothing is said of each.
+    /// Whether Slurm counts each GPU as it picks it: all are asked for per node, or all per task, and nothing is said
+    /// of each.
     #[must_use]
     pub fn is_counted_plainly(&self) -> bool {
         let two = self.tres_per_node.is_some() && self.tres_per_task.is_some();

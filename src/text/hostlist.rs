@@ -108,8 +108,8 @@ fn number(digits: &str) -> Option<usize> {
 /// More nodes than any cluster has.
 pub const MOST_NODES: usize = 1 << 17;
 
-/// The names of a list, in its order; what can't be read is left out. `left`: how many steps may be taken for it, since no
-/// expression may take all memory or all time.
+/// The names of a list, in its order; what can't be read is left out. `left`: how many steps may be taken for it, since
+/// no expression may take all memory or all time.
 pub fn names(list: &str, left: &mut usize) -> Vec<String> {
     let mut names = Vec::new();
     for word in split(list).into_iter().filter(|word| !word.is_empty()) {

@@ -1,6 +1,7 @@
 //! Names as an administrator writes them in gpushare.conf: `*` stands for any characters.
 
-/// Whether capitals count: QOSes, accounts and users compare without case in Slurm, partitions and reservations with it.
+/// Whether capitals count: QOSes, accounts and users compare without case in Slurm, partitions and reservations with
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// `A` is `a`.
@@ -68,7 +69,8 @@ fn starts_with(pattern: &[u8], name: &[u8], case: Case) -> bool {
     glob(pattern, name, case, true)
 }
 
-/// Linear in pattern and name: a `*` is only ever retried from the last one. With `open_end` the pattern may stop early.
+/// Linear in pattern and name: a `*` is only ever retried from the last one. With `open_end` the pattern may stop
+/// early.
 fn glob(pattern: &[u8], name: &[u8], case: Case, open_end: bool) -> bool {
     let (mut at, mut pos) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;

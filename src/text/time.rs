@@ -1,5 +1,5 @@
-//! Times as sbatch(1) writes a limit: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
-//! days-hours:minutes:seconds.
+//! Times as sbatch(1) writes a limit: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes
+//! and days-hours:minutes:seconds.
 
 /// In minutes, seconds rounded up; `None` where sbatch takes no such text.
 #[must_use]

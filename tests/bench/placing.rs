@@ -1,7 +1,9 @@
-//! Whether placing a job costs the same beside 1 live entry and beside 1,000: `cargo run --release -p gpushare-node --example placing`.
+//! Whether placing a job costs the same beside 1 live entry and beside 1,000:
+//! `cargo run --release -p gpushare-node --example placing`.
 //!
-//! Each side has a ledger of its own on /dev/shm, as /run is: eight GPUs, and entries of 30 users or of as many as there
-//! are entries. In turns, a job is placed and released on each. Judges by the medians' ratio: exit status 1 above 1.5.
+//! Each side has a ledger of its own on /dev/shm, as /run is: eight GPUs, and entries of 30 users or of as many as
+//! there are entries. In turns, a job is placed and released on each. Judges by the medians' ratio: exit status 1 above
+//! 1.5.
 #![expect(clippy::print_stdout, reason = "its output")]
 
 use std::error::Error;

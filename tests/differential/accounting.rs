@@ -1,4 +1,5 @@
-//! A small accounting database: one governed QOS, with a limit on every type of GPU that the cluster has, and no others.
+//! A small accounting database: one governed QOS, with a limit on every type of GPU that the cluster has, and no
+//! others.
 
 use gpushare::submit::policy::{Accounting, DefaultQos, Owner, TypedLimit};
 use gpushare::submit::request::Request;

@@ -1,5 +1,5 @@
-//! slurmctld's log: which files, those that logrotate has put aside too, and their lines one by one. However long a file or a line
-//! is, little of it is in memory.
+//! slurmctld's log: which files, those that logrotate has put aside too, and their lines one by one. However long a
+//! file or a line is, little of it is in memory.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -51,8 +51,8 @@ pub fn with_rotated(path: &Path, since: u32) -> Result<(Vec<LogFile>, Vec<PathBu
     Ok((files, packed))
 }
 
-/// Whether what follows the log's name is logrotate's, such as `.1`, `-20261031` or `.2.gz`, and then whether it is packed by another
-/// program than gzip.
+/// Whether what follows the log's name is logrotate's, such as `.1`, `-20261031` or `.2.gz`, and then whether it is
+/// packed by another program than gzip.
 fn rotated(rest: &str) -> Option<bool> {
     let number = rest.strip_prefix(['.', '-'])?;
     let (number, ending) = number.split_once('.').unwrap_or((number, ""));

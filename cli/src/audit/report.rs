@@ -1,5 +1,5 @@
-//! What is said, as data: whose requests were accepted although they break a rule, refused or exempt, and what would have been
-//! accepted.
+//! What is said, as data: whose requests were accepted although they break a rule, refused or exempt, and what would
+//! have been accepted.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -215,7 +215,8 @@ fn about(collected: &Collector) -> Vec<String> {
     }
     if collected.timeless > 0 {
         said.push(format!(
-            "{} lines tell no time (LogTimeFormat=clock, or standard error): they are counted whenever they were written",
+            "{} lines tell no time (LogTimeFormat=clock, or standard error): they are counted whenever they were \
+             written",
             collected.timeless
         ));
     }

@@ -1,7 +1,8 @@
 //! What stands before a message in slurmctld's log, and the time that it tells.
 //!
-//! Slurm writes `[TIME] ` into its file, with TIME by LogTimeFormat (src/common/log.c: `%M` in `vxstrfmt`, `_set_idbuf`), and
-//! `slurmctld: ` or `[TIME] ` to standard error, to which syslog and the journal add a time, a host and a name.
+//! Slurm writes `[TIME] ` into its file, with TIME by LogTimeFormat (src/common/log.c: `%M` in `vxstrfmt`,
+//! `_set_idbuf`), and `slurmctld: ` or `[TIME] ` to standard error, to which syslog and the journal add a time, a host
+//! and a name.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};

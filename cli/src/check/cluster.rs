@@ -1,5 +1,5 @@
-//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure. What they need
-//! is [`crate::requirements`]'s to say.
+//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure. What they
+//! need is [`crate::requirements`]'s to say.
 
 use gpushare::config::{Config, Mps, Placement};
 use gpushare::submit::policy::{Governed, GovernedAccounts};
@@ -10,8 +10,8 @@ use super::version::Version;
 use crate::requirements::{self, File, Met, Must, Requirement};
 use crate::slurm::{Accounts, Qoses, Reach, Settings, Slurm};
 
-/// Of what slurmctld and slurmdbd have said. `hooks`: plugstack.conf has spank_gpushare_prolog.so. `on_node`: this is a node,
-/// whose own cgroup.conf counts.
+/// Of what slurmctld and slurmdbd have said. `hooks`: plugstack.conf has spank_gpushare_prolog.so. `on_node`: this is a
+/// node, whose own cgroup.conf counts.
 pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_node: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if reach.slurmctld.is_ok() {
@@ -72,8 +72,8 @@ pub fn controllers(settings: &Settings) -> Vec<&str> {
     names.map(|name| name.split_once('(').map_or(name, |(name, _)| name)).collect()
 }
 
-/// The controllers that take over from `host`, or from which it does; nothing of theirs is seen from here. `None` where it is
-/// the only one.
+/// The controllers that take over from `host`, or from which it does; nothing of theirs is seen from here. `None` where
+/// it is the only one.
 pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
     let others: Vec<String> =
         controllers.iter().filter(|name| **name != host).map(|name| (*name).to_owned()).collect();
@@ -178,8 +178,8 @@ fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
     if shards().any(|node| node.placement == Placement::Override) {
         return Some(Finding::wrong(
             about,
-            "yes: Slurm limits a shard's memory, and reserves it, on the GPU that it allocated; under Placement=override the job is \
-             on another",
+            "yes: Slurm limits a shard's memory, and reserves it, on the GPU that it allocated; under \
+             Placement=override the job is on another",
             "cgroup.conf on each node: ConstrainDeviceMemory=no; then restart slurmd there",
         ));
     }
@@ -193,8 +193,8 @@ fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
     Some(Finding::ok(about, said))
 }
 
-/// Whether Slurm may start an epilog as the job's user: from 24.11 to 25.11 a thread of slurmstepd that shuts X11 forwarding
-/// down takes root's rights from all of it for a moment (`_shutdown_x11_forward` in slurmstepd/mgr.c).
+/// Whether Slurm may start an epilog as the job's user: from 24.11 to 25.11 a thread of slurmstepd that shuts X11
+/// forwarding down takes root's rights from all of it for a moment (`_shutdown_x11_forward` in slurmstepd/mgr.c).
 fn epilogs_as_users(config: &Config, settings: &Settings) -> Option<Finding> {
     let about = "PrologFlags";
     let is_in_job = settings.list(about).iter().any(|word| word.eq_ignore_ascii_case("RunInJob"));

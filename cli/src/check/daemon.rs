@@ -1,5 +1,5 @@
-//! The slurmd that runs on this node, by /proc, and what slurmctld says of the node: whether jobs can start here, and by the
-//! files as they are.
+//! The slurmd that runs on this node, by /proc, and what slurmctld says of the node: whether jobs can start here, and
+//! by the files as they are.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,9 @@ pub fn changes(files: &[PathBuf]) -> Vec<(String, SystemTime)> {
     files.iter().filter_map(change).collect()
 }
 
-/// Whether slurmd runs, and has read the files as they are. `started`: `None` where it doesn't run. Nothing where all is well.
-/// A change of slurm.conf, or of what it includes, is often about slurmctld alone (a partition, a priority): it is no fault.
+/// Whether slurmd runs, and has read the files as they are. `started`: `None` where it doesn't run. Nothing where all
+/// is well. A change of slurm.conf, or of what it includes, is often about slurmctld alone (a partition, a priority):
+/// it is no fault.
 pub fn judge(
     node: &str,
     started: Option<SystemTime>,
@@ -198,7 +199,14 @@ mod tests {
             (None, at(99), at(99), version("24.11.5"), Some("wrong"), "it doesn't run on this node"),
             (Some(at(100)), at(99), at(102), version("24.11.5"), Some("wrong"), "gres.conf changed after"),
             (Some(at(100)), at(103), at(102), None, Some("wrong"), "slurm.conf, gres.conf changed after"),
-            (Some(at(100)), at(103), at(101), version("24.11.5"), Some("unknown"), "slurm.conf changed after"),
+            (
+                Some(at(100)),
+                at(103),
+                at(101),
+                version("24.11.5"),
+                Some("unknown"),
+                "slurm.conf changed after",
+            ),
             (Some(at(100)), at(99), at(102), version("23.11.1"), Some("wrong"), "gres.conf changed after"),
             (Some(at(100)), at(99), at(102), version("22.05.8"), Some("unknown"), "gres.conf changed after"),
         ] {

@@ -1,8 +1,10 @@
-//! Tries the fence: in cgroups of its own, made like a step's and removed again, a process asks for every GPU, first as a job
-//! without any would, then as a job with one. It goes through the code that fences a step, and the kernel answers.
+//! Tries the fence: in cgroups of its own, made like a step's and removed again, a process asks for every GPU, first as
+//! a job without any would, then as a job with one. It goes through the code that fences a step, and the kernel
+//! answers.
 //!
-//! The process is this program, called with [`PROBE`] as its first word. It asks with access(2), for which the kernel makes the check that it
-//! makes for open(2), and no driver wakes up ([`access`]). Cgroups of Slurm's are neither read nor changed.
+//! The process is this program, called with [`PROBE`] as its first word. It asks with access(2), for which the kernel
+//! makes the check that it makes for open(2), and no driver wakes up ([`access`]). Cgroups of Slurm's are neither read
+//! nor changed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -69,8 +71,9 @@ pub fn finding(config: &NodeConfig, gpus: &Inventory, plugin: &str, is_root: boo
 }
 
 fn wrong(said: String) -> Finding {
-    let fix = "root must be allowed bpf(2) and its device programs (cgroup v2), or to write to devices.deny (v1): look at \
-               kernel lockdown, security modules and the container that slurmd may be in; jobs with a share fail until then";
+    let fix = "root must be allowed bpf(2) and its device programs (cgroup v2), or to write to devices.deny (v1): look \
+               at kernel lockdown, security modules and the container that slurmd may be in; jobs with a share fail \
+               until then";
     Finding::wrong(ABOUT, said, fix)
 }
 
@@ -129,7 +132,8 @@ impl Place {
         Ok(Place { job, hierarchy })
     }
 
-    /// How many GPUs a job with these can open; an error is one line: which GPU is open and shouldn't be, or the reverse.
+    /// How many GPUs a job with these can open; an error is one line: which GPU is open and shouldn't be, or the
+    /// reverse.
     fn opened(&self, config: &NodeConfig, own: &[Gpu]) -> Result<usize, String> {
         let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system());
         let foreign = foreign.map_err(|error| format!("/dev: {error}"))?;

@@ -120,7 +120,8 @@ fn lines<'a>(found: impl Iterator<Item = &'a Line> + Clone) -> String {
     text
 }
 
-/// What must be the same: everything that a machine says of itself. The value that most nodes have is taken for the right one.
+/// What must be the same: everything that a machine says of itself. The value that most nodes have is taken for the
+/// right one.
 fn drift(reports: &[&Report]) -> Vec<Line> {
     let of = |report: &Report, what: &str| {
         let Machine { versions, files, .. } = &report.machine;

@@ -1,5 +1,5 @@
-//! Whether slurmctld goes by the gpushare.conf that is there, or by the copy of an earlier one because that is broken. Reads the
-//! file and the copy in `StateSaveLocation`.
+//! Whether slurmctld goes by the gpushare.conf that is there, or by the copy of an earlier one because that is broken.
+//! Reads the file and the copy in `StateSaveLocation`.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! This node's own cgroup.conf and gres.conf. `scontrol show config` shows slurmctld's cgroup.conf, and slurmctld never sees the
-//! flags of a node's gres.conf: what fences and divides the GPUs here is what stands in the files here.
+//! This node's own cgroup.conf and gres.conf. `scontrol show config` shows slurmctld's cgroup.conf, and slurmctld never
+//! sees the flags of a node's gres.conf: what fences and divides the GPUs here is what stands in the files here.
 
 use std::path::Path;
 
@@ -131,7 +131,8 @@ pub fn gres(
     if needs_all && (own.shares.is_empty() || own.shares.iter().any(|share| !share.all)) {
         findings.push(Finding::wrong(
             about,
-            format!("{shown} has no Flags=all_sharing for {share}: Slurm gives shares on one GPU of this node at a time"),
+            format!("{shown} has no Flags=all_sharing for {share}: Slurm gives shares on one GPU of this node at a \
+                     time"),
             format!("{shown}: Flags=all_sharing in each line with Name={share}; then restart slurmd on this node"),
         ));
     }

@@ -1,6 +1,6 @@
-//! Whether Slurm puts steps into a user namespace, in which no fence can be put up, or gives jobs a /dev/shm of their own, in
-//! which programs don't find their MPS daemon's: what Slurm's job_container/tmpfs, namespace/tmpfs and namespace/linux are told by
-//! job_container.conf and namespace.yaml.
+//! Whether Slurm puts steps into a user namespace, in which no fence can be put up, or gives jobs a /dev/shm of their
+//! own, in which programs don't find their MPS daemon's: what Slurm's job_container/tmpfs, namespace/tmpfs and
+//! namespace/linux are told by job_container.conf and namespace.yaml.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::slurm::Settings;
 
 const SHM: &str = "/dev/shm";
 
-/// Of this node; `None` where steps are in no user namespace. In one the kernel lets nobody ask for a cgroup's device programs,
-/// nor change its devices: Slurm gets round that with a BPF token, which doesn't cover asking.
+/// Of this node; `None` where steps are in no user namespace. In one the kernel lets nobody ask for a cgroup's device
+/// programs, nor change its devices: Slurm gets round that with a BPF token, which doesn't cover asking.
 pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     let about = "NamespaceType";
     if settings.get(about) != "namespace/linux" {
@@ -96,8 +96,8 @@ impl Private {
     }
 }
 
-/// As Slurm's read_jcconf.c: of the lines with `BasePath` those that name this node or none, each over those before; `Dirs` on
-/// a line of its own is for who has none.
+/// As Slurm's read_jcconf.c: of the lines with `BasePath` those that name this node or none, each over those before;
+/// `Dirs` on a line of its own is for who has none.
 fn of_tmpfs(text: &str, node: &str) -> Private {
     let (mut dirs, mut global, mut base) = (None, None, None);
     for line in text.lines() {
@@ -127,8 +127,8 @@ fn of_tmpfs(text: &str, node: &str) -> Private {
     }
 }
 
-/// The lines of namespace.yaml without comments. This is no reader of YAML: only what is plain is known, and `node_confs` may
-/// say something else of this node.
+/// The lines of namespace.yaml without comments. This is no reader of YAML: only what is plain is known, and
+/// `node_confs` may say something else of this node.
 fn plain_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.split('#').next().unwrap_or_default())
 }

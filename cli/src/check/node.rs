@@ -12,8 +12,8 @@ use gpushare_node::nvml::Nvml;
 use super::finding::Finding;
 use crate::slurm::{Node, Settings};
 
-/// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares, so this
-/// one may be for whole GPUs only.
+/// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares, so
+/// this one may be for whole GPUs only.
 pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inventory>) -> Vec<Finding> {
     let about = "Placement";
     let has = |name: &str| node.gres.iter().any(|(found, ..)| found == name);
@@ -40,8 +40,8 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
             ),
             _ => {
                 format!(
-                    "slurm.conf: NodeName={} … Gres=…,{share}:N, and gres.conf: its lines (gpushare conf gres prints both); \
-                     then restart slurmctld and this slurmd. Or another ShareGRES in gpushare.conf",
+                    "slurm.conf: NodeName={} … Gres=…,{share}:N, and gres.conf: its lines (gpushare conf gres prints \
+                     both); then restart slurmctld and this slurmd. Or another ShareGRES in gpushare.conf",
                     node.name
                 )
             }
@@ -53,10 +53,20 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
         ));
     } else if config.placement == Placement::Own && has("gpu") {
         let said = format!("own, and Slurm gives GPUs of node {} away itself (gres/gpu)", node.name);
-        findings.push(Finding::wrong(about, said, "slurm.conf: Gres= of the node without gpu, then restart slurmctld and this slurmd; or gpushare.conf: Placement=follow"));
+        findings.push(Finding::wrong(
+            about,
+            said,
+            "slurm.conf: Gres= of the node without gpu, then restart slurmctld and this slurmd; or gpushare.conf: \
+             Placement=follow",
+        ));
     } else if config.placement != Placement::Own && !has("gpu") {
         let said = format!("{word}, and node {} has no gres/gpu", node.name);
-        findings.push(Finding::wrong(about, said, "slurm.conf: Gres=gpu:… for the node, then restart slurmctld and this slurmd; or gpushare.conf: Placement=own"));
+        findings.push(Finding::wrong(
+            about,
+            said,
+            "slurm.conf: Gres=gpu:… for the node, then restart slurmctld and this slurmd; or gpushare.conf: \
+             Placement=own",
+        ));
     } else {
         findings.push(Finding::ok(about, format!("{word}: {}", written(node))));
     }
@@ -123,8 +133,8 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
             about,
             format!("{} are {wanted}, and Slurm counts {all} {}", units_written(units?), config.share_gres),
             format!(
-                "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count, then restart slurmctld and this slurmd; \
-                 or gpushare.conf: another UnitsPerGpu",
+                "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count, then restart slurmctld and \
+                 this slurmd; or gpushare.conf: another UnitsPerGpu",
                 config.share_gres
             ),
         )
@@ -256,8 +266,8 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
     })
 }
 
-const FIX_UNREAD: &str = "ask the daemon by hand, get_default_device_pinned_mem_limit 0, and report its answer; MemPerUnit= or \
-     Mps=off otherwise";
+const FIX_UNREAD: &str = "ask the daemon by hand, get_default_device_pinned_mem_limit 0, and report its answer; \
+                          MemPerUnit= or Mps=off otherwise";
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
 
 /// What a user puts into his daemon's folders is on the file system of `MpsDir`.

@@ -1,5 +1,5 @@
-//! `gpushare check --nodes`: asks every node for its own check, by srun or by whatever the site has, or reads what the nodes have
-//! written down. What they say is put together by [`super::fleet`].
+//! `gpushare check --nodes`: asks every node for its own check, by srun or by whatever the site has, or reads what the
+//! nodes have written down. What they say is put together by [`super::fleet`].
 
 use std::path::Path;
 use std::thread;

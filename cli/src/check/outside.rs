@@ -1,6 +1,6 @@
-//! What gets round the rule of types without a plugin being asked, and is closed by Slurm's own settings: whole-node jobs
-//! under `ForeignTypes=deny`, a partition's QOS that takes the place of the job's, and exempt jobs that leave what makes them exempt:
-//! a reservation that ends, a partition with an alternate. Pure.
+//! What gets round the rule of types without a plugin being asked, and is closed by Slurm's own settings: whole-node
+//! jobs under `ForeignTypes=deny`, a partition's QOS that takes the place of the job's, and exempt jobs that leave what
+//! makes them exempt: a reservation that ends, a partition with an alternate. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,8 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     findings
 }
 
-/// A job that takes whole nodes gets all of their GPUs, and anybody can say `--exclusive`. What keeps a type from it is a
-/// limit of its QOS on that type (`gpushare_qos::foreign`).
+/// A job that takes whole nodes gets all of their GPUs, and anybody can say `--exclusive`. What keeps a type from it is
+/// a limit of its QOS on that type (`gpushare_qos::foreign`).
 fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let about = "ForeignTypes";
     // A partition's QOS is for everybody's jobs there, and what it must not have is the site's affair.
@@ -79,8 +79,8 @@ fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
     gres_types.filter(is_tracked).collect()
 }
 
-/// Where a partition's QOS has a limit, Slurm doesn't look at the same limit of the job's QOS (seen with 22.05, 24.11 and
-/// 26.05), unless that one has the flag.
+/// Where a partition's QOS has a limit, Slurm doesn't look at the same limit of the job's QOS (seen with 22.05, 24.11
+/// and 26.05), unless that one has the flag.
 fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = Vec::new();
     for partition in &slurm.partitions {
@@ -134,7 +134,8 @@ fn reservations(config: &Config, slurm: &Slurm) -> Option<Finding> {
             "{} has NO_HOLD_JOBS_AFTER_END: jobs that wait in it start after its end, exempt from the rules",
             listed(&names)
         );
-        let fix = "hold the jobs that wait in it, delete it and make it again without that flag, which no update takes away";
+        let fix = "hold the jobs that wait in it, delete it and make it again without that flag, which no update takes \
+                   away";
         Finding::wrong("ExemptReservations", said, fix)
     })
 }

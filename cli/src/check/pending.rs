@@ -1,5 +1,5 @@
-//! Jobs that wait for ever: they ask for more than their QOS ever lets one job have. Slurm accepts them unless the QOS has the
-//! flag DenyOnLimit, and says nothing.
+//! Jobs that wait for ever: they ask for more than their QOS ever lets one job have. Slurm accepts them unless the QOS
+//! has the flag DenyOnLimit, and says nothing.
 
 use super::finding::Finding;
 use crate::slurm::{self, Qoses};
@@ -25,8 +25,8 @@ fn judge(text: &str, qoses: &Qoses) -> Option<String> {
     let more = if stuck.len() > NAMED { ", …" } else { "" };
     let (what, them) = if stuck.len() == 1 { ("job asks", "it") } else { ("jobs ask", "them") };
     Some(format!(
-        "{} {what} for more than the limits ever allow and will never start: {}{more} ({first}); scancel {them}, or raise the \
-         limit",
+        "{} {what} for more than the limits ever allow and will never start: {}{more} ({first}); scancel {them}, or \
+         raise the limit",
         stuck.len(),
         names.join(", ")
     ))
@@ -79,7 +79,8 @@ mod tests {
         ] {
             let said = judge(&line("7_[1-9]", qos, reason, asked), &qoses);
             let expected = expected.map(|why| {
-                format!("1 job asks for more than the limits ever allow and will never start: 7_[1-9] ({why}); scancel it, or raise the limit")
+                format!("1 job asks for more than the limits ever allow and will never start: 7_[1-9] ({why}); scancel \
+                         it, or raise the limit")
             });
             assert_eq!(said, expected);
         }

@@ -1,8 +1,8 @@
 //! The installed plugins against the Slurm that is installed beside them, that against the daemons that run, and how
 //! plugstack.conf names the plugins.
 //!
-//! A daemon that runs has its plugins in memory. What counts is the next start: of slurmctld by a restart or, since 23.11,
-//! by `scontrol reconfigure`, of slurmstepd with the next job.
+//! A daemon that runs has its plugins in memory. What counts is the next start: of slurmctld by a restart or, since
+//! 23.11, by `scontrol reconfigure`, of slurmstepd with the next job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -152,7 +152,8 @@ pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Versio
     let Some(Line { required, .. }) = stack.fence else { return Vec::new() };
     let said = if required {
         format!(
-            "{} requires {FENCE}: should it fail to load, no job can be submitted here (gpushare conf plugstack --login)",
+            "{} requires {FENCE}: should it fail to load, no job can be submitted here (gpushare conf plugstack \
+             --login)",
             stack.path.display()
         )
     } else {

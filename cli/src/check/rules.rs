@@ -38,8 +38,8 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Co
     }
 }
 
-/// On nodes root runs what `MpsControl` and `Nvml` name. An owner other than root, such as SlurmUser on the controller, is
-/// the site's choice.
+/// On nodes root runs what `MpsControl` and `Nvml` name. An owner other than root, such as SlurmUser on the controller,
+/// is the site's choice.
 fn of_file(path: &Path) -> Finding {
     let shown = path.display();
     let by_others =

@@ -147,8 +147,8 @@ fn counts(groups: &[(String, Vec<String>)]) -> Vec<String> {
     gres_types.into_iter().map(|gres_type| format!("gpu:{gres_type}:{}", count(gres_type))).collect()
 }
 
-/// What a model is called: as Slurm calls all of the node's, or the longest known type that is in its name, or else that
-/// name as Slurm would write it.
+/// What a model is called: as Slurm calls all of the node's, or the longest known type that is in its name, or else
+/// that name as Slurm would write it.
 fn type_of(model: &str, known: &Types) -> String {
     if let [only] = known.here.as_slice() {
         return only.clone();

@@ -36,9 +36,9 @@ pub fn bills(bills: &[Bill]) -> String {
     let mut text = String::new();
     for Bill { partition, met, line } in bills {
         if text.is_empty() {
-            text += "\n# What a second of a GPU is counted as, by its type; also of a job that names none. What is not in the \
-                     list counts\n# nothing: CPU=1.0 or Mem=0.25G may stand in it too. Restart slurmctld; 22.05 does not survive scontrol reconfigure \
-                     with a new\n# type in it.\n";
+            text += "\n# What a second of a GPU is counted as, by its type; also of a job that names none. What is not \
+                     in the list counts\n# nothing: CPU=1.0 or Mem=0.25G may stand in it too. Restart slurmctld; 22.05 \
+                     does not survive scontrol reconfigure with a new\n# type in it.\n";
         }
         text += &match (partition.as_str(), met) {
             ("DEFAULT", _) => {

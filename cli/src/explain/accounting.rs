@@ -147,7 +147,8 @@ impl Database {
         self.associations.iter().filter(|one| one.account.eq_ignore_ascii_case(account)).collect()
     }
 
-    /// Slurm's rule: the association's default if it may be used, else the only QOS that may, else root's, else "normal".
+    /// Slurm's rule: the association's default if it may be used, else the only QOS that may, else root's, else
+    /// "normal".
     fn default_of(&self, association: &Association) -> Option<&Qos> {
         let may = |name: &[u8]| association.qoses.iter().any(|qos| qos.eq_ignore_ascii_case(name));
         let own = Some(association.default_qos.as_slice()).filter(|name| !name.is_empty() && may(name));

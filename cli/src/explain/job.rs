@@ -187,7 +187,8 @@ pub fn above(job: Above) -> Result<Vec<String>, String> {
 /// What is said where Slurm shows no such job.
 pub fn unknown(id: &JobId) -> String {
     format!(
-        "Slurm shows no job {id}: it was never submitted, its record is gone, or it is another user's and hidden (PrivateData)"
+        "Slurm shows no job {id}: it was never submitted, its record is gone, or it is another user's and hidden \
+         (PrivateData)"
     )
 }
 

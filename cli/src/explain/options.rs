@@ -1,4 +1,5 @@
-//! Takes words apart into sbatch's options, as getopt_long(3) does for it: it stops at the first word that is no option.
+//! Takes words apart into sbatch's options, as getopt_long(3) does for it: it stops at the first word that is no
+//! option.
 
 use super::release::Release;
 use super::table::{self, Arity, Spec};

@@ -1,4 +1,5 @@
-//! What comes after gpushare: whether Slurm knows the names of a request, and whether some limit is below what it asks for.
+//! What comes after gpushare: whether Slurm knows the names of a request, and whether some limit is below what it asks
+//! for.
 
 use std::collections::BTreeMap;
 

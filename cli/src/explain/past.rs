@@ -1,7 +1,7 @@
 //! Jobs that were submitted once: their options as accounting keeps them, and what gpushare would have said.
 //!
-//! The same reading and the same judgement as for `gpushare explain`, on what accounting knows of a job: its QOS, account and
-//! partition for certain, its other options only where they stood on the command line.
+//! The same reading and the same judgement as for `gpushare explain`, on what accounting knows of a job: its QOS,
+//! account and partition for certain, its other options only where they stood on the command line.
 
 use std::collections::HashMap;
 

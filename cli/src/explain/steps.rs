@@ -1,8 +1,8 @@
-//! `srun` lines of a batch script that Slurm will refuse in the job: the job's own option sets a variable that names a type
-//! for every step, and the step's option names none.
+//! `srun` lines of a batch script that Slurm will refuse in the job: the job's own option sets a variable that names a
+//! type for every step, and the step's option names none.
 //!
-//! Which those are was tried on 22.05, 24.11 and 26.05: the table of docs/tools.md, which `tests/live/test_tools.py` fills in. What a
-//! shell would make of a line is not looked at: what has a `$` is left out.
+//! Which those are was tried on 22.05, 24.11 and 26.05: the table of docs/tools.md, which `tests/live/test_tools.py`
+//! fills in. What a shell would make of a line is not looked at: what has a `$` is left out.
 
 use super::options::Given;
 use super::past;
@@ -25,7 +25,8 @@ enum Fails {
     Since26,
 }
 
-/// The step's option, whether it names a type, and when it fails beside `--gpus`, `--gpus-per-node` and `--gpus-per-task`.
+/// The step's option, whether it names a type, and when it fails beside `--gpus`, `--gpus-per-node` and
+/// `--gpus-per-task`.
 const TABLE: [(&str, bool, [Fails; 3]); 7] = [
     ("gres", false, [Fails::Always, Fails::Always, Fails::Always]),
     ("gres", true, [Fails::No, Fails::Since26, Fails::No]),
@@ -58,8 +59,8 @@ pub fn notes(script: &[u8], job: &[Given], release: Release) -> Vec<String> {
             });
             if let Some((sets, option, name)) = fault {
                 notes.push(format!(
-                    "line {number}: `{step}` will fail: {option} names a GPU type for every step, and this step's --{name} \
-                     {}",
+                    "line {number}: `{step}` will fail: {option} names a GPU type for every step, and this step's \
+                     --{name} {}",
                     remedy(name, sets, release)
                 ));
             }
@@ -229,14 +230,14 @@ mod tests {
 
     #[test]
     fn the_line_and_what_mends_it_are_named() {
-        let text = "#!/bin/bash\n# srun --gres=gpu:1 x\necho srun --gres=gpu:1\nX=1 srun -n2 \\\n  --gres=gpu:1 ./x; srun true\n\
-                    srun --gres=gpu:$N y\nunset SLURM_GPUS\nsrun --gres=gpu:1 z\n";
+        let text = "#!/bin/bash\n# srun --gres=gpu:1 x\necho srun --gres=gpu:1\nX=1 srun -n2 \\\n  --gres=gpu:1 ./x; \
+                    srun true\nsrun --gres=gpu:$N y\nunset SLURM_GPUS\nsrun --gres=gpu:1 z\n";
         let found = notes(text.as_bytes(), &given("--gpus=a40:2", Release(24, 11)), Release(24, 11));
         assert_eq!(
             found,
             [
-                "line 4: `srun -n2 --gres=gpu:1 ./x` will fail: --gpus=a40:2 names a GPU type for every step, and this step's \
-             --gres names none; name it there too, or put `unset SLURM_GPUS` before it"
+                "line 4: `srun -n2 --gres=gpu:1 ./x` will fail: --gpus=a40:2 names a GPU type for every step, and this \
+                 step's --gres names none; name it there too, or put `unset SLURM_GPUS` before it"
             ]
         );
         assert!(said("--gres=gpu:a40:2", "srun --gres=gpu:1 x", Release(24, 11)).is_empty());

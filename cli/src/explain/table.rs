@@ -1,7 +1,7 @@
 //! What sbatch can be told from 22.05 to 26.05: its options, and the variables that stand for options.
 //!
-//! As sbatch(1) lists them and as `sbatch --OPTION=` of each release answers. Options that a site's SPANK plugins add are
-//! not here: whether the next word belongs to one can't be known.
+//! As sbatch(1) lists them and as `sbatch --OPTION=` of each release answers. Options that a site's SPANK plugins add
+//! are not here: whether the next word belongs to one can't be known.
 
 use super::release::Release;
 
@@ -190,8 +190,8 @@ const SPECS: &[Spec] = &[
     required("wrap"),
 ];
 
-/// The variables that matter here and their options, in the order in which sbatch reads them: of `SBATCH_NO_REQUEUE` and
-/// `SBATCH_REQUEUE` the second wins.
+/// The variables that matter here and their options, in the order in which sbatch reads them: of `SBATCH_NO_REQUEUE`
+/// and `SBATCH_REQUEUE` the second wins.
 pub const VARIABLES: &[(&str, &str)] = &[
     ("SBATCH_IGNORE_PBS", "ignore-pbs"),
     ("SBATCH_ACCOUNT", "account"),

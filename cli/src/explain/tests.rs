@@ -1,5 +1,5 @@
-//! What a refusal tells a user to try is accepted, and asks for all that was asked for: the line is read as sbatch would read
-//! it, or as scontrol would, and judged under the same limits.
+//! What a refusal tells a user to try is accepted, and asks for all that was asked for: the line is read as sbatch
+//! would read it, or as scontrol would, and judged under the same limits.
 
 use std::collections::BTreeMap;
 
@@ -125,7 +125,8 @@ impl Owned {
     }
 }
 
-/// How many of each GRES a string asks for, as Slurm reads it: of the same twice the last counts. GPUs of all types are one.
+/// How many of each GRES a string asks for, as Slurm reads it: of the same twice the last counts. GPUs of all types are
+/// one.
 fn asked(request: &Request, types: bool) -> BTreeMap<(&'static str, String), u64> {
     let mut last: BTreeMap<(&'static str, String, String), u64> = BTreeMap::new();
     for (field, token) in request.tokens() {

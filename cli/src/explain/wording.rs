@@ -7,7 +7,8 @@ use gpushare::submit::request::Request;
 use super::accounting::Database;
 use crate::status::columns::clean;
 
-/// A line with the reason, then the text that sbatch would show, then what it wouldn't. `refused` is why Slurm won't have it.
+/// A line with the reason, then the text that sbatch would show, then what it wouldn't. `refused` is why Slurm won't
+/// have it.
 pub fn accepted(
     case: (&Request, &Policy, &Database, &Acceptance),
     refused: Option<String>,

@@ -1,5 +1,5 @@
-//! A file with all that was read: sections with their length, then the jobs that had GPUs, then a line that says that all of them
-//! are there. It is as private as accounting: users' command lines are in it.
+//! A file with all that was read: sections with their length, then the jobs that had GPUs, then a line that says that
+//! all of them are there. It is as private as accounting: users' command lines are in it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};

@@ -1,4 +1,5 @@
-//! How a job's GPUs were asked for: from its command line where they stand there, else from what Slurm made of the request.
+//! How a job's GPUs were asked for: from its command line where they stand there, else from what Slurm made of the
+//! request.
 
 use crate::explain::past::{Asked, Release, options};
 
@@ -8,8 +9,8 @@ use super::sacct::{Job, gpus};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
     pub options: Vec<Asked>,
-    /// They stood on the command line. Else they say what Slurm counted: the real ones were in the script, the environment or a
-    /// program's request, which accounting doesn't have.
+    /// They stood on the command line. Else they say what Slurm counted: the real ones were in the script, the
+    /// environment or a program's request, which accounting doesn't have.
     pub on_line: bool,
 }
 

@@ -18,8 +18,8 @@ fn delimiter() -> Vec<u8> {
     format!("\x1f{:016x}", RandomState::new().build_hasher().finish()).into_bytes()
 }
 
-/// Shows every run of every job in the period, each once; with `save` those with GPUs are written there too. Gives the number of
-/// jobs that were read.
+/// Shows every run of every job in the period, each once; with `save` those with GPUs are written there too. Gives the
+/// number of jobs that were read.
 pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> Result<u64, String> {
     let delimiter = delimiter();
     let mut writer = save.map(|path| Writer::new(path, facts, &delimiter)).transpose()?;

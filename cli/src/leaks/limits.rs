@@ -1,8 +1,9 @@
-//! Limits on types of GPUs, of QOSes and associations as sacctmgr prints them today, and which of them a job falls under.
+//! Limits on types of GPUs, of QOSes and associations as sacctmgr prints them today, and which of them a job falls
+//! under.
 //!
-//! Under a QOS are jobs that name it and those of partitions that have it as their own; under an account its users' jobs and those
-//! of the accounts below it. Limits on minutes and on the GPUs of one node are not looked at: accounting doesn't have what they
-//! count.
+//! Under a QOS are jobs that name it and those of partitions that have it as their own; under an account its users'
+//! jobs and those of the accounts below it. Limits on minutes and on the GPUs of one node are not looked at: accounting
+//! doesn't have what they count.
 
 use std::collections::HashMap;
 
@@ -212,11 +213,17 @@ pub mod tests {
     pub fn tables() -> Tables {
         Tables {
             tres: b"cpu||1\ngres|gpu|1001\ngres|gpu:a40|1002\ngres|gpu:h100|1003\n".to_vec(),
-            qoses: b"normal||||||||||\nQ1|cpu=4,gres/gpu:a40=4|gres/gpu:a40=2|gres/gpu:h100=1|||||||\npq|gres/gpu:a40=8||||||||||\n"
+            qoses: b"normal||||||||||\nQ1|cpu=4,gres/gpu:a40=4|gres/gpu:a40=2|gres/gpu:h100=1|||||||\n\
+                     pq|gres/gpu:a40=8||||||||||\n"
                 .to_vec(),
-            accounts: b"root|||normal||||||||\ndept|||normal||root|gres/gpu:a40=6|||||\nlab|||normal||dept||||||\n".to_vec(),
-            users: b"lab|alice||normal,q1|normal||gres/gpu:a40=3|gres/gpu:h100=2||||\nlab|alice|px|normal|normal||||||||\n".to_vec(),
-            partitions: b"PartitionName=p AllowGroups=ALL QoS=N/A\nPartitionName=px AllowGroups=ALL QoS=PQ\n".to_vec(),
+            accounts: b"root|||normal||||||||\ndept|||normal||root|gres/gpu:a40=6|||||\n\
+                        lab|||normal||dept||||||\n"
+                .to_vec(),
+            users: b"lab|alice||normal,q1|normal||gres/gpu:a40=3|gres/gpu:h100=2||||\n\
+                     lab|alice|px|normal|normal||||||||\n"
+                .to_vec(),
+            partitions: b"PartitionName=p AllowGroups=ALL QoS=N/A\nPartitionName=px AllowGroups=ALL QoS=PQ\n"
+                .to_vec(),
         }
     }
 

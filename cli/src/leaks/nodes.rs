@@ -1,8 +1,8 @@
 //! Which types of GPUs a job's nodes have, as far as that tells which type its GPUs were.
 //!
-//! Accounting says the type of every GPU that a job was given, if the type is in AccountingStorageTRES, then also where the job
-//! named none (Slurm from 21.08 on). What is left is told by the nodes where they all have one type, and by nothing where they have
-//! several.
+//! Accounting says the type of every GPU that a job was given, if the type is in AccountingStorageTRES, then also where
+//! the job named none (Slurm from 21.08 on). What is left is told by the nodes where they all have one type, and by
+//! nothing where they have several.
 
 use std::collections::HashMap;
 
@@ -121,8 +121,9 @@ mod tests {
     use super::super::limits::tests::tables;
     use super::*;
 
-    const NODES: &str = "NodeName=a1 Gres=gpu:a40:4(S:0-1)\nNodeName=a2 Gres=gpu:A40:4\nNodeName=m1 Gres=gpu:a40:2,gpu:h100:2\n\
-                         NodeName=h1 Gres=gpu:h100:4\nNodeName=v1 Gres=gpu:v100:4\nNodeName=u1 Gres=gpu:4\nNodeName=c1 Gres=(null)\n";
+    const NODES: &str = "NodeName=a1 Gres=gpu:a40:4(S:0-1)\nNodeName=a2 Gres=gpu:A40:4\nNodeName=m1 \
+                         Gres=gpu:a40:2,gpu:h100:2\nNodeName=h1 Gres=gpu:h100:4\nNodeName=v1 Gres=gpu:v100:4\n\
+                         NodeName=u1 Gres=gpu:4\nNodeName=c1 Gres=(null)\n";
 
     /// Certain, most and unseen of a40s, then of h100s.
     fn held(asked: &str, given: &str, nodes: &str) -> [(u32, u32, u32); 2] {

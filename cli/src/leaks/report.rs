@@ -1,4 +1,5 @@
-//! What is said, as data: for each limit how far it was exceeded, by whose requests, and what gpushare would have said of them.
+//! What is said, as data: for each limit how far it was exceeded, by whose requests, and what gpushare would have said
+//! of them.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ pub struct Report {
 /// One limit.
 #[derive(Debug, Serialize)]
 pub struct OfLimit {
-    /// `qos`, `account` or `user`, and its name: of a user with his account, and the partition where it is for one only.
+    /// `qos`, `account` or `user`, and its name: of a user with his account, and the partition where it is for one
+    /// only.
     pub owner_kind: &'static str,
     pub owner: String,
     #[serde(skip)]
@@ -58,8 +60,8 @@ pub struct Exceeded {
     pub intervals: Vec<Time>,
     /// What was asked for past the limit and ran while it was exceeded, the most first.
     pub requests: Vec<Asked>,
-    /// For the plot: the most that was held in each part of the period, for certain and at the most. Empty for limits on single
-    /// jobs.
+    /// For the plot: the most that was held in each part of the period, for certain and at the most. Empty for limits
+    /// on single jobs.
     #[serde(skip)]
     pub columns: Vec<(u32, u32)>,
 }
@@ -236,7 +238,8 @@ fn of_limit(limit: &Limit, limits: &Limits) -> OfLimit {
     }
 }
 
-/// A cause with its number of jobs, and the GPUs that the limit didn't see times seconds in which it was exceeded; most first.
+/// A cause with its number of jobs, and the GPUs that the limit didn't see times seconds in which it was exceeded; most
+/// first.
 fn requests(holds: &[Hold], inside: impl Fn(&Hold) -> u64, causes: &[Cause]) -> Vec<((u32, u64), u64)> {
     let mut by_cause: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for hold in holds.iter().filter(|hold| hold.cause != NO_CAUSE) {
@@ -293,21 +296,22 @@ fn remarks(counts: &Counts) -> Vec<String> {
     ];
     if counts.running > 0 {
         said.push(format!(
-            "jobs without an end in accounting: {}. They count as still running; 'sacctmgr show runawayjobs' lists jobs \
-             that Slurm lost",
+            "jobs without an end in accounting: {}. They count as still running; 'sacctmgr show runawayjobs' lists \
+             jobs that Slurm lost",
             counts.running
         ));
     }
     if counts.by_nodes > 0 {
         said.push(format!(
-            "jobs without a GPU type in accounting: {}. They count with the type of their nodes, as the nodes are today",
+            "jobs without a GPU type in accounting: {}. They count with the type of their nodes, as the nodes are \
+             today",
             counts.by_nodes
         ));
     }
     if counts.untold > 0 {
         said.push(format!(
-            "jobs whose GPU type neither accounting nor their nodes tell: {}. They count only under \"possibly exceeded\". To \
-             record types from now on, list every gres/gpu:TYPE in AccountingStorageTRES",
+            "jobs whose GPU type neither accounting nor their nodes tell: {}. They count only under \"possibly \
+             exceeded\". To record types from now on, list every gres/gpu:TYPE in AccountingStorageTRES",
             counts.untold
         ));
     }

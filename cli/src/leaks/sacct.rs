@@ -1,9 +1,10 @@
-//! Jobs as sacct prints them: records with a delimiter that nobody can have put into his command line, since it is drawn by
-//! chance after all of them were submitted. A command line may have several lines.
+//! Jobs as sacct prints them: records with a delimiter that nobody can have put into his command line, since it is
+//! drawn by chance after all of them were submitted. A command line may have several lines.
 
 use std::io::BufRead;
 
-/// What is asked for: all of it is known from 22.05 to 26.05. The command line is the user's own text, so it comes last.
+/// What is asked for: all of it is known from 22.05 to 26.05. The command line is the user's own text, so it comes
+/// last.
 pub const FORMAT: &str =
     "JobIDRaw,User,Account,QOS,Partition,ReqTRES,AllocTRES,NodeList,Start,End,State,SubmitLine";
 /// How many fields that is.
@@ -102,7 +103,8 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     }
 }
 
-/// Shows each record, with its text; what it answers is counted. `last` is a line after the last record, where there must be one.
+/// Shows each record, with its text; what it answers is counted. `last` is a line after the last record, where there
+/// must be one.
 pub fn read(
     from: &mut dyn BufRead,
     delimiter: &[u8],

@@ -20,7 +20,8 @@ pub struct Facts {
     pub remarks: Remarks,
 }
 
-/// From this release on `sacctmgr show config` prints as slurmdbd's PrivateData what slurm.conf has (src/api/extra_get_functions.c).
+/// From this release on `sacctmgr show config` prints as slurmdbd's PrivateData what slurm.conf has
+/// (src/api/extra_get_functions.c).
 const TELLS_ITS_OWN: Release = Release(26, 5);
 
 /// What was not as it should be, but tells enough.
@@ -62,8 +63,8 @@ fn of_the_file(path: &Path, reason: &str) -> Result<Cluster, String> {
     Ok((name, [partitions, text], vec![remark]))
 }
 
-/// Where jobs are private, sacct shows others' to administrators only, and says nothing of what it leaves out. An error where that
-/// is so, a remark where it can't be told.
+/// Where jobs are private, sacct shows others' to administrators only, and says nothing of what it leaves out. An error
+/// where that is so, a remark where it can't be told.
 fn may_see_all(release: Release) -> Result<Remarks, String> {
     let text = |program, arguments: &[&str]| {
         run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -80,8 +81,8 @@ fn may_see_all(release: Release) -> Result<Remarks, String> {
     }
     if release >= TELLS_ITS_OWN {
         return Ok(vec![format!(
-            "if slurmdbd.conf has PrivateData, which this Slurm doesn't show, other users' jobs are missing: '{user}' is no \
-             accounting administrator. Run this as root to be sure"
+            "if slurmdbd.conf has PrivateData, which this Slurm doesn't show, other users' jobs are missing: '{user}' \
+             is no accounting administrator. Run this as root to be sure"
         )]);
     }
     private(&config).map_or(Ok(Remarks::new()), |private| Err(not_all(&user, private)))
@@ -95,8 +96,8 @@ fn private(config: &str) -> Option<&'static str> {
 
 fn not_all(user: &str, private: &str) -> String {
     format!(
-        "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user with \
-         AdminLevel=Operator"
+        "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
+         with AdminLevel=Operator"
     )
 }
 

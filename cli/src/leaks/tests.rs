@@ -20,7 +20,9 @@ fn tables() -> Tables {
     Tables {
         tres: b"cpu||1\ngres|gpu|1001\ngres|gpu:a40|1002\ngres|gpu:h100|1003\n".to_vec(),
         qoses: b"free||||||||||\nq|gres/gpu:a40=4||gres/gpu:h100=2|||||||\n".to_vec(),
-        accounts: b"root|||free||||||||\ndept|||free||root|gres/gpu:a40=6|||||\nlab|||free||dept||||||\nother|||free||root||||||\n".to_vec(),
+        accounts: b"root|||free||||||||\ndept|||free||root|gres/gpu:a40=6|||||\nlab|||free||dept||||||\n\
+                    other|||free||root||||||\n"
+            .to_vec(),
         users: users.as_bytes().to_vec(),
         partitions: b"PartitionName=p AllowGroups=ALL Default=YES QoS=N/A State=UP\n".to_vec(),
     }

@@ -1,5 +1,5 @@
-//! When jobs last used their GPUs: each run of root's looks once at NVML's samples and leaves in the ledger's folder what
-//! it knows by then. A user is told of his own job on request only, and nothing is done to it.
+//! When jobs last used their GPUs: each run of root's looks once at NVML's samples and leaves in the ledger's folder
+//! what it knows by then. A user is told of his own job on request only, and nothing is done to it.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The facts in Prometheus' text format, version 0.0.4: a family of samples after the other, each with what it means. Names
-//! and units follow Prometheus' conventions; docs/metrics.md has them all. Decides nothing.
+//! The facts in Prometheus' text format, version 0.0.4: a family of samples after the other, each with what it means.
+//! Names and units follow Prometheus' conventions; docs/metrics.md has them all. Decides nothing.
 
 use std::fmt::{Display, Write};
 
@@ -71,7 +71,8 @@ pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
     );
     text.gauge(
         "gpushare_config_error",
-        "Whether gpushare.conf can't be used; then slurmctld keeps its last good rules, and jobs with GPUs fail on nodes.",
+        "Whether gpushare.conf can't be used; then slurmctld keeps its last good rules, and jobs with GPUs fail on \
+         nodes.",
         u8::from(facts.config_error),
     );
     if let Some(success) = success {

@@ -1,5 +1,5 @@
-//! The plan carried out: call after call, a line for each change once it is made, and at the first refusal a halt that says
-//! how far it came.
+//! The plan carried out: call after call, a line for each change once it is made, and at the first refusal a halt that
+//! says how far it came.
 
 use std::process::Command;
 

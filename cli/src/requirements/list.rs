@@ -71,7 +71,8 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     wanted.extend(limited);
     wanted.sort();
     wanted.dedup();
-    let why = "no QOS or account can limit what is missing, nor fair-share count it (a new one needs a restart of slurmctld)";
+    let why = "no QOS or account can limit what is missing, nor fair-share count it (a new one needs a restart of \
+               slurmctld)";
     (!wanted.is_empty()).then(|| Requirement::slurm("AccountingStorageTRES", Must::Words(wanted), why))
 }
 
@@ -95,8 +96,8 @@ fn is_preempted_by(managed: &ManagedQos, mode: &str) -> bool {
 fn memory(config: &Config) -> Option<Requirement> {
     let is_limited = |value: &Value| matches!(value, Value::Tres(limits) if limits.contains_key("mem"));
     let limited = config.qoses.iter().flat_map(|managed| managed.settings.values()).any(is_limited);
-    let why = "limits on memory limit nothing (and a job that doesn't name any gets all of a node's: set DefMemPerCPU or \
-               DefMemPerGPU too)";
+    let why = "limits on memory limit nothing (and a job that doesn't name any gets all of a node's: set DefMemPerCPU \
+               or DefMemPerGPU too)";
     limited.then(|| Requirement::slurm("SelectTypeParameters", Must::CountMemory, why))
 }
 

@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn limits_on_types_are_found_and_said_of_whom_they_were_set_for() {
-        let text = "root|||||||\nacct||cpu=4,gres/gpu:a40=1|||||\ndept|||gres/gpu:a40=1||||\nchild||||||gres/gpu:h100=60|\n\
-                    dept|alice||gres/gpu:a40=1||||\ndept|bob||gres/gpu:a40=2||||\nfree|bob|gres/gpu=4||gres/shard:a40=1|||\n\
-                    free|eve|gres/nic:x=4|||||\n";
+        let text = "root|||||||\nacct||cpu=4,gres/gpu:a40=1|||||\ndept|||gres/gpu:a40=1||||\n\
+                    child||||||gres/gpu:h100=60|\ndept|alice||gres/gpu:a40=1||||\ndept|bob||gres/gpu:a40=2||||\n\
+                    free|bob|gres/gpu=4||gres/shard:a40=1|||\nfree|eve|gres/nic:x=4|||||\n";
         let found = read(text, &Config::default());
         assert_eq!(found.limited, ["acct", "dept", "child", "bob in dept", "bob in free"]);
         assert_eq!(

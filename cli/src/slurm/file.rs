@@ -1,5 +1,5 @@
-//! A configuration file of Slurm's on this machine, with what it includes. It is what the next start of a daemon here reads,
-//! whatever the daemons have.
+//! A configuration file of Slurm's on this machine, with what it includes. It is what the next start of a daemon here
+//! reads, whatever the daemons have.
 
 use std::fs;
 use std::io;
@@ -47,8 +47,8 @@ impl ConfFile {
         Ok(())
     }
 
-    /// Its keys and values. Of a key that is there twice Slurm takes the last, unless it may be there several times; so that
-    /// one comes first.
+    /// Its keys and values. Of a key that is there twice Slurm takes the last, unless it may be there several times; so
+    /// that one comes first.
     pub fn settings(&self) -> Settings {
         Settings::of(self.lines.iter().rev().filter_map(|line| fields(line)).flatten())
     }

@@ -1,5 +1,5 @@
-//! Whether slurmctld and slurmdbd answer. Slurm's commands try for 10 s and more where a daemon is down; these two questions
-//! tell it at once, or after two seconds, and nothing more is asked of a daemon that doesn't answer.
+//! Whether slurmctld and slurmdbd answer. Slurm's commands try for 10 s and more where a daemon is down; these two
+//! questions tell it at once, or after two seconds, and nothing more is asked of a daemon that doesn't answer.
 
 use std::thread;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Runs Slurm's own commands and reads what they print: no shell, no input, no more output than a table can have, and an
-//! end to waiting.
+//! Runs Slurm's own commands and reads what they print: no shell, no input, no more output than a table can have, and
+//! an end to waiting.
 
 use std::process::{Command, ExitStatus};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What slurmctld says of itself: `scontrol show config`, which has slurm.conf and, since 22.05 at the latest, cgroup.conf.
+//! What slurmctld says of itself: `scontrol show config`, which has slurm.conf and, since 22.05 at the latest,
+//! cgroup.conf.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The cluster's shares: as Slurm counts them, and where Slurm doesn't know which GPU it is, as the nodes have said.
 //!
-//! Slurm is asked three times, whatever the number of nodes: for nodes, for jobs, and for whose the jobs are. The last is
-//! squeue's word, in a line that holds no text of a user's.
+//! Slurm is asked three times, whatever the number of nodes: for nodes, for jobs, and for whose the jobs are. The last
+//! is squeue's word, in a line that holds no text of a user's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

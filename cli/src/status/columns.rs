@@ -1,5 +1,5 @@
-//! Lines for people: words in columns, some in colour, and nothing in them that a terminal would obey. A colour is never
-//! the only sign of a fact.
+//! Lines for people: words in columns, some in colour, and nothing in them that a terminal would obey. A colour is
+//! never the only sign of a fact.
 
 /// How a word looks where there are colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +103,8 @@ pub fn text(lines: &[Line], colour: bool) -> String {
     lines.iter().map(|line| line.render(None, colour) + "\n").collect()
 }
 
-/// Rows in columns, each on its side and of its width: the given one, to which words are cut, or that of its widest word.
+/// Rows in columns, each on its side and of its width: the given one, to which words are cut, or that of its widest
+/// word.
 pub fn aligned(mut rows: Vec<Vec<Span>>, columns: &[(Side, Option<usize>)]) -> Vec<Line> {
     let widest = |index: usize| rows.iter().filter_map(|row| row.get(index)).map(Span::width).max();
     let given = columns.iter().enumerate();

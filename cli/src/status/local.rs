@@ -250,7 +250,8 @@ pub(crate) fn find_foreign(gpus: &mut [GpuTotal], jobs: &Jobs) {
     }
 }
 
-/// Names of the users, by getent(1), since the name service is Slurm's and the site's affair; where it fails, numbers do.
+/// Names of the users, by getent(1), since the name service is Slurm's and the site's affair; where it fails, numbers
+/// do.
 fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
     let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
     numbers.sort_unstable();

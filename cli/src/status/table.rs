@@ -128,8 +128,8 @@ pub fn sort(text: &str) -> Vec<(String, bool)> {
     text.split(',').map(str::trim).map(one).collect()
 }
 
-/// The lines of a table. `default` names the columns that people get unless they say which, in order; one with `?` only if
-/// something is known for it.
+/// The lines of a table. `default` names the columns that people get unless they say which, in order; one with `?` only
+/// if something is known for it.
 ///
 /// # Errors
 /// A column that the table doesn't have.

@@ -26,8 +26,8 @@ pub fn of(device: &Path) -> Access {
     }
 }
 
-/// The devices that this process has open. Every number is asked about up to the size of the kernel's table, which takes a
-/// tenth of the time that a look into /proc/self/fd does.
+/// The devices that this process has open. Every number is asked about up to the size of the kernel's table, which
+/// takes a tenth of the time that a look into /proc/self/fd does.
 ///
 /// # Errors
 /// The kernel doesn't tell how many there may be.

@@ -1,8 +1,8 @@
 //! bpf(2) for the device programs of cgroup v2: the calls that [`crate::fence::v2`] orders. Nothing is decided here.
 //!
-//! Every call takes a `union bpf_attr` (linux/bpf.h), of which only the fields that it reads are handed over: the kernel
-//! takes what is missing as zero. It answers into the same memory, since Linux 6.17 for BPF_PROG_QUERY even beyond what
-//! was handed over (`query.revision`), so there is always room for the whole union.
+//! Every call takes a `union bpf_attr` (linux/bpf.h), of which only the fields that it reads are handed over: the
+//! kernel takes what is missing as zero. It answers into the same memory, since Linux 6.17 for BPF_PROG_QUERY even
+//! beyond what was handed over (`query.revision`), so there is always room for the whole union.
 #![allow(unsafe_code, reason = "calls of the kernel that std lacks")]
 
 use std::ffi::{c_int, c_long};
@@ -121,8 +121,8 @@ pub struct Bpf;
 /// `fields` is what bpf(2) wants for `command`, and the addresses in it are valid for what the command does with them.
 unsafe fn bpf<T>(command: c_int, fields: T) -> io::Result<(c_int, T)> {
     let mut attributes = Attributes { fields, room: [0; 32] };
-    // SAFETY: the command is the caller's to know; the kernel reads `size` bytes and writes inside of the union, for all
-    // of which there is room.
+    // SAFETY: the command is the caller's to know; the kernel reads `size` bytes and writes inside of the union, for
+    // all of which there is room.
     let result: c_long =
         unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut attributes, size_of::<T>()) };
     // A file descriptor or 0.
@@ -164,7 +164,8 @@ fn info(program: &OwnedFd, buffer: &mut [u64]) -> io::Result<ProgramInfo> {
     }
     let size = length(size_of::<ProgramInfo>())?;
     let fields = InfoByFd { fd: raw(program), length: size, info: address(&raw mut info) };
-    // SAFETY: `info` is a bpf_prog_info of the length given, zero but for a buffer of the length given; both outlive it.
+    // SAFETY: `info` is a bpf_prog_info of the length given, zero but for a buffer of the length given; both outlive
+    // it.
     let result = unsafe { bpf(OBJ_GET_INFO_BY_FD, fields) };
     result.map(|_| info)
 }

@@ -1,5 +1,6 @@
-//! Which cgroup is the step's? From /proc/self/cgroup and /proc/self/mountinfo, or a folder that the kernel lists this process
-//! in, never from an assumed path: releases name the directories differently and slurmd may live in a cgroup namespace.
+//! Which cgroup is the step's? From /proc/self/cgroup and /proc/self/mountinfo, or a folder that the kernel lists this
+//! process in, never from an assumed path: releases name the directories differently and slurmd may live in a cgroup
+//! namespace.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -45,8 +46,8 @@ pub fn step_cgroup(cgroup: &str, mountinfo: &str) -> Result<StepCgroup, LocateEr
     mounted(hierarchy, &step, mountinfo).map(|step| hierarchy.step(step))
 }
 
-/// The same without the mounts, which the kernel takes long to list, for a hierarchy that is where all systems have it. That
-/// is so if `is_own` tells that the process is in the folder.
+/// The same without the mounts, which the kernel takes long to list, for a hierarchy that is where all systems have it.
+/// That is so if `is_own` tells that the process is in the folder.
 pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option<StepCgroup> {
     let (hierarchy, own, step) = in_hierarchy(cgroup).ok()?;
     let mount = Path::new(match hierarchy {
@@ -58,8 +59,8 @@ pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option
     place(own).filter(|own| is_own(own)).and_then(|_| place(&step)).map(|step| hierarchy.step(step))
 }
 
-/// On cgroup v1: the job's folders by which Slurm finds its processes, which this one is among already, and by which it fences
-/// devices.
+/// On cgroup v1: the job's folders by which Slurm finds its processes, which this one is among already, and by which it
+/// fences devices.
 #[must_use]
 pub fn v1_job(cgroup: &str, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
     let job = paths(cgroup, Hierarchy::Freezer.controller()).find_map(|path| up_to(path, "job_"))?;
@@ -67,8 +68,8 @@ pub fn v1_job(cgroup: &str, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
     Some((folder(Hierarchy::Freezer)?, folder(Hierarchy::Devices)?))
 }
 
-/// The folder of the job in one of whose steps a process is, as /proc/PID/cgroup has it. Below user.slice users make folders
-/// of any name.
+/// The folder of the job in one of whose steps a process is, as /proc/PID/cgroup has it. Below user.slice users make
+/// folders of any name.
 #[must_use]
 pub fn job_folder(cgroup: &str) -> Option<PathBuf> {
     let hierarchies = [Hierarchy::Devices, Hierarchy::Freezer, Hierarchy::Unified];
@@ -132,7 +133,8 @@ pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Res
     Err(LocateError::NotMounted(hierarchy))
 }
 
-/// The folder at which a hierarchy is mounted, whichever part of it that shows. A cgroup made there has none of Slurm's above it.
+/// The folder at which a hierarchy is mounted, whichever part of it that shows. A cgroup made there has none of Slurm's
+/// above it.
 #[must_use]
 pub fn mount_point(hierarchy: Hierarchy, mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {

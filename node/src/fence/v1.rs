@@ -1,9 +1,9 @@
 //! The fence on cgroup v1: lines written to `devices.deny` and `devices.allow`.
 //!
-//! The kernel's rules (admin-guide/cgroup-v1/devices.rst): a cgroup may allow only what its parent allows, a denial goes
-//! down to all children, an allowance does not. And Slurm denies the job everything but the allocated GPU anew at every
-//! step start. So the GPU is opened at the job and then in every step and task of it, which also heals the steps that
-//! run already; if another step's start comes between, the kernel answers EPERM and it starts over. The others are
+//! The kernel's rules (admin-guide/cgroup-v1/devices.rst): a cgroup may allow only what its parent allows, a denial
+//! goes down to all children, an allowance does not. And Slurm denies the job everything but the allocated GPU anew at
+//! every step start. So the GPU is opened at the job and then in every step and task of it, which also heals the steps
+//! that run already; if another step's start comes between, the kernel answers EPERM and it starts over. The others are
 //! closed at this step only, where no later rule of Slurm's opens them. The user's cgroup above the job is never
 //! touched: it belongs to the user's other jobs too.
 
@@ -44,10 +44,10 @@ pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// Makes the device cgroup of a step that starts, as Slurm will do, and closes there what `fence` closes. Slurm moves slurmstepd there
-/// before other plugins can run programs as the user. Nothing is done where Slurm makes no such folders. `tracked` and `job` are the
-/// job's folders of processes and of devices; the step has one in the first already, whose name has `name`, and of a het job's
-/// component more.
+/// Makes the device cgroup of a step that starts, as Slurm will do, and closes there what `fence` closes. Slurm moves
+/// slurmstepd there before other plugins can run programs as the user. Nothing is done where Slurm makes no such
+/// folders. `tracked` and `job` are the job's folders of processes and of devices; the step has one in the first
+/// already, whose name has `name`, and of a het job's component more.
 ///
 /// # Errors
 /// The kernel refuses a rule.

@@ -3,8 +3,8 @@
 //! A step's directory S covers everything of the step: its tasks, and what slurmstepd runs for the user beside them
 //! (`srun --task-epilog`), which Slurm's own fence leaves to the job's. The kernel's rules (kernel/bpf/cgroup.c, and
 //! linux/bpf.h at `BPF_F_ALLOW_OVERRIDE`): in force for a process are the programs of the nearest cgroup that has any,
-//! and besides those of every cgroup above it that was attached with MULTI; all must allow. Slurm attaches with OVERRIDE
-//! to the job and to `S/user`, with no flag to the tasks. So
+//! and besides those of every cgroup above it that was attached with MULTI; all must allow. Slurm attaches with
+//! OVERRIDE to the job and to `S/user`, with no flag to the tasks. So
 //!
 //! - ours goes to S with MULTI, and stays in force whatever is attached below;
 //! - it hides Slurm's program of the job from S, which is therefore carried along;
@@ -15,8 +15,8 @@
 //! To have a program loaded takes most of the time, so what the job's extern step has is attached again where it is the
 //! same, word for word: where the step has all the GPUs of its job.
 //!
-//! Nothing has to be undone: the programs go with their directories. A failure on the way leaves the step with less than
-//! its fence allows, or with Slurm's rules; the caller lets no task of it run.
+//! Nothing has to be undone: the programs go with their directories. A failure on the way leaves the step with less
+//! than its fence allows, or with Slurm's rules; the caller lets no task of it run.
 
 pub mod early;
 mod error;
@@ -41,8 +41,8 @@ const ATTEMPTS: u32 = 100;
 /// Directory of the extern step, which a job has from its start to its end (`PrologFlags=Contain`).
 const EXTERN: &str = "step_extern";
 
-/// Puts the fence up around the step whose directory in the mounted cgroup2 file system is `step`, while its tasks don't
-/// run yet and after Slurm's rules of the last of them.
+/// Puts the fence up around the step whose directory in the mounted cgroup2 file system is `step`, while its tasks
+/// don't run yet and after Slurm's rules of the last of them.
 ///
 /// # Errors
 /// What could not be done, and at which folder.

@@ -17,8 +17,8 @@ const KILL: Duration = Duration::from_secs(2);
 
 const LONGEST_CGROUP: u64 = 16 << 10;
 
-/// Ends those of a GPU's foreign processes that are in no job; gives what is left. Each is looked at again once its number
-/// can't be another's: by when it started, whose it is and where.
+/// Ends those of a GPU's foreign processes that are in no job; gives what is left. Each is looked at again once its
+/// number can't be another's: by when it started, whose it is and where.
 #[must_use]
 pub fn end(proc: &Path, processes: &[Foreign]) -> Vec<Foreign> {
     let mut held = Vec::new();

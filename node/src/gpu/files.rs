@@ -19,9 +19,9 @@ pub enum Files {
 }
 
 impl Files {
-    /// What `GpuFile` means here. Where Slurm's indices count, `auto` is the order of gres.conf, if it names this node's GPUs.
-    /// `gres_conf` is the file's path; without one, or without a file there, `auto` is every GPU. `node` is what Slurm
-    /// calls this node (SLURMD_NODENAME).
+    /// What `GpuFile` means here. Where Slurm's indices count, `auto` is the order of gres.conf, if it names this
+    /// node's GPUs. `gres_conf` is the file's path; without one, or without a file there, `auto` is every GPU. `node`
+    /// is what Slurm calls this node (SLURMD_NODENAME).
     ///
     /// # Errors
     /// gres.conf can't be read with certainty.

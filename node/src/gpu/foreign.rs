@@ -1,6 +1,7 @@
 //! What a job must not open: every GPU that is not its own, and what belongs to those.
 //!
-//! slurmstepd asks for each step, so this reads no more than it needs: neither UUIDs nor the order in which Slurm counts.
+//! slurmstepd asks for each step, so this reads no more than it needs: neither UUIDs nor the order in which Slurm
+//! counts.
 
 use std::io;
 use std::path::Path;
@@ -19,8 +20,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// What a job with these GPUs must not open: those that the configuration lists, and every /dev/nvidiaN besides; with
-    /// `drm`, DRM nodes too (`FenceDrm`).
+    /// What a job with these GPUs must not open: those that the configuration lists, and every /dev/nvidiaN besides;
+    /// with `drm`, DRM nodes too (`FenceDrm`).
     ///
     /// # Errors
     /// /dev can't be listed.

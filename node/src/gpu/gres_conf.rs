@@ -2,10 +2,10 @@
 //!
 //! Slurm numbers them as follows (gres.c `_parse_gres_conf_locked`, `_merge_config`, `gres_node_config_load`;
 //! gres_gpu.c `_merge_system_gres_conf`; seen with `slurmd -G` of 22.05, 24.11 and 26.05): all lines that begin with
-//! `Name=`, then those that begin with `NodeName=` and have this node in their list, each kind in the file's order, each
-//! line's files as listed. Two things change that: where slurm.conf gives GPUs by type, its order of types goes first; and with `AutoDetect` they are sorted
-//! by file name or PCI address. What can't be read with certainty is an error that names the line: a wrong index would
-//! give a job another GPU than the one Slurm means.
+//! `Name=`, then those that begin with `NodeName=` and have this node in their list, each kind in the file's order,
+//! each line's files as listed. Two things change that: where slurm.conf gives GPUs by type, its order of types goes
+//! first; and with `AutoDetect` they are sorted by file name or PCI address. What can't be read with certainty is an
+//! error that names the line: a wrong index would give a job another GPU than the one Slurm means.
 
 mod error;
 pub mod lines;
@@ -47,8 +47,9 @@ pub enum Order {
     /// As listed: no AutoDetect, or off.
     #[default]
     Listed,
-    /// By file name: AutoDetect=nvidia and those of other makers, which leave NVIDIA's GPUs to the sort by file. A release
-    /// that doesn't know the word takes them as listed (22.05 and `nvidia`, tried), so certain only where that is the same.
+    /// By file name: AutoDetect=nvidia and those of other makers, which leave NVIDIA's GPUs to the sort by file. A
+    /// release that doesn't know the word takes them as listed (22.05 and `nvidia`, tried), so certain only where that
+    /// is the same.
     Name,
     /// By PCI address, as NVML does: AutoDetect=nvml.
     Pci,

@@ -158,7 +158,8 @@ fn slots(files: &Files, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, Dev
     }
 }
 
-/// Those that AutoDetect finds. NVML doesn't count GPUs that are excluded; what else slurmd asks does, for it reads /proc.
+/// Those that AutoDetect finds. NVML doesn't count GPUs that are excluded; what else slurmd asks does, for it reads
+/// /proc.
 fn detected(paths: Vec<PathBuf>, order: Order, known: &[Known]) -> Result<Vec<PathBuf>, DeviceError> {
     let is_excluded = |path: &PathBuf| known_by(path, known).is_some_and(|gpu| gpu.excluded);
     match order {
@@ -168,8 +169,8 @@ fn detected(paths: Vec<PathBuf>, order: Order, known: &[Known]) -> Result<Vec<Pa
     }
 }
 
-/// The order of AutoDetect. What the driver doesn't know has no PCI address; as long as both orders are the same for the
-/// rest, that is no matter.
+/// The order of AutoDetect. What the driver doesn't know has no PCI address; as long as both orders are the same for
+/// the rest, that is no matter.
 fn sort(paths: &mut [PathBuf], order: Order, known: &[Known]) -> Result<(), DeviceError> {
     if order == Order::Listed {
         return Ok(());

@@ -85,8 +85,8 @@ impl Ledger {
         root_file::open(&path).and_then(write).map_err(|error| LedgerError::Write(path, error))
     }
 
-    /// As [`Ledger::witness`], where process `pid` was started by that slurmstepd: a prolog with `PrologFlags=RunInJob`. Does
-    /// nothing elsewhere; the extern step will note itself there.
+    /// As [`Ledger::witness`], where process `pid` was started by that slurmstepd: a prolog with
+    /// `PrologFlags=RunInJob`. Does nothing elsewhere; the extern step will note itself there.
     pub(crate) fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
         match extern_step_above(proc, pid, key.id) {
             Some((stepd, start)) => self.witness(key, stepd, start),

@@ -53,7 +53,8 @@ impl Row {
         self.shares == 0 && self.wholes == 0
     }
 
-    /// The units on today's scale, where `UnitsPerGpu` was changed since they were given. Rounded up, so that nothing is given twice.
+    /// The units on today's scale, where `UnitsPerGpu` was changed since they were given. Rounded up, so that nothing
+    /// is given twice.
     #[must_use]
     pub fn units_of(&self, capacity: u32) -> u64 {
         on_scale(self.units, self.capacity, capacity)
@@ -174,8 +175,8 @@ impl Row {
     }
 }
 
-/// The folder of entries as it is: any file that comes or goes, by whomever, changes it. Two changes within one tick of the
-/// kernel's clock may look alike, so our own make the file invalid too.
+/// The folder of entries as it is: any file that comes or goes, by whomever, changes it. Two changes within one tick of
+/// the kernel's clock may look alike, so our own make the file invalid too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     seconds: i64,

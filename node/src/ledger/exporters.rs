@@ -1,13 +1,14 @@
 //! Files that tell other exporters which jobs have a GPU, in a folder for each exporter that gpushare.conf names:
 //!
-//! - `JobstatsDir`: Princeton's jobstats began it, and nvidia_gpu_prometheus_exporter reads them. Each GPU has a file of its UUID, or
-//!   of its index where the driver tells no UUID, with one line: `JOB USER`, both numbers. Of two lines that exporter takes neither,
-//!   so a GPU has a file while exactly one job is on it: what the exporter measures is all of a GPU.
-//! - `DcgmJobMappingDir`: NVIDIA's dcgm-exporter. Each GPU has a file of DCGM's number for it, with a line for each job on it, the
-//!   job's number. The exporter gives its figures to each of them (internal/pkg/transformation/hpc.go).
+//! - `JobstatsDir`: Princeton's jobstats began it, and nvidia_gpu_prometheus_exporter reads them. Each GPU has a file
+//!   of its UUID, or of its index where the driver tells no UUID, with one line: `JOB USER`, both numbers. Of two lines
+//!   that exporter takes neither, so a GPU has a file while exactly one job is on it: what the exporter measures is all
+//!   of a GPU.
+//! - `DcgmJobMappingDir`: NVIDIA's dcgm-exporter. Each GPU has a file of DCGM's number for it, with a line for each job
+//!   on it, the job's number. The exporter gives its figures to each of them (internal/pkg/transformation/hpc.go).
 //!
-//! A folder is made like the entries whenever those change, whoever changed them: nothing has to be remembered but where it is (the
-//! ledger's files `gpustat` and `dcgm`), for epilogs that don't read gpushare.conf.
+//! A folder is made like the entries whenever those change, whoever changed them: nothing has to be remembered but
+//! where it is (the ledger's files `gpustat` and `dcgm`), for epilogs that don't read gpushare.conf.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -79,8 +80,8 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Makes the files like the entries, in the folders that gpushare.conf names; where it names others or none by now, those in the
-    /// old ones go. Gives the keys whose files can't be kept.
+    /// Makes the files like the entries, in the folders that gpushare.conf names; where it names others or none by now,
+    /// those in the old ones go. Gives the keys whose files can't be kept.
     pub(crate) fn tell_exporters(
         &self,
         config: &NodeConfig,
@@ -125,8 +126,8 @@ fn of_single_jobs(entries: &[Entry]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for entry in entries {
         for gpu in entry.gpus.iter().filter(|gpu| held(gpu) == 1) {
-            // The exporter looks for the UUID first. The index is Slurm's, so a GPU with a UUID has no such file: the exporter's
-            // own order may be another.
+            // The exporter looks for the UUID first. The index is Slurm's, so a GPU with a UUID has no such file: the
+            // exporter's own order may be another.
             let name = gpu.uuid.clone().filter(|uuid| is_uuid(uuid));
             let name = name.unwrap_or_else(|| gpu.index.to_string());
             files.insert(name, format!("{} {}\n", entry.key.id, entry.user_id));
@@ -135,8 +136,8 @@ fn of_single_jobs(entries: &[Entry]) -> BTreeMap<String, String> {
     files
 }
 
-/// dcgm-exporter's: DCGM numbers GPUs as NVML does, by their PCI addresses, which is the driver's order here. A GPU that the driver
-/// doesn't know has Slurm's index where there is no driver, and no file where there is one.
+/// dcgm-exporter's: DCGM numbers GPUs as NVML does, by their PCI addresses, which is the driver's order here. A GPU
+/// that the driver doesn't know has Slurm's index where there is no driver, and no file where there is one.
 fn of_all_jobs(entries: &[Entry], known: &[(Option<String>, u32)]) -> BTreeMap<String, String> {
     let number = |gpu: &Gpu| match known.iter().position(|(_, minor)| *minor == gpu.number.minor) {
         None if known.is_empty() => Some(gpu.index.to_string()),

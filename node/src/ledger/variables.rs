@@ -1,4 +1,5 @@
-//! What a job's programs are told, as a file for shells: an ssh session is adopted into the job without a step's variables.
+//! What a job's programs are told, as a file for shells: an ssh session is adopted into the job without a step's
+//! variables.
 
 use super::{LedgerError, Locked};
 use crate::job::JobKey;

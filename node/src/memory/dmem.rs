@@ -1,5 +1,5 @@
-//! The kernel's limit of GPU memory for a cgroup: the `dmem` controller of cgroup v2 (Linux 6.14 and newer, with a driver
-//! that takes part). Pure: the texts of its files, as Documentation/admin-guide/cgroup-v2.rst has them.
+//! The kernel's limit of GPU memory for a cgroup: the `dmem` controller of cgroup v2 (Linux 6.14 and newer, with a
+//! driver that takes part). Pure: the texts of its files, as Documentation/admin-guide/cgroup-v2.rst has them.
 //!
 //! ```text
 //! /sys/fs/cgroup/dmem.capacity      drm/0000:03:00.0/vram0 8514437120
@@ -20,8 +20,8 @@ pub const LIMIT_FILE: &str = "dmem.max";
 /// What the root cgroup has.
 pub const CAPACITY_FILE: &str = "dmem.capacity";
 
-/// The lines to be written to `dmem.max`, each by itself, so that a cgroup has that many MiB of a GPU's memory at the most;
-/// none where the kernel doesn't know the GPU's memory.
+/// The lines to be written to `dmem.max`, each by itself, so that a cgroup has that many MiB of a GPU's memory at the
+/// most; none where the kernel doesn't know the GPU's memory.
 #[must_use]
 pub fn limit_lines(capacity: &str, pci: &str, mib: u32) -> Vec<String> {
     regions(capacity, pci).map(|(name, _)| format!("{name} {}\n", u64::from(mib) << 20)).collect()

@@ -166,7 +166,8 @@ impl Control {
         Ok(())
     }
 
-    /// Ends the daemon with its clients and servers. What it answers is of no use; whether it is gone is to be looked at.
+    /// Ends the daemon with its clients and servers. What it answers is of no use; whether it is gone is to be looked
+    /// at.
     pub fn quit(&self, servers: &[u32]) -> Result<(), MpsError> {
         for server in servers {
             self.terminate_clients(*server, |_| true)?;

@@ -138,8 +138,8 @@ impl Locked {
             .map_err(|error| MpsError::File(path, error))
     }
 
-    /// Makes the pipe folder anew, and the log folder where it isn't the user's already: a daemon that was killed cleans
-    /// nothing up, and its files get in the next one's way.
+    /// Makes the pipe folder anew, and the log folder where it isn't the user's already: a daemon that was killed
+    /// cleans nothing up, and its files get in the next one's way.
     pub fn make_pipes(&self, user_id: u32, group_id: u32) -> Result<(), MpsError> {
         self.remove_pipes()?;
         make_private(&self.pipe(), user_id, group_id)?;

@@ -38,8 +38,8 @@ pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     daemons.into_iter().map(one).collect()
 }
 
-/// The sessions of all daemons that were started and may have servers left; `None` where gpushare starts none, and to others
-/// than root, who can't see all.
+/// The sessions of all daemons that were started and may have servers left; `None` where gpushare starts none, and to
+/// others than root, who can't see all.
 #[must_use]
 pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
     if config.mps == Mps::Off || crate::user_id() != Some(0) {
@@ -54,8 +54,8 @@ pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
     Some(sessions)
 }
 
-/// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do it,
-/// and how it was started; `None` without `Mps`.
+/// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do
+/// it, and how it was started; `None` without `Mps`.
 ///
 /// # Errors
 /// It can't be started or ended.

@@ -17,8 +17,8 @@ use crate::unix::{self, To};
 
 const PROC: &str = "/proc";
 const PAUSE: Duration = Duration::from_millis(1);
-/// By this variable, its pipe folder, a daemon is known before it has its lock, and so are the programs that talk to it. A
-/// job's programs don't have it.
+/// By this variable, its pipe folder, a daemon is known before it has its lock, and so are the programs that talk to
+/// it. A job's programs don't have it.
 pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
 /// A daemon's environment is shorter.
 const LONGEST_ENVIRONMENT: u64 = 1 << 16;
@@ -59,7 +59,8 @@ pub fn is_stuck(pid: u32) -> Option<char> {
     stat(pid).map(|stat| stat.state).filter(|state| "TtZX".contains(*state))
 }
 
-/// The daemon, if it lives, and the living processes of its session. Empty where the session is another one of the same number.
+/// The daemon, if it lives, and the living processes of its session. Empty where the session is another one of the same
+/// number.
 fn session_of(daemon: &Process) -> Vec<u32> {
     match of(daemon.pid) {
         Some(found) if found != *daemon => return Vec::new(),

@@ -1,6 +1,7 @@
-//! Whether a job's programs can reach their daemon from where they run. CUDA goes on without MPS, and so without limits,
-//! where it finds no daemon in its pipe folder, and says nothing of it. Client and server also share memory by /dev/shm, by
-//! name: one of the job's own (`JobContainerType=job_container/tmpfs`, a container) is another /dev/shm than the server's.
+//! Whether a job's programs can reach their daemon from where they run. CUDA goes on without MPS, and so without
+//! limits, where it finds no daemon in its pipe folder, and says nothing of it. Client and server also share memory by
+//! /dev/shm, by name: one of the job's own (`JobContainerType=job_container/tmpfs`, a container) is another /dev/shm
+//! than the server's.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -58,7 +58,8 @@ impl Bin {
         }
     }
 
-    /// Moves what is in a folder up into the bin, once its user can add nothing more, not even by a file that he has open.
+    /// Moves what is in a folder up into the bin, once its user can add nothing more, not even by a file that he has
+    /// open.
     fn flatten(&mut self, folder: &Path) -> io::Result<()> {
         lchown(folder, Some(0), Some(0)).or_else(only_root_can)?;
         fs::set_permissions(folder, Permissions::from_mode(0o700))?;

@@ -120,8 +120,8 @@ impl Limits {
         }
     }
 
-    /// What a daemon must allow that serves both. A job's own variables bring its programs down to its own limits; these
-    /// hold where a program ignores them.
+    /// What a daemon must allow that serves both. A job's own variables bring its programs down to its own limits;
+    /// these hold where a program ignores them.
     #[must_use]
     pub fn with(self, other: Limits) -> Limits {
         let memory = match (self.memory, other.memory) {

@@ -1,5 +1,5 @@
-//! A daemon as a transient unit, by systemd-run(1): outside of slurmd's cgroup and any job's, so that neither's end is its
-//! end, and with no GPU but its own to open, whatever its clients make it do.
+//! A daemon as a transient unit, by systemd-run(1): outside of slurmd's cgroup and any job's, so that neither's end is
+//! its end, and with no GPU but its own to open, whatever its clients make it do.
 
 use std::path::Path;
 use std::process::Command;
@@ -97,7 +97,8 @@ fn command(startup: &Startup, name: &str, close: bool, patience: Duration) -> Co
         command.args([format!("--uid={}", startup.ids.0), format!("--gid={}", startup.ids.1)]);
     }
     command.args(PROPERTIES.map(|property| format!("--property={property}")));
-    // systemd gives up before we do, so that it is over then. Its timers may be late by a quarter of a second; 0 is never.
+    // systemd gives up before we do, so that it is over then. Its timers may be late by a quarter of a second; 0 is
+    // never.
     command.arg(format!("--property=TimeoutStartSec={}ms", (patience.as_millis() / 2).max(1)));
     if close {
         command.arg("--property=DevicePolicy=closed");

@@ -31,7 +31,8 @@ gpushare::errors! {
             "Slurm gave it a GPU that other jobs have shares of: {}", listed(jobs);
         /// Such as entries of another version of gpushare: a share could go where one of their jobs is.
         Unread(entries: Vec<String>) =>
-            "jobs that may be running have entries that can't be read: {}; shares are placed again when they have ended",
+            "jobs that may be running have entries that can't be read: {}; shares are placed again when they have \
+             ended",
             entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
     }
 }
@@ -55,8 +56,9 @@ impl PlaceError {
         locked.fail(job.key, &self.to_string())
     }
 
-    /// A job with whole GPUs has them from Slurm, which fences it; that we can't note them doesn't make it fail, but where
-    /// it can open none for that. Where there is no GPU of NVIDIA's or of `GpuFile` there is nothing to note, or to close.
+    /// A job with whole GPUs has them from Slurm, which fences it; that we can't note them doesn't make it fail, but
+    /// where it can open none for that. Where there is no GPU of NVIDIA's or of `GpuFile` there is nothing to note, or
+    /// to close.
     fn fails_the_job(&self, config: &NodeConfig, job: &NodeJob) -> bool {
         match self {
             PlaceError::Mismatch(_)

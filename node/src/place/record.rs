@@ -1,5 +1,5 @@
-//! A job's entry, written under the ledger's lock. Where there is no room, slurmctld is asked once, without the lock, about the
-//! jobs in the way, and it is tried again.
+//! A job's entry, written under the ledger's lock. Where there is no room, slurmctld is asked once, without the lock,
+//! about the jobs in the way, and it is tried again.
 
 use std::time::Duration;
 
@@ -114,8 +114,8 @@ fn attempt(
     Ok(Attempt::Now(entry))
 }
 
-/// The jobs that may be over, those without a witness first. One with a witness is among them only where Slurm would not have
-/// started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
+/// The jobs that may be over, those without a witness first. One with a witness is among them only where Slurm would
+/// not have started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
 fn suspects(
     node: Node,
     ledger: &Locked,

@@ -1,4 +1,5 @@
-//! Where a process is, as /proc shows it: gpushare-nvml tells it of each process of a GPU. `proc` is /proc outside of tests.
+//! Where a process is, as /proc shows it: gpushare-nvml tells it of each process of a GPU. `proc` is /proc outside of
+//! tests.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;

@@ -1,7 +1,8 @@
 //! How often each message was given, in the file of `RefusalCounts` on the controller, for `gpushare metrics`.
 //!
-//! An accepted request that is not changed never comes here. One that does writes 42 bytes in place; whoever comes at the
-//! same time waits for that, as all do for the log. A file that can't be had is one error in the log, and nothing else.
+//! An accepted request that is not changed never comes here. One that does writes 42 bytes in place; whoever comes at
+//! the same time waits for that, as all do for the log. A file that can't be had is one error in the log, and nothing
+//! else.
 
 use std::path::Path;
 

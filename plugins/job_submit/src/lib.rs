@@ -1,9 +1,9 @@
-//! job_submit_gpushare.so, loaded by slurmctld (`JobSubmitPlugins=gpushare`): refuses GPU requests that would slip under
-//! a QOS's typed limits, and tells the user the command that works.
+//! job_submit_gpushare.so, loaded by slurmctld (`JobSubmitPlugins=gpushare`): refuses GPU requests that would slip
+//! under a QOS's typed limits, and tells the user the command that works.
 //!
-//! Read → judge → apply: [`submit`] and [`modify`] are the whole of it. The rules are in `gpushare::submit::policy`, the file
-//! that they come from is watched by [`live`]; what was refused, let pass or changed is counted by [`count`], and [`who`] says whose it was
-//! in the log.
+//! Read → judge → apply: [`submit`] and [`modify`] are the whole of it. The rules are in `gpushare::submit::policy`,
+//! the file that they come from is watched by [`live`]; what was refused, let pass or changed is counted by [`count`],
+//! and [`who`] says whose it was in the log.
 #![forbid(unsafe_code)]
 
 use gpushare::submit::counters::Outcome;
@@ -35,7 +35,8 @@ const SHARE: &str = "GPUSHARE_SHARE";
 static LIVE: live::Live = live::Live::new();
 static COUNTED: count::Counted = count::Counted::new();
 
-/// 22.05 and 23.02 load the plugin anew in the same process when JobSubmitPlugins changes: what is in the file then holds.
+/// 22.05 and 23.02 load the plugin anew in the same process when JobSubmitPlugins changes: what is in the file then
+/// holds.
 fn load() -> bool {
     let plugins = daemon::job_submit_plugins();
     let last = plugins.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii).find(|name| !name.is_empty());
@@ -74,8 +75,8 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
         .unwrap_or(ReturnCode::Failure)
 }
 
-/// Judges and applies with so much of the accounting data, or as much as will do as a rule; `None`, and nothing applied, where that
-/// was not enough.
+/// Judges and applies with so much of the accounting data, or as much as will do as a rule; `None`, and nothing
+/// applied, where that was not enough.
 fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Policy) -> Option<ReturnCode> {
     let request = submission.request();
     let cache = Cache::new(reach.unwrap_or_else(|| usual_reach(&request, policy)));
@@ -124,8 +125,8 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
     })
 }
 
-/// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing; but a job whose exempt
-/// reservation is gone was held for that, and is judged again when somebody lets it go.
+/// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing; but a job whose
+/// exempt reservation is gone was held for that, and is judged again when somebody lets it go.
 fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> ReturnCode {
     let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
@@ -174,8 +175,8 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     }
 }
 
-/// A job that names its QOS needs no association, unless somebody is exempt by user or account. What may name no type is measured
-/// by the limits of accounts too: to see that at once spares a second look.
+/// A job that names its QOS needs no association, unless somebody is exempt by user or account. What may name no type
+/// is measured by the limits of accounts too: to see that at once spares a second look.
 fn usual_reach(request: &Request, policy: &Policy) -> Reach {
     let by_owner = !policy.exempt.users.is_empty() || !policy.exempt.accounts.is_empty();
     let by_account = || policy.accounts != GovernedAccounts::Off && request.may_lack_a_type();

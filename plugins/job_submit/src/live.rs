@@ -3,7 +3,8 @@
 //! A submission pays one stat(2) a second at the most and never waits for another: the one whose turn it is looks, the
 //! others go on with what there is. An edit counts when it has been left alone for a second, so that a file that is
 //! still being written is not taken for a policy; a broken one, or one that went away, is an error in the log, once.
-//! Each good text is kept in `StateSaveLocation`, and a slurmctld that finds a broken file when it starts goes by that copy.
+//! Each good text is kept in `StateSaveLocation`, and a slurmctld that finds a broken file when it starts goes by that
+//! copy.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -52,8 +53,8 @@ impl Live {
         Live { policy: RwLock::new(None), due: AtomicU64::new(0), file: Mutex::new(None) }
     }
 
-    /// Reads the file that belongs to a slurm.conf; `state` is `StateSaveLocation`. Without a file the defaults hold. Where it is
-    /// broken, the last good one does. Gives the file of `RefusalCounts`.
+    /// Reads the file that belongs to a slurm.conf; `state` is `StateSaveLocation`. Without a file the defaults hold.
+    /// Where it is broken, the last good one does. Gives the file of `RefusalCounts`.
     ///
     /// # Errors
     /// The file is broken and there is no last good one: nobody could tell which jobs slip through.
@@ -167,7 +168,8 @@ fn keep(state: Option<&Path>, source: &Path, text: &str) {
     if let Err(error) = last_good::keep(folder, source, text, now) {
         let copy = last_good::path(folder);
         log::error!(
-            "job_submit/gpushare: {}: {error}; no copy of {} is kept: slurmctld would not start if that file were broken",
+            "job_submit/gpushare: {}: {error}; no copy of {} is kept: slurmctld would not start if that file were \
+             broken",
             copy.display(),
             source.display()
         );

@@ -1,7 +1,7 @@
 //! slurmctld's cache of the accounting database (src/common/assoc_mgr.c): QOSes, their typed limits, TRES, default QOS.
 //!
-//! The read locks are taken at the first question and let go when the [`Cache`] is dropped, so a job that needs no look-up
-//! takes none. The order "slurmctld's locks first, these second" is Slurm's own rule (assoc_mgr.h) and holds in
+//! The read locks are taken at the first question and let go when the [`Cache`] is dropped, so a job that needs no
+//! look-up takes none. The order "slurmctld's locks first, these second" is Slurm's own rule (assoc_mgr.h) and holds in
 //! job_submit. What is borrowed from here lies in the cache, so its lifetime is that of the locks.
 
 use std::cell::{Cell, OnceCell};
@@ -28,8 +28,8 @@ pub struct Cache {
 /// What a decision may ask for, and so what is locked. slurmctld's lock order doesn't let a lock be added later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// QOSes by name, limits, types; [`Accounting::default_qos`], [`Accounting::owner`] and [`Accounting::associations`] then
-    /// find nothing.
+    /// QOSes by name, limits, types; [`Accounting::default_qos`], [`Accounting::owner`] and
+    /// [`Accounting::associations`] then find nothing.
     Qos,
     /// Associations and users too.
     Associations,
@@ -42,7 +42,8 @@ impl Cache {
         Cache { locks: OnceCell::new(), reach, fell_short: Cell::new(false) }
     }
 
-    /// Whether the limits of associations were asked for in vain: then nothing is decided, and another cache must be asked.
+    /// Whether the limits of associations were asked for in vain: then nothing is decided, and another cache must be
+    /// asked.
     #[must_use]
     pub fn fell_short(&self) -> bool {
         self.fell_short.get()
@@ -176,9 +177,9 @@ fn association<'c>(locks: &'c Locks, record: &'c slurmdb_assoc_rec_t) -> Associa
     Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect() }
 }
 
-/// The lowest of an association's limits on one TRES, as [`limit`] has a QOS's. Those on a single job are a user's own only:
-/// slurmdbd gives them what they inherit, and slurmctld doesn't look at the accounts' (src/slurmctld/acct_policy.c). It keeps
-/// `max_tres_run_mins` too, and tests it nowhere.
+/// The lowest of an association's limits on one TRES, as [`limit`] has a QOS's. Those on a single job are a user's own
+/// only: slurmdbd gives them what they inherit, and slurmctld doesn't look at the accounts'
+/// (src/slurmctld/acct_policy.c). It keeps `max_tres_run_mins` too, and tests it nowhere.
 ///
 /// # Safety
 /// As of [`limit`], for the arrays of slurmdb_assoc_rec_t.
@@ -192,11 +193,12 @@ unsafe fn association_limit(record: &slurmdb_assoc_rec_t, position: usize) -> Op
     (count.is_some() || minutes.into_iter().find_map(at).is_some()).then_some(count)
 }
 
-/// The lowest of a QOS's limits on one TRES, of all and of those that are not for a node alone: nothing in them where only
-/// minutes are limited. `None` where nothing is.
+/// The lowest of a QOS's limits on one TRES, of all and of those that are not for a node alone: nothing in them where
+/// only minutes are limited. `None` where nothing is.
 ///
 /// # Safety
-/// `position` is one of the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's locks.
+/// `position` is one of the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's
+/// locks.
 unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u64>, Option<u64>)> {
     // SAFETY: the caller's promise.
     let at = |array: *const u64| unsafe { limit_at(array, position) };

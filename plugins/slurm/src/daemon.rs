@@ -11,8 +11,8 @@ use crate::text;
 /// How this release spells a GRES request; it changed with 23.11 (src/common/gres.c, slurm_protocol_defs.c).
 pub const SPELLING: Spelling = if cfg!(slurm_23_11) { Spelling::Slash } else { Spelling::Colon };
 
-/// Whether an update makes a job's request anew of its strings, as from 23.02 on; before, it changes entries of the old one
-/// (src/slurmctld/job_mgr.c, `_update_job`: `gres_job_state_list_dup`).
+/// Whether an update makes a job's request anew of its strings, as from 23.02 on; before, it changes entries of the old
+/// one (src/slurmctld/job_mgr.c, `_update_job`: `gres_job_state_list_dup`).
 pub const UPDATES_ARE_MADE_ANEW: bool = cfg!(slurm_23_02);
 
 /// Whether the folders of a step on cgroup v1 belong to the job's user, as they did before 23.02

@@ -38,9 +38,9 @@ macro_rules! export_identity {
 /// Exports a job_submit plugin: `init`, `job_submit` and `job_modify`, for the release of the headers.
 ///
 /// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which it takes as fatal.
-/// `submit = f` takes `fn(&mut Submission, u32) -> ReturnCode`: the description and the submitting user.
-/// `modify = f` takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> ReturnCode`: what is changed, how to get a
-/// copy of the job as it is, and the user who changes it.
+/// `submit = f` takes `fn(&mut Submission, u32) -> ReturnCode`: the description and the submitting user. `modify = f`
+/// takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> ReturnCode`: what is changed, how to get a copy of
+/// the job as it is, and the user who changes it.
 #[macro_export]
 macro_rules! export_job_submit {
     (

@@ -2,8 +2,8 @@
 //! unsafe code; what C needs is here, each piece with its contract.
 //!
 //! - [`export_job_submit!`] and [`export_spank!`]: the symbols that Slurm looks up, each behind [`guard`].
-//! - [`submission`]: a job description, read into a plain [`gpushare::submit::request::Request`] and written back; the job that
-//!   an update is for.
+//! - [`submission`]: a job description, read into a plain [`gpushare::submit::request::Request`] and written back; the
+//!   job that an update is for.
 //! - [`accounting`]: the daemon's cache of the accounting database, under its locks.
 //! - [`spank`]: the handle of a SPANK hook. [`shared_page`]: memory that a step shares with its tasks.
 //! - [`log`]: the crate of that name, into the daemon's log. [`text`]: C's strings.

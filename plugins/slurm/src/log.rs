@@ -1,8 +1,8 @@
-//! Slurm's log behind the crate `log`: one line to the log of the daemon that loaded us; in srun and sbatch, to the user's
-//! terminal.
+//! Slurm's log behind the crate `log`: one line to the log of the daemon that loaded us; in srun and sbatch, to the
+//! user's terminal.
 //!
-//! `error!` is what an administrator must act on, `info!` a verdict, `debug!` a reason. The text is an argument of `%s`,
-//! never the format. From a step's task, `error!` reaches the user's terminal too.
+//! `error!` is what an administrator must act on, `info!` a verdict, `debug!` a reason. The text is an argument of
+//! `%s`, never the format. From a step's task, `error!` reaches the user's terminal too.
 
 use std::fmt::Display;
 
@@ -12,7 +12,8 @@ use crate::text::c_string;
 
 struct Slurm;
 
-/// Sends what the macros of `log` say to Slurm. The logger is this .so's own, and one that is there already is the same.
+/// Sends what the macros of `log` say to Slurm. The logger is this .so's own, and one that is there already is the
+/// same.
 pub fn install() {
     let _ = log::set_logger(&Slurm);
     log::set_max_level(LevelFilter::Debug);

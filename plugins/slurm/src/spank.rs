@@ -28,7 +28,8 @@ pub enum Kind {
     Tasks,
 }
 
-/// Runs `body` with the step of a hook; `None`, and not run, outside of slurmstepd (srun and sbatch load the plugin too).
+/// Runs `body` with the step of a hook; `None`, and not run, outside of slurmstepd (srun and sbatch load the plugin
+/// too).
 ///
 /// # Safety
 /// `handle` is what Slurm passed to the hook that is running.
@@ -88,7 +89,8 @@ impl Step<'_> {
         }
     }
 
-    /// What Slurm calls the step's folder in each cgroup hierarchy (src/plugins/cgroup/common); a het job's component adds to it.
+    /// What Slurm calls the step's folder in each cgroup hierarchy (src/plugins/cgroup/common); a het job's component
+    /// adds to it.
     #[must_use]
     pub fn folder(self) -> Option<String> {
         Some(match self.number(slurm_sys::S_JOB_STEPID)? {

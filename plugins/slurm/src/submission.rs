@@ -54,7 +54,8 @@ impl<'a> Submission<'a> {
     ///
     /// # Safety
     /// Null, or as slurmctld passes them: a job description and the place of a message, for the time of the call, with
-    /// strings that are C strings in Slurm's memory (src/slurmctld/job_mgr.c, `validate_job_create_req`, `_update_job`).
+    /// strings that are C strings in Slurm's memory (src/slurmctld/job_mgr.c, `validate_job_create_req`,
+    /// `_update_job`).
     pub unsafe fn new(description: *mut job_desc_msg_t, message: *mut *mut c_char) -> Option<Self> {
         // SAFETY: null or valid and ours alone for the time of the call.
         let description = unsafe { description.as_mut() }?;
@@ -83,8 +84,8 @@ impl<'a> Submission<'a> {
         unsafe { text::bytes(self.description.job_id_str) }
     }
 
-    /// Whether an update says nothing but what names the job, its QOS, account, partition, reservation and GPUs. Every other member
-    /// must be as slurm_init_job_desc_msg() leaves it, also one that a later release brings.
+    /// Whether an update says nothing but what names the job, its QOS, account, partition, reservation and GPUs. Every
+    /// other member must be as slurm_init_job_desc_msg() leaves it, also one that a later release brings.
     #[doc(alias = "slurm_init_job_desc_msg")]
     #[must_use]
     pub fn says_only_gpus(&self) -> bool {
@@ -105,8 +106,8 @@ impl<'a> Submission<'a> {
         #[cfg(not(slurm_25_11))]
         may_say!(job_id);
         let (said, nothing): (*const job_desc_msg_t, *const job_desc_msg_t) = (said, &raw const nothing);
-        // SAFETY: two structures of that size; slurmctld's is cleared before it is filled (src/common/slurm_protocol_pack.c,
-        // xmalloc), as is ours, so what lies between members is zero in both.
+        // SAFETY: two structures of that size; slurmctld's is cleared before it is filled
+        // (src/common/slurm_protocol_pack.c, xmalloc), as is ours, so what lies between members is zero in both.
         unsafe { libc::memcmp(said.cast(), nothing.cast(), size_of::<job_desc_msg_t>()) == 0 }
     }
 
@@ -134,8 +135,8 @@ impl<'a> Submission<'a> {
         unsafe { text::replace(place, value) }
     }
 
-    /// Writes the most nodes into the job. Of those it then gets as few as will do, as without a bound, unless it said itself how
-    /// many or wants to be spread. In an update slurmctld takes no flags.
+    /// Writes the most nodes into the job. Of those it then gets as few as will do, as without a bound, unless it said
+    /// itself how many or wants to be spread. In an update slurmctld takes no flags.
     pub fn set_most_nodes(&mut self, nodes: u32) {
         let said = self.request();
         if said.max_nodes.is_none() && !said.spread {
@@ -209,8 +210,8 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Frees the entries `NAME=…` and `SPANK_NAME=…` and moves the others up. slurmctld puts the prefix on later, where it
-    /// is missing, so a user can send either.
+    /// Frees the entries `NAME=…` and `SPANK_NAME=…` and moves the others up. slurmctld puts the prefix on later, where
+    /// it is missing, so a user can send either.
     fn drop_job_control_variable(&mut self, name: &str) {
         let array = self.description.spank_job_env;
         if array.is_null() {

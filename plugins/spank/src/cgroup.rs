@@ -1,4 +1,5 @@
-//! The fence of a step in whichever cgroup version the node runs: found when the step is read, put up by slurmstepd as root.
+//! The fence of a step in whichever cgroup version the node runs: found when the step is read, put up by slurmstepd as
+//! root.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -34,8 +35,8 @@ pub fn close_to_users() -> Result<(), String> {
     Folders::find(&cgroup, &mountinfo).take().map_err(|error| error.to_string())
 }
 
-/// In `init`: closes what the fence closes from the step's start on, for what other plugins run in it as the user. On v1 slurmstepd
-/// isn't in the step's device cgroup yet, whose folder begins with that name.
+/// In `init`: closes what the fence closes from the step's start on, for what other plugins run in it as the user. On
+/// v1 slurmstepd isn't in the step's device cgroup yet, whose folder begins with that name.
 pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early>, String> {
     match find() {
         _ if fence.closed.is_empty() => Ok(None),
@@ -104,7 +105,8 @@ impl StepFence {
         }
     }
 
-    /// On v1 Slurm's rules for the job, which close what we open, would stay after a step that ended before its fence was up.
+    /// On v1 Slurm's rules for the job, which close what we open, would stay after a step that ended before its fence
+    /// was up.
     pub fn open_again(&self) -> Result<(), String> {
         match &self.cgroup {
             Ok(StepCgroup::V1(step)) if self.fence.widens => {

@@ -1,5 +1,5 @@
-//! spank_gpushare.so, loaded by slurmstepd from plugstack.conf: fences each step of a job to the job's GPUs and tells the
-//! programs of a share which GPU they have. In srun, sbatch and salloc, which load it too, it does nothing.
+//! spank_gpushare.so, loaded by slurmstepd from plugstack.conf: fences each step of a job to the job's GPUs and tells
+//! the programs of a share which GPU they have. In srun, sbatch and salloc, which load it too, it does nothing.
 //!
 //! The hooks, all in slurmstepd, in this order:
 //!
@@ -11,11 +11,11 @@
 //! | `task_init` | the task, as the job's user, before its program | read the outcome, check every GPU, set the environment |
 //! | `exit` | slurmstepd, root | open the GPU again for the job's other steps |
 //!
-//! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. A failure never leaves a hook before
-//! `task_init` as a return code, because for a batch job slurmd would drain the node; it is noted and `task_init`
-//! fails the task with one line to the user. Such a step is fenced too, to no GPU: an ssh session, or the program of
-//! `srun --task-epilog`, which Slurm runs even then, is not stopped by a task that fails. Where even that fails in `init`, another step
-//! than a batch job's does not begin.
+//! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. A failure never leaves a hook
+//! before `task_init` as a return code, because for a batch job slurmd would drain the node; it is noted and
+//! `task_init` fails the task with one line to the user. Such a step is fenced too, to no GPU: an ssh session, or the
+//! program of `srun --task-epilog`, which Slurm runs even then, is not stopped by a task that fails. Where even that
+//! fails in `init`, another step than a batch job's does not begin.
 #![forbid(unsafe_code)]
 
 mod cgroup;
@@ -76,8 +76,8 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
             if let Err(reason) = state.close_early(step) {
                 let id = step.job_id().unwrap_or(0);
                 log::error!("spank/gpushare: job {id}: not closed from the start: {reason}");
-                // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has none, and
-                // would drain the node.
+                // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has
+                // none, and would drain the node.
                 if !step.is_batch() {
                     return ReturnCode::Failure;
                 }
@@ -143,7 +143,8 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
     fenced.page.set(&verdict);
 }
 
-/// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way out.
+/// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way
+/// out.
 fn tell_the_other_steps(key: JobKey, reason: &str) {
     let reason = format!("ssh sessions can't be fenced: {reason}");
     let ledger = Ledger::system();
@@ -218,8 +219,8 @@ fn extern_failed(fenced: &Fenced) -> Option<String> {
 }
 
 /// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
-/// (Slurm writes the job's rules anew), so it is given time. A container into which another plugin has put the task need not have
-/// the GPU's node.
+/// (Slurm writes the job's rules anew), so it is given time. A container into which another plugin has put the task
+/// need not have the GPU's node.
 fn check(fenced: &Fenced) -> Result<(), String> {
     let elsewhere = root() != fenced.root;
     let fence = if elsewhere { &fenced.check.of_what_is_there(access::of) } else { &fenced.check };

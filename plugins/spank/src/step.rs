@@ -1,7 +1,7 @@
 //! What a step is to us: of a job with GPUs or without, or one that can't be told; and the fence that follows from it.
 //!
-//! A user may set any variable that Slurm doesn't set for the job. So a variable may make a step fail or close a GPU; what
-//! opens one is the ledger's entry alone.
+//! A user may set any variable that Slurm doesn't set for the job. So a variable may make a step fail or close a GPU;
+//! what opens one is the ledger's entry alone.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,8 +25,8 @@ use crate::cgroup::{StepFence, close_early};
 const SHARE_VARIABLES: [(&str, &str); 2] =
     [("mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), ("shard", "SLURM_SHARDS_ON_NODE")];
 
-/// What Slurm sets where it gave the job GPUs, in its batch and interactive steps; where it gave none, it takes away what
-/// the user has set.
+/// What Slurm sets where it gave the job GPUs, in its batch and interactive steps; where it gave none, it takes away
+/// what the user has set.
 const GPUS_OF_JOB: &str = "SLURM_JOB_GPUS";
 
 /// The same in srun's steps, of the step's GPUs.
@@ -51,8 +51,8 @@ pub enum StepState {
 pub struct Fenced {
     /// Which start of which job.
     pub key: JobKey,
-    /// Why its tasks fail before their programs start. What runs besides them, an ssh session or a task epilog, can then
-    /// open no GPU.
+    /// Why its tasks fail before their programs start. What runs besides them, an ssh session or a task epilog, can
+    /// then open no GPU.
     pub refused: Option<String>,
     /// What the ledger has of it, and the rules that it was made by.
     pub recorded: Option<(Entry, NodeConfig)>,
@@ -93,8 +93,8 @@ impl StepState {
         !matches!(self, StepState::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
-    /// Closes what the step will not have, as far as that can be told without its variables. Where nothing can be told Slurm's own
-    /// fence holds, but under `own`, where it has none.
+    /// Closes what the step will not have, as far as that can be told without its variables. Where nothing can be told
+    /// Slurm's own fence holds, but under `own`, where it has none.
     pub fn close_early(&mut self, step: Step) -> Result<(), String> {
         let StepState::Configured(config, early, _) = self else { return Ok(()) };
         let none = NodeConfig::default();

@@ -5,10 +5,10 @@ use crate::state;
 use crate::tree::Tree;
 use gpushare::config::Config;
 
-const CONFIG: &str = "Configuration data as of x\nAccountingStorageTRES   = cpu,mem,energy,node,billing,gres/gpu,gres/gpu:a40,gres/gpu:H100\n\
-                      ClusterName             = lab\n";
-const NODES: &str = "NodeName=n1 Arch=x Gres=gpu:a40:4(S:0-1),mps:400 State=IDLE\nNodeName=n2 Gres=gpu:a40:2,gpu:H100:2(S:0,1)\n\
-                     NodeName=n3 Gres=(null) State=DOWN\nNodeName=n4 Gres=gpu:3\n";
+const CONFIG: &str = "Configuration data as of x\nAccountingStorageTRES   = \
+                      cpu,mem,energy,node,billing,gres/gpu,gres/gpu:a40,gres/gpu:H100\nClusterName             = lab\n";
+const NODES: &str = "NodeName=n1 Arch=x Gres=gpu:a40:4(S:0-1),mps:400 State=IDLE\nNodeName=n2 \
+                     Gres=gpu:a40:2,gpu:H100:2(S:0,1)\nNodeName=n3 Gres=(null) State=DOWN\nNodeName=n4 Gres=gpu:3\n";
 
 fn cluster() -> Cluster {
     Cluster::read(CONFIG, NODES).unwrap()
@@ -44,7 +44,8 @@ fn nodes_are_counted_whatever_their_state() {
 fn lines_that_can_be_had_are_silent() {
     assert_eq!(
         said(
-            "QOS=q Account=a Users=tom GPUs=a40:6,H100:2 CPUs=4 Mem=9999G Preempt=normal,q2 Priority=3\nQOS=q2 Account=*"
+            "QOS=q Account=a Users=tom GPUs=a40:6,H100:2 CPUs=4 Mem=9999G Preempt=normal,q2 Priority=3\nQOS=q2 \
+             Account=*"
         ),
         Vec::<String>::new()
     );
@@ -64,7 +65,12 @@ fn lines_that_cannot_be_had_say_why() {
         ),
         ("QOS=q Account=a Users=eve", "1 error: this system knows no user 'eve'".to_owned()),
         ("QOS=q Account=a Users=old", "1 warning: this system knows no user 'old'".to_owned()),
-        ("QOS=theirs", "1 error: QOS 'theirs' is in the gpushare.conf of cluster 'north', and this database's clusters have the same QOSes".to_owned()),
+        (
+            "QOS=theirs",
+            "1 error: QOS 'theirs' is in the gpushare.conf of cluster 'north', and this database's clusters have the \
+             same QOSes"
+                .to_owned(),
+        ),
         ("QOS=q Account=root", "1 error: every user is below the account root; write Account=*".to_owned()),
         ("QOS=q MaxTRESPerUser=gres/mps=3,cpu=2", format!("1 error: gres/mps is not a TRES {counts}")),
         (
@@ -79,8 +85,8 @@ fn lines_that_cannot_be_had_say_why() {
         [
             "1 error: no node has a GPU of type 'v100'; there are H100, a40",
             "1 error: no node has a GPU of type 'p100'; there are H100, a40",
-            "1 error: gres/mps,gres/shard are no TRES that this cluster counts; add them to AccountingStorageTRES in slurm.conf \
-             and restart slurmctld",
+            "1 error: gres/mps,gres/shard are no TRES that this cluster counts; add them to AccountingStorageTRES in \
+             slurm.conf and restart slurmctld",
         ]
     );
 }

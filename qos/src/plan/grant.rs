@@ -69,8 +69,9 @@ fn has_wrongly(row: &Association, managed: &ManagedQos, tree: &Tree) -> bool {
         }
 }
 
-/// The account above all, and every association that doesn't leave it to the one above. Where slurmctld hears of one level
-/// only, the accounts below are given it too; then root is the last, so that a plan that stops before is made again.
+/// The account above all, and every association that doesn't leave it to the one above. Where slurmctld hears of one
+/// level only, the accounts below are given it too; then root is the last, so that a plan that stops before is made
+/// again.
 fn everywhere<'t>(tree: &'t Tree, qos: &str, one_level: bool) -> Wanted<'t> {
     let mut wanted = Wanted::default();
     let to_all = one_level && !tree.account_has(ROOT, qos, &[]);

@@ -58,7 +58,8 @@ fn called(plan: &Plan) -> Vec<String> {
     plan.changes.iter().map(|change| change.arguments.join(" ")).collect()
 }
 
-const LAFFERTY: &str = "QOS=qos_lafferty Account=lafferty GPUs=a40:4 CPUs=32 Mem=975G Priority=1000 Preempts=normal GraceTime=1:00:00\n";
+const LAFFERTY: &str = "QOS=qos_lafferty Account=lafferty GPUs=a40:4 CPUs=32 Mem=975G Priority=1000 Preempts=normal \
+                        GraceTime=1:00:00\n";
 /// The same, in the database.
 const IS_LAFFERTY: [(&str, &str); 4] = [
     ("GrpTRES", "cpu=32,gres/gpu:a40=4,gres/gpu:H100=0,gres/gpu=4,mem=975G"),
@@ -78,8 +79,9 @@ fn an_empty_database_gets_all_in_order() {
         [
             "-i add account name=lafferty,saxena cluster=lab",
             "-i add qos name=qos_lafferty,qos_saxena,free set description=gpushare@lab",
-            "-i modify qos where name=qos_lafferty set GrpTRES=cpu=32,gres/gpu=4,gres/gpu:H100=0,gres/gpu:a40=4,mem=975G Priority=1000 \
-             Preempt=normal GraceTime=3600",
+            "-i modify qos where name=qos_lafferty set \
+             GrpTRES=cpu=32,gres/gpu=4,gres/gpu:H100=0,gres/gpu:a40=4,mem=975G Priority=1000 Preempt=normal \
+             GraceTime=3600",
             "-i modify qos where name=qos_saxena set GrpTRES=gres/gpu=2,gres/gpu:H100=2,gres/gpu:a40=0",
             "-i modify qos where name=free set UsageFactor=0",
             "-i add user name=maria,tom account=saxena cluster=lab",
@@ -148,10 +150,9 @@ fn what_the_line_does_not_say_is_unset() {
     let there = actual(&[line("qos_lafferty", &drifted, "by hand")], "lafferty|||+qos_lafferty\n");
     assert_eq!(
         called(&made(LAFFERTY, &there)),
-        [
-            "-i modify qos where name=qos_lafferty set Description=gpushare@lab GrpTRES=gres/gpu:H100=0,gres/gpu:a40=4,node=-1 MaxWall=-1 \
-          Preempt=normal PreemptMode=cluster Flags=-1 UsageFactor=1"
-        ]
+        ["-i modify qos where name=qos_lafferty set Description=gpushare@lab \
+          GrpTRES=gres/gpu:H100=0,gres/gpu:a40=4,node=-1 MaxWall=-1 Preempt=normal PreemptMode=cluster Flags=-1 \
+          UsageFactor=1"]
     );
     assert_eq!(
         said(&made(LAFFERTY, &there))[..2],

@@ -7,7 +7,8 @@ use crate::text::gres::is_gpu_type;
 pub(in super::super) const CPUS_PER_GPU: &str =
     "whole numbers from 1 on by type, such as a40:8,h100:16, and one without a type for all other types";
 
-pub(in super::super) const MEM_PER_GPU: &str = "memory by type, such as a40:64G,h100:128G, and one without a type for all other types; MiB without a unit";
+pub(in super::super) const MEM_PER_GPU: &str = "memory by type, such as a40:64G,h100:128G, and one without a type for \
+                                                all other types; MiB without a unit";
 
 /// `a40:8,h100:16,4`; `tres` is `cpu` or `mem`.
 pub(in super::super) fn per_gpu(value: &str, tres: &str) -> Option<PerGpu> {

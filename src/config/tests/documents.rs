@@ -1,4 +1,5 @@
-//! What is written about gpushare.conf, in docs/, in man/gpushare.conf.5 and in the file that is installed, against the keys.
+//! What is written about gpushare.conf, in docs/, in man/gpushare.conf.5 and in the file that is installed, against the
+//! keys.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! How a correction is written: as options of sbatch, salloc and srun, or as one `scontrol update`.
 //!
-//! It is whole or it is not there: what a command line can't say, what a shell would read otherwise, and what nobody could copy
-//! for its length, has no line.
+//! It is whole or it is not there: what a command line can't say, what a shell would read otherwise, and what nobody
+//! could copy for its length, has no line.
 
 use super::quoted;
 use crate::submit::grammar::{self, Gres, Spelling, Token};
@@ -160,8 +160,8 @@ fn nodes(wanted: &Correction) -> Option<String> {
     Some(if fewest == most { most.to_string() } else { format!("{fewest}-{most}") })
 }
 
-/// How often one string's count of a GRES goes into another's. Of that sbatch makes a number of nodes, or of tasks on each, which it would
-/// take for the user's own if it were named.
+/// How often one string's count of a GRES goes into another's. Of that sbatch makes a number of nodes, or of tasks on
+/// each, which it would take for the user's own if it were named.
 fn ratio(wanted: &Correction, whole: Field, part: Field) -> Option<u64> {
     let entries = |field: Field| {
         let texts = wanted.tres.iter().filter(move |(place, _)| *place == field);

@@ -18,10 +18,10 @@ pub const PAGES: [Page; 32] = [
     Page {
         number: "GS101",
         title: "a GPU type is missing",
-        text: "The QOS guarantees its group GPUs of certain types, or the job's account has a limit on some. Slurm counts a \
-               request against either only when the request names the type, so here every GPU option must name one: \
-               --gres=gpu:TYPE:COUNT, --gpus=TYPE:COUNT, --gpus-per-node=TYPE:COUNT, --gpus-per-task=TYPE:COUNT or \
-               --gpus-per-socket=TYPE:COUNT.",
+        text: "The QOS guarantees its group GPUs of certain types, or the job's account has a limit on some. Slurm \
+               counts a request against either only when the request names the type, so here every GPU option must \
+               name one: --gres=gpu:TYPE:COUNT, --gpus=TYPE:COUNT, --gpus-per-node=TYPE:COUNT, \
+               --gpus-per-task=TYPE:COUNT or --gpus-per-socket=TYPE:COUNT.",
     },
     Page {
         number: "GS102",
@@ -32,21 +32,21 @@ pub const PAGES: [Page; 32] = [
     Page {
         number: "GS103",
         title: "the QOS has no GPUs of that type",
-        text: "The type exists, but the QOS has no GPUs of it: it has no limit on the type, or a limit of 0. Choose a type \
-               that the QOS has, or another QOS. An administrator can allow any type with ForeignTypes=allow in \
+        text: "The type exists, but the QOS has no GPUs of it: it has no limit on the type, or a limit of 0. Choose a \
+               type that the QOS has, or another QOS. An administrator can allow any type with ForeignTypes=allow in \
                gpushare.conf; a limit of 0 is then Slurm's to keep, and the job waits (GS114).",
     },
     Page {
         number: "GS104",
         title: "the request can't be read",
-        text: "Part of the request is not in the plain form NAME[:TYPE][:COUNT], so it can't be told whether it asks for \
-               GPUs and of which type. Write it in that form.",
+        text: "Part of the request is not in the plain form NAME[:TYPE][:COUNT], so it can't be told whether it asks \
+               for GPUs and of which type. Write it in that form.",
     },
     Page {
         number: "GS105",
         title: "--ntasks-per-gpu without GPUs",
-        text: "--ntasks-per-gpu without a GPU option makes Slurm add GPUs of no particular type. Say which GPUs as well, \
-               for example --gpus=TYPE:COUNT.",
+        text: "--ntasks-per-gpu without a GPU option makes Slurm add GPUs of no particular type. Say which GPUs as \
+               well, for example --gpus=TYPE:COUNT.",
     },
     Page {
         number: "GS106",
@@ -68,81 +68,83 @@ pub const PAGES: [Page; 32] = [
     Page {
         number: "GS109",
         title: "shares that the QOS doesn't count",
-        text: "Slurm does not count shares of GPUs (gres/mps, gres/shard) as GPUs, and this QOS has no limit on them: they \
-               would come on top of what it guarantees. Ask for whole GPUs under this QOS, or for shares under another. \
-               An administrator can give the QOS a limit, such as GrpTRES=gres/mps=200, or take the name out of \
-               GovernedGRES in gpushare.conf.",
+        text: "Slurm does not count shares of GPUs (gres/mps, gres/shard) as GPUs, and this QOS has no limit on them: \
+               they would come on top of what it guarantees. Ask for whole GPUs under this QOS, or for shares under \
+               another. An administrator can give the QOS a limit, such as GrpTRES=gres/mps=200, or take the name out \
+               of GovernedGRES in gpushare.conf.",
     },
     Page {
         number: "GS110",
         title: "a job comes into the QOS without naming its GPUs",
-        text: "A pending job is brought under a QOS, a partition or an account that guarantees or limits GPUs by type only \
-               by a command that names its GPUs and their type again, because Slurm does not show all that it keeps of the old request. The same \
-               holds where a job leaves a partition, reservation or account that gpushare.conf exempts. A job \
-               without GPUs can't be brought in: cancel it and submit it there. Where the line to try says COUNT, Slurm shows too \
-               little of the job: put the number of GPUs in its place.",
+        text: "A pending job is brought under a QOS, a partition or an account that guarantees or limits GPUs by type \
+               only by a command that names its GPUs and their type again, because Slurm does not show all that it \
+               keeps of the old request. The same holds where a job leaves a partition, reservation or account that \
+               gpushare.conf exempts. A job without GPUs can't be brought in: cancel it and submit it there. Where the \
+               line to try says COUNT, Slurm shows too little of the job: put the number of GPUs in its place.",
     },
     Page {
         number: "GS111",
         title: "a type that Slurm would take for another",
-        text: "The type is none of the cluster's, but Slurm finds types by a number made of their letters, and this one has the \
-               number of a type that exists. It would get those GPUs, and no limit would count them. Write the type as it is.",
+        text: "The type is none of the cluster's, but Slurm finds types by a number made of their letters, and this \
+               one has the number of a type that exists. It would get those GPUs, and no limit would count them. Write \
+               the type as it is.",
     },
     Page {
         number: "GS112",
         title: "a type in --cpus-per-gpu or --mem-per-gpu that the job doesn't ask for",
-        text: "--cpus-per-gpu and --mem-per-gpu need no type. Where one is named there (CpusPerTres or MemPerTres of an \
-               update), it must be one of those that the job asks for, letter by letter: Slurm makes an entry of it that can \
-               hide the job's GPUs from a limit.",
+        text: "--cpus-per-gpu and --mem-per-gpu need no type. Where one is named there (CpusPerTres or MemPerTres of \
+               an update), it must be one of those that the job asks for, letter by letter: Slurm makes an entry of it \
+               that can hide the job's GPUs from a limit.",
     },
     Page {
         number: "GS113",
         title: "more nodes than GPUs",
-        text: "GPUs for the whole job (--gpus, TresPerJob) are counted once, but Slurm puts at least one of each type on \
-               every node of the job. So the job can have no more nodes than GPUs of a type. Ask for more GPUs, for fewer \
-               nodes, or for GPUs per node.",
+        text: "GPUs for the whole job (--gpus, TresPerJob) are counted once, but Slurm puts at least one of each type \
+               on every node of the job. So the job can have no more nodes than GPUs of a type. Ask for more GPUs, for \
+               fewer nodes, or for GPUs per node.",
     },
     Page {
         number: "GS114",
         title: "more GPUs than the QOS ever has",
-        text: "The job asks for more GPUs of a type than the QOS lets run at once, so Slurm keeps it waiting until somebody \
-               raises the limit (squeue shows QOSGrpGRES or another limit of the QOS). Ask for fewer, or cancel the job. \
-               LimitAdvice in gpushare.conf says whether this is a warning or a refusal.",
+        text: "The job asks for more GPUs of a type than the QOS lets run at once, so Slurm keeps it waiting until \
+               somebody raises the limit (squeue shows QOSGrpGRES or another limit of the QOS). Ask for fewer, or \
+               cancel the job. LimitAdvice in gpushare.conf says whether this is a warning or a refusal.",
     },
     Page {
         number: "GS115",
         title: "an update can't change this job",
-        text: "Up to Slurm 22.05 an update keeps those parts of a job's old GPU request that it doesn't name, and doesn't show \
-               them. So there a job can't be moved under a QOS that guarantees GPUs, and under one its GPU types stay as they \
-               are. Cancel the job and submit it again.",
+        text: "Up to Slurm 22.05 an update keeps those parts of a job's old GPU request that it doesn't name, and \
+               doesn't show them. So there a job can't be moved under a QOS that guarantees GPUs, and under one its \
+               GPU types stay as they are. Cancel the job and submit it again.",
     },
     Page {
         number: "GS116",
         title: "GPUs counted in two ways",
-        text: "Slurm counts GPUs for the whole job (--gpus), per node (--gres, --gpus-per-node), per task and per socket, and \
-               loses count where a job mixes them: beside --gpus it doesn't add up GPUs of another type, and what it picks per \
-               socket isn't what it counted per job or task. Ask for all GPUs in one way, such as \
-               --gres=gpu:TYPE:COUNT. --gpus may stand beside --gpus-per-node or --gpus-per-task of the same type.",
+        text: "Slurm counts GPUs for the whole job (--gpus), per node (--gres, --gpus-per-node), per task and per \
+               socket, and loses count where a job mixes them: beside --gpus it doesn't add up GPUs of another type, \
+               and what it picks per socket isn't what it counted per job or task. Ask for all GPUs in one way, such \
+               as --gres=gpu:TYPE:COUNT. --gpus may stand beside --gpus-per-node or --gpus-per-task of the same type.",
     },
     Page {
         number: "GS117",
         title: "a move needs a command of its own",
-        text: "Slurm takes over the fields of an update one by one, the GPUs last, and keeps what it has when one of them is \
-               refused. So a job is moved under a QOS (or partition) that guarantees GPUs only by a command that names its \
-               QOS, account, partition, reservation and GPUs and nothing else. Change the rest in a second command.",
+        text: "Slurm takes over the fields of an update one by one, the GPUs last, and keeps what it has when one of \
+               them is refused. So a job is moved under a QOS (or partition) that guarantees GPUs only by a command \
+               that names its QOS, account, partition, reservation and GPUs and nothing else. Change the rest in a \
+               second command.",
     },
     Page {
         number: "GS121",
         title: "shares are for certain reservations",
-        text: "On this cluster shares of GPUs (gres/mps, gres/shard) are kept for reservations, such as those of courses. \
-               Name the reservation that you were given with --reservation; `scontrol show reservation` lists them. The \
-               list is ShareReservations in gpushare.conf.",
+        text: "On this cluster shares of GPUs (gres/mps, gres/shard) are kept for reservations, such as those of \
+               courses. Name the reservation that you were given with --reservation; `scontrol show reservation` lists \
+               them. The list is ShareReservations in gpushare.conf.",
     },
     Page {
         number: "GS122",
         title: "no share of that size",
-        text: "A share is a part of one GPU, so it can't have more units than a GPU (UnitsPerGpu in gpushare.conf), or than \
-               the GPUs of a node that the job names (--nodelist). Some sites give shares in certain sizes only \
+        text: "A share is a part of one GPU, so it can't have more units than a GPU (UnitsPerGpu in gpushare.conf), or \
+               than the GPUs of a node that the job names (--nodelist). Some sites give shares in certain sizes only \
                (ShareSizes), so that they fill a GPU without a rest, and per node.",
     },
     Page {
@@ -155,56 +157,58 @@ pub const PAGES: [Page; 32] = [
     Page {
         number: "GS124",
         title: "the size of a share can't be changed",
-        text: "The node learns the size of this kind of share when the job is submitted, and an update does not reach it. \
-               So an update can't change it, add a share or take one away. Cancel the job and submit it again.",
+        text: "The node learns the size of this kind of share when the job is submitted, and an update does not reach \
+               it. So an update can't change it, add a share or take one away. Cancel the job and submit it again.",
     },
     Page {
         number: "GS125",
         title: "a share is asked for once, and per node",
-        text: "The node learns the size of this kind of share from the request alone, so that must say it plainly: the share \
-               once, as a number of units for each node, as in --gres=NAME:UNITS. Not per task or job, and not in parts.",
+        text: "The node learns the size of this kind of share from the request alone, so that must say it plainly: the \
+               share once, as a number of units for each node, as in --gres=NAME:UNITS. Not per task or job, and not \
+               in parts.",
     },
     Page {
         number: "GS126",
         title: "no GPU in a partition for GPUs",
-        text: "The partition is for jobs that have a GPU or a share of one (GpuPartitions in gpushare.conf). Ask for one, such \
-               as --gres=gpu:1, or submit the job to another partition. --exclusive and --ntasks-per-gpu alone name no GPU. A \
-               job without a GPU that names a reservation must name its partition too, since the reservation may lie in such a \
-               partition.",
+        text: "The partition is for jobs that have a GPU or a share of one (GpuPartitions in gpushare.conf). Ask for \
+               one, such as --gres=gpu:1, or submit the job to another partition. --exclusive and --ntasks-per-gpu \
+               alone name no GPU. A job without a GPU that names a reservation must name its partition too, since the \
+               reservation may lie in such a partition.",
     },
     Page {
         number: "GS127",
         title: "too many CPUs for the GPUs",
-        text: "A job may have only so many CPUs for each of its GPUs (MaxCPUsPerGpu in gpushare.conf), so that they are left for \
-               the node's other GPUs. Ask for fewer CPUs or for more GPUs. For a GPU of no type the lowest number counts: name \
-               the type. With GPUs for the whole job (--gpus) the job may get one node for each GPU: say how many nodes, for \
-               example -N1. Slurm changes a job's CPUs before its GPUs, so in an update ask for more GPUs first, in a command \
-               of its own.",
+        text: "A job may have only so many CPUs for each of its GPUs (MaxCPUsPerGpu in gpushare.conf), so that they \
+               are left for the node's other GPUs. Ask for fewer CPUs or for more GPUs. For a GPU of no type the \
+               lowest number counts: name the type. With GPUs for the whole job (--gpus) the job may get one node for \
+               each GPU: say how many nodes, for example -N1. Slurm changes a job's CPUs before its GPUs, so in an \
+               update ask for more GPUs first, in a command of its own.",
     },
     Page {
         number: "GS128",
         title: "too much memory for the GPUs",
-        text: "A job may have only so much memory for each of its GPUs (MaxMemPerGpu in gpushare.conf). Ask for less memory or \
-               for more GPUs. --mem is for each node and --mem=0 is all that a node has. A job that names no memory would get \
-               all of it too, unless slurm.conf has a default. The rest is as for CPUs (GS127).",
+        text: "A job may have only so much memory for each of its GPUs (MaxMemPerGpu in gpushare.conf). Ask for less \
+               memory or for more GPUs. --mem is for each node and --mem=0 is all that a node has. A job that names no \
+               memory would get all of it too, unless slurm.conf has a default. The rest is as for CPUs (GS127).",
     },
     Page {
         number: "GS129",
         title: "no share with so much GPU memory",
-        text: "A share can be asked for by its GPU memory (MemoryGRES in gpushare.conf), and becomes the smallest share that has \
-               it. No share here is that large: ask for one of the sizes in the message, or for whole GPUs.",
+        text: "A share can be asked for by its GPU memory (MemoryGRES in gpushare.conf), and becomes the smallest \
+               share that has it. No share here is that large: ask for one of the sizes in the message, or for whole \
+               GPUs.",
     },
     Page {
         number: "GS151",
         title: "a GPU type was added",
-        text: "The request named no GPU type. The QOS has one type that is meant then (Mode=default in gpushare.conf), and \
-               the request was accepted with that type, as the message says.",
+        text: "The request named no GPU type. The QOS has one type that is meant then (Mode=default in gpushare.conf), \
+               and the request was accepted with that type, as the message says.",
     },
     Page {
         number: "GS152",
         title: "the job will be requeued",
-        text: "Jobs of this QOS may be preempted. The job will then be put back into the queue and start again, as with \
-               --requeue. Say --no-requeue if it must not.",
+        text: "Jobs of this QOS may be preempted. The job will then be put back into the queue and start again, as \
+               with --requeue. Say --no-requeue if it must not.",
     },
     Page {
         number: "GS153",
@@ -215,24 +219,26 @@ pub const PAGES: [Page; 32] = [
     Page {
         number: "GS154",
         title: "fewer tasks of the array at once",
-        text: "Long tasks of an array hold what other users of this free QOS wait for, so only some of them run at once \
-               (the number after % in --array). Tasks with a shorter time limit are not held back: say so with --time.",
+        text: "Long tasks of an array hold what other users of this free QOS wait for, so only some of them run at \
+               once (the number after % in --array). Tasks with a shorter time limit are not held back: say so with \
+               --time.",
     },
     Page {
         number: "GS155",
         title: "no login shell before the job",
         text: "With --get-user-env, with an --export that is neither ALL nor NIL, and in scrontab, Slurm starts the \
                user's login shell on the node before the job, outside of it and of the job's GPUs (GetUserEnv in \
-               gpushare.conf). That is not done here: the job has the variables that were exported, and no others. With \
-               --export=ALL,NAME=VALUE those are all that there were. Instead of --export=NONE say \
-               --export=HOME,USER,PATH, and begin the script with #!/bin/bash -l if it needs what the login shell sets.",
+               gpushare.conf). That is not done here: the job has the variables that were exported, and no others. \
+               With --export=ALL,NAME=VALUE those are all that there were. Instead of --export=NONE say \
+               --export=HOME,USER,PATH, and begin the script with #!/bin/bash -l if it needs what the login shell \
+               sets.",
     },
     Page {
         number: "GS156",
         title: "GPU memory became a share",
-        text: "The request named GPU memory, such as --gres=gpumem:20G (MemoryGRES in gpushare.conf). The job has the smallest \
-               share with that memory, as the message says, and Slurm shows the share. A number without a unit is MiB. Inside \
-               the job, srun needs no such option: its steps have the job's share.",
+        text: "The request named GPU memory, such as --gres=gpumem:20G (MemoryGRES in gpushare.conf). The job has the \
+               smallest share with that memory, as the message says, and Slurm shows the share. A number without a \
+               unit is MiB. Inside the job, srun needs no such option: its steps have the job's share.",
     },
 ];
 

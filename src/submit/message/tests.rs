@@ -74,8 +74,9 @@ fn numbers_lead_to_pages_in_order() {
 fn docs_messages_are_the_pages() {
     let mut text = String::from(
         "# Messages\n\nWhat gpushare says to users, by number; `gpushare explain GS101` shows the same. GS101 to GS117 \
-         are about QOSes,\npartitions and accounts that count GPUs by type, GS121 to GS129 are a site's rules on shares and \
-         on jobs with GPUs, and GS151 to\nGS156 go with accepted jobs. To change one, see `src/submit/message/pages.rs`.\n",
+         are about QOSes,\npartitions and accounts that count GPUs by type, GS121 to GS129 are a site's rules on \
+         shares and on jobs with GPUs, and GS151 to\nGS156 go with accepted jobs. To change one, see \
+         `src/submit/message/pages.rs`.\n",
     );
     for page in PAGES {
         let _ = write!(text, "\n## {}: {}\n\n", page.number, page.title);

@@ -1,5 +1,6 @@
-//! The rule of types under an account: a limit on a type of GPU that an association of the job has, the user's own or one
-//! of its accounts' up to root. Slurm tests it as it tests a QOS's, and a request that names no type slips under it.
+//! The rule of types under an account: a limit on a type of GPU that an association of the job has, the user's own or
+//! one of its accounts' up to root. Slurm tests it as it tests a QOS's, and a request that names no type slips under
+//! it.
 //!
 //! Such a limit says how much of one type there is, not which types an account is for. So a request that names types of
 //! the cluster is right under every association, and no association is looked up for it.
@@ -59,8 +60,8 @@ impl Policy {
 }
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
-    /// Whether an association of the job could have something against the request, and there is one. Under a QOS that governs,
-    /// what names nothing but GPUs was found to name types of the cluster.
+    /// Whether an association of the job could have something against the request, and there is one. Under a QOS that
+    /// governs, what names nothing but GPUs was found to name types of the cluster.
     pub(super) fn is_under_an_account(&self, request: &Request, types_are_known: bool) -> bool {
         let plain = || {
             request.is_counted_plainly()
@@ -100,8 +101,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         plain && (typed || request.ntasks_per_tres() == 0)
     }
 
-    /// The GRES of a part that is the name of a TRES with a type, and a count: what most jobs ask for, and known without reading
-    /// it.
+    /// The GRES of a part that is the name of a TRES with a type, and a count: what most jobs ask for, and known
+    /// without reading it.
     fn gres_of_a_type_as_written<'p>(&self, part: &'p [u8], spelling: Spelling) -> Option<&'p [u8]> {
         let rest = part.strip_prefix(spelling.prefix())?;
         let (name, count) = rest.split_at_checked(rest.iter().rposition(|byte| *byte == b':')?)?;
@@ -137,8 +138,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         owner.map(|owner| owner.account).filter(|account| !account.is_empty())
     }
 
-    /// The fault of a request for one GRES under those associations. What none of them limits by type may be untyped, but
-    /// GPUs of an account that was named.
+    /// The fault of a request for one GRES under those associations. What none of them limits by type may be untyped,
+    /// but GPUs of an account that was named.
     pub(super) fn account_type_fault(&self, gres: Gres) -> Option<Rule> {
         let one = |limits: &dyn Fn(&Association) -> bool| self.governing().iter().any(limits);
         let by_name = matches!(self.policy.accounts, GovernedAccounts::Names(_)) && gres.name == GPU;
@@ -190,8 +191,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    /// Whether an update charges the job to a governing association that it wasn't charged to, or takes it out of a QOS under
-    /// which what it asks for was let pass.
+    /// Whether an update charges the job to a governing association that it wasn't charged to, or takes it out of a QOS
+    /// under which what it asks for was let pass.
     pub(super) fn comes_under_an_account(&self, existing: &Request, update: &Request) -> bool {
         let was = existing.qos.unwrap_or_default();
         let lenient = matches!(self.policy.mode(was), Mode::Warn | Mode::Audit);

@@ -1,7 +1,9 @@
-//! What would be accepted in the place of a refused request: the whole of it, judged again before anybody is told to try it.
+//! What would be accepted in the place of a refused request: the whole of it, judged again before anybody is told to
+//! try it.
 //!
-//! A refusal names one fault; a request can have several, in several fields that must fit together. So a fault is mended, the
-//! result is judged, and the next fault is mended, until nothing is left to say. What can't be mended has no correction.
+//! A refusal names one fault; a request can have several, in several fields that must fit together. So a fault is
+//! mended, the result is judged, and the next fault is mended, until nothing is left to say. What can't be mended has
+//! no correction.
 
 use super::refusal::meant;
 use super::under::Under;

@@ -1,5 +1,6 @@
-//! What Slurm makes of a request that names its types: entries, which it finds again by their number, changes in updates, and
-//! counts before it knows the nodes. Each rule here is for a case where more GPUs would run than were counted.
+//! What Slurm makes of a request that names its types: entries, which it finds again by their number, changes in
+//! updates, and counts before it knows the nodes. Each rule here is for a case where more GPUs would run than were
+//! counted.
 
 use super::refusal::plain;
 use super::under::Under;
@@ -19,8 +20,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// A type in `--cpus-per-gpu` or `--mem-per-gpu` that the job doesn't ask for letter by letter. Slurm makes an entry of it that
-    /// stands for no GPU, and that a type of the same number or in other capitals then falls in with.
+    /// A type in `--cpus-per-gpu` or `--mem-per-gpu` that the job doesn't ask for letter by letter. Slurm makes an
+    /// entry of it that stands for no GPU, and that a type of the same number or in other capitals then falls in with.
     pub(super) fn type_of_none(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
         if request.cpus_per_tres.is_none() && request.mem_per_tres.is_none() {
             return None;
@@ -41,8 +42,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         })
     }
 
-    /// Up to 22.05 an update changes entries of the old request by the tokens that it names, and keeps the others, also those
-    /// that no string shows any more. So a job can't be moved in, and its types stay as they are.
+    /// Up to 22.05 an update changes entries of the old request by the tokens that it names, and keeps the others, also
+    /// those that no string shows any more. So a job can't be moved in, and its types stay as they are.
     pub(super) fn old_request_stays(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update.filter(|(update, _)| !update.anew)?;
         let refusal = || self.ground_refusal(Rule::OldRequestStays, under);
@@ -82,8 +83,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// GPUs counted in two ways that Slurm doesn't bring together. Beside an entry for the whole job it forgets to add up what it
-    /// picks for others; and what is picked per socket isn't what was counted per job or task
+    /// GPUs counted in two ways that Slurm doesn't bring together. Beside an entry for the whole job it forgets to add
+    /// up what it picks for others; and what is picked per socket isn't what was counted per job or task
     /// (src/plugins/select/cons_tres/gres_select_filter.c: `job_fini`, and the order of its branches).
     pub(super) fn counted_two_ways(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
         if request.is_counted_plainly() {

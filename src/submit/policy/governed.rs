@@ -24,7 +24,8 @@ impl Policy {
     }
 
     /// Whether jobs under a QOS that has limits on types of GPU are kept from all other types. Slurm itself gives a
-    /// whole-node job the GPUs of its nodes, whatever it asks for: only a limit of 0 on the other types keeps those away.
+    /// whole-node job the GPUs of its nodes, whatever it asks for: only a limit of 0 on the other types keeps those
+    /// away.
     #[must_use]
     pub fn keeps_to_its_types(&self, qos: &[u8]) -> bool {
         let governed = match &self.governed {
@@ -114,7 +115,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             .or_else(|| self.too_many_nodes(under))
     }
 
-    /// Whether Slurm would invent GPUs where none is named. An update that says 0 means what the job has, which isn't shown.
+    /// Whether Slurm would invent GPUs where none is named. An update that says 0 means what the job has, which isn't
+    /// shown.
     pub(super) fn tasks_want_gpus(&self, request: &Request) -> bool {
         let said = |(update, _): (&super::Update, &Request)| update.request.ntasks_per_tres.is_some();
         request.ntasks_per_tres() > 0 || self.update.is_some_and(said)

@@ -1,5 +1,6 @@
-//! A type that Slurm would take for another: it finds nodes and entries by a number made of the type's letters, and tests limits
-//! by the name. Refused for everybody: a job can be moved under a limit later, and up to 22.05 keeps the name it came with.
+//! A type that Slurm would take for another: it finds nodes and entries by a number made of the type's letters, and
+//! tests limits by the name. Refused for everybody: a job can be moved under a limit later, and up to 22.05 keeps the
+//! name it came with.
 
 use super::{Accounting, Ground, Judgement, Refusal, Rule, shortened};
 use crate::submit::grammar::{self, Spelling, Token};
@@ -24,8 +25,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         })
     }
 
-    /// The cluster's type that Slurm would take `gres_type` for. Which letters nodes write in capitals isn't known here, so it is
-    /// taken for all of them.
+    /// The cluster's type that Slurm would take `gres_type` for. Which letters nodes write in capitals isn't known
+    /// here, so it is taken for all of them.
     fn resembled(&self, gres: &[u8], gres_type: &[u8]) -> Option<Vec<u8>> {
         if !self.policy.gres.has(gres) {
             return None;

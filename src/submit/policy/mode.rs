@@ -171,8 +171,9 @@ fn strictest(modes: &[Mode]) -> Mode {
     strictest.unwrap_or(Mode::Audit)
 }
 
-/// Of a list of QOSes an update shows one, so what a job can leave doesn't cover it. And a reservation ends without anybody being
-/// asked; then the job's strings are all that is left to judge. So what they don't show isn't exempt by it.
+/// Of a list of QOSes an update shows one, so what a job can leave doesn't cover it. And a reservation ends without
+/// anybody being asked; then the job's strings are all that is left to judge. So what they don't show isn't exempt by
+/// it.
 fn covers(because: Because, rule: Rule) -> bool {
     let seen_later =
         !matches!(rule, Rule::NtasksPerGpuAlone | Rule::NotRestated | Rule::OldRequestStays | Rule::NotAlone);

@@ -1,5 +1,6 @@
-//! How many nodes a job may have, and how many GPUs that makes. Slurm counts GPUs for the whole job once, and puts at least one of
-//! each type on every node that it picks (`_set_job_bits1` in src/plugins/select/cons_tres/gres_select_filter.c).
+//! How many nodes a job may have, and how many GPUs that makes. Slurm counts GPUs for the whole job once, and puts at
+//! least one of each type on every node that it picks (`_set_job_bits1` in
+//! src/plugins/select/cons_tres/gres_select_filter.c).
 
 use super::refusal::plain;
 use super::under::Under;
@@ -21,8 +22,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Refusal { asked, count: u64::from(most), field: Field::Job, ..refusal })
     }
 
-    /// The most nodes to write into an accepted job, where it says more or nothing. An update that raises the GPUs raises the
-    /// bound that was written before. More than its partition allows would be refused by Slurm.
+    /// The most nodes to write into an accepted job, where it says more or nothing. An update that raises the GPUs
+    /// raises the bound that was written before. More than its partition allows would be refused by Slurm.
     pub(super) fn nodes_to_set(&self) -> Option<u32> {
         // What the job has now counts where the update may be taken over in part.
         let now =
@@ -73,8 +74,8 @@ pub(super) fn times(request: &Request, field: Field) -> u64 {
     }
 }
 
-/// The most nodes on which no GPU that is counted for the whole job, or for its tasks, is given twice; `None` where all are counted
-/// as they are picked.
+/// The most nodes on which no GPU that is counted for the whole job, or for its tasks, is given twice; `None` where all
+/// are counted as they are picked.
 fn most_nodes(request: &Request) -> Option<u32> {
     if request.tres_per_job.is_none() && (request.tres_per_task.is_none() || request.tres_per_node.is_none())
     {

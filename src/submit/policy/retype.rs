@@ -19,8 +19,8 @@ struct Choice {
 type Fields = Vec<(Field, Vec<u8>)>;
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// Names a type wherever the rule of types finds a fault: the first that has enough for the whole job, else the one that
-    /// has most. All other tokens stay.
+    /// Names a type wherever the rule of types finds a fault: the first that has enough for the whole job, else the one
+    /// that has most. All other tokens stay.
     pub(super) fn retype(&self, wanted: &mut Correction, under: Under<A::Qos>) -> Option<()> {
         let before = wanted.clone();
         let request = self.effective(&before);
@@ -261,8 +261,8 @@ fn open(wanted: &mut Correction, fields: &Fields, choice: &Choice) {
     }
 }
 
-/// How many GPUs are meant by a token that can't be read: Slurm looks for its prefix anywhere in it, and the first number
-/// behind the name is the likeliest count.
+/// How many GPUs are meant by a token that can't be read: Slurm looks for its prefix anywhere in it, and the first
+/// number behind the name is the likeliest count.
 fn count_in(text: &[u8]) -> Option<u64> {
     let gres = b"gres";
     let at = text.windows(gres.len()).rposition(|window| window == gres);

@@ -106,8 +106,8 @@ pub enum GovernedAccounts {
     Names(Patterns),
 }
 
-/// Which GRES are policed: `gpu`, and shares of it, which Slurm does not count as GPUs. Where the file doesn't say, the GRES of
-/// `ShareGRES` is one of them.
+/// Which GRES are policed: `gpu`, and shares of it, which Slurm does not count as GPUs. Where the file doesn't say, the
+/// GRES of `ShareGRES` is one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GovernedGres(pub Vec<String>);
 
@@ -165,7 +165,8 @@ pub enum Mode {
     Default,
 }
 
-/// A line `QOS=NAMES Key=Value…`: settings of some QOSes. Of several lines for one QOS the first that has a setting counts.
+/// A line `QOS=NAMES Key=Value…`: settings of some QOSes. Of several lines for one QOS the first that has a setting
+/// counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct QosRecord {
     /// `QOS`
@@ -184,8 +185,8 @@ pub struct QosRecord {
     pub caps: Caps,
 }
 
-/// A line `PartitionName=NAMES Key=Value…`: settings of some partitions. Of several lines for one partition the first that has
-/// a setting counts.
+/// A line `PartitionName=NAMES Key=Value…`: settings of some partitions. Of several lines for one partition the first
+/// that has a setting counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PartitionRecord {
     /// `PartitionName`

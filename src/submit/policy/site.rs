@@ -1,5 +1,6 @@
-//! The site's rules on shares and on partitions, and what a free QOS sets for its users (requeue, appended output, throttled
-//! arrays). `by_memory`: shares that are asked for by GPU memory; `caps`: the CPUs and the memory for each GPU.
+//! The site's rules on shares and on partitions, and what a free QOS sets for its users (requeue, appended output,
+//! throttled arrays). `by_memory`: shares that are asked for by GPU memory; `caps`: the CPUs and the memory for each
+//! GPU.
 
 use super::governed::invented;
 use super::refusal::plain;
@@ -86,8 +87,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    /// An update that brings a job among shares only, or a share out of its reservation, must name its GRES itself: Slurm
-    /// may keep more of the old request than it shows.
+    /// An update that brings a job among shares only, or a share out of its reservation, must name its GRES itself:
+    /// Slurm may keep more of the old request than it shows.
     fn not_restated_here(&self, no_whole: Option<&[u8]>) -> Option<Refusal> {
         let (update, existing) = self.update?;
         let rules = &self.policy.shares;
@@ -217,8 +218,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         self.matching_partition(&self.policy.shares.only_partitions)
     }
 
-    /// The first partition that the job may land in and that one of the patterns names. Which one Slurm will take from a
-    /// reservation is not known here: an empty name then stands for it.
+    /// The first partition that the job may land in and that one of the patterns names. Which one Slurm will take from
+    /// a reservation is not known here: an empty name then stands for it.
     pub(super) fn matching_partition(&self, patterns: &Patterns) -> Option<&[u8]> {
         self.matching_partition_of(&self.request, patterns)
     }

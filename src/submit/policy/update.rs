@@ -9,11 +9,12 @@ pub struct Update<'a> {
     pub job: &'a [u8],
     /// What is changed; `None` stays.
     pub request: Request<'a>,
-    /// Whether this Slurm makes the job's request anew of its strings, as from 23.02 on. Up to 22.05 it changes entries of the
-    /// old request, and keeps those that are named no more.
+    /// Whether this Slurm makes the job's request anew of its strings, as from 23.02 on. Up to 22.05 it changes entries
+    /// of the old request, and keeps those that are named no more.
     pub anew: bool,
-    /// Whether it says nothing but QOS, account, partition, reservation and GPUs. slurmctld takes an update's fields over one by
-    /// one, the GPUs last, and keeps what it has when one is refused: so with anything else the QOS may change and the GPUs not.
+    /// Whether it says nothing but QOS, account, partition, reservation and GPUs. slurmctld takes an update's fields
+    /// over one by one, the GPUs last, and keeps what it has when one is refused: so with anything else the QOS may
+    /// change and the GPUs not.
     pub alone: bool,
 }
 

@@ -27,8 +27,12 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
     assert_eq!(
         finding(rules, "PrologFlags = Alloc", "PrologFlags"),
         (
-            "'Alloc' lacks Contain: ssh sessions have no step, and the share's size is not the prolog's to trust".into(),
-            Status::Wrong("slurm.conf: PrologFlags=Alloc,Contain; then restart slurmctld and every slurmd".into())
+            "'Alloc' lacks Contain: ssh sessions have no step, and the share's size is not the prolog's to \
+             trust"
+                .into(),
+            Status::Wrong(
+                "slurm.conf: PrologFlags=Alloc,Contain; then restart slurmctld and every slurmd".into()
+            )
         )
     );
     assert_eq!(

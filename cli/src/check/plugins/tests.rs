@@ -23,7 +23,8 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
             "24.11.5",
             "24.11.6",
             Micro,
-            "p is built for Slurm 24.11.5, and it is 24.11.6: bad / install the build for Slurm 24.11.6 together with it",
+            "p is built for Slurm 24.11.5, and it is 24.11.6: bad / install the build for Slurm 24.11.6 together with \
+             it",
         ),
         ("24.11.5", "24.11", Micro, "?"),
         (
@@ -52,7 +53,8 @@ fn a_daemon_that_is_not_what_is_installed_is_named() {
     let judged =
         |running, installed| daemon("slurmd", "slurmctld", running, installed).map(|found| told(&found));
     assert_eq!(judged("24.11.5", Some(version("24.11.5"))).as_deref(), Some("ok"));
-    let other = "24.11.5 runs, and 24.11.6 is installed: its next start upgrades it / restart slurmd, after slurmctld and with plugins that fit";
+    let other = "24.11.5 runs, and 24.11.6 is installed: its next start upgrades it / restart slurmd, after slurmctld \
+                 and with plugins that fit";
     assert_eq!(judged("24.11.5", Some(version("24.11.6"))).as_deref(), Some(other));
     // Nothing to compare with.
     assert_eq!(judged("24.11.5", None), None);

@@ -1,8 +1,8 @@
 //! Which limits concern a job, what is in use of each and by whom, and whether the job fits. Nothing is asked here.
 //!
 //! As slurmctld tests them (Slurm: src/slurmctld/acct_policy.c): of two QOSes the first that limits a TRES in a field
-//! counts, a QOS's limit stands in the place of the same of associations, and the limits of associations hold one by one,
-//! from the user's up to root's. Limits on minutes are not looked at.
+//! counts, a QOS's limit stands in the place of the same of associations, and the limits of associations hold one by
+//! one, from the user's up to root's. Limits on minutes are not looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -280,7 +280,8 @@ pub mod tests {
 
     #[test]
     fn the_first_qos_counts_and_then_the_other() {
-        // The partition's QOS limits CPUs alone, so GPUs are left to the job's; account 'limits' would count without it.
+        // The partition's QOS limits CPUs alone, so GPUs are left to the job's; account 'limits' would count without
+        // it.
         let all = limits("cpu=3,gres/gpu:a40=1", &["part", "q"]);
         assert!(all.iter().any(|limit| limit == "QOS 'part' GrpTRES cpu 0/2 +3 Never"), "{all:?}");
         assert!(all.iter().any(|limit| limit == "QOS 'q' GrpTRES gres/gpu:a40 3/4 +1 Fits"), "{all:?}");

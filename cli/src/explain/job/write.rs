@@ -70,8 +70,8 @@ pub fn above(limit: &Limit) -> String {
     let Limit { holder, field, tres, .. } = limit;
     let (asks, most) = (amount(tres, limit.asks), amount(tres, limit.limit));
     format!(
-        "{holder} never has more than {most} {tres} for {} ({field}), and this asks for {asks}: the job waits forever, or \
-         Slurm refuses it",
+        "{holder} never has more than {most} {tres} for {} ({field}), and this asks for {asks}: the job waits forever, \
+         or Slurm refuses it",
         whose(limit.scope)
     )
 }
@@ -269,8 +269,8 @@ job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a l
             ),
             (
                 Place { gpus: Vec::new(), capacity: None, source: "slurmctld", ..share },
-                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: `srun --jobid=7 --overlap gpushare \
-                 explain 7`, or --collected DIR",
+                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: `srun --jobid=7 --overlap \
+                 gpushare explain 7`, or --collected DIR",
             ),
         ] {
             assert_eq!(place(&one, "7"), expected);

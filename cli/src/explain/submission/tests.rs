@@ -88,7 +88,8 @@ fn tres_per_task_is_sent_as_it_is_written() {
 #[test]
 fn the_rest_of_a_request_is_read() {
     let job = submission(
-        "-q q -A a -p p,r --reservation=v -a 0-9 -n4 --ntasks-per-gpu=2 --exclusive --requeue --open-mode=append -t 2:00:00",
+        "-q q -A a -p p,r --reservation=v -a 0-9 -n4 --ntasks-per-gpu=2 --exclusive --requeue --open-mode=append -t \
+         2:00:00",
         NEW,
     )
     .unwrap();

@@ -145,8 +145,8 @@ fn job(
     Some(Job { gpus: whole.flat_map(on).collect(), ..job })
 }
 
-/// Units in use that Slurm counts, where it says so: 22.05 says of mps and shard only which GPUs have some, and AllocTRES
-/// has what AccountingStorageTRES names.
+/// Units in use that Slurm counts, where it says so: 22.05 says of mps and shard only which GPUs have some, and
+/// AllocTRES has what AccountingStorageTRES names.
 fn counted_units(text: &NodeText, share: &str) -> u64 {
     let used = text.used.iter().filter(|gres| gres.name == share && !matches!(gres.which, Which::Index(_)));
     let key = format!("gres/{share}=");

@@ -1,7 +1,8 @@
 //! What scontrol(1) prints of nodes and jobs, read; nothing is judged here.
 //!
-//! The forms of several lines are read, for in those of one line (`-o`) the name of a job, which is any text of its user's,
-//! stands before fields that count. A name may have line breaks too (seen in three releases) and look like other jobs.
+//! The forms of several lines are read, for in those of one line (`-o`) the name of a job, which is any text of its
+//! user's, stands before fields that count. A name may have line breaks too (seen in three releases) and look like
+//! other jobs.
 
 use std::collections::HashMap;
 

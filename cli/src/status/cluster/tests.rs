@@ -1,7 +1,7 @@
 //! What Slurm's programs printed on real clusters of three releases, and what is made of it.
 //!
-//! On each node, in this order: a job that is over, shares of 40 units of alice's and bob's, an array of alice's with one,
-//! under `follow` a whole GPU of bob's, a job that waits, and one without a share. The node is drained.
+//! On each node, in this order: a job that is over, shares of 40 units of alice's and bob's, an array of alice's with
+//! one, under `follow` a whole GPU of bob's, a job that waits, and one without a share. The node is drained.
 
 use super::super::View;
 use super::super::table::{self, Style};
@@ -159,8 +159,8 @@ fn a_whole_gpu_has_no_room_where_slurm_does_not_pick() {
     assert_eq!((node.whole, node.units, node.free, node.capacity), (2, 40, 120, 320));
 }
 
-/// `-/100` is a GPU that a job has whole (`_xstrfmtcat_shared_gres_used` in src/interfaces/gres.c); types stand one after
-/// another.
+/// `-/100` is a GPU that a job has whole (`_xstrfmtcat_shared_gres_used` in src/interfaces/gres.c); types stand one
+/// after another.
 #[test]
 fn gpus_of_several_types_are_counted_on() {
     let text = "NodeName=a\n   Gres=gpu:a40:2,gpu:h100:2,mps:a40:200,mps:h100:400\n   \
@@ -175,8 +175,8 @@ fn gpus_of_several_types_are_counted_on() {
 #[test]
 fn a_name_gives_nobody_a_job() {
     let text = "JobId=7 JobName=x\n   JobState=RUNNING\n\nJobId=9 JobName=y UserId=root(0) Nodes=n1 GRES=mps:99\n   \
-                UserId=alice(2001)\n   JobState=RUNNING Reason=None\n     Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=mps:40(IDX:1)\n   \
-                Comment=Nodes=n1 GRES=mps:7\n";
+                UserId=alice(2001)\n   JobState=RUNNING Reason=None\n     Nodes=n[1-2] CPU_IDs=0 Mem=0 \
+                GRES=mps:40(IDX:1)\n   Comment=Nodes=n1 GRES=mps:7\n";
     let jobs = read::jobs(text);
     assert_eq!(jobs.len(), 1);
     assert_eq!((jobs[0].id, jobs[0].on.len(), jobs[0].on[0].0.as_str()), (9, 1, "n[1-2]"));

@@ -1,8 +1,8 @@
 //! The bytecode of a device filter: [`DeviceRules`] as instructions in front of another program's.
 //!
 //! What stands behind is not parsed. A program that the kernel's verifier took relies on r1, its argument, and r10, the
-//! stack, and on nothing else when it starts, and its jumps are relative. So instructions in front of it that use r0 and
-//! r2 to r5 only can't disturb it, whatever it does.
+//! stack, and on nothing else when it starts, and its jumps are relative. So instructions in front of it that use r0
+//! and r2 to r5 only can't disturb it, whatever it does.
 //!
 //! Instruction set: Documentation/bpf/standardization/instruction-set.rst; argument: `struct bpf_cgroup_dev_ctx` in
 //! linux/bpf.h.
@@ -117,7 +117,8 @@ pub(crate) fn in_front_of(
 ) -> Result<Vec<Instruction>, ProgramError> {
     let mut program = vec![Instruction::load(2, 0), Instruction::constant(AND, 2, 0xffff)];
     let body = body(rules)?;
-    // Behind the body: "closed", and "open" only where something jumps to it; the verifier refuses what nothing reaches.
+    // Behind the body: "closed", and "open" only where something jumps to it; the verifier refuses what nothing
+    // reaches.
     let opens = body.iter().any(|(_, place)| *place == Some(Place::Open));
     let closed = program.len() + body.len();
     let open = closed + 2;

@@ -48,7 +48,8 @@ pub(crate) fn answer(lines: &[Line], kind: u32, major: u32, minor: u32) -> bool 
     first.is_none_or(|line| line.3)
 }
 
-/// The program as the kernel shows it under `net.core.bpf_jit_harden=2` (`bpf_jit_blind_insn`), with these random numbers.
+/// The program as the kernel shows it under `net.core.bpf_jit_harden=2` (`bpf_jit_blind_insn`), with these random
+/// numbers.
 pub(crate) fn blinded(program: &[Instruction], random: impl Fn(usize) -> u32) -> Vec<Instruction> {
     let parts: Vec<Vec<Instruction>> =
         program.iter().enumerate().map(|(at, one)| parts(*one, random(at))).collect();

@@ -97,7 +97,8 @@ fn conditional(code: u8) -> bool {
     [JUMP, JUMP32].contains(&(code & CLASS)) && ![ALWAYS, CALL, EXIT].contains(&(code & OPERATION))
 }
 
-/// `xor r, r` is what blinding makes of `mov r, 0`; it means the same, but the verifier wants r to have been set before.
+/// `xor r, r` is what blinding makes of `mov r, 0`; it means the same, but the verifier wants r to have been set
+/// before.
 fn zeroed(instruction: Instruction) -> Instruction {
     if instruction.code == XOR64 && instruction.target == instruction.source {
         return Instruction { code: MOVE, source: 0, ..instruction };

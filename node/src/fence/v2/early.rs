@@ -1,5 +1,6 @@
-//! What closes a step from its start. Slurm's rules and the fence come after the hook `user_init`, in which another plugin may run
-//! programs as the job's user (pyxis does); so a narrow fence goes up in `init` and is replaced by the one that the step gets.
+//! What closes a step from its start. Slurm's rules and the fence come after the hook `user_init`, in which another
+//! plugin may run programs as the job's user (pyxis does); so a narrow fence goes up in `init` and is replaced by the
+//! one that the step gets.
 
 use std::path::Path;
 
@@ -15,7 +16,8 @@ pub struct Early {
     programs: Vec<u32>,
 }
 
-/// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their folders are not there yet.
+/// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their folders are not there
+/// yet.
 ///
 /// # Errors
 /// As [`put_up`].

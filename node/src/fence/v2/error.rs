@@ -75,8 +75,9 @@ fn remedy(error: &io::Error) -> &'static str {
             "; this kernel has no bpf(2): it needs CONFIG_BPF_SYSCALL and CONFIG_CGROUP_BPF"
         }
         Some(libc::EPERM) => {
-            "; slurmstepd may not use bpf(2): a user namespace (CLONE_NEWUSER in Slurm's namespace.yaml), a seccomp filter, \
-             a security module or a container without CAP_SYS_ADMIN forbids it, or before Linux 5.11 the limit on locked memory"
+            "; slurmstepd may not use bpf(2): a user namespace (CLONE_NEWUSER in Slurm's namespace.yaml), a seccomp \
+             filter, a security module or a container without CAP_SYS_ADMIN forbids it, or before Linux 5.11 the limit \
+             on locked memory"
         }
         Some(libc::EINVAL) => "; a kernel before 4.15 or without CONFIG_CGROUP_BPF answers this",
         Some(libc::EBADF) => "; it is no directory of a mounted cgroup2 file system",

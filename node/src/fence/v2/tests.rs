@@ -317,7 +317,8 @@ fn a_program_that_slurm_replaces_meanwhile_is_looked_up_anew_but_not_for_ever() 
     }
 }
 
-/// Each call of a fence that goes well fails once: it is told, and nothing is open that neither Slurm nor the fence opens.
+/// Each call of a fence that goes well fails once: it is told, and nothing is open that neither Slurm nor the fence
+/// opens.
 #[test]
 fn whatever_call_fails_is_told_and_opens_nothing() {
     for (kind, widens) in [

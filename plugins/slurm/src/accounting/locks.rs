@@ -1,5 +1,5 @@
-//! assoc_mgr's read locks, and what is read from the cache while they are held: look-ups by Slurm's own functions, passes
-//! over its lists, and the table of TRES.
+//! assoc_mgr's read locks, and what is read from the cache while they are held: look-ups by Slurm's own functions,
+//! passes over its lists, and the table of TRES.
 
 use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int};
@@ -136,8 +136,8 @@ impl Locks {
         found
     }
 
-    /// The user's associations that the job may be charged to: of each partition that it names, or of all where its reservation
-    /// decides; each perhaps several times.
+    /// The user's associations that the job may be charged to: of each partition that it names, or of all where its
+    /// reservation decides; each perhaps several times.
     pub(super) fn each_of_user<'s>(
         &'s self,
         request: &Request,
@@ -282,11 +282,13 @@ pub(super) fn chain(leaf: &slurmdb_assoc_rec_t) -> impl Iterator<Item = &slurmdb
         if usage.is_null() {
             return None;
         }
-        // SAFETY: every association of slurmctld's has its usage (src/common/assoc_mgr.c), a structure of its public headers.
+        // SAFETY: every association of slurmctld's has its usage (src/common/assoc_mgr.c), a structure of its public
+        // headers.
         let place = unsafe { &raw const (*usage).parent_assoc_ptr };
         // SAFETY: the same.
         let parent = unsafe { place.read() };
-        // SAFETY: null for root's, or a record of the cache, which stays as it is while the locks are held that `leaf` is read under.
+        // SAFETY: null for root's, or a record of the cache, which stays as it is while the locks are held that `leaf`
+        // is read under.
         unsafe { parent.as_ref() }
     };
     std::iter::successors(Some(leaf), parent).take(DEEPEST)
@@ -330,8 +332,8 @@ pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
     unsafe { text::bytes(default) }
 }
 
-/// Whether slurm.conf says how much memory a job gets that names none: `DefMemPerCPU` or `DefMemPerNode`, which are one number,
-/// or `DefMemPerGPU`. Else it gets all that its nodes have (src/slurmctld/job_mgr.c, `_validate_job_desc`).
+/// Whether slurm.conf says how much memory a job gets that names none: `DefMemPerCPU` or `DefMemPerNode`, which are one
+/// number, or `DefMemPerGPU`. Else it gets all that its nodes have (src/slurmctld/job_mgr.c, `_validate_job_desc`).
 #[doc(alias = "job_defaults_list")]
 pub(super) fn gives_memory() -> bool {
     let configuration = &raw const slurm_sys::slurm_conf;
@@ -343,7 +345,8 @@ pub(super) fn gives_memory() -> bool {
     let look = |record: &slurm_sys::job_defaults_t| {
         of_gpu |= u32::from(record.type_) == slurm_sys::JOB_DEF_MEM_PER_GPU && record.value > 0;
     };
-    // SAFETY: null, or a list of such records, which stay under that lock (src/common/job_resources.c, job_defaults_copy).
+    // SAFETY: null, or a list of such records, which stay under that lock (src/common/job_resources.c,
+    // job_defaults_copy).
     unsafe { each(defaults, look) };
     of_cpu_or_node != 0 || of_gpu
 }

@@ -1,5 +1,6 @@
-//! How many nodes partitions let a job have. A partition's record has another layout in every micro release, so it is read as
-//! slurmctld sends it to a client: that layout is the protocol's, and its first fields are the same from 22.05 to 26.05.
+//! How many nodes partitions let a job have. A partition's record has another layout in every micro release, so it is
+//! read as slurmctld sends it to a client: that layout is the protocol's, and its first fields are the same from 22.05
+//! to 26.05.
 
 use std::ffi::CStr;
 
@@ -32,8 +33,8 @@ impl Size {
     }
 }
 
-/// The fewest `MaxNodes` of the partitions that a job names, or of the default one, but for those that are too small for it; `None`
-/// where its reservation decides, where one is unknown, and where there is no limit.
+/// The fewest `MaxNodes` of the partitions that a job names, or of the default one, but for those that are too small
+/// for it; `None` where its reservation decides, where one is unknown, and where there is no limit.
 pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
     if request.partition_is_the_reservations() {
         return None;
@@ -48,7 +49,8 @@ pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
 
 #[doc(alias = "find_part_record")]
 fn size_of_partition(name: &CStr) -> Option<Size> {
-    // SAFETY: the name is only read; the partition lock, which callers of job_submit and job_modify hold, keeps the record.
+    // SAFETY: the name is only read; the partition lock, which callers of job_submit and job_modify hold, keeps the
+    // record.
     let record = unsafe { slurm_sys::find_part_record(name.as_ptr().cast_mut()) };
     if record.is_null() {
         return None;
@@ -58,7 +60,8 @@ fn size_of_partition(name: &CStr) -> Option<Size> {
     if buffer.is_null() {
         return None;
     }
-    // SAFETY: the record of above and the buffer; writes the record as this release sends it (src/slurmctld/partition_mgr.c).
+    // SAFETY: the record of above and the buffer; writes the record as this release sends it
+    // (src/slurmctld/partition_mgr.c).
     unsafe { slurm_sys::pack_part(record, buffer, NEWEST) };
     // SAFETY: made above; its first members are those of slurm_exports.h in every release.
     let head = unsafe { (*buffer).head };
@@ -73,8 +76,8 @@ fn size_of_partition(name: &CStr) -> Option<Size> {
     found
 }
 
-/// Name (its length with the NUL, then its bytes), cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes, total_nodes,
-/// total_cpus: numbers of 32 bits, the highest byte first.
+/// Name (its length with the NUL, then its bytes), cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes,
+/// total_nodes, total_cpus: numbers of 32 bits, the highest byte first.
 fn read(packed: &[u8], name: &[u8]) -> Option<Size> {
     let (length, rest) = number(packed)?;
     let (packed_name, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;

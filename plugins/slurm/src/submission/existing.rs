@@ -55,8 +55,8 @@ impl Existing {
 }
 
 impl Drop for Existing {
-    /// All strings of the environment are one block, which begins at the first: slurm_free_job_desc_msg() would free each.
-    /// So slurmctld itself takes it apart in this order (src/slurmctld/fed_mgr.c).
+    /// All strings of the environment are one block, which begins at the first: slurm_free_job_desc_msg() would free
+    /// each. So slurmctld itself takes it apart in this order (src/slurmctld/fed_mgr.c).
     #[doc(alias = "slurm_free_job_desc_msg")]
     fn drop(&mut self) {
         // SAFETY: made by `copy_of`, ours alone.

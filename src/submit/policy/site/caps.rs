@@ -1,8 +1,9 @@
-//! Caps on the CPUs and the memory that a job may have for each of its GPUs, by type: `MaxCPUsPerGpu` and `MaxMemPerGpu`, of
-//! the file, of a partition or of a QOS.
+//! Caps on the CPUs and the memory that a job may have for each of its GPUs, by type: `MaxCPUsPerGpu` and
+//! `MaxMemPerGpu`, of the file, of a partition or of a QOS.
 //!
-//! What a request says is judged: the fewest GPUs that it can get against the most CPUs and memory that it asks for, with the
-//! fewest nodes and with the most. What Slurm adds by itself (whole cores, whole nodes, its defaults) isn't seen here.
+//! What a request says is judged: the fewest GPUs that it can get against the most CPUs and memory that it asks for,
+//! with the fewest nodes and with the most. What Slurm adds by itself (whole cores, whole nodes, its defaults) isn't
+//! seen here.
 
 use super::super::governed::invented;
 use super::super::refusal::plain;
@@ -16,8 +17,9 @@ use crate::submit::request::{Field, Request};
 use crate::text::pattern::Case;
 
 impl<'r, A: Accounting> Judgement<'r, '_, A> {
-    /// More CPUs or memory than the job's GPUs allow. An update isn't taken over at once: QOS, account and partition come first,
-    /// then CPUs and memory, and the GPUs last; what comes later may be refused. So the job must be right after each step.
+    /// More CPUs or memory than the job's GPUs allow. An update isn't taken over at once: QOS, account and partition
+    /// come first, then CPUs and memory, and the GPUs last; what comes later may be refused. So the job must be right
+    /// after each step.
     pub(super) fn over_caps(&self) -> Option<Refusal> {
         if !self.policy.has_caps {
             return None;
@@ -103,8 +105,8 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         of_qos().or_else(of_partition).or_else(|| self.policy.caps.of(amount).map(|cap| (cap, Ground::Site)))
     }
 
-    /// Looks at each QOS and partition that the job may be in. Which partition a reservation has can't be seen: any that a
-    /// record names, or another.
+    /// Looks at each QOS and partition that the job may be in. Which partition a reservation has can't be seen: any
+    /// that a record names, or another.
     fn in_each_place<'s, T>(
         &'s self,
         request: &Request,
@@ -151,8 +153,8 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         Some(Refusal { asked: shortened(text), ..self.refusal(Rule::Unreadable, Ground::Site) })
     }
 
-    /// GPUs that no string of the job shows, at the next update at the latest: those that `--ntasks-per-gpu` alone makes
-    /// Slurm invent, and those that a job keeps in some releases when an update names none.
+    /// GPUs that no string of the job shows, at the next update at the latest: those that `--ntasks-per-gpu` alone
+    /// makes Slurm invent, and those that a job keeps in some releases when an update names none.
     fn gpus_unseen(&self) -> Option<Refusal> {
         if self.gpu_of(&self.request).is_some() {
             return None;

@@ -97,7 +97,8 @@ impl<'r> Load<'r> {
         tokens.collect::<Vec<_>>().join(&b',')
     }
 
-    /// On how many nodes the request is over a cap, what is allowed there, and what is asked for: `None` for all that there is.
+    /// On how many nodes the request is over a cap, what is allowed there, and what is asked for: `None` for all that
+    /// there is.
     pub(super) fn excess(
         &self,
         amount: Amount,
@@ -114,8 +115,9 @@ impl<'r> Load<'r> {
         })
     }
 
-    /// The fewest and the most nodes. Between them nothing is worse: what is allowed grows with the nodes as a line, and what is
-    /// asked for as several of which the highest counts. Each node of a job has a GPU, so there are no more nodes than GPUs.
+    /// The fewest and the most nodes. Between them nothing is worse: what is allowed grows with the nodes as a line,
+    /// and what is asked for as several of which the highest counts. Each node of a job has a GPU, so there are no more
+    /// nodes than GPUs.
     fn nodes(&self) -> [u64; 2] {
         let fewest = u64::from(self.request.min_nodes.unwrap_or(1).max(1));
         let of_job = self.entries.iter().map(|entry| entry.of_job.unwrap_or(0));

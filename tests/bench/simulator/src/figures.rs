@@ -77,8 +77,8 @@ impl Figures {
         }
     }
 
-    /// Time passed while each GPU had so much of its units assigned, 1 for all of them. An idle node has nothing to balance
-    /// and isn't counted.
+    /// Time passed while each GPU had so much of its units assigned, 1 for all of them. An idle node has nothing to
+    /// balance and isn't counted.
     pub fn pass(&mut self, seconds: f64, assigned: &[f64]) {
         let least = assigned.iter().copied().reduce(f64::min);
         let (Some(least), Some(most)) = (least, assigned.iter().copied().reduce(f64::max)) else { return };

@@ -1,8 +1,8 @@
 //! A node with one policy and one trace: jobs wait in slurmctld, get a GPU, slow each other down, and end.
 //!
-//! slurmctld starts a job when its units are free in sum, or on one GPU where Slurm picks; jobs behind one that waits may
-//! go first. Jobs on a GPU run at full speed while their utilizations sum to no more than 100 percent, and else slowed
-//! down to 100 / sum, all alike. What NVML shows is what runs, without jobs that began in the last seconds.
+//! slurmctld starts a job when its units are free in sum, or on one GPU where Slurm picks; jobs behind one that waits
+//! may go first. Jobs on a GPU run at full speed while their utilizations sum to no more than 100 percent, and else
+//! slowed down to 100 / sum, all alike. What NVML shows is what runs, without jobs that began in the last seconds.
 
 use gpushare_node::choose::{Candidate, Load};
 
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn load_is_what_jobs_do_that_began_some_seconds_ago() {
         let quiet_and_busy = |arrival| vec![job(0.0, 20, 1.0), job(0.0, 20, 90.0), job(arrival, 20, 50.0)];
-        // The third goes beside the quiet one only where load is seen; the busy one has the higher index, so the order of
-        // arrival is turned for the second pair.
+        // The third goes beside the quiet one only where load is seen; the busy one has the higher index, so the order
+        // of arrival is turned for the second pair.
         let turned = |arrival| vec![job(0.0, 20, 90.0), job(0.0, 20, 1.0), job(arrival, 20, 50.0)];
         for (jobs, policy, slowed) in [
             (turned(60.0), Policy::Spread, false),

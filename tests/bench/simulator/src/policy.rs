@@ -78,7 +78,8 @@ impl Picker {
         Picker { policy, random: Random::new(1), turn: 0 }
     }
 
-    /// The GPU for a share and whether it's too full for it, or none if the job must wait. `jobs` is how many each GPU has.
+    /// The GPU for a share and whether it's too full for it, or none if the job must wait. `jobs` is how many each GPU
+    /// has.
     pub fn pick(&mut self, gpus: &[Candidate], jobs: &[usize], units: u32) -> Option<(usize, bool)> {
         let fits = |at: usize| {
             gpus.get(at).is_some_and(|gpu| gpu.assigned + u64::from(units) <= u64::from(gpu.capacity))

@@ -1,4 +1,5 @@
-//! Random numbers that are the same on every machine for the same seed: splitmix64 and the distributions that traces need.
+//! Random numbers that are the same on every machine for the same seed: splitmix64 and the distributions that traces
+//! need.
 
 use std::f64::consts::TAU;
 

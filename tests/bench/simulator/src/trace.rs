@@ -1,5 +1,5 @@
-//! Traces: a node and the jobs that arrive on it, drawn from a seed. Policies see arrivals, users and shares; what a job
-//! really needs of its GPU shows only while it runs.
+//! Traces: a node and the jobs that arrive on it, drawn from a seed. Policies see arrivals, users and shares; what a
+//! job really needs of its GPU shows only while it runs.
 
 use crate::random::Random;
 

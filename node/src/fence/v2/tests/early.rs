@@ -3,7 +3,8 @@
 use super::super::early::close;
 use super::*;
 
-/// Slurm's programs as they are when a later step of the job starts, the early fence, and then what Slurm writes for this step.
+/// Slurm's programs as they are when a later step of the job starts, the early fence, and then what Slurm writes for
+/// this step.
 #[test]
 fn a_step_is_closed_from_its_start_and_then_has_its_own_fence() {
     for kind in [Kind::Batch, Kind::Srun, Kind::Unruled] {

@@ -83,8 +83,8 @@ fn what_is_no_share_is_refused_with_one() {
     let told = outcome(&node("listed_by_name", "gres/gpumem:13000"), &sizes).unwrap_err();
     assert_eq!(
         told,
-        "gpushare: no share here has the GPU memory of 'gpumem:13000M'\n  sizes, and their units: 6000M (20), 12000M (40)\n  \
-         try: --gres=gpushare:40\n  GS129, see `gpushare explain GS129`"
+        "gpushare: no share here has the GPU memory of 'gpumem:13000M'\n  sizes, and their units: 6000M (20), 12000M \
+         (40)\n  try: --gres=gpushare:40\n  GS129, see `gpushare explain GS129`"
     );
 }
 
