@@ -72,17 +72,17 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
             log::error!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
         }
         // Nothing of the user's runs in the extern step before its fence is up.
-        if step.kind() != Kind::Extern && state.may_fence() {
-            if let Err(reason) = state.close_early(step) {
-                let id = step.job_id().unwrap_or(0);
-                log::error!("spank/gpushare: job {id}: not closed from the start: {reason}");
-                // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has
-                // none, and would drain the node.
-                if !step.is_batch() {
-                    return ReturnCode::Failure;
-                }
+        if step.kind() != Kind::Extern
+            && state.may_fence()
+            && let Err(reason) = state.prepare(step)
+        {
+            let id = step.job_id().unwrap_or(0);
+            log::error!("spank/gpushare: job {id}: not closed from the start: {reason}");
+            // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has
+            // none, and would drain the node.
+            if !step.is_batch() {
+                return ReturnCode::Failure;
             }
-            state.look_for_daemon(step);
         }
         ReturnCode::Success
     })

@@ -37,14 +37,25 @@ pub const GPUS_OF_STEP: &str = "SLURM_STEP_GPUS";
 pub enum StepState {
     /// Nothing: no hook has read it yet, or the one that should have did not get through.
     Unknown,
-    /// The node's rules, or why there are none; what the job has is not known yet. And what stands in for the fence.
-    Configured(Result<NodeConfig, String>, Option<Early>, Option<Reach>),
+    /// The node's rules, or why there are none; what the job has is not known yet.
+    Configured(Result<NodeConfig, String>, Prepared),
     /// Slurm's own fence holds, ours has no say.
     NotOurs,
     /// Even what is needed for a fence is not there; why.
     Failed(String),
     /// A step to be fenced.
     Fenced(Box<Fenced>),
+}
+
+/// What `init` has found out as root, before anything of the user's runs.
+#[derive(Default)]
+pub struct Prepared {
+    /// What stands in for the fence until it is put up.
+    early: Option<Early>,
+    /// What the step's programs must find to reach the job's MPS daemon.
+    reach: Option<Reach>,
+    /// The fence around these GPUs: /dev is searched once.
+    fence: Option<(Vec<Gpu>, Fence)>,
 }
 
 /// A step that is fenced.
@@ -85,7 +96,7 @@ impl Fenced {
 impl StepState {
     /// Reads the node's rules; as root, since the file need not be readable by users.
     pub fn configured(arguments: &[Vec<u8>]) -> StepState {
-        StepState::Configured(node_config(arguments), None, None)
+        StepState::Configured(node_config(arguments), Prepared::default())
     }
 
     /// Whether gpushare has a say on this node, also where its rules can't be read.
@@ -93,10 +104,11 @@ impl StepState {
         !matches!(self, StepState::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
-    /// Closes what the step will not have, as far as that can be told without its variables. Where nothing can be told
+    /// Closes what the step will not have, as far as that can be told without its variables, and notes what its programs
+    /// must find to reach the job's MPS daemon. Both as root, which alone may look at it. Where nothing can be told
     /// Slurm's own fence holds, but under `own`, where it has none.
-    pub fn close_early(&mut self, step: Step) -> Result<(), String> {
-        let StepState::Configured(config, early, _) = self else { return Ok(()) };
+    pub fn prepare(&mut self, step: Step) -> Result<(), String> {
+        let StepState::Configured(config, prepared) = self else { return Ok(()) };
         let none = NodeConfig::default();
         let (config, closes) = match config {
             Ok(config) => (&*config, config.placement == Placement::Own),
@@ -104,47 +116,42 @@ impl StepState {
         };
         let job_id = step.job_id().unwrap_or(0);
         let ledger = Ledger::system();
-        let fence = match (ledger.failure(job_id), ledger.find(job_id)) {
-            (Ok(None), Ok(Some(entry))) if Some(entry.user_id) == step.user_id() => {
-                fence_around(config, &entry.gpus)
-            }
-            _ if closes => fence_around(config, &[]),
+        let entry =
+            ledger.find(job_id).map(|entry| entry.filter(|entry| Some(entry.user_id) == step.user_id()));
+        if let Ok(Some(entry)) = &entry {
+            prepared.reach = mps::reach(config, entry);
+        }
+        let own = match (ledger.failure(job_id), entry) {
+            (Ok(None), Ok(Some(entry))) => entry.gpus,
+            _ if closes => Vec::new(),
             _ => return Ok(()),
         };
         if let Some(folder) = step.folder() {
-            *early = close_early(&fence?, &folder)?;
+            let fence = fence_around(config, &own)?;
+            prepared.early = close_early(&fence, &folder)?;
+            prepared.fence = Some((own, fence));
         }
         Ok(())
     }
 
     /// Looks the job up in the ledger, which everybody may read.
     pub fn read(&mut self, step: Step) {
-        let StepState::Configured(config, early, reach) = self else { return };
-        let (early, reach) = (early.take(), reach.take());
+        let StepState::Configured(config, prepared) = self else { return };
+        let prepared = std::mem::take(prepared);
         let read = match config {
             Ok(config) if config.placement == Placement::Off => Ok(StepState::NotOurs),
-            Ok(config) => of_job(config, step),
+            Ok(config) => of_job(config, step, prepared.fence),
             Err(reason) => without_rules(step, std::mem::take(reason)),
         };
         *self = read.unwrap_or_else(StepState::Failed);
         if let StepState::Fenced(fenced) = self {
-            fenced.fence.replaces(early);
-            fenced.reach = reach;
-        }
-    }
-
-    /// Notes what the step's programs must find to reach the job's MPS daemon. As root, which alone may look at it.
-    pub fn look_for_daemon(&mut self, step: Step) {
-        if let StepState::Configured(Ok(config), _, reach) = self
-            && let Ok(Some(entry)) = Ledger::system().find(step.job_id().unwrap_or(0))
-            && Some(entry.user_id) == step.user_id()
-        {
-            *reach = mps::reach(config, &entry);
+            fenced.fence.replaces(prepared.early);
+            fenced.reach = prepared.reach;
         }
     }
 }
 
-fn of_job(config: &NodeConfig, step: Step) -> Result<StepState, String> {
+fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> Result<StepState, String> {
     let job_id = step.job_id().ok_or("the step has no job number")?;
     let ledger = Ledger::system();
     match ledger.failure(job_id) {
@@ -155,7 +162,13 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<StepState, String> {
     match ledger.find(job_id) {
         Err(error) => in_doubt(config, step, error.to_string()),
         // An entry of another user is of an old job with the same number.
-        Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => of_entry(config, &entry, step),
+        Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => {
+            let fence = match fence {
+                Some((own, fence)) if own == entry.gpus => fence,
+                _ => fence_around(config, &entry.gpus)?,
+            };
+            of_entry(config, &entry, step, fence)
+        }
         Ok(_) if has_share(config, step) => {
             all_closed(config, step, Some("gpushare-prolog gave it no GPU on this node".to_owned()))
         }
@@ -165,10 +178,10 @@ fn of_job(config: &NodeConfig, step: Step) -> Result<StepState, String> {
     }
 }
 
-fn of_entry(config: &NodeConfig, entry: &Entry, step: Step) -> Result<StepState, String> {
+fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Result<StepState, String> {
     let is_share = matches!(entry.holding, Holding::Share { .. });
     let widens = is_share && config.placement == Placement::Override;
-    let fence = Fence { widens, ..fence_around(config, &entry.gpus)? };
+    let fence = Fence { widens, ..fence };
     // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
     let certain = widens
         || config.placement == Placement::Own
