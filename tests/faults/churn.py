@@ -16,7 +16,8 @@ VERSIONS = ("22.05", "24.11", "555")
 GPUS = 4
 # Prologs and epilogs at once.
 AT_ONCE = 6
-# Of 100 prologs and epilogs, so many are killed while they run; of 100 steps, so many kill or stop a daemon or a server.
+# Of 100 prologs and epilogs, so many are killed while they run; of 100 steps, so many kill or stop a daemon or a
+# server.
 KILLED, HARMED = 20, 20
 
 
@@ -43,7 +44,8 @@ class Churn:
     def step(self):
         self.node.server(self.random.choice(("live", "live", "stubborn", "crash")))
         if len(self.busy) < AT_ONCE:
-            # About as many living jobs as the GPUs hold, and most of a few users': daemons have several jobs, one and none.
+            # About as many living jobs as the GPUs hold, and most of a few users': daemons have several jobs, one and
+            # none.
             if self.random.random() < (0.7 if len(self.living) < 14 else 0.3):
                 user = self.random.choice(USERS[:3] if self.random.random() < 0.5 else USERS)
                 self.begin(Job(len(self.jobs) + 1, user, self.random.choice((10, 20, 20, 40))))

@@ -406,8 +406,8 @@ def test_an_impostor_of_no_session_is_not_ended(control):
     node.check_empty()
 
 
-# A daemon of the user's own behind the sockets of the real one, in NVIDIA's protocol (seen with 550): it has more servers
-# or clients than there can be, and takes its time.
+# A daemon of the user's own behind the sockets of the real one, in NVIDIA's protocol (seen with 550): it has more
+# servers or clients than there can be, and takes its time.
 ENDLESS = """
 import os, socket, struct, sys, threading, time
 pipe, how = sys.argv[1:]

@@ -46,7 +46,8 @@ shared = clusters("shares", conf=MISHA)
 misha = clusters("misha", conf=MISHA)
 # The QOS page of 2009.
 qos_2009 = clusters("q2009", conf=[EXAMPLES / "qos-2009"])
-# A free QOS and those that preempt it; GPUs of four types. Fair-share on two types. More GPUs than the lab has by itself.
+# A free QOS and those that preempt it; GPUs of four types. Fair-share on two types. More GPUs than the lab has by
+# itself.
 savio = clusters("savio", conf=[EXAMPLES / "savio", CASES / "many-gpus"])
 fairshare = clusters("fairshare", conf=[EXAMPLES / "fairshare", CASES / "many-gpus"])
 # SURF's node: 4 GPUs, 1280 mps units. As it stands, with shares for courses only, and for everybody.

@@ -39,7 +39,8 @@ def inside(node, job, command):
     return done.stdout + done.stderr
 
 
-# Own user, mount and cgroup namespaces: root to look at. What is mounted shows the folder that the process is in as the top.
+# Own user, mount and cgroup namespaces: root to look at. What is mounted shows the folder that the process is in as the
+# top.
 NAMESPACES = """unshare -UrCm bash -c '
     mkdir -p /tmp/top
     mount -t %s none /tmp/top
@@ -142,8 +143,8 @@ def test_a_resumed_job_has_what_it_had(node, share):
     other, others = node.start(share.full_gpu)
     assert others != gpu, "a suspended job keeps its share"
     try:
-        # Resumed first: slurmctld says SUSPENDED before the node has stopped the job, and an srun of that moment retries for
-        # longer and longer.
+        # Resumed first: slurmctld says SUSPENDED before the node has stopped the job, and an srun of that moment
+        # retries for longer and longer.
         node.ok(["scontrol", "resume", job])
         node.wait_state(job, "RUNNING")
         node.ok("touch /lab/out/go")

@@ -218,7 +218,8 @@ def test_update_of_the_qos(way):
     if not way.moves:
         way.update_refused("GS115", job, move)
         return
-    # Slurm takes over an update's fields one by one: with one that it refuses the job would be moved, its GPUs as they were.
+    # Slurm takes over an update's fields one by one: with one that it refuses the job would be moved, its GPUs as they
+    # were.
     for other in ("Nice=-5", "Contiguous=yes", "Features=nope", "NumNodes=1", "Comment=x"):
         way.update_refused("GS117", way.held("--gres=gpu:a40:2"), f"{move} {other}")
     way.updated(job, move)
@@ -242,7 +243,8 @@ def test_update_of_the_request(way):
     # Slurm itself wants the sockets per node as well, so what the message says is not tried.
     assert way.update(way.held(QOS), f"TresPerSocket={p}gpu:2").returncode != 0
     other = "gres:" if p == "gres/" else "gres/"
-    # From 23.11 Slurm turns the old spelling into its own before any plugin sees it; up to 23.02 the new one is unknown.
+    # From 23.11 Slurm turns the old spelling into its own before any plugin sees it; up to 23.02 the new one is
+    # unknown.
     way.update_refused("GS10", way.held(QOS), f"TresPerNode={other}gpu:2")
     way.updated(way.held(QOS), f"TresPerNode={p}gpu:a40:2")
 

@@ -85,7 +85,8 @@ def begun(guide):
     nodes = (folder / "nodes.conf").read_text().replace("@NODE@", name)
     if not guide.newer_than("23.02"):
         nodes = nodes.replace("SelectTypeParameters", "#SelectTypeParameters")
-    # A requeued job starts again only when the credential of its first start has run out: two minutes, if nobody says so.
+    # A requeued job starts again only when the credential of its first start has run out: two minutes, if nobody says
+    # so.
     guide.ok(["tee", f"{ETC}/nodes.conf"], stdin=nodes + "AuthInfo=cred_expire=5\n")
     return guide
 

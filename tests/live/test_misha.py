@@ -27,7 +27,8 @@ def applied(misha):
     assert "GraceTime=1:00:00" in text
     apply(misha, text.replace("GraceTime=1:00:00", f"GraceTime={GRACE}"))
     misha.ok("cat >/lab/out/worker; chmod 755 /lab/out/worker", stdin=WORKER)
-    # A requeued job starts again only when the credential of its first start has run out: two minutes, if nobody says so.
+    # A requeued job starts again only when the credential of its first start has run out: two minutes, if nobody says
+    # so.
     misha.ok("echo AuthInfo=cred_expire=5 >>/etc/slurm/extra.conf; /lab/service restart slurmctld")
 
 

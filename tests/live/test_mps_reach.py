@@ -63,8 +63,9 @@ def assert_shares_fail_and_nothing_else(node):
     node.wait_idle()
 
 
-# Linux 6.18 numbers namespaces in another order on each processor, and refuses Slurm's bind of a job's mount namespace where that
-# has a smaller number than slurmd's ("ns base mount failed: Invalid argument"). So both are made on one processor.
+# Linux 6.18 numbers namespaces in another order on each processor, and refuses Slurm's bind of a job's mount namespace
+# where that has a smaller number than slurmd's ("ns base mount failed: Invalid argument"). So both are made on one
+# processor.
 WRAPPER = "/usr/local/sbin/slurmd"
 ORDERLY = """#!/bin/bash
 list=$(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status)

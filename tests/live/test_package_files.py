@@ -309,7 +309,8 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
     ], said
 
 
-# Programs with the names of Slurm's daemons, which have in memory what those would have. Their processes have other names.
+# Programs with the names of Slurm's daemons, which have in memory what those would have. Their processes have other
+# names.
 RUNNING = r"""
 cp root/bin/sleep root/tmp/slurmctld; cp root/bin/bash root/tmp/slurmd; cp root/lib/x86_64-linux-gnu/libm.so.6 root/tmp/job_submit_gpushare.so
 chroot root bash -c 'LD_PRELOAD=/tmp/job_submit_gpushare.so exec -a other /tmp/slurmctld 1000' &

@@ -36,7 +36,8 @@ done"""
 
 @pytest.fixture(scope="module", autouse=True)
 def applied(savio):
-    # A requeued job starts again only when the credential of its first start has run out: two minutes, if nobody says so.
+    # A requeued job starts again only when the credential of its first start has run out: two minutes, if nobody says
+    # so.
     savio.ok("echo AuthInfo=cred_expire=5 >>/etc/slurm/extra.conf; /lab/service restart slurmctld")
     result = qos(savio, "apply", conf=None)
     assert result.returncode == 0 and result.stderr == "", result.stderr

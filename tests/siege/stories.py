@@ -8,9 +8,10 @@ from action import Action
 
 USERS = ["alice", "alice", "bob"]
 RELEASE = {"priority": "INFINITE"}
-# Slurm's own faults, of which slurmctld ends with or without a plugin: --spread-job (24.11.5), 0 tasks a socket (22.05.8 and
-# 24.11.5 divide by it when GPUs are asked for by socket), a text in `extra` (22.05.8 frees it twice), and --distribution=arbitrary
-# without a list of nodes, which only a client of one's own can ask for (task_dist 3: 26.05.5 looks into a list that isn't there).
+# Slurm's own faults, of which slurmctld ends with or without a plugin: --spread-job (24.11.5), 0 tasks a socket
+# (22.05.8 and 24.11.5 divide by it when GPUs are asked for by socket), a text in `extra` (22.05.8 frees it twice), and
+# --distribution=arbitrary without a list of nodes, which only a client of one's own can ask for (task_dist 3: 26.05.5
+# looks into a list that isn't there).
 SPREAD_JOB = 1 << 8
 
 
