@@ -62,7 +62,8 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     collected: Option<PathBuf>,
     /// Look again every so many seconds until q or Ctrl-C, on a terminal [default: 2, of the cluster 10]
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "0", conflicts_with_all = ["json", "parsable"])]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "0")]
+    #[arg(conflicts_with_all = ["json", "parsable"])]
     watch: Option<u32>,
     /// Fields separated by '|', with a header line: one line a job and GPU (of the cluster: a node); times in seconds
     /// since 1970
@@ -72,7 +73,8 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     /// Colors: auto (on a terminal, unless NO_COLOR is set), always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto, hide_default_value = true, hide_possible_values = true)]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
     color: Color,
     /// The node's rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]

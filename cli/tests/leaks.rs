@@ -75,7 +75,8 @@ jobs="1 gres/gpu=2 $((FIRST - 43200)) $((FIRST + 216000))
 3 gres/gpu=1 $((FIRST + 340000)) Unknown"
 while read -r job asked start end; do
     ((start < t[1])) && [[ $end == Unknown || $end -gt ${t[0]} ]] || continue
-    words=("$job" u acct q p "$asked" "gres/gpu:a40=${asked##*=},gres/gpu=${asked##*=},node=1" n1 "$start" "$end" COMPLETED "sbatch x
+    allocated="gres/gpu:a40=${asked##*=},gres/gpu=${asked##*=},node=1"
+    words=("$job" u acct q p "$asked" "$allocated" n1 "$start" "$end" COMPLETED "sbatch x
 a line more")
     printf '%s' "${words[0]}"; printf "$d%s" "${words[@]:1}"; echo
 done <<<"$jobs"
@@ -83,7 +84,8 @@ done <<<"$jobs"
 "#;
 const SACCTMGR: &str = r#"#!/bin/bash
 case $* in
-    "show config") printf 'PrivateData = jobs\n\nSlurmDBD configuration:\nPrivateData = %s\nSlurmUser = slurm(1)\n' "$PRIVATE" ;;
+    "show config")
+        printf 'PrivateData = jobs\n\nSlurmDBD configuration:\nPrivateData = %s\nSlurmUser = slurm(1)\n' "$PRIVATE" ;;
     *"show tres"*) printf 'gres|gpu|1001\ngres|gpu:a40|1002\n' ;;
     *"show qos"*) echo 'q|gres/gpu:a40=1|||||||||' ;;
     *" user= "*) echo 'root|||normal||||||||' ;;

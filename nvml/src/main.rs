@@ -4,10 +4,10 @@
 //! program has to load the library. It prints all or nothing. Exit status 0, or 1 with one line on standard error.
 //!
 //! ```text
-//! gpushare-nvml [--library PATH]                                                 prints gpushare_node::nvml::answer::Measured
-//! gpushare-nvml [--library PATH] processes                                       the same, and the GPUs' processes
+//! gpushare-nvml [--library PATH]                          prints gpushare_node::nvml::answer::Measured
+//! gpushare-nvml [--library PATH] processes                the same, and the GPUs' processes
 //! gpushare-nvml [--library PATH] compute-mode UUID default|exclusive-process
-//! gpushare-nvml [--library PATH] limit UUID CGROUP MIB                           a cgroup's part of the GPU's memory
+//! gpushare-nvml [--library PATH] limit UUID CGROUP MIB    a cgroup's part of the GPU's memory
 //! ```
 #![deny(unsafe_code)]
 

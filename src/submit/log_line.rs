@@ -242,7 +242,10 @@ mod tests {
             .with(Key::Account, b"");
         assert_eq!(
             line.to_string(),
-            r"job_submit/gpushare: accepted (audit) GS101 uid=2001 qos='q' asked='gpu:2' name='it\'s \x1b[31m\n' try='--qos=q --gres=gpu:a40:2'"
+            concat!(
+                r"job_submit/gpushare: accepted (audit) GS101 uid=2001 qos='q' asked='gpu:2' ",
+                r"name='it\'s \x1b[31m\n' try='--qos=q --gres=gpu:a40:2'"
+            )
         );
         line = LogLine { by: Some(0), verdict: Verdict::Refused, ..line.with(Key::Job, b"12_3") };
         assert!(

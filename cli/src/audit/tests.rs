@@ -176,7 +176,10 @@ proptest! {
         entries in proptest::collection::vec((0_usize..7, 0_u32..4, 0_u32..3, 0_u32..700_000, 0_u8..8), 0..200),
     ) {
         let verdicts = [Verdict::Refused].into_iter().chain(
-            [Because::Warn, Because::Audit, Because::User, Because::Account, Because::Partition, Because::Reservation].map(Verdict::Passed),
+            [
+                Because::Warn, Because::Audit, Because::User, Because::Account, Because::Partition,
+                Because::Reservation,
+            ].map(Verdict::Passed),
         ).collect::<Vec<_>>();
         let (mut lines, mut truth) = (Vec::new(), BTreeMap::<(u32, u32), [u64; 4]>::new());
         for (verdict, user, form, second, noise) in entries {
@@ -203,7 +206,8 @@ proptest! {
             ((one.user_id.unwrap(), form), [one.refused, one.warned, one.audited, one.exempt])
         }).collect();
         prop_assert_eq!(&found, &truth);
-        let passed: BTreeMap<u32, u64> = truth.iter().map(|((user, _), counts)| (*user, counts[1] + counts[2])).filter(|(_, sum)| *sum > 0).collect();
+        let passed = truth.iter().map(|((user, _), counts)| (*user, counts[1] + counts[2]));
+        let passed: BTreeMap<u32, u64> = passed.filter(|(_, sum)| *sum > 0).collect();
         prop_assert_eq!(report.users_would_be_refused, passed.len() as u64);
     }
 }

@@ -129,7 +129,8 @@ fn message(one: &Asked) -> String {
 
 /// A line a form of request.
 pub fn csv(report: &Report) -> String {
-    let head = "user,user_id,account,qos,partition,number,request,instead,jobs,warned,audited,refused,exempt,first,last,would_be_refused";
+    let head = "user,user_id,account,qos,partition,number,request,instead,jobs,warned,audited,refused,exempt,first,\
+                last,would_be_refused";
     let row = |one: &Asked| {
         vec![
             one.user.clone(),

@@ -66,7 +66,10 @@ impl Names {
 
 /// Limits that are below what a request asks for, a line each; none where slurmctld can't be asked.
 pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remark]) -> Vec<String> {
-    let is_advice = |remark: &Remark| matches!(remark, Remark::Passed(refusal, Because::Warn) if refusal.rule == Rule::BeyondLimit);
+    let is_advice = |remark: &Remark| match remark {
+        Remark::Passed(refusal, because) => *because == Because::Warn && refusal.rule == Rule::BeyondLimit,
+        _ => false,
+    };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let place = Above {
         user_id: request.user_id,

@@ -317,7 +317,8 @@ proptest! {
         let options = ["--gres=gpu:", "--gpus=", "--gpus-per-task=", "--gpus-per-socket="];
         let gpus = options.into_iter().zip(gpus);
         let more = ["-n", "-N", "--ntasks-per-node=", "--sockets-per-node=", "--cpus-per-gpu=", "--mem-per-gpu=", "-c"];
-        let words: Vec<_> = gpus.chain(more.into_iter().zip(numbers)).filter_map(|(option, number)| Some(format!("{option}{}", number?))).collect();
+        let word = |(option, number): (_, Option<_>)| Some(format!("{option}{}", number?));
+        let words: Vec<_> = gpus.chain(more.into_iter().zip(numbers)).filter_map(word).collect();
         let said = format!("--qos=q {}", words.join(" "));
         // sbatch takes one of the two.
         prop_assume!(!said.contains("--cpus-per-gpu") || !said.contains(" -c"));

@@ -147,7 +147,8 @@ pub fn read(
 mod tests {
     use super::*;
 
-    const ONE: &str = "1@alice@acct@q1@p@billing=1,cpu=1,gres/gpu=2,node=1@cpu=1,gres/gpu:a40=2,gres/gpu=2,node=1@n1@1000@1060@COMPLETED@sbatch --gres=gpu:2 --wrap a\nb|c\n\nd\n";
+    const ONE: &str = "1@alice@acct@q1@p@billing=1,cpu=1,gres/gpu=2,node=1@cpu=1,gres/gpu:a40=2,\
+                       gres/gpu=2,node=1@n1@1000@1060@COMPLETED@sbatch --gres=gpu:2 --wrap a\nb|c\n\nd\n";
     const TWO: &str = "2@bob@acct@q1@p@cpu=1,node=1@@None assigned@Unknown@Unknown@PENDING@\n";
 
     /// User, start, end, command line.

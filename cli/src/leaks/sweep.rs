@@ -201,7 +201,8 @@ mod tests {
         /// A second at a time, over every job.
         #[test]
         fn sums_are_those_of_counting_by_hand(
-            jobs in proptest::collection::vec((0_u32..300, 1_u32..60, 0_u16..5, 0_u16..3, 0_u16..7), 0..40), limit in 0_u32..8,
+            jobs in proptest::collection::vec((0_u32..300, 1_u32..60, 0_u16..5, 0_u16..3, 0_u16..7), 0..40),
+            limit in 0_u32..8,
         ) {
             let holds: Vec<Hold> = jobs.iter().map(|(start, length, sure, more, unseen)| {
                 hold(*start, start + length, *sure, sure + more, (*unseen).min(sure + more))
@@ -223,7 +224,8 @@ mod tests {
             prop_assert_eq!(&inside, &(0..400).map(is_in).collect::<Vec<_>>());
             prop_assert!(sure.intervals.windows(2).all(|pair| pair[0].end < pair[1].start));
             for one in &holds {
-                let slow = inside.iter().zip(0..).filter(|(over, second)| **over && one.start <= *second && *second < one.end);
+                let held = |second: &u32| one.start <= *second && *second < one.end;
+                let slow = inside.iter().zip(0..).filter(|(over, second)| **over && held(second));
                 prop_assert_eq!(sure.within(one.start, one.end), slow.count() as u64);
             }
         }

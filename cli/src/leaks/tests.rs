@@ -299,7 +299,8 @@ proptest! {
         let under = |keep: &dyn Fn(&One) -> bool| jobs.iter().filter(|one| keep(one)).collect::<Vec<_>>();
         agree(limit(&report, Q).over.first(), &under(&|one| one.qos == "q"), "a40", 4)?;
         agree(limit(&report, DEPT).over.first(), &under(&|one| one.who.1 == "lab"), "a40", 6)?;
-        let by_user: BTreeMap<_, _> = limit(&report, EACH).over.iter().map(|over| (over.of.clone().unwrap(), over)).collect();
+        let over = limit(&report, EACH).over.iter();
+        let by_user: BTreeMap<_, _> = over.map(|over| (over.of.clone().unwrap(), over)).collect();
         for user in ["alice", "bob", "carol"] {
             let jobs = under(&|one| one.qos == "q" && one.who.0 == user);
             agree(by_user.get(user).copied(), &jobs, "h100", 2)?;

@@ -125,7 +125,8 @@ fn row(asked: &Asked) -> [String; 5] {
 
 /// A line a request.
 pub fn requests_csv(report: &Report) -> String {
-    let head = "owner_kind,owner,field,gpu_type,limit,of,user,account,qos,partition,request,on_command_line,jobs,gpu_hours,number,command";
+    let head = "owner_kind,owner,field,gpu_type,limit,of,user,account,qos,partition,request,on_command_line,jobs,\
+                gpu_hours,number,command";
     let row = |limit: &OfLimit, over: &Exceeded, asked: &Asked| {
         let of = over.of.clone().unwrap_or_default();
         [

@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn a_qos_has_its_types_and_the_most_that_a_job_can_have() {
         // name, priority, preempt, flags, then LIMITS.
-        let text = "a|0||DenyOnLimit|cpu=8,gres/gpu:A40=4,mem=2T|gres/gpu:A40=2|gres/gpu:A40=3|gres/gpu=9||gres/gpu:A40=1|||||\n\
+        let text = "a|0||DenyOnLimit|cpu=8,gres/gpu:A40=4,mem=2T|gres/gpu:A40=2|gres/gpu:A40=3|\
+                    gres/gpu=9||gres/gpu:A40=1|||||\n\
                     b|7|a|OverPartQOS||||||||||\n";
         let found = read(text, &Config::default());
         let most: Vec<(&str, u64)> =

@@ -286,7 +286,9 @@ proptest! {
             Err(why) => {
                 // Each reason names the rule without which there were a GPU.
                 let without = match why {
-                    NothingFits::Full => PlacementRules { overcommit: Overcommit::Allow, user_mix: UserMix::Allow, ..rules },
+                    NothingFits::Full => {
+                        PlacementRules { overcommit: Overcommit::Allow, user_mix: UserMix::Allow, ..rules }
+                    }
                     _ => PlacementRules { user_mix: UserMix::Allow, ..rules },
                 };
                 prop_assert_ne!(without, rules);
@@ -365,7 +367,8 @@ proptest! {
         let least = over(&gpus[choice.index as usize]);
         let denied = |gpu: &Candidate| gpu.foreign && rules.user_mix == UserMix::Deny;
         if choice.overcommitted {
-            prop_assert!(gpus.iter().all(|gpu| !gpu.healthy || gpu.held || gpu.capacity < units || denied(gpu) || over(gpu) >= least));
+            let unfit = |gpu: &Candidate| !gpu.healthy || gpu.held || gpu.capacity < units || denied(gpu);
+            prop_assert!(gpus.iter().all(|gpu| unfit(gpu) || over(gpu) >= least));
         }
     }
 }

@@ -263,9 +263,12 @@ proptest::proptest! {
     }
 
     #[test]
-    fn an_entry_is_read_as_it_was_written(id in 0_u32.., units in 1_u32.., index in 0_u32..256, uuid in "(GPU-[a-f0-9]{4})?") {
+    fn an_entry_is_read_as_it_was_written(
+        id in 0_u32.., units in 1_u32.., index in 0_u32..256, uuid in "(GPU-[a-f0-9]{4})?",
+    ) {
         let mut written = entry(id, 3);
-        written.holding = Holding::Share { units, capacity: 80, allocated_gpu: Some(index).filter(|_| units % 2 == 0), memory: None };
+        let allocated_gpu = Some(index).filter(|_| units % 2 == 0);
+        written.holding = Holding::Share { units, capacity: 80, allocated_gpu, memory: None };
         written.gpus[0].index = index;
         written.gpus[0].uuid = Some(uuid).filter(|uuid| !uuid.is_empty());
         proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written.clone()));

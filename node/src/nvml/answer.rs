@@ -3,9 +3,9 @@
 //! ```text
 //! gpushare-nvml 1
 //! limits=no
-//! gpu=GPU-9a40c0de-0000-4000-8000-0000000000a0 minor=0 memory=46068 used=1210 utilization=37 processes=2 outside=0 mode=default
-//! fault=GPU-9a40c0de-0000-4000-8000-0000000000a0 2 pages wait to be retired
-//! process=GPU-9a40c0de-0000-4000-8000-0000000000a0 4711 37 2001 4700 123456 7 812
+//! gpu=GPU-9a40c0de minor=0 memory=46068 used=1210 utilization=37 processes=2 outside=0 mode=default
+//! fault=GPU-9a40c0de 2 pages wait to be retired
+//! process=GPU-9a40c0de 4711 37 2001 4700 123456 7 812
 //! end
 //! ```
 //!

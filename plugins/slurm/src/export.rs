@@ -44,7 +44,8 @@ macro_rules! export_identity {
 #[macro_export]
 macro_rules! export_job_submit {
     (
-        name = $name:literal, type = $type:literal, init = $init:path, submit = $submit:path, modify = $modify:path $(,)?
+        name = $name:literal, type = $type:literal, init = $init:path, submit = $submit:path,
+        modify = $modify:path $(,)?
     ) => {
         $crate::export_identity!($name, $type);
 

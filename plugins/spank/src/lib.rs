@@ -5,11 +5,14 @@
 //!
 //! | hook | process, user | here |
 //! |---|---|---|
-//! | `init` | slurmstepd, root | read gpushare.conf, which the job's user may not; keep users out of Slurm's cgroups (22.05); close the GPUs of others, for what other plugins run as the user before there are tasks |
+//! | `init` | slurmstepd, root | read gpushare.conf; keep users out of Slurm's cgroups (22.05); close others' GPUs |
 //! | `user_init` | slurmstepd, effective user is the job's | read what the job has ([`step`]), set the environment |
 //! | `task_post_fork` | slurmstepd, root; the task waits | after the last task: put the fence up, note the outcome |
-//! | `task_init` | the task, as the job's user, before its program | read the outcome, check every GPU, set the environment |
+//! | `task_init` | the task, as the job's user | read the outcome, check every GPU, set the environment |
 //! | `exit` | slurmstepd, root | open the GPU again for the job's other steps |
+//!
+//! `init` reads gpushare.conf because the job's user may not, and closes GPUs for what other plugins run as the user
+//! before there are tasks. `task_init` comes before the task's program.
 //!
 //! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. A failure never leaves a hook
 //! before `task_init` as a return code, because for a batch job slurmd would drain the node; it is noted and

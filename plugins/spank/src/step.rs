@@ -104,9 +104,9 @@ impl StepState {
         !matches!(self, StepState::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
-    /// Closes what the step will not have, as far as that can be told without its variables, and notes what its programs
-    /// must find to reach the job's MPS daemon. Both as root, which alone may look at it. Where nothing can be told
-    /// Slurm's own fence holds, but under `own`, where it has none.
+    /// Closes what the step will not have, as far as that can be told without its variables, and notes what its
+    /// programs must find to reach the job's MPS daemon. Both as root, which alone may look at it. Where nothing can be
+    /// told Slurm's own fence holds, but under `own`, where it has none.
     pub fn prepare(&mut self, step: Step) -> Result<(), String> {
         let StepState::Configured(config, prepared) = self else { return Ok(()) };
         let none = NodeConfig::default();

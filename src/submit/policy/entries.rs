@@ -54,7 +54,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let left_behind = existing.tokens().find_map(|(field, token)| match token {
             Token::Gres(gres) if gres.count > 0 && policed(&gres) => {
                 let named = update.request.tres().find(|(place, _)| *place == field).and_then(|(_, text)| text)?;
-                let same = |(place, token)| matches!(token, Token::Gres(new) if place == field && same_entry(&new, &gres));
+                let same = |(place, token)| {
+                    matches!(token, Token::Gres(new) if place == field && same_entry(&new, &gres))
+                };
                 (!named.is_empty() && !update.request.tokens().any(same)).then(|| plain(gres))
             }
             _ => None,

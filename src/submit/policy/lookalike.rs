@@ -86,8 +86,11 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_way_to_write_a_type_has_one_of_its_numbers(gres_type in "[a-z0-9_]{1,20}", upper in proptest::collection::vec(proptest::bool::ANY, 20)) {
-            let written: String = gres_type.chars().zip(upper).map(|(c, up)| if up { c.to_ascii_uppercase() } else { c }).collect();
+        fn every_way_to_write_a_type_has_one_of_its_numbers(
+            gres_type in "[a-z0-9_]{1,20}", upper in proptest::collection::vec(proptest::bool::ANY, 20),
+        ) {
+            let letter = |(c, up): (char, bool)| if up { c.to_ascii_uppercase() } else { c };
+            let written: String = gres_type.chars().zip(upper).map(letter).collect();
             proptest::prop_assert!(could_have(gres_type.as_bytes(), grammar::type_id(written.as_bytes())));
         }
     }

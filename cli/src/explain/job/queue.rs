@@ -12,8 +12,9 @@ pub const QUESTION: [&str; 6] = [
     "-t",
     "all",
     "-O",
-    "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserID:|,UserName:|,Account:|,Partition:|,QOS:|,State:|,Reason:|,\
-     NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,tres-per-socket:|",
+    "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserID:|,UserName:|,Account:|,Partition:|,QOS:|,State:|,\
+     Reason:|,NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,\
+     tres-per-socket:|",
 ];
 
 /// States in which a job has what it was given.

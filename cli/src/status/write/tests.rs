@@ -295,7 +295,10 @@ fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
     status.gpus.truncate(1);
     status.jobs.remove(1);
     status.users = [(2001, "al\"ice\u{7f}\u{9b}".to_owned())].into();
-    let device = |index: u32, uuid: Option<&str>| json!({"index": index, "device": format!("/dev/nvidia{index}"), "uuid": uuid, "idle": null, "used": null, "utilization": null});
+    let device = |index: u32, uuid: Option<&str>| {
+        let device = format!("/dev/nvidia{index}");
+        json!({"index": index, "device": device, "uuid": uuid, "idle": null, "used": null, "utilization": null})
+    };
     let job = |id: u32, holding: &str, units: Option<u32>, gpus: serde_json::Value| {
         let capacity = units.map(|_| 80);
         json!({
@@ -308,8 +311,8 @@ fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
         "time": 184_845,
         "gpus": [{
             "index": 0, "device": "/dev/nvidia0", "uuid": "GPU-01234567-89ab", "capacity": 80, "units": 90, "free": 0,
-            "shares": 2, "whole": false, "used": null, "memory": null, "utilization": null, "processes": null, "without_mps": null,
-            "fault": null, "foreign": null,
+            "shares": 2, "whole": false, "used": null, "memory": null, "utilization": null, "processes": null,
+            "without_mps": null, "fault": null, "foreign": null,
         }],
         "jobs": [
             job(7, "share", Some(50), json!([device(0, Some("GPU-01234567-89ab"))])),

@@ -186,7 +186,8 @@ proptest! {
     #[test]
     fn any_words_of_gres_conf_are_an_order_or_an_error(words in prop::collection::vec(prop::sample::select(vec![
         "Name", "NodeName", "File", "MultipleFiles", "AutoDetect", "Include", "gpu", "=", "\"", "\\", "\n", " ", "#",
-        "n[1-3]", "n1", "[", "]", ",", "-", "/dev/nvidia", "0", "[0-3]", "nvml", "Type", "\r\n", "gpus.conf", "nested.conf",
+        "n[1-3]", "n1", "[", "]", ",", "-", "/dev/nvidia", "0", "[0-3]", "nvml", "Type", "\r\n", "gpus.conf",
+        "nested.conf",
     ]), 0..40)) {
         if let Ok(Counted { slots: Some(slots), .. }) = read_as(&words.concat(), Some("n1")) {
             prop_assert!(!slots.is_empty() && slots.len() <= crate::gpu::MOST);

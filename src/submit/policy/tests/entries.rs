@@ -242,9 +242,8 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
     let left = Request { reservation: None, ..inside };
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
     let update = Update { job: b"7", request: release, anew: true, alone: true };
-    assert!(
-        matches!(judge_update(&update, &left, &policy, &Table), Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing)
-    );
+    let verdict = judge_update(&update, &left, &policy, &Table);
+    assert!(matches!(verdict, Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing));
     assert!(
         matches!(judge_update(&update, &inside, &policy, &Table), Verdict::Accept(accepted) if accepted.once)
     );
