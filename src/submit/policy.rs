@@ -88,8 +88,7 @@ pub trait Accounting {
     fn has_node(&self, _name: &str) -> bool {
         true
     }
-    /// Whether slurm.conf says how much memory a job gets that names none (`DefMemPerCPU`, `DefMemPerNode`,
-    /// `DefMemPerGPU`).
+    /// Whether slurm.conf gives memory to a job that names none (`DefMemPerCPU`, `DefMemPerNode`, `DefMemPerGPU`).
     fn gives_memory(&self) -> bool {
         true
     }
@@ -184,6 +183,7 @@ pub fn judge_update<'a, A: Accounting>(
     policy: &'a Policy,
     accounting: &'a A,
 ) -> Verdict<'a> {
+    let existing = &existing.without_defaults();
     let case = Judgement::new(update.after(existing), policy, accounting, Some((update, existing)));
     let ruling = match case.by_memory(&update.request) {
         None => case.update(),

@@ -224,6 +224,22 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// A stored job without what Slurm itself wrote into it: DefCpuPerGPU and DefMemPerGPU as `gpu:4`, with no prefix
+    /// (`gres_select_util_job_set_defs`, as soon as it looks for nodes). Nobody asked for it, and without its prefix
+    /// Slurm reads no request from it.
+    #[must_use]
+    pub fn without_defaults(&self) -> Request<'a> {
+        let is_default = |text: &&[u8]| {
+            let digits = text.strip_prefix(b"gpu:").unwrap_or_default();
+            !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+        };
+        Request {
+            cpus_per_tres: self.cpus_per_tres.filter(|text| !is_default(text)),
+            mem_per_tres: self.mem_per_tres.filter(|text| !is_default(text)),
+            ..*self
+        }
+    }
+
     /// Whether Slurm will take the partition from the job's reservation: which one that is can't be seen from here.
     #[must_use]
     pub fn partition_is_the_reservations(&self) -> bool {

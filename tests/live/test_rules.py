@@ -270,3 +270,23 @@ def test_a_user_without_association_is_refused(site):
         result = site.run(["runuser", "-u", "daemon", "--", "sbatch", "--chdir=/tmp", *qos, "--gres=gpu:1", "--wrap", "true"])
         assert result.returncode != 0, result.stdout
     assert site.run("/lab/service status slurmctld").returncode == 0
+
+
+def test_an_update_after_slurm_filled_in_its_defaults_for_each_gpu(site):
+    """slurmctld writes them into the waiting job as CpusPerTres=gpu:2, with no prefix: nobody asked for that."""
+    prefix = "gres/" if site.newer_than("23.11") else "gres:"
+    site.ok("scontrol update partition=course JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=100")
+    try:
+        for changes in (["NumNodes=1-1", f"TresPerNode={prefix}gpu:a40:2", "NumTasks=2"], ["qos=qos_lafferty"]):
+            qos = [] if "qos=" in changes[0] else [QOS]
+            job = site.sbatch("-p", "course", *qos, "--gres=gpu:a40:1", "--begin=now+1hour")
+            site.ok(f"scontrol update job={job} partition=course")
+            job = site.sbatch("-p", "course", *qos, "--gres=gpu:a40:1", "--dependency", f"after:{job}")
+            fields = site.wait(lambda job=job: ("CpusPerTres" in site.fields(job)) and site.fields(job), "the defaults")
+            assert fields["CpusPerTres"] == "gpu:2", fields
+            for change in changes:
+                result = site.run(f"scontrol update job={job} {change}", "alice")
+                assert result.returncode == 0 or not site.newer_than("23.02"), f"{change}: {result.stderr}"
+    finally:
+        site.cancel_all()
+        site.ok("scontrol update partition=course JobDefaults=")

@@ -274,6 +274,43 @@ fn nothing_lost(before: &Request, after: &Request, line: &str) -> Result<(), Tes
     Ok(())
 }
 
+/// From options to a line and back: the numbers too.
+fn came_back(said: &str, release: Release, limits: &Limits) -> Result<(), TestCaseError> {
+    let first = submission(said, release).map_err(TestCaseError::fail)?;
+    let before = first.request(release.spelling(), 0);
+    let Verdict::Refuse(refusal) = judge(&before, &Policy::default(), limits) else { return Ok(()) };
+    let Some(line) = tried(&refusal) else { return Ok(()) };
+    let second = submission(&line, release).map_err(TestCaseError::fail)?;
+    let after = second.request(release.spelling(), 0);
+    prop_assert!(matches!(judge(&after, &Policy::default(), limits), Verdict::Accept(_)), "{}", line);
+    if refusal.beyond.is_none() {
+        nothing_lost(&before, &after, &line)?;
+    }
+    let numbers = |request: &Request| {
+        let Request { num_tasks, max_nodes, sockets_per_node, ntasks_per_node, cpus_per_task, .. } = *request;
+        (
+            num_tasks,
+            max_nodes.and(request.min_nodes),
+            max_nodes,
+            sockets_per_node,
+            ntasks_per_node,
+            cpus_per_task,
+        )
+    };
+    prop_assert_eq!(numbers(&before), numbers(&after), "{} became {}", said, line);
+    prop_assert_eq!((before.cpus_per_tres, before.mem_per_tres), (after.cpus_per_tres, after.mem_per_tres));
+    Ok(())
+}
+
+/// sbatch would make two tasks of `--ntasks-per-node=2` where `-n1` is left out.
+#[test]
+fn one_task_on_two_nodes_comes_back() {
+    let said = "--qos=q --gres=gpu:1 --gpus=2 --gpus-per-task=2 -n1 --ntasks-per-node=2";
+    for release in [Release(22, 5), Release(24, 11), Release(26, 5)] {
+        came_back(said, release, &Limits(vec![("gpu", "h100", 2)])).unwrap();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -307,7 +344,6 @@ proptest! {
         }
     }
 
-    /// From options to a line and back: the numbers too.
     #[test]
     fn options_come_back_as_they_were(
         limits in limits(), release in release(),
@@ -322,22 +358,7 @@ proptest! {
         let said = format!("--qos=q {}", words.join(" "));
         // sbatch takes one of the two.
         prop_assume!(!said.contains("--cpus-per-gpu") || !said.contains(" -c"));
-        let first = submission(&said, release).map_err(TestCaseError::fail)?;
-        let before = first.request(release.spelling(), 0);
-        let Verdict::Refuse(refusal) = judge(&before, &Policy::default(), &limits) else { return Ok(()) };
-        let Some(line) = tried(&refusal) else { return Ok(()) };
-        let second = submission(&line, release).map_err(TestCaseError::fail)?;
-        let after = second.request(release.spelling(), 0);
-        prop_assert!(matches!(judge(&after, &Policy::default(), &limits), Verdict::Accept(_)), "{}", line);
-        if refusal.beyond.is_none() {
-            nothing_lost(&before, &after, &line)?;
-        }
-        let numbers = |request: &Request| {
-            let Request { num_tasks, max_nodes, sockets_per_node, ntasks_per_node, cpus_per_task, .. } = *request;
-            (num_tasks, max_nodes.and(request.min_nodes), max_nodes, sockets_per_node, ntasks_per_node, cpus_per_task)
-        };
-        prop_assert_eq!(numbers(&before), numbers(&after), "{} became {}", said, line);
-        prop_assert_eq!((before.cpus_per_tres, before.mem_per_tres), (after.cpus_per_tres, after.mem_per_tres));
+        came_back(&said, release, &limits)?;
     }
 
     #[test]

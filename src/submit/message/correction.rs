@@ -38,15 +38,16 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
     {
         words.extend(nodes(wanted).map(|nodes| format!("-N{nodes}")));
     }
-    // Fewer tasks than nodes nobody asks for: those are sbatch's.
+    let each =
+        wanted.ntasks_per_node.filter(|each| of_counts(Field::Node, Field::Task) != Some((*each).into()));
+    // Fewer tasks than nodes nobody asks for: those are sbatch's. Not beside tasks per node, of which it makes others.
     let fewer = |tasks: u32| {
-        wanted.min_nodes > Some(tasks) && of_counts(Field::Job, Field::Task) == Some(tasks.into())
+        let of_gpus = of_counts(Field::Job, Field::Task) == Some(tasks.into());
+        wanted.min_nodes > Some(tasks) && of_gpus && positive(each).is_none()
     };
     let tasks = wanted.num_tasks.filter(|tasks| *tasks > 0 && !fewer(*tasks));
     words.extend(tasks.map(|tasks| format!("-n{tasks}")));
     words.extend(cpus_per_task(wanted).map(|cpus| format!("-c{cpus}")));
-    let each =
-        wanted.ntasks_per_node.filter(|each| of_counts(Field::Node, Field::Task) != Some((*each).into()));
     words.extend(positive(each).map(|tasks| format!("--ntasks-per-node={tasks}")));
     words.extend(positive(wanted.sockets_per_node).map(|sockets| format!("--sockets-per-node={sockets}")));
     for (field, text) in &wanted.tres {

@@ -55,6 +55,26 @@ fn a_type_per_gpu_is_one_that_the_job_asks_for_letter_by_letter() {
 }
 
 #[test]
+fn what_slurm_filled_in_for_each_gpu_is_not_held_against_the_job() {
+    let filled = |text: &'static str| {
+        let text = Some(text.as_bytes());
+        Request { cpus_per_tres: text, mem_per_tres: text, ..node("qos_lafferty", "gres/gpu:a40:1") }
+    };
+    let none = Request::new(Spelling::Slash);
+    let more = Request { tres_per_node: Some(b"gres/gpu:a40:2"), ..none };
+    let moved = Request { qos: Some(b"qos_lafferty"), ..none };
+    for change in [more, moved] {
+        assert_eq!(judged(change, &filled("gpu:2"), true).err(), None, "{change:?}");
+        for text in ["gpu:", "gpu:a40", "gpu:2,gpu:2", "gres/gpu:h100:1"] {
+            assert_eq!(judged(change, &filled(text), true).err(), Some(Rule::TypeOfNone), "{text}");
+        }
+    }
+    // Who writes it themselves is told, as before.
+    let said = Request { cpus_per_tres: Some(b"gpu:2"), ..none };
+    assert_eq!(judged(said, &filled("gpu:2"), true).err(), Some(Rule::TypeOfNone));
+}
+
+#[test]
 fn a_type_with_the_number_of_another_is_refused_to_everybody() {
     let plain = Request::new(Spelling::Slash);
     let fake: &[u8] = b"gres/gpu:mAA0zxtUzzzz:1";
