@@ -22,6 +22,7 @@ mod fleet;
 mod last_good;
 mod local;
 mod machine;
+mod memory;
 mod namespace;
 mod node;
 mod nodes;

@@ -167,7 +167,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
         return Err(format!("--clusters names another cluster than this one, '{cluster}'"));
     }
     let (user, user_id) = identity(user)?;
-    let database = Database::read(&user, cluster, gives_memory(&settings))?;
+    let database = Database::read(&user, cluster, settings.gives_memory())?;
     let request = job.request(release.spelling(), user_id);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {
@@ -257,14 +257,6 @@ pub fn read_policy(conf: Option<&Path>) -> Result<Policy, String> {
 /// What slurmctld runs on.
 fn settings() -> Result<Settings, String> {
     Ok(Settings::parse(&String::from_utf8_lossy(&ask("scontrol", &["show", "config"])?)))
-}
-
-/// Whether slurm.conf gives a job that names none some memory; as the plugin asks.
-fn gives_memory(settings: &Settings) -> bool {
-    let of_cpu_or_node = ["DefMemPerCPU", "DefMemPerNode"].map(|key| settings.get(key));
-    let of_gpu = settings.get("JobDefaults").to_ascii_lowercase();
-    of_cpu_or_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0))
-        || of_gpu.contains("defmempergpu")
 }
 
 /// Name and number.

@@ -13,7 +13,7 @@ mod billing;
 mod list;
 
 pub use billing::{Bill, billing};
-pub use list::requirements;
+pub use list::{limits_memory, requirements};
 
 /// A setting, and how it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]

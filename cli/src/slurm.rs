@@ -74,6 +74,8 @@ pub struct Partition {
     pub own: Option<String>,
     /// The partition that gets its new jobs while it takes none.
     pub alternate: Option<String>,
+    /// A job that names no memory gets a part of its nodes' by default.
+    pub gives_memory: bool,
 }
 
 /// A reservation.
@@ -199,7 +201,9 @@ pub fn partition(line: &str) -> Option<Partition> {
     let own = named("QoS").pop();
     let qoses = allowed.iter().chain(&denied).chain(&own).cloned().collect();
     let alternate = named("Alternate").pop();
-    Some(Partition { name, billing: list("TRESBillingWeights"), qoses, allowed, denied, own, alternate })
+    let gives_memory = settings::gives_memory(|key| value(line, key).unwrap_or_default());
+    let billing = list("TRESBillingWeights");
+    Some(Partition { name, billing, qoses, allowed, denied, own, alternate, gives_memory })
 }
 
 /// Reads a line of `scontrol -o show reservation`.

@@ -277,7 +277,9 @@ def test_an_update_after_slurm_filled_in_its_defaults_for_each_gpu(site):
     prefix = "gres/" if site.newer_than("23.11") else "gres:"
     site.ok("scontrol update partition=course JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=100")
     try:
-        for changes in (["NumNodes=1-1", f"TresPerNode={prefix}gpu:a40:2", "NumTasks=2"], ["qos=qos_lafferty"]):
+        within = ["NumNodes=1-1", f"TresPerNode={prefix}gpu:a40:2", "NumTasks=2"]
+        into = [f"qos=qos_lafferty TresPerNode={prefix}gpu:a40:1"]
+        for changes in (within, into):
             qos = [] if "qos=" in changes[0] else [QOS]
             job = site.sbatch("-p", "course", *qos, "--gres=gpu:a40:1", "--begin=now+1hour")
             site.ok(f"scontrol update job={job} partition=course")

@@ -5,8 +5,8 @@ use gpushare::config::{Config, Mps, Placement};
 use gpushare::submit::policy::{Governed, GovernedAccounts};
 
 use super::finding::{Finding, listed};
-use super::outside;
 use super::version::Version;
+use super::{memory, outside};
 use crate::requirements::{self, File, Met, Must, Requirement};
 use crate::slurm::{Accounts, Qoses, Reach, Settings, Slurm};
 
@@ -31,6 +31,7 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
         findings.extend(login_shells(config, &slurm.settings));
         findings.extend(epilogs_as_users(config, &slurm.settings));
         findings.extend(device_memory(config, &slurm.settings));
+        findings.extend(memory::defaults(config, slurm));
     }
     findings
 }

@@ -92,13 +92,17 @@ fn is_preempted_by(managed: &ManagedQos, mode: &str) -> bool {
     matches!(managed.settings.get("PreemptMode"), Some(Value::Words(words)) if words.contains(mode))
 }
 
+/// Whether a QOS of the file has a limit on memory.
+pub fn limits_memory(config: &Config) -> bool {
+    let is_limited = |value: &Value| matches!(value, Value::Tres(limits) if limits.contains_key("mem"));
+    config.qoses.iter().flat_map(|managed| managed.settings.values()).any(is_limited)
+}
+
 /// Limits on memory count what jobs are given, and Slurm gives none unless memory is a resource.
 fn memory(config: &Config) -> Option<Requirement> {
-    let is_limited = |value: &Value| matches!(value, Value::Tres(limits) if limits.contains_key("mem"));
-    let limited = config.qoses.iter().flat_map(|managed| managed.settings.values()).any(is_limited);
     let why = "limits on memory limit nothing (and a job that doesn't name any gets all of a node's: set DefMemPerCPU \
                or DefMemPerGPU too)";
-    limited.then(|| Requirement::slurm("SelectTypeParameters", Must::CountMemory, why))
+    limits_memory(config).then(|| Requirement::slurm("SelectTypeParameters", Must::CountMemory, why))
 }
 
 fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {

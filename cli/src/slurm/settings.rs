@@ -64,6 +64,19 @@ impl Settings {
     pub fn number(&self, key: &str) -> u64 {
         self.get(key).parse().unwrap_or(0)
     }
+
+    /// Whether slurm.conf gives a job that names none some memory; as the plugin asks.
+    pub fn gives_memory(&self) -> bool {
+        gives_memory(|key| self.get(key))
+    }
+}
+
+/// The same of whatever has these keys: slurm.conf or a partition. `UNLIMITED` is no default.
+pub(super) fn gives_memory<'a>(value: impl Fn(&str) -> &'a str) -> bool {
+    let of_cpu_or_node = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
+    let of_gpu = value("JobDefaults").to_ascii_lowercase();
+    of_cpu_or_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0))
+        || of_gpu.contains("defmempergpu")
 }
 
 fn lines_of(path: &Path, depth: usize) -> std::io::Result<String> {
