@@ -18,10 +18,10 @@ from box import Box
 from campaign import Siege
 
 
-def besieged(kind):
+def besieged(kind, *more):
     @pytest.fixture(scope="module", params=RELEASES)
     def fixture(request):
-        box = Box(f"test-siege-{kind}-{request.param.replace('.', '')}", request.param, [SIEGE / "conf"])
+        box = Box(f"test-siege-{kind}-{request.param.replace('.', '')}", request.param, [SIEGE / "conf", *more])
         yield box
         box.close()
 
@@ -29,12 +29,20 @@ def besieged(kind):
 
 
 scripted_box, random_box = besieged("ways"), besieged("random")
+caps_box = besieged("caps", SIEGE / "conf-caps")
 
 
 def test_no_known_way_round_a_limit_runs(scripted_box):
     # A whole node of a type that no limit names is Slurm's to give: docs/plain-slurm.md.
-    chosen = [way for way in ways.every() if not way.without_zero]
-    broken = [f"{way.title}: {'; '.join(map(str, outcome.violations))}" for way, outcome in scripted.ways(scripted_box, chosen)
+    none_is_open(scripted_box, [way for way in ways.every() if not way.without_zero])
+
+
+def test_no_known_way_round_the_sites_caps_runs(caps_box):
+    none_is_open(caps_box, ways.CAPS)
+
+
+def none_is_open(box, chosen):
+    broken = [f"{way.title}: {'; '.join(map(str, outcome.violations))}" for way, outcome in scripted.ways(box, chosen)
               if outcome.word in ("open", "down")]
     assert not broken, "\n".join(broken)
 

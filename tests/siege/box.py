@@ -20,7 +20,7 @@ import members
 import ways
 from action import Answer
 from lab import Cluster, root
-from limits import QOS_KINDS, Limits
+from limits import QOS_KINDS, Caps, Limits
 from rest import post
 
 USERS = {0: "root", 2001: "alice", 2002: "bob"}
@@ -134,7 +134,9 @@ class Box:
         assert len(QOS_KINDS) == 5
         qos = self.cluster.ok(f"sacctmgr -nP show qos format=name,grptres,{columns}")
         associations = self.cluster.ok("sacctmgr -nP show assoc format=account,user,parentname,grptres,maxtres")
-        return Limits.read(qos, associations, USERS)
+        limits = Limits.read(qos, associations, USERS)
+        limits.caps = Caps.read(self.cluster.ok("cat /etc/slurm/gpushare.conf"))
+        return limits
 
     def drop_zeros(self):
         """Takes the limits of 0 on other types away."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Judges one look at a cluster: do the jobs that run hold more GPUs than their QOS and association allow?
+"""Judges one look at a cluster: do the jobs that run hold more GPUs than their QOS and association allow? Do they hold
+more CPUs or memory than the site gives with their GPUs, or run without a GPU where each job has one?
 
 Pure: takes text that the client printed and the limits, gives violations. GPUs are counted twice, as Slurm's accounting does
 (AllocTRES) and by the devices themselves: which node, which index. The type of a device comes from the node's own Gres, never
@@ -24,7 +25,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Violation:
-    kind: str  # limit, foreign, miscounted, down
+    kind: str  # limit, foreign, miscounted, cap, gpuless, down
     who: str  # "QOS qos_lafferty GrpTRES" …
     type: str
     held: int
@@ -36,6 +37,10 @@ class Violation:
         jobs = ",".join(map(str, self.jobs))
         if self.kind == "limit":
             return f"{self.who}: {self.held} of gpu:{self.type} by {self.counted_by}, limit {self.limit} (jobs {jobs})"
+        if self.kind == "cap":
+            return f"{self.who}: {self.held} {self.type} by {self.counted_by}, its GPUs allow {self.limit} (job {jobs})"
+        if self.kind == "gpuless":
+            return f"{self.who}: runs without a GPU (job {jobs})"
         if self.kind == "down":
             return f"{self.who} has ended or hangs"
         if self.kind == "foreign":
@@ -122,6 +127,23 @@ def by_devices(job, nodes):
     return counts
 
 
+def amounts(job):
+    """CPUs and MiB in AllocTRES."""
+    tres = dict(part.split("=", 1) for part in job.get("allocated", "").split(",") if "=" in part)
+    size, unit = re.fullmatch(r"([\d.]+)([MGT]?)", tres.get("mem", "0")).groups()
+    return int(tres.get("cpu", 0)), float(size) * {"": 1, "M": 1, "G": 1 << 10, "T": 1 << 20}[unit]
+
+
+def over_caps(job, held, caps):
+    """Whether JOB, which holds these GPUs, has more than CAPS give with them, or none where each job has one."""
+    if not held[""] and job.get("partition") in caps.partitions:
+        yield Violation("gpuless", f"partition {job['partition']}", "", 0, 1, "devices", (job["id"],))
+    for name, each, amount in zip(("CPUs", "MiB"), (caps.cpus, caps.memory), amounts(job)):
+        allowed = sum(each.get(type, 0) * count for type, count in held.items())
+        if each and held[""] and amount > allowed:
+            yield Violation("cap", f"user {job['user']}", name, int(amount), allowed, "AllocTRES", (job["id"],))
+
+
 def named_types(job):
     """The types that the job's request names, as Slurm shows it now or counts it: a text that was cleared may live on."""
     parts = [job.get(name, "") for name in ("per_job", "per_node", "per_socket", "per_task")]
@@ -144,6 +166,7 @@ def judge(look, limits, exempt="maint", foreign=True):
                     ids = tuple(job["id"] for job in members if counts[job["id"]][type])
                     yield Violation("limit", f"{who} {kind}", type, held, limit, counted_by, ids)
     for job in jobs:
+        yield from over_caps(job, ways["devices"][job["id"]], limits.caps)
         if job.get("qos") not in limits.governed:
             continue
         alloc, held = (ways[name][job["id"]] for name in ("AllocTRES", "devices"))

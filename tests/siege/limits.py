@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The limits on GPUs that the accounting database has, and which of the running jobs each one binds.
+"""The limits on GPUs that the accounting database has, and which of the running jobs each one binds; and the caps of
+gpushare.conf.
 
 As Slurm has it: what a job's QOS limits, an association doesn't limit again; MaxTRES of an association is inherited from its
 account; MaxTRESPerNode is an average over the job's nodes, rounded down.
@@ -7,6 +8,7 @@ account; MaxTRESPerNode is an average over the job's nodes, rounded down.
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass, field
 
 QOS_KINDS = {"GrpTRES": "grp", "MaxTRESPerJob": "job", "MaxTRESPerUser": "user", "MaxTRESPerAccount": "account",
              "MaxTRESPerNode": "node"}
@@ -17,11 +19,29 @@ def gpus(tres):
     return {name: int(count) for name, count in re.findall(r"gres/gpu(?::([^=,]+))?=(\d+)", tres)}
 
 
+@dataclass
+class Caps:
+    """What the site gives with each GPU, {type: number}, and the partitions for jobs that have a GPU."""
+
+    cpus: dict = field(default_factory=dict)
+    memory: dict = field(default_factory=dict)  # MiB
+    partitions: set = field(default_factory=set)
+
+    @classmethod
+    def read(cls, text):
+        """From gpushare.conf of tests/siege/conf-caps: plain lines only, memory in G."""
+        keys = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        by_type = lambda key: {name: int(number) for name, number in re.findall(r"(\w+):(\d+)", keys.get(key, ""))}
+        memory = {name: gib * 1024 for name, gib in by_type("MaxMemPerGpu").items()}
+        return cls(by_type("MaxCPUsPerGpu"), memory, set(filter(None, keys.get("GpuPartitions", "").split(","))))
+
+
 class Limits:
     def __init__(self, qos, associations, users):
         """QOS: {name: {kind: {type: limit}}}; ASSOCIATIONS: {(account, user or ""): {"parent", "grp", "max"}}; USERS:
         {number: name}."""
         self.qos, self.associations, self.users = qos, associations, users
+        self.caps = Caps()
         self.governed = {name for name, kinds in qos.items() if any(type for kind in kinds.values() for type in kind)}
 
     @classmethod

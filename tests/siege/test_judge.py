@@ -14,7 +14,7 @@ import kinds
 import members
 import words
 from action import Action
-from limits import Limits
+from limits import Caps, Limits
 
 USERS = {0: "root", 2001: "alice", 2002: "bob"}
 QOS = """normal|||||
@@ -99,6 +99,40 @@ TWO = {"detail": ("gpu:a40:2(IDX:0,3)",), "alloc": "gres/gpu=2,gres/gpu:a40=2"}
 ])
 def test_breaches(jobs, expected):
     assert found(*jobs) == expected
+
+
+CAPS = Caps.read("MaxCPUsPerGpu=a40:8,h100:16\nMaxMemPerGpu=a40:16G,h100:32G\nGpuPartitions=g,g2")
+
+
+def with_gpu(tres, **more):
+    return job(alloc=f"{tres},gres/gpu=1,gres/gpu:a40=1", **more)
+
+
+def without_gpu(partition):
+    return job(partition=partition, nodes="n1", detail=("-",), alloc="cpu=64,mem=500G", per_node="")
+
+
+@pytest.mark.parametrize("line, expected", [
+    (with_gpu("cpu=8,mem=16G"), []),
+    (with_gpu("cpu=9,mem=16G"), [("cap", "CPUs", 9, 8)]),
+    (with_gpu("cpu=8,mem=16385M"), [("cap", "MiB", 16385, 16384)]),
+    (with_gpu("cpu=1,mem=0.5T"), [("cap", "MiB", 524288, 16384)]),
+    (with_gpu("cpu=9,mem=17G", state=0), []),
+    # By the device, whatever AllocTRES calls it; and by all of them together.
+    (with_gpu("cpu=16,mem=32G", nodes="h1"), []),
+    (job(nodes="m1", detail=("gpu:a40:1(IDX:0),gpu:h100:1(IDX:2)",),
+         alloc="cpu=25,mem=48G,gres/gpu=2,gres/gpu:a40=1,gres/gpu:h100=1"), [("cap", "CPUs", 25, 24)]),
+    # Of a job without a GPU only its partition counts.
+    (without_gpu("p"), []),
+    (without_gpu("g2"), [("gpuless", "", 0, 1)]),
+    (with_gpu("cpu=8,mem=16G", partition="g"), []),
+])
+def test_caps(line, expected):
+    limits = Limits.read(QOS, ASSOCIATIONS, USERS)
+    limits.caps = CAPS
+    breaches = judge.judge(judge.read(line + NODES), limits)
+    assert [(one.kind, one.type, one.held, one.limit) for one in breaches] == expected
+    assert not list(judge.judge(judge.read(line + NODES), LIMITS)), "a site without caps"
 
 
 def test_host_lists():

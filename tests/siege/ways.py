@@ -165,6 +165,78 @@ GROUPS = {
 }
 
 
+# What users try against the caps of tests/siege/conf-caps: 8 CPUs and 16G with an a40, 16 CPUs and 32G with an h100,
+# and partition g for jobs that have a GPU.
+A40 = "--gres=gpu:a40:1"
+LITTLE = "--mem=1G"
+FITS = [sbatch("-H", A40, "-c8", "--mem=16G")]
+MORE_CPUS = [
+    ("-c", [A40, "-c9"]),
+    ("-c, no type", ["--gres=gpu:1", "-c9", "-xh1,m1"]),
+    ("--ntasks", [A40, "-n9"]),
+    ("--ntasks with -c", [A40, "-n3", "-c3"]),
+    ("--ntasks-per-node", [A40, "-N1", "--ntasks-per-node=9"]),
+    ("--ntasks-per-gpu", ["--gpus=a40:1", "--ntasks-per-gpu=9"]),
+    ("--cpus-per-gpu", ["--gpus=a40:1", "--cpus-per-gpu=9"]),
+    ("--mincpus", [A40, "--mincpus=9"]),
+    ("--gpus-per-task", ["-n2", "--gpus-per-task=a40:1", "-c9"]),
+    ("--gpus-per-node on two nodes", ["-N2", "--gpus-per-node=a40:1", "-n17"]),
+    ("a job array", [A40, "-c9", "--array=0-1"]),
+    ("a component of a het job", [A40, "-c1", LITTLE, ":", A40, "-c9"]),
+]
+MORE_MEMORY = [
+    ("--mem", [A40, "--mem=17G"]),
+    ("--mem=0", [A40, "--mem=0"]),
+    ("no memory named", [A40]),
+    ("--mem-per-cpu", [A40, "-c8", "--mem-per-cpu=3G"]),
+    ("--mem-per-gpu", ["--gpus=a40:1", "--mem-per-gpu=17G"]),
+    ("--mem on two nodes", ["-N2", "--gpus-per-node=a40:1", "--mem=17G"]),
+]
+# Of a job that has an a40, 8 CPUs and 16G.
+CPU_UPDATES = [
+    "CPUsPerTask=9 NumCPUs=9", "NumCPUs=16", "MinCPUsNode=16 NumCPUs=16", "NumTasks=2 NumCPUs=16", "CpusPerTres={P}gpu:9",
+    "CPUsPerTask=16 NumCPUs=16 TresPerNode={P}gpu:a40:2 Nice=-5",
+]
+MEMORY_UPDATES = ["MinMemoryNode=17408", "MinMemoryNode=0", "MinMemoryCPU=4096", "MemPerTres={P}gpu:17408"]
+
+
+def updated(*changes):
+    return [cli("scontrol", "update", "job={job}", *change.split()) for change in changes]
+
+
+CAPS = [Way(f"CPUs, {title}", [sbatch(*options, LITTLE)]) for title, options in MORE_CPUS]
+CAPS += [Way(f"CPUs, update {change}", [*FITS, *updated(change), release()]) for change in CPU_UPDATES]
+CAPS += [
+    Way("CPUs, salloc", [cli("salloc", A40, "-c9", LITTLE, "sleep", "5")]),
+    Way("CPUs, srun", [cli("srun", A40, "-c9", LITTLE, "sleep", "5")]),
+    Way("CPUs, own client", [act("allocate", tres_per_node=gpu("a40", 1), min_cpus=9, pn_min_memory=1024)]),
+    Way("CPUs, own client, as a token of each task", [
+        act("allocate", tres_per_job=gpu("a40", 1), num_tasks=1, tres_per_task="cpu=9", pn_min_memory=1024)]),
+    Way("CPUs, fewer GPUs by an update", [
+        sbatch("-H", "--gres=gpu:a40:2", "-c16", LITTLE), *updated("TresPerNode={P}gpu:a40:1"), release()]),
+    Way("CPUs, GPUs by an update", [sbatch("-H", "-c9", LITTLE), *updated("TresPerNode={P}gpu:a40:1"), release()]),
+    Way("CPUs, GPUs cleared, then again", [
+        *FITS, *updated("TresPerNode=", "CPUsPerTask=9 NumCPUs=9", "TresPerNode={P}gpu:a40:1"), release()]),
+]
+CAPS += [Way(f"memory, {title}", [sbatch(*options)]) for title, options in MORE_MEMORY]
+CAPS += [Way(f"memory, update {change}", [*FITS, *updated(change), release()]) for change in MEMORY_UPDATES]
+CAPS += [
+    Way("memory, own client", [act("allocate", tres_per_node=gpu("a40", 1), pn_min_memory=17408)]),
+    Way("memory, fewer GPUs by an update", [
+        sbatch("-H", "--gres=gpu:a40:2", "--mem=32G"), *updated("TresPerNode={P}gpu:a40:1"), release()]),
+]
+CAPS += [
+    Way(f"no GPU, {title}", [sbatch(LITTLE, *options)]) for title, options in (
+        ("-p", ["-p", "g"]), ("a list of partitions", ["-p", "p,g"]), ("0 GPUs", ["-p", "g", "--gres=gpu:0"]),
+        ("a job array", ["-p", "g", "--array=0-1"]))
+]
+CAPS += [
+    Way("no GPU, own client", [act("allocate", partition="g", min_cpus=1, pn_min_memory=1024)]),
+    Way("no GPU, moved by an update", [sbatch("-H", LITTLE), *updated("partition=g"), release()]),
+    Way("no GPU, cleared by an update", [sbatch("-H", "-p", "g", A40, LITTLE), *updated("TresPerNode="), release()]),
+    Way("no GPU, 0 by an update", [sbatch("-H", "-p", "g", A40, LITTLE), *updated("TresPerNode={P}gpu:0"), release()]),
+]
+
 # What such a site has not set: the limits of 0 in tests/siege/conf/accounting.
 WITHOUT_ZERO = [
     f"modify qos {name} set {kind}=gres/gpu:h100=-1" for name, kind in (
