@@ -275,15 +275,15 @@ def test_a_user_without_association_is_refused(site):
 def test_an_update_after_slurm_filled_in_its_defaults_for_each_gpu(site):
     """slurmctld writes them into the waiting job as CpusPerTres=gpu:2, with no prefix: nobody asked for that."""
     prefix = "gres/" if site.newer_than("23.11") else "gres:"
-    site.ok("scontrol update partition=course JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=100")
+    site.ok("scontrol create partition=defaults nodes=ALL JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=100")
     try:
         within = ["NumNodes=1-1", f"TresPerNode={prefix}gpu:a40:2", "NumTasks=2"]
         into = [f"qos=qos_lafferty TresPerNode={prefix}gpu:a40:1"]
         for changes in (within, into):
             qos = [] if "qos=" in changes[0] else [QOS]
-            job = site.sbatch("-p", "course", *qos, "--gres=gpu:a40:1", "--begin=now+1hour")
-            site.ok(f"scontrol update job={job} partition=course")
-            job = site.sbatch("-p", "course", *qos, "--gres=gpu:a40:1", "--dependency", f"after:{job}")
+            job = site.sbatch("-p", "defaults", *qos, "--gres=gpu:a40:1", "--begin=now+1hour")
+            site.ok(f"scontrol update job={job} partition=defaults")
+            job = site.sbatch("-p", "defaults", *qos, "--gres=gpu:a40:1", "--dependency", f"after:{job}")
             fields = site.wait(lambda job=job: ("CpusPerTres" in site.fields(job)) and site.fields(job), "the defaults")
             assert fields["CpusPerTres"] == "gpu:2", fields
             for change in changes:
@@ -291,4 +291,4 @@ def test_an_update_after_slurm_filled_in_its_defaults_for_each_gpu(site):
                 assert result.returncode == 0 or not site.newer_than("23.02"), f"{change}: {result.stderr}"
     finally:
         site.cancel_all()
-        site.ok("scontrol update partition=course JobDefaults=")
+        site.ok("scontrol delete partition=defaults")
