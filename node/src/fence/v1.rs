@@ -35,8 +35,8 @@ pub struct RuleError {
 /// # Errors
 /// The kernel refuses a rule.
 pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
-    for device in &fence.closed {
-        write_rule(&step.join("devices.deny"), device.number)?;
+    if !fence.closed.is_empty() {
+        write_rules(&step.join("devices.deny"), fence.closed.iter().map(|device| device.number))?;
     }
     if fence.widens {
         fence.open.iter().try_for_each(|device| open(step, device.number))?;
@@ -111,13 +111,23 @@ fn write_rule_if_there(cgroup: &Path, device: DeviceNumber) -> Result<(), RuleEr
     }
 }
 
-/// One rule is one write(2).
 fn write_rule(file: &Path, device: DeviceNumber) -> Result<(), RuleError> {
-    let written = OpenOptions::new()
-        .write(true)
-        .open(file)
-        .and_then(|mut open| open.write_all(format!("c {device} rwm").as_bytes()));
-    written.map_err(|error| RuleError { file: file.to_owned(), device, error })
+    write_rules(file, [device])
+}
+
+/// One rule is one write(2); the kernel takes no second line.
+fn write_rules(file: &Path, devices: impl IntoIterator<Item = DeviceNumber>) -> Result<(), RuleError> {
+    let mut open = None;
+    for device in devices {
+        let written = match &mut open {
+            Some(open) => Ok(open),
+            None => OpenOptions::new().write(true).open(file).map(|file| open.insert(file)),
+        };
+        written
+            .and_then(|open| open.write_all(format!("c {device} rwm").as_bytes()))
+            .map_err(|error| RuleError { file: file.to_owned(), device, error })?;
+    }
+    Ok(())
 }
 
 impl fmt::Display for RuleError {
@@ -173,7 +183,7 @@ mod tests {
         }
         assert_eq!(allowed(user.path()), "");
         let denied = |path: &Path| std::fs::read_to_string(path.join("devices.deny")).unwrap();
-        assert_eq!(denied(&steps[0]), "c 195:2 rwm", "the last rule written");
+        assert_eq!(denied(&steps[0]), "c 195:0 rwmc 195:2 rwm", "two writes, which an ordinary file appends");
         assert_eq!(denied(&steps[1]), "");
         assert_eq!(denied(&job), "");
     }

@@ -31,13 +31,18 @@ pub fn close<K: Kernel>(kernel: &K, step: &Path, fence: &Fence) -> Result<Early,
 }
 
 impl Early {
-    /// Puts the step's own fence up as [`put_up`] does and takes this one away after it, so that there is always one.
+    /// Puts the step's own fence up as [`put_up`] does, and takes away after it what of this one may be in its way, so
+    /// that there is always one.
     ///
     /// # Errors
     /// As [`put_up`]; this one is still there then.
     pub fn replace<K: Kernel>(&self, kernel: &K, step: &Path, fence: &Fence) -> Result<(), V2Error> {
         if *fence != self.fence {
             put_up(kernel, step, fence)?;
+            if fence.widens && fence.closed == self.fence.closed {
+                // Ours closes nothing that may be opened; to take it away takes longer than to leave it.
+                return detach(kernel, step, self.programs.iter().rev().skip(1));
+            }
             let carried = if fence.widens { None } else { hidden(kernel, step)?.map(|found| found.id) };
             return detach(kernel, step, self.programs.iter().filter(|id| Some(**id) != carried));
         }
