@@ -183,3 +183,75 @@ fn every_file_test_and_function_that_is_named_is_there() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// What our programs and plugins can print: their code without tests, a literal that goes over several lines as one.
+fn printed() -> String {
+    let sources = ["src", "qos", "node", "nvml", "prolog", "epilog", "cli", "plugins"];
+    let is_ours = |path: &Path| {
+        let test = path.iter().any(|part| part == "tests") || path.ends_with("tests.rs");
+        has_ending(path, "rs") && !test && sources.iter().any(|source| path.starts_with(source))
+    };
+    let mut text = String::new();
+    for path in tree().into_iter().filter(|path| is_ours(path)) {
+        let code = read(&path);
+        let code = code.split("#[cfg(test)]\nmod ").next().unwrap();
+        let mut joins = false;
+        for line in code.lines() {
+            let line = if joins { line.trim_start() } else { line };
+            joins = line.ends_with('\\');
+            text.push_str(line.trim_end_matches('\\'));
+            if !joins {
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// Whether a line has these pieces, in their order.
+fn has_in_order(line: &str, pieces: &[&str]) -> bool {
+    let mut rest = Some(line);
+    for piece in pieces {
+        rest = rest.and_then(|rest| rest.split_once(piece)).map(|(_, after)| after);
+    }
+    rest.is_some()
+}
+
+/// In tables whose first column is headed `gpushare says`: what that column sets as code is in our sources. `…` is for
+/// what a message puts in.
+#[test]
+fn gpushare_says_what_symptoms_quotes() {
+    let printed = printed();
+    let (mut quoted, mut wrong, mut ours) = (0, Vec::new(), false);
+    let lines = prose(Path::new("docs/symptoms.md"));
+    for (at, line) in lines.iter().enumerate() {
+        let Some((first, _)) = line.strip_prefix("| ").and_then(|row| row.split_once(" |")) else { continue };
+        if lines.get(at + 1).is_some_and(|next| next.starts_with("|--")) {
+            ours = first == "gpushare says";
+        }
+        for message in first.split('`').skip(1).step_by(2).filter(|_| ours) {
+            let pieces: Vec<&str> = message.split('…').filter(|piece| !piece.trim().is_empty()).collect();
+            quoted += 1;
+            if !printed.lines().any(|line| has_in_order(line, &pieces)) {
+                wrong.push(message);
+            }
+        }
+    }
+    assert!(quoted > 60, "only {quoted} found");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_message_number_is_in_symptoms() {
+    let page = read(Path::new("docs/symptoms.md"));
+    let messages = prose(Path::new("docs/messages.md"));
+    let numbers: Vec<&str> = messages
+        .iter()
+        .filter_map(|line| line.strip_prefix("## ")?.split_once(':'))
+        .map(|(number, _)| number)
+        .collect();
+    assert!(numbers.len() > 20, "{numbers:?}");
+    let missing: Vec<&&str> =
+        numbers.iter().filter(|number| !page.contains(&format!("[{number}]"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
