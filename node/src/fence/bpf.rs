@@ -35,6 +35,8 @@ const MOST_PROGRAMS: usize = 64;
 const NAME: [u8; 16] = *b"gpushare\0\0\0\0\0\0\0\0";
 /// How often a load is tried that a signal interrupts (EAGAIN; as libbpf does).
 const ATTEMPTS: u32 = 5;
+/// Room for the instructions of almost every device program; a longer one is asked for twice.
+const USUAL_LENGTH: usize = 512;
 /// For the verifier's words.
 const LOG: usize = 1 << 16;
 /// Of which an error shows so much.
@@ -155,13 +157,13 @@ fn open(folder: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(folder)
 }
 
-/// The program's facts, and its instructions where `buffer` has room for them.
+/// The program's facts, and as many of its instructions as `buffer` has room for.
 fn info(program: &OwnedFd, buffer: &mut [u64]) -> io::Result<ProgramInfo> {
-    let mut info = ProgramInfo::default();
-    if !buffer.is_empty() {
-        info.length = length(size_of_val(buffer))?;
-        info.instructions = address(buffer.as_mut_ptr());
-    }
+    let mut info = ProgramInfo {
+        length: length(size_of_val(buffer))?,
+        instructions: address(buffer.as_mut_ptr()),
+        ..ProgramInfo::default()
+    };
     let size = length(size_of::<ProgramInfo>())?;
     let fields = InfoByFd { fd: raw(program), length: size, info: address(&raw mut info) };
     // SAFETY: `info` is a bpf_prog_info of the length given, zero but for a buffer of the length given; both outlive
@@ -234,13 +236,19 @@ impl Kernel for Bpf {
         Ok(owned(fd))
     }
 
-    /// A program that has been loaded never changes, so its length may be asked first.
+    /// The kernel fills what room there is and tells the whole length (bpf_prog_get_info_by_fd in kernel/bpf/syscall.c). A
+    /// loaded program never changes.
     #[doc(alias = "BPF_OBJ_GET_INFO_BY_FD")]
     fn instructions(&self, program: &OwnedFd) -> io::Result<Option<Vec<Instruction>>> {
-        let bytes = usize::try_from(info(program, &mut [])?.length).unwrap_or(0);
-        let mut shown = vec![0_u64; bytes / size_of::<u64>()];
-        let filled = info(program, &mut shown)?;
-        // The kernel clears the address if it won't show the program (bpf_prog_get_info_by_fd in kernel/bpf/syscall.c).
+        let mut shown = vec![0_u64; USUAL_LENGTH];
+        let mut filled = info(program, &mut shown)?;
+        let length = usize::try_from(filled.length).unwrap_or(0) / size_of::<u64>();
+        if length > USUAL_LENGTH {
+            shown.resize(length, 0);
+            filled = info(program, &mut shown)?;
+        }
+        shown.truncate(length);
+        // It clears the address if it won't show the program.
         let is_shown = !shown.is_empty() && filled.instructions != 0;
         Ok(is_shown.then(|| shown.into_iter().map(|word| Instruction::decode(word.to_ne_bytes())).collect()))
     }

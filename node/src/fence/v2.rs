@@ -47,13 +47,18 @@ const EXTERN: &str = "step_extern";
 /// # Errors
 /// What could not be done, and at which folder.
 pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2Error> {
-    let rules = DeviceRules::of(fence);
     let found = query(kernel, step)?;
     if !found.programs.is_empty() && found.flags != Flags::Multi {
         return Err(V2Error::Taken(step.to_owned()));
     }
+    put_up_beside(kernel, step, fence, found.programs)
+}
+
+/// The same where what is attached to the step is known.
+fn put_up_beside(kernel: &impl Kernel, step: &Path, fence: &Fence, has: Vec<u32>) -> Result<(), V2Error> {
+    let rules = DeviceRules::of(fence);
     let hidden = hidden(kernel, step)?;
-    let step = Step { folder: step, has: found.programs };
+    let step = Step { folder: step, has };
     if fence.widens {
         return widen(kernel, &step, &rules, hidden);
     }

@@ -16,7 +16,7 @@ use crate::slurm::{Line, character, program};
 
 type Case = fn(&Place);
 
-pub const ALL: [(&str, Case); 9] = [
+pub const ALL: [(&str, Case); 10] = [
     ("every kind of step", every_kind_of_step),
     ("the extern step's program", the_extern_steps_program),
     ("rules written anew", rules_written_anew),
@@ -26,6 +26,7 @@ pub const ALL: [(&str, Case); 9] = [
     ("many steps at once", many_steps_at_once),
     ("not root", not_root),
     ("a program that the kernel refuses", a_refused_program),
+    ("a long program", a_long_program),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,11 +163,10 @@ fn closed_from_the_start(place: &Place) {
         before.replace(&Bpf, &first, &fence(widens, &open)).unwrap();
         assert_eq!(place.ask(&first.join("slurm")), beside);
         assert_eq!(place.ask(&first.join("user/task_0")), in_task);
-        let programs = if widens { 1 } else { 2 };
+        let programs = Bpf.attached(&first).unwrap().programs.len();
         assert_eq!(
-            Bpf.attached(&first).unwrap().programs.len(),
-            programs,
-            "nothing of the early one is left"
+            programs, 2,
+            "of the early one only ours is left, and of Slurm's programs the job's new one"
         );
         remove(&job);
     }
@@ -251,6 +251,15 @@ fn a_refused_program(_: &Place) {
     let unset = Bpf.load(&ALLOW_ALL[1..]).unwrap_err();
     assert_eq!(unset.error.raw_os_error(), Some(libc::EACCES));
     assert_eq!(unset.verifier, "R0 !read_ok");
+}
+
+/// As of a node with a hundred devices, in one piece.
+fn a_long_program(_: &Place) {
+    for length in [ALLOW_ALL.len(), 511, 512, 513, 1500] {
+        let [before @ .., end] = ALLOW_ALL.as_slice() else { unreachable!() };
+        let loaded: Vec<_> = before.iter().cycle().take(length - 1).chain([end]).copied().collect();
+        assert_eq!(Bpf.instructions(&Bpf.load(&loaded).unwrap()).unwrap().unwrap(), loaded, "{length}");
+    }
 }
 
 /// Under net.core.bpf_jit_harden=2 the kernel shows programs blinded, and with kernel.kptr_restrict=2 not at all.

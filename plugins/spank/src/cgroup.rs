@@ -23,7 +23,7 @@ pub struct StepFence {
     /// What Slurm gives to the job's user and must be root's; nothing on most releases.
     folders: Folders,
     /// What stands in for the fence until it is up.
-    early: Option<Early>,
+    early: Option<Early<Bpf>>,
 }
 
 /// In `init`, before Slurm makes the step's device cgroup: keeps users out of its folders where they would own them.
@@ -37,7 +37,7 @@ pub fn close_to_users() -> Result<(), String> {
 
 /// In `init`: closes what the fence closes from the step's start on, for what other plugins run in it as the user. On
 /// v1 slurmstepd isn't in the step's device cgroup yet, whose folder begins with that name.
-pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early>, String> {
+pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early<Bpf>>, String> {
     match find() {
         _ if fence.closed.is_empty() => Ok(None),
         Ok(StepCgroup::V2(step)) => {
@@ -70,7 +70,7 @@ impl StepFence {
     }
 
     /// Takes the place of what stands in for it.
-    pub fn replaces(&mut self, early: Option<Early>) {
+    pub fn replaces(&mut self, early: Option<Early<Bpf>>) {
         self.early = early;
     }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare_node::environment;
 use gpushare_node::fence::Fence;
+use gpushare_node::fence::bpf::Bpf;
 use gpushare_node::fence::v2::early::Early;
 use gpushare_node::gpu::{self, Foreign, Gpu, Roots};
 use gpushare_node::job::JobKey;
@@ -51,7 +52,7 @@ pub enum StepState {
 #[derive(Default)]
 pub struct Prepared {
     /// What stands in for the fence until it is put up.
-    early: Option<Early>,
+    early: Option<Early<Bpf>>,
     /// What the step's programs must find to reach the job's MPS daemon.
     reach: Option<Reach>,
     /// The fence around these GPUs: /dev is searched once.

@@ -5,15 +5,17 @@
 use std::path::Path;
 
 use super::kernel::Kernel;
-use super::{Flags, V2Error, Whose, attach, hidden, put_up, query};
+use super::{Flags, V2Error, Whose, attach, hidden, put_up, put_up_beside, query};
 use crate::fence::Fence;
 
 /// A fence that stands in for the step's own.
-#[derive(Clone, Debug)]
-pub struct Early {
+#[derive(Debug)]
+pub struct Early<K: Kernel> {
     fence: Fence,
+    /// What is attached to the step; with MULTI, so nobody can attach anything otherwise.
+    attached: Vec<u32>,
     /// What it consists of: Slurm's program of the job, where there was one, and ours, the last.
-    programs: Vec<u32>,
+    programs: Vec<(u32, K::Program)>,
 }
 
 /// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their folders are not there
@@ -21,50 +23,57 @@ pub struct Early {
 ///
 /// # Errors
 /// As [`put_up`].
-pub fn close<K: Kernel>(kernel: &K, step: &Path, fence: &Fence) -> Result<Early, V2Error> {
+pub fn close<K: Kernel>(kernel: &K, step: &Path, fence: &Fence) -> Result<Early<K>, V2Error> {
     let narrow = Fence { widens: false, ..fence.clone() };
     let before = query(kernel, step)?.programs;
     put_up(kernel, step, &narrow)?;
-    let mut programs = query(kernel, step)?.programs;
-    programs.retain(|id| !before.contains(id));
-    Ok(Early { fence: narrow, programs })
+    let attached = query(kernel, step)?.programs;
+    let ours = attached.iter().filter(|id| !before.contains(id));
+    let programs = ours
+        .map(|id| match kernel.program(*id) {
+            Ok(program) => Ok((*id, program)),
+            Err(error) => Err(V2Error::Open(step.to_owned(), *id, error)),
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(Early { fence: narrow, attached, programs })
 }
 
-impl Early {
+impl<K: Kernel> Early<K> {
     /// Puts the step's own fence up as [`put_up`] does, and takes away after it what of this one may be in its way, so
     /// that there is always one.
     ///
     /// # Errors
     /// As [`put_up`]; this one is still there then.
-    pub fn replace<K: Kernel>(&self, kernel: &K, step: &Path, fence: &Fence) -> Result<(), V2Error> {
+    pub fn replace(&self, kernel: &K, step: &Path, fence: &Fence) -> Result<(), V2Error> {
         if *fence != self.fence {
-            put_up(kernel, step, fence)?;
+            put_up_beside(kernel, step, fence, self.attached.clone())?;
             if fence.widens && fence.closed == self.fence.closed {
                 // Ours closes nothing that may be opened; to take it away takes longer than to leave it.
                 return detach(kernel, step, self.programs.iter().rev().skip(1));
             }
             let carried = if fence.widens { None } else { hidden(kernel, step)?.map(|found| found.id) };
-            return detach(kernel, step, self.programs.iter().filter(|id| Some(**id) != carried));
+            return detach(kernel, step, self.programs.iter().filter(|(id, _)| Some(*id) != carried));
         }
         // Ours stays. Slurm has written the job's program anew since.
         let Some((_, slurms)) = self.programs.split_last() else { return put_up(kernel, step, fence) };
         let found = hidden(kernel, step)?;
         let carried = found.as_ref().map(|found| found.id);
-        let has = query(kernel, step)?.programs;
-        if let Some(found) = found.filter(|found| !has.contains(&found.id)) {
+        if let Some(found) = found.filter(|found| !self.attached.contains(&found.id)) {
             attach(kernel, step, (Whose::Slurms, &found.program), Flags::Multi)?;
         }
-        detach(kernel, step, slurms.iter().filter(|id| Some(**id) != carried))
+        detach(kernel, step, slurms.iter().filter(|(id, _)| Some(*id) != carried))
     }
 }
 
 fn detach<'a, K: Kernel>(
     kernel: &K,
     step: &Path,
-    mut programs: impl Iterator<Item = &'a u32>,
-) -> Result<(), V2Error> {
-    programs.try_for_each(|id| {
-        let program = kernel.program(*id).map_err(|error| V2Error::Open(step.to_owned(), *id, error))?;
-        kernel.detach(step, &program).map_err(|error| V2Error::Detach(step.to_owned(), error))
+    mut programs: impl Iterator<Item = &'a (u32, K::Program)>,
+) -> Result<(), V2Error>
+where
+    K::Program: 'a,
+{
+    programs.try_for_each(|(_, program)| {
+        kernel.detach(step, program).map_err(|error| V2Error::Detach(step.to_owned(), error))
     })
 }
