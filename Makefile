@@ -4,6 +4,7 @@
 # make install      put it into place: PREFIX=/usr SYSCONFDIR=/etc/slurm SLURM_PLUGIN_DIR=(Slurm's) LOGIN_NODE=no DESTDIR=
 # make uninstall    take it away again, with the same variables
 # make deb, rpm     packages of what is built, for the same variables, into PACKAGES=target/packages (docs/install.md)
+# make book         docs/ as a book that can be searched, in target/book
 # make dist         the source with all crates, for builds without a network
 # make demo         the main job on a real Slurm, in a small root of its own
 # make test         everything; make test-unit, test-lint, test-faults, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
@@ -22,7 +23,7 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all install uninstall deb rpm dist setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
+.PHONY: all install uninstall deb rpm dist book setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
 	test-long fresh container bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
@@ -47,6 +48,9 @@ rpm:
 
 dist:
 	@packaging/dist
+
+book:
+	@packaging/book
 
 setup:
 	@tests/setup

@@ -92,14 +92,18 @@ fn every_link_leads_somewhere() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// docs/README.md, and docs/SUMMARY.md, which is the book's.
 #[test]
-fn every_page_is_in_the_index() {
-    let index = prose(Path::new("docs/README.md")).join(" ");
-    let pages =
-        tree().into_iter().filter(|path| has_ending(path, "md") && path.parent() == Some(Path::new("docs")));
-    for page in pages.filter(|page| !page.ends_with("README.md")) {
-        let name = page.file_name().unwrap().to_string_lossy();
-        assert!(index.contains(&format!("]({name}")), "{name} is not in docs/README.md");
+fn every_page_is_in_both_indices() {
+    for index in ["docs/README.md", "docs/SUMMARY.md"] {
+        let text = prose(Path::new(index)).join(" ");
+        let pages = tree()
+            .into_iter()
+            .filter(|path| has_ending(path, "md") && path.parent() == Some(Path::new("docs")));
+        for page in pages.filter(|page| !page.ends_with("README.md") && !page.ends_with("SUMMARY.md")) {
+            let name = page.file_name().unwrap().to_string_lossy();
+            assert!(text.contains(&format!("]({name}")), "{name} is not in {index}");
+        }
     }
 }
 

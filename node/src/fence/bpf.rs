@@ -236,8 +236,8 @@ impl Kernel for Bpf {
         Ok(owned(fd))
     }
 
-    /// The kernel fills what room there is and tells the whole length (bpf_prog_get_info_by_fd in kernel/bpf/syscall.c). A
-    /// loaded program never changes.
+    /// The kernel fills what room there is and tells the whole length (`bpf_prog_get_info_by_fd` in its
+    /// kernel/bpf/syscall.c). A loaded program never changes.
     #[doc(alias = "BPF_OBJ_GET_INFO_BY_FD")]
     fn instructions(&self, program: &OwnedFd) -> io::Result<Option<Vec<Instruction>>> {
         let mut shown = vec![0_u64; USUAL_LENGTH];
