@@ -49,9 +49,13 @@ rewrite_dpkgs_list() {
 
 check_root() {
     local program plugin
-    for program in slurmctld slurmd slurmdbd slurmrestd srun sacctmgr; do
+    # The other programs read their configuration before they answer.
+    for program in slurmctld slurmd; do
         [[ $(chroot "$dir" "$program" -V) == "slurm $version"* ]] ||
             { echo "E: $program is not of $version"; return 1; }
+    done
+    for program in sbin/slurm{dbd,stepd,restd} bin/{srun,sacctmgr,scrontab}; do
+        chroot "$dir" test -x "/usr/$program" || { echo "E: $program is not in the root"; return 1; }
     done
     # What configure leaves out without an error where it misses a library.
     for plugin in auth_munge job_submit_lua accounting_storage_mysql cgroup_v1 cgroup_v2 serializer_json; do
