@@ -106,6 +106,7 @@ ensure_compiler() {
 compile_slurm() { # RELEASE SOURCE VERSION
     local release=$1 source=$2 version=$3 log started=$SECONDS
     log=$(build_of "$release").log
+    refuse_if_used "$release" # before minutes are spent, and again before its root goes
     ensure_compiler
     lock "$(build_of "$release").lock" "the build of Slurm $release"
     begin_tree "$(build_of "$release").new"
@@ -126,6 +127,10 @@ graft_root() { # RELEASE
     local release=$1 log version
     log=$LAB_STATE/roots/$release.log
     lock "$LAB_STATE/roots/$release.lock" "the root of $release"
+    if root_is_fresh "$release"; then # by another lab, meanwhile
+        unlock
+        return
+    fi
     refuse_if_used "$release"
     version=$(cat "$(build_of "$release")/.lab-version")
     begin_tree "$LAB_STATE/roots/$release.new"

@@ -27,7 +27,7 @@ fi
 
 echo "I: compiling, a few minutes"
 # As Debian's: its folder for plugins, and several slurmd on a host. -O1, since it compiles faster than -O2.
-nice -n 19 chroot "$work/tree" env -i PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 bash -euo pipefail -c '
+nice chroot "$work/tree" env -i PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 bash -euo pipefail -c '
     cd /slurm
     libraries=/usr/lib/$(gcc -print-multiarch)
     # The tree may have lost its times, as a clone has: no file looks older than what it was made from.
