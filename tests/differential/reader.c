@@ -21,6 +21,11 @@
 /* Exported by libslurmfull, in no public header. */
 extern int slurm_conf_init(const char *path);
 extern int gres_init(void);
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0) && SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 11, 0)
+#include <stdbool.h>
+/* gres_init() of 23.02 asks the select plugin which one it is, and does not load it. */
+extern int select_g_init(bool only_default);
+#endif
 extern int slurm_list_for_each(struct xlist *list, int (*visit)(void *entry, void *arg), void *arg);
 
 /* An entry of the list that Slurm makes of a request: the first members of gres_state_t and gres_job_state_t. Only the
@@ -153,6 +158,9 @@ int main(void)
 	char *line = NULL;
 	size_t size = 0;
 	slurm_conf_init(NULL);
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0) && SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 11, 0)
+	select_g_init(true);
+#endif
 	if (gres_init()) {
 		fprintf(stderr, "reader: Slurm's GRES plugins can't be loaded\n");
 		return 2;

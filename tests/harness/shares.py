@@ -38,7 +38,7 @@ def apply_until_heard(cluster, text, *words):
 
 def mend(cluster):
     """Has slurmctld read all QOSes again."""
-    command = ["scontrol", "reconfigure"] if cluster.newer_than("24.11") else ["/lab/service", "restart", "slurmctld"]
+    command = ["scontrol", "reconfigure"] if cluster.newer_than("23.11") else ["/lab/service", "restart", "slurmctld"]
     cluster.ok(command)
 
     def knows():

@@ -363,7 +363,8 @@ def test_hidden_requests(way, absent):
         assert "unrecognized option" in result.stderr
         absent("no --tres-per-task; by scontrol in row 9")
         return
-    assert way.submit(QOS, "-n1", "--tres-per-task=cpu=1,gres/gpu:a40:1").returncode == 0
+    typed = "cpu=1,gres/gpu:a40:1" if way.cluster.newer_than("23.11") else "cpu:1,gres:gpu:a40:1"
+    assert way.submit(QOS, "-n1", f"--tres-per-task={typed}").returncode == 0
 
 
 @row(13, "strings that no command sends")
@@ -493,11 +494,20 @@ def test_scrontab(way, absent):
     way.cluster.run(["scrontab", "-r"], "alice")
 
 
+def newer_rest(version, kind="gres/", options="-s openapi/slurmctld -d "):
+    return version, options + version, ["PATH=/bin"], *({"tres_per_node": f"{kind}gpu:{which}"} for which in ("1", "a40:1"))
+
+
 # release: API version, options of slurmrestd, how an environment is written, an untyped and a typed request
 REST = {
     "22.05": ("v0.0.38", "-s openapi/v0.0.38", {"PATH": "/bin"}, {"gres": "gpu:1"}, {"gres": "gpu:a40:1"}),
-    "24.11": ("v0.0.42", "-s openapi/slurmctld -d v0.0.42", ["PATH=/bin"], *({"tres_per_node": f"gres/gpu:{t}"} for t in ("1", "a40:1"))),
-    "26.05": ("v0.0.45", "-s openapi/slurmctld -d v0.0.45", ["PATH=/bin"], *({"tres_per_node": f"gres/gpu:{t}"} for t in ("1", "a40:1"))),
+    "23.02": newer_rest("v0.0.39", "gres:", "-s openapi/"),
+    "23.11": newer_rest("v0.0.40"),
+    "24.05": newer_rest("v0.0.41"),
+    "24.11": newer_rest("v0.0.42"),
+    "25.05": newer_rest("v0.0.43"),
+    "25.11": newer_rest("v0.0.44"),
+    "26.05": newer_rest("v0.0.45"),
 }
 
 

@@ -145,7 +145,7 @@ def whole(check_broken):
 @pytest.mark.parametrize("fault", BROKEN)
 def test_what_is_broken_is_named_and_nothing_else(whole, fault):
     how, named = BROKEN[fault]
-    if "PriorityWeightQOS" in named and not whole.newer_than("23.02"):
+    if "PriorityWeightQOS" in named and not whole.newer_than("23.11"):
         named = named | {"PriorityType"}  # priority/basic was the default
     whole.ok(how)
     findings, status = check(whole)
@@ -157,7 +157,9 @@ PLUGINS = ("job_submit_gpushare.so", "spank_gpushare.so")
 
 
 def test_a_plugin_of_another_version_is_named(whole):
-    other = next(release for release in RELEASES if release != whole.release)
+    other = next((release for release in RELEASES if release != whole.release), None)
+    if not other:
+        pytest.skip("NOT TESTED: a plugin of another version, without builds for two releases")
     folder = whole.ok("scontrol show config | sed -n 's/^PluginDir *= //p'")
     for plugin in PLUGINS:
         shutil.copy(BUILDS / other / plugin, whole.out / plugin)

@@ -32,6 +32,9 @@ class Case:
     slurms: bool = False
 
     def expected(self, cluster):
+        if self.old is UNKNOWN and cluster.release == "23.02":
+            # It has the option, and the spelling of before 23.11.
+            return "GS101" if "gres:gpu:1" in self.words else "GS104"
         return self.verdict if self.old is None or cluster.newer_than("23.11") else self.old
 
 

@@ -83,7 +83,7 @@ def begun(guide):
         guide.ok(["useradd", "--create-home", user])
     guide.ok(["tee", f"{ETC}/gpushare.conf"], stdin=(folder / "gpushare.conf").read_text())
     nodes = (folder / "nodes.conf").read_text().replace("@NODE@", name)
-    if not guide.newer_than("23.02"):
+    if not guide.newer_than("23.11"):
         nodes = nodes.replace("SelectTypeParameters", "#SelectTypeParameters")
     # A requeued job starts again only when the credential of its first start has run out: two minutes, if nobody says
     # so.

@@ -171,7 +171,8 @@ def test_shares_of_certain_sizes(site):
         accepted(site, advice)
         accepted(site, "--gres=gpu:3")
         if site.newer_than("23.02"):
-            assert refused(site, "GS122", "-n2", "--tres-per-task=gres/shard:2") == "-n2 --gres=shard:2"
+            prefix = "gres/" if site.newer_than("23.11") else "gres:"
+            assert refused(site, "GS122", "-n2", f"--tres-per-task={prefix}shard:2") == "-n2 --gres=shard:2"
 
 
 def test_partitions_for_shares_refuse_whole_gpus(site):

@@ -251,7 +251,7 @@ def test_what_slurmctld_missed_while_it_had_no_slurmdbd_is_said(shared):
         shared.ok(f"kill -CONT {daemon}")
     result = qos(shared, "apply")
     assert "+ qos qos_mine" in "\n".join(lines(result.stdout)), result.stdout
-    if shared.newer_than("24.11"):
+    if shared.newer_than("23.02"):
         missed = "slurmctld missed changes while it had no slurmdbd: it has an older 'qos_mine'"
         assert result.returncode == 1
         assert result.stderr.startswith(f"gpushare: the database is like the file, but {missed}"), result.stderr

@@ -55,8 +55,8 @@ start_box() {
     [[ -z $next ]] || ensure_root "$next"
     layers=$(root_of "$release")
     for layer in ${systemd:+systemd} $more ${nvidia:+nvidia}; do
-        ensure_layer "$layer" "$release"
-        layers=$(layer_of "$layer" "$release"):$layers
+        ensure_layer "$layer" "$(layer_release "$release")"
+        layers=$(layer_of "$layer" "$(layer_release "$release")"):$layers
     done
     plugins=${plugins:-${GPUSHARE_BUILD:-$LAB_HOME/../../target/lab}/$release}
     [[ -d $plugins ]] || say "box '$name' has nothing of gpushare: there is no $plugins; it is made by: tests/build $release"

@@ -28,13 +28,13 @@ layer_suite() {
 layer_stamp() {
     {
         cat "$LAB_HOME"/root/{apt,"$1"}.sh
-        [[ $1 == nvidia ]] || recipe_stamp
+        [[ $1 == nvidia ]] || recipe_stamp "$2"
         [[ $1 != python ]] || cat "$LAB_HOME/root/python.txt"
     } | sha256sum | cut -d' ' -f1
 }
 
 layer_is_fresh() {
-    [[ $(cat "$(layer_of "$1" "$2")/.lab-stamp" 2>/dev/null) == "$(layer_stamp "$1")" ]]
+    [[ $(cat "$(layer_of "$1" "$2")/.lab-stamp" 2>/dev/null) == "$(layer_stamp "$1" "$2")" ]]
 }
 
 # ensure_layer KIND RELEASE: returns when it is there; exits with 3 if it can't be had. For
@@ -46,11 +46,10 @@ ensure_layer() {
 }
 
 make_layer() {
-    local kind=$1 release=$2 log=$LAB_STATE/$1/$2.log mirror root=() layer
+    local kind=$1 release=$2 log=$LAB_STATE/$1/$2.log mirror root=() layer sharer
     layer=$(layer_of "$kind" "$release")
-    mirror=$(debian_mirror) || refuse "$STATUS_NOT_HERE" \
-        "apt's configuration names no Debian mirror (a URI that ends in /debian): set GPUSHARE_LAB_MIRROR"
-    [[ ! -d $layer ]] || refuse_if_used "$release"
+    mirror=$(debian_mirror) || refuse_mirror
+    [[ ! -d $layer ]] || for sharer in $(sharers_of "$release"); do refuse_if_used "$sharer"; done
     [[ $kind == nvidia ]] || root=("$(root_of "$release")")
     begin_tree "$layer.new"
     if ! follow_recipe "$log" "$kind.sh" "$(layer_suite "$kind" "$release")" "$BUILD_DIR" "$mirror" \
@@ -58,7 +57,7 @@ make_layer() {
         hide_mirror <"$log" | tail -20 >&2
         refuse "$STATUS_NOT_HERE" "$(layer_name "$kind" "$release") can't be had here; the whole log is $log"
     fi
-    layer_stamp "$kind" >"$BUILD_DIR/.lab-stamp"
+    layer_stamp "$kind" "$release" >"$BUILD_DIR/.lab-stamp"
     finish_tree "$layer"
     say "$(layer_name "$kind" "$release"): $(cat "$layer/.lab-version" 2>/dev/null || echo made)"
 }
@@ -66,7 +65,7 @@ make_layer() {
 purge_layers() {
     local kind release
     for kind in nvidia systemd python containers; do
-        for release in 22.05 24.11 26.05 555; do
+        for release in "${DEBIAN_RELEASES[@]}" 555; do
             purge_tree "$(layer_of "$kind" "$release")" "$(layer_name "$kind" "$release")"
         done
     done

@@ -2,7 +2,10 @@
 #
 # Roots: one small Debian tree per Slurm release, made once and then only read.
 # Decides: which Debian suite carries a release, and when a cached root is stale.
-# Touches: $LAB_STATE/roots. Sourced by `lab`; root/recipe.sh does the making.
+# Touches: $LAB_STATE/roots. Sourced by `lab`; root/recipe.sh does the making, and
+# host/source.sh that of releases which no suite carries.
+
+readonly DEBIAN_RELEASES=(22.05 24.11 26.05)
 
 readonly DEBIAN_KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
@@ -14,7 +17,7 @@ suite_of() {
     22.05) echo bookworm ;;
     24.11) echo trixie ;;
     26.05) echo sid ;;
-    *) return 1 ;;
+    *) if is_from_source "$1"; then suite_of "$SOURCE_BASE"; else return 1; fi ;;
     esac
 }
 
@@ -22,14 +25,16 @@ root_of() {
     echo "$LAB_STATE/roots/$1"
 }
 
-# A root is as good as the recipe that made it.
+# recipe_stamp RELEASE: a root is as good as the recipe that made it.
 recipe_stamp() {
-    cat "$LAB_HOME/root/recipe.sh" "$LAB_HOME/root/database.sh" | sha256sum | cut -d' ' -f1
+    local scripts=(recipe.sh database.sh)
+    ! is_from_source "$1" || scripts+=(compiler.sh slurm.sh graft.sh)
+    stamp_of "${scripts[@]}"
 }
 
 root_is_fresh() {
     local stamp
-    stamp=$(cat "$(root_of "$1")/.lab-stamp" 2>/dev/null) && [[ $stamp == "$(recipe_stamp)" ]]
+    stamp=$(cat "$(root_of "$1")/.lab-stamp" 2>/dev/null) && [[ $stamp == "$(recipe_stamp "$1")" ]]
 }
 
 # "24.11.5", from the header that plugins are compiled with.
@@ -63,9 +68,18 @@ hide_mirror() {
     sed -u -E 's#(https?://)[^/ "]+#\1MIRROR#g'
 }
 
-# ensure_root RELEASE: returns when a fresh root is there; exits with 3 if it cannot be made.
+refuse_mirror() {
+    refuse "$STATUS_NOT_HERE" \
+        "apt's configuration names no Debian mirror (a URI that ends in /debian): set GPUSHARE_LAB_MIRROR"
+}
+
+# ensure_root RELEASE [SOURCE]: returns when a fresh root is there; exits with 3 if it cannot be made.
 ensure_root() {
     local release=$1
+    if is_from_source "$release"; then
+        ensure_source_root "$release" "${2:-}"
+        return
+    fi
     lock "$LAB_STATE/roots/$release.lock" "the root of $release"
     if ! root_is_fresh "$release"; then
         refuse_if_used "$release"
@@ -88,15 +102,14 @@ build_root() {
     local release=$1 suite mirror log started=$SECONDS
     suite=$(suite_of "$release")
     log=$LAB_STATE/roots/$release.log
-    mirror=$(debian_mirror) || refuse "$STATUS_NOT_HERE" \
-        "apt's configuration names no Debian mirror (a URI that ends in /debian): set GPUSHARE_LAB_MIRROR"
+    mirror=$(debian_mirror) || refuse_mirror
     say "making the root of $release from $suite"
     begin_tree "$LAB_STATE/roots/$release.new"
     if ! follow_recipe "$log" recipe.sh "$suite" "$BUILD_DIR" "$mirror"; then
         hide_mirror <"$log" | tail -20 >&2
         refuse "$STATUS_NOT_HERE" "the root of $release cannot be made here; the whole log is $log"
     fi
-    recipe_stamp >"$BUILD_DIR/.lab-stamp"
+    recipe_stamp "$release" >"$BUILD_DIR/.lab-stamp"
     finish_tree "$(root_of "$release")"
     say "root of $release: Slurm $(version_in_root "$release"), $((SECONDS - started)) s," \
         "$(du -sm "$(root_of "$release")" | cut -f1) MB"
@@ -159,10 +172,10 @@ remove_root_directory() {
 
 purge_roots() {
     local release
-    for release in 22.05 24.11 26.05; do
+    for release in "${DEBIAN_RELEASES[@]}" "${SOURCE_RELEASES[@]}"; do
         refuse_if_used "$release" # before any is removed
     done
-    for release in 22.05 24.11 26.05; do
+    for release in "${DEBIAN_RELEASES[@]}" "${SOURCE_RELEASES[@]}"; do
         purge_tree "$(root_of "$release")" "the root of $release"
     done
 }
