@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A cluster with jobs, on which the commands of a page are run: what each prints, and whether slurmctld has drained a node for it."""
+"""A cluster with jobs, on which the commands of a page are run: what each prints, and whether slurmctld has drained a
+node for it."""
 
 import re
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/migration.md on clusters with jobs: what ran before goes on and keeps its GPUs, what waited starts, what is new is
-placed and fenced, and slurmctld drains no node by itself."""
+"""docs/migration.md on clusters with jobs: what ran before goes on and keeps its GPUs, what waited starts, what is new
+is placed and fenced, and slurmctld drains no node by itself."""
 
 import re
 
@@ -10,15 +10,16 @@ from lab import TOP
 from pages import steps
 
 STEPS = steps(TOP / "docs/migration.md")
-# Tells which GPUs it can open, again and again, and as often as it is asked by a new step; ends when it is told to. A step that
-# srun asks for before slurmctld has heard from the node, just after its start, can wait a minute; so srun is started again.
+# Tells which GPUs it can open, again and again, and as often as it is asked by a new step; ends when it is told to. A
+# step that srun asks for just after slurmctld's start can wait a minute; so srun is started again.
 KEEPS = r"""
 asked=0
 until test -e /lab/out/$SLURM_JOB_ID.end; do
     /lab/open-gpus
     now=$(cat /lab/out/asked)
     if test $now != $asked; then
-        timeout 5 srun --overlap sh -c 'echo "step: $(/lab/open-gpus) cuda=$CUDA_VISIBLE_DEVICES"' && asked=$now && echo "step $now is over"
+        timeout 5 srun --overlap sh -c 'echo "step: $(/lab/open-gpus) cuda=$CUDA_VISIBLE_DEVICES"' &&
+            asked=$now && echo "step $now is over"
     fi
     sleep 0.2
 done
@@ -46,7 +47,7 @@ class Jobs:
         self.cluster.ok(f"echo {self.asked} >/lab/out/asked.new && mv /lab/out/asked.new /lab/out/asked")
         for job in self.kept:
             over = f"step {self.asked} is over"
-            self.cluster.wait(lambda: over in self.cluster.output(job), f"'{over}' of job {job}: {self.cluster.output(job)[-999:]}")
+            self.cluster.wait(lambda: over in self.cluster.output(job), f"'{over}' of job {job}")
             lines = set(self.cluster.output(job).splitlines())
             assert len([line for line in lines if line.startswith("open=")]) == 1, lines
             assert len([line for line in lines if line.startswith("step: ")]) == 1, lines
@@ -86,7 +87,7 @@ def section(number, first=None, last=None):
 
 
 def new_ones(cluster, node, request, count=4):
-    """New jobs with shares that are on different GPUs, each of which can open its own only, by batch step and srun's."""
+    """The GPUs of new jobs with shares, each of which can open its own only, in its batch step and one of srun's."""
     cluster.wait(lambda: not cluster.shares(node), f"the page's own job on {node} to be over")
     jobs = [cluster.sbatch(f"--nodelist={node}", request, script=TELLS) for _ in range(count)]
     gpus = []
