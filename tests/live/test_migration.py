@@ -24,7 +24,11 @@ until test -e /lab/out/$SLURM_JOB_ID.end; do
     sleep 0.2
 done
 """
-TELLS = "/lab/open-gpus; srun --overlap /lab/open-gpus; until test -e /lab/out/$SLURM_JOB_ID.end; do sleep 0.2; done"
+TELLS = r"""
+/lab/open-gpus
+srun --overlap sh -c '/lab/open-gpus; echo cuda=$CUDA_VISIBLE_DEVICES'
+until test -e /lab/out/$SLURM_JOB_ID.end; do sleep 0.2; done
+"""
 
 
 class Jobs:
@@ -95,6 +99,9 @@ def new_ones(cluster, node, request, count=4):
         cluster.wait(lambda: len(opened(cluster.output(job))) == 2, f"job {job}: {cluster.output(job)}")
         [gpu] = [row["GPU"] for row in cluster.shares(node) if row["JOB"] == job]
         assert opened(cluster.output(job)) == [{int(gpu)}] * 2
+        # Whatever the GPU's number: a program counts those that it can open.
+        cluster.wait(lambda: "cuda=" in cluster.output(job), f"job {job}'s step")
+        assert "cuda=0\n" in cluster.output(job), cluster.output(job)
         gpus.append(gpu)
     cluster.ok("touch " + " ".join(f"/lab/out/{job}.end" for job in jobs))
     assert [cluster.finished(job) for job in jobs] == ["COMPLETED"] * count
