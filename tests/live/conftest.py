@@ -60,6 +60,11 @@ guide = clusters("guide", conf=[CASES / "guide"], nvidia=True, cgroup=either)
 
 # Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
 in_use = clusters("use", conf=[CASES / "switching"], cgroup="v2")
+# The same with a site's own scripts, rules in lua, or Slurm's own mps or shard; the tests do what docs/migration.md says.
+with_scripts, with_lua, with_mps, with_shard = (
+    clusters(f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], cgroup="v2")
+    for one in ("scripts", "lua", "mps", "shard")
+)
 
 
 def example(placement):
