@@ -2,6 +2,7 @@
 """docs/migration.md on clusters with jobs: what ran before goes on and keeps its GPUs, what waited starts, what is new
 is placed and fenced, and slurmctld drains no node by itself."""
 
+import copy
 import re
 
 from gpus import opened
@@ -145,9 +146,10 @@ def test_from_scripts_of_a_site(with_scripts):
     assert re.search("cuda=2", cluster.output(later)), "n1 is still as it was"
     # "Do the same with n1."
     moving = jobs.start("n2", "--gres=mps:40")
-    for step in node:
+    again = [copy.copy(step) for step in node]
+    for step in again:
         step.command, step.who = step.command.replace("n2", "n1"), step.who.replace("n2", "n1")
-    go(cluster, jobs, node + rest, ("n1", "n2"))
+    go(cluster, jobs, again + rest, ("n1", "n2"))
     assert list(jobs.kept) == [moving]
     assert sorted(new_ones(cluster, "n1", "--gres=mps:40")) == ["0", "1", "2", "3"]
     jobs.end("n2")
