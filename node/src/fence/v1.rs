@@ -35,9 +35,7 @@ pub struct RuleError {
 /// # Errors
 /// The kernel refuses a rule.
 pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
-    if !fence.closed.is_empty() {
-        write_rules(&step.join("devices.deny"), fence.closed.iter().map(|device| device.number))?;
-    }
+    write_rules(&step.join("devices.deny"), fence.closed.iter().map(|device| device.number))?;
     if fence.widens {
         fence.open.iter().try_for_each(|device| open(step, device.number))?;
     }

@@ -27,7 +27,7 @@ root_of() {
 
 # recipe_stamp RELEASE: a root is as good as the recipe that made it.
 recipe_stamp() {
-    local scripts=(recipe.sh database.sh)
+    local scripts=(debian.sh recipe.sh database.sh)
     ! is_from_source "$1" || scripts+=(compiler.sh slurm.sh graft.sh)
     stamp_of "${scripts[@]}"
 }

@@ -36,7 +36,7 @@ stamp_of() {
 }
 
 build_is_fresh() { # RELEASE
-    [[ $(cat "$(build_of "$1")/.lab-stamp" 2>/dev/null) == "$(stamp_of compiler.sh slurm.sh)" ]]
+    [[ $(cat "$(build_of "$1")/.lab-stamp" 2>/dev/null) == "$(stamp_of debian.sh compiler.sh slurm.sh)" ]]
 }
 
 # version_of_source SOURCE: "25.11.7", from the file META of a folder or a tar archive.
@@ -88,7 +88,7 @@ ensure_compiler() {
     local suite log mirror
     suite=$(suite_of "$SOURCE_BASE")
     lock "$(build_of "$suite").lock" "what compiles Slurm"
-    if [[ $(cat "$(build_of "$suite")/.lab-stamp" 2>/dev/null) != "$(stamp_of compiler.sh)" ]]; then
+    if [[ $(cat "$(build_of "$suite")/.lab-stamp" 2>/dev/null) != "$(stamp_of debian.sh compiler.sh)" ]]; then
         log=$(build_of "$suite").log
         mirror=$(debian_mirror) || refuse_mirror
         say "making what compiles Slurm, from $suite"
@@ -97,7 +97,7 @@ ensure_compiler() {
             hide_mirror <"$log" | tail -20 >&2
             refuse "$STATUS_NOT_HERE" "what compiles Slurm cannot be made here; the whole log is $log"
         fi
-        stamp_of compiler.sh >"$BUILD_DIR/.lab-stamp"
+        stamp_of debian.sh compiler.sh >"$BUILD_DIR/.lab-stamp"
         finish_tree "$(build_of "$suite")"
     fi
     unlock
@@ -115,7 +115,7 @@ compile_slurm() { # RELEASE SOURCE VERSION
         refuse "$STATUS_FAILED" "Slurm $version of '$source' can't be compiled; the whole log is $log"
     fi
     echo "$version" >"$BUILD_DIR/.lab-version"
-    stamp_of compiler.sh slurm.sh >"$BUILD_DIR/.lab-stamp"
+    stamp_of debian.sh compiler.sh slurm.sh >"$BUILD_DIR/.lab-stamp"
     refuse_if_used "$release"
     rm -f "$(root_of "$release")/.lab-stamp" # it has an older build
     finish_tree "$(build_of "$release")"

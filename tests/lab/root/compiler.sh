@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # compiler.sh SUITE DIR MIRROR: fills DIR with a small Debian that compiles Slurm. Touches DIR only. Run by
-# host/source.sh in namespaces of its own. A change to this file makes every Slurm from source stale.
+# host/source.sh in namespaces of its own. A change to this file or to debian.sh makes every
+# Slurm from source stale.
 set -euo pipefail
 suite=$1 dir=$2 mirror=$3
+. "$(dirname "$0")/debian.sh"
 
 # What Debian's Slurm has is here too, but for PMIx, RRDtool, FreeIPMI and the like: no test uses those.
 packages=(
@@ -13,13 +15,5 @@ packages=(
     libdbus-1-dev libbpf-dev libnuma-dev libpam0g-dev libreadline-dev zlib1g-dev liblz4-dev libssl-dev
     libcurl4-openssl-dev
 )
-include=$(IFS=,; echo "${packages[*]}")
-mmdebstrap --mode=root --variant=essential --skip=check/empty \
-    --aptopt='Apt::Install-Recommends "false"' \
-    --aptopt='Acquire::Languages "none"' \
-    --aptopt='Acquire::Check-Valid-Until "false"' \
-    --include="$include" "$suite" "$dir" \
-    "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
-# Nothing that names the mirror stays.
-rm -rf "$dir"/etc/apt/sources.list "$dir"/etc/apt/sources.list.d "$dir"/var/lib/apt/lists "$dir"/var/cache/apt \
-    "$dir"/var/log/apt "$dir"/var/log/dpkg.log "$dir"/var/log/bootstrap.log "$dir"/usr/share/{doc,man,locale,info}
+install_debian "$suite" "$dir" "$mirror" "${packages[@]}"
+remove_ballast "$dir"

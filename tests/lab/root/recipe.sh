@@ -3,10 +3,11 @@
 #
 # recipe.sh SUITE DIR MIRROR: fills DIR with a small Debian that has a whole Slurm.
 # Touches DIR only. Run by host/root.sh in namespaces of its own. A change to this
-# file or to database.sh makes every cached root stale.
+# file, to debian.sh or to database.sh makes every cached root stale.
 set -euo pipefail
 suite=$1 dir=$2 mirror=$3
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/debian.sh"
 
 packages=(
     slurmctld slurmd slurmdbd slurm-client munge
@@ -17,28 +18,6 @@ packages=(
     mariadb-server-core        # the server alone: mariadb-server would add 370 MB
     systemd-standalone-sysusers # satisfies Slurm's packages without systemd
 )
-
-install_packages() {
-    local include
-    include=$(IFS=,; echo "${packages[*]}")
-    # variant essential: no apt inside, but maintainer scripts run (users munge and
-    # slurm, the munge key). Check-Valid-Until: a mirror's index of sid may be old.
-    # check/empty: DIR was made, empty, by the caller.
-    mmdebstrap --mode=root --variant=essential --skip=check/empty \
-        --aptopt='Apt::Install-Recommends "false"' \
-        --aptopt='Acquire::Languages "none"' \
-        --aptopt='Acquire::Check-Valid-Until "false"' \
-        --include="$include" "$suite" "$dir" \
-        "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
-}
-
-# Space, and nothing that names the mirror. Afterwards, since dpkg's path-exclude is slower.
-remove_ballast() {
-    rm -rf "$dir"/etc/apt/sources.list "$dir"/etc/apt/sources.list.d \
-        "$dir"/var/lib/apt/lists "$dir"/var/cache/apt \
-        "$dir"/var/log/apt "$dir"/var/log/dpkg.log "$dir"/var/log/bootstrap.log \
-        "$dir"/usr/share/{doc,man,locale,info,lintian,bug} "$dir"/usr/lib/*/perl/debian-config-data*
-}
 
 add_users() {
     chroot "$dir" useradd --create-home --user-group --uid 2001 --shell /bin/bash alice
@@ -58,9 +37,10 @@ check_root() {
     compgen -G "$dir/usr/lib/*/liblua5.1.so.0" >/dev/null || { echo "E: liblua is not in the root"; return 1; }
 }
 
-install_packages
+install_debian "$suite" "$dir" "$mirror" "${packages[@]}"
 echo "I: removing what no box needs"
-remove_ballast
+remove_ballast "$dir"
+rm -rf "$dir"/usr/lib/*/perl/debian-config-data*
 echo "I: adding alice and bob"
 add_users
 echo "I: making the empty database"
