@@ -38,6 +38,21 @@ DESCRIBE = r"""
         grep -vE 'No such file|Trying backup|Database settings|xcpuinfo|debug levels|No error' | tail -n 20"""
 
 
+# SECONDS JOB STATE...: waits in the cluster for one of these states of a job, and prints the last one seen. To ask from here
+# each time takes three times as long.
+AWAIT_STATE = r"""
+    end=$((SECONDS + $1)) job=$2
+    shift 2
+    while :; do
+        state=GONE
+        [[ $(scontrol -o show job "$job" 2>/dev/null) =~ .*\ JobState=([A-Z_]+) ]] && state=${BASH_REMATCH[1]}
+        [[ " $* " != *" $state "* ]] || break
+        ((SECONDS <= end)) || { echo "$state"; exit 1; }
+        sleep 0.1
+    done
+    echo "$state" """
+
+
 class NotHere(Exception):
     """This machine can't have it; the text says what."""
 
@@ -149,7 +164,10 @@ class Cluster:
         return fields.get("JobState", "GONE")
 
     def wait_state(self, job, *states):
-        return self.wait(lambda: self.state(job) in states and self.state(job), f"job {job} to be {states}")
+        done = self.run(["bash", "-c", AWAIT_STATE, "-", PATIENCE, job, *states], timeout=PATIENCE + 20)
+        state = done.stdout.strip()
+        assert done.returncode == 0, f"waited {PATIENCE} s for job {job} to be {states}, it is {state}{done.stderr}"
+        return state
 
     def finished(self, job):
         """The state a job ended in, once its epilog is over too."""

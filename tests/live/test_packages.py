@@ -44,7 +44,8 @@ def cluster(packaged):
             packages.restamp(built, slurm)
         manifest = (folder / "Cargo.toml").read_text()
         (folder / "Cargo.toml").write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', manifest, count=1))
-        environment = [f"SLURM_VERSION={slurm.micro}"] if slurm != here else []
+        environment = [f"{name}={value}" for name, value in packages.QUICKLY.items()]
+        environment += [f"SLURM_VERSION={slurm.micro}"] if slurm != here else []
         build = ["bash", f"{OUT}/{name}/sources/packaging/deb/build"]
         said = packaged.ok(["env", *environment, f"PACKAGES={OUT}/{name}", *build], timeout=300)
         assert f"_{version}+slurm{slurm.micro}-1_" in said

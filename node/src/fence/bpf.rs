@@ -29,6 +29,8 @@ const DEVICE_PROGRAM: u32 = 15;
 const AT_DEVICE: u32 = 6;
 const ALLOW_OVERRIDE: u32 = 1;
 const ALLOW_MULTI: u32 = 2;
+/// Since Linux 5.6.
+const REPLACE: u32 = 4;
 /// `BPF_CGROUP_MAX_PROGS` of the kernel's include/linux/bpf-cgroup-defs.h.
 const MOST_PROGRAMS: usize = 64;
 /// The name that `bpftool` shows.
@@ -71,6 +73,7 @@ struct Attach {
     program: u32,
     kind: u32,
     flags: u32,
+    replaced: u32,
 }
 
 #[repr(C)]
@@ -278,15 +281,39 @@ impl Kernel for Bpf {
             Flags::Override => ALLOW_OVERRIDE,
             Flags::Multi => ALLOW_MULTI,
         };
-        let fields = Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags };
+        let fields =
+            Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags, replaced: 0 };
         // SAFETY: no addresses.
         unsafe { bpf(PROG_ATTACH, fields) }.map(|_| ())
+    }
+
+    #[doc(alias = "BPF_F_REPLACE")]
+    fn replace(&self, path: &Path, program: &OwnedFd, old: &OwnedFd) -> io::Result<()> {
+        let folder = open(path)?;
+        let flags = ALLOW_MULTI | REPLACE;
+        let fields = Attach {
+            target: raw(&folder),
+            program: raw(program),
+            kind: AT_DEVICE,
+            flags,
+            replaced: raw(old),
+        };
+        // SAFETY: no addresses.
+        match unsafe { bpf(PROG_ATTACH, fields) } {
+            // An older kernel does not know the flag.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.attach(path, program, Flags::Multi)?;
+                self.detach(path, old)
+            }
+            replaced => replaced.map(|_| ()),
+        }
     }
 
     #[doc(alias = "BPF_PROG_DETACH")]
     fn detach(&self, folder: &Path, program: &OwnedFd) -> io::Result<()> {
         let folder = open(folder)?;
-        let fields = Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags: 0 };
+        let fields =
+            Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags: 0, replaced: 0 };
         // SAFETY: no addresses.
         unsafe { bpf(PROG_DETACH, fields) }.map(|_| ())
     }
@@ -300,7 +327,10 @@ mod tests {
     #[test]
     fn the_fields_are_where_linux_bpf_h_has_them() {
         assert_eq!((size_of::<Load>(), offset_of!(Load, log), offset_of!(Load, name)), (64, 32, 48));
-        assert_eq!((size_of::<Attach>(), offset_of!(Attach, flags)), (16, 12));
+        assert_eq!(
+            (size_of::<Attach>(), offset_of!(Attach, flags), offset_of!(Attach, replaced)),
+            (20, 12, 16)
+        );
         assert_eq!((size_of::<FdById>(), size_of::<InfoByFd>(), offset_of!(InfoByFd, info)), (8, 16, 8));
         assert_eq!((size_of::<Query>(), offset_of!(Query, ids), offset_of!(Query, count)), (32, 16, 24));
         assert_eq!(size_of::<ProgramInfo>(), 40);

@@ -51,34 +51,35 @@ pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2
     if !found.programs.is_empty() && found.flags != Flags::Multi {
         return Err(V2Error::Taken(step.to_owned()));
     }
-    put_up_beside(kernel, step, fence, found.programs)
+    put_up_at(kernel, &Step { folder: step, has: found.programs, stale: None }, fence)
 }
 
 /// The same where what is attached to the step is known.
-fn put_up_beside(kernel: &impl Kernel, step: &Path, fence: &Fence, has: Vec<u32>) -> Result<(), V2Error> {
+fn put_up_at<K: Kernel>(kernel: &K, step: &Step<K>, fence: &Fence) -> Result<(), V2Error> {
     let rules = DeviceRules::of(fence);
-    let hidden = hidden(kernel, step)?;
-    let step = Step { folder: step, has };
+    let hidden = hidden(kernel, step.folder)?;
     if fence.widens {
-        return widen(kernel, &step, &rules, hidden);
+        return widen(kernel, step, &rules, hidden);
     }
-    narrow(kernel, &step, &rules, hidden.filter(|hidden| !step.has.contains(&hidden.id)))
+    narrow(kernel, step, &rules, hidden.filter(|hidden| !step.has.contains(&hidden.id)))
 }
 
 fn query(kernel: &impl Kernel, step: &Path) -> Result<Attached, V2Error> {
     kernel.attached(step).map_err(|error| V2Error::Query(step.to_owned(), error))
 }
 
-/// The step, and the programs that an earlier fence has left there: the kernel refuses one that is there already.
-struct Step<'a> {
+struct Step<'a, K: Kernel> {
     folder: &'a Path,
+    /// Programs that an earlier fence has left there: the kernel refuses one that is there already.
     has: Vec<u32>,
+    /// One of them, whose place a fence that widens takes.
+    stale: Option<&'a K::Program>,
 }
 
 /// Slurm's program and ours side by side; Slurm's first, so that a failure between them leaves its rules in force.
 fn narrow<K: Kernel>(
     kernel: &K,
-    step: &Step,
+    step: &Step<K>,
     rules: &DeviceRules,
     hidden: Option<Found<K>>,
 ) -> Result<(), V2Error> {
@@ -92,7 +93,7 @@ fn narrow<K: Kernel>(
 /// Ours in front of Slurm's, at the step and where the step has a program below.
 fn widen<K: Kernel>(
     kernel: &K,
-    step: &Step,
+    step: &Step<K>,
     rules: &DeviceRules,
     hidden: Option<Found<K>>,
 ) -> Result<(), V2Error> {
@@ -101,7 +102,10 @@ fn widen<K: Kernel>(
         None => ALLOW_ALL.to_vec(),
     };
     let ours = ready(kernel, step, rules, &behind)?;
-    attach(kernel, step.folder, (Whose::Ours, &ours), Flags::Multi)?;
+    match step.stale {
+        Some(stale) => put(kernel.replace(step.folder, &ours, stale), step.folder, Whose::Ours)?,
+        None => attach(kernel, step.folder, (Whose::Ours, &ours), Flags::Multi)?,
+    }
     // A step's tasks have the same text, and mostly their job has it too.
     let mut loaded = vec![(behind, ours)];
     for folder in below(step.folder)? {
@@ -124,7 +128,7 @@ fn widen<K: Kernel>(
 /// Ours in front of `behind`, from the extern step or loaded.
 fn ready<K: Kernel>(
     kernel: &K,
-    step: &Step,
+    step: &Step<K>,
     rules: &DeviceRules,
     behind: &[Instruction],
 ) -> Result<K::Program, V2Error> {
@@ -136,7 +140,7 @@ fn ready<K: Kernel>(
 }
 
 /// The program at the job's extern step that has this text. Whatever can't be had is loaded instead.
-fn of_extern_step<K: Kernel>(kernel: &K, step: &Step, text: &[Instruction]) -> Option<K::Program> {
+fn of_extern_step<K: Kernel>(kernel: &K, step: &Step<K>, text: &[Instruction]) -> Option<K::Program> {
     let is_same = |program: &K::Program| {
         let shown = kernel.instructions(program).ok().flatten();
         shown.is_some_and(|shown| unblind(&shown).is_ok_and(|shown| shown == text))
@@ -232,8 +236,11 @@ fn attach<K: Kernel>(
     (whose, program): (Whose, &K::Program),
     flags: Flags,
 ) -> Result<(), V2Error> {
-    let attached = kernel.attach(folder, program, flags);
-    attached.map_err(|error| V2Error::Attach(folder.to_owned(), whose, error))
+    put(kernel.attach(folder, program, flags), folder, whose)
+}
+
+fn put(answer: io::Result<()>, folder: &Path, whose: Whose) -> Result<(), V2Error> {
+    answer.map_err(|error| V2Error::Attach(folder.to_owned(), whose, error))
 }
 
 /// Where a step has programs of its own: the directory of all its tasks, and each task's.

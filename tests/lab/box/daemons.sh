@@ -8,13 +8,18 @@
 
 readonly LOGS=/var/log/slurm
 
+# A box waits most of its time, and many boxes wait at once: no process is started for a pause.
+pause() { # SECONDS
+    read -rt "$1" <>/run/lab/never || true
+}
+
 # wait_for SECONDS COMMAND...
 wait_for() {
     local deadline=$((SECONDS + $1))
     shift
     while ((SECONDS <= deadline)); do
         "$@" >/dev/null 2>&1 && return 0
-        sleep 0.02
+        pause "${PAUSE:-0.02}"
     done
     return 1
 }
@@ -38,7 +43,7 @@ log_file() {
 # Prints the pid of a daemon that runs. slurmd leaves zombies to process 1: not those.
 running_pid() {
     local pid node=${1##*/slurmd-}
-    pid=$(cat "$1" 2>/dev/null) && [[ -n $pid ]] || return 1
+    { read -r pid <"$1"; } 2>/dev/null || return 1
     if is_machine "${node%.pid}"; then
         pid=$(number_here "$(machine "${node%.pid}")" "$pid") || return 1
     fi
@@ -100,6 +105,11 @@ size_of() {
     stat -c %s "$1" 2>/dev/null || echo 0
 }
 
+# new_lines FILE FROM
+new_lines() {
+    tail -c +$(($2 + 1)) "$1" 2>/dev/null
+}
+
 start_daemon() {
     case $1 in
     slurmdbd) start_one slurmdbd '' ;;
@@ -112,7 +122,7 @@ start_daemon() {
 # told "Required node not available". Waiting is a kindness; whether they answer is not
 # what `start slurmctld` is judged by.
 wait_for_nodes() {
-    local file node
+    local file node PAUSE=0.2 # sinfo is asked each time
     for file in /run/slurm/slurmd-*.pid; do
         running_pid "$file" >/dev/null || continue
         node=${file##*/slurmd-}
@@ -122,7 +132,8 @@ wait_for_nodes() {
 
 node_answers() {
     local state
-    state=$(sinfo -h -N -n "$1" -o %T | head -1)
+    state=$(sinfo -h -N -n "$1" -o %T)
+    state=${state%%$'\n'*}
     [[ -n $state && $state != *'*' && $state != unknown* && $state != down* && $state != future* ]]
 }
 
@@ -159,7 +170,7 @@ start_one() {
         return 0
     fi
     echo "$daemon${node:+ of node $node} did not come up:"
-    { cat "$early"; tail -c +$((from + 1)) "$log" 2>/dev/null; } | complaints ||
+    { cat "$early"; new_lines "$log" "$from"; } | complaints ||
         echo "(no error in $log; '$daemon -D' may say more)"
     return 1
 }
@@ -202,10 +213,10 @@ wait_until_up() {
         is_up "$1" "$2" "$4" "$5" && return 0
         if running_pid "$3" >/dev/null; then
             seen=yes
-        elif [[ -n $seen ]] || ((SECONDS >= grace)) || tail -c +$(($5 + 1)) "$4" 2>/dev/null | grep -q ' fatal: '; then
+        elif [[ -n $seen ]] || ((SECONDS >= grace)) || [[ $(new_lines "$4" "$5") == *' fatal: '* ]]; then
             return 1
         fi
-        sleep 0.02
+        pause 0.05
     done
     return 1
 }
@@ -217,7 +228,7 @@ is_up() {
     slurmdbd) (exec 4<>/dev/tcp/127.0.0.1/6819) 2>/dev/null ;;
     slurmd)
         # The node's state alone may be that of the slurmd before.
-        tail -c +$(($4 + 1)) "$3" 2>/dev/null | grep -q 'slurmd started on' && node_answers "$2"
+        [[ $(new_lines "$3" "$4") == *'slurmd started on'* ]] && node_answers "$2"
         ;;
     esac
 }

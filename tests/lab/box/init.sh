@@ -35,6 +35,7 @@ make_directories() {
     install -d -o munge -g munge -m 700 /var/log/munge /var/lib/munge
     install -d -o slurm -g slurm /var/lib/slurm /var/lib/slurm/slurmctld /run/slurm
     install -d /run/mysqld /run/lab/answers /run/lab/nodes
+    mkfifo -m 600 /run/lab/never
     ln -s mysqld /run/mariadbd # where sid's libmariadb looks
     chown slurm:slurm /var/log/slurm /etc/slurm/slurmdbd.conf
     chmod 600 /etc/slurm/slurmdbd.conf # slurmdbd insists

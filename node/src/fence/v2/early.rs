@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::kernel::Kernel;
-use super::{Flags, V2Error, Whose, attach, hidden, put_up, put_up_beside, query};
+use super::{Flags, Step, V2Error, Whose, attach, hidden, put_up, put_up_at, query};
 use crate::fence::Fence;
 
 /// A fence that stands in for the step's own.
@@ -46,11 +46,13 @@ impl<K: Kernel> Early<K> {
     /// As [`put_up`]; this one is still there then.
     pub fn replace(&self, kernel: &K, step: &Path, fence: &Fence) -> Result<(), V2Error> {
         if *fence != self.fence {
-            put_up_beside(kernel, step, fence, self.attached.clone())?;
+            let has = self.attached.clone();
             if fence.widens && fence.closed == self.fence.closed {
                 // Ours closes nothing that may be opened; to take it away takes longer than to leave it.
-                return detach(kernel, step, self.programs.iter().rev().skip(1));
+                let slurms = self.programs.iter().rev().nth(1).map(|(_, program)| program);
+                return put_up_at(kernel, &Step { folder: step, has, stale: slurms }, fence);
             }
+            put_up_at(kernel, &Step { folder: step, has, stale: None }, fence)?;
             let carried = if fence.widens { None } else { hidden(kernel, step)?.map(|found| found.id) };
             return detach(kernel, step, self.programs.iter().filter(|(id, _)| Some(*id) != carried));
         }

@@ -148,6 +148,24 @@ impl Kernel for Fake {
         self.attach_as_kernel(folder, *program, flags)
     }
 
+    fn replace(&self, folder: &Path, program: &u32, old: &u32) -> io::Result<()> {
+        self.call(format!("replace {}", self.name(folder)))?;
+        let refused = |errno| Err(io::Error::from_raw_os_error(errno));
+        let mut attached = self.attached.borrow_mut();
+        let Some(here) = attached.get_mut(folder) else { return refused(libc::ENOENT) };
+        if here.flags != Flags::Multi {
+            return refused(libc::EPERM);
+        }
+        if here.programs.contains(program) {
+            return refused(libc::EINVAL);
+        }
+        let Some(place) = here.programs.iter_mut().find(|id| *id == old) else {
+            return refused(libc::ENOENT);
+        };
+        *place = *program;
+        Ok(())
+    }
+
     fn detach(&self, folder: &Path, program: &u32) -> io::Result<()> {
         self.call(format!("detach {}", self.name(folder)))?;
         let mut attached = self.attached.borrow_mut();

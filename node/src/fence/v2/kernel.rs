@@ -41,6 +41,12 @@ pub trait Kernel {
     /// What bpf(2) answers.
     fn attach(&self, folder: &Path, program: &Self::Program, flags: Flags) -> io::Result<()>;
 
+    /// Puts a program in the place of `old`, both with [`Flags::Multi`], so that there is always one of them.
+    ///
+    /// # Errors
+    /// What bpf(2) answers; `old` is still there then.
+    fn replace(&self, folder: &Path, program: &Self::Program, old: &Self::Program) -> io::Result<()>;
+
     /// Takes a program away that was attached with [`Flags::Multi`].
     ///
     /// # Errors
