@@ -149,9 +149,14 @@ fn of_extern_step<K: Kernel>(kernel: &K, step: &Step<K>, text: &[Instruction]) -
     if folder == step.folder {
         return None;
     }
-    // Ours is the last there.
-    let programs = kernel.attached(&folder).ok()?.programs.into_iter().rev();
-    programs.filter(|id| !step.has.contains(id)).find_map(|id| kernel.program(id).ok().filter(is_same))
+    let mut programs = kernel.attached(&folder).ok()?.programs;
+    // Ours was loaded last, so it has the highest number as a rule.
+    programs.sort_unstable();
+    programs
+        .into_iter()
+        .rev()
+        .filter(|id| !step.has.contains(id))
+        .find_map(|id| kernel.program(id).ok().filter(is_same))
 }
 
 /// A program that is alone at its cgroup.
