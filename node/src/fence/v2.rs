@@ -108,21 +108,38 @@ fn widen<K: Kernel>(
     }
     // A step's tasks have the same text, and mostly their job has it too.
     let mut loaded = vec![(behind, ours)];
-    for folder in below(step.folder)? {
-        let Some(found) = only_program(kernel, &folder, None)? else { continue };
-        if found.flags == Flags::Multi {
-            return Err(V2Error::Shared(folder));
-        }
-        let behind = text(kernel, &found)?;
-        if let Some((_, ours)) = loaded.iter().find(|(text, _)| *text == behind) {
-            attach(kernel, &folder, (Whose::Ours, ours), found.flags)?;
-            continue;
-        }
-        let ours = load(kernel, &folder, &program(rules, &behind)?)?;
-        attach(kernel, &folder, (Whose::Ours, &ours), found.flags)?;
-        loaded.push((behind, ours));
+    let user = step.folder.join("user");
+    // Slurm gives programs to tasks only where it gives one to the directory above them (task_cgroup_devices.c).
+    if !widen_below(kernel, &user, rules, &mut loaded)? {
+        return Ok(());
+    }
+    for task in tasks(&user)? {
+        widen_below(kernel, &task, rules, &mut loaded)?;
     }
     Ok(())
+}
+
+/// Replaces the program of a folder below the step by itself with ours in front, one of those in `loaded` where it is
+/// there; false if it has none.
+fn widen_below<K: Kernel>(
+    kernel: &K,
+    folder: &Path,
+    rules: &DeviceRules,
+    loaded: &mut Vec<(Vec<Instruction>, K::Program)>,
+) -> Result<bool, V2Error> {
+    let Some(found) = only_program(kernel, folder, None)? else { return Ok(false) };
+    if found.flags == Flags::Multi {
+        return Err(V2Error::Shared(folder.to_owned()));
+    }
+    let behind = text(kernel, &found)?;
+    if let Some((_, ours)) = loaded.iter().find(|(text, _)| *text == behind) {
+        attach(kernel, folder, (Whose::Ours, ours), found.flags)?;
+        return Ok(true);
+    }
+    let ours = load(kernel, folder, &program(rules, &behind)?)?;
+    attach(kernel, folder, (Whose::Ours, &ours), found.flags)?;
+    loaded.push((behind, ours));
+    Ok(true)
 }
 
 /// Ours in front of `behind`, from the extern step or loaded.
@@ -248,16 +265,15 @@ fn put(answer: io::Result<()>, folder: &Path, whose: Whose) -> Result<(), V2Erro
     answer.map_err(|error| V2Error::Attach(folder.to_owned(), whose, error))
 }
 
-/// Where a step has programs of its own: the directory of all its tasks, and each task's.
-fn below(step: &Path) -> Result<Vec<PathBuf>, V2Error> {
-    let user = step.join("user");
+/// The directories of a step's tasks, in the directory of all of them.
+fn tasks(user: &Path) -> Result<Vec<PathBuf>, V2Error> {
     let entries = match user.read_dir() {
         Err(error) if gone(&error) => return Ok(Vec::new()),
-        entries => entries.map_err(|error| V2Error::List(user.clone(), error))?,
+        entries => entries.map_err(|error| V2Error::List(user.to_owned(), error))?,
     };
-    let mut folders = vec![user.clone()];
+    let mut folders = Vec::new();
     for entry in entries {
-        let path = entry.map_err(|error| V2Error::List(user.clone(), error))?.path();
+        let path = entry.map_err(|error| V2Error::List(user.to_owned(), error))?.path();
         if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("task_")) {
             folders.push(path);
         }

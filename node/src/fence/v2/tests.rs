@@ -275,7 +275,7 @@ fn programs_of_others_in_the_way_are_told() {
     for (count, several) in [(1, false), (2, true)] {
         let root = tempfile::tempdir().unwrap();
         let kernel = cluster(&root, Kind::Batch);
-        (0..count).for_each(|_| kernel.put(TASKS[0], &any, Flags::Multi));
+        (0..count).for_each(|_| kernel.put(USER, &any, Flags::Multi));
         let error = raise(&kernel, &fence(true, &[2])).unwrap_err();
         assert_eq!(matches!(error, V2Error::Several(_, 2)), several, "{error}");
         assert_eq!(matches!(error, V2Error::Shared(_)), !several, "{error}");
