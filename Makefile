@@ -30,7 +30,7 @@ BOX      ?= try
 all:
 	@packaging/headers >/dev/null
 	@packaging/programs
-	cargo build --locked --release -p job_submit_gpushare -p spank_gpushare -p spank_gpushare_prolog
+	packaging/cargo build --locked --release -p job_submit_gpushare -p spank_gpushare -p spank_gpushare_prolog
 	@echo "built: target/release/{libjob_submit_gpushare.so,libspank_gpushare.so,libspank_gpushare_prolog.so,gpushare,gpushare-prolog,gpushare-epilog,gpushare-nvml}"
 
 # Not built here: that may want another user's cargo.

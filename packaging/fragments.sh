@@ -45,6 +45,8 @@ take_fragments() {
 may_go() {
     local still
     case $PACKAGE in
+    # rpm goes on to it when another package of the same command has refused.
+    gpushare) still=$(compgen -G "$PLUGIN_DIR/*_gpushare*.so" | sed 's/$/ is still there/' || true) ;;
     gpushare-slurmctld) still=$(needed_by_slurmctld) ;;
     gpushare-slurmd) still=$(needed_by_steps && needed_by_slurmd) ;;
     # Where jobs run, another package has the plugin.
@@ -69,7 +71,7 @@ put_package() { # [new]
 }
 
 take_package() {
-    [[ $PACKAGE != gpushare-slurmctld ]] || return 0
+    [[ $PACKAGE == gpushare-slurmd || $PACKAGE == gpushare-client ]] || return 0
     take_fragments
     # A job that is left would need what is in there.
     [[ $PACKAGE != gpushare-slurmd || -n $(compgen -G "/run/gpushare/jobs/*") ]] || rm -rf /run/gpushare

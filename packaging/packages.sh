@@ -62,7 +62,7 @@ has_scripts() { [[ $1 != gpushare ]]; }
 # What a script begins with: where things are, what still needs them, and what puts the fragments into place.
 script_head() { # NAME
     printf '#!/bin/bash\n# SPDX-License-Identifier: GPL-2.0-or-later\nset -euo pipefail\n'
-    printf 'PACKAGE=%q SYSCONFDIR=%q PREFIX=%q SHARED=%q\n\n' "$1" "$SYSCONFDIR" "$PREFIX" "$SHARED"
+    printf 'PACKAGE=%q SYSCONFDIR=%q PREFIX=%q SHARED=%q PLUGIN_DIR=%q\n\n' "$1" "$SYSCONFDIR" "$PREFIX" "$SHARED" "$PLUGIN_DIR"
     sed -s 1,2d packaging/needed.sh packaging/fragments.sh
     echo
 }

@@ -2,7 +2,7 @@
 """The files built for each release, and the daemons of that release."""
 
 import pytest
-from lab import RELEASES, TOP, root
+from lab import BUILDS, RELEASES, root
 
 
 class Built:
@@ -10,7 +10,7 @@ class Built:
 
     def __init__(self, release):
         self.release = release
-        self.folder = TOP / "target/lab" / release
+        self.folder = BUILDS / release
         self.root = root(release)
 
 

@@ -20,6 +20,8 @@ EXPORTS = {
     },
 }
 TYPES = {"job_submit_gpushare.so": b"job_submit/gpushare", "spank_gpushare.so": b"spank", "spank_gpushare_prolog.so": b"spank"}
+# The builds of packaging/glibc, which GPUSHARE_BUILD may name, need them.
+OF_OLD_GLIBC = {"libpthread.so.0", "libdl.so.2"} if "GPUSHARE_BUILD" in os.environ else set()
 plugins = pytest.mark.parametrize("plugin", EXPORTS)
 
 
@@ -45,8 +47,8 @@ def missing(built, plugin, *providers):
     """Names that the plugin needs and neither the loading process nor the C library has."""
     libraries = run("readelf", "-dW", built.folder / plugin)
     needed = set(re.findall(r"NEEDED.*\[(.*)\]", libraries))
-    # srun loads a plugin twice in every start, and every library that it needs.
-    assert needed <= {"libc.so.6", "ld-linux-x86-64.so.2"}, needed
+    # srun loads a plugin twice in every start, and every library that it needs. Before 2.34 glibc was in more files.
+    assert needed <= {"libc.so.6", "ld-linux-x86-64.so.2"} | OF_OLD_GLIBC, needed
     wanted = {line.split()[-1] for line in run("nm", "-D", "--undefined-only", built.folder / plugin).splitlines()
               if "@" not in line and " w " not in line}
     offered = set()
@@ -87,6 +89,30 @@ def test_what_is_started_for_every_job_loads_no_library(built, program):
     if not archive.startswith("/"):
         pytest.skip("NOT TESTED: this machine's C library is not there as an archive")
     assert "NEEDED" not in run("readelf", "-dW", built.folder / program)
+
+
+def test_nothing_says_where_it_was_built(built):
+    """Else the same sources would make other files elsewhere. packaging/reproduce compares them all."""
+    folders = [str(TOP), os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")]
+    for file in sorted(built.folder.iterdir()):
+        content = file.read_bytes()
+        assert not [folder for folder in folders if folder.encode() in content], file
+        assert b"/library/std/src/" in content, "a path of a kind that is looked for"
+
+
+@plugins
+def test_symbols_of_a_newer_glibc_are_told(built, plugin):
+    """packaging/glibc builds for an older one, and checks that."""
+    def check(version):
+        return subprocess.run([TOP / "packaging/glibc", "--check", version, built.folder / plugin], capture_output=True, text=True)
+
+    asked = re.findall(r"Name: GLIBC_2\.(\d+)", run("readelf", "-VW", built.folder / plugin))
+    newest = max(map(int, asked))
+    done = check(f"2.{newest}")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = check(f"2.{newest - 1}")
+    assert done.returncode == 1 and f"{plugin} needs glibc 2.{newest}, newer than 2.{newest - 1}:\n    " in done.stderr
+    assert f"@GLIBC_2.{newest}\n" in done.stderr
 
 
 def test_headers_that_are_not_there_are_one_message(tmp_path):
