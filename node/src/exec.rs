@@ -124,20 +124,59 @@ impl Asked {
     /// # Errors
     /// As [`Asked::answer`].
     pub fn bytes(mut self, patience: Duration) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), AskError> {
-        let end = Instant::now() + patience;
-        let (mut output, mut complaints) = (Vec::new(), Vec::new());
+        let (mut buffer, mut output) = ([0; 4096], Vec::new());
+        let longest = self.longest;
+        let (status, complaints) = self.read(patience, false, &mut buffer, &mut |some| {
+            output.extend_from_slice(some);
+            output.len() <= longest
+        })?;
+        Ok((status, output, complaints))
+    }
+
+    /// Hands on the output piece by piece, however much it is, as long as the program is never silent for longer than
+    /// `patience`. Gives how it ended, and its standard error.
+    ///
+    /// # Errors
+    /// As [`Asked::answer`].
+    pub fn pieces(
+        mut self,
+        patience: Duration,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(ExitStatus, Vec<u8>), AskError> {
+        self.read(patience, true, &mut vec![0; 64 << 10], &mut |some| {
+            take(some);
+            true
+        })
+    }
+
+    /// `take` says whether there may be more. `renew`: the time begins again with every piece.
+    fn read(
+        &mut self,
+        patience: Duration,
+        renew: bool,
+        buffer: &mut [u8],
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(ExitStatus, Vec<u8>), AskError> {
+        let mut end = Instant::now() + patience;
+        let mut complaints = Vec::new();
         while self.output.is_some() || self.complaints.is_some() {
             let left = self.left(end, patience)?;
             let files = [self.output.as_ref().map(AsFd::as_fd), self.complaints.as_ref().map(AsFd::as_fd)];
             let ready = unix::wait_readable(files, left).map_err(|error| self.talk(error))?;
+            let mut is_short = true;
             if ready[0] {
-                read_some(&mut self.output, &mut output).map_err(|error| self.talk(error))?;
+                let some = read_some(&mut self.output, buffer).map_err(|error| self.talk(error))?;
+                is_short = take(some);
             }
             if ready[1] {
-                read_some(&mut self.complaints, &mut complaints).map_err(|error| self.talk(error))?;
+                let some = read_some(&mut self.complaints, buffer).map_err(|error| self.talk(error))?;
+                complaints.extend_from_slice(some);
             }
-            if output.len() + complaints.len() > self.longest {
+            if !is_short || complaints.len() > self.longest {
                 return Err(AskError::TooMuch(self.path.clone(), self.longest));
+            }
+            if renew && ready.contains(&true) {
+                end = Instant::now() + patience;
             }
         }
         let status = loop {
@@ -148,7 +187,7 @@ impl Asked {
             std::thread::sleep(PAUSE);
         };
         self.ended = true;
-        Ok((status, output, complaints))
+        Ok((status, complaints))
     }
 
     fn left(&self, end: Instant, patience: Duration) -> Result<Duration, AskError> {
@@ -173,14 +212,13 @@ fn stdin(input: &str) -> io::Result<Stdio> {
 }
 
 /// Reads what is there; at its end the stream is closed.
-fn read_some<S: Read>(stream: &mut Option<S>, to: &mut Vec<u8>) -> io::Result<()> {
-    let mut buffer = [0; 4096];
-    let Some(open) = stream else { return Ok(()) };
-    match open.read(&mut buffer)? {
-        0 => *stream = None,
-        count => to.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+fn read_some<'b, S: Read>(stream: &mut Option<S>, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+    let Some(open) = stream else { return Ok(&[]) };
+    let count = open.read(buffer)?;
+    if count == 0 {
+        *stream = None;
     }
-    Ok(())
+    Ok(buffer.get(..count).unwrap_or_default())
 }
 
 impl Drop for Asked {

@@ -7,6 +7,7 @@
 // Reads lines "library N" (libslurm, as sbatch calls it) or "sbatch N" (the command, from its start to its end), makes
 // N submissions and answers with one line of N times in nanoseconds. "parallel N": 8 processes at once run sbatch N times
 // each; the answer is one time, that of all divided by their number. Ends at the end of its input or at an error.
+// "library N NAME" gives the jobs that name. "submit QOS ACCOUNT" submits under these.
 #define _GNU_SOURCE // pipe2
 #include <errno.h>
 #include <fcntl.h>
@@ -42,13 +43,16 @@ static void fail(const char *what) {
     exit(1);
 }
 
+static char name[32], *qos = "qos_lafferty", *account;
+
 static unsigned submit_by_library(void) {
     static char *environment[] = {"PATH=/usr/bin:/bin", NULL};
     job_desc_msg_t job;
     submit_response_msg_t *response = NULL;
     slurm_init_job_desc_msg(&job);
-    job.name = "bench";
-    job.qos = "qos_lafferty";
+    job.name = name;
+    job.qos = qos;
+    job.account = account;
     job.tres_per_node = A40;
     job.script = "#!/bin/sh\ntrue\n";
     job.work_dir = "/tmp";
@@ -129,12 +133,14 @@ static void parallel_visit(int count) {
     fflush(stdout);
 }
 
-int main(void) {
+int main(int words, char **word) {
     char line[64], how[16];
     int count;
+    if (words == 3) qos = word[1], account = word[2];
     slurm_init(NULL);
     while (fgets(line, sizeof line, stdin)) {
-        if (sscanf(line, "%15s %d", how, &count) != 2 || count < 1 || count > MOST) {
+        strcpy(name, "bench");
+        if (sscanf(line, "%15s %d %31s", how, &count, name) < 2 || count < 1 || count > MOST) {
             fprintf(stderr, "submit: not a visit: %s", line);
             return 2;
         }

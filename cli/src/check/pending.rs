@@ -2,7 +2,7 @@
 //! has the flag DenyOnLimit, and says nothing.
 
 use super::finding::Finding;
-use crate::slurm::{self, Qoses};
+use crate::slurm::{Qoses, run};
 
 /// Fields with a mark between them; what is longer is cut, which can only make a number smaller.
 const FIELDS: &str = "JobArrayID:24|,QOS:48|,Reason:40|,tres-alloc:200|";
@@ -12,24 +12,46 @@ const NAMED: usize = 5;
 /// Asks slurmctld. Nothing where no job waits in vain.
 pub fn finding(qoses: &Qoses) -> Option<Finding> {
     let about = "pending jobs";
-    match slurm::ask("squeue", &["-a", "-h", "-t", "PD", "-O", FIELDS]) {
-        Ok(text) => judge(&text, qoses).map(|said| Finding::unknown(about, said)),
+    let mut stuck = Stuck::default();
+    let asked = ["-a", "-h", "-t", "PD", "-O", FIELDS];
+    match run::lines("squeue", &asked, |line| stuck.take(line, qoses)) {
+        Ok(()) => stuck.said().map(|said| Finding::unknown(about, said)),
         Err(error) => Some(Finding::unknown(about, error)),
     }
 }
 
-fn judge(text: &str, qoses: &Qoses) -> Option<String> {
-    let stuck: Vec<(&str, String)> = text.lines().filter_map(|line| job(line, qoses)).collect();
-    let (_, first) = stuck.first()?;
-    let names: Vec<&str> = stuck.iter().take(NAMED).map(|(id, _)| *id).collect();
-    let more = if stuck.len() > NAMED { ", …" } else { "" };
-    let (what, them) = if stuck.len() == 1 { ("job asks", "it") } else { ("jobs ask", "them") };
-    Some(format!(
-        "{} {what} for more than the limits ever allow and will never start: {}{more} ({first}); scancel {them}, or \
-         raise the limit",
-        stuck.len(),
-        names.join(", ")
-    ))
+/// Jobs that wait in vain: how many, some of them, and why the first.
+#[derive(Default)]
+struct Stuck {
+    count: usize,
+    names: Vec<String>,
+    first: String,
+}
+
+impl Stuck {
+    fn take(&mut self, line: &str, qoses: &Qoses) {
+        let Some((id, why)) = job(line, qoses) else { return };
+        self.count += 1;
+        if self.names.len() < NAMED {
+            self.names.push(id.to_owned());
+        }
+        if self.count == 1 {
+            self.first = why;
+        }
+    }
+
+    fn said(self) -> Option<String> {
+        let Stuck { count, names, first } = self;
+        let more = if count > NAMED { ", …" } else { "" };
+        let (what, them) = if count == 1 { ("job asks", "it") } else { ("jobs ask", "them") };
+        (count > 0).then(|| {
+            format!(
+                "{count} {what} for more than the limits ever allow and will never start: {}{more} ({first}); scancel \
+                 {them}, or raise the limit",
+                names.join(", ")
+            )
+        })
+    }
 }
 
 /// A job that waits in vain, and why.
@@ -54,6 +76,12 @@ fn job<'t>(line: &'t str, qoses: &Qoses) -> Option<(&'t str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn judge(text: &str, qoses: &Qoses) -> Option<String> {
+        let mut stuck = Stuck::default();
+        text.lines().for_each(|line| stuck.take(line, qoses));
+        stuck.said()
+    }
 
     #[test]
     fn jobs_that_ask_for_more_than_there_ever_is_are_found() {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::slurm::{self, ask};
+use crate::slurm::{self, ask, run};
 
 mod id;
 mod limits;
@@ -81,7 +81,10 @@ pub struct Options<'a> {
 /// # Errors
 /// One line: why Slurm could not be asked.
 pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, String> {
-    let rows = queue::rows(&ask("squeue", &queue::QUESTION)?);
+    // Limits count what runs; of jobs that wait or are over, only those that are asked for matter.
+    let mut rows = Vec::new();
+    let kept = |row: &Row| id.names(row) || row.counts();
+    run::lines("squeue", &queue::QUESTION, |line| rows.extend(queue::row(line).filter(kept)))?;
     let all: Vec<&Row> = rows.iter().filter(|row| id.names(row)).collect();
     if all.is_empty() {
         let Some(over) = over(id)? else { return Ok(None) };

@@ -44,12 +44,13 @@ fn read(text: &str, config: &Config) -> Accounts {
             of_accounts.entry(*account).or_default().extend(limits);
         }
     }
+    let mut said = BTreeSet::new();
     for (account, user, limits) in &rows {
         found.tres.extend(limits.iter().filter_map(|limit| limit.split('=').next()).map(str::to_owned));
         let account_has = |limit: &&&str| of_accounts.get(account).is_some_and(|has| has.contains(**limit));
         let own = limits.iter().filter(|limit| user.is_empty() || !account_has(limit)).count();
         let name = if user.is_empty() { (*account).to_owned() } else { format!("{user} in {account}") };
-        if own > 0 && !found.limited.contains(&name) {
+        if own > 0 && said.insert((account, user)) {
             found.limited.push(name);
         }
     }

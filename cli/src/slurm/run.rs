@@ -42,17 +42,44 @@ pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Ve
     Ok(output)
 }
 
+/// Hands on what one of Slurm's commands prints, line by line: where that grows with the jobs of a cluster, nobody keeps
+/// all of it. The command may go on for as long as it prints something. An error says in one line what failed.
+pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), String> {
+    let mut rest: Vec<u8> = Vec::new();
+    let mut take = |some: &[u8]| {
+        let mut parts = some.split(|byte| *byte == b'\n').peekable();
+        while let Some(part) = parts.next() {
+            rest.extend_from_slice(part);
+            if parts.peek().is_some() {
+                line(&String::from_utf8_lossy(&rest));
+                rest.clear();
+            }
+        }
+    };
+    let said = Asked::start(super::command(program).args(arguments), "")
+        .and_then(|asked| asked.at_most(LONGEST).pieces(PATIENCE, &mut take));
+    let (status, complaints) = said.map_err(|error| in_words(program, &error, PATIENCE))?;
+    if !rest.is_empty() {
+        line(&String::from_utf8_lossy(&rest));
+    }
+    succeeded(program, arguments, Output { status, output: Vec::new(), complaints }).map(|_| ())
+}
+
 /// Runs a program to its end, whatever it is; an error is one line: why there is no answer.
 pub fn run(command: &mut Command, patience: Duration) -> Result<Output, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let said = Asked::start(command, "").and_then(|asked| asked.at_most(LONGEST).bytes(patience));
-    let (status, output, complaints) = said.map_err(|error| match error {
+    let (status, output, complaints) = said.map_err(|error| in_words(&program, &error, patience))?;
+    Ok(Output { status, output, complaints })
+}
+
+fn in_words(program: &str, error: &AskError, patience: Duration) -> String {
+    match error {
         AskError::Start(_, error) => format!("can't run '{program}': {error}"),
         AskError::Talk(_, error) => format!("'{program}': {error}"),
         AskError::Deadline(..) => format!("'{program}' did not answer in {} s", patience.as_secs_f32()),
         AskError::TooMuch(..) => format!("'{program}' printed more than {LONGEST} bytes"),
-    })?;
-    Ok(Output { status, output, complaints })
+    }
 }
 
 #[cfg(test)]
@@ -89,5 +116,23 @@ mod tests {
     fn much_is_said_on_both_streams() {
         let script = "head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero";
         assert_eq!(ask("sh", &["-c", script]).unwrap().len(), 300_000);
+    }
+
+    #[test]
+    fn lines_come_whole_however_many_there_are() {
+        let (mut count, mut length, mut last) = (0_u32, 0, String::new());
+        let script = "yes 'a line of many' | head -n 5000000; printf 'the last'";
+        lines("sh", &["-c", script], |line| {
+            count += 1;
+            length += line.len() + 1;
+            if line != "a line of many" {
+                last = line.to_owned();
+            }
+        })
+        .unwrap();
+        assert_eq!((count, last.as_str()), (5_000_001, "the last"));
+        assert!(length > LONGEST);
+        let error = lines("sh", &["-c", "echo out; echo why >&2; exit 3"], |_| ()).unwrap_err();
+        assert!(error.ends_with("failed (exit status: 3): why"), "{error}");
     }
 }

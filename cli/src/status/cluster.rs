@@ -3,7 +3,7 @@
 //! Slurm is asked three times, whatever the number of nodes: for nodes, for jobs, and for whose the jobs are. The last
 //! is squeue's word, in a line that holds no text of a user's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use gpushare::config::{Config, NodeConfig, Placement, UnitsPerGpu};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::Wanted;
 use super::local::{conf_path, now};
-use crate::slurm;
+use crate::slurm::{self, run};
 
 mod assemble;
 pub mod collected;
@@ -136,30 +136,56 @@ pub fn gather(
     folder: Option<&Path>,
     conf: Option<&Path>,
 ) -> Result<Cluster, String> {
-    let mut complaints = Vec::new();
-    let config = rules(conf).unwrap_or_else(|reason| {
-        complaints.push(format!("{reason}; shares are taken for Slurm's own"));
-        None
-    });
-    let rules = |node: &str| {
-        config.as_ref().map_or_else(CountingRules::default, |config| config.of_node(node).into())
-    };
+    let (config, mut complaints) = config(conf);
     let nodes = places.of(read::nodes(&slurm::ask("scontrol", &["-a", "-d", "show", "node"])?))?;
-    let mut jobs = Vec::new();
-    match slurm::ask("scontrol", &["-a", "-d", "show", "job"]) {
-        Ok(text) => jobs = read::jobs(&text),
-        Err(reason) => complaints.push(format!("no jobs: {reason}")),
+    let mut jobs = read::Jobs::default();
+    if let Err(reason) = run::lines("scontrol", &["-a", "-d", "show", "job"], |line| jobs.line(line)) {
+        complaints.push(format!("no jobs: {reason}"));
+        jobs = read::Jobs::default();
     }
+    let jobs = jobs.all();
     let mut users = BTreeMap::new();
     if !jobs.is_empty() {
-        match slurm::ask("squeue", &["-a", "-h", "-t", "all", "-o", "%A|%u|%P"]) {
-            Ok(text) => users = owners(&text),
-            Err(reason) => complaints.push(format!("no users: {reason}")),
-        }
+        let ids: HashSet<u32> = jobs.iter().map(|job| job.id).collect();
+        let asked = ["-a", "-h", "-t", "all", "-o", "%A|%u|%P"];
+        let said =
+            run::lines("squeue", &asked, |line| users.extend(owner(line).filter(|(id, _)| ids.contains(id))));
+        complaints.extend(said.err().map(|reason| format!("no users: {reason}")));
     }
-    let time = now();
-    let all = nodes.len();
-    let mut nodes = assemble::nodes(nodes, jobs, &users, &rules);
+    let mut cluster = made(nodes, jobs, &users, folder, config.as_ref());
+    cluster.filtered = wanted.is_some();
+    complaints.append(&mut cluster.complaints);
+    cluster.complaints = complaints;
+    cluster.keep_jobs(wanted, places);
+    Ok(cluster)
+}
+
+/// The nodes that a job is on, with nothing but that job. Whatever the cluster has, Slurm is asked for these nodes.
+pub fn around(
+    node_list: &str,
+    job: Vec<read::JobText>,
+    folder: Option<&Path>,
+    conf: Option<&Path>,
+) -> Result<Cluster, String> {
+    let (config, mut complaints) = config(conf);
+    let nodes = read::nodes(&slurm::ask("scontrol", &["-a", "-d", "show", "node", node_list])?);
+    let mut cluster = made(nodes, job, &BTreeMap::new(), folder, config.as_ref());
+    complaints.append(&mut cluster.complaints);
+    Ok(Cluster { complaints, ..cluster })
+}
+
+/// Puts together what Slurm has said, and the nodes' files.
+fn made(
+    nodes: Vec<NodeText>,
+    jobs: Vec<read::JobText>,
+    users: &BTreeMap<u32, Owner>,
+    folder: Option<&Path>,
+    config: Option<&Config>,
+) -> Cluster {
+    let rules =
+        |node: &str| config.map_or_else(CountingRules::default, |config| config.of_node(node).into());
+    let (time, all, mut complaints) = (now(), nodes.len(), Vec::new());
+    let mut nodes = assemble::nodes(nodes, jobs, users, &rules);
     if let Some(folder) = folder {
         if let Err(error) = folder.read_dir() {
             complaints.push(format!("{}: {error}", folder.display()));
@@ -175,10 +201,15 @@ pub fn gather(
             }
         }
     }
-    let mut cluster =
-        Cluster { time, without_shares: all - nodes.len(), filtered: wanted.is_some(), nodes, complaints };
-    cluster.keep_jobs(wanted, places);
-    Ok(cluster)
+    Cluster { time, without_shares: all - nodes.len(), filtered: false, nodes, complaints }
+}
+
+/// The rules, and what is said where they can't be read.
+fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
+    match rules(conf) {
+        Ok(config) => (config, Vec::new()),
+        Err(reason) => (None, vec![format!("{reason}; shares are taken for Slurm's own")]),
+    }
 }
 
 /// Without a gpushare.conf shares are Slurm's own.
@@ -208,7 +239,8 @@ impl Places {
         if hosts.is_empty() && !self.hosts.is_empty() {
             return Err(format!("'{}' names no node", self.hosts.join(",")));
         }
-        let has = |name: &&String| nodes.iter().any(|node| node.name == **name);
+        let there: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let has = |name: &&String| there.contains(name.as_str());
         let unknown: Vec<&str> = hosts.iter().filter(|name| !has(name)).map(String::as_str).collect();
         if !unknown.is_empty() {
             let (word, first) = (if unknown.len() == 1 { "node" } else { "nodes" }, unknown.iter().take(10));
@@ -250,14 +282,12 @@ impl Cluster {
     }
 }
 
-fn owners(text: &str) -> BTreeMap<u32, Owner> {
-    let owner = |line: &str| {
-        let mut fields = line.split('|');
-        let (id, user) = (fields.next()?, fields.next()?);
-        let owner = Owner { user: user.to_owned(), partition: fields.next().map(str::to_owned) };
-        Some((id.parse().ok()?, owner))
-    };
-    text.lines().filter_map(owner).collect()
+/// `12|alice|p`
+fn owner(line: &str) -> Option<(u32, Owner)> {
+    let mut fields = line.split('|');
+    let (id, user) = (fields.next()?, fields.next()?);
+    let owner = Owner { user: user.to_owned(), partition: fields.next().map(str::to_owned) };
+    Some((id.parse().ok()?, owner))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::queue::Row;
 use super::{ask, host};
 use crate::status::cluster::{self, read};
-use crate::status::{Wanted, local};
+use crate::status::local;
 
 /// What a job has on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -36,10 +36,9 @@ pub fn find(job: &Row, collected: Option<&Path>, conf: Option<&Path>) -> (Vec<Pl
     if !job.tres.keys().any(|name| name.starts_with("gres/")) {
         return (Vec::new(), notes);
     }
-    let of_slurm = ask("scontrol", &["-d", "show", "job", &job.id.to_string()]);
+    let of_slurm = ask("scontrol", &["-a", "-d", "show", "job", &job.id.to_string()]);
     let of_slurm = of_slurm.map_or_else(|_| Vec::new(), |text| read::jobs(&text));
-    let asked = cluster::Places { hosts: vec![job.node_list.clone()], partitions: Vec::new() };
-    let of_cluster = cluster::gather(&asked, &Wanted::default(), collected, conf);
+    let of_cluster = cluster::around(&job.node_list, of_slurm.clone(), collected, conf);
     let of_cluster = of_cluster.unwrap_or_else(|reason| {
         notes.push(reason);
         cluster::Cluster::default()

@@ -84,12 +84,8 @@ impl Row {
     }
 }
 
-/// Lines that can't be read are left out.
-pub fn rows(text: &str) -> Vec<Row> {
-    text.lines().filter_map(row).collect()
-}
-
-fn row(line: &str) -> Option<Row> {
+/// A line of squeue's; `None` of one that can't be read.
+pub fn row(line: &str) -> Option<Row> {
     let mut columns = line.split('|').map(str::trim);
     let mut next = || columns.next();
     let said = |text: &str| Some(text.to_owned()).filter(|text| !["N/A", "(null)"].contains(&text.as_str()));
@@ -164,7 +160,7 @@ pub mod tests {
         let text = format!(
             "{id}|{id}|N/A|N/A|N/A|{number}|{user}|acct|p|q|{state}|None|1|N/A|N/A||{tres}|gres/gpu:a40:2|N/A|N/A|N/A|"
         );
-        rows(&text).remove(0)
+        row(&text).unwrap()
     }
 
     #[test]
@@ -172,7 +168,7 @@ pub mod tests {
         let text = "5|5|1-5%2|N/A|N/A|2001|alice|below|p,q|normal|PENDING|QOSGrpGRES|1-2|2027-11-24T19:44:58|N/A||\
                     cpu=1,mem=1.50G,node=1,gres/gpu=2,gres/gpu:a40=2|gres/gpu:a40:2|N/A|N/A|N/A|\n\
                     9|9|N/A|8|1|2002|bob|acct|p|q|RUNNING|None|1|2026-11-24T19:44:58|N/A|n1|cpu=1||N/A|cpu:2|N/A|\nslurm\n";
-        let rows = rows(text);
+        let rows: Vec<Row> = text.lines().filter_map(row).collect();
         let [array, component] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!((array.name().as_str(), array.first_partition(), array.nodes), ("5_[1-5%2]", "p", 1));
         assert_eq!(array.expected_start().as_deref(), Some("2027-11-24T19:44:58"));

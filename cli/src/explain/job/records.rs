@@ -1,7 +1,7 @@
 //! The QOSes and associations that a job counts for, with their limits and what is in use of them: slurmctld's own
 //! numbers, from `scontrol show assoc_mgr`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ask;
 use super::queue::Row;
@@ -114,10 +114,11 @@ pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
         })
     };
     let own = own(job.first_partition()).or_else(|| own(""));
-    let account = |name: &str| {
-        let mut all = lines.iter().filter(|line| line.user.is_empty());
-        all.find(|line| !name.is_empty() && line.account.eq_ignore_ascii_case(name))
-    };
+    let mut accounts: HashMap<String, &Line> = HashMap::new();
+    for line in lines.iter().filter(|line| line.user.is_empty() && !line.account.is_empty()) {
+        accounts.entry(line.account.to_ascii_lowercase()).or_insert(line);
+    }
+    let account = |name: &str| accounts.get(&name.to_ascii_lowercase()).copied();
     let above = std::iter::successors(account(&job.account), |line| account(line.parent)).take(lines.len());
     let record = |line: &Line| match line.user {
         "" => Record {

@@ -27,7 +27,7 @@ pub struct NodeText {
 }
 
 /// A job, as `scontrol show job -d` tells of it.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobText {
     /// 0 where the text has the number twice: one of the two is part of a name, and none can say which.
     pub id: u32,
@@ -38,7 +38,7 @@ pub struct JobText {
 }
 
 /// A GRES: how many there are, and which, where Slurm says.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gres {
     pub name: String,
     /// Its type, where it has one.
@@ -48,7 +48,7 @@ pub struct Gres {
 }
 
 /// What stands in the brackets.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Which {
     /// Nothing of use.
     #[default]
@@ -88,17 +88,30 @@ pub fn nodes(text: &str) -> Vec<NodeText> {
     nodes
 }
 
-/// The jobs of `scontrol show job -d` that have something somewhere.
-pub fn jobs(text: &str) -> Vec<JobText> {
-    let mut jobs: Vec<JobText> = Vec::new();
-    for line in text.lines() {
+/// The jobs of `scontrol show job -d` that have something somewhere, read line by line: most jobs wait and have nothing.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    /// Those that have something.
+    found: Vec<JobText>,
+    /// The one whose lines these are.
+    job: Option<JobText>,
+    /// How often each number was read, also of jobs that have nothing.
+    times: HashMap<u32, u8>,
+}
+
+impl Jobs {
+    pub fn line(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("JobId=") {
+            self.end();
             // Nothing of a user's stands before it.
             let name = rest.split_once(" JobName=").map_or("", |(_, name)| name).to_owned();
-            jobs.push(JobText { id: first_word(rest).parse().unwrap_or(0), name, on: Vec::new() });
+            let id = first_word(rest).parse().unwrap_or(0);
+            let times = self.times.entry(id).or_default();
+            *times = times.saturating_add(1);
+            self.job = Some(JobText { id, name, on: Vec::new() });
         }
-        let (Some(job), Some((key, value))) = (jobs.last_mut(), line.trim().split_once('=')) else {
-            continue;
+        let (Some(job), Some((key, value))) = (&mut self.job, line.trim_ascii().split_once('=')) else {
+            return;
         };
         // A job that is over, or waits, has nothing there.
         if key == "Nodes" {
@@ -108,18 +121,29 @@ pub fn jobs(text: &str) -> Vec<JobText> {
             }
         }
     }
-    let mut times: HashMap<u32, usize> = HashMap::new();
-    for job in &jobs {
-        *times.entry(job.id).or_default() += 1;
+
+    fn end(&mut self) {
+        self.found.extend(self.job.take().filter(|job| !job.on.is_empty()));
     }
-    for job in &mut jobs {
-        if times.get(&job.id) != Some(&1) {
-            job.id = 0;
-            job.name = String::new();
+
+    /// All of them, once the last line was read.
+    pub fn all(mut self) -> Vec<JobText> {
+        self.end();
+        for job in &mut self.found {
+            if self.times.get(&job.id) != Some(&1) {
+                job.id = 0;
+                job.name = String::new();
+            }
         }
+        self.found
     }
-    jobs.retain(|job| !job.on.is_empty());
-    jobs
+}
+
+/// The jobs of a text that has few.
+pub fn jobs(text: &str) -> Vec<JobText> {
+    let mut jobs = Jobs::default();
+    text.lines().for_each(|line| jobs.line(line));
+    jobs.all()
 }
 
 /// `mps:a40:40(40/100,0/100),gpushare(CNT:3)`

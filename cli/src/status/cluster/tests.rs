@@ -28,7 +28,9 @@ fn said(release: &str, placement: &str) -> [String; 3] {
 
 fn made(texts: &[String; 3], rules: &CountingRules) -> Vec<Node> {
     let [nodes, jobs, users] = texts;
-    assemble::nodes(read::nodes(nodes), read::jobs(jobs), &owners(users), &|_| rules.clone())
+    assemble::nodes(read::nodes(nodes), read::jobs(jobs), &users.lines().filter_map(owner).collect(), &|_| {
+        rules.clone()
+    })
 }
 
 fn node(release: &str, placement: &str) -> Node {
