@@ -18,7 +18,9 @@ def libraries(newest):
     found = set(re.findall(r"GLIBC_(2[0-9.]*)", elf.run("readelf", "-VW", "/lib/x86_64-linux-gnu/libc.so.6")))
     versions = sorted(tuple(map(int, text.split("."))) for text in found)
     limit = tuple(map(int, newest.split("."))) if newest else versions[-1]
-    return ", ".join(f"libc.so.6(GLIBC_{'.'.join(map(str, version))})(64bit)" for version in versions if version <= limit)
+    words = ["()", *(f"(GLIBC_{'.'.join(map(str, version))})" for version in versions if version <= limit)]
+    # Before 2.34 it was in more files, and packaging/glibc's builds ask for them.
+    return ", ".join(f"{file}{word}(64bit)" for file in ("libc.so.6", "libpthread.so.0", "libdl.so.2") for word in words)
 
 
 def slurm_packages(folder, version):
