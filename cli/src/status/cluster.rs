@@ -182,8 +182,7 @@ fn made(
     folder: Option<&Path>,
     config: Option<&Config>,
 ) -> Cluster {
-    let rules =
-        |node: &str| config.map_or_else(CountingRules::default, |config| config.of_node(node).into());
+    let rules = |node: &str| config.map_or_else(CountingRules::default, |config| config.of_node(node).into());
     let (time, all, mut complaints) = (now(), nodes.len(), Vec::new());
     let mut nodes = assemble::nodes(nodes, jobs, users, &rules);
     if let Some(folder) = folder {
