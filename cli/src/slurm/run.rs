@@ -42,8 +42,8 @@ pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Ve
     Ok(output)
 }
 
-/// Hands on what one of Slurm's commands prints, line by line: where that grows with the jobs of a cluster, nobody keeps
-/// all of it. The command may go on for as long as it prints something. An error says in one line what failed.
+/// Hands on what one of Slurm's commands prints, line by line: where that grows with the jobs of a cluster, nobody
+/// keeps all of it. The command may go on for as long as it prints something. An error says in one line what failed.
 pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), String> {
     let mut rest: Vec<u8> = Vec::new();
     let mut take = |some: &[u8]| {

@@ -88,7 +88,8 @@ pub fn nodes(text: &str) -> Vec<NodeText> {
     nodes
 }
 
-/// The jobs of `scontrol show job -d` that have something somewhere, read line by line: most jobs wait and have nothing.
+/// The jobs of `scontrol show job -d` that have something somewhere, read line by line: most jobs wait and
+/// have nothing.
 #[derive(Debug, Default)]
 pub struct Jobs {
     /// Those that have something.
