@@ -167,9 +167,24 @@ pub fn open(seen: &File) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// Which mount it is in; before Linux 5.8, which device. The file system itself is not asked.
-#[doc(alias = "statx")]
+/// Which mount it is in; before Linux 5.8, which device.
 fn mounted_as(number: libc::c_int) -> io::Result<(bool, u64, u64)> {
+    let found = stat_unasked(number)?;
+    Ok(if found.stx_mask & libc::STATX_MNT_ID == 0 {
+        (false, found.stx_dev_major.into(), found.stx_dev_minor.into())
+    } else {
+        (true, found.stx_mnt_id, 0)
+    })
+}
+
+/// The device of a file that was looked up: the same through every bind mount.
+pub fn device(seen: &File) -> io::Result<(u32, u32)> {
+    stat_unasked(seen.as_raw_fd()).map(|found| (found.stx_dev_major, found.stx_dev_minor))
+}
+
+/// What the kernel knows of a file. The file system itself is not asked.
+#[doc(alias = "statx")]
+fn stat_unasked(number: libc::c_int) -> io::Result<libc::statx> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     // SAFETY: a C structure of numbers, for which all zero is a value.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -177,14 +192,7 @@ fn mounted_as(number: libc::c_int) -> io::Result<(bool, u64, u64)> {
     let result = unsafe {
         libc::statx(number, c"".as_ptr(), flags, libc::STATX_TYPE | libc::STATX_MNT_ID, &raw mut found)
     };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(if found.stx_mask & libc::STATX_MNT_ID == 0 {
-        (false, found.stx_dev_major.into(), found.stx_dev_minor.into())
-    } else {
-        (true, found.stx_mnt_id, 0)
-    })
+    if result == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Waits until one of two files can be read or has come to its end; which of them, both `false` after the time.

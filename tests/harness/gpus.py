@@ -63,10 +63,13 @@ def task_epilog(cluster):
 
 def entered(cluster, job, user, command):
     """What COMMAND says in the extern step of JOB, as USER: where pam_slurm_adopt puts an ssh session."""
-    stepd = cluster.wait(
-        lambda: cluster.run(f"grep -las '^slurmstepd: \\[{job}.extern\\]' /proc/[0-9]*/cmdline").stdout.split(),
-        "the extern step",
-    )[0].split("/")[2]
+    # slurmd waits for the extern step to be set up, and only then does slurmstepd let go of its pipe to it. Before that the fence may not
+    # be up: docs/threat-model.md has the milliseconds.
+    setup_done = (
+        f"for step in $(grep -las '^slurmstepd: \\[{job}.extern\\]' /proc/[0-9]*/cmdline); do "
+        "step=${step%/cmdline}; [[ $(readlink $step/fd/1) == /dev/null ]] && echo ${step#/proc/}; done"
+    )
+    stepd = cluster.wait(lambda: cluster.run(["bash", "-c", setup_done]).stdout.split(), "the extern step, set up")[0]
     # The command runs outside of the box's cgroup namespace and so sees the box's own cgroup before the path.
     field, top, end = ("0:", "", "/user/task_special") if cluster.cgroup == "v2" else ("[0-9]*:devices", "/devices", "")
     line = cluster.ok(f"sed -n 's,^{field}:,,p' /proc/{stepd}/cgroup").replace(f"/gpushare-lab-{cluster.name}", "", 1)

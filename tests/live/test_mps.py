@@ -331,11 +331,14 @@ def test_a_user_who_floods_the_daemon_delays_only_himself(node):
 
 @pytest.mark.parametrize("place", ["pipe", "pipe/control_lock", "log"])
 def test_a_users_mount_that_never_answers_hangs_nobody(node, tmp_path, place):
-    """Not `status`, not another user's job, not the epilog; and the user's own next job runs."""
+    """Not `status`, not another user's job, not the epilog, not the job's own next step; and the user's own next job runs."""
     program = client.compiled(TOP / "tests/live/tools/silent-fuse.c", node.release, tmp_path / "silent-fuse")
     client.install(node, program, "/lab/out/silent-fuse")
     node.ok("test -e /dev/fuse || mknod -m 666 /dev/fuse c 10 229")
-    job, folder, _ = start(node, HALF)
+    node.ok("rm -f /lab/out/began /lab/out/mounted /lab/out/step")
+    step = "touch /lab/out/began; until [ -e /lab/out/mounted ]; do sleep 0.1; done; srun true >/lab/out/step 2>&1"
+    job, folder, _ = start(node, HALF, script=f"{step}; echo $? >>/lab/out/step; sleep 60")
+    node.wait(lambda: node.run("test -e /lab/out/began").returncode == 0, "the batch script")
     target = f"{DIR}/{folder}/{place}"
     command = node.inside("/lab/out/silent-fuse", target)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
@@ -345,6 +348,10 @@ def test_a_users_mount_that_never_answers_hangs_nobody(node, tmp_path, place):
                 assert node.run(["timeout", "10", "gpushare", "status"], user).returncode == 0, user
             other = node.sbatch(QUARTER, user="bob", script="true")
             assert node.finished(other) == "COMPLETED"
+            node.ok("touch /lab/out/mounted")
+            said = node.wait(lambda: node.run("grep -sx '[0-9]*' /lab/out/step && cat /lab/out/step").stdout, "the end of the step")
+            assert said.startswith("0\n") == (place != "pipe"), said
+            assert ("another file system is mounted there" in said) == (place == "pipe"), said
             node.ok(["scancel", job])
             node.finished(job)
             node.wait(lambda: job not in node.ledger(), "an epilog")

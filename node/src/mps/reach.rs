@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ledger::Entry;
 use crate::mps::service::Daemon;
+use crate::unix;
 use gpushare::config::{NodeConfig, OnMpsFailure};
 
 use super::folder;
@@ -19,8 +20,10 @@ const SHM: &str = "/dev/shm";
 /// What a share's programs must find where they run.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// The daemon's socket.
-    control: PathBuf,
+    /// The daemon's pipe folder, in which its socket is.
+    pipe: PathBuf,
+    /// The device that the folder is on, where that is known.
+    device: Option<(u32, u32)>,
     /// The daemon's /dev/shm, by device and number, where that is known.
     shm: Option<(u64, u64)>,
     /// Without the socket the job runs, without limits.
@@ -31,9 +34,11 @@ pub struct Reach {
 #[must_use]
 pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
     let daemon = Daemon::of(entry, config.mps)?;
+    let folder = daemon.folder(&config.mps_dir);
     Some(Reach {
-        control: daemon.pipe(&config.mps_dir).join("control"),
-        shm: folder::state(&daemon.folder(&config.mps_dir)).shm,
+        pipe: daemon.pipe(&config.mps_dir),
+        device: unix::folder(&folder).and_then(|folder| unix::device(&folder)).ok(),
+        shm: folder::state(&folder).shm,
         may_run_without: config.on_mps_failure == OnMpsFailure::Run,
     })
 }
@@ -48,7 +53,7 @@ impl Reach {
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         if let Err(why) = self.socket() {
-            let pipe = self.control.parent().unwrap_or(&self.control).display();
+            let pipe = self.pipe.display();
             let said = format!(
                 "its MPS daemon can't be reached from here, and CUDA would go without limits: {pipe}: {why}; see \
                  docs/containers.md"
@@ -64,10 +69,22 @@ impl Reach {
         })
     }
 
+    /// Asks nothing of what a user may have mounted there: a FUSE that never answers would hold the task for good, and
+    /// Slurm then drains the node.
     fn socket(&self) -> Result<(), String> {
-        match self.control.symlink_metadata() {
+        let look = || {
+            let pipe = unix::folder(&self.pipe)?;
+            if Some(unix::device(&pipe)?) != self.device {
+                return Err(io::ErrorKind::CrossesDevices.into());
+            }
+            unix::look_at(&pipe, c"control")?.metadata()
+        };
+        match look() {
             Ok(found) if found.file_type().is_socket() => Ok(()),
             Ok(_) => Err("control is no socket".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                Err("another file system is mounted there".to_owned())
+            }
             Err(error) => Err(error.to_string()),
         }
     }
@@ -88,7 +105,9 @@ mod tests {
     fn what_is_missing_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let control = dir.path().join("control");
-        let reach = Reach { control: control.clone(), shm: None, may_run_without: false };
+        let pipe = dir.path().to_owned();
+        let device = unix::folder(&pipe).and_then(|folder| unix::device(&folder)).ok();
+        let reach = Reach { pipe, device, shm: None, may_run_without: false };
         assert!(reach.fault().unwrap().contains("No such file"), "{:?}", reach.fault());
         let lenient = Reach { may_run_without: true, ..reach.clone() };
         assert_eq!(lenient.fault(), None);
@@ -97,6 +116,8 @@ mod tests {
         fs::remove_file(&control).unwrap();
         let _socket = UnixListener::bind(&control).unwrap();
         assert_eq!(reach.fault(), None);
+        let elsewhere = Reach { device: None, ..reach.clone() };
+        assert!(elsewhere.fault().unwrap().contains("another file system"), "{:?}", elsewhere.fault());
         let here = identity(Path::new(SHM)).unwrap();
         assert_eq!(Reach { shm: Some(here), ..reach.clone() }.fault(), None);
         for reach in [reach, lenient] {
