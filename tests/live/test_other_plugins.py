@@ -51,9 +51,9 @@ def test_a_program_that_another_plugin_runs_for_the_user_is_fenced(beside):
 def test_a_task_in_a_root_without_its_gpu_runs(beside, tmp_path):
     """A container need not have the node of the GPU; that is no fault of the fence."""
     program = client.compiled(TOP / "tests/live/tools/said.c", beside.release, tmp_path / "said", "-static")
-    job = beside.sbatch(SHARES[beside.kind].half_gpu, script="until test -e /lab/out/root/bin/said; do sleep 0.1; done; srun /bin/said; sleep 60")
-    beside.wait_state(job, "RUNNING")
-    beside.wait(lambda: opened(beside.ok(f"cat {SAID}")), "the batch step")
+    script = "echo began; until test -e /lab/out/root/bin/said; do sleep 0.1; done; srun /bin/said; sleep 60"
+    job = beside.sbatch(SHARES[beside.kind].half_gpu, script=script)
+    beside.wait(lambda: "began" in beside.output(job), "the batch script, which is outside of that root")
     try:
         beside.ok("mkdir -p /lab/out/root/bin /lab/out/root/proc; chmod -R 755 /lab/out/root")
         client.install(beside, program, "/lab/out/root/bin/.said")
