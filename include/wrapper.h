@@ -9,6 +9,7 @@
 /* Flags of job_desc_msg_t.bitflags that slurm.h makes of a macro with arguments, which bindgen doesn't evaluate */
 static const uint64_t JOB_USE_MIN_NODES = USE_MIN_NODES;	/* --use-min-nodes */
 static const uint64_t JOB_SPREAD = SPREAD_JOB;			/* --spread-job */
+static const uint64_t JOB_ENFORCES_BINDING = GRES_ENFORCE_BIND;	/* --gres-flags=enforce-binding */
 static const uint64_t JOB_OF_CRONTAB = CRON_JOB;		/* scrontab */
 static const uint64_t JOB_NAMES_MEMORY = JOB_MEM_SET;		/* slurmctld's own: the memory isn't a default */
 static const uint64_t JOB_SAYS_DEFAULTS =			/* what every message says that names no account, … */

@@ -165,10 +165,13 @@ fn fault(refusal: &Refusal) -> String {
 /// CPUs or memory beyond what the job's GPUs allow.
 fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
     let Offer::PerGpu { amount, wanted, .. } = &refusal.offer else { return String::new() };
-    let wanted = wanted.map_or_else(
-        || "would get all that its nodes have".to_owned(),
-        |wanted| format!("asks for {}", size(*amount, wanted)),
-    );
+    let wanted = match (wanted, amount) {
+        (Some(wanted), _) => format!("asks for {}", size(*amount, *wanted)),
+        (None, Amount::Cpus) => {
+            "would get all that its nodes have, by --gres-flags=enforce-binding".to_owned()
+        }
+        (None, Amount::Memory) => "would get all that its nodes have".to_owned(),
+    };
     let what = match amount {
         Amount::Cpus => "CPUs",
         Amount::Memory => "of memory",

@@ -57,6 +57,8 @@ pub struct Request<'a> {
     pub nodes_follow_tasks: bool,
     /// `--spread-job`: of a range of nodes, as many as there are.
     pub spread: bool,
+    /// `--gres-flags=enforce-binding`: Slurm may give all CPUs of a node, whatever number is asked for.
+    pub enforces_binding: bool,
     /// An update that lets a held job go.
     pub releases: bool,
     /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
@@ -212,6 +214,7 @@ impl<'a> Request<'a> {
             fewest_nodes: existing.fewest_nodes,
             nodes_follow_tasks: existing.nodes_follow_tasks,
             spread: existing.spread,
+            enforces_binding: existing.enforces_binding,
             releases: self.releases,
             starts_again: self.starts_again,
             recurs: existing.recurs,

@@ -138,7 +138,9 @@ def over_caps(job, held, caps):
     """Whether JOB, which holds these GPUs, has more than CAPS give with them, or none where each job has one."""
     if not held[""] and job.get("partition") in caps.partitions:
         yield Violation("gpuless", f"partition {job['partition']}", "", 0, 1, "devices", (job["id"],))
-    for name, each, amount in zip(("CPUs", "MiB"), (caps.cpus, caps.memory), amounts(job)):
+    # Slurm gives all CPUs of whole nodes, and no plugin is asked: docs/limits.md.
+    cpus = {} if job.get("whole") == "1" else caps.cpus
+    for name, each, amount in zip(("CPUs", "MiB"), (cpus, caps.memory), amounts(job)):
         allowed = sum(each.get(type, 0) * count for type, count in held.items())
         if each and held[""] and amount > allowed:
             yield Violation("cap", f"user {job['user']}", name, int(amount), allowed, "AllocTRES", (job["id"],))

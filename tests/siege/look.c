@@ -16,9 +16,9 @@ static void text(const char *name, const char *value) {
 }
 
 static void print_job(const slurm_job_info_t *job) {
-    printf("job\tid=%u\tstate=%u\tuser=%u\treason=%u\tnodes_n=%u\ttasks=%u\tarray=%u\ttask=%u\thet=%u", JOB_ID(job),
-           job->job_state, job->user_id, job->state_reason, job->num_nodes, job->num_tasks, job->array_job_id,
-           job->array_task_id, job->het_job_id);
+    printf("job\tid=%u\tstate=%u\tuser=%u\treason=%u\tnodes_n=%u\ttasks=%u\tarray=%u\ttask=%u\thet=%u\twhole=%d",
+           JOB_ID(job), job->job_state, job->user_id, job->state_reason, job->num_nodes, job->num_tasks, job->array_job_id,
+           job->array_task_id, job->het_job_id, job->shared == JOB_SHARED_NONE || job->core_spec != NO_VAL16);
     text("account", job->account);
     text("qos", job->qos);
     text("partition", job->partition);

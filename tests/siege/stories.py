@@ -26,8 +26,8 @@ class Story:
 
 
 class Author:
-    def __init__(self, random, members, release):
-        self.random, self.members, self.release = random, members, release
+    def __init__(self, random, members, release, caps=False):
+        self.random, self.members, self.release, self.caps = random, members, release, caps
         self.free = [name for name in members if name not in words.LEFT_ALONE and (release, name) != ("22.05", "extra")]
         self.reservations = 0
         self.accounts = True  # whether those that have limits are besieged too
@@ -46,10 +46,12 @@ class Author:
     # What a request says
 
     def pick(self, *names):
-        return {name: words.value(self.random, name, self.members[name]) for name in names if name in self.members}
+        return {name: words.value(self.random, name, self.members[name], self.caps) for name in names if name in self.members}
 
     def limited(self):
-        """A QOS or an account that has a limit."""
+        """A QOS or an account that has a limit; where the site has caps, they hold without, too."""
+        if self.caps and self.random.random() < 0.5:
+            return {}
         if self.random.random() < 0.7 or not self.accounts:
             return {"qos": self.random.choice(words.QOSES[:1] * 3 + words.QOSES)}
         return {"account": self.random.choice(["capped", "sub", "personal"])}
@@ -57,6 +59,11 @@ class Author:
     def request(self, gpus=0.9):
         """A request of which most would be accepted: some GPUs, some sizes, few oddities."""
         fields = {}
+        # Where memory is counted, a request that names none is for all of a node's.
+        if self.caps and self.random.random() < 0.9:
+            fields["pn_min_memory"] = "1024"
+        if self.caps and self.random.random() < 0.2:
+            fields |= self.pick("partition")
         if self.random.random() < gpus:
             name = self.random.choice(words.GPU_STRINGS[:3] + ["tres_per_node", "tres_per_job"])
             fields[name] = words.typed(self.random) if self.random.random() < 0.6 else words.gpu_list(self.random)
@@ -69,7 +76,7 @@ class Author:
     def spice(self, most=3):
         """Any members at all, those that have to do with GPUs more often."""
         count = self.random.choice([0, 0, 1, 1, 1, 2, most])
-        close = words.GPU_MODIFIERS * 3 + words.GPU_STRINGS + ["ntasks_per_tres", "num_tasks", "min_nodes", "max_nodes", "min_cpus",
+        close = list(words.ABOUT_CAPS) * (2 * self.caps) + words.GPU_MODIFIERS * 3 + words.GPU_STRINGS + ["ntasks_per_tres", "num_tasks", "min_nodes", "max_nodes", "min_cpus",
                                                                "shared", "partition", "ntasks_per_node", "core_spec", "req_nodes"]
         names = [self.random.choice(close if self.random.random() < 0.6 else self.free) for _ in range(count)]
         return self.pick(*names)
@@ -247,7 +254,7 @@ class Author:
                   [f"--gres=gpu:a40:{count}", "-n2"], [f"--gres=gpu:a40:{count}", "--exclusive"], [f"--gres=gpu:a40:1", f"-N{count}"],
                   [f"--gpus=a40:{count}", "--cpus-per-gpu=2"], [f"--gres=gpu:a40:{count}", "-px"]]
         if self.random.random() < 0.25:
-            options = pick(shapes)
+            options = [*pick(shapes[:-1]), "--mem-per-cpu=1000"] if self.caps else pick(shapes)
             return Story("plain", [Action(pick(USERS), "cli", argv=["sbatch", "--parsable", "-o", "/dev/null", f"--qos={qos}", *options,
                                                                   "--wrap", "sleep 600"])], plain=True)
         gpus = f"{{P}}gpu:a40:{count}"
@@ -255,4 +262,6 @@ class Author:
                        {"tres_per_task": "{P}gpu:a40:1", "num_tasks": str(count)}, {"tres_per_node": gpus, "num_tasks": "2"},
                        {"tres_per_node": gpus, "cpus_per_task": "4"}, {"tres_per_node": gpus, "shared": "0"},
                        {"tres_per_node": "{P}gpu:a40:1", "min_nodes": str(count)}])
+        if self.caps:
+            fields["pn_min_memory"] = "1024"
         return Story("plain", [Action(pick(USERS), "allocate", {"qos": qos, **fields})], plain=True)

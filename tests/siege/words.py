@@ -138,6 +138,22 @@ PLAUSIBLE = {
     "clusters": ["lab"],
     "reservation": [""],
 }
+# Where the site has caps (conf-caps): values about them.
+MEMORY = ["1024", "8192", "16384", "17408", "32768", "65536", "512000", "0", str(2**63 | 1024), str(2**63 | 16384)]
+ABOUT_CAPS = {
+    "partition": ["p", "g", "p,g", "g,p", ""],
+    "pn_min_memory": MEMORY,
+    "min_cpus": ["1", "2", "8", "9", "16", "17", "64", "65"],
+    "max_cpus": ["8", "9", "64"],
+    "pn_min_cpus": ["1", "8", "9", "17", "64"],
+    "cpus_per_task": ["1", "2", "4", "8", "9", "16", "17"],
+    "num_tasks": ["1", "2", "3", "4", "8", "9", "17"],
+    "ntasks_per_node": ["1", "2", "8", "9"],
+    "ntasks_per_tres": ["1", "8", "9"],
+    "cpus_per_tres": ["{P}gpu:1", "{P}gpu:8", "{P}gpu:9", "{P}gpu:a40:9", "{P}gpu:17", "{P}gpu:h100:16"],
+    "mem_per_tres": ["{P}gpu:1024", "{P}gpu:16384", "{P}gpu:17408", "{P}gpu:a40:17408", "{P}gpu:65536", "{P}gpu:0"],
+    "threads_per_core": ["1", "2"],
+}
 GPU_STRINGS = ["tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket"]
 GPU_MODIFIERS = ["cpus_per_tres", "mem_per_tres"]
 # Members that say who submits, when, or where output goes: hostile values there would only end the story early.
@@ -153,8 +169,10 @@ ODD_NUMBERS = ["0", "1", "2", "NO_VAL", "INFINITE", "65533", "4294967293", "1844
 ODD_STRINGS = ["", " ", "0", "\xff\xfe\xfd", "%s%n%s", "a" * 1023, "a" * 1025, "gres/gpu:4", "gresgpu", ",", ";", "a40", "\t", "\n"]
 
 
-def value(random, name, width):
-    """A value for the member NAME: of a number's WIDTH in bytes, or 0 for a string."""
+def value(random, name, width, caps=False):
+    """A value for the member NAME: of a number's WIDTH in bytes, or 0 for a string; CAPS: there are the site's caps to pass."""
+    if caps and name in ABOUT_CAPS and random.random() < 0.85:
+        return random.choice(ABOUT_CAPS[name])
     if name in GPU_STRINGS or name in GPU_MODIFIERS:
         return gpu_list(random)
     if name in PLAUSIBLE and random.random() < 0.85:

@@ -40,6 +40,7 @@ pub struct Submission {
     nodes: Option<Vec<u8>>,
     excluded_nodes: Option<Vec<u8>>,
     exclusive: bool,
+    enforces_binding: bool,
     requeue: Option<bool>,
     open_mode: bool,
     time_limit: Option<u32>,
@@ -100,6 +101,7 @@ impl Submission {
             excluded_nodes: self.excluded_nodes.as_deref(),
             amounts: self.amounts,
             exclusive: self.exclusive,
+            enforces_binding: self.enforces_binding,
             batch: Some(Batch {
                 requeue: self.requeue,
                 open_mode: self.open_mode,
@@ -166,6 +168,11 @@ impl Submission {
             "open-mode" => self.open_mode = is_open_mode(given).then_some(true).ok_or_else(bad)?,
             "exclusive" => self.exclusive = is_exclusive(given).ok_or_else(bad)?,
             "oversubscribe" => self.exclusive = false,
+            "gres-flags" => {
+                let list = text().unwrap_or_default();
+                let mut flags = list.split(|byte| *byte == b',');
+                self.enforces_binding = flags.any(|flag| flag.eq_ignore_ascii_case(b"enforce-binding"));
+            }
             "time" => self.time_limit = Some(text().as_deref().and_then(time::minutes).ok_or_else(bad)?),
             "get-user-env" => self.get_user_env = true,
             "export" => {

@@ -340,6 +340,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         fewest_nodes: says(slurm_sys::JOB_USE_MIN_NODES),
         nodes_follow_tasks: says(slurm_sys::JOB_MOST_NODES_ARE_TASKS),
         spread: says(slurm_sys::JOB_SPREAD),
+        enforces_binding: says(slurm_sys::JOB_ENFORCES_BINDING),
         releases: number(job.priority).is_some_and(|priority| priority > 0),
         starts_again: small(job.requeue).is_some_and(|requeue| requeue != 0),
         recurs: says(slurm_sys::JOB_OF_CRONTAB),

@@ -108,7 +108,7 @@ impl<'r> Load<'r> {
         self.nodes().into_iter().find_map(|nodes| {
             let allowed = self.allowed(cap, nodes)?;
             let wanted = match amount {
-                Amount::Cpus => Some(self.cpus(nodes)),
+                Amount::Cpus => self.cpus(nodes),
                 Amount::Memory => self.memory(nodes, &gives_memory),
             };
             wanted.is_none_or(|wanted| wanted > allowed).then_some((nodes, allowed, wanted))
@@ -149,16 +149,18 @@ impl<'r> Load<'r> {
         gpus.map(|entry| entry.count(nodes)).fold(0, u64::saturating_add)
     }
 
-    /// At least so many; `--cpus-per-gpu` beside it.
-    fn cpus(&self, nodes: u64) -> u64 {
+    /// At least so many; `--cpus-per-gpu` beside it. `None` for all that the nodes have: with
+    /// `--gres-flags=enforce-binding` Slurm 24.11 to 26.05 gives these unless `--cpus-per-gpu` says how many.
+    fn cpus(&self, nodes: u64) -> Option<u64> {
         let amounts = &self.request.amounts;
+        let of_gpus = self.of_each_gpu(self.request.cpus_per_tres, nodes);
+        if self.request.enforces_binding && of_gpus.is_none() {
+            return None;
+        }
         let of_nodes = u64::from(amounts.cpus_per_node.unwrap_or(0)).saturating_mul(nodes);
         let of_job = u64::from(amounts.min_cpus.unwrap_or(0));
         let of_tasks = self.tasks(nodes).saturating_mul(cpus_per_task(&self.request));
-        of_tasks
-            .max(of_nodes)
-            .max(of_job)
-            .max(self.of_each_gpu(self.request.cpus_per_tres, nodes).unwrap_or(0))
+        Some(of_tasks.max(of_nodes).max(of_job).max(of_gpus.unwrap_or(0)))
     }
 
     /// `None` for all that the nodes have.
@@ -167,7 +169,7 @@ impl<'r> Load<'r> {
         let named = match self.request.amounts.memory {
             Some(Memory::PerNode(0)) => return None,
             Some(Memory::PerNode(each)) => each.saturating_mul(nodes),
-            Some(Memory::PerCpu(each)) => each.saturating_mul(self.cpus(nodes)),
+            Some(Memory::PerCpu(each)) => each.saturating_mul(self.cpus(nodes)?),
             None if of_gpus.is_none() && !gives_memory() => return None,
             None => 0,
         };
@@ -199,7 +201,8 @@ impl<'r> Load<'r> {
 
     fn fit_cpus(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
         let (nodes, allowed) = (excess.nodes, excess.allowed);
-        if self.of_each_gpu(self.request.cpus_per_tres, nodes).is_some_and(|cpus| cpus > allowed) {
+        let of_gpus = self.of_each_gpu(self.request.cpus_per_tres, nodes);
+        if excess.wanted.is_none() || of_gpus.is_some_and(|cpus| cpus > allowed) {
             wanted.cpus_per_tres = Some(self.lowest(excess.cap)?);
         }
         let tasks = self.tasks(nodes);
@@ -258,7 +261,7 @@ impl<'r> Load<'r> {
         }
         wanted.amounts.memory = match self.request.amounts.memory {
             Some(Memory::PerNode(_)) => Some(Memory::PerNode(fitting(allowed / nodes)?)),
-            Some(Memory::PerCpu(_)) => Some(Memory::PerCpu(fitting(allowed / self.cpus(nodes).max(1))?)),
+            Some(Memory::PerCpu(_)) => Some(Memory::PerCpu(fitting(allowed / self.cpus(nodes)?.max(1))?)),
             None if wanted.mem_per_tres.is_some() => None,
             None if has_gpus => {
                 wanted.mem_per_tres = Some(self.lowest(excess.cap)?);

@@ -47,6 +47,7 @@ pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
             "qos" => request.qos = text(value),
             "reservation" => request.reservation = text(value),
             "exclusive" => request.exclusive = true,
+            "binding" => request.enforces_binding = true,
             _ => panic!("{name}"),
         }
     }
@@ -119,6 +120,12 @@ fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
         ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:65536", None),
         ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:65537", MEMORY),
         ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:0", MEMORY),
+        // All CPUs of a node, unless it is said how many each GPU is for.
+        ("node=gres/gpu:a40:1 n=1 c=1 binding=1", CPUS),
+        ("node=gres/mps:40 c=1 binding=1", CPUS),
+        ("node=gres/gpu:a40:2 cpus-per-gpu=gres/gpu:8 binding=1", None),
+        ("node=gres/gpu:a40:2 cpus-per-gpu=gres/gpu:9 binding=1", CPUS),
+        ("node=gres/gpu:a40:2 cpus-per-gpu=gres/gpu:0 binding=1", CPUS),
         // Shares: 80 units are a GPU.
         ("node=gres/mps:40 c=4", None),
         ("node=gres/mps:40 c=5", CPUS),
@@ -146,6 +153,7 @@ fn a_type_that_is_not_listed_has_no_cap_or_that_of_the_others() {
     let others = policy("MaxCPUsPerGpu=a40:8,2");
     for (options, of_listed, of_others) in [
         ("node=gres/gpu:h100:1 c=64", None, CPUS),
+        ("node=gres/gpu:h100:1 binding=1", None, CPUS),
         ("node=gres/gpu:h100:1 c=2", None, None),
         ("node=gres/gpu:1 c=9", CPUS, CPUS),
         ("node=gres/gpu:1 c=3", None, CPUS),
@@ -194,6 +202,7 @@ fn a_user_is_told_what_fits() {
             "node=gres/gpu:a40:1,gres/gpu:h100:1 cpus-per-gpu=gres/gpu:64",
             "--gres=gpu:a40:1,gpu:h100:1 --cpus-per-gpu=8",
         ),
+        ("node=gres/gpu:a40:2 c=2 binding=1", "--gres=gpu:a40:2 --cpus-per-gpu=8"),
         ("node=gres/gpu:a40:1 c=16 mem-per-cpu=8G", "-c8 --gres=gpu:a40:1"),
         ("node=gres/gpu:a40:1 c=8 mem-per-cpu=16G", "-c8 --gres=gpu:a40:1 --mem-per-cpu=8G"),
         ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:70000", "--gres=gpu:a40:2 --mem-per-gpu=65536M"),
