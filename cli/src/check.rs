@@ -61,7 +61,7 @@ pub struct Arguments {
     /// [default: srun]
     #[arg(long, value_name = "COMMAND", requires = "nodes")]
     via: Option<String>,
-    /// With --nodes: read DIR/NODE.json instead, what gpushare check --json has said on the nodes
+    /// With --nodes: read DIR/NODE.json instead, the output of gpushare check --json on the nodes
     #[arg(long, value_name = "DIR", requires = "nodes", conflicts_with = "via")]
     collected: Option<PathBuf>,
 }

@@ -48,20 +48,20 @@ const LONGEST_SCRIPT: u64 = 64 << 20;
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
-                        1 gpushare would refuse it, 2 it could not be judged, or there is no such job or message.\n\
+                        1 gpushare would refuse it, 2 it can't judge, or there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
 pub struct Arguments {
-    /// The user whose job it would be [default: you]
+    /// The user to judge the request for [default: you]
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     user: Option<String>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
-    /// Of a job: one JSON object
+    /// Print one JSON object about a job
     #[arg(long)]
     json: bool,
-    /// Of a running job: read DIR/NODE.json, what gpushare status --json has said on the nodes
+    /// For a running job: read DIR/NODE.json, the output of gpushare status --json on the nodes
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     collected: Option<PathBuf>,
     /// Jobs (12, 12_3, 12+1), numbers of messages, a batch script, or -- and sbatch's options [default: all messages]

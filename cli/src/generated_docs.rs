@@ -13,10 +13,10 @@ The same for all commands, which print errors on standard error after
 .BR "gpushare: " .
 .TP
 0
-The command did what it is for and has nothing bad to tell.
+The command succeeded and has nothing bad to report.
 .TP
 1
-It did, and the answer is no, or not all is done:
+The command ran, but the answer is no, or not all is done:
 .nf
 check            something is wrong
 explain          gpushare would refuse the job

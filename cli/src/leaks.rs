@@ -37,7 +37,7 @@ use source::Facts;
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
-                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it can't be told."
+                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it can't tell."
 )]
 pub struct Arguments {
     /// From when [default: 30 days before the end]
@@ -46,13 +46,13 @@ pub struct Arguments {
     /// Until when [default: now]
     #[arg(long, short = 'E', value_name = "TIME")]
     end: Option<String>,
-    /// Also write what was read to a new file, for --from
+    /// Also write everything that it reads to a new file, for --from
     #[arg(long, value_name = "FILE", conflicts_with = "from", value_hint = ValueHint::FilePath)]
     dump: Option<PathBuf>,
     /// Read such a file instead of asking Slurm
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     from: Option<PathBuf>,
-    /// The rules that requests are judged by [default: those in use, or the defaults]
+    /// The rules to judge requests by [default: those in use, or the defaults]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
     /// Print JSON

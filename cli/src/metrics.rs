@@ -33,14 +33,15 @@ const EXTENSION: &str = "prom";
 /// The command line of `gpushare metrics`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0, or 1 if something can't be read or written; what can be read is there all the \
-                        same, with gpushare_up 0."
+    after_help = "Exit status: 0, or 1 if something can't be read or written; it still prints everything else, \
+                        with gpushare_up 0."
 )]
 pub struct Arguments {
-    /// Write into this file, all at once, instead of to standard output; its name must end in .prom
+    /// Write to this file, all at once, instead of standard output; its name must end in .prom
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Tell a job once, by scontrol notify, when it was not seen to use a GPU of its own for so long, such as 2:00:00
+    /// Notify a job once, by scontrol notify, when it has not been seen to use one of its GPUs for this long, such as
+    /// 2:00:00
     #[arg(long, value_name = "TIME", value_parser = idle::time)]
     idle_note: Option<u64>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]

@@ -79,8 +79,8 @@ pub const PAGES: [Page; 32] = [
         text: "To move a pending job under a QOS, a partition or an account that guarantees or limits GPUs by type, \
                name its GPUs and their type again in the same command, because Slurm does not show all that it keeps \
                of the old request. The same holds when a job leaves a partition, reservation or account that \
-               gpushare.conf exempts. You can't move a job without GPUs there: cancel it and submit it there. If the \
-               line to try says COUNT, Slurm shows too little of the job: put the number of GPUs in its place.",
+               gpushare.conf exempts. You can't move a job without GPUs: cancel it and submit it anew. If the line to \
+               try says COUNT, Slurm shows too little of the job: put the number of GPUs in its place.",
     },
     Page {
         number: "GS111",
@@ -227,8 +227,8 @@ pub const PAGES: [Page; 32] = [
         number: "GS155",
         title: "no login shell before the job",
         text: "With --get-user-env, with an --export that is neither ALL nor NIL, and in scrontab, Slurm starts the \
-               user's login shell on the node before the job, outside of the job and its GPUs. This cluster doesn't \
-               (GetUserEnv in gpushare.conf): the job has only the variables that you exported. With \
+               user's login shell on the node before the job, outside of the job and its GPUs. This cluster doesn't do \
+               that (GetUserEnv in gpushare.conf): the job has only the variables that you exported. With \
                --export=ALL,NAME=VALUE those are all that you had. Instead of --export=NONE say \
                --export=HOME,USER,PATH, and begin the script with #!/bin/bash -l if it needs what the login shell \
                sets.",
