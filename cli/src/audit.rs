@@ -1,9 +1,9 @@
 //! `gpushare audit`: which requests Mode=audit and Mode=warn have let pass, which were refused or exempt, whose they
-//! were, and what would have been accepted. Nothing is changed.
+//! were, and what would have been accepted. It changes nothing.
 //!
-//! Read → sum → print: the lines that slurmctld's plugin has written into slurmctld's log (`files`, `stamp`) are summed
-//! by user and form of request (`collect`), judged and printed (`report`, `text`). Where no log can be read, the counts
-//! of `RefusalCounts` say less.
+//! Read → sum → print: it reads the lines of slurmctld's plugin in slurmctld's log (`files`, `stamp`), sums them by
+//! user and form of request (`collect`), judges and prints them (`report`, `text`). If it can read no log, it uses the
+//! counts of `RefusalCounts`, which say less.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! `gpushare conf`: the lines of Slurm's configuration that belong to gpushare.conf, each with its reason. Prints, and
-//! changes nothing.
+//! `gpushare conf`: the lines of Slurm's configuration that gpushare.conf needs, each with its reason. Only prints.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,8 @@
-//! `gpushare explain`: what a message means, why a job waits or which GPUs it has, and what would become of an sbatch
-//! command or script.
+//! `gpushare explain`: what a message means, why a job waits or which GPUs it has, and what Slurm would do with an
+//! sbatch command or script.
 //!
-//! Read → judge → print. A command is read as sbatch reads it, the accounting data by way of sacctmgr, and judged by
-//! the code that slurmctld's plugin uses; nothing is submitted. Of what Slurm itself would refuse only names are looked
-//! at.
+//! Read → judge → print. It reads a command as sbatch does and the accounting data through sacctmgr, and judges with
+//! the code of slurmctld's plugin; it submits nothing. Of Slurm's own reasons to refuse, it checks only names.
 
 use std::ffi::OsString;
 use std::io::Read;

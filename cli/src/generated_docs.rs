@@ -1,5 +1,5 @@
-//! man/gpushare.1 is written from the command line's definition.
-//! After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs`
+//! Writes man/gpushare.1 from the definition of the command line. After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p
+//! gpushare-cli generated_docs`
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! `gpushare leaks`: from Slurm's accounting alone, when more GPUs of a type ran than a limit allows, through which
-//! requests, and what gpushare would have said of them. Nothing of gpushare need be installed, and nothing is changed.
+//! requests, and what gpushare would have said about them. It needs no other part of gpushare, and changes nothing.
 //!
-//! Read → sum → print: jobs are read as a stream (`source`, `sacct`), each leaves a few numbers (`collect`), which are
-//! summed over time (`sweep`), judged and printed (`report`, `text`, `plot`). What accounting can't tell is said and
-//! not guessed (`nodes`).
+//! Read → sum → print: it reads jobs as a stream (`source`, `sacct`), keeps a few numbers of each (`collect`), sums
+//! these over time (`sweep`), judges and prints them (`report`, `text`, `plot`). If accounting lacks a fact, it says so
+//! and doesn't guess (`nodes`).
 
 use std::path::{Path, PathBuf};
 

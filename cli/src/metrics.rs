@@ -1,9 +1,9 @@
-//! `gpushare metrics`: what Prometheus is to know of this machine, for node_exporter's textfile collector.
+//! `gpushare metrics`: this machine's figures for Prometheus, through node_exporter's textfile collector.
 //!
-//! Read → sum → write. The node's side is what `gpushare status` reads, as counts: no job and no user has a label. The
-//! controller's side is the counts of slurmctld's plugin. A machine may be one of them, both or neither. What can't be
-//! read is said and left out, and what can is there all the same: `gpushare_up` is 0 then, and so is no old figure
-//! passed on as a new one. What GPUs do (memory, utilization) is left to NVIDIA's own exporters.
+//! Read → sum → write. The node's side has what `gpushare status` reads, as counts: labels name no jobs or users. The
+//! controller's side has the counts of slurmctld's plugin. A machine may be one of them, both or neither. If something
+//! can't be read, the command reports and omits it, sets `gpushare_up` to 0, and still writes the rest, so no old
+//! figure passes for a new one. It leaves the GPUs' memory and utilization to NVIDIA's own exporters.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

@@ -1,7 +1,8 @@
-//! `gpushare qos`: the QOSes that gpushare.conf defines, and Slurm's database made like them.
+//! `gpushare qos`: makes Slurm's database match the QOSes that gpushare.conf defines.
 //!
-//! Read → judge → apply: the file and the database are read, [`gpushare_qos`] makes the plan, and `apply` carries it
-//! out, one call of sacctmgr after another. Each call leaves the database in a state from which the next plan goes on.
+//! Read → judge → apply: it reads the file and the database, [`gpushare_qos`] makes the plan, and `apply` carries it
+//! out, one sacctmgr call after another. Each call leaves the database in a state from which the next plan can
+//! continue.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
-//! `gpushare status`: GPUs, what is assigned of them, and to whom; of this node, or of the cluster.
+//! `gpushare status`: GPUs, their assigned units, and whose they are, for this node or for the cluster.
 //!
-//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, by way of `table`), once or again and again
+//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, through `table`), once or repeatedly
 //! (`watch`).
 
 use std::io::{IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! The numbers, and the longer text behind each: what `gpushare explain GS101` and docs/messages.md say.
+//! The message numbers, and the longer text of each, for `gpushare explain GS101` and docs/messages.md.
 
 use crate::submit::policy::{Change, Rule};
 
