@@ -1,10 +1,10 @@
-//! gpushare.conf: the administrator's rules for both sides, read whole or not at all.
+//! gpushare.conf: the administrator's rules for both sides. Reads the whole file or nothing.
 //!
-//! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words are read without case, names and
-//! paths as they are; a line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings.
-//! An unknown key, a value that isn't allowed or a key given twice is an error that names the line, the key and what is
-//! allowed; half a policy is never used. Which file to read is the caller's question ([`find`]). The keys are in `keys`
-//! and `node_keys`, those of a QOS in [`qos`].
+//! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words ignore case, names and paths don't; a
+//! line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings. An unknown key, a
+//! value that isn't allowed or a key given twice is an error that names the line, the key and the allowed values, so
+//! half a policy is never used. The caller decides which file to read ([`find`]). The keys are in `keys` and
+//! `node_keys`, those of a QOS in [`qos`].
 
 use std::fmt;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Error enums: each variant is written once, with the message that an administrator reads.
+//! Error enums: declares each variant once, with the message that an administrator reads.
 
 /// Declares an error enum. A variant's message, in the form of `format!`, is its documentation too.
 ///

@@ -1,7 +1,7 @@
-//! `gpushare check`: whether this machine and its Slurm are as gpushare needs them, a line each, with what mends it.
+//! `gpushare check`: whether this machine and its Slurm are as gpushare needs them, one line each, with a fix.
 //!
-//! Read → compare → print; changes nothing. What concerns submission is checked wherever slurmctld can be asked, what
-//! concerns a node on that node. Run it on the controller and on a compute node of each kind.
+//! Read → compare → print; changes nothing. It checks submission wherever slurmctld answers, and a node only on that
+//! node. Run it on the controller and on a compute node of each type.
 
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ pub struct Arguments {
     /// [default: srun]
     #[arg(long, value_name = "COMMAND", requires = "nodes")]
     via: Option<String>,
-    /// With --nodes: read DIR/NODE.json instead, what gpushare check --json has said on the nodes
+    /// With --nodes: read DIR/NODE.json instead, the output of gpushare check --json on the nodes
     #[arg(long, value_name = "DIR", requires = "nodes", conflicts_with = "via")]
     collected: Option<PathBuf>,
 }

@@ -1,5 +1,4 @@
-//! `gpushare conf`: the lines of Slurm's configuration that belong to gpushare.conf, each with its reason. Prints, and
-//! changes nothing.
+//! `gpushare conf`: the lines of Slurm's configuration that gpushare.conf needs, each with its reason. Only prints.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,7 @@ pub struct Arguments {
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH", global = true)]
     conf: Option<PathBuf>,
-    /// For a cluster that there isn't yet: ask Slurm nothing
+    /// For a cluster that doesn't exist yet: don't query Slurm
     #[arg(long, global = true)]
     new: bool,
     #[command(subcommand)]
@@ -28,19 +27,19 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes
+    /// Lines of slurm.conf: what Slurm counts, limits, preempts and weighs, and what runs on nodes
     Slurm,
-    /// Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf
+    /// Lines of gres.conf for this node, and its Gres= for slurm.conf
     Gres {
         /// The node's name [default: this machine's]
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
     },
-    /// Of cgroup.conf
+    /// Lines of cgroup.conf
     Cgroup,
-    /// Of plugstack.conf
+    /// Lines of plugstack.conf
     Plugstack {
-        /// For a machine where jobs are submitted and none run
+        /// For a machine that only submits jobs
         #[arg(long)]
         login: bool,
     },

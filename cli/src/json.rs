@@ -1,4 +1,4 @@
-//! JSON as it is printed: by serde_json, with nothing in it that a terminal would obey.
+//! Prints JSON by serde_json, without characters that control a terminal.
 
 use std::fmt::Write;
 

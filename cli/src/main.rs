@@ -35,7 +35,7 @@ enum Command {
     /// From slurmctld's log: which requests Mode=audit and warn let pass, which were refused, and what to ask for
     /// instead
     Audit(audit::Arguments),
-    /// Check this machine, its Slurm and its GPUs: what is right, what is wrong, and what mends it
+    /// Check this machine, its Slurm and its GPUs: what is right, what is wrong, and how to fix it
     Check(check::Arguments),
     /// Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons
     Conf(conf::Arguments),
@@ -43,11 +43,11 @@ enum Command {
     Explain(explain::Arguments),
     /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead
     Leaks(leaks::Arguments),
-    /// Print what Prometheus is to know of this machine: GPUs, shares, placements and refusals
+    /// Print this machine's figures for Prometheus: GPUs, shares, placements and refusals
     Metrics(metrics::Arguments),
-    /// Groups' QOSes: compare gpushare.conf with Slurm's database, make the database like it, show and publish them
+    /// Groups' QOSes: compare gpushare.conf with Slurm's database, make the database match it, show and publish them
     Qos(qos::Arguments),
-    /// Show this node's GPUs, or the cluster's, what is assigned of them, and to which jobs
+    /// Show this node's GPUs, or the cluster's: which units are assigned, and to which jobs
     Status(status::Arguments),
     /// Print a shell's completions of this command line, for `make install`
     #[command(hide = true)]

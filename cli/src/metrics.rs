@@ -1,9 +1,9 @@
-//! `gpushare metrics`: what Prometheus is to know of this machine, for node_exporter's textfile collector.
+//! `gpushare metrics`: this machine's figures for Prometheus, through node_exporter's textfile collector.
 //!
-//! Read → sum → write. The node's side is what `gpushare status` reads, as counts: no job and no user has a label. The
-//! controller's side is the counts of slurmctld's plugin. A machine may be one of them, both or neither. What can't be
-//! read is said and left out, and what can is there all the same: `gpushare_up` is 0 then, and so is no old figure
-//! passed on as a new one. What GPUs do (memory, utilization) is left to NVIDIA's own exporters.
+//! Read → sum → write. The node's side has what `gpushare status` reads, as counts: labels name no jobs or users. The
+//! controller's side has the counts of slurmctld's plugin. A machine may be one of them, both or neither. If something
+//! can't be read, the command reports and omits it, sets `gpushare_up` to 0, and still writes the rest, so no old
+//! figure passes for a new one. It leaves the GPUs' memory and utilization to NVIDIA's own exporters.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -33,14 +33,15 @@ const EXTENSION: &str = "prom";
 /// The command line of `gpushare metrics`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0, or 1 if something can't be read or written; what can be read is there all the \
-                        same, with gpushare_up 0."
+    after_help = "Exit status: 0, or 1 if something can't be read or written; it still prints everything else, \
+                        with gpushare_up 0."
 )]
 pub struct Arguments {
-    /// Write into this file, all at once, instead of to standard output; its name must end in .prom
+    /// Write to this file, all at once, instead of standard output; its name must end in .prom
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Tell a job once, by scontrol notify, when it was not seen to use a GPU of its own for so long, such as 2:00:00
+    /// Notify a job once, by scontrol notify, when it has not been seen to use one of its GPUs for this long, such as
+    /// 2:00:00
     #[arg(long, value_name = "TIME", value_parser = idle::time)]
     idle_note: Option<u64>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]

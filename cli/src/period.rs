@@ -1,5 +1,5 @@
-//! From when to when: what the administrator writes, and how times are printed. In the time zone of this machine, or
-//! that of TZ.
+//! The start and end of a period: parses what the administrator writes, and prints times, in this machine's time zone
+//! or that of TZ.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

@@ -1,7 +1,8 @@
-//! `gpushare qos`: the QOSes that gpushare.conf defines, and Slurm's database made like them.
+//! `gpushare qos`: makes Slurm's database match the QOSes that gpushare.conf defines.
 //!
-//! Read → judge → apply: the file and the database are read, [`gpushare_qos`] makes the plan, and `apply` carries it
-//! out, one call of sacctmgr after another. Each call leaves the database in a state from which the next plan goes on.
+//! Read → judge → apply: it reads the file and the database, [`gpushare_qos`] makes the plan, and `apply` carries it
+//! out, one sacctmgr call after another. Each call leaves the database in a state from which the next plan can
+//! continue.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,13 +40,13 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print what is different between the file and Slurm's database; change nothing
+    /// Print the differences between the file and Slurm's database; change nothing
     #[command(
-        after_help = "Exit status: 0, or 2 if there can be no plan; with --detailed-exitcode 1 if there is something \
+        after_help = "Exit status: 0, or 2 if it can't make a plan; with --detailed-exitcode 1 if there is something \
                       to do."
     )]
     Plan {
-        /// Plan to remove the QOSes that an earlier apply made and that the file has no longer
+        /// Plan to remove QOSes that an earlier apply made and that are no longer in the file
         #[arg(long)]
         prune: bool,
         /// Exit with 1 if there is something to do
@@ -55,16 +56,16 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make Slurm's database like the file, after showing the plan and asking
+    /// Make Slurm's database match the file, after showing the plan and asking
     #[command(
-        after_help = "Exit status: 0 if all is done; 1 if some of it is not done, where running it again goes on, or \
-                      if the answer was no; 2 if there can be no plan, or nobody to ask."
+        after_help = "Exit status: 0 if all is done; 1 if some of it is not done (running it again does the rest), or \
+                      if the answer was no; 2 if it can't make a plan, or can't ask."
     )]
     Apply {
-        /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job or partition uses
+        /// Remove QOSes that an earlier apply made, that are no longer in the file and that no job or partition uses
         #[arg(long)]
         prune: bool,
-        /// Don't ask, as sacctmgr's -i
+        /// Don't ask, like sacctmgr's -i
         #[arg(long, short)]
         immediate: bool,
     },

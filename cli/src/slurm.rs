@@ -1,5 +1,5 @@
-//! What Slurm says of itself: its settings, nodes, partitions and QOSes, each asked of a program of Slurm's and read
-//! here. Nothing is changed, and nobody waits longer than a health check may.
+//! What Slurm says about itself: its settings, nodes, partitions and QOSes. Runs Slurm's commands and reads their
+//! output. It changes nothing, and waits no longer than a health check may.
 
 use std::path::PathBuf;
 use std::process::Command;

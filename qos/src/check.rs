@@ -1,8 +1,8 @@
-//! Which lines can't be had on this cluster, and which are odd.
+//! Which records are impossible on this cluster, and which are odd.
 //!
-//! An error stops a plan, because Slurm would refuse a part of it or because no job could ever use what it gives; a
-//! warning doesn't. QOSes whose GPUs of one type add up to more than there are get a warning: some sites sell more than
-//! they have on purpose.
+//! An error stops a plan, because Slurm would refuse a part of it or because no job could ever use its result; a
+//! warning doesn't. If QOSes' GPUs of one type add up to more than the cluster has, that is a warning: some sites
+//! oversell on purpose.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

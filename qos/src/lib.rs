@@ -1,9 +1,9 @@
-//! The QOSes that gpushare.conf defines: what the file says of them, what Slurm's database has, and the changes that
-//! make the second like the first.
+//! The QOSes that gpushare.conf defines: what the file says about them, what Slurm's database has, and the changes that
+//! make the database match the file.
 //!
 //! A record `QOS=` with an owner or limits is a [`ManagedQos`](gpushare::config::ManagedQos). What sacctmgr prints
-//! becomes an [`Actual`]; [`check`] says which records can't be had on this cluster, and [`plan()`] gives the
-//! [`Change`]s in order, each with sacctmgr's arguments. [`stale`] says what slurmctld has missed of them. [`table`]
+//! becomes an [`Actual`]; [`check`] says which records are impossible on this cluster, and [`plan()`] gives the
+//! [`Change`]s in order, each with sacctmgr's arguments. [`stale`] says which changes slurmctld has missed. [`table`]
 //! has the users' table. Nothing here runs a program.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Who may use which QOS: the associations of one cluster, each with what it says of QOSes itself.
+//! Who may use which QOS: the associations of one cluster, each with its own QOS settings.
 //!
-//! An account or user has a list of QOSes, or adds to and takes from what the account above has. sacctmgr prints either
-//! with `WOPInfo WithRawQOSLevel`: `normal,qos_x` or `+qos_x,-normal`.
+//! An account or user has a list of QOSes, or adds to and removes from the list of the account above. sacctmgr prints
+//! either with `WOPInfo WithRawQOSLevel`: `normal,qos_x` or `+qos_x,-normal`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,5 +1,5 @@
-//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure. What they
-//! need is [`crate::requirements`]'s to say.
+//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure.
+//! [`crate::requirements`] says what they need.
 
 use gpushare::config::{Config, Mps, Placement};
 use gpushare::submit::policy::{Governed, GovernedAccounts};

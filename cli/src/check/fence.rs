@@ -1,10 +1,10 @@
-//! Tries the fence: in cgroups of its own, made like a step's and removed again, a process asks for every GPU, first as
-//! a job without any would, then as a job with one. It goes through the code that fences a step, and the kernel
+//! Tries the fence. It makes its own cgroups, like a step's, and removes them again. In them a process asks for every
+//! GPU, first like a job without GPUs, then like a job with one. This uses the code that fences a step, and the kernel
 //! answers.
 //!
 //! The process is this program, called with [`PROBE`] as its first word. It asks with access(2), for which the kernel
-//! makes the check that it makes for open(2), and no driver wakes up ([`access`]). Cgroups of Slurm's are neither read
-//! nor changed.
+//! makes the same check as for open(2), without waking a driver ([`access`]). It neither reads nor changes Slurm's
+//! cgroups.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a check has found, and how it is printed: a line each, or as JSON.
+//! What a check has found, and how to print it: one line each, or as JSON.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! `gpushare check --nodes`: asks every node for its own check, by srun or by whatever the site has, or reads what the
-//! nodes have written down. What they say is put together by [`super::fleet`].
+//! `gpushare check --nodes`: runs the check on every node, by srun or another program, or reads the nodes' collected
+//! reports. [`super::fleet`] combines them.
 
 use std::path::Path;
 use std::thread;

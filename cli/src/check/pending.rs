@@ -1,5 +1,5 @@
-//! Jobs that wait for ever: they ask for more than their QOS ever lets one job have. Slurm accepts them unless the QOS
-//! has the flag DenyOnLimit, and says nothing.
+//! Jobs that wait forever: they ask for more than their QOS ever lets one job have. Slurm silently accepts them unless
+//! the QOS has the flag DenyOnLimit.
 
 use super::finding::Finding;
 use crate::slurm::{Qoses, run};

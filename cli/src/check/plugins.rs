@@ -1,8 +1,8 @@
-//! The installed plugins against the Slurm that is installed beside them, that against the daemons that run, and how
-//! plugstack.conf names the plugins.
+//! Compares the installed plugins with the installed Slurm, and that with the running daemons; also how plugstack.conf
+//! names the plugins.
 //!
-//! A daemon that runs has its plugins in memory. What counts is the next start: of slurmctld by a restart or, since
-//! 23.11, by `scontrol reconfigure`, of slurmstepd with the next job.
+//! A running daemon has its plugins in memory, so the next start counts: for slurmctld a restart or, since 23.11,
+//! `scontrol reconfigure`, for slurmstepd the next job.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! gpushare.conf itself: whether it can be read, who may change it, and whether it is in force.
+//! gpushare.conf itself: whether it is readable, who can change it, and whether it is in force.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! Which Slurm a plugin was built for, and which one a program is. A plugin's version is read from its file: it needn't
-//! be loaded for that, and couldn't be.
+//! Which Slurm a plugin was built for, and which one a program belongs to. It reads a plugin's version from its file,
+//! since it can't load it.
 
 use std::fmt;
 use std::fs;

@@ -1,4 +1,4 @@
-//! A node's lines of gres.conf, from its GPUs and `Placement`, and what slurm.conf must say of the node.
+//! A node's lines of gres.conf, from its GPUs and `Placement`, and what slurm.conf must say about the node.
 
 use gpushare::config::{Config, NodeConfig, Placement, units_written};
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};

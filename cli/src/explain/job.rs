@@ -1,6 +1,6 @@
-//! `gpushare explain JOBID`: why a job waits and what would start, or which GPUs a running job has.
+//! `gpushare explain JOBID`: why a job waits and what would start now, or which GPUs a running job has.
 //!
-//! Read (`queue`, `records`, `place`) → judge (`limits`, `smaller`) → print (`write`). Nothing is changed in Slurm.
+//! Read (`queue`, `records`, `place`) → judge (`limits`, `smaller`) → print (`write`). It changes nothing in Slurm.
 
 use std::path::Path;
 

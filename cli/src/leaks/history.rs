@@ -1,4 +1,4 @@
-//! Where jobs come from: sacct, or a file that was written of what it said.
+//! Where jobs come from: sacct, or a file with an earlier dump of its output.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Read};

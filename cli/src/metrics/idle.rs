@@ -1,5 +1,5 @@
-//! When jobs last used their GPUs: each run of root's looks once at NVML's samples and leaves in the ledger's folder
-//! what it knows by then. A user is told of his own job on request only, and nothing is done to it.
+//! When jobs last used their GPUs: each run by root looks once at NVML's samples and saves the result in the ledger's
+//! folder. Users are notified about their jobs only if the administrator asks for it, and the jobs continue.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The plan carried out: call after call, a line for each change once it is made, and at the first refusal a halt that
-//! says how far it came.
+//! Carries out the plan: call after call, with a line for each change made. At the first refusal it stops and says how
+//! far it got.
 
 use std::process::Command;
 

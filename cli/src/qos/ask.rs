@@ -1,4 +1,4 @@
-//! What `apply` asks before it changes anything. Without a terminal there is nobody to ask, and that is an error.
+//! What `apply` asks before it changes anything. Without a terminal it can't ask, which is an error.
 
 use std::io::{BufRead, IsTerminal};
 

@@ -1,5 +1,5 @@
-//! Each managed QOS as Slurm's database has it: its members, its limits and what is in use of it now, and what the next
-//! `apply` would change.
+//! Each managed QOS as Slurm's database has it: its members, limits and current use, and what the next `apply` would
+//! change.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

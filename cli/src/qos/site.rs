@@ -1,5 +1,5 @@
-//! Everything that a plan needs: the file, the database, the nodes, and which users there are. Three calls of sacctmgr,
-//! two of scontrol, whatever the number of QOSes.
+//! Reads everything that a plan needs: the file, the database, the nodes, and the existing users. Makes three calls of
+//! sacctmgr and two of scontrol, whatever the number of QOSes.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Which associations have limits on types of a GRES, as sacctmgr tells of them.
+//! Which associations have limits on GRES types, according to sacctmgr.
 
 use std::collections::{BTreeMap, BTreeSet};
 

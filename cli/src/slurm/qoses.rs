@@ -1,4 +1,4 @@
-//! What sacctmgr tells of QOSes.
+//! What sacctmgr says about QOSes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

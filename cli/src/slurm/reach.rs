@@ -1,5 +1,5 @@
-//! Whether slurmctld and slurmdbd answer. Slurm's commands try for 10 s and more where a daemon is down; these two
-//! questions tell it at once, or after two seconds, and nothing more is asked of a daemon that doesn't answer.
+//! Whether slurmctld and slurmdbd answer. If a daemon is down, Slurm's commands try for 10 s and more. These two
+//! queries show it at once, or after two seconds, and a daemon that doesn't answer gets no further query.
 
 use std::thread;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Runs Slurm's own commands and reads what they print: no shell, no input, no more output than a table can have, and
-//! an end to waiting.
+//! Runs Slurm's own commands and reads their output: without a shell or input, and with limits on output and time.
 
 use std::process::{Command, ExitStatus};
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! What slurmctld says of itself: `scontrol show config`, which has slurm.conf and, since 22.05 at the latest,
-//! cgroup.conf.
+//! slurmctld's settings: `scontrol show config`, which has slurm.conf and, since 22.05 at the latest, cgroup.conf.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! The cluster's shares: as Slurm counts them, and where Slurm doesn't know which GPU it is, as the nodes have said.
+//! The cluster's shares: as Slurm counts them, and if Slurm doesn't know the GPU, as the nodes have reported.
 //!
-//! Slurm is asked three times, whatever the number of nodes: for nodes, for jobs, and for whose the jobs are. The last
-//! is squeue's word, in a line that holds no text of a user's.
+//! It queries Slurm three times, whatever the number of nodes: for nodes, for jobs, and for the jobs' users. squeue
+//! answers the last, in a line without any user's text.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The status of this node as one object. On other nodes `--nodes --collected` reads it (`cluster::collected`).
+//! The status of this node as one object, which `--nodes --collected` reads on other machines (`cluster::collected`).
 
 use gpushare_node::ledger::{Garbage, Holding};
 use gpushare_node::mps;

@@ -1,8 +1,8 @@
-//! What this node's ledger has, beside what the node and NVML say. Nothing is printed here.
+//! What this node's ledger has, together with what the node and NVML say. Prints nothing.
 //!
-//! Read → sum. NVML is asked what the GPUs are doing while the rest is read. The ledger is shown whatever else can't be
-//! read: no gpushare.conf, a broken one, or GPUs that are not there are complaints. Root sees every job, others see
-//! their own and the GPUs' totals; the files themselves are readable to all, so this is for order, not for secrecy.
+//! Read → sum. It reads the rest while NVML answers what the GPUs are doing. It shows the ledger even if it can't read
+//! anything else: a missing or broken gpushare.conf and missing GPUs are complaints. Root sees every job, others see
+//! their own and the GPUs' totals. This only keeps the output short: everybody can read the files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

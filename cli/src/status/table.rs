@@ -1,7 +1,6 @@
 //! Tables of named columns, for people and for programs: which columns and rows, and in which order.
 //!
-//! A view (`write`, `cluster::write`) says what its columns are; the command line says which of them are wanted
-//! ([`Style`]).
+//! A view (`write`, `cluster::write`) defines its columns; the command line selects some of them ([`Style`]).
 
 use std::cmp::Ordering;
 

@@ -1,7 +1,7 @@
-//! `--watch`: a look every few seconds, drawn over the one before.
+//! `--watch`: refreshes every few seconds and redraws in place.
 //!
-//! Signals, keys and looks come from a thread each; this one draws. So a look that waits for Slurm keeps nobody from
-//! leaving. A look that fails is said above the last one that did not.
+//! Signals, keys and refreshes each have their own thread; this one draws. So the user can leave while a refresh waits
+//! for Slurm. On failure, it shows the error above the last good output.
 
 use std::io::{IsTerminal, Read};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

@@ -1,4 +1,4 @@
-//! Why a job can't have its MPS daemon, as an administrator and the job's user read it.
+//! Why a job can't have its MPS daemon, in words for an administrator and the job's user.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Why a job got no GPU, what an administrator reads of it, and whether the job fails for it.
+//! Why a job got no GPU, what an administrator reads about it, and whether the job fails because of it.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Which GPUs a running job has on each node: from this node's ledger, else from what a node has said of itself, else
-//! from slurmctld.
+//! Which GPUs a running job has on each node: from this node's ledger, else from a node's collected report, else from
+//! slurmctld.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What nodes have said of themselves: DIR/NODE.json, the output of `gpushare status --json`, put there by whatever the
-//! site has. A file is as trustworthy as those who may write into DIR.
+//! The nodes' own reports: DIR/NODE.json, the output of `gpushare status --json`, which the site copies there in any
+//! way. A file is as trustworthy as those who can write to DIR.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

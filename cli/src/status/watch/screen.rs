@@ -1,4 +1,4 @@
-//! The terminal: its other screen while something is drawn, and as it was before whatever happens then.
+//! The terminal: switches to its alternate screen for drawing, and always restores the previous state.
 
 use std::fs::File;
 use std::io::{Stdout, Write};
