@@ -112,9 +112,7 @@ fn settings() -> Result<Settings, String> {
     slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|reason| {
         let path = slurm::conf();
         let lines = Settings::lines(&path);
-        lines
-            .map(|text| Settings::parse(&text))
-            .map_err(|error| format!("{reason}; {}: {error}", path.display()))
+        lines.map(|text| Settings::parse(&text)).map_err(|error| format!("{reason}; {error}"))
     })
 }
 

@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-/// One object, on lines of its own; an error is one line.
+/// One object, on lines of its own.
+///
+/// # Errors
+/// It has a map whose keys are no texts.
 pub fn text(object: &impl Serialize) -> Result<String, String> {
     let text = serde_json::to_string_pretty(object).map_err(|error| error.to_string())?;
     // JSON lets DEL and C1 stand as they are.

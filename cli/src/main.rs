@@ -5,6 +5,7 @@ mod audit;
 mod check;
 mod conf;
 mod csv;
+mod error;
 mod explain;
 #[cfg(test)]
 mod generated_docs;

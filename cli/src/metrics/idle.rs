@@ -11,7 +11,7 @@ use gpushare_node::ledger::{Ledger, Used, after_look};
 use gpushare_node::nvml::answer::GpuState;
 
 use super::Facts;
-use crate::slurm::run::{run, succeeded};
+use crate::slurm::run::{ProgramError, run, succeeded};
 use crate::status::{complain, local};
 
 /// Prologs hold the ledger's lock for milliseconds.
@@ -68,7 +68,7 @@ pub fn tell(facts: &mut Facts, ledger: &Ledger, after: Option<u64>) {
     remember(ledger, &known, &node.used);
 }
 
-fn notify(job: u32, note: &str) -> Result<(), String> {
+fn notify(job: u32, note: &str) -> Result<(), ProgramError> {
     let words = ["notify", &job.to_string(), note];
     let answer = run(Command::new("scontrol").args(words), SCONTROL_WAIT)?;
     succeeded("scontrol", &words, answer).map(|_| ())
