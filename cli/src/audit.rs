@@ -101,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     };
     let text = match (arguments.csv, arguments.json) {
         (true, _) => text::csv(&report),
-        (_, true) => json::text(&report)?,
+        (_, true) => json::text(&report).map_err(|error| error.to_string())?,
         _ => text::lines(&report),
     };
     Ok(Answer { text, passed: report.would_be_refused > 0 })

@@ -89,7 +89,11 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
             (None, None) => nodes::Way::Srun,
         };
         let fleet = nodes::gather(list, &way, &config)?;
-        let text = if arguments.json { json::text(&fleet)? } else { fleet.text() };
+        let text = if arguments.json {
+            json::text(&fleet).map_err(|error| error.to_string())?
+        } else {
+            fleet.text()
+        };
         return Ok(Answer { text, status: u8::from(!fleet.is_right()) });
     }
     let look = Look::take(&config, &slurm_conf);
@@ -272,7 +276,7 @@ impl<'a> Look<'a> {
         let number = self.config.qoses.len();
         let lines = format!("{number} line{}", if number == 1 { "" } else { "s" });
         Some(match qos::drift(conf) {
-            Err(error) => Finding::unknown(about, error),
+            Err(error) => Finding::unknown(about, error.to_string()),
             Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "gpushare.conf: correct the line"),
             Ok(qos::Drift::Pending(said)) => {
                 Finding::wrong(about, said, "gpushare qos plan, and if it is as wanted gpushare qos apply")

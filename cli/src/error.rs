@@ -17,6 +17,3 @@ impl FileError {
         |error| FileError::Failed(path.to_owned(), error)
     }
 }
-
-macro_rules! in_words { ($($error:ty),*) => { $(impl From<$error> for String { fn from(error: $error) -> String { error.to_string() } })* } }
-in_words!(FileError, crate::slurm::ProgramError, crate::period::PeriodError);

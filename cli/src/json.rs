@@ -8,8 +8,8 @@ use serde::Serialize;
 ///
 /// # Errors
 /// It has a map whose keys are no texts.
-pub fn text(object: &impl Serialize) -> Result<String, String> {
-    let text = serde_json::to_string_pretty(object).map_err(|error| error.to_string())?;
+pub fn text(object: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string_pretty(object)?;
     // JSON lets DEL and C1 stand as they are.
     let mut safe = String::with_capacity(text.len() + 1);
     for c in text.chars() {

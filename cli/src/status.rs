@@ -219,7 +219,7 @@ impl Question<'_> {
     fn json(&self) -> Result<(String, Vec<String>), String> {
         if let Some(places) = &self.places {
             let cluster = self.cluster(places)?;
-            return Ok((crate::json::text(&cluster)?, cluster.complaints));
+            return Ok((crate::json::text(&cluster).map_err(|error| error.to_string())?, cluster.complaints));
         }
         let status = self.node()?;
         Ok((json::text(&status)?, status.complaints))

@@ -85,6 +85,7 @@ fn word(status: &Status) -> &'static str {
 /// The same as one JSON object, with what there is to say of the machine.
 pub fn json<M: Serialize>(findings: &[Finding], machine: Option<&M>) -> Result<String, String> {
     json::text(&Findings { machine, findings: findings.iter().map(One::of).collect() })
+        .map_err(|error| error.to_string())
 }
 
 #[derive(Serialize)]

@@ -157,7 +157,11 @@ fn print(told: &[Told], more: usize, json: bool) -> Result<String, String> {
         /// Jobs of the same number that are not shown.
         more: usize,
     }
-    if json { crate::json::text(&Object { jobs: told, more }) } else { Ok(write::text(told, more)) }
+    if json {
+        crate::json::text(&Object { jobs: told, more }).map_err(|error| error.to_string())
+    } else {
+        Ok(write::text(told, more))
+    }
 }
 
 /// A job that is not there yet.

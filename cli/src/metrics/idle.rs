@@ -10,7 +10,7 @@ use gpushare_node::gpu::Gpu;
 use gpushare_node::ledger::{Ledger, Used, after_look};
 use gpushare_node::nvml::answer::GpuState;
 
-use super::Facts;
+use super::{Facts, MetricsError};
 use crate::slurm::run::{ProgramError, run, succeeded};
 use crate::status::{complain, local};
 
@@ -21,8 +21,11 @@ const SCONTROL_WAIT: Duration = Duration::from_secs(5);
 const MOST_NOTES: usize = 4;
 
 /// A time of `--idle-note`.
-pub fn time(text: &str) -> Result<u64, String> {
-    time::seconds(text).filter(|seconds| *seconds > 0).ok_or_else(|| "a time such as 2:00:00".to_owned())
+///
+/// # Errors
+/// It is none.
+pub fn time(text: &str) -> Result<u64, MetricsError> {
+    time::seconds(text).filter(|seconds| *seconds > 0).ok_or(MetricsError::NoTime)
 }
 
 /// What is known after this look, which is remembered if it is root's.

@@ -19,6 +19,7 @@ pub fn text(status: &Status) -> Result<String, String> {
         mps: status.daemons.iter().map(daemon).collect(),
         own_jobs_only: status.own_only,
     })
+    .map_err(|error| error.to_string())
 }
 
 #[derive(Serialize)]
