@@ -8,7 +8,11 @@ use serde::Serialize;
 use super::local::{GpuTotal, Status};
 use crate::json;
 
-pub fn text(status: &Status) -> Result<String, String> {
+/// All of it.
+///
+/// # Errors
+/// As [`json::text`].
+pub fn text(status: &Status) -> serde_json::Result<String> {
     json::text(&Object {
         node: &status.node,
         time: status.now,
@@ -19,7 +23,6 @@ pub fn text(status: &Status) -> Result<String, String> {
         mps: status.daemons.iter().map(daemon).collect(),
         own_jobs_only: status.own_only,
     })
-    .map_err(|error| error.to_string())
 }
 
 #[derive(Serialize)]
