@@ -58,6 +58,15 @@ surf = clusters("surf", conf=SURF)
 guide = clusters("guide", conf=[CASES / "guide"], nvidia=True, cgroup=either)
 
 
+# As the pages have it that test_pages.py goes through: nodes with shares, a node of gpushare's own and one of Slurm's, MPS daemons
+# and systemd, and a machine without gpushare.
+paged_nodes = clusters("pg-nodes", conf=[EXAMPLES / "follow-mps", CASES / "pages-nodes"], cgroup="v2")
+paged_own = clusters("pg-own", conf=[EXAMPLES / "own", CASES / "pages-own"], cgroup="v2")
+paged_mps = clusters(
+    "pg-mps", conf=[EXAMPLES / "surf-mps", CASES / "surf-governed", CASES / "metrics", CASES / "systemd"], cgroup="v2",
+    nvidia=True, systemd=True,
+)
+paged_bare = clusters("pg-bare", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
 in_use = clusters("use", conf=[CASES / "switching"], cgroup="v2")
 # The same with a site's own scripts, rules in lua, or Slurm's own mps or shard; the tests do what docs/migration.md says.
