@@ -34,7 +34,7 @@ BOXES = os.environ.get("GPUSHARE_BOXES", "test")
 
 # The lab's status for what can't be made on this machine, and what it can lay over a root.
 CANNOT = 3
-LAYERS = ("nvidia", "systemd", "python", "containers")
+LAYERS = ("nvidia", "systemd", "python", "containers", "ssh")
 
 # What somebody asks first about a cluster in which something went wrong; each with an end.
 DESCRIBE = r"""

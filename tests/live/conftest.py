@@ -126,6 +126,10 @@ several = placed_clusters(
 )
 # The same, to be compared with each other.
 fleet = clusters("fleet", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2")
+# The same with OpenSSH, pdsh and ClusterShell.
+reachable = clusters(
+    "reach", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2", ssh=True
+)
 # Three nodes whose settings differ, in one gpushare.conf.
 mixed_nodes = clusters(
     "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2"

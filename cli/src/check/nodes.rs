@@ -88,17 +88,21 @@ fn by_srun(node: &str, partition: Option<&str>) -> Vec<String> {
     words
 }
 
-/// Programs that put the node's name before each line are told not to.
+/// Programs that put the node's name before each line are told not to. ssh leaves out what would stand before the
+/// reason for a failure: a site's banner, or that it has learned a key.
 fn via(command: &str, node: &str) -> Vec<String> {
     let begin = match command {
-        "ssh" => "ssh -o BatchMode=yes -o ConnectTimeout=5",
+        "ssh" => "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5",
         "pdsh" => "pdsh -N -w",
-        "clush" => "clush -N -w",
+        "clush" => "clush -N --options=-oLogLevel=ERROR -w",
         command => command,
     };
     let words = begin.split_whitespace().map(str::to_owned).chain([node.to_owned()]);
     words.chain(CHECK.map(str::to_owned)).collect()
 }
+
+/// What pdsh gives to ssh besides its own options.
+const PDSH_SSH_ARGS: (&str, &str) = ("PDSH_SSH_ARGS_APPEND", "-oLogLevel=ERROR -oBatchMode=yes");
 
 gpushare::errors! {
     /// Why a node has said nothing of itself.
@@ -116,7 +120,12 @@ gpushare::errors! {
 /// What the command prints; how it ends says only whether something is wrong on the node.
 fn answer(words: &[String]) -> Result<Report, NodeError> {
     let (program, arguments) = words.split_first().ok_or(NodeError::NoCommand)?;
-    let answer = run::run(slurm::command(program).args(arguments), PATIENCE)?;
+    let mut command = slurm::command(program);
+    let (variable, args) = PDSH_SSH_ARGS;
+    if std::env::var_os(variable).is_none() {
+        command.env(variable, args);
+    }
+    let answer = run::run(command.args(arguments), PATIENCE)?;
     serde_json::from_slice(&answer.output).map_err(|error| {
         let is_silent = answer.output.trim_ascii().is_empty();
         let text = [answer.complaints, answer.output].concat();
@@ -136,9 +145,12 @@ mod tests {
     #[test]
     fn a_node_is_asked_by_what_the_site_has() {
         let words = |way: &str| via(way, "n1").join(" ");
-        assert_eq!(words("ssh"), "ssh -o BatchMode=yes -o ConnectTimeout=5 n1 gpushare check --json");
+        assert_eq!(
+            words("ssh"),
+            "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5 n1 gpushare check --json"
+        );
         assert_eq!(words("pdsh"), "pdsh -N -w n1 gpushare check --json");
-        assert_eq!(words("clush"), "clush -N -w n1 gpushare check --json");
+        assert_eq!(words("clush"), "clush -N --options=-oLogLevel=ERROR -w n1 gpushare check --json");
         assert_eq!(words("ssh -p 2222"), "ssh -p 2222 n1 gpushare check --json");
         let srun = by_srun("n1", Some("p")).join(" ");
         assert!(
