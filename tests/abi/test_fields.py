@@ -29,7 +29,9 @@ def tables(page):
         heading, text = part.split("\n", 1)
         blocks = re.findall(r"(?:^\|.*\n)+", text, re.M)
         found[heading] = [
-            [cell.strip() for cell in line.strip("|").split(" | ")] for block in blocks for line in block.splitlines()[2:]
+            [cell.strip() for cell in line.strip("|").split(" | ")]
+            for block in blocks
+            for line in block.splitlines()[2:]
         ]
     return found
 
@@ -70,7 +72,8 @@ def compare(page, include):
     theirs, ours = members((include / "slurm/slurm.h").read_text()), of_release(fields(page), series(named))
     return [
         f"slurm.h of {named} has `{name}`, and docs/requests.md hasn't: look up in Slurm's source whether it can lead to GPUs, "
-        "and write it into one of the tables (docs/new-slurm-release.md, 'A new field')" for name in sorted(theirs - ours)
+        "and write it into one of the tables (docs/new-slurm-release.md, 'A new field')"
+        for name in sorted(theirs - ours)
     ] + [
         f"docs/requests.md has `{name}` for {named}, and slurm.h hasn't: write (since …) or (until …) behind it"
         for name in sorted(ours - theirs)

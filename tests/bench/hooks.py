@@ -22,8 +22,9 @@ NOTED = ["load", *HOOKS]
 SPECIAL = {0xFFFFFFFB: "batch", 0xFFFFFFFC: "extern"}
 KINDS = ["srun", "batch", "extern"]
 OUT = "/lab/out/hooks"
-TITLE = f"{'fencing hook, us of this run alone':<35} {'median':>6}   {'95 % interval':<14} {'p95':>6} {'n':>5} |" + "".join(
-    f"{name.replace('task_post_fork', 'fence'):>10}" for name in [*NOTED, "all"]
+TITLE = (
+    f"{'fencing hook, us of this run alone':<35} {'median':>6}   {'95 % interval':<14} {'p95':>6} {'n':>5} |"
+    + "".join(f"{name.replace('task_post_fork', 'fence'):>10}" for name in [*NOTED, "all"])
 )
 
 

@@ -26,7 +26,10 @@ def libraries(newest):
 def slurm_packages(folder, version):
     """Builds the packages of a Slurm into a folder. $GPUSHARE_GLIBC is the glibc that they come with."""
     defines = {
-        "_topdir": folder / "work", "_rpmdir": folder, "_build_name_fmt": "%%{NAME}-%%{VERSION}.rpm", "slurm_version": version,
+        "_topdir": folder / "work",
+        "_rpmdir": folder,
+        "_build_name_fmt": "%%{NAME}-%%{VERSION}.rpm",
+        "slurm_version": version,
         "libraries": libraries(os.environ.get("GPUSHARE_GLIBC")),
     }
     words = [word for name, value in defines.items() for word in ("--define", f"{name} {value}")]

@@ -235,8 +235,11 @@ def test_an_update_that_is_tried_is_accepted(advised):
 def test_more_than_the_group_has_is_said(advised):
     """Fewer GPUs are offered where that is a job, and nothing where the tasks need them all."""
     for options, offered in (
-        ("--gres=gpu:9", "--gres=gpu:a40:8"), ("--gpus=12", "--gpus=a40:8"), ("-N3 --gres=gpu:4", "-N3 --gres=gpu:a40:2"),
-        ("--gpus=12 --gpus-per-node=4", None), ("-n9 --ntasks-per-gpu=1", None),
+        ("--gres=gpu:9", "--gres=gpu:a40:8"),
+        ("--gpus=12", "--gpus=a40:8"),
+        ("-N3 --gres=gpu:4", "-N3 --gres=gpu:a40:2"),
+        ("--gpus=12 --gpus-per-node=4", None),
+        ("-n9 --ntasks-per-gpu=1", None),
     ):
         refused = advised.run(["sbatch", QOS, *options.split(), "--wrap", "true"], "alice").stderr
         assert re.search(r"this QOS has: a40 \(8\); the job asks for (9|12) in all", refused), refused

@@ -113,9 +113,15 @@ def test_each_task_of_an_array_has_its_own_gpu_and_a_requeued_one_too(node, shar
 def test_each_component_of_a_het_job_has_its_own_gpu(node, share):
     """Each on a node of its own here, with one ledger; a step over both is one in each component's cgroup."""
     lines = [
-        "#!/bin/bash", f"#SBATCH -n1 -o /lab/out/het {share.full_gpu}", "#SBATCH hetjob", f"#SBATCH -n1 {share.half_gpu}",
+        "#!/bin/bash",
+        f"#SBATCH -n1 -o /lab/out/het {share.full_gpu}",
+        "#SBATCH hetjob",
+        f"#SBATCH -n1 {share.half_gpu}",
         "until test -e /lab/out/go; do sleep 0.1; done",
-        f"srun --het-group=0,1 -l bash -c '{OPEN}; echo gpu=$GPUSHARE_GPU'", f"srun --het-group=1 {OPEN}", OPEN, "echo ended",
+        f"srun --het-group=0,1 -l bash -c '{OPEN}; echo gpu=$GPUSHARE_GPU'",
+        f"srun --het-group=1 {OPEN}",
+        OPEN,
+        "echo ended",
     ]
     node.ok("rm -f /lab/out/het /lab/out/go && cat >/tmp/het && chmod 644 /tmp/het", stdin="\n".join(lines) + "\n")
     job = node.ok(["sbatch", "--parsable", "/tmp/het"], "alice")

@@ -261,7 +261,8 @@ def test_update_of_many_records(way):
     rows = way.cluster.ok(["squeue", "-h", "-r", "-j", array, "-o", "%q %b"]).splitlines()
     assert all("a40" in line or line.startswith("normal ") for line in rows), rows
     het = way.cluster.ok(
-        ["sbatch", "--parsable", "-H", "-o", "/dev/null", "--gres=gpu:1", ":", "--gres=gpu:1", "--wrap", "true"], "alice"
+        ["sbatch", "--parsable", "-H", "-o", "/dev/null", "--gres=gpu:1", ":", "--gres=gpu:1", "--wrap", "true"],
+        "alice",
     )
     way.update(het, "qos=qos_lafferty")
     way.update(f"{het}+1", "qos=qos_lafferty")

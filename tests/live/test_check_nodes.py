@@ -20,8 +20,10 @@ def asked(cluster, *words):
 
 
 # A node's sshd has a port of its own, since all of them have the box's network.
-SSHD = "mkdir -p -m 755 /run/sshd && /usr/sbin/sshd -f /dev/null -p {port} -h {key} -E /lab/out/sshd.{node} -o PidFile=/run/sshd.{node}.pid " \
+SSHD = (
+    "mkdir -p -m 755 /run/sshd && /usr/sbin/sshd -f /dev/null -p {port} -h {key} -E /lab/out/sshd.{node} -o PidFile=/run/sshd.{node}.pid "
     "-o UsePAM=no -o PermitRootLogin=prohibit-password -o Banner=/root/.ssh/banner"
+)
 HOST = "Host {node}\n  HostName localhost\n  Port {port}\n  HostKeyAlias {node}\n"
 
 
@@ -123,18 +125,26 @@ def test_every_node_is_asked_by_real_programs(by_ssh, way):
 # What keeps a node from answering, what undoes it, and what its line has to say.
 UNREACHABLE = {
     "no sshd": (
-        lambda cluster: signal_sshd(cluster, "n2", "TERM"), lambda cluster: start_sshd(cluster, "n2"), "Connection refused"
+        lambda cluster: signal_sshd(cluster, "n2", "TERM"),
+        lambda cluster: start_sshd(cluster, "n2"),
+        "Connection refused",
     ),
     "an sshd that hangs": (
-        lambda cluster: signal_sshd(cluster, "n2", "STOP"), lambda cluster: signal_sshd(cluster, "n2", "CONT"), "imed out"
+        lambda cluster: signal_sshd(cluster, "n2", "STOP"),
+        lambda cluster: signal_sshd(cluster, "n2", "CONT"),
+        "imed out",
     ),
     "another key": (
-        lambda cluster: cluster.ok("mv /root/.ssh/known_hosts /root/known && grep -v n2 /root/known >/root/.ssh/known_hosts"),
-        lambda cluster: cluster.ok("mv /root/known /root/.ssh/known_hosts"), "Host key verification failed",
+        lambda cluster: cluster.ok(
+            "mv /root/.ssh/known_hosts /root/known && grep -v n2 /root/known >/root/.ssh/known_hosts"
+        ),
+        lambda cluster: cluster.ok("mv /root/known /root/.ssh/known_hosts"),
+        "Host key verification failed",
     ),
     "no gpushare": (
         lambda cluster: cluster.ok("mount --bind /dev/null /usr/bin/gpushare", node="n2"),
-        lambda cluster: cluster.ok("umount /usr/bin/gpushare", node="n2"), "Permission denied",
+        lambda cluster: cluster.ok("umount /usr/bin/gpushare", node="n2"),
+        "Permission denied",
     ),
 }
 

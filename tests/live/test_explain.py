@@ -86,7 +86,9 @@ RULES = {
     "environment": Case("GS101", env={"SBATCH_QOS": "qos_lafferty", "SBATCH_GPUS": "2"}),
     "line-over-environment": Case(ACCEPTED, "--gpus=a40:2", env={"SBATCH_QOS": "qos_lafferty", "SBATCH_GPUS": "2"}),
     "script": Case("GS101", script=f"#SBATCH {QOS}  # whose\n#SBATCH --gres=gpu:2"),
-    "script-typed": Case(ACCEPTED, script=f"# a comment\n\n#SBATCH {QOS} \"--gres=gpu:a40:2\"\n#SBATCH --comment='a b'"),
+    "script-typed": Case(
+        ACCEPTED, script=f"# a comment\n\n#SBATCH {QOS} \"--gres=gpu:a40:2\"\n#SBATCH --comment='a b'"
+    ),
     "script-after-a-command": Case(ACCEPTED, script=f"#SBATCH --gres=gpu:2\ncd /\n#SBATCH {QOS}"),
     "line-over-script": Case(ACCEPTED, "--gres=gpu:a40:2", script=f"#SBATCH {QOS} --gres=gpu:2"),
     "arguments-are-no-options": Case("GS101", f"{QOS} -- --gres=gpu:a40:2", script="#SBATCH --gres=gpu:2"),
@@ -106,7 +108,9 @@ SITE = {
     "requeued-appended-throttled": Case(ACCEPTED, "--qos=free --gpus=1 -a 0-63 -t 3:00:00"),
     "throttled": Case(ACCEPTED, "--qos=free --array=0-63%16 --no-requeue --open-mode=truncate"),
     "not-throttled": Case(ACCEPTED, "--qos=free --array=0-63 --time=2:00:00"),
-    "favoured-by-environment": Case(ACCEPTED, "--qos=free", env={"SBATCH_NO_REQUEUE": "", "SBATCH_OPEN_MODE": "append"}),
+    "favoured-by-environment": Case(
+        ACCEPTED, "--qos=free", env={"SBATCH_NO_REQUEUE": "", "SBATCH_OPEN_MODE": "append"}
+    ),
     "share-uncounted": Case("GS109", f"{QOS} --reservation=course --gres=mps:40"),
     "share-without-reservation": Case("GS121", "--gres=mps:40"),
     "share-size": Case("GS122", "--reservation=course_1 --gres=mps:41"),

@@ -144,7 +144,10 @@ def test_in_doubt_no_gpu_is_open(refused, fault):
     """Under `own` nobody but gpushare closes GPUs, and nothing but its own files tells it who has a share."""
     breaks, mends = {
         "unreadable ledger": ("chmod 700 /run/gpushare", "chmod 755 /run/gpushare"),
-        "broken configuration": ("echo Placement=elsewhere >>/etc/slurm/gpushare.conf", "sed -i /elsewhere/d /etc/slurm/gpushare.conf"),
+        "broken configuration": (
+            "echo Placement=elsewhere >>/etc/slurm/gpushare.conf",
+            "sed -i /elsewhere/d /etc/slurm/gpushare.conf",
+        ),
     }[fault]
     refused.ok(["srun", SHARES["own"].half_gpu, "true"], "alice")
     refused.ok(breaks)

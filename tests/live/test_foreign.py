@@ -32,11 +32,14 @@ def empty(node):
 
 def says(node, words):
     """NVML's words of every GPU."""
-    node.ok(f"cat >{LIBRARY}.state", stdin="".join(
-        f"gpu {uuid} {minor} total=46068 reserved=260 used=100 utilization={words.get('utilization', 0)}"
-        f"{''.join(f' pid={pid}' for pid in words.get('pids', ()))}{''.join(f' busy={pid}:50' for pid in words.get('busy', ()))}\n"
-        for minor, uuid in enumerate(uuids(node))
-    ))
+    node.ok(
+        f"cat >{LIBRARY}.state",
+        stdin="".join(
+            f"gpu {uuid} {minor} total=46068 reserved=260 used=100 utilization={words.get('utilization', 0)}"
+            f"{''.join(f' pid={pid}' for pid in words.get('pids', ()))}{''.join(f' busy={pid}:50' for pid in words.get('busy', ()))}\n"
+            for minor, uuid in enumerate(uuids(node))
+        ),
+    )
 
 
 def running(node, *options):

@@ -48,7 +48,12 @@ def perform(cluster, step):
     """Runs a step; what it prints must become what the page says."""
     where = f"{step.section}, line {step.line}: {step.who} {step.command}"
     name = step.command.removeprefix("cat ")
-    if step.who in USERS and name != step.command and step.said and cluster.run(["test", "-e", name], step.who).returncode:
+    if (
+        step.who in USERS
+        and name != step.command
+        and step.said
+        and cluster.run(["test", "-e", name], step.who).returncode
+    ):
         # The page's user has written it; some are made by jobs.
         if step.said[0].startswith("#!"):
             cluster.ok(f"cat >{name}", step.who, stdin="\n".join(step.said) + "\n")

@@ -34,7 +34,10 @@ def whole(contributors):
 
 
 BROKEN = {
-    "unknown-key": ("echo GouvernedQOS=auto > CONF", ["line 1: unknown key 'GouvernedQOS'", "did you mean GovernedQOS?"]),
+    "unknown-key": (
+        "echo GouvernedQOS=auto > CONF",
+        ["line 1: unknown key 'GouvernedQOS'", "did you mean GovernedQOS?"],
+    ),
     "wrong-value": ("printf '#\\nForeignTypes=no\\n' > CONF", ["line 2: ForeignTypes can't be 'no'", "deny or allow"]),
     "no-equals-sign": ("echo GovernedQOS > CONF", ["line 1", "Key=Value"]),
     "given-twice": ("printf 'ForeignTypes=deny\\nForeignTypes=allow\\n' > CONF", ["line 2", "twice", "line 1"]),

@@ -127,7 +127,8 @@ def test_packages_ask_for_their_slurm(out):
     debs = packages.found("deb", out)
     assert {packages.deb_field(path, "Version") for path in debs.values()} == {version}
     ranges = {
-        "gpushare-slurmctld": ("slurmctld", slurm.micro, next_micro), "gpushare-slurmd": ("slurmd", slurm.release, next_release),
+        "gpushare-slurmctld": ("slurmctld", slurm.micro, next_micro),
+        "gpushare-slurmd": ("slurmd", slurm.release, next_release),
         "gpushare-client": ("slurm-client", slurm.release, next_release),
     }
     for name, (part, first, end) in ranges.items():
@@ -153,10 +154,15 @@ def test_packages_ask_for_their_slurm(out):
 def test_packages_ask_for_the_libraries_that_their_programs_need(out, builds):
     debs = packages.found("deb", out)
     programs = {
-        "gpushare": ["gpushare"], "gpushare-slurmctld": ["libjob_submit_gpushare.so"],
+        "gpushare": ["gpushare"],
+        "gpushare-slurmctld": ["libjob_submit_gpushare.so"],
         "gpushare-client": ["libspank_gpushare.so"],
         "gpushare-slurmd": [
-            "libspank_gpushare.so", "libspank_gpushare_prolog.so", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml",
+            "libspank_gpushare.so",
+            "libspank_gpushare_prolog.so",
+            "gpushare-prolog",
+            "gpushare-epilog",
+            "gpushare-nvml",
         ],
     }
     owners = {"libc.so.6": "libc6", "libgcc_s.so.1": "libgcc-s1", "libm.so.6": "libc6", "ld-linux-x86-64.so.2": None}
@@ -290,7 +296,10 @@ def test_what_slurm_acts_on_comes_last_and_goes_first(kind, out):
         tail -n 1 {FRAGMENT}
     """)
     fragments = [
-        "slurm/epilog.d/50-gpushare", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf", "slurm/prolog.d/50-gpushare",
+        "slurm/epilog.d/50-gpushare",
+        "slurm/gpushare.conf",
+        "slurm/plugstack.conf.d/50-gpushare.conf",
+        "slurm/prolog.d/50-gpushare",
     ]
     lines = [line for line in said.splitlines() if line.startswith(("slurm/", "required", "/", "=", "#", "optional"))]
     assert lines == [
@@ -381,7 +390,10 @@ def test_a_login_node_that_becomes_a_compute_node_has_its_fence(out):
 def test_rpm_replaces_files_and_leaves_fragments_at_an_upgrade(out, builds, tmp_path):
     packages.built("rpm", TOP, RELEASE, tmp_path, BUILT=str(builds), REVISION="2")
     plugin = f"root{PLUGIN_DIR}/spank_gpushare.so"
-    said = in_a_root("rpm", out, f"""
+    said = in_a_root(
+        "rpm",
+        out,
+        f"""
         INSTALL gpushare gpushare-slurmd
         echo '# Edited.' >>{FRAGMENT}; rm /etc/slurm/prolog.d/50-gpushare; echo Mode=warn >{CONF}
         OUTSIDE exec 3<{plugin}; stat -Lc %h /proc/self/fd/3
@@ -389,14 +401,23 @@ def test_rpm_replaces_files_and_leaves_fragments_at_an_upgrade(out, builds, tmp_
         OUTSIDE stat -Lc %h /proc/self/fd/3; cmp /proc/self/fd/3 {plugin} && rpm --root $PWD/root -q gpushare-slurmd
         {ETC}
         tail -n 1 {FRAGMENT}; cat {CONF}
-    """)
+    """,
+    )
     version = f"{VERSION}+slurm{slurm_of(RELEASE).micro}"
     # Debian's rpm says first that it is not for Debian.
     lines = [line for line in said.splitlines() if not line.startswith(("warning:", "rpm:"))]
     # The old file has no name any more, so it was not written into.
     assert lines == [
-        "=0", "1", "=0", "0", f"gpushare-slurmd-{version}-2.x86_64", "slurm/epilog.d/50-gpushare", "slurm/gpushare.conf",
-        "slurm/plugstack.conf.d/50-gpushare.conf", "# Edited.", "Mode=warn",
+        "=0",
+        "1",
+        "=0",
+        "0",
+        f"gpushare-slurmd-{version}-2.x86_64",
+        "slurm/epilog.d/50-gpushare",
+        "slurm/gpushare.conf",
+        "slurm/plugstack.conf.d/50-gpushare.conf",
+        "# Edited.",
+        "Mode=warn",
     ], said
 
 

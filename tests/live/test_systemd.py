@@ -212,8 +212,10 @@ def test_its_end_is_not_slurmds(node):
     node.wait(lambda: units(node) == {}, "the unit to go with its last job")
 
 
-CALLER = f"systemd-run --quiet --unit=caller --collect --property=Type=oneshot --property=RemainAfterExit=yes " \
-         f"--property=DevicePolicy=closed --property=TimeoutStopSec=1s --property=StandardError=truncate:/lab/out/caller "
+CALLER = (
+    f"systemd-run --quiet --unit=caller --collect --property=Type=oneshot --property=RemainAfterExit=yes "
+    f"--property=DevicePolicy=closed --property=TimeoutStopSec=1s --property=StandardError=truncate:/lab/out/caller "
+)
 
 
 def test_it_is_neither_ended_nor_fenced_with_whoever_called_the_prolog(node):
@@ -285,8 +287,10 @@ def test_a_unit_that_is_stopped_by_hand_leaves_servers_at_work(node):
         prolog(node, 901)
         opened(node, 0)
         daemon = holder(node)
-        server = node.ok(f"for p in /proc/[0-9]*; do read -r _ _ _ _ _ session _ <$p/stat && [[ $session == {daemon} ]] && "
-                         "echo ${p##*/}; done 2>/dev/null; true").split()
+        server = node.ok(
+            f"for p in /proc/[0-9]*; do read -r _ _ _ _ _ session _ <$p/stat && [[ $session == {daemon} ]] && "
+            "echo ${p##*/}; done 2>/dev/null; true"
+        ).split()
         server, = set(server) - {daemon}
         node.ok(f"systemctl stop {UNIT}")
         assert not lives(node, daemon) and lives(node, server)

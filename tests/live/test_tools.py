@@ -166,8 +166,11 @@ def test_steps_run_or_not_as_the_table_says(tools, folder):
 def test_variables_are_as_the_table_says(tools, folder):
     _, rows = rows_of("the job's option")
     for job, said in rows:
-        variables = tools.ok(f"cd {folder} && sbatch --quiet --wait --output=out -n2 --qos=qos_lafferty {job} --wrap env; "
-                             "grep -E '^SLURM_(GPUS|GPUS_PER_.*|TRES_PER_.*)=' out || true", "alice").split()
+        variables = tools.ok(
+            f"cd {folder} && sbatch --quiet --wait --output=out -n2 --qos=qos_lafferty {job} --wrap env; "
+            "grep -E '^SLURM_(GPUS|GPUS_PER_.*|TRES_PER_.*)=' out || true",
+            "alice",
+        ).split()
         assert bool(variables) == (said != "none") and all(one in said for one in variables), (job, said, variables)
     assert len(rows) == 4, rows
 
@@ -189,6 +192,11 @@ def test_mode_default_leaves_no_type_in_the_variables(tools, folder):
 
 def test_steps_without_types_run_once_the_variables_are_unset(tools, folder):
     for job in ("--gpus=a40:2", "--gpus-per-node=a40:2", "--gpus-per-task=a40:1"):
-        found = try_steps(tools, folder, f"--qos=qos_lafferty {job}",
-                          ["--gres=gpu:1", "--gpus=1", "--gpus-per-node=1", "--gpus-per-task=1", "--ntasks-per-gpu=1"], "clean")
+        found = try_steps(
+            tools,
+            folder,
+            f"--qos=qos_lafferty {job}",
+            ["--gres=gpu:1", "--gpus=1", "--gpus-per-node=1", "--gpus-per-task=1", "--ntasks-per-gpu=1"],
+            "clean",
+        )
         assert all(found.values()), (job, found)

@@ -183,8 +183,14 @@ class Box:
         user = "root" if action.verb == "root" else action.user
         self.reserved |= action.verb == "root"
         if argv[0] in ("srun", "salloc"):
-            self.running.append(subprocess.Popen(
-                self.cluster.inside("timeout", "6", *argv, user=user), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            self.running.append(
+                subprocess.Popen(
+                    self.cluster.inside("timeout", "6", *argv, user=user),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
             return Answer(0, 0, "")
         argv = [word.encode("latin-1", "replace") for word in argv]
         try:

@@ -59,8 +59,10 @@ class Findings:
 
     def summary(self, seconds):
         tally = self.siege.tally
-        print(f"{tally.actions} actions in {seconds:.0f} s ({tally.actions / max(seconds, 1):.0f} a second), {tally.accepted} accepted; "
-              f"{tally.looks} looks, {tally.full} of them with a limit used up; {tally.ran} jobs ran, {tally.ran_limited} under a typed limit")
+        print(
+            f"{tally.actions} actions in {seconds:.0f} s ({tally.actions / max(seconds, 1):.0f} a second), {tally.accepted} accepted; "
+            f"{tally.looks} looks, {tally.full} of them with a limit used up; {tally.ran} jobs ran, {tally.ran_limited} under a typed limit"
+        )
         print("stories: " + ", ".join(f"{name} {count}" for name, count in sorted(tally.stories.items())))
         print(f"plain typed requests within the limit: {tally.plain}, accepted {tally.plain_accepted}")
         for action, answer in tally.refused_plain[:10]:

@@ -34,14 +34,18 @@ def type_name(random):
     """The name of a type: mostly a known one, else one that Slurm might take for it."""
     if random.random() < 0.6:
         return random.choice(["a40", "a40", "h100"])
-    return random.choice([
-        lambda: colliding(random, type_number(random.choice(KNOWN))),
-        lambda: colliding(random, type_number(random.choice(KNOWN))),
-        lambda: "mAA0zxtUzzzz",
-        lambda: random.choice(["A40", "H100", "a4", "a400", "v100"]),
-        lambda: colliding(random, random.choice([0, NO_VAL, INFINITE])),
-        lambda: random.choice(["", " ", "=", "gpu", "no_consume", "0", "a40 ", " a40", "\xff\xfe", "a40\t", "%s%n", "x" * 2000]),
-    ])()
+    return random.choice(
+        [
+            lambda: colliding(random, type_number(random.choice(KNOWN))),
+            lambda: colliding(random, type_number(random.choice(KNOWN))),
+            lambda: "mAA0zxtUzzzz",
+            lambda: random.choice(["A40", "H100", "a4", "a400", "v100"]),
+            lambda: colliding(random, random.choice([0, NO_VAL, INFINITE])),
+            lambda: random.choice(
+                ["", " ", "=", "gpu", "no_consume", "0", "a40 ", " a40", "\xff\xfe", "a40\t", "%s%n", "x" * 2000]
+            ),
+        ]
+    )()
 
 
 def amount(random):
@@ -58,13 +62,39 @@ def gpu_token(random):
         return f"{{P}}gpu:{kind}:{count}"
     if shape < 0.74:
         return f"{{P}}gpu:{count}"
-    return random.choice([
-        "{P}gpu", "gresgpu", f"gpu:{kind}:{count}", f"gpu:{count}", f"{{P}}gpu:{kind}={count}", f"{{P}}gpu={count}", f"{{P}}gpu={kind}:{count}",
-        f"x{{P}}gpu:{count}", f"{{P}}gpu:{kind}", f"{{P}}gpu::{count}", f"{{P}}gpu:={count}", f"license/{{P}}gpu:{count}",
-        f"cpu=1,{{P}}gpu:{count}", f"{{P}}GPU:{kind}:{count}", f"{{P}}gpu:{kind}:{count}:no_consume", f"gres/gpu:{count}", f"gres:gpu:{count}",
-        f"{{P}}shard:{count}", f"{{P}}mps:{count}", f"{{P}}none", f"{{P}}gpu:{kind}:{count}(IDX:0-3)", f"{{P}}gpu:{kind}:{count}(S:0)", "none",
-        f"gres/{{P}}gpu:{count}", f"{{P}}gpu:{kind}:{kind}:{count}", f" {{P}}gpu:{count}", f"{{P}}gpu :{count}", "", "0",
-    ])
+    return random.choice(
+        [
+            "{P}gpu",
+            "gresgpu",
+            f"gpu:{kind}:{count}",
+            f"gpu:{count}",
+            f"{{P}}gpu:{kind}={count}",
+            f"{{P}}gpu={count}",
+            f"{{P}}gpu={kind}:{count}",
+            f"x{{P}}gpu:{count}",
+            f"{{P}}gpu:{kind}",
+            f"{{P}}gpu::{count}",
+            f"{{P}}gpu:={count}",
+            f"license/{{P}}gpu:{count}",
+            f"cpu=1,{{P}}gpu:{count}",
+            f"{{P}}GPU:{kind}:{count}",
+            f"{{P}}gpu:{kind}:{count}:no_consume",
+            f"gres/gpu:{count}",
+            f"gres:gpu:{count}",
+            f"{{P}}shard:{count}",
+            f"{{P}}mps:{count}",
+            f"{{P}}none",
+            f"{{P}}gpu:{kind}:{count}(IDX:0-3)",
+            f"{{P}}gpu:{kind}:{count}(S:0)",
+            "none",
+            f"gres/{{P}}gpu:{count}",
+            f"{{P}}gpu:{kind}:{kind}:{count}",
+            f" {{P}}gpu:{count}",
+            f"{{P}}gpu :{count}",
+            "",
+            "0",
+        ]
+    )
 
 
 def gpu_list(random):
@@ -158,12 +188,56 @@ GPU_STRINGS = ["tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socke
 GPU_MODIFIERS = ["cpus_per_tres", "mem_per_tres"]
 # Members that say who submits, when, or where output goes: hostile values there would only end the story early.
 LEFT_ALONE = {
-    "job_id", "job_id_str", "user_id", "group_id", "alloc_resp_port", "other_port", "alloc_sid", "end_time", "begin_time", "deadline",
-    "script", "std_err", "std_in", "std_out", "work_dir", "array_inx", "het_job_offset", "priority", "immediate", "restart_cnt",
-    "x11", "x11_magic_cookie", "x11_target", "x11_target_port", "container", "container_id", "crontab_entry", "burst_buffer",
-    "warn_flags", "warn_signal", "warn_time", "mail_type", "mail_user", "licenses_tot", "alloc_node", "resp_host", "alloc_tls_cert",
-    "time_min", "kill_on_node_fail", "dependency", "origin_cluster", "fed_siblings_active", "fed_siblings_viable", "profile", "name",
-    "selinux_context", "req_context", "acctg_freq", "env_hash", "script_hash",
+    "job_id",
+    "job_id_str",
+    "user_id",
+    "group_id",
+    "alloc_resp_port",
+    "other_port",
+    "alloc_sid",
+    "end_time",
+    "begin_time",
+    "deadline",
+    "script",
+    "std_err",
+    "std_in",
+    "std_out",
+    "work_dir",
+    "array_inx",
+    "het_job_offset",
+    "priority",
+    "immediate",
+    "restart_cnt",
+    "x11",
+    "x11_magic_cookie",
+    "x11_target",
+    "x11_target_port",
+    "container",
+    "container_id",
+    "crontab_entry",
+    "burst_buffer",
+    "warn_flags",
+    "warn_signal",
+    "warn_time",
+    "mail_type",
+    "mail_user",
+    "licenses_tot",
+    "alloc_node",
+    "resp_host",
+    "alloc_tls_cert",
+    "time_min",
+    "kill_on_node_fail",
+    "dependency",
+    "origin_cluster",
+    "fed_siblings_active",
+    "fed_siblings_viable",
+    "profile",
+    "name",
+    "selinux_context",
+    "req_context",
+    "acctg_freq",
+    "env_hash",
+    "script_hash",
 }
 ODD_NUMBERS = ["0", "1", "2", "NO_VAL", "INFINITE", "65533", "4294967293", "18446744073709551613", "32768", "2147483648"]
 ODD_STRINGS = ["", " ", "0", "\xff\xfe\xfd", "%s%n%s", "a" * 1023, "a" * 1025, "gres/gpu:4", "gresgpu", ",", ";", "a40", "\t", "\n"]
