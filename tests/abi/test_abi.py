@@ -12,21 +12,11 @@ from lab import TOP
 EXPORTS = {
     "job_submit_gpushare.so": {"plugin_name", "plugin_type", "plugin_version", "init", "job_submit", "job_modify"},
     "spank_gpushare.so": {
-        "plugin_name",
-        "plugin_type",
-        "plugin_version",
-        "slurm_spank_init",
-        "slurm_spank_user_init",
-        "slurm_spank_task_post_fork",
-        "slurm_spank_task_init",
-        "slurm_spank_exit",
+        "plugin_name", "plugin_type", "plugin_version", "slurm_spank_init", "slurm_spank_user_init",
+        "slurm_spank_task_post_fork", "slurm_spank_task_init", "slurm_spank_exit",
     },
     "spank_gpushare_prolog.so": {
-        "plugin_name",
-        "plugin_type",
-        "plugin_version",
-        "slurm_spank_job_prolog",
-        "slurm_spank_job_epilog",
+        "plugin_name", "plugin_type", "plugin_version", "slurm_spank_job_prolog", "slurm_spank_job_epilog",
     },
 }
 TYPES = {"job_submit_gpushare.so": b"job_submit/gpushare", "spank_gpushare.so": b"spank", "spank_gpushare_prolog.so": b"spank"}

@@ -51,13 +51,8 @@ def restamp(built, slurm):
 def run_build(kind, sources, release, out, **variables):
     """The result of packaging/KIND/build on this machine, for a release's Slurm."""
     environment = {
-        "PATH": os.environ["PATH"],
-        "SLURM_INCLUDE_DIR": str(root(release) / "usr/include"),
-        "SLURM_PLUGIN_DIR": PLUGIN_DIR,
-        "PACKAGES": str(out),
-        "SOURCE_DATE_EPOCH": "1700000000",
-        **QUICKLY,
-        **variables,
+        "PATH": os.environ["PATH"], "SLURM_INCLUDE_DIR": str(root(release) / "usr/include"),
+        "SLURM_PLUGIN_DIR": PLUGIN_DIR, "PACKAGES": str(out), "SOURCE_DATE_EPOCH": "1700000000", **QUICKLY, **variables,
     }
     command = ["/usr/bin/make", "--silent", "-C", TOP, "-f", TOP / "Makefile", kind]
     if sources != TOP:

@@ -158,10 +158,7 @@ def test_packages_ask_for_the_libraries_that_their_programs_need(out, builds):
         "gpushare-slurmctld": ["libjob_submit_gpushare.so"],
         "gpushare-client": ["libspank_gpushare.so"],
         "gpushare-slurmd": [
-            "libspank_gpushare.so",
-            "libspank_gpushare_prolog.so",
-            "gpushare-prolog",
-            "gpushare-epilog",
+            "libspank_gpushare.so", "libspank_gpushare_prolog.so", "gpushare-prolog", "gpushare-epilog",
             "gpushare-nvml",
         ],
     }
@@ -296,9 +293,7 @@ def test_what_slurm_acts_on_comes_last_and_goes_first(kind, out):
         tail -n 1 {FRAGMENT}
     """)
     fragments = [
-        "slurm/epilog.d/50-gpushare",
-        "slurm/gpushare.conf",
-        "slurm/plugstack.conf.d/50-gpushare.conf",
+        "slurm/epilog.d/50-gpushare", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf",
         "slurm/prolog.d/50-gpushare",
     ]
     lines = [line for line in said.splitlines() if line.startswith(("slurm/", "required", "/", "=", "#", "optional"))]

@@ -8,18 +8,7 @@ import re
 import pytest
 from lab import EXAMPLES
 from shares import (
-    FILE,
-    NOTHING,
-    apply,
-    apply_until_heard,
-    field,
-    limits_in_slurmctld,
-    may_use,
-    mend,
-    plan,
-    qos,
-    qoses,
-    transactions,
+    FILE, NOTHING, apply, apply_until_heard, field, limits_in_slurmctld, may_use, mend, plan, qos, qoses, transactions,
     write,
 )
 from terminal import Terminal
@@ -140,19 +129,11 @@ ROWS = {
 }
 # What slurmctld has of them in memory; it doesn't show the others.
 IN_MEMORY = {
-    "grp_cpus": "GrpTRES=cpu=64(0)",
-    "grp_cpu_mins": "GrpTRESMins=cpu=100000(0)",
-    "grp_cpu_run": "GrpTRESRunMins=cpu=5000(0)",
-    "grp_jobs": "GrpJobs=10(0)",
-    "grp_memory": "mem=998400(0)",
-    "grp_nodes": "node=3(0)",
-    "grp_submit": "GrpSubmitJobs=20(0)",
-    "grp_wall": "GrpWall=43200(0.00)",
-    "job_cpus": "MaxTRESPJ=cpu=16",
-    "job_cpu_mins": "MaxTRESMinsPJ=cpu=2000",
-    "job_nodes": "MaxTRESPJ=node=2",
-    "job_wall": "MaxWallPJ=720",
-    "first": "Priority=1000",
+    "grp_cpus": "GrpTRES=cpu=64(0)", "grp_cpu_mins": "GrpTRESMins=cpu=100000(0)",
+    "grp_cpu_run": "GrpTRESRunMins=cpu=5000(0)", "grp_jobs": "GrpJobs=10(0)", "grp_memory": "mem=998400(0)",
+    "grp_nodes": "node=3(0)", "grp_submit": "GrpSubmitJobs=20(0)", "grp_wall": "GrpWall=43200(0.00)",
+    "job_cpus": "MaxTRESPJ=cpu=16", "job_cpu_mins": "MaxTRESMinsPJ=cpu=2000", "job_nodes": "MaxTRESPJ=node=2",
+    "job_wall": "MaxWallPJ=720", "first": "Priority=1000",
 }
 
 

@@ -50,18 +50,8 @@ def test_anybody_sees_the_cluster_as_slurm_counts_it(node):
     gres, full, units = SHARES[node.kind]
     [row] = nodes(node)
     empty = {
-        "NODE": node.name,
-        "STATE": "idle",
-        "USABLE": "yes",
-        "GPUS": "4",
-        "WHOLE": "0",
-        "UNITS": "0",
-        "FREE": str(4 * full),
-        "CAPACITY": str(4 * full),
-        "JOBS": "0",
-        "USERS": "",
-        "AGE": "",
-        "REASON": "",
+        "NODE": node.name, "STATE": "idle", "USABLE": "yes", "GPUS": "4", "WHOLE": "0", "UNITS": "0",
+        "FREE": str(4 * full), "CAPACITY": str(4 * full), "JOBS": "0", "USERS": "", "AGE": "", "REASON": "",
         "PARTITIONS": row["PARTITIONS"],
     }
     assert row["PARTITIONS"]

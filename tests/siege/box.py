@@ -185,10 +185,8 @@ class Box:
         if argv[0] in ("srun", "salloc"):
             self.running.append(
                 subprocess.Popen(
-                    self.cluster.inside("timeout", "6", *argv, user=user),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
+                    self.cluster.inside("timeout", "6", *argv, user=user), stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 )
             )
             return Answer(0, 0, "")

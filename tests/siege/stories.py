@@ -32,20 +32,10 @@ class Author:
         self.reservations = 0
         self.accounts = True  # whether those that have limits are besieged too
         self.kinds = {
-            "once": (self.once, 30),
-            "held": (self.held, 26),
-            "moved": (self.moved, 10),
-            "array": (self.array, 4),
-            "requeued": (self.requeued, 3),
-            "het": (self.het, 4),
-            "running": (self.running, 5),
-            "expand": (self.expand, 3),
-            "reserved": (self.reserved, 2),
-            "command": (self.command, 3),
-            "scontrol": (self.scontrol, 2),
-            "rest": (self.rest, 1),
-            "asked": (self.asked, 2),
-            "plain": (self.plain, 12),
+            "once": (self.once, 30), "held": (self.held, 26), "moved": (self.moved, 10), "array": (self.array, 4),
+            "requeued": (self.requeued, 3), "het": (self.het, 4), "running": (self.running, 5),
+            "expand": (self.expand, 3), "reserved": (self.reserved, 2), "command": (self.command, 3),
+            "scontrol": (self.scontrol, 2), "rest": (self.rest, 1), "asked": (self.asked, 2), "plain": (self.plain, 12),
         }
 
     def story(self):
@@ -91,16 +81,8 @@ class Author:
             + words.GPU_MODIFIERS * 3
             + words.GPU_STRINGS
             + [
-                "ntasks_per_tres",
-                "num_tasks",
-                "min_nodes",
-                "max_nodes",
-                "min_cpus",
-                "shared",
-                "partition",
-                "ntasks_per_node",
-                "core_spec",
-                "req_nodes",
+                "ntasks_per_tres", "num_tasks", "min_nodes", "max_nodes", "min_cpus", "shared", "partition",
+                "ntasks_per_node", "core_spec", "req_nodes",
             ]
         )
         names = [self.random.choice(close if self.random.random() < 0.6 else self.free) for _ in range(count)]
@@ -209,14 +191,8 @@ class Author:
         name = f"{self.random.choice(['maint', 'own'])}{self.reservations}"
         node = self.random.choice(["n2", "h1", "m1"])
         make = [
-            "scontrol",
-            "create",
-            f"reservation={name}",
-            "starttime=now+1hour",
-            "duration=5",
-            "users=alice,bob",
-            f"nodes={node}",
-            "flags=ignore_jobs,overlap",
+            "scontrol", "create", f"reservation={name}", "starttime=now+1hour", "duration=5", "users=alice,bob",
+            f"nodes={node}", "flags=ignore_jobs,overlap",
         ]
         actions = [Action("root", "root", argv=make)]
         actions.append(self.act(user, "allocate", self.limited() | self.request(), reservation=name, priority="0"))
@@ -239,46 +215,12 @@ class Author:
                 strip = plain(value) if name == "tres_per_node" else plain(value).replace("gpu:", "")
                 found.append(f"{names[name]}={strip[:200]}")
         extra = [
-            "-N1",
-            "-N2",
-            "-N1-2",
-            "-n1",
-            "-n2",
-            "-n4",
-            "-n70",
-            "-c2",
-            "-c33",
-            "--exclusive",
-            "--exclusive=user",
-            "-px",
-            "-pp,x",
-            "-Ca40",
-            "-Ch100",
-            "-C[a40|h100]",
-            "--ntasks-per-node=1",
-            "--ntasks-per-gpu=1",
-            "--cpus-per-gpu=2",
-            "--mem-per-gpu=10",
-            "-S1",
-            "--contiguous",
-            "--gpus-per-task=1",
-            "--gpus-per-task=a40:1",
-            "--gpus-per-node=1",
-            "--gpus-per-node=a40:1",
-            "--gpus=a40:1",
-            "--gpus=1",
-            "--gres=gpu:a40:1",
-            "--gres-flags=enforce-binding",
-            "--gres-flags=disable-binding",
-            "--gpu-bind=single:1",
-            "-Ltool:1",
-            "-wm1",
-            "-wh1",
-            "--sockets-per-node=1",
-            "--mincpus=33",
-            "--use-min-nodes",
-            "--distribution=cyclic",
-            "--overcommit",
+            "-N1", "-N2", "-N1-2", "-n1", "-n2", "-n4", "-n70", "-c2", "-c33", "--exclusive", "--exclusive=user", "-px",
+            "-pp,x", "-Ca40", "-Ch100", "-C[a40|h100]", "--ntasks-per-node=1", "--ntasks-per-gpu=1", "--cpus-per-gpu=2",
+            "--mem-per-gpu=10", "-S1", "--contiguous", "--gpus-per-task=1", "--gpus-per-task=a40:1",
+            "--gpus-per-node=1", "--gpus-per-node=a40:1", "--gpus=a40:1", "--gpus=1", "--gres=gpu:a40:1",
+            "--gres-flags=enforce-binding", "--gres-flags=disable-binding", "--gpu-bind=single:1", "-Ltool:1", "-wm1",
+            "-wh1", "--sockets-per-node=1", "--mincpus=33", "--use-min-nodes", "--distribution=cyclic", "--overcommit",
             "--hint=nomultithread",
         ]
         return found + self.random.sample(extra, self.random.randint(0, 3))
@@ -294,15 +236,9 @@ class Author:
     def scontrol(self):
         user = self.random.choice(USERS)
         fields = {
-            "tres_per_node": "TresPerNode",
-            "tres_per_job": "TresPerJob",
-            "tres_per_task": "TresPerTask",
-            "cpus_per_tres": "CpusPerTres",
-            "mem_per_tres": "MemPerTres",
-            "min_nodes": "NumNodes",
-            "num_tasks": "NumTasks",
-            "min_cpus": "NumCPUs",
-            "features": "Features",
+            "tres_per_node": "TresPerNode", "tres_per_job": "TresPerJob", "tres_per_task": "TresPerTask",
+            "cpus_per_tres": "CpusPerTres", "mem_per_tres": "MemPerTres", "min_nodes": "NumNodes",
+            "num_tasks": "NumTasks", "min_cpus": "NumCPUs", "features": "Features",
         }
         actions = [self.act(user, "allocate", self.limited() | self.request(), priority="0")]
         for _ in range(self.random.randint(1, 2)):
@@ -351,14 +287,7 @@ class Author:
                         pick(USERS),
                         "cli",
                         argv=[
-                            "sbatch",
-                            "--parsable",
-                            "-o",
-                            "/dev/null",
-                            f"--qos={qos}",
-                            *options,
-                            "--wrap",
-                            "sleep 600",
+                            "sbatch", "--parsable", "-o", "/dev/null", f"--qos={qos}", *options, "--wrap", "sleep 600",
                         ],
                     )
                 ],
@@ -367,14 +296,10 @@ class Author:
         gpus = f"{{P}}gpu:a40:{count}"
         fields = pick(
             [
-                {"tres_per_node": gpus},
-                {"tres_per_job": gpus, "min_nodes": "1", "max_nodes": "1"},
-                {"tres_per_job": gpus},
-                {"tres_per_task": "{P}gpu:a40:1", "num_tasks": str(count)},
-                {"tres_per_node": gpus, "num_tasks": "2"},
-                {"tres_per_node": gpus, "cpus_per_task": "4"},
-                {"tres_per_node": gpus, "shared": "0"},
-                {"tres_per_node": "{P}gpu:a40:1", "min_nodes": str(count)},
+                {"tres_per_node": gpus}, {"tres_per_job": gpus, "min_nodes": "1", "max_nodes": "1"},
+                {"tres_per_job": gpus}, {"tres_per_task": "{P}gpu:a40:1", "num_tasks": str(count)},
+                {"tres_per_node": gpus, "num_tasks": "2"}, {"tres_per_node": gpus, "cpus_per_task": "4"},
+                {"tres_per_node": gpus, "shared": "0"}, {"tres_per_node": "{P}gpu:a40:1", "min_nodes": str(count)},
             ]
         )
         if self.caps:

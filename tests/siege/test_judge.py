@@ -40,17 +40,8 @@ LIMITS = Limits.read(QOS, ASSOCIATIONS, USERS)
 
 def job(id=1, qos="normal", nodes="n1", detail=("gpu:a40:1(IDX:0)",), alloc="gres/gpu=1,gres/gpu:a40=1", state=1, **more):
     fields = {
-        "id": id,
-        "state": state,
-        "user": 2001,
-        "nodes_n": len(detail),
-        "array": 0,
-        "het": 0,
-        "account": "acct",
-        "qos": qos,
-        "nodes": nodes,
-        "allocated": alloc,
-        "per_node": "gres/gpu:a40:1",
+        "id": id, "state": state, "user": 2001, "nodes_n": len(detail), "array": 0, "het": 0, "account": "acct",
+        "qos": qos, "nodes": nodes, "allocated": alloc, "per_node": "gres/gpu:a40:1",
     } | more
     return "job\t" + "\t".join(f"{name}={value}" for name, value in fields.items()) + "".join(f"\tdetail={one}" for one in detail) + "\n"
 

@@ -130,12 +130,8 @@ MOVES = [
     Way(
         "requeued, then moved",
         [
-            act("submit", requeue=1, tres_per_node=gpu(), **SAME_TYPE),
-            act("wait"),
-            act("requeuehold"),
-            act("wait", **{"for": 2}),
-            update(**LIMITED),
-            release(),
+            act("submit", requeue=1, tres_per_node=gpu(), **SAME_TYPE), act("wait"), act("requeuehold"),
+            act("wait", **{"for": 2}), update(**LIMITED), release(),
         ],
     ),
     Way("moved while it runs", [act("allocate", tres_per_node=gpu(), **SAME_TYPE), act("wait"), update(**LIMITED)]),
@@ -160,10 +156,8 @@ FIELDS = [
     Way(
         "CpusPerTres of a free QOS, then moved and restated",
         [
-            held(tres_per_node=gpu("a40")),
-            update(cpus_per_tres=gpu(COLLISION, 1)),
-            update(tres_per_node=gpu("a40"), **LIMITED),
-            release(),
+            held(tres_per_node=gpu("a40")), update(cpus_per_tres=gpu(COLLISION, 1)),
+            update(tres_per_node=gpu("a40"), **LIMITED), release(),
         ],
     ),
     Way(
@@ -244,9 +238,7 @@ RESERVATIONS = [
     Way(
         "exempt by a reservation, then moved out",
         [
-            RESERVE,
-            held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE),
-            update(reservation=""),
+            RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), update(reservation=""),
             release(),
         ],
     ),
@@ -264,13 +256,8 @@ MIXTURES = [
         "--gpus-per-socket beside --gpus-per-task",
         [
             act(
-                "allocate",
-                qos="qos_job",
-                num_tasks=1,
-                tres_per_task=gpu("a40", 1),
-                tres_per_socket=gpu("a40", 1),
-                sockets_per_node=2,
-                **SAME_TYPE,
+                "allocate", qos="qos_job", num_tasks=1, tres_per_task=gpu("a40", 1), tres_per_socket=gpu("a40", 1),
+                sockets_per_node=2, **SAME_TYPE,
             )
         ],
     ),
@@ -288,15 +275,9 @@ MIXTURES = [
     ),
 ]
 GROUPS = {
-    "Requests without a type": UNTYPED,
-    "Names": NAMES,
-    "Updates and moves": MOVES,
-    "Other fields": FIELDS,
-    "More nodes than GPUs": NODES,
-    "Several counts at once": MIXTURES,
-    "Whole nodes": WHOLE,
-    "Limits of accounts and users": ACCOUNTS,
-    "Reservations": RESERVATIONS,
+    "Requests without a type": UNTYPED, "Names": NAMES, "Updates and moves": MOVES, "Other fields": FIELDS,
+    "More nodes than GPUs": NODES, "Several counts at once": MIXTURES, "Whole nodes": WHOLE,
+    "Limits of accounts and users": ACCOUNTS, "Reservations": RESERVATIONS,
 }
 
 
