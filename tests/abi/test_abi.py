@@ -19,7 +19,11 @@ EXPORTS = {
         "plugin_name", "plugin_type", "plugin_version", "slurm_spank_job_prolog", "slurm_spank_job_epilog",
     },
 }
-TYPES = {"job_submit_gpushare.so": b"job_submit/gpushare", "spank_gpushare.so": b"spank", "spank_gpushare_prolog.so": b"spank"}
+TYPES = {
+    "job_submit_gpushare.so": b"job_submit/gpushare",
+    "spank_gpushare.so": b"spank",
+    "spank_gpushare_prolog.so": b"spank",
+}
 # The builds of packaging/glibc, which GPUSHARE_BUILD may name, need them.
 OF_OLD_GLIBC = {"libpthread.so.0", "libdl.so.2"} if "GPUSHARE_BUILD" in os.environ else set()
 plugins = pytest.mark.parametrize("plugin", EXPORTS)
@@ -104,7 +108,9 @@ def test_nothing_says_where_it_was_built(built):
 def test_symbols_of_a_newer_glibc_are_told(built, plugin):
     """packaging/glibc builds for an older one, and checks that."""
     def check(version):
-        return subprocess.run([TOP / "packaging/glibc", "--check", version, built.folder / plugin], capture_output=True, text=True)
+        return subprocess.run(
+            [TOP / "packaging/glibc", "--check", version, built.folder / plugin], capture_output=True, text=True
+        )
 
     asked = re.findall(r"Name: GLIBC_2\.(\d+)", run("readelf", "-VW", built.folder / plugin))
     newest = max(map(int, asked))

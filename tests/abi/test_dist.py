@@ -29,7 +29,9 @@ def test_its_crates_are_all_there_without_a_network(twice, tmp_path):
         names = archive.getnames()
         archive.extractall(tmp_path)
     top, = tmp_path.iterdir()
-    tracked = subprocess.run(["git", "-C", TOP, "ls-tree", "-r", "--name-only", "HEAD"], check=True, capture_output=True, text=True)
+    tracked = subprocess.run(
+        ["git", "-C", TOP, "ls-tree", "-r", "--name-only", "HEAD"], check=True, capture_output=True, text=True
+    )
     assert {f"{top.name}/{name}" for name in tracked.stdout.splitlines()} <= set(names)
     # A namespace with no network, and a cargo that has fetched nothing before.
     environment = {**os.environ, "CARGO_HOME": str(tmp_path / "home"), "CARGO_TARGET_DIR": str(tmp_path / "target")}

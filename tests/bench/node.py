@@ -24,7 +24,9 @@ def measure(release, folder, rounds, blocks):
     """Rows of the table, and the prolog's peak memory against /bin/true's."""
     memory = {side: 0 for side in SIDES}
     with Box("node", release, TOP / "docs/examples/surf") as box:
-        box.install(compiled(HERE / "original/nvidia-smi.c", release, Path(folder) / "nvidia-smi", "-static"), "/usr/bin")
+        box.install(
+            compiled(HERE / "original/nvidia-smi.c", release, Path(folder) / "nvidia-smi", "-static"), "/usr/bin"
+        )
         for script in ("prolog", "epilog"):
             box.install(HERE / "original" / script, "/usr/local/sbin")
         launcher = box.client(compiled(HERE / "launch.c", release, Path(folder) / "launch", "-static"))

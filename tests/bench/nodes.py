@@ -79,5 +79,7 @@ def measure(release, folder, count, rounds, blocks):
         f"{side} {micro['one', side]:.1f} and {micro['many', side]:.1f} us" for side in SIDES
     ))
     micro = {role: median(time for times in end_to_end for time in times[role]) / 1e6 for role in end_to_end[0]}
-    rows.append("submission, many nodes, this run: " + ", ".join(f"{role} {time:.2f} ms" for role, time in micro.items()))
+    rows.append(
+        "submission, many nodes, this run: " + ", ".join(f"{role} {time:.2f} ms" for role, time in micro.items())
+    )
     return rows

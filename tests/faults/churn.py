@@ -199,4 +199,6 @@ def test_churn(pytestconfig, figure):
         assert time.monotonic() < end + 300, f"only {len(run.jobs)} jobs"
         run.step()
     run.finish()
-    figure(f"churn, seed {seed}, {version}'s MPS: {len(run.jobs)} jobs in {seconds} s: {dict(sorted(run.count.items()))}")
+    figure(
+        f"churn, seed {seed}, {version}'s MPS: {len(run.jobs)} jobs in {seconds} s: {dict(sorted(run.count.items()))}"
+    )

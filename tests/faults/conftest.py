@@ -13,13 +13,17 @@ VERSIONS = {"535": "22.05", "550": "24.11", "555": "555"}
 
 
 def pytest_addoption(parser):
-    parser.addoption("--churn", default="25", metavar="SECONDS[:SEED]", help="how long jobs come and go (25), and in which order")
+    parser.addoption(
+        "--churn", default="25", metavar="SECONDS[:SEED]", help="how long jobs come and go (25), and in which order"
+    )
 
 
 @pytest.fixture(params=VERSIONS)
 def each_control(request):
     """NVIDIA's control program, of each of its releases in turn."""
-    return mps_node.control(VERSIONS[request.param]) or pytest.skip(f"NOT TESTED: NVIDIA's programs of {request.param} can't be had here")
+    return mps_node.control(VERSIONS[request.param]) or pytest.skip(
+        f"NOT TESTED: NVIDIA's programs of {request.param} can't be had here"
+    )
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 from bare_node import DEVICES, LEDGER, PROGRAMS, RUN, SITE, Node, as_user
-from fake_nvml import BUSY, FIRST_BUSY, IDLE, SECOND_BUSY, UNINITIALISED, UUIDS, gpus, known_to_the_driver, library, nobody_is_left, own_dev
+from fake_nvml import (
+    BUSY, FIRST_BUSY, IDLE, SECOND_BUSY, UNINITIALISED, UUIDS, gpus, known_to_the_driver, library, nobody_is_left,
+    own_dev,
+)
 from fake_nvml import says, told
 from lab import layer
 
@@ -37,7 +40,10 @@ def remembered():
 class Row:
     """A thing that NVML may do, the GPU that a share then gets, and what is logged: NO_LOAD once, a fault at each job."""
 
-    def __init__(self, what, state, gpu, reason=None, fault=None, path=None, patience=PATIENT, around=contextlib.nullcontext, without=()):
+    def __init__(
+        self, what, state, gpu, reason=None, fault=None, path=None, patience=PATIENT, around=contextlib.nullcontext,
+        without=(),
+    ):
         self.what, self.state, self.gpu, self.reason, self.fault = what, state, gpu, reason, fault
         self.path, self.patience, self.around, self.without = path, patience, around, without
 
@@ -329,7 +335,9 @@ def test_shown():
     assert "40000  81320   90%          3" in table and "GPU 1 takes no share, NVML says: " in table, table
     says(fake, FIRST_BUSY + "crash nvmlInit_v2\n")
     done = status()
-    assert "nothing from NVML: gpushare-nvml ended with signal: 6" in done.stderr and "MIB USED" not in done.stdout, done
+    assert "nothing from NVML: gpushare-nvml ended with signal: 6" in done.stderr and "MIB USED" not in done.stdout, (
+        done
+    )
     assert remembered() is None, "a status is nobody's log"
     says(fake, FIRST_BUSY + "fail nvmlInit_v2 9\n")
     assert status().stderr == ""
@@ -338,7 +346,9 @@ def test_shown():
 @contextlib.contextmanager
 def processes(*users, script="exec sleep 300"):
     """A process of each of these users, outside of all jobs."""
-    started = [subprocess.Popen(["/bin/sh", "-c", f"echo; {script}"], user=user, stdout=subprocess.PIPE) for user in users]
+    started = [
+        subprocess.Popen(["/bin/sh", "-c", f"echo; {script}"], user=user, stdout=subprocess.PIPE) for user in users
+    ]
     for process in started:
         process.stdout.readline()
     time.sleep(0.05)  # Older than gpushare-nvml by a tick of the kernel's.
@@ -362,7 +372,9 @@ def test_foreign_processes():
             lines = [line.split(": ", 1)[1] for line in node.prolog(1, 40)]
             assert lines == ["job 1: 40 of 80 units on GPU 0 (/dev/null)", *told], (value, lines)
             assert node.failure(1) == (said.split(": ", 1)[1] if value == "fail" else None)
-            assert [process.poll() for process in (squatter, roots, system, elsewhere)] == [-15 if value == "end" else None, None, None, None]
+            assert [process.poll() for process in (squatter, roots, system, elsewhere)] == [
+                -15 if value == "end" else None, None, None, None,
+            ]
             found = [gpu["foreign"] for gpu in node.status()["gpus"]]
             assert found[0] == ([] if value == "end" else [{"pid": squatter.pid, "user_id": 2001, "job": None}]), found
             assert [one["pid"] for one in found[1]] == [elsewhere.pid]
@@ -378,7 +390,9 @@ def test_idle_jobs():
     """when a job last used its GPU is known from look to look, and a GPU's use is its process's job's."""
     fake = library()
     node = asking(fake)
-    metrics = lambda: subprocess.run([PROGRAMS / "gpushare", "metrics", "--conf", node.site / "gpushare.conf"], capture_output=True, text=True)
+    metrics = lambda: subprocess.run(
+        [PROGRAMS / "gpushare", "metrics", "--conf", node.site / "gpushare.conf"], capture_output=True, text=True
+    )
     idle = lambda: {job["job"]: [gpu["idle"] for gpu in job["gpus"]] for job in node.status()["jobs"]}
     says(fake, gpus(IDLE, BUSY))
     node.prolog(1, 40)

@@ -203,7 +203,12 @@ def test_refuses_quit(control):
 
 def test_shows_limits_otherwise(control):
     """A driver of tomorrow: what is a number with a unit is compared; what can't be understood is no failure, and is told."""
-    for how, said in (("other-form", None), ("unclear", "'as configured' for 4000M"), ("unlimited", "refused"), ("other-limit", "refused")):
+    for how, said in (
+        ("other-form", None),
+        ("unclear", "'as configured' for 4000M"),
+        ("unlimited", "refused"),
+        ("other-limit", "refused"),
+    ):
         node = MpsNode(control, how=how)
         if said == "refused":
             refused(node, "does not take the share's limits")
@@ -282,7 +287,10 @@ def test_traced(control):
         "    print(attached, read)\n"
     )
     own = subprocess.Popen(as_user(ALICE, ["sleep", "60"]))
-    wait(lambda: os.stat(f"/proc/{own.pid}").st_uid == ALICE and "sleep" in Path(f"/proc/{own.pid}/cmdline").read_text(), "it")
+    wait(
+        lambda: os.stat(f"/proc/{own.pid}").st_uid == ALICE and "sleep" in Path(f"/proc/{own.pid}/cmdline").read_text(),
+        "it",
+    )
     try:
         with users_process(ALICE, [sys.executable, "-c", script, str(daemon[0]), str(server), str(own.pid)]) as process:
             lines = process.communicate()[0].splitlines()
@@ -624,7 +632,9 @@ def test_handed_over_while_it_ends(control):
     node = MpsNode(control, 1, "MpsTimeout=20000", how="slow-quit")
     folder, daemon = started(node, 1)
     epilog = node.start("gpushare-epilog", 1)
-    wait(lambda: any("quit" in command or "sleep 1" in command for command in strangers().values()), "quit", pause=0.001)
+    wait(
+        lambda: any("quit" in command or "sleep 1" in command for command in strangers().values()), "quit", pause=0.001
+    )
     epilog.kill()
     epilog.communicate()
     folder, second = started(node, 2)
@@ -676,7 +686,10 @@ def test_killed_anywhere(control, program):
         before = ["strace", "-o", "/dev/null", f"--inject={call}:signal=KILL:when={number}"]
         process = node.start(program, 1, units, user=ALICE, before=before)
         process.communicate(timeout=60)
-        wait(lambda: not any("getent" in command for command in strangers().values()), "who asks for the user's name to end")
+        wait(
+            lambda: not any("getent" in command for command in strangers().values()),
+            "who asks for the user's name to end",
+        )
         where = f"{program} killed at {call} number {number} (seed {seed})"
         # Another run of it makes other calls, such as pauses: then it may not have come so far.
         assert process.returncode in (0, -signal.SIGKILL), where

@@ -110,7 +110,10 @@ class Node:
         for folder in ("jobs", "failed", "witness"):
             left = os.listdir(LEDGER / folder) if (LEDGER / folder).exists() else []
             assert not left, f"{folder}: {left}"
-        names = set(os.listdir(LEDGER)) - {"jobs", "failed", "witness", "lock", "balance", "reconciled", "garbage", "nvml", "limits", "daemons", "counts", "used"}
+        names = set(os.listdir(LEDGER)) - {
+            "jobs", "failed", "witness", "lock", "balance", "reconciled", "garbage", "nvml", "limits", "daemons",
+            "counts", "used",
+        }
         assert not names, f"left behind: {names}"
         with open(LEDGER / "lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

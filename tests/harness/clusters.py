@@ -27,7 +27,9 @@ def clusters(kind, **options):
     @pytest.fixture(scope="module", params=RELEASES)
     def fixture(request):
         release = request.param
-        with started(kind, release, **{key: value(release) if callable(value) else value for key, value in options.items()}) as cluster:
+        with started(
+            kind, release, **{key: value(release) if callable(value) else value for key, value in options.items()}
+        ) as cluster:
             yield cluster
 
     return fixture

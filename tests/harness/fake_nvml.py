@@ -53,7 +53,11 @@ def told(path):
 
 def nobody_is_left():
     """No gpushare-nvml lives: the namespace of processes is this run's own."""
-    wait(lambda: not any("gpushare-nvml" in command for command in strangers().values()), "the end of gpushare-nvml", pause=0.02)
+    wait(
+        lambda: not any("gpushare-nvml" in command for command in strangers().values()),
+        "the end of gpushare-nvml",
+        pause=0.02,
+    )
 
 
 @contextlib.contextmanager

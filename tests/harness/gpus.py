@@ -75,7 +75,9 @@ def entered(cluster, job, user, command):
     line = cluster.ok(f"sed -n 's,^{field}:,,p' /proc/{stepd}/cgroup").replace(f"/gpushare-lab-{cluster.name}", "", 1)
     folder = f"/sys/fs/cgroup{top}{line.split('/step_extern')[0]}/step_extern{end}"
     # The last folder is made for the first session.
-    return cluster.ok(f"mkdir -p {folder} && echo $$ >{folder}/cgroup.procs && exec setpriv --reuid={user} --clear-groups {command}")
+    return cluster.ok(
+        f"mkdir -p {folder} && echo $$ >{folder}/cgroup.procs && exec setpriv --reuid={user} --clear-groups {command}"
+    )
 
 
 def a_minute_later(cluster):
@@ -86,6 +88,7 @@ def a_minute_later(cluster):
 def wait_taken_back(cluster, request):
     """Until no job has a share. With RunInJob Slurm 24.11 to 25.11 starts some epilogs as the job's user; what those leave is
     taken back for the next job, here one with REQUEST."""
+
     def is_empty():
         log = cluster.log("syslog")
         if any(f"job {job}: this runs as user" in log for job in cluster.ledger()):

@@ -35,7 +35,9 @@ def perform(cluster, step):
 def settled(cluster):
     """Whether every node has registered since slurmctld was started, so that slurmctld has judged what it reports."""
     states = re.findall(r" State=(\S+)", cluster.ok(["scontrol", "-o", "show", "nodes"]))
-    return len(states) == 2 and not any(word in state for state in states for word in ("UNKNOWN", "NOT_RESPONDING", "*"))
+    return len(states) == 2 and not any(
+        word in state for state in states for word in ("UNKNOWN", "NOT_RESPONDING", "*")
+    )
 
 
 def nothing_is_drained(cluster, where, by_hand=("n2",)):

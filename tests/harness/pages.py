@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 PROMPT = re.compile(r"^(\w+)[#$] (.*)$")
 # They only look, so they are asked again until they say what the page says.
-LOOKS = re.compile(r"(squeue|sinfo|sacct|cat|grep|tail|scontrol show|gpushare (status|check|explain|qos (plan|show|docs)))\b")
+LOOKS = re.compile(
+    r"(squeue|sinfo|sacct|cat|grep|tail|scontrol show|gpushare (status|check|explain|qos (plan|show|docs)))\b"
+)
 
 
 @dataclass

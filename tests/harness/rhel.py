@@ -20,7 +20,9 @@ def libraries(newest):
     limit = tuple(map(int, newest.split("."))) if newest else versions[-1]
     words = ["()", *(f"(GLIBC_{'.'.join(map(str, version))})" for version in versions if version <= limit)]
     # Before 2.34 it was in more files, and packaging/glibc's builds ask for them.
-    return ", ".join(f"{file}{word}(64bit)" for file in ("libc.so.6", "libpthread.so.0", "libdl.so.2") for word in words)
+    return ", ".join(
+        f"{file}{word}(64bit)" for file in ("libc.so.6", "libpthread.so.0", "libdl.so.2") for word in words
+    )
 
 
 def slurm_packages(folder, version):
@@ -33,7 +35,10 @@ def slurm_packages(folder, version):
         "libraries": libraries(os.environ.get("GPUSHARE_GLIBC")),
     }
     words = [word for name, value in defines.items() for word in ("--define", f"{name} {value}")]
-    command = ["rpmbuild", "--quiet", "--nodeps", "--dbpath", folder / "database", "-bb", *words, TOP / "tests/fakes/slurm.spec"]
+    command = [
+        "rpmbuild", "--quiet", "--nodeps", "--dbpath", folder / "database", "-bb", *words,
+        TOP / "tests/fakes/slurm.spec",
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 

@@ -116,7 +116,10 @@ def answers(cluster, script, lines):
     text = cluster.ok(["bash", "-c", script], "alice", stdin="\n".join(lines) + "\n", timeout=120)
     blocks = [block for block in text.split("=end") if block.strip()]
     assert len(blocks) == len(lines), text
-    return [dict(part.split("\n", 1) for part in re.split("^=", block.strip(), flags=re.M)[1:] if "\n" in part) for block in blocks]
+    return [
+        dict(part.split("\n", 1) for part in re.split("^=", block.strip(), flags=re.M)[1:] if "\n" in part)
+        for block in blocks
+    ]
 
 
 def jobs(cluster):
@@ -147,7 +150,11 @@ def difference(words, was, now):
 
 def said(text):
     """The message as the plugin gave it."""
-    return [re.sub("^sbatch: error: ", "", line) for line in text.splitlines() if not line.startswith("sbatch: error: Batch")]
+    return [
+        re.sub("^sbatch: error: ", "", line)
+        for line in text.splitlines()
+        if not line.startswith("sbatch: error: Batch")
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -214,11 +214,16 @@ def test_no_process_outlives_its_job(node, share):
 def test_a_login_shell_runs_outside_of_all_fences_unless_none_is_asked_for(node, share):
     """slurmd starts it as the user, in its own cgroup, for the variables of a job with --export or --get-user-env."""
     profile = f"{OPEN} >>/lab/out/profile; export FROM_PROFILE=yes\n"
-    node.ok("rm -f /lab/out/profile /lab/out/*.env; cat >~alice/.bash_profile; chown alice: ~alice/.bash_profile", stdin=profile)
+    node.ok(
+        "rm -f /lab/out/profile /lab/out/*.env; cat >~alice/.bash_profile; chown alice: ~alice/.bash_profile",
+        stdin=profile,
+    )
     node.ok("printf '#!/bin/bash -l\nenv; /lab/open-gpus\n' >/lab/out/login; chmod 755 /lab/out/login")
 
     def submitted(*options):
-        asked = node.run(["sbatch", "--parsable", "-o", "/lab/out/%j", *options, share.half_gpu, "/lab/out/login"], "alice")
+        asked = node.run(
+            ["sbatch", "--parsable", "-o", "/lab/out/%j", *options, share.half_gpu, "/lab/out/login"], "alice"
+        )
         assert asked.returncode == 0, asked.stderr
         job = asked.stdout.split()[0]
         assert node.finished(job) == "COMPLETED", node.output(job)

@@ -12,7 +12,10 @@ def clean(by_memory):
 
 
 def test_the_job_has_the_fewest_units_with_that_memory(by_memory):
-    job = by_memory.sbatch("--gres=gpumem:12G", script="echo $GPUSHARE_UNITS $GPUSHARE_MEM_MIB; srun bash -c 'echo step $GPUSHARE_UNITS'; sleep 60")
+    job = by_memory.sbatch(
+        "--gres=gpumem:12G",
+        script="echo $GPUSHARE_UNITS $GPUSHARE_MEM_MIB; srun bash -c 'echo step $GPUSHARE_UNITS'; sleep 60",
+    )
     by_memory.wait(lambda: "step" in by_memory.output(job), "the step")
     # 12,288 MiB are 40.96 units.
     assert by_memory.output(job).split() == ["41", "12300", "step", "41"]
@@ -26,7 +29,12 @@ def test_the_job_has_the_fewest_units_with_that_memory(by_memory):
 
 
 def test_interactive_jobs_too(by_memory):
-    assert by_memory.ok(["salloc", "-Q", "--gres=gpumem:6000", "srun", "bash", "-c", "echo $GPUSHARE_UNITS"], "alice").splitlines()[-1] == "20"
+    assert (
+        by_memory.ok(
+            ["salloc", "-Q", "--gres=gpumem:6000", "srun", "bash", "-c", "echo $GPUSHARE_UNITS"], "alice"
+        ).splitlines()[-1]
+        == "20"
+    )
     result = by_memory.run(["srun", "-Q", "--gres=gpumem:6000", "bash", "-c", "echo $GPUSHARE_UNITS"], "alice")
     if by_memory.newer_than("23.02"):
         assert result.stdout.strip() == "20", result.stderr

@@ -82,7 +82,9 @@ class Ways:
         assert number in result.stderr, result.stderr
         advice = re.search(r"try: scontrol update (.*?);", result.stderr)
         if advice:
-            accepted = self.cluster.run(f"scontrol update {advice.group(1).replace('TYPE', 'a40').replace('COUNT', '1')}", user)
+            accepted = self.cluster.run(
+                f"scontrol update {advice.group(1).replace('TYPE', 'a40').replace('COUNT', '1')}", user
+            )
             assert accepted.returncode == 0, f"{advice.group(0)}: {accepted.stderr}"
             assert self.show(job)["QOS"].lower() != "normal" or "partition=" in advice.group(1)
 
@@ -167,7 +169,9 @@ def test_het_jobs(way):
 @pytest.fixture
 def governed_default(way):
     """bob's default QOS guarantees GPUs."""
-    way.cluster.ok("sacctmgr -i modify user bob where account=acct partition= set qos+=qos_lafferty defaultqos=qos_lafferty")
+    way.cluster.ok(
+        "sacctmgr -i modify user bob where account=acct partition= set qos+=qos_lafferty defaultqos=qos_lafferty"
+    )
     yield way
     way.cluster.ok("sacctmgr -i modify user bob where account=acct partition= set defaultqos=normal")
 
@@ -311,7 +315,9 @@ def rewrite(way, content):
     way.cluster.write("/etc/slurm/gpushare.conf", content + "\n")
 
     def seen():
-        way.cluster.run(["sbatch", "--test-only", "--wrap", "true"], "alice")  # it looks when there is something to judge
+        way.cluster.run(
+            ["sbatch", "--test-only", "--wrap", "true"], "alice"
+        )  # it looks when there is something to judge
         return read() > before
 
     way.cluster.wait(seen, "the new gpushare.conf")
@@ -370,11 +376,16 @@ def test_hidden_requests(way, absent):
 
 @row(13, "strings that no command sends")
 def test_raw_strings(way, tmp_path):
-    program = client.compiled(TOP / "tests/live/tools/submit-raw.c", way.cluster.release, tmp_path / "submit-raw", "-lslurm")
+    program = client.compiled(
+        TOP / "tests/live/tools/submit-raw.c", way.cluster.release, tmp_path / "submit-raw", "-lslurm"
+    )
     client.install(way.cluster, program, "/lab/out/submit-raw")
     p = way.prefix
     way.cluster.ok(f"printf '{p}gpu:\\377\\376:1' > /lab/out/bytes")
-    for text in ("@/lab/out/bytes", f"x{p}gpu:2", f" {p}gpu:2", "gresgpu", f"{p}gpu:2 ", f"{p}gpu:\n2", f"{p}gpu:a40:1,x{p}gpu:2", f"{p}gpu:%s%n:1"):
+    for text in (
+        "@/lab/out/bytes", f"x{p}gpu:2", f" {p}gpu:2", "gresgpu", f"{p}gpu:2 ", f"{p}gpu:\n2",
+        f"{p}gpu:a40:1,x{p}gpu:2", f"{p}gpu:%s%n:1",
+    ):
         result = way.cluster.run(["/lab/out/submit-raw", "qos_lafferty", text], "alice")
         assert result.returncode != 0 and re.search("GS10[124]", result.stderr), f"{text!r}: {result.stderr}"
     assert way.cluster.run(["/lab/out/submit-raw", "qos_lafferty", f"{p}gpu:a40:1"], "alice").returncode == 0
@@ -385,7 +396,9 @@ def test_mixtures(way):
     for options in (["--gres=gpu:a40:1,gpu:1"], ["--gpus=1", "--gres=gpu:a40:1"], ["--gres=gpu:a40:1,gpu:3090:1"]):
         result = way.submit(QOS, *options)
         # From 24.11 sbatch itself refuses some.
-        assert result.returncode != 0 and re.search("GS10[13]|Invalid GRES", result.stderr), f"{options}: {result.stderr}"
+        assert result.returncode != 0 and re.search("GS10[13]|Invalid GRES", result.stderr), (
+            f"{options}: {result.stderr}"
+        )
     job = way.held(QOS, "--gres=gpu:a40:1")
     assert way.update(job, f"TresPerJob={way.prefix}gpu:1").returncode != 0
 
@@ -496,7 +509,12 @@ def test_scrontab(way, absent):
 
 
 def newer_rest(version, kind="gres/", options="-s openapi/slurmctld -d "):
-    return version, options + version, ["PATH=/bin"], *({"tres_per_node": f"{kind}gpu:{which}"} for which in ("1", "a40:1"))
+    return (
+        version,
+        options + version,
+        ["PATH=/bin"],
+        *({"tres_per_node": f"{kind}gpu:{which}"} for which in ("1", "a40:1")),
+    )
 
 
 # release: API version, options of slurmrestd, how an environment is written, an untyped and a typed request
@@ -551,7 +569,9 @@ def test_submitted_by_root(governed_default):
 
 @row(24, "a plugin after ours")
 def test_order(way, absent):
-    assert "JobSubmitPlugins       = gpushare" in re.sub(r" +=", "       =", way.cluster.ok("scontrol show config | grep JobSubmitPlugins"))
+    assert "JobSubmitPlugins       = gpushare" in re.sub(
+        r" +=", "       =", way.cluster.ok("scontrol show config | grep JobSubmitPlugins")
+    )
     absent("the administrator's doing; an error in the log: test_not_being_the_last_plugin_is_an_error_in_the_log")
 
 

@@ -51,7 +51,9 @@ def nodes(fleet):
     return fleet
 
 
-@pytest.mark.parametrize("way", [[], ["--via", "/usr/local/bin/enter"], ["--collected", "/lab/out/said"]], ids=["srun", "via", "collected"])
+@pytest.mark.parametrize(
+    "way", [[], ["--via", "/usr/local/bin/enter"], ["--collected", "/lab/out/said"]], ids=["srun", "via", "collected"]
+)
 def test_every_node_is_asked_in_every_way(nodes, way):
     found, drift, status = asked(nodes, *way)
     assert list(found) == NODES and drift == [] and status == 0, (found, drift)
@@ -99,7 +101,9 @@ def test_a_node_that_does_not_answer_is_named_and_keeps_nobody_waiting(nodes):
 @pytest.fixture(scope="module")
 def by_ssh(reachable):
     """Three nodes that root reaches by ssh with a key, as a site's administrator does."""
-    reachable.ok("mkdir -p -m 700 /root/.ssh && ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 && usermod -p '*' root")
+    reachable.ok(
+        "mkdir -p -m 700 /root/.ssh && ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 && usermod -p '*' root"
+    )
     reachable.ok("cd /root/.ssh && cp id_ed25519.pub authorized_keys && echo Authorized use only >banner")
     reachable.write("/root/.ssh/config", "".join(HOST.format(node=node, port=port(node)) for node in NODES), 600)
     for node in NODES:

@@ -68,7 +68,9 @@ def test_each_line_has_its_reason_and_keeps_what_is_the_sites(configured):
     for number, line in enumerate(lines):
         if line and not line.startswith("#"):
             assert lines[number - 1].startswith("# Without it, "), line
-    configured.ok(f"sed -i 's/^JobSubmitPlugins=.*/JobSubmitPlugins=gpushare,all_partitions/' {ETC}/extra.conf; {SERVICES}")
+    configured.ok(
+        f"sed -i 's/^JobSubmitPlugins=.*/JobSubmitPlugins=gpushare,all_partitions/' {ETC}/extra.conf; {SERVICES}"
+    )
     text = conf(configured, "slurm")
     assert re.search(r"Now: 'gpushare,all_partitions'.*\nJobSubmitPlugins=all_partitions,gpushare\n", text), text
     file, fix = check(configured)[0]["JobSubmitPlugins"]["fix"].split("; then ")[0].split(": ")
@@ -78,7 +80,9 @@ def test_each_line_has_its_reason_and_keeps_what_is_the_sites(configured):
 
 def test_programs_are_named_where_they_are(configured):
     """`make install PREFIX=/opt/gpushare`; what isn't there comes from packages."""
-    configured.ok("cd /opt && mkdir -p gpushare/bin gpushare/sbin && cp /usr/bin/gpushare gpushare/bin && touch gpushare/sbin/gpushare-prolog")
+    configured.ok(
+        "cd /opt && mkdir -p gpushare/bin gpushare/sbin && cp /usr/bin/gpushare gpushare/bin && touch gpushare/sbin/gpushare-prolog"
+    )
     lines = settings(configured.ok(["/opt/gpushare/bin/gpushare", "conf", "slurm", "--new"]))
     assert {"Prolog=/opt/gpushare/sbin/gpushare-prolog", "Epilog=/usr/sbin/gpushare-epilog"} <= set(lines), lines
 

@@ -82,7 +82,11 @@ def test_who_goes_round_mps_is_seen(node, tmp_path):
         assert f"GPU {gpu}: 1 of its processes go round MPS" in node.ok("gpushare status")
         gpus = json.loads(node.ok("gpushare status --json"))["gpus"]
         assert {one["index"]: one["without_mps"] for one in gpus} == {i: 1 if str(i) == gpu else None for i in range(4)}
-        family = [line for line in node.ok("gpushare metrics").splitlines() if line.startswith("gpushare_gpu_processes_without_mps")]
+        family = [
+            line
+            for line in node.ok("gpushare metrics").splitlines()
+            if line.startswith("gpushare_gpu_processes_without_mps")
+        ]
         assert len(family) == 1 and f'gpu="{gpu}"' in family[0] and family[0].endswith(" 1"), family
         node.ok(f"sed -i s/clients=2/clients=3/ {LIBRARY}.state")
         assert "go round MPS" not in node.ok("gpushare status")
@@ -93,7 +97,9 @@ def test_who_goes_round_mps_is_seen(node, tmp_path):
 
 def test_a_plugins_container_without_the_daemon_fails_the_job(node, tmp_path):
     """As pyxis, whose line comes before gpushare's: another root is the task's before gpushare looks."""
-    library = client.compiled(TOP / "tests/live/tools/user-init.c", node.release, tmp_path / "user-init.so", "-shared", "-fPIC")
+    library = client.compiled(
+        TOP / "tests/live/tools/user-init.c", node.release, tmp_path / "user-init.so", "-shared", "-fPIC"
+    )
     program = client.compiled(TOP / "tests/live/tools/said.c", node.release, tmp_path / "said", "-static")
     client.install(node, library, PLUGIN)
     ours = node.ok(f"cat {PLUGSTACK}")
@@ -117,7 +123,10 @@ def test_a_plugins_container_without_the_daemon_fails_the_job(node, tmp_path):
 def test_check_says_where_pyxis_comes_too_late(node):
     ours = node.ok(f"cat {PLUGSTACK}")
     try:
-        for lines, verdict in ((f"{ours}\noptional spank_pyxis.so\n", "wrong"), (f"optional spank_pyxis.so\n{ours}\n", None)):
+        for lines, verdict in (
+            (f"{ours}\noptional spank_pyxis.so\n", "wrong"),
+            (f"optional spank_pyxis.so\n{ours}\n", None),
+        ):
             node.ok(f"cat >{PLUGSTACK}", stdin=lines)
             found = [one for one in node.findings("plugstack.conf") if "pyxis" in one["said"]]
             assert [one["status"] for one in found] == ([verdict] if verdict else []), found

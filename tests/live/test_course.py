@@ -19,7 +19,9 @@ QUARTER = "--gres=mps:20"
 @pytest.fixture(scope="module")
 def node(course):
     for name in (HOMEWORK, LESSON, OTHER):
-        course.ok(f"scontrol create reservation={name} starttime=now duration=60 nodes=ALL users=alice,bob flags=overlap")
+        course.ok(
+            f"scontrol create reservation={name} starttime=now duration=60 nodes=ALL users=alice,bob flags=overlap"
+        )
     return course
 
 
@@ -39,7 +41,9 @@ def test_a_share_outside_of_the_courses_is_refused(node, name):
         result = node.run([command[0], QUARTER, *where, *command[1:]], "alice")
         assert result.returncode != 0
         assert "the share 'mps:20' is only for certain reservations" in result.stderr, result.stderr
-        assert "those with one of these in the name: jhl_homework_gpu, jupyterhub_course_" in result.stderr, result.stderr
+        assert "those with one of these in the name: jhl_homework_gpu, jupyterhub_course_" in result.stderr, (
+            result.stderr
+        )
         assert "try: --reservation=NAME --gres=mps:20" in result.stderr and "GS121" in result.stderr, result.stderr
 
 
@@ -109,7 +113,9 @@ def pytorch(node):
 
 
 # Of 80 units, and of 24000 MiB. The document's example is a quarter: set_per_process_memory_fraction(0.25).
-@pytest.mark.parametrize("units, fraction, memory", [(20, "0.250", "6000"), (32, "0.400", "9600"), (80, "1.000", "24000")])
+@pytest.mark.parametrize(
+    "units, fraction, memory", [(20, "0.250", "6000"), (32, "0.400", "9600"), (80, "1.000", "24000")]
+)
 def test_the_frameworks_are_told_their_part(node, units, fraction, memory):
     expected = {
         "TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_MEM_FRACTION": fraction,

@@ -78,7 +78,10 @@ def test_a_job_waits_for_an_account_above_its_own(jobs):
     job = jobs.sbatch("-A", "below", "--gres=gpu:a40:1")
     waits(jobs, job, "AssocGrpGRES")
     said = explain(jobs, job, "alice")
-    assert "  account 'limits', all its jobs (GrpTRES): 1 of 1 gres/gpu:a40 in use\n" f"    by alice 1 (job {first})\n" in said, said
+    assert (
+        "  account 'limits', all its jobs (GrpTRES): 1 of 1 gres/gpu:a40 in use\n"
+        f"    by alice 1 (job {first})\n" in said
+    ), said
 
 
 def test_a_job_above_a_limit_waits_forever(jobs):
@@ -90,8 +93,12 @@ def test_a_job_above_a_limit_waits_forever(jobs):
     warned = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--gres=gpu:a40:3"], "alice")
     assert "GS114 is let pass because of LimitAdvice=warn" in warned and "note:" not in warned, warned
     jobs.ok("echo LimitAdvice=off >/lab/out/off.conf")
-    before = jobs.ok(["gpushare", "explain", "--conf", "/lab/out/off.conf", "--", "--qos=two", "--gres=gpu:a40:3"], "alice")
-    assert "note: QOS 'two' never has more than 2 gres/gpu:a40 for all its jobs (GrpTRES), and this asks for 3" in before, before
+    before = jobs.ok(
+        ["gpushare", "explain", "--conf", "/lab/out/off.conf", "--", "--qos=two", "--gres=gpu:a40:3"], "alice"
+    )
+    assert (
+        "note: QOS 'two' never has more than 2 gres/gpu:a40 for all its jobs (GrpTRES), and this asks for 3" in before
+    ), before
     below = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--gres=gpu:a40:2"], "alice")
     assert "note:" not in below, below
     account = jobs.ok(["gpushare", "explain", "--", "-A", "below", "--gres=gpu:a40:2"], "alice")
@@ -103,7 +110,9 @@ def test_the_partitions_own_qos_counts(jobs):
     job = jobs.sbatch("-p", "small", "-n3")
     waits(jobs, job, "QOSGrpCpuLimit")
     found = limit(jobs, job, "GrpTRES")
-    assert (found["holder"], found["tres"], found["limit"], found["verdict"]) == ("QOS 'part'", "cpu", 2, "never"), found
+    assert (found["holder"], found["tres"], found["limit"], found["verdict"]) == ("QOS 'part'", "cpu", 2, "never"), (
+        found
+    )
 
 
 def test_a_task_and_a_component_are_told_of_by_their_numbers(jobs):
@@ -112,7 +121,10 @@ def test_a_task_and_a_component_are_told_of_by_their_numbers(jobs):
     assert told(jobs, f"{array}_0")["state"] == "RUNNING"
     jobs.wait(lambda: told(jobs, f"{array}_2").get("reason") == "QOSMaxGRESPerUser", "the others to wait")
     assert told(jobs, f"{array}_2")["job"] == f"{array}_[1-2]"
-    assert sorted(one["state"] for one in json.loads(jobs.ok(["gpushare", "explain", "--json", array]))["jobs"]) == ["PENDING", "RUNNING"]
+    assert sorted(one["state"] for one in json.loads(jobs.ok(["gpushare", "explain", "--json", array]))["jobs"]) == [
+        "PENDING",
+        "RUNNING",
+    ]
     het = jobs.sbatch("-H", ":", "-n2")
     assert told(jobs, f"{het}+1")["job"] == f"{het}+1"
 
@@ -132,7 +144,9 @@ def test_who_may_not_see_others_jobs_is_told_the_sum(jobs):
         hidden = jobs.run(["gpushare", "explain", job], "alice")
         # By slurmdbd's own settings, and by release.
         by_accounting = f"job {job} of bob is pending by the accounting database; slurmctld doesn't show it to you (PrivateData=jobs)\n"
-        assert hidden.stdout == by_accounting or hidden.stderr.startswith(f"gpushare: Slurm shows no job {job}: "), hidden
+        assert hidden.stdout == by_accounting or hidden.stderr.startswith(f"gpushare: Slurm shows no job {job}: "), (
+            hidden
+        )
     finally:
         jobs.ok(f"sed -i /^PrivateData=/d {conf} && scontrol reconfigure")
 
@@ -150,7 +164,9 @@ def test_a_job_that_is_over_and_one_that_never_was_are_a_sentence(jobs):
     assert jobs.finished(job) == "COMPLETED"
     assert re.fullmatch(rf"job {job} of alice is over: COMPLETED, at \S+", explain(jobs, job))
     unknown = jobs.run(["gpushare", "explain", "999999"])
-    assert unknown.returncode == 2 and unknown.stderr.startswith("gpushare: Slurm shows no job 999999: "), unknown.stderr
+    assert unknown.returncode == 2 and unknown.stderr.startswith("gpushare: Slurm shows no job 999999: "), (
+        unknown.stderr
+    )
 
 
 def test_a_number_without_its_letters_is_a_message(jobs):
@@ -183,7 +199,9 @@ def test_steps_that_will_fail_are_named_and_fail(jobs):
         "unset SLURM_GPUS\nsrun --gres=gpu:1 echo unset\n"
     jobs.ok("cat >/lab/out/steps.sh", stdin=script)
     said = jobs.ok(["gpushare", "explain", "/lab/out/steps.sh"], "alice")
-    assert said.count("note: ") == 1 and "note: line 3: `srun --gres=gpu:1 true` will fail: --gpus=a40:1 names" in said, said
+    assert (
+        said.count("note: ") == 1 and "note: line 3: `srun --gres=gpu:1 true` will fail: --gpus=a40:1 names" in said
+    ), said
     job = jobs.ok("sbatch --parsable -o /lab/out/%j /lab/out/steps.sh", "alice").split(";")[0]
     jobs.finished(job)
     output = jobs.output(job)

@@ -144,7 +144,9 @@ BILLED = [(["--gres=gpu:a40:2"], 2), (["--gres=gpu:a100:2"], 8), (["--gres=gpu:1
 
 def test_types_of_gpus_are_billed_differently(fairshare):
     before = used(fairshare, "language", "bob")
-    jobs = [fairshare.sbatch("-Alanguage", "-pcompute", *options, script="sleep 3", user="bob") for options, _ in BILLED]
+    jobs = [
+        fairshare.sbatch("-Alanguage", "-pcompute", *options, script="sleep 3", user="bob") for options, _ in BILLED
+    ]
     seconds = []
     for job, (options, weight) in zip(jobs, BILLED):
         assert fairshare.finished(job) == "COMPLETED"

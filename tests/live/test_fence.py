@@ -86,7 +86,9 @@ def test_a_fence_that_is_not_what_the_ledger_says_fails_the_job(placed_follow):
 def test_a_kernel_that_refuses_bpf_fails_the_jobs_and_not_the_node(refused, tmp_path):
     """slurmstepd in a seccomp filter. Slurm attaches nothing under `own`, so its own fence is not in question."""
     stepd = refused.ok("readlink -f $(command -v slurmstepd)")
-    program = client.compiled(TOP / "tests/live/tools/without-bpf.c", refused.release, tmp_path / "without-bpf", "-static")
+    program = client.compiled(
+        TOP / "tests/live/tools/without-bpf.c", refused.release, tmp_path / "without-bpf", "-static"
+    )
     client.install(refused, program, "/lab/out/without-bpf")
     share = SHARES["own"]
     refused.ok(f"mv {stepd} {stepd}.real && cp /lab/out/without-bpf {stepd} && chmod 755 {stepd}")
@@ -119,7 +121,11 @@ def test_a_jobs_cgroup_has_whatever_name_slurm_gives_it(refused):
     conf, has_sluids = "/etc/slurm/cgroup.conf", refused.newer_than("26.05")
     before = refused.ok(f"cat {conf}")
     try:
-        for setting, is_number in [("", not has_sluids), ("CgroupJobIdPaths=yes", True), ("CgroupJobIdPaths=no", False)]:
+        for setting, is_number in [
+            ("", not has_sluids),
+            ("CgroupJobIdPaths=yes", True),
+            ("CgroupJobIdPaths=no", False),
+        ]:
             if setting and not has_sluids:
                 continue  # That Slurm knows no such setting.
             if setting:

@@ -89,7 +89,11 @@ def test_processes_that_belong_to_nobody_are_named(node):
         expected = {index: [bobs] if index == gpu else [elsewhere, bobs] for index in range(4)}
         assert {one["index"]: one["foreign"] for one in status(node)["gpus"]} == expected
         assert f"GPU {gpu} has processes of no job of it: {pid} (user 2002)\n" in node.ok("gpushare status") + "\n"
-        counts = [line.rsplit(" ", 1)[1] for line in node.ok("gpushare metrics").splitlines() if line.startswith("gpushare_gpu_foreign")]
+        counts = [
+            line.rsplit(" ", 1)[1]
+            for line in node.ok("gpushare metrics").splitlines()
+            if line.startswith("gpushare_gpu_foreign")
+        ]
         assert counts == ["1" if index == gpu else "2" for index in range(4)]
 
 
@@ -130,7 +134,11 @@ def test_a_job_that_does_not_use_its_gpu_is_shown_and_told_once(node):
     says(node, {"pids": [task]})
     time.sleep(2)
     text = node.ok("gpushare metrics")
-    assert idle()[0] >= 2 and f'gpushare_gpu_idle_seconds{{gpu="{gpu}",' in text and text.count("gpushare_gpu_idle_seconds{") == 1
+    assert (
+        idle()[0] >= 2
+        and f'gpushare_gpu_idle_seconds{{gpu="{gpu}",' in text
+        and text.count("gpushare_gpu_idle_seconds{") == 1
+    )
     assert "IDLE" in node.ok("gpushare status")
     note = f"gpushare: GPU {gpu} of job {job} has not been used for "
     assert note not in node.output(job)

@@ -31,7 +31,9 @@ def test_boxes_that_run_are_listed_and_what_dead_ones_left_goes(own_state):
     names = [f"{lab.BOXES}-lab-{which}" for which in ("lives", "dies")]
     with lab.Cluster(names[0], release, "v2"), lab.Cluster(names[1], release, "v2"):
         rows, said = listed()
-        assert [row[:4] + row[5:] for row in rows] == [[name, release, "v2", "running", "1/1"] for name in sorted(names)], rows
+        assert [row[:4] + row[5:] for row in rows] == [
+            [name, release, "v2", "running", "1/1"] for name in sorted(names)
+        ], rows
         assert said == ""
         outer = int((own_state / "run" / names[1] / "pid").read_text())
         os.kill(outer, signal.SIGKILL)
@@ -45,4 +47,6 @@ def test_boxes_that_run_are_listed_and_what_dead_ones_left_goes(own_state):
         assert not (own_state / "run/ended").exists() and not (own_state / "run" / names[1]).exists()
         with open("/proc/mounts") as mounts:
             unified = next(line.split()[1] for line in mounts if line.split()[2] == "cgroup2")
-        assert not os.path.exists(f"{unified}/gpushare-lab-{names[1]}") and os.path.exists(f"{unified}/gpushare-lab-{names[0]}")
+        assert not os.path.exists(f"{unified}/gpushare-lab-{names[1]}") and os.path.exists(
+            f"{unified}/gpushare-lab-{names[0]}"
+        )

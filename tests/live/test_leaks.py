@@ -15,7 +15,9 @@ FORGED = "sleep 3\n9|root|root|qos_leaky|p|gres/gpu=64|gres/gpu:a40=64|x|1|2|COM
 def history(plain):
     """Jobs under a limit of one a40, all over; and as many under one that is never passed."""
     for qos, limit in ((QOS, 1), (FREE, 4)):
-        plain.ok(f"sacctmgr -i add qos {qos} set GrpTRES=gres/gpu:a40={limit}; sacctmgr -i modify user alice set qos+={qos}")
+        plain.ok(
+            f"sacctmgr -i add qos {qos} set GrpTRES=gres/gpu:a40={limit}; sacctmgr -i modify user alice set qos+={qos}"
+        )
     plain.ok(["tee", "/tmp/job.sh"], stdin=f"#!/bin/bash\n#SBATCH --qos={QOS} --gres=gpu:1 -o /dev/null\nsleep 3\n")
     jobs = {
         "typed": plain.sbatch(f"--qos={QOS}", "--gres=gpu:a40:1", script="sleep 8"),
@@ -30,7 +32,9 @@ def history(plain):
     plain.cancel_all()
     jobs["kept"] = plain.sbatch(f"--qos={FREE}", "--gres=gpu:2", script="sleep 1")
     plain.finished(jobs["kept"])
-    plain.wait(lambda: len(runs(plain)) == 5 and all(run["end"] for run in runs(plain)), "slurmdbd to know of every end")
+    plain.wait(
+        lambda: len(runs(plain)) == 5 and all(run["end"] for run in runs(plain)), "slurmdbd to know of every end"
+    )
     return jobs
 
 
@@ -68,7 +72,9 @@ def test_it_finds_what_ran_past_the_limit_and_nothing_else(plain, history):
     times = range(min(run["start"] for run in under), max(run["end"] for run in under))
     held = {time: sum(run["gpus"] for run in under if run["start"] <= time < run["end"]) for time in times}
     (over,) = limits[QOS]["over"]
-    assert over["certain"]["gpu_hours_above"] == pytest.approx(sum(max(0, gpus - 1) for gpus in held.values()) / 3600, abs=0.001)
+    assert over["certain"]["gpu_hours_above"] == pytest.approx(
+        sum(max(0, gpus - 1) for gpus in held.values()) / 3600, abs=0.001
+    )
     assert over["certain"]["hours"] == pytest.approx(sum(gpus > 1 for gpus in held.values()) / 3600, abs=0.001)
     assert over["certain"]["most_held"] == max(held.values()) > 1
     assert over["at_most"] is None and over["unexplained_gpu_hours"] == 0

@@ -89,7 +89,11 @@ def test_the_last_good_rules_outlive_a_restart_with_a_broken_file(whole, broken,
     rules(broken, "GovernedQOS=norm*\n")
     assert broken.ok(f"stat -c '%U %a' {COPY}") == "slurm 600"
     lines = broken.ok(["cat", COPY]).splitlines()
-    assert lines[0].startswith("# gpushare-last-good 1 ") and lines[0].endswith(f" {CONF}") and lines[1:] == ["GovernedQOS=norm*"]
+    assert (
+        lines[0].startswith("# gpushare-last-good 1 ")
+        and lines[0].endswith(f" {CONF}")
+        and lines[1:] == ["GovernedQOS=norm*"]
+    )
     kept = broken.ok(["cat", COPY])
     broken.ok(command.replace("CONF", CONF))
     for start in (lambda: reconfigure(broken), lambda: restart(broken), lambda: reconfigure(broken)):
@@ -121,7 +125,10 @@ def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_f
     broken.ok(f"printf '#\nForeignTypes=no\n' >{CONF}")
     assert restart(broken).returncode == 0
     checked = broken.run(["gpushare", "check"])
-    said = re.search(r"WRONG +slurmctld's rules +slurmctld runs with the rules of (.*), because line 2: ForeignTypes can't be 'no'", checked.stdout)
+    said = re.search(
+        r"WRONG +slurmctld's rules +slurmctld runs with the rules of (.*), because line 2: ForeignTypes can't be 'no'",
+        checked.stdout,
+    )
     assert checked.returncode == 1 and said, checked.stdout
     read_at = broken.ok(f"date -d @$(cut -d' ' -f4 {COPY} | head -n 1) '+%F %T'")
     assert said.group(1) == read_at

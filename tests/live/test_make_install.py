@@ -184,7 +184,9 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(tmp_path, built):
     """What one machine puts there, or takes away, all of them have; gpushare.conf is read by none that doesn't have gpushare."""
     conf = tmp_path / "slurm"
     (conf / "plugstack.conf.d").mkdir(parents=True)
-    variables = [f"PREFIX={tmp_path}/usr", f"SYSCONFDIR={conf}", f"SLURM_PLUGIN_DIR={tmp_path}/plugins", f"BUILT={built}"]
+    variables = [
+        f"PREFIX={tmp_path}/usr", f"SYSCONFDIR={conf}", f"SLURM_PLUGIN_DIR={tmp_path}/plugins", f"BUILT={built}",
+    ]
     script = """
         mount -t tmpfs tmpfs "$1" && conf=$1 && shift && mkdir $conf/plugstack.conf.d || exit
         make --silent -C "$0" install "$@" && find $conf ! -type d

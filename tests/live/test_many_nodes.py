@@ -32,12 +32,17 @@ def took(what, start):
 def test_slurmctld_has_them_all_and_the_real_one_runs_jobs(crowd):
     lines = crowd.ok(["scontrol", "-a", "-o", "show", "node"], timeout=LONG).splitlines()
     assert len(lines) == COUNT + 1
-    assert crowd.ok(["srun", "--qos=qos_lafferty", "--gres=gpu:a40:1", "echo", "ran"], "alice", timeout=LONG).endswith("ran")
+    assert crowd.ok(["srun", "--qos=qos_lafferty", "--gres=gpu:a40:1", "echo", "ran"], "alice", timeout=LONG).endswith(
+        "ran"
+    )
 
 
 @pytest.mark.parametrize("partition", ["p", "cloud"])
 def test_the_verdicts_are_those_of_any_cluster(crowd, partition):
-    asked = ["sbatch", "--parsable", "--hold", f"--partition={partition}", "--qos=qos_lafferty", "--output=/dev/null", "--wrap=true"]
+    asked = [
+        "sbatch", "--parsable", "--hold", f"--partition={partition}", "--qos=qos_lafferty", "--output=/dev/null",
+        "--wrap=true",
+    ]
     for request, number in {
         "--gres=gpu:1": "GS101", "--gpus=2": "GS101", "--gres=gpu:k80:1": "GS102", "--gpus-per-task=1": "GS101",
     }.items():
@@ -49,7 +54,9 @@ def test_the_verdicts_are_those_of_any_cluster(crowd, partition):
     job = crowd.ok([*asked, "--gres=gpu:a40:1"], "alice", timeout=LONG)
     took("accepted", start)
     crowd.ok([*asked, "-N", "1", "--gpus-per-node=a40:4"], "alice", timeout=LONG)
-    crowd.ok(["sbatch", "--hold", "--qos=normal", "--gres=gpu:1", "--output=/dev/null", "--wrap=true"], "alice", timeout=LONG)
+    crowd.ok(
+        ["sbatch", "--hold", "--qos=normal", "--gres=gpu:1", "--output=/dev/null", "--wrap=true"], "alice", timeout=LONG
+    )
     prefix = "gres/" if crowd.newer_than("23.11") else "gres:"
     start = time.monotonic()
     changed = crowd.run(["scontrol", "update", f"job={job}", f"TresPerNode={prefix}gpu:2"], "alice", timeout=LONG)

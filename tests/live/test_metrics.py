@@ -64,7 +64,9 @@ def samples(text):
 
 def by(found, name, *labels):
     """{labels' values: number} of one name; without labels the number."""
-    rows = {tuple(dict(pairs)[label] for label in labels): value for (known, pairs), value in found.items() if known == name}
+    rows = {
+        tuple(dict(pairs)[label] for label in labels): value for (known, pairs), value in found.items() if known == name
+    }
     return rows.get(()) if not labels else {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
 
 
@@ -114,7 +116,10 @@ def test_a_whole_gpu_and_a_job_that_cannot_run_are_counted(node):
     gpu = str(node.ledger()[whole])
     now = metrics(node)
     assert by(now, "gpushare_gpu_whole", "gpu")[gpu] == 1 and by(now, "gpushare_gpu_units_assigned", "gpu")[gpu] == 0
-    assert by(now, "gpushare_placements_total", "holding")["whole"] == by(before, "gpushare_placements_total", "holding")["whole"] + 1
+    assert (
+        by(now, "gpushare_placements_total", "holding")["whole"]
+        == by(before, "gpushare_placements_total", "holding")["whole"] + 1
+    )
     node.cancel_all()
     kept = node.ok(["cat", CONF])
     # No such program: the job's daemon can't be had, and the job fails.
@@ -136,7 +141,9 @@ def verdicts(node):
 
 def test_every_message_is_counted_as_slurmctlds_log_has_it(node):
     def logged():
-        lines = re.findall(r"job_submit/gpushare: (refused|changed|accepted) (?:\((\w+)[\w ]*\) )?(GS\d+)", node.log("slurmctld"))
+        lines = re.findall(
+            r"job_submit/gpushare: (refused|changed|accepted) (?:\((\w+)[\w ]*\) )?(GS\d+)", node.log("slurmctld")
+        )
         words = {"warn": "warned", "audit": "audited"}
         return Counter((number, words.get(why, why) or verdict) for verdict, why, number in lines)
 
@@ -274,10 +281,14 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             for _ in range(3):
                 assert refused(node, "--qos=qos_titan", "--gres=gpu:1") == "GS101"
             refused(node, "--gres=mps:39")
-            server.wait(lambda: server.value('gpushare_refusals_total{message="GS101"}') == before + 3, "three refusals")
+            server.wait(
+                lambda: server.value('gpushare_refusals_total{message="GS101"}') == before + 3, "three refusals"
+            )
             server.wait(lambda: server.value("gpushare_jobs") == 6, "six jobs")
             now = metrics(node)
-            for name in ("gpushare_gpu_units_assigned", "gpushare_gpu_jobs", "gpushare_gpu_users", "gpushare_gpu_healthy"):
+            for name in (
+                "gpushare_gpu_units_assigned", "gpushare_gpu_jobs", "gpushare_gpu_users", "gpushare_gpu_healthy",
+            ):
                 seen = {labels["gpu"]: value for labels, value in server.query(name)}
                 assert seen == by(now, name, "gpu"), name
             assert server.value("sum(gpushare_gpu_units_assigned)") == 240
@@ -300,7 +311,9 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             names = {row["__name__"] for row in server.api("series", **{"match[]": '{__name__=~"gpushare_.+"}'})}
             documented = set(re.findall(r"^\| `(gpushare_\w+)` \|", (TOP / "docs/metrics.md").read_text(), re.M))
             # There is no NVML here to list processes (test_containers.py and test_memory.py have one).
-            assert names == documented - {f"gpushare_gpu_{name}" for name in ("processes_without_mps", "foreign_processes", "idle_seconds")}
+            assert names == documented - {
+                f"gpushare_gpu_{name}" for name in ("processes_without_mps", "foreign_processes", "idle_seconds")
+            }
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
             assert len(rules) == 15 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
@@ -337,12 +350,16 @@ def test_the_examples_are_right():
     """promtool's word on the alerts, and what raises each."""
     promtool = monitoring.programs() / "promtool"
     subprocess.run([promtool, "check", "rules", monitoring.ALERTS], check=True, capture_output=True)
-    done = subprocess.run([promtool, "test", "rules", TOP / "tests/data/alerts.test.yml"], capture_output=True, text=True)
+    done = subprocess.run(
+        [promtool, "test", "rules", TOP / "tests/data/alerts.test.yml"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     dashboard = json.loads(monitoring.DASHBOARD.read_text())
     assert [panel["id"] for panel in dashboard["panels"]] == list(range(1, len(dashboard["panels"]) + 1))
     places = [panel["gridPos"] for panel in dashboard["panels"]]
-    taken = [(x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    taken = [
+        (x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])
+    ]
     assert len(taken) == len(set(taken)) and max(x for x, _ in taken) < 24, "panels lie side by side"
 
 

@@ -124,7 +124,9 @@ def test_a_daemon_is_its_users_and_nobody_elses_concern(node):
 
 def test_only_the_user_enters_the_pipe_folder(node):
     job, folder, pid = start(node, HALF)
-    modes = node.ok(f"cd {DIR} && stat -c '%n %U %a' . {folder} {folder}/lock {folder}/state {folder}/pipe {folder}/log")
+    modes = node.ok(
+        f"cd {DIR} && stat -c '%n %U %a' . {folder} {folder}/lock {folder}/state {folder}/pipe {folder}/log"
+    )
     found = {name: (owner, int(mode, 8)) for name, owner, mode in (line.split() for line in modes.splitlines())}
     for name in (".", folder, f"{folder}/lock", f"{folder}/state"):
         owner, mode = found[name]
@@ -349,7 +351,9 @@ def test_a_users_mount_that_never_answers_hangs_nobody(node, tmp_path, place):
             other = node.sbatch(QUARTER, user="bob", script="true")
             assert node.finished(other) == "COMPLETED"
             node.ok("touch /lab/out/mounted")
-            said = node.wait(lambda: node.run("grep -sx '[0-9]*' /lab/out/step && cat /lab/out/step").stdout, "the end of the step")
+            said = node.wait(
+                lambda: node.run("grep -sx '[0-9]*' /lab/out/step && cat /lab/out/step").stdout, "the end of the step"
+            )
             assert said.startswith("0\n") == (place != "pipe"), said
             assert ("another file system is mounted there" in said) == (place == "pipe"), said
             node.ok(["scancel", job])
@@ -372,7 +376,9 @@ def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):
     if node.kind == "run-in-job":
         job = node.sbatch(half, script="echo ran")
         assert node.finished(job) == "FAILED"
-        assert "ran" not in node.output(job).splitlines() and "PrologFlags=RunInJob" in node.output(job), node.output(job)
+        assert "ran" not in node.output(job).splitlines() and "PrologFlags=RunInJob" in node.output(job), node.output(
+            job
+        )
         assert node.run(ALL_MPS).stdout == ""
     else:
         first = start(node, half)

@@ -43,7 +43,9 @@ class Nodes:
                 continue
             job = re.search(r" job=(\d+)", text).group(1)
             units = re.search(r" units=(\d+)", text)
-            found.append((node, job, tuple(map(int, re.findall(r" gpu=(\d+)", text))), int(units.group(1)) if units else 0))
+            found.append(
+                (node, job, tuple(map(int, re.findall(r" gpu=(\d+)", text))), int(units.group(1)) if units else 0)
+            )
         return found
 
     def of(self, job):
@@ -217,7 +219,9 @@ def test_each_component_of_a_het_job_is_judged(nodes):
     typed = cluster.run(["--gres=gpu:a100:1" if word == "%s" else word for word in command], "alice")
     assert typed.returncode == 0, typed.stderr
     found = re.findall(r"at (\S+) .*open=(\S+) ", typed.stdout)
-    assert {node for node, _ in found} == {"n1", "n2"} and all(re.fullmatch(r"\d", gpu) for _, gpu in found), typed.stdout
+    assert {node for node, _ in found} == {"n1", "n2"} and all(re.fullmatch(r"\d", gpu) for _, gpu in found), (
+        typed.stdout
+    )
 
 
 class Watch(threading.Thread):
@@ -379,7 +383,9 @@ def test_a_node_whose_slurmd_dies_gives_its_share_back_when_it_returns(nodes):
 
 def test_a_node_that_loses_power_comes_back_with_nothing(nodes):
     cluster = nodes.cluster
-    both = nodes.submit("--no-requeue", "-N2", "--ntasks-per-node=1", "-wn1,n2", nodes.share.half_gpu, script="srun sleep 100")
+    both = nodes.submit(
+        "--no-requeue", "-N2", "--ntasks-per-node=1", "-wn1,n2", nodes.share.half_gpu, script="srun sleep 100"
+    )
     cluster.ok("kill -KILL $(cat /run/lab/nodes/n2)")
     try:
         cluster.wait(lambda: "down" in nodes.states()["n2"], "n2 to be taken for down", patience=90)

@@ -23,7 +23,9 @@ def beside(other, request):
     """The same with the plugin's line before or after gpushare's."""
     ours = other.ok("cat /etc/slurm/plugstack.conf")
     lines = [f"required {PLUGIN}", ours]
-    other.ok("cat >/etc/slurm/plugstack.conf", stdin="\n".join(lines if request.param == "before" else lines[::-1]) + "\n")
+    other.ok(
+        "cat >/etc/slurm/plugstack.conf", stdin="\n".join(lines if request.param == "before" else lines[::-1]) + "\n"
+    )
     other.ok(f"install -m 666 /dev/null {SAID}")
     yield other
     other.ok("cat >/etc/slurm/plugstack.conf", stdin=ours + "\n")

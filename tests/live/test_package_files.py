@@ -59,7 +59,10 @@ def deb_content(package):
 
 def rpm_content(package):
     # A blank behind each, for links lead nowhere in most.
-    lines = run("rpm", "-qp", "--qf", "[%{FILENAMES}|%{FILEMODES:perms}|%{FILEUSERNAME}:%{FILEGROUPNAME}|%{FILELINKTOS}\n]", package)
+    lines = run(
+        "rpm", "-qp", "--qf", "[%{FILENAMES}|%{FILEMODES:perms}|%{FILEUSERNAME}:%{FILEGROUPNAME}|%{FILELINKTOS}\n]",
+        package,
+    )
     fields = [line.split("|") for line in lines.splitlines()]
     return {path: (mode, owner, leads) for path, mode, owner, leads in fields if mode[0] != "d"}
 
@@ -67,7 +70,9 @@ def rpm_content(package):
 def test_each_file_is_in_its_package(out, tmp_path, builds):
     """The packages together are what `make install` puts into place, and the .debs have what the .rpms have."""
     tree = tmp_path / "tree"
-    run("make", "--silent", "-C", TOP, "install", f"DESTDIR={tree}", f"SLURM_PLUGIN_DIR={PLUGIN_DIR}", f"BUILT={builds}")
+    run(
+        "make", "--silent", "-C", TOP, "install", f"DESTDIR={tree}", f"SLURM_PLUGIN_DIR={PLUGIN_DIR}", f"BUILT={builds}"
+    )
     debs = {name: deb_content(path) for name, path in packages.found("deb", out).items()}
     rpms = {name: rpm_content(path) for name, path in packages.found("rpm", out).items()}
     # What only one kind of packages has.
@@ -104,14 +109,20 @@ def test_only_settings_are_kept(out):
     for name, path in packages.found("deb", out).items():
         about = subprocess.run(["dpkg-deb", "-I", path, "conffiles"], capture_output=True, text=True)
         assert about.stdout.split() == ([CONF] if name == "gpushare" else []), name
-        control = {member.split("/")[-1] for member in run("sh", "-c", f"dpkg-deb --ctrl-tarfile '{path}' | tar -t").split()}
-        assert control & {"preinst", "postinst", "prerm", "postrm"} == (set() if name == "gpushare" else {"postinst", "prerm"})
+        control = {
+            member.split("/")[-1] for member in run("sh", "-c", f"dpkg-deb --ctrl-tarfile '{path}' | tar -t").split()
+        }
+        assert control & {"preinst", "postinst", "prerm", "postrm"} == (
+            set() if name == "gpushare" else {"postinst", "prerm"}
+        )
     for name, path in packages.found("rpm", out).items():
         flags = run("rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEFLAGS:fflags}\n]", path).splitlines()
         kept = [line for line in flags if re.search(r" \w*[cn]", line)]
         assert kept == ([f"{CONF} cn"] if name == "gpushare" else []), kept
         scripts = "".join(f"%|{tag}?{{{tag} }}:{{}}|" for tag in ("PREIN", "POSTIN", "PREUN", "POSTUN"))
-        assert run("rpm", "-qp", "--qf", scripts, path).split() == (["PREUN"] if name == "gpushare" else ["POSTIN", "PREUN"]), name
+        assert run("rpm", "-qp", "--qf", scripts, path).split() == (
+            ["PREUN"] if name == "gpushare" else ["POSTIN", "PREUN"]
+        ), name
 
 
 def relations(package, tag):
@@ -141,13 +152,17 @@ def test_packages_ask_for_their_slurm(out):
     assert "slurm" not in packages.deb_field(debs["gpushare"], "Depends")
 
     rpms = packages.found("rpm", out)
-    assert {f"gpushare = {version}", f"slurm-slurmctld = {slurm.micro}"} <= relations(rpms["gpushare-slurmctld"], "requires")
+    assert {f"gpushare = {version}", f"slurm-slurmctld = {slurm.micro}"} <= relations(
+        rpms["gpushare-slurmctld"], "requires"
+    )
     for name, part in (("gpushare-slurmd", "slurm-slurmd"), ("gpushare-client", "slurm")):
         asked = {f"gpushare = {version}", f"{part} >= {slurm.release}", f"{part} < {next_release}"}
         assert asked <= relations(rpms[name], "requires")
     assert relations(rpms["gpushare-slurmd"], "conflicts") == {"gpushare-client"}
     assert f"gpushare-client = {version}" in relations(rpms["gpushare-slurmd"], "provides")
-    assert not any("slurm" in word for word in relations(rpms["gpushare"], "requires") if not word.startswith("config("))
+    assert not any(
+        "slurm" in word for word in relations(rpms["gpushare"], "requires") if not word.startswith("config(")
+    )
     assert not any(relations(path, "obsoletes") for path in rpms.values())
 
 
@@ -215,7 +230,9 @@ def refused(kind, source, tmp_path, **variables):
 def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
     slurm = slurm_of(RELEASE)
     said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_VERSION="20.02.7")
-    assert f"job_submit_gpushare.so is built for Slurm {slurm.micro}, and the headers" in said and "are of 20.02.7" in said
+    assert (
+        f"job_submit_gpushare.so is built for Slurm {slurm.micro}, and the headers" in said and "are of 20.02.7" in said
+    )
     said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_VERSION="24.11")
     assert said.endswith("SLURM_VERSION can't be '24.11'")
     said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_INCLUDE_DIR="/no/such")
@@ -232,7 +249,11 @@ def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
 
 def test_without_slurms_headers_nothing_is_built(tmp_path):
     """One sentence, from `make` too, which would build programs first."""
-    where = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PKG_CONFIG_LIBDIR": "/no/such", "PACKAGES": str(tmp_path / "out")}
+    where = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "PKG_CONFIG_LIBDIR": "/no/such",
+        "PACKAGES": str(tmp_path / "out"),
+    }
     script = 'mount -t tmpfs tmpfs /usr/include && exec make --silent -C "$0" "$1"'
     for target in ("all", "deb", "rpm"):
         command = ["unshare", "--mount", "--propagation", "private", "bash", "-c", script, TOP, target]
@@ -268,9 +289,13 @@ def tool(kind, word, names, out):
     """The command that does it. rpm is not in the root, and Slurm is not a package of rpm's there."""
     if kind == "deb":
         files = [f"/packages/{name}_*.deb" for name in names]
-        return "chroot root bash -c " + quoted(" ".join(["dpkg -i", *files] if word == "INSTALL" else ["dpkg --purge", *names]))
+        return "chroot root bash -c " + quoted(
+            " ".join(["dpkg -i", *files] if word == "INSTALL" else ["dpkg --purge", *names])
+        )
     files = [f"{out}/{name}-{VERSION}+*.rpm" for name in names]
-    return " ".join(["rpm --root $PWD/root --nosignature --nodeps", *(["-i", *files] if word == "INSTALL" else ["-e", *names])])
+    return " ".join(
+        ["rpm --root $PWD/root --nosignature --nodeps", *(["-i", *files] if word == "INSTALL" else ["-e", *names])]
+    )
 
 
 def quoted(text):
@@ -317,8 +342,13 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
         {ETC}
         cat {FRAGMENT}
     """, shared)
-    assert "gpushare-slurmd: /etc/slurm is on another file system than /etc, perhaps shared, and is left as it is" in said
-    assert f"gpushare-slurmd: Slurm still needs it, and would fail: {FRAGMENT}:required spank_gpushare.so (of all machines). First take" in said
+    assert (
+        "gpushare-slurmd: /etc/slurm is on another file system than /etc, perhaps shared, and is left as it is" in said
+    )
+    assert (
+        f"gpushare-slurmd: Slurm still needs it, and would fail: {FRAGMENT}:required spank_gpushare.so (of all machines). First take"
+        in said
+    )
     assert [line for line in said.splitlines() if line.startswith(("slurm/", "=", "ours"))] == [
         "=0", "slurm/gpushare.conf", "slurm/plugstack.conf.d/50-gpushare.conf",
         "=1", "=0", "slurm/plugstack.conf.d/50-gpushare.conf", "ours",
@@ -456,7 +486,9 @@ def slurmctld_package(folder, version):
         f"Package: slurmctld\nVersion: {version}-1\nArchitecture: amd64\nMaintainer: a <a@b>\nDescription: none\n"
     )
     script = folder / "DEBIAN/postinst"
-    script.write_text(f"#!/bin/sh\ncmp {PLUGIN_DIR}/job_submit_gpushare.so /packages/newer.so && echo the new plugin is there\n")
+    script.write_text(
+        f"#!/bin/sh\ncmp {PLUGIN_DIR}/job_submit_gpushare.so /packages/newer.so && echo the new plugin is there\n"
+    )
     script.chmod(0o755)
     return Path(run("dpkg-deb", "--root-owner-group", "-Zxz", "-b", folder, folder.parent).split("'")[3])
 
@@ -474,7 +506,9 @@ def test_apt_upgrades_slurm_and_gpushare_together(tmp_path, builds):
     repository(first / "alone", [slurm])
 
     # There is no gpushare for it: Slurm stays.
-    done = in_root(RELEASE, first, "dpkg -l slurmctld gpushare-slurmctld", APT.replace("REPOSITORY", "alone") + "$apt -y upgrade")
+    done = in_root(
+        RELEASE, first, "dpkg -l slurmctld gpushare-slurmctld", APT.replace("REPOSITORY", "alone") + "$apt -y upgrade"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     newer_slurm = re.compile(rf"slurmctld +{newer.micro}")
     assert not newer_slurm.search(done.stdout) and done.stdout.count("\nii ") == 2, done.stdout

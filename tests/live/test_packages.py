@@ -80,7 +80,9 @@ def restart(cluster, daemon="slurmctld"):
 
 def identities(cluster):
     """What files are, so that one that was written anew differs."""
-    return cluster.ok(f"stat -c '%n %i %Y %s' {PLUGIN}/*gpushare* /usr/sbin/gpushare-* /usr/bin/gpushare {RULES} {FRAGMENT}")
+    return cluster.ok(
+        f"stat -c '%n %i %Y %s' {PLUGIN}/*gpushare* /usr/sbin/gpushare-* /usr/bin/gpushare {RULES} {FRAGMENT}"
+    )
 
 
 def test_packages_from_beginning_to_end(cluster):
@@ -94,7 +96,10 @@ def test_packages_from_beginning_to_end(cluster):
     assert must(dpkg(cluster, "--verify", *states(cluster))) == ""
     assert could_open(cluster) == [ALL]
     assert cluster.ok(["cat", FRAGMENT]).splitlines().count("required spank_gpushare.so") == 1
-    assert [cluster.ok(["readlink", link]) for link in LINKS] == ["/usr/sbin/gpushare-prolog", "/usr/sbin/gpushare-epilog"]
+    assert [cluster.ok(["readlink", link]) for link in LINKS] == [
+        "/usr/sbin/gpushare-prolog",
+        "/usr/sbin/gpushare-epilog",
+    ]
     cluster.ok(f"touch {OUT}/go")
     assert cluster.finished(old_job) == "COMPLETED" and opened(cluster.output(old_job)) == [ALL]
     assert healthy(cluster)
@@ -119,7 +124,9 @@ def test_packages_from_beginning_to_end(cluster):
     assert lines and not any("(deleted)" in line for line in lines)
     before = cluster.ok(f"stat -c '%n %i' {PLUGIN}/*gpushare*").splitlines()
     cluster.ok(f"echo '# Edited here.' >>{FRAGMENT}; rm {LINKS[1]}; ln -s /usr/sbin/gpushare-epilog {LINKS[1]}-site")
-    said = must(dpkg(cluster, "--force-confold", "-i", *archives("second", "gpushare", "gpushare-slurmctld", "gpushare-slurmd")))
+    said = must(
+        dpkg(cluster, "--force-confold", "-i", *archives("second", "gpushare", "gpushare-slurmctld", "gpushare-slurmd"))
+    )
     assert "gpushare-slurmctld: slurmctld goes on with the plugin that it has until it is restarted" in said
     after = cluster.ok(f"stat -c '%n %i' {PLUGIN}/*gpushare*").splitlines()
     assert len(after) == 3 and not set(before) & set(after), "files are replaced, not written into"
@@ -128,7 +135,9 @@ def test_packages_from_beginning_to_end(cluster):
     assert cluster.state(job) == "RUNNING" and could_open_in(cluster, job) == [fenced] and len(fenced) == 1
     assert cluster.run(REFUSED, "alice").returncode != 0
     assert len(could_open(cluster, SHARE)[0]) == 1
-    assert "# Edited here." in cluster.ok(["cat", RULES]) and "# Of the second." in cluster.ok(["cat", f"{RULES}.dpkg-dist"])
+    assert "# Edited here." in cluster.ok(["cat", RULES]) and "# Of the second." in cluster.ok(
+        ["cat", f"{RULES}.dpkg-dist"]
+    )
     assert "# Edited here." in cluster.ok(["cat", FRAGMENT])
     assert cluster.run(["test", "-L", LINKS[1]]).returncode != 0, "a link that was taken away comes back"
     cluster.ok(f"mv {LINKS[1]}-site {LINKS[1]}; rm {RULES}.dpkg-dist")
@@ -138,13 +147,18 @@ def test_packages_from_beginning_to_end(cluster):
     for folder, names in (("micro", ["gpushare-slurmctld"]), ("release", ["gpushare-slurmctld", "gpushare-slurmd"])):
         for name in names:
             refused = dpkg(cluster, "-i", *archives(folder, name))
-            assert refused.returncode != 0 and re.search(rf"{name} breaks slurm(ctld|d) ", refused.stderr), refused.stderr
+            assert refused.returncode != 0 and re.search(rf"{name} breaks slurm(ctld|d) ", refused.stderr), (
+                refused.stderr
+            )
     assert identities(cluster) == there and set(states(cluster).values()) == {"i"}
 
     # Not removed while it is needed, and whole after the attempt.
     refused = dpkg(cluster, "--remove", "gpushare-slurmd")
     assert refused.returncode != 0
-    assert f"gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs ({job}); running steps (slurmstepd: [{job}." in refused.stderr
+    assert (
+        f"gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs ({job}); running steps (slurmstepd: [{job}."
+        in refused.stderr
+    )
     refused = dpkg(cluster, "--purge", "gpushare", "gpushare-slurmctld")
     assert refused.returncode != 0
     assert "gpushare-slurmctld: Slurm still needs it, and would fail: slurmctld (process " in refused.stderr
@@ -219,7 +233,10 @@ def test_a_login_node_works_whatever_becomes_of_the_plugin(login):
     login.ok("echo 'required spank_gpushare.so' >>/etc/slurm/plugstack.conf")
     refused = dpkg(login, "--remove", "gpushare-client")
     assert refused.returncode != 0
-    assert "gpushare-client: Slurm still needs it, and would fail: required spank_gpushare.so. First take" in refused.stderr
+    assert (
+        "gpushare-client: Slurm still needs it, and would fail: required spank_gpushare.so. First take"
+        in refused.stderr
+    )
     must(login.run("GPUSHARE_REMOVE=anyway dpkg --remove gpushare-client"))
     assert login.run(["test", "-e", NODE_PLUGIN]).returncode != 0
 

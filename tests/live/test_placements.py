@@ -89,7 +89,9 @@ def test_a_gpu_is_no_jobs_input_or_output(node, share):
     node.ok("mknod -m 666 /dev/nvidia9 c 1 7")
     try:
         read = "head -c 1 <&0 >/lab/out/read"
-        job = node.ok(["sbatch", "--parsable", "-i", "/dev/nvidia9", "-o", "/lab/out/%j", share.half_gpu, "--wrap", read], "bob")
+        job = node.ok(
+            ["sbatch", "--parsable", "-i", "/dev/nvidia9", "-o", "/lab/out/%j", share.half_gpu, "--wrap", read], "bob"
+        )
         assert node.finished(job) == "FAILED"
         assert "/dev/nvidia9: Operation not permitted" in node.log("slurmd"), node.log("slurmd")[-2000:]
         assert node.run("test -e /lab/out/read").returncode != 0
@@ -127,7 +129,9 @@ def test_the_gpu_is_named_by_uuid_where_the_site_wants_it(node, share):
     assert node.start(share.full_gpu)[1] == "0"
     node.ok("echo VisibleDevices=uuid >>/etc/slurm/gpushare.conf")
     try:
-        text = node.ok(["srun", share.half_gpu, "bash", "-c", "echo gpu=$GPUSHARE_GPU; echo $CUDA_VISIBLE_DEVICES"], "alice")
+        text = node.ok(
+            ["srun", share.half_gpu, "bash", "-c", "echo gpu=$GPUSHARE_GPU; echo $CUDA_VISIBLE_DEVICES"], "alice"
+        )
         assert gpu_of(text) != 0 and text.split()[1] == uuids(node)[gpu_of(text)], text
     finally:
         node.ok("sed -i /VisibleDevices/d /etc/slurm/gpushare.conf")
@@ -178,7 +182,9 @@ def test_a_share_that_fits_nowhere_fails_by_itself(node, share):
         node.ok(["salloc", "--no-shell", share.half_gpu], "alice")
         job = max(node.ok(["squeue", "-h", "-o", "%A"]).split(), key=int)
         assert opened(entered(node, job, "alice", OPEN)) == [set()]
-        assert node.run(["srun", f"--jobid={job}", f"--task-epilog={task_epilog(node)}", "true"], "alice").returncode != 0
+        assert (
+            node.run(["srun", f"--jobid={job}", f"--task-epilog={task_epilog(node)}", "true"], "alice").returncode != 0
+        )
         assert opened(node.output(f"{job}.epilog")) in ([], [set()])
     finally:
         node.ok("sed -i /Overcommit/d /etc/slurm/gpushare.conf")
@@ -255,7 +261,9 @@ def test_a_broken_configuration_opens_nothing(node, share):
         node.ok("mv /tmp/good.conf /etc/slurm/gpushare.conf")
 
 
-RENDER = "for n in 128 129 130 131; do (: <>/dev/dri/renderD$n) 2>&1 | grep -q permitted || printf r$((n-128)),; done; echo"
+RENDER = (
+    "for n in 128 129 130 131; do (: <>/dev/dri/renderD$n) 2>&1 | grep -q permitted || printf r$((n-128)),; done; echo"
+)
 
 
 def test_render_nodes_of_other_gpus_are_closed_where_that_is_asked_for(node, share):
@@ -280,7 +288,10 @@ def test_a_gpu_that_vanishes_takes_no_share_and_the_others_go_on(node, share):
         pytest.skip("Slurm picks the GPU")
     node.ok("mv /dev/nvidia2 /dev/gone")
     try:
-        jobs = [node.start(share.half_gpu, script=f"{OPEN}; sleep 60 # a line that says other=2 is right here") for _ in range(6)]
+        jobs = [
+            node.start(share.half_gpu, script=f"{OPEN}; sleep 60 # a line that says other=2 is right here")
+            for _ in range(6)
+        ]
         assert sorted(gpu for _, gpu in jobs) == ["0", "0", "1", "1", "3", "3"]
         for job, gpu in jobs:
             text = node.wait(lambda: node.output(job), "its output")

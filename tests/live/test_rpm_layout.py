@@ -27,7 +27,9 @@ def out(tmp_path_factory):
     built = install.built(RELEASE, out / "built")
     packages.built("rpm", TOP, RELEASE, out / "here", BUILT=str(built), SLURM_PLUGIN_DIR=PLUGIN_DIR)
     packages.restamp(built, MICRO)
-    packages.built("rpm", TOP, RELEASE, out / "micro", BUILT=str(built), SLURM_PLUGIN_DIR=PLUGIN_DIR, SLURM_VERSION=MICRO.micro)
+    packages.built(
+        "rpm", TOP, RELEASE, out / "micro", BUILT=str(built), SLURM_PLUGIN_DIR=PLUGIN_DIR, SLURM_VERSION=MICRO.micro
+    )
     for name, slurm in (("slurm", HERE), ("slurm-micro", MICRO), ("slurm-next", NEXT)):
         slurm_packages(out / name, slurm.micro)
     return out
@@ -121,7 +123,9 @@ def test_slurm_and_gpushare_are_upgraded_together(out):
         f"slurm-slurmctld {MICRO.micro}", f"gpushare-slurmctld {version}", f"gpushare-slurmd {version}",
     ]
     assert part(text, 6) == "" and part(text, 7) == "# Edited."
-    assert [bool(status) for status in statuses(text)] == [False, False, True, True, False, False, False, False, False], text
+    assert [bool(status) for status in statuses(text)] == [
+        False, False, True, True, False, False, False, False, False,
+    ], text
 
 
 def test_a_login_node_is_no_compute_node(out):
@@ -195,7 +199,9 @@ def test_dnf_upgrades_slurm_and_gpushare_together(out, dnf):
         {both} upgrade
         {query}
     """)
-    before, after = ([f"slurm-slurmctld {slurm.micro}", f"gpushare-slurmctld {version_for(slurm)}"] for slurm in (HERE, MICRO))
+    before, after = (
+        [f"slurm-slurmctld {slurm.micro}", f"gpushare-slurmctld {version_for(slurm)}"] for slurm in (HERE, MICRO)
+    )
     assert [part(text, number).splitlines() for number in (1, 3, 5)] == [before, before, after], text
 
 

@@ -87,7 +87,9 @@ def test_what_the_free_qos_is(savio):
 
 def test_the_pages_commands(savio):
     line = "srun --pty -A fc_chenlab -p savio4_gpu --qos savio_lowprio --gres gpu:A5000:1 --cpus-per-task 4 -t 02:00:00 bash"
-    said = savio.ok(shlex.split(line), "alice", stdin='echo "gpus $SLURM_GPUS_ON_NODE, cpus $SLURM_CPUS_PER_TASK"\nexit\n')
+    said = savio.ok(
+        shlex.split(line), "alice", stdin='echo "gpus $SLURM_GPUS_ON_NODE, cpus $SLURM_CPUS_PER_TASK"\nexit\n'
+    )
     assert "gpus 1, cpus 4" in said, said
     savio.ok("cat >/lab/out/slurm_job.sh", stdin=SCRIPT)
     result = savio.run(["sbatch", "--parsable", "/lab/out/slurm_job.sh"], "alice")
@@ -159,7 +161,9 @@ def test_an_array_of_long_tasks_is_eight_at_a_time(savio):
     for throttle in ("", "%16"):
         job, said = told(savio, FREE, f"--array=0-127{throttle}", "-t3:00:00")
         assert seen(savio, job)["ArrayTaskThrottle"] == "8"
-        assert "runs at most 8 array tasks of more than 2:00 hours at once: --array=0-127%8 was set (GS154)" in said, said
+        assert "runs at most 8 array tasks of more than 2:00 hours at once: --array=0-127%8 was set (GS154)" in said, (
+            said
+        )
     _, said = told(savio, PAID, "--array=0-127", "-t3:00:00")
     assert said == "", "whoever pays has them all at once"
     savio.cancel_all()
@@ -177,7 +181,9 @@ def test_an_array_of_long_tasks_is_eight_at_a_time(savio):
 
 def charged(cluster):
     """What fair-share has counted of alice's use, in billing seconds."""
-    rows = cluster.ok(["sshare", "-nP", "-m", "-ualice", "-Afc_chenlab", "--format=User,Partition,RawUsage"]).splitlines()
+    rows = cluster.ok(
+        ["sshare", "-nP", "-m", "-ualice", "-Afc_chenlab", "--format=User,Partition,RawUsage"]
+    ).splitlines()
     found = {tuple(column.strip() for column in row.split("|")[:2]): row.split("|")[2] for row in rows}
     return int(found["alice", "savio4_gpu"])
 

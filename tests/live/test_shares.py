@@ -143,7 +143,11 @@ def test_every_row_of_the_page_of_2009(shared):
     write(shared, text)
     applied = qos(shared, "apply")
     assert applied.returncode == 0, applied.stderr
-    for old, today in [("GrpCpus", "GrpTRES=cpu"), ("GrpMemory", "GrpTRES=mem"), ("MaxNodesPerUser", "MaxTRESPerUser=node")]:
+    for old, today in [
+        ("GrpCpus", "GrpTRES=cpu"),
+        ("GrpMemory", "GrpTRES=mem"),
+        ("MaxNodesPerUser", "MaxTRESPerUser=node"),
+    ]:
         assert f": {old} is {today} today\n" in applied.stderr
     for name, (column, expected) in ROWS.items():
         assert field(shared, name, column) == expected, name
@@ -201,7 +205,9 @@ def test_what_is_somebodys_default_stays_until_it_is_not(shared):
         result = qos(shared, "apply", "--prune")
         assert result.returncode == 1, result.stdout
         line = next(line for line in result.stdout.splitlines() if line.startswith("!"))
-        assert line.startswith(f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first: ")
+        assert line.startswith(
+            f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first: "
+        )
         assert "qos_mine" in may_use(shared, "alice", "lafferty")
     command = line.split("first: ")[1].split()
     shared.ok([command[0], "-i", *command[1:]])
@@ -273,7 +279,9 @@ def test_what_slurmctld_missed_while_it_had_no_slurmdbd_is_said(shared):
 def test_only_prune_removes_and_not_what_a_job_uses(shared):
     both = MINE + "QOS=qos_gone Account=lafferty GPUs=a40:1\n"
     apply(shared, both)
-    shared.ok("sacctmgr -i add qos by_hand; sacctmgr -i modify user where name=bob account=yildirim set qos=normal,qos_gone,by_hand")
+    shared.ok(
+        "sacctmgr -i add qos by_hand; sacctmgr -i modify user where name=bob account=yildirim set qos=normal,qos_gone,by_hand"
+    )
     for words in (["plan"], ["apply"]):
         assert qos_gone(shared, *words) == "! qos qos_gone is no longer in the file; --prune removes it"
     assert {"qos_gone", "by_hand"} <= qoses(shared)
@@ -391,7 +399,9 @@ def test_show_has_what_the_database_has(shared):
     write(shared, MINE)
     shown = qos(shared, "show", user="alice").stdout
     assert "    missing  not in Slurm's database yet: gpushare qos apply\n" in shown and "quota" not in shown, shown
-    assert "+ qos qos_mine" in [f"+ {line['what']}" for line in json.loads(qos(shared, "plan", "--json").stdout)["changes"]]
+    assert "+ qos qos_mine" in [
+        f"+ {line['what']}" for line in json.loads(qos(shared, "plan", "--json").stdout)["changes"]
+    ]
     apply(shared, MINE)
     [told] = json.loads(qos(shared, "show", "--json", user="alice").stdout)["qoses"]
     assert told["in_database"] and told["differs"] == [] and "gres/gpu:a40=4" in told["settings"]["GrpTRES"], told

@@ -15,7 +15,10 @@ from terminal import ENTER, LEAVE, Terminal
 
 PROGRAM = BUILDS / RELEASES[0] / "gpushare"
 # The share's GRES, what fills a GPU, and a share.
-SHARES = {"follow-mps": ("mps", 100, 40), "follow-shard": ("shard", 8, 3), "own": ("gpushare", 80, 40), "override": ("mps", 80, 40)}
+SHARES = {
+    "follow-mps": ("mps", 100, 40), "follow-shard": ("shard", 8, 3), "own": ("gpushare", 80, 40),
+    "override": ("mps", 80, 40),
+}
 NASTY = "\x1b[31mred\x1b]0;title\x07\u009b2J|\"\\\n   UserId=root(0)\n"
 
 
@@ -58,7 +61,9 @@ def test_anybody_sees_the_cluster_as_slurm_counts_it(node):
     assert {**row, "STATE": row["STATE"].replace("planned", "idle")} == empty
     jobs = three_shares(node)
     [row] = nodes(node)
-    expected = {"STATE": "mixed", "UNITS": str(3 * units), "FREE": str(4 * full - 3 * units), "JOBS": "3", "USERS": "alice,bob"}
+    expected = {
+        "STATE": "mixed", "UNITS": str(3 * units), "FREE": str(4 * full - 3 * units), "JOBS": "3", "USERS": "alice,bob",
+    }
     assert row == {**empty, **expected}
     rows = nodes(node, "--gpus")
     if node.kind in ("own", "override"):
@@ -75,7 +80,9 @@ def test_anybody_sees_the_cluster_as_slurm_counts_it(node):
         assert len(rows) == 4
     # What people get has the same, and the sums.
     shown = node.ok(["gpushare", "status", "--nodes"], "alice")
-    assert f"1 node: 4 GPUs, 0 whole; {3 * units} of {4 * full} units in use" in shown and "3 jobs of 2 users" in shown, shown
+    assert (
+        f"1 node: 4 GPUs, 0 whole; {3 * units} of {4 * full} units in use" in shown and "3 jobs of 2 users" in shown
+    ), shown
     shown = node.ok(["gpushare", "status", "--nodes", node.name, "--gpus"], "bob")
     assert len(shown.splitlines()) == 3 + len(rows), shown
     told = json.loads(node.ok(["gpushare", "status", "--nodes", "--json"], "alice"))
@@ -161,7 +168,9 @@ def test_what_nodes_have_said_fills_in_what_slurm_does_not_know(node):
     ):
         node.ok(spoil)
         result = node.run(["gpushare", "status", "--nodes", "-P", *collected], "alice")
-        assert result.returncode == 0 and f"{node.name}.json is ignored: " in result.stderr and why in result.stderr, result
+        assert result.returncode == 0 and f"{node.name}.json is ignored: " in result.stderr and why in result.stderr, (
+            result
+        )
         [row] = table(result.stdout)
         assert row["AGE"] == "" and row["UNITS"] == str(3 * units), row
     node.ok(f"rm {file}")
@@ -256,7 +265,9 @@ class Fakes:
 
     def run(self, *options, **variables):
         environment = {"TERM": "xterm", **self.variables, **variables}
-        return subprocess.run([PROGRAM, "status", *options], env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [PROGRAM, "status", *options], env=environment, capture_output=True, text=True, timeout=60
+        )
 
 
 @pytest.fixture
@@ -303,7 +314,9 @@ def test_it_can_be_stopped_and_goes_on(fakes):
 
 
 def test_it_keeps_to_the_size_and_follows_it(fakes):
-    fakes.write("".join(NODE.format(name=f"node-with-a-long-name-{number}", used=7, state="IDLE") for number in range(50)))
+    fakes.write(
+        "".join(NODE.format(name=f"node-with-a-long-name-{number}", used=7, state="IDLE") for number in range(50))
+    )
     # One look only: what is drawn after it is drawn for the size.
     with fakes.terminal("--watch", "3600", "--color", "never", rows=10, columns=50) as terminal:
         frame = terminal.wait_frame(is_drawn, "a picture")
@@ -382,7 +395,9 @@ def test_ten_thousand_nodes_are_three_questions(fakes):
     state = lambda number: "IDLE+DRAIN" if number % 10 == 0 else "MIXED"
     fakes.write("".join(NODE.format(name=f"n{number:05}", used=40, state=state(number)) for number in range(count)))
     job = "JobId={0} JobName=x\n   JobState=RUNNING Reason=None\n     Nodes=n[{1:05}-{2:05}] CPU_IDs=0 Mem=0 GRES=mps:40(40/100,0/100,0/100,0/100)\n\n"
-    (fakes.folder / "jobs").write_text("".join(job.format(number + 1, number, min(number + 9, count - 1)) for number in range(0, count, 10)))
+    (fakes.folder / "jobs").write_text(
+        "".join(job.format(number + 1, number, min(number + 9, count - 1)) for number in range(0, count, 10))
+    )
     (fakes.folder / "owners").write_text("".join(f"{number + 1}|user{number}\n" for number in range(0, count, 10)))
     start = time.monotonic()
     done = fakes.run("--nodes")

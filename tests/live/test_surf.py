@@ -195,7 +195,10 @@ def test_a_requeued_job_is_placed_anew_and_counted_once(surf):
 
 def test_device_numbers_are_read_not_assumed(shuffled):
     """nvidia0 has minor 2 here: fence and variables must follow the device nodes."""
-    jobs = [shuffled.sbatch("--gres=mps:80", script=f"{OPEN}; echo $CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES; sleep 60") for _ in range(4)]
+    jobs = [
+        shuffled.sbatch("--gres=mps:80", script=f"{OPEN}; echo $CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES; sleep 60")
+        for _ in range(4)
+    ]
     for job in jobs:
         shuffled.wait(lambda: "GPU-" in shuffled.output(job), f"output of job {job}")
     ledger = shuffled.ledger()
@@ -226,7 +229,9 @@ def fails_alone(cluster, *reasons):
 
 
 def test_a_full_run_fails_the_job_and_not_the_node(surf):
-    surf.ok("mkdir -p /run/gpushare; mount -t tmpfs -o size=4k,mode=755 full /run/gpushare; mkdir -p /run/gpushare/garbage /run/gpushare/jobs")
+    surf.ok(
+        "mkdir -p /run/gpushare; mount -t tmpfs -o size=4k,mode=755 full /run/gpushare; mkdir -p /run/gpushare/garbage /run/gpushare/jobs"
+    )
     try:
         surf.ok("head -c 4096 /dev/zero > /run/gpushare/garbage/fill")
         fails_alone(surf, "gpushare-prolog gave it no GPU on this node")
@@ -243,7 +248,9 @@ def test_a_read_only_run_fails_the_job_and_not_the_node(surf):
 
 
 def test_no_prolog_fails_the_job_and_not_the_node(surf):
-    surf.ok("mv /usr/sbin/gpushare-prolog /tmp/; printf '#!/bin/sh\\n' > /usr/sbin/gpushare-prolog; chmod 755 /usr/sbin/gpushare-prolog")
+    surf.ok(
+        "mv /usr/sbin/gpushare-prolog /tmp/; printf '#!/bin/sh\\n' > /usr/sbin/gpushare-prolog; chmod 755 /usr/sbin/gpushare-prolog"
+    )
     try:
         fails_alone(surf, "gpushare-prolog gave it no GPU on this node")
     finally:
@@ -330,7 +337,9 @@ def test_a_broken_configuration_on_the_node_fails_the_job_and_not_the_node(surf)
 
 
 def test_garbage_in_the_ledger_is_set_aside(surf):
-    surf.ok("mkdir -p /run/gpushare/jobs/7; echo garbage > /run/gpushare/jobs/8; ln -s /etc/passwd /run/gpushare/jobs/9")
+    surf.ok(
+        "mkdir -p /run/gpushare/jobs/7; echo garbage > /run/gpushare/jobs/8; ln -s /etc/passwd /run/gpushare/jobs/9"
+    )
     text = surf.ok(["srun", "--gres=mps:40", OPEN], "alice")
     assert len(opened(text)[0]) == 1
     surf.wait(lambda: not surf.ok("ls /run/gpushare/jobs"), "the garbage and the job to be gone")

@@ -9,7 +9,11 @@ from pages import steps
 STEPS = steps(TOP / "docs/switching.md")
 FOLLOW, OVERRIDE, OWN, OFF = "3456"
 # Every placement is the first somewhere, and follows every other one.
-ORDERS = {"22.05": [FOLLOW, OVERRIDE, OWN], "24.11": [OWN, FOLLOW, OVERRIDE], "26.05": [OVERRIDE, FOLLOW, OWN, OVERRIDE]}
+ORDERS = {
+    "22.05": [FOLLOW, OVERRIDE, OWN],
+    "24.11": [OWN, FOLLOW, OVERRIDE],
+    "26.05": [OVERRIDE, FOLLOW, OWN, OVERRIDE],
+}
 KEEPS = "trap 'exit 0' TERM; touch /lab/out/$SLURM_JOB_ID.runs; while ! test -e /lab/out/end; do sleep 0.2; done"
 
 

@@ -14,14 +14,18 @@ DIR = "/run/gpushare/mps"
 ALICE = 2001
 # What a prolog of a job that Slurm knows nothing of needs; such jobs share the first GPU.
 SITE = "/run/site"
-SETTINGS = ["Placement=own", "GpuFile=/dev/nvidia0", "ShareGRES=gpushare", "UnitsPerGpu=80", "Mps=per-user", "MemPerUnit=300"]
+SETTINGS = [
+    "Placement=own", "GpuFile=/dev/nvidia0", "ShareGRES=gpushare", "UnitsPerGpu=80", "Mps=per-user", "MemPerUnit=300",
+]
 UNIT = "gpushare-mps-0.2001"
 JOBS = (901, 902)
 
 
 @pytest.fixture(scope="module")
 def prepared(with_systemd):
-    with_systemd.ok(f"mkdir -p {SITE} /opt/mps && touch {SITE}/slurm.conf && groupadd -g 3000 gpus && usermod -aG gpus alice")
+    with_systemd.ok(
+        f"mkdir -p {SITE} /opt/mps && touch {SITE}/slurm.conf && groupadd -g 3000 gpus && usermod -aG gpus alice"
+    )
     for file in ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server"):
         with_systemd.write(f"/opt/mps/{file}", (TOP / "tests/fakes" / file).read_text(), 755)
     with_systemd.ok("cp /usr/bin/nvidia-cuda-mps-control /opt/mps/real")
@@ -108,7 +112,9 @@ def holder(node, folder="0.2001"):
     """The process of the daemon that the folder's state names."""
     state = f"{DIR}/{folder}/state"
     # The ledger has the job's entry a moment before.
-    return node.wait(lambda: re.findall(r"^process=(\d+) ", node.run(f"cat {state}").stdout, re.M), f"a process in {state}")[-1]
+    return node.wait(
+        lambda: re.findall(r"^process=(\d+) ", node.run(f"cat {state}").stdout, re.M), f"a process in {state}"
+    )[-1]
 
 
 def lives(node, pid):
@@ -182,7 +188,9 @@ def test_a_jobs_daemon_is_a_unit_and_runs_as_its_user(node):
     text = node.run(["systemctl", "status", "--no-pager", unit]).stdout
     assert f"gpushare: MPS daemon of /dev/nvidia{gpu} for user {ALICE}" in text and "active (running)" in text, text
     said = f"gpushare-prolog.*job {job}: MPS daemon {gpu}.{ALICE} started, process {pid}, unit {unit}$"
-    node.wait(lambda: re.search(said, node.ok("journalctl --no-pager --quiet"), re.M), "the prolog's line in the journal")
+    node.wait(
+        lambda: re.search(said, node.ok("journalctl --no-pager --quiet"), re.M), "the prolog's line in the journal"
+    )
 
 
 def test_it_can_open_its_own_gpu_and_no_other(node):
@@ -265,7 +273,9 @@ def test_servers_of_a_dead_daemon_go_on_and_keep_its_name(node):
     with replaced(node, "/usr/bin/nvidia-cuda-mps-server", SERVER):
         prolog(node, 901)
         opened(node, 0)
-        old = node.ok(f"cat /sys/fs/cgroup{'' if node.cgroup == 'v2' else '/devices'}/system.slice/{UNIT}.service/cgroup.procs").split()
+        old = node.ok(
+            f"cat /sys/fs/cgroup{'' if node.cgroup == 'v2' else '/devices'}/system.slice/{UNIT}.service/cgroup.procs"
+        ).split()
         daemon = holder(node)
         server, = set(old) - {daemon}
         node.ok(f"kill -KILL {daemon}")
@@ -364,7 +374,9 @@ def test_a_device_that_is_not_there_yet_is_asked_for_and_missed_aloud(node):
         assert "can open every GPU: /dev/nvidia-uvm is not there" in remark, remark
         assert show(node, UNIT, "DevicePolicy") == "auto"
         epilog(node, 901)
-        with replaced(node, "/usr/bin/nvidia-modprobe", '[[ $* == "-u -c=0" ]] && /bin/mv /dev/uvm.kept /dev/nvidia-uvm'):
+        with replaced(
+            node, "/usr/bin/nvidia-modprobe", '[[ $* == "-u -c=0" ]] && /bin/mv /dev/uvm.kept /dev/nvidia-uvm'
+        ):
             started, = prolog(node, 901)
         assert started.endswith(f", unit {UNIT}") and show(node, UNIT, "DevicePolicy") == "closed"
     finally:

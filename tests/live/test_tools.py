@@ -64,7 +64,9 @@ def perform(cluster, folder, section):
 
         def is_said():
             nonlocal output
-            output = cluster.run(f"cd {folder} && timeout {LONGEST} {step.command} 2>&1", "alice", timeout=LONGEST + 20).stdout
+            output = cluster.run(
+                f"cd {folder} && timeout {LONGEST} {step.command} 2>&1", "alice", timeout=LONGEST + 20
+            ).stdout
             return step.is_said(WAITED.sub("", output))
 
         if step.looks:
@@ -101,7 +103,9 @@ def options_of(pattern):
     return re.findall(r"--[^\s'\",]+", re.search(pattern, PAGE.read_text(), re.M).group(1))
 
 
-@pytest.mark.parametrize("pattern", [r"^ *clusterOptions = '(.*)'$", r"^ *native: \[(.*)\]$"], ids=["nextflow", "ondemand"])
+@pytest.mark.parametrize(
+    "pattern", [r"^ *clusterOptions = '(.*)'$", r"^ *native: \[(.*)\]$"], ids=["nextflow", "ondemand"]
+)
 def test_options_that_other_tools_pass_on(tools, folder, pattern):
     options = options_of(pattern)
     assert len(options) == 2, options
@@ -118,7 +122,11 @@ def test_options_that_other_tools_pass_on(tools, folder, pattern):
 def rows_of(title):
     """{first cell: other cells} of the page's table whose first heading is TITLE, all without backquotes."""
     lines = PAGE.read_text().split(f"| {title} |")[1].splitlines()
-    rows = [[cell.strip().replace("`", "") for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("| ")]
+    rows = [
+        [cell.strip().replace("`", "") for cell in line.strip("|").split(" | ")]
+        for line in lines
+        if line.startswith("| ")
+    ]
     stop = next((number for number, line in enumerate(lines[1:]) if not line.startswith("|")), len(lines))
     return [cell.strip().replace("`", "") for cell in lines[0].strip("| ").split(" | ")], rows[:stop - 1]
 
@@ -187,7 +195,9 @@ def test_mode_default_leaves_no_type_in_the_variables(tools, folder):
             found = try_steps(tools, folder, f"--qos=qos_lafferty {job}", forms[job])
             assert all(found.values()), (job, found)
     # sacct lags.
-    tools.wait(lambda: tools.ok("sacct -n -X -o alloctres%80 | tail -n 3 | grep -c gpu:a40=2 || true") == "3", "typed jobs")
+    tools.wait(
+        lambda: tools.ok("sacct -n -X -o alloctres%80 | tail -n 3 | grep -c gpu:a40=2 || true") == "3", "typed jobs"
+    )
 
 
 def test_steps_without_types_run_once_the_variables_are_unset(tools, folder):

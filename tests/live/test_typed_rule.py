@@ -176,7 +176,9 @@ def test_an_empty_request_is_slurms_to_judge(contributors):
 
 def test_what_is_too_long_for_slurm_is_refused_at_once(contributors, tmp_path):
     """A program of the user's own sends a megabyte; nothing is looked up for it while slurmctld holds its locks."""
-    program = client.compiled(TOP / "tests/live/tools/submit-raw.c", contributors.release, tmp_path / "submit-raw", "-lslurm")
+    program = client.compiled(
+        TOP / "tests/live/tools/submit-raw.c", contributors.release, tmp_path / "submit-raw", "-lslurm"
+    )
     client.install(contributors, program, "/lab/out/submit-raw")
     prefix = "gres/" if contributors.newer_than("23.11") else "gres:"
     contributors.ok(f"yes {prefix}gpu:a40:1 | head -60000 | paste -sd, > /lab/out/long")

@@ -223,7 +223,9 @@ def test_a_required_plugin_that_stops_fitting_loses_no_job(busy):
     everything_ends(busy)
 
 
-@pytest.mark.parametrize("upgradable", [(*step, kind) for step in UPGRADES for kind in ("surf", "own")], indirect=True, ids="-".join)
+@pytest.mark.parametrize(
+    "upgradable", [(*step, kind) for step in UPGRADES for kind in ("surf", "own")], indirect=True, ids="-".join
+)
 def test_an_optional_plugin_that_does_not_fit_leaves_jobs_without_a_fence_and_check_says_so(upgradable):
     """Not as it should be, but as it is: what docs/upgrade.md warns of."""
     upgradable.ok("sed -i s/required/optional/ /etc/slurm/plugstack.conf")
@@ -288,7 +290,10 @@ def test_a_share_in_another_format_keeps_its_gpu_and_has_no_more_steps(busy, ver
     busy.ok("touch /lab/out/step /lab/out/end")
     assert busy.finished(busy.running) == "COMPLETED"
     lines = busy.output(busy.running)
-    assert len(opened(lines)) == 1 and f"this job can't have its GPU here: reading /run/gpushare/jobs/{busy.running}" in lines
+    assert (
+        len(opened(lines)) == 1
+        and f"this job can't have its GPU here: reading /run/gpushare/jobs/{busy.running}" in lines
+    )
     busy.wait_no_shares()
     busy.held.remove(other), busy.all.remove(other)
     everything_ends(busy)

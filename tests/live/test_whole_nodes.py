@@ -117,7 +117,9 @@ def test_a_new_type_is_a_change_of_the_plan(whole_nodes):
     whole_nodes.ok(f"sed -i 's|^{counted}$|&,gres/gpu:B200|' /etc/slurm/extra.conf; /lab/service restart slurmctld")
     try:
         planned = plan(whole_nodes, MINE)
-        assert re.fullmatch(r"~ qos qos_mine  GrpTRES gres/gpu:b200: none -> 0\n1 to change, in 1 step\n", planned, re.I), planned
+        assert re.fullmatch(
+            r"~ qos qos_mine  GrpTRES gres/gpu:b200: none -> 0\n1 to change, in 1 step\n", planned, re.I
+        ), planned
         apply(whole_nodes, MINE)
         assert plan(whole_nodes, MINE) == NOTHING
     finally:
@@ -166,7 +168,9 @@ def test_check_names_a_partition_whose_qos_takes_the_place_of_the_jobs(whole_nod
         assert outcome(whole_nodes, "--gres=gpu:a40:4", *own) == {"a40": 4}, "the limit of 2 is not looked at"
         assert outcome(whole_nodes, "--exclusive", "-w", "other", *own) == {"h100": 4}, "nor that of 0"
         [found] = whole_nodes.findings("GovernedPartitions")
-        assert found["status"] == "wrong" and found["said"].startswith("partition owned has QOS of_partition, whose "), found
+        assert found["status"] == "wrong" and found["said"].startswith(
+            "partition owned has QOS of_partition, whose "
+        ), found
         whole_nodes.ok(found["fix"].split(";")[0].replace("sacctmgr ", "sacctmgr -i ", 1))
         assert whole_nodes.findings("GovernedPartitions") == []
         assert outcome(whole_nodes, "--gres=gpu:a40:4", *own) == "QOSGrpGRES"

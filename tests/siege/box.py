@@ -36,7 +36,9 @@ def quoted(value):
 def install_client(cluster):
     """Compiles the client against the headers of the cluster's release, and puts it there."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "members.h").write_text(members.c_table((root(cluster.release) / "usr/include/slurm/slurm.h").read_text()))
+        (Path(folder) / "members.h").write_text(
+            members.c_table((root(cluster.release) / "usr/include/slurm/slurm.h").read_text())
+        )
         program = Path(folder) / "client"
         client.compiled(HERE / "client.c", cluster.release, program, HERE / "look.c", f"-I{folder}", "-lslurm")
         client.install(cluster, program, PROGRAM)
@@ -54,7 +56,9 @@ class Client:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(self.cluster.inside(PROGRAM, user=self.user), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            self.cluster.inside(PROGRAM, user=self.user), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self.rest = b""
 
     def end(self):
@@ -146,7 +150,9 @@ class Box:
 
     def controller(self):
         """slurmctld's process number, or "" if it doesn't run."""
-        return self.cluster.run("cat /run/slurm/slurmctld.pid && kill -0 $(cat /run/slurm/slurmctld.pid)").stdout.strip()
+        return self.cluster.run(
+            "cat /run/slurm/slurmctld.pid && kill -0 $(cat /run/slurm/slurmctld.pid)"
+        ).stdout.strip()
 
     def look(self):
         for _ in range(3):  # a busy slurmctld answers late
@@ -192,7 +198,11 @@ class Box:
             return Answer(0, 0, "")
         argv = [word.encode("latin-1", "replace") for word in argv]
         try:
-            done = subprocess.run([*self.cluster.inside(user=user), *argv], capture_output=True, timeout=PATIENCE if user != "root" else 120)
+            done = subprocess.run(
+                [*self.cluster.inside(user=user), *argv],
+                capture_output=True,
+                timeout=PATIENCE if user != "root" else 120,
+            )
         except subprocess.TimeoutExpired:
             return Answer(-1, 0, "timed out")
         text = (done.stdout + done.stderr).decode("latin-1")
@@ -206,7 +216,10 @@ class Box:
     def revive(self):
         """A slurmctld without jobs in the place of one that died, hangs, or has a job of which it would die again."""
         self.end_commands()
-        self.cluster.run("/lab/service stop slurmctld; rm -f /var/lib/slurm/slurmctld/job_state*; /lab/service start slurmctld", timeout=90)
+        self.cluster.run(
+            "/lab/service stop slurmctld; rm -f /var/lib/slurm/slurmctld/job_state*; /lab/service start slurmctld",
+            timeout=90,
+        )
         for one in self.clients.values():
             one.end()
             one.start()

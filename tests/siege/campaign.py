@@ -128,7 +128,9 @@ class Siege:
         self.tally.actions += 1
         self.tally.accepted += not answer.error
         if self.log:
-            self.log.write(f"{self.tally.actions}\t{story.kind}\t{job}\t{action}\t{answer.error}\t{answer.job}\t{answer.text[:150]!r}\n")
+            self.log.write(
+                f"{self.tally.actions}\t{story.kind}\t{job}\t{action}\t{answer.error}\t{answer.job}\t{answer.text[:150]!r}\n"
+            )
         self.tally.errors[answer.text.split("\n")[0][:60] if answer.error else ""] += 1
         if story.plain and action is story.actions[0]:
             self.tally.stories[story.kind] += 1
@@ -146,7 +148,9 @@ class Siege:
         running = [job for job in look.jobs if judge.runs(job)]
         new = {job["id"] for job in running} - self.seen_running
         self.tally.ran += len(new)
-        self.tally.ran_limited += len([job for job in running if job["id"] in new and job.get("qos") in self.box.limits.governed])
+        self.tally.ran_limited += len(
+            [job for job in running if job["id"] in new and job.get("qos") in self.box.limits.governed]
+        )
         self.seen_running |= new
         self.tally.full += any(judge.used_up(look, self.box.limits))
         violations = list(judge.judge(look, self.box.limits))
@@ -161,7 +165,9 @@ class Siege:
             keys = [id, jobs[id]["array"], jobs[id]["het"]]
             one = next((self.owners[key] for key in keys if key in self.owners), None)
             if one is None:
-                return [story.actions for story in stories if story.kind in ("command", "rest")] or [s.actions for s in stories]
+                return [story.actions for story in stories if story.kind in ("command", "rest")] or [
+                    s.actions for s in stories
+                ]
             chosen.add(one)
         return [stories[one].actions for one in sorted(chosen)]
 

@@ -178,7 +178,9 @@ def judge(look, limits, exempt="maint", foreign=True):
             if foreign and most and type not in named:
                 yield Violation("foreign", f"QOS {job['qos']}", type, most, 0, "devices", (job["id"],))
             if alloc[type] != held[type]:
-                yield Violation("miscounted", f"QOS {job['qos']}", type, held[type], alloc[type], "devices", (job["id"],))
+                yield Violation(
+                    "miscounted", f"QOS {job['qos']}", type, held[type], alloc[type], "devices", (job["id"],)
+                )
 
 
 def used_up(look, limits):

@@ -31,9 +31,15 @@ def signature(stories):
     result = []
     for actions in stories:
         for action in actions:
-            fields = {name: kind(name, value) for name, value in action.fields.items() if name not in ("priority", "job_id_str")}
+            fields = {
+                name: kind(name, value)
+                for name, value in action.fields.items()
+                if name not in ("priority", "job_id_str")
+            }
             if action.argv:
-                fields = {word.split("=")[0]: "" for word in action.argv if word.startswith("-")} | {"argv": action.argv[0]}
+                fields = {word.split("=")[0]: "" for word in action.argv if word.startswith("-")} | {
+                    "argv": action.argv[0]
+                }
             verb = "update" if action.verb == "update1" else action.verb
             result.append((verb, tuple(sorted(fields.items()))))
     return tuple(result)

@@ -68,4 +68,6 @@ class Findings:
         for action, answer in tally.refused_plain[:10]:
             print(f"  REFUSED: {action}: {answer.text[:300]}")
         deaths = sum(client.deaths for client in self.siege.box.clients.values())
-        print(f"clients that died: {deaths}; findings: {len(self.known)} kinds {list(self.known.values())}, {self.alone} not seen again alone")
+        print(
+            f"clients that died: {deaths}; findings: {len(self.known)} kinds {list(self.known.values())}, {self.alone} not seen again alone"
+        )

@@ -46,7 +46,11 @@ class Author:
     # What a request says
 
     def pick(self, *names):
-        return {name: words.value(self.random, name, self.members[name], self.caps) for name in names if name in self.members}
+        return {
+            name: words.value(self.random, name, self.members[name], self.caps)
+            for name in names
+            if name in self.members
+        }
 
     def limited(self):
         """A QOS or an account that has a limit; where the site has caps, they hold without, too."""
@@ -154,16 +158,25 @@ class Author:
         actions = [self.act(user, "submit", start, requeue="1"), self.act(user, "wait"), self.act(user, "requeuehold")]
         actions.append(Action(user, "wait", {"for": "0.5"}))
         for _ in range(self.random.randint(1, 2)):
-            actions.append(self.act(user, "update", self.change() | (self.limited() if self.random.random() < 0.5 else {})))
+            actions.append(
+                self.act(user, "update", self.change() | (self.limited() if self.random.random() < 0.5 else {}))
+            )
         return Story("requeued", [*actions, self.act(user, "update", RELEASE)])
 
     def het(self):
         user = self.random.choice(USERS)
-        parts = [self.safe(self.request() | (self.limited() if self.random.random() < 0.7 else {})) for _ in range(self.random.randint(2, 3))]
-        first = Action(user, "submit", parts[0] | {"priority": "0"}, more=[part | {"priority": "0"} for part in parts[1:]])
+        parts = [
+            self.safe(self.request() | (self.limited() if self.random.random() < 0.7 else {}))
+            for _ in range(self.random.randint(2, 3))
+        ]
+        first = Action(
+            user, "submit", parts[0] | {"priority": "0"}, more=[part | {"priority": "0"} for part in parts[1:]]
+        )
         actions = [first]
         for _ in range(self.random.randint(0, 2)):
-            actions.append(self.act(user, "update", self.change(), job_id_str=self.random.choice(["{job}+0", "{job}+1", "{job}"])))
+            actions.append(
+                self.act(user, "update", self.change(), job_id_str=self.random.choice(["{job}+0", "{job}+1", "{job}"]))
+            )
         return Story("het", [*actions, self.act(user, "update", RELEASE)])
 
     def running(self):
@@ -252,7 +265,9 @@ class Author:
     def rest(self):
         user = self.random.choice(USERS)
         names = ["tres_per_node", "tres_per_job", "tres_per_task"]
-        fields = {"qos": self.random.choice(words.QOSES)} | self.pick(*self.random.sample(names, self.random.randint(1, 2)))
+        fields = {"qos": self.random.choice(words.QOSES)} | self.pick(
+            *self.random.sample(names, self.random.randint(1, 2))
+        )
         return Story("rest", [Action(user, "rest", fields)])
 
     def asked(self):
@@ -263,7 +278,9 @@ class Author:
     def plain(self):
         """Typed, and within the limit."""
         pick = self.random.choice
-        qos, most = pick([("qos_lafferty", 2), ("qos_h", 2), ("qos_job", 1), ("qos_user", 2), ("qos_acct", 2), ("qos_node", 1)])
+        qos, most = pick(
+            [("qos_lafferty", 2), ("qos_h", 2), ("qos_job", 1), ("qos_user", 2), ("qos_acct", 2), ("qos_node", 1)]
+        )
         count = self.random.randint(1, most)
         shapes = [
             [f"--gres=gpu:a40:{count}"],

@@ -38,16 +38,26 @@ NODES = "node\tname=n1\tgres=gpu:a40:4\nnode\tname=h1\tgres=gpu:h100:4\nnode\tna
 LIMITS = Limits.read(QOS, ASSOCIATIONS, USERS)
 
 
-def job(id=1, qos="normal", nodes="n1", detail=("gpu:a40:1(IDX:0)",), alloc="gres/gpu=1,gres/gpu:a40=1", state=1, **more):
+def job(
+    id=1, qos="normal", nodes="n1", detail=("gpu:a40:1(IDX:0)",), alloc="gres/gpu=1,gres/gpu:a40=1", state=1, **more
+):
     fields = {
         "id": id, "state": state, "user": 2001, "nodes_n": len(detail), "array": 0, "het": 0, "account": "acct",
         "qos": qos, "nodes": nodes, "allocated": alloc, "per_node": "gres/gpu:a40:1",
     } | more
-    return "job\t" + "\t".join(f"{name}={value}" for name, value in fields.items()) + "".join(f"\tdetail={one}" for one in detail) + "\n"
+    return (
+        "job\t"
+        + "\t".join(f"{name}={value}" for name, value in fields.items())
+        + "".join(f"\tdetail={one}" for one in detail)
+        + "\n"
+    )
 
 
 def found(*jobs):
-    return [(one.kind, one.who, one.type, one.held, one.counted_by) for one in judge.judge(judge.read("".join(jobs) + NODES), LIMITS)]
+    return [
+        (one.kind, one.who, one.type, one.held, one.counted_by)
+        for one in judge.judge(judge.read("".join(jobs) + NODES), LIMITS)
+    ]
 
 
 def both(who, type, held):

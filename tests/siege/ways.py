@@ -50,7 +50,10 @@ def gpu(type="", count=4):
 
 
 SAME_TYPE = NODES_OF_A40
-RESERVE = root("scontrol", "create", "reservation=maint1", "starttime=now+1hour", "duration=5", "users=alice", "nodes=n2", "flags=ignore_jobs")
+RESERVE = root(
+    "scontrol", "create", "reservation=maint1", "starttime=now+1hour", "duration=5", "users=alice", "nodes=n2",
+    "flags=ignore_jobs",
+)
 # Of one that is in use root can only move the end; slurmctld looks for ended ones now and then.
 UNRESERVE = root("bash", "-c", "scontrol update reservation=maint1 starttime=now endtime=now+1; "
                  "for i in $(seq 90); do scontrol show reservation maint1 >/dev/null 2>&1 || break; sleep 1; done")

@@ -174,8 +174,13 @@ LEFT_ALONE = {
     "origin_cluster", "fed_siblings_active", "fed_siblings_viable", "profile", "name", "selinux_context", "req_context",
     "acctg_freq", "env_hash", "script_hash",
 }
-ODD_NUMBERS = ["0", "1", "2", "NO_VAL", "INFINITE", "65533", "4294967293", "18446744073709551613", "32768", "2147483648"]
-ODD_STRINGS = ["", " ", "0", "\xff\xfe\xfd", "%s%n%s", "a" * 1023, "a" * 1025, "gres/gpu:4", "gresgpu", ",", ";", "a40", "\t", "\n"]
+ODD_NUMBERS = [
+    "0", "1", "2", "NO_VAL", "INFINITE", "65533", "4294967293", "18446744073709551613", "32768", "2147483648",
+]
+ODD_STRINGS = [
+    "", " ", "0", "\xff\xfe\xfd", "%s%n%s", "a" * 1023, "a" * 1025, "gres/gpu:4", "gresgpu", ",", ";", "a40", "\t",
+    "\n",
+]
 
 
 def value(random, name, width, caps=False):
