@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lets every test import what is in harness/. A test that failed says what its cluster was like, and which tests failed is
-written to the file $GPUSHARE_FAILED_TESTS."""
+"""Lets every test import what is in harness/. A test that failed says what its cluster was like,
+and which tests failed is written to the file $GPUSHARE_FAILED_TESTS."""
 
 import os
 import sys

@@ -82,7 +82,8 @@ def test_they_are_small_and_bound_at_load(built, plugin):
 
 @pytest.mark.parametrize("plugin", ["spank_gpushare.so", "spank_gpushare_prolog.so"])
 def test_a_spank_plugin_that_is_loaded_twice_is_mapped_once(built, plugin):
-    """srun and slurmstepd load it, look at its name, unload it and load it. slurmctld must be able to load a new job_submit plugin."""
+    """srun and slurmstepd load it, look at its name, unload it and load it.
+    slurmctld must be able to load a new job_submit plugin."""
     assert "NODELETE" in run("readelf", "-dW", built.folder / plugin)
     assert "NODELETE" not in run("readelf", "-dW", built.folder / "job_submit_gpushare.so")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/requests.md against Slurm's headers: no field of a job description may be unknown to it, and none may be made up."""
+"""docs/requests.md against Slurm's headers: no field of a job description may be unknown to it,
+and none may be made up."""
 
 import os
 import re
@@ -37,7 +38,8 @@ def tables(page):
 
 
 def fields(page):
-    """Name: (first release, last release) of all fields in the tables of fields; None where it was or is always there."""
+    """Name: (first release, last release) of all fields in the tables of fields;
+    None where it was or is always there."""
     found = {}
     for heading, rows in tables(page).items():
         if not heading.startswith("Fields"):
@@ -71,7 +73,8 @@ def compare(page, include):
     named = ".".join(f"{int(number, 16):02}" for number in version.groups())
     theirs, ours = members((include / "slurm/slurm.h").read_text()), of_release(fields(page), series(named))
     return [
-        f"slurm.h of {named} has `{name}`, and docs/requests.md hasn't: look up in Slurm's source whether it can lead to GPUs, "
+        f"slurm.h of {named} has `{name}`, and docs/requests.md hasn't: look up in Slurm's source whether "
+        "it can lead to GPUs, "
         "and write it into one of the tables (docs/new-slurm-release.md, 'A new field')"
         for name in sorted(theirs - ours)
     ] + [

@@ -40,7 +40,8 @@ class Box(lab.Cluster):
         return self.ok("echo /usr/lib/*/slurm-wlm")
 
     def client(self, program, user="root", under=()):
-        """Starts PROGRAM (a file of this machine) in the box, ready to be asked; UNDER is a command that runs commands."""
+        """Starts PROGRAM (a file of this machine) in the box, ready to be asked;
+        UNDER is a command that runs commands."""
         path = self.install(program, "/usr/local/bin")
         self.clients.append(Client(self.inside(*under, path, user=user)))
         return self.clients[-1]

@@ -34,7 +34,8 @@ def plugin_of(release):
 
 
 def install(box, release, folder):
-    """Puts the timing plugin into the box. It hands on the hooks that it knows: one more of ours would not be called."""
+    """Puts the timing plugin into the box. It hands on the hooks that it knows:
+    one more of ours would not be called."""
     ours = elf.symbols(plugin_of(release), "--defined-only")
     found = {name for name in ours if name.startswith("slurm_spank_")}
     if found != {f"slurm_spank_{hook}" for hook in HOOKS}:
@@ -72,7 +73,8 @@ def run_job(box, request, steps):
 
 
 def line(where, kind, jobs):
-    """A line of the table for one kind of step. What the fence takes is shown with how sure it is, the rest as medians."""
+    """A line of the table for one kind of step. What the fence takes is shown with how sure it is,
+    the rest as medians."""
     rounds = [[hooks[FENCE] / 1000 for hooks in job[kind]] for job in jobs]
     steps = [hooks for job in jobs for hooks in job[kind]]
     medians = [median(hooks[name] for hooks in steps) / 1000 if name in steps[0] else None for name in [*NOTED, "all"]]

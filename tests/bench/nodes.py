@@ -55,7 +55,8 @@ def whole(boxes, clients, count, turn, blocks):
 
 
 def measure(release, folder, count, rounds, blocks):
-    """Rows of the table, of COUNT configured nodes beside the real one; a round is a slurmctld of its own for each role."""
+    """Rows of the table, of COUNT configured nodes beside the real one;
+    a round is a slurmctld of its own for each role."""
     conf = TOP / "docs/examples/contributors", HERE / "conf"
     with contextlib.ExitStack() as stack:
         boxes = [stack.enter_context(Box(f"nodes{number}", release, *conf)) for number, _ in enumerate(ROLES)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jobs that come and go at random on a node with MPS daemons, while prologs, epilogs, daemons and servers are killed."""
+"""Jobs that come and go at random on a node with MPS daemons, while prologs, epilogs,
+daemons and servers are killed."""
 
 import os
 import random
@@ -161,7 +162,8 @@ class Churn:
             pass
 
     def finish(self):
-        """Every job's epilog, undisturbed; then one job more, which sweeps up what is left of those that were killed."""
+        """Every job's epilog, undisturbed; then one job more,
+        which sweeps up what is left of those that were killed."""
         self.drain()
         for job in list(self.living):
             while len(self.busy) >= AT_ONCE:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What NVML may do to a prolog, and what it says: with tests/fakes/nvml.c in its place, and NVIDIA's own library without
-a driver."""
+"""What NVML may do to a prolog, and what it says:
+with tests/fakes/nvml.c in its place, and NVIDIA's own library without a driver."""
 
 import contextlib
 import functools
@@ -38,7 +38,8 @@ def remembered():
 
 
 class Row:
-    """A thing that NVML may do, the GPU that a share then gets, and what is logged: NO_LOAD once, a fault at each job."""
+    """A thing that NVML may do, the GPU that a share then gets, and what is logged:
+    NO_LOAD once, a fault at each job."""
 
     def __init__(
         self, what, state, gpu, reason=None, fault=None, path=None, patience=PATIENT, around=contextlib.nullcontext,
@@ -313,7 +314,8 @@ def test_sets():
 
 
 def test_shown():
-    """`gpushare status` has the figures and the fault, also for a plain user; what is wrong it says on standard error."""
+    """`gpushare status` has the figures and the fault, also for a plain user;
+    what is wrong it says on standard error."""
     fake = library()
     says(fake, gpus(f"{BUSY} processes=2 clients=3", f"{IDLE} field=145:1"))
     node = asking(fake, units=4)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""MPS daemons and what can be wrong with NVIDIA's program, with a user, and with the folders: prolog and epilog end with 0
-in time, the job fails with one line (or runs, with OnMpsFailure=run), and nothing is left."""
+"""MPS daemons and what can be wrong with NVIDIA's program, with a user, and with the folders: prolog and epilog end
+with 0 in time, the job fails with one line (or runs, with OnMpsFailure=run), and nothing is left."""
 
 import contextlib
 import fcntl
@@ -202,7 +202,8 @@ def test_refuses_quit(control):
 
 
 def test_shows_limits_otherwise(control):
-    """A driver of tomorrow: what is a number with a unit is compared; what can't be understood is no failure, and is told."""
+    """A driver of tomorrow: what is a number with a unit is compared;
+    what can't be understood is no failure, and is told."""
     for how, said in (
         ("other-form", None),
         ("unclear", "'as configured' for 4000M"),
@@ -270,7 +271,8 @@ def test_stopped(control):
 
 
 def test_traced(control):
-    """A daemon lives outside of the cgroups of its user's jobs: its user may not trace it, nor its servers, nor who asks it."""
+    """A daemon lives outside of the cgroups of its user's jobs:
+    its user may not trace it, nor its servers, nor who asks it."""
     node = MpsNode(control, 1)
     node.server("live")
     folder, daemon = started(node)
@@ -381,7 +383,8 @@ TRICKS = {
 @pytest.mark.parametrize("kill", (True, False), ids=("daemon killed", "daemon alive"))
 @pytest.mark.parametrize("trick", TRICKS)
 def test_hostile_user(control, trick, kill):
-    """Whatever a user does in his own two folders, the node's files stay as they are and his next job is served or fails."""
+    """Whatever a user does in his own two folders,
+    the node's files stay as they are and his next job is served or fails."""
     node = MpsNode(control)
     PRECIOUS.write_text("root's\n")
     folder, daemon = started(node, 1)
@@ -614,7 +617,8 @@ def test_turned_off(control):
 
 
 def test_handed_over(control):
-    """An epilog that has seen no job any more, and waits for the lock while the next job's prolog is done: that has won."""
+    """An epilog that has seen no job any more, and waits for the lock while the next job's prolog is done:
+    that has won."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
     slow = ["strace", "-o", "/dev/null", "--inject=flock:delay_enter=1000000"]
@@ -628,7 +632,8 @@ def test_handed_over(control):
 
 
 def test_handed_over_while_it_ends(control):
-    """An epilog that is killed while its program tells the daemon to go: the next job doesn't get a daemon that is going."""
+    """An epilog that is killed while its program tells the daemon to go:
+    the next job doesn't get a daemon that is going."""
     node = MpsNode(control, 1, "MpsTimeout=20000", how="slow-quit")
     folder, daemon = started(node, 1)
     epilog = node.start("gpushare-epilog", 1)

@@ -97,7 +97,8 @@ def test_of_another_version():
 
 
 def test_other_things():
-    """Folders that are files or links, a balance that is a folder, a lock that is one, a /run that others can change."""
+    """Folders that are files or links, a balance that is a folder, a lock that is one,
+    a /run that others can change."""
     for name in ("jobs", "failed", "garbage"):
         node = Node()
         LEDGER.mkdir()
@@ -136,7 +137,8 @@ def test_other_things():
 
 
 def test_counted():
-    """Every placement and failure once; a file of counts that is damaged, or none, counts from 0 and disturbs nobody."""
+    """Every placement and failure once; a file of counts that is damaged, or none,
+    counts from 0 and disturbs nobody."""
     node = Node()
     node.prolog(1)
     node.prolog(1)
@@ -298,7 +300,8 @@ def test_tight_umask():
 
 
 def test_over():
-    """A job whose extern step is gone, and that has no other, is dropped when it is in the way; one that lives never."""
+    """A job whose extern step is gone, and that has no other, is dropped when it is in the way;
+    one that lives never."""
     node = Node(gpus=1)
     node.prolog(1, 40)
     node.prolog(2, 40)

@@ -38,7 +38,8 @@ def go_on_alone(name):
 
 
 def adopt(child):
-    """Process 1: waits for whatever is left without a parent, until CHILD ends; its exit status, 1 if a signal ended it."""
+    """Process 1: waits for whatever is left without a parent, until CHILD ends;
+    its exit status, 1 if a signal ended it."""
     while True:
         pid, status = os.wait()
         if pid == child:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node without Slurm: a /run of its own, character devices for GPUs, the real programs. Needs what go_on_alone() makes."""
+"""A node without Slurm: a /run of its own, character devices for GPUs, the real programs.
+Needs what go_on_alone() makes."""
 
 import contextlib
 import fcntl
@@ -21,8 +22,8 @@ DEVICES = [f"/dev/{name}" for name in "null zero full random urandom tty ptmx co
 
 
 class Node:
-    """With GPUS GPUs of UNITS units each, all of them for shares (Placement=own), Overcommit=refuse. NVML isn't asked but
-    where MORE says so: the other tests count the system calls of a prolog."""
+    """With GPUS GPUs of UNITS units each, all of them for shares (Placement=own), Overcommit=refuse.
+    NVML isn't asked but where MORE says so: the other tests count the system calls of a prolog."""
 
     def __init__(self, gpus=2, units=80, size="16m", more="Nvml=off\n"):
         self.gpus, self.units, self.programs = gpus, units, PROGRAMS

@@ -26,7 +26,8 @@ def install(cluster, program, path):
 
 
 def install_cuda(cluster):
-    """Puts CUDA_CLIENT there, for the oldest libc of all roots, which is not newer than that of a machine that has this Python."""
+    """Puts CUDA_CLIENT there, for the oldest libc of all roots,
+    which is not newer than that of a machine that has this Python."""
     with tempfile.TemporaryDirectory() as folder:
         source = TOP / "tests/live/tools/cuda-client.c"
         install(cluster, compiled(source, cluster.release, f"{folder}/cuda-client", "-ldl"), CUDA_CLIENT)

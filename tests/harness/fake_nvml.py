@@ -20,7 +20,8 @@ BUSY = "used=40000 utilization=90"
 
 
 def gpus(first, second):
-    """Two GPUs of the fake's state. The ledger alone takes the first, which its order says; load takes the idler one."""
+    """Two GPUs of the fake's state. The ledger alone takes the first, which its order says;
+    load takes the idler one."""
     common = "total=81920 reserved=600"
     return "".join(
         f"gpu {uuid} {minor} {common} {words}\n" for uuid, minor, words in zip(UUIDS, MINORS, (first, second))

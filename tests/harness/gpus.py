@@ -86,8 +86,8 @@ def a_minute_later(cluster):
 
 
 def wait_taken_back(cluster, request):
-    """Until no job has a share. With RunInJob Slurm 24.11 to 25.11 starts some epilogs as the job's user; what those leave is
-    taken back for the next job, here one with REQUEST."""
+    """Until no job has a share. With RunInJob Slurm 24.11 to 25.11 starts some epilogs as the job's user;
+    what those leave is taken back for the next job, here one with REQUEST."""
 
     def is_empty():
         log = cluster.log("syslog")

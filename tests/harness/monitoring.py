@@ -29,7 +29,8 @@ def free_port():
 
 
 class Monitoring:
-    """`with Monitoring(folder, work) as monitoring:` scrapes every second what lies in FOLDER; WORK is for its own files."""
+    """`with Monitoring(folder, work) as monitoring:` scrapes every second what lies in FOLDER;
+    WORK is for its own files."""
 
     def __init__(self, folder, work):
         self.folder, self.work, self.processes = folder, work, []

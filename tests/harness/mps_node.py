@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node as in bare_node.py, with GPUs that the NVIDIA driver knows, users, and NVIDIA's own nvidia-cuda-mps-control."""
+"""A node as in bare_node.py, with GPUs that the NVIDIA driver knows, users,
+and NVIDIA's own nvidia-cuda-mps-control."""
 
 import os
 import re
@@ -23,7 +24,8 @@ LIMITS = "get_default_active_thread_percentage\nget_default_device_pinned_mem_li
 
 
 def control(version):
-    """NVIDIA's nvidia-cuda-mps-control of a Debian suite (22.05 is 535, 24.11 is 550) or 555; None where it can't be had."""
+    """NVIDIA's nvidia-cuda-mps-control of a Debian suite (22.05 is 535, 24.11 is 550) or 555;
+    None where it can't be had."""
     found = lab.nvidia(version)
     return found and found / "usr/bin/nvidia-cuda-mps-control"
 

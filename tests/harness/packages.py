@@ -84,8 +84,8 @@ mkdir root/packages && mount --bind "$2" root/packages && mount -t proc proc roo
 
 
 def in_root(release, packages, script, outside=""):
-    """The result of SCRIPT in a release's root, with the folder of packages in /packages; OUTSIDE, where the root is $root,
-    runs first."""
+    """The result of SCRIPT in a release's root, with the folder of packages in /packages;
+    OUTSIDE, where the root is $root, runs first."""
     run = 'export PATH=/usr/sbin:/usr/bin:/sbin:/bin; chroot root bash -c "$3"'
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
     command += ["bash", "-ec", IN_ROOT + outside + "\n" + run]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pages of docs as scripts: the commands of their blocks are run, and must print what the page says.
 
-In a block, a line `WHO$ COMMAND` or `WHO# COMMAND` is a command of a user, or of root on a machine; what follows is what it
-prints, or for `cat` of a file that isn't there, the file. A line `…` stands for any lines, and `…` in one for any text.
-Blanks, times and the numbers of jobs and processes may differ.
+In a block, a line `WHO$ COMMAND` or `WHO# COMMAND` is a command of a user, or of root on a machine; what follows is
+what it prints, or for `cat` of a file that isn't there, the file. A line `…` stands for any lines, and `…` in one for
+any text. Blanks, times and the numbers of jobs and processes may differ.
 """
 
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Draws the panels of the Grafana dashboard from a Prometheus' data, as an SVG: Debian has no Grafana. The panels, their
-places, titles and expressions are the dashboard's; how they look is this file's."""
+"""Draws the panels of the Grafana dashboard from a Prometheus' data, as an SVG: Debian has no Grafana. The panels,
+their places, titles and expressions are the dashboard's; how they look is this file's."""
 
 import time
 from html import escape
@@ -21,7 +21,8 @@ def write(server, seconds, path):
     width = 24 * COLUMN + GAP
     height = max(at["y"] + at["h"] for at in (panel["gridPos"] for panel in panels)) * ROW + GAP
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="DejaVu Sans, sans-serif">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="DejaVu Sans, sans-serif">',
         f'<rect width="{width}" height="{height}" fill="#f4f5f7"/>',
     ]
     for panel in panels:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A root that looks as RHEL with SchedMD's Slurm does, to rpm: packages called slurm, slurm-slurmctld, slurm-slurmd have
-/usr/lib64/slurm and /etc/slurm, and rpm and dnf ask for all that a package requires. It is no RHEL: its programs are Debian's."""
+"""A root that looks as RHEL with SchedMD's Slurm does, to rpm: packages called slurm, slurm-slurmctld, slurm-slurmd
+have /usr/lib64/slurm and /etc/slurm, and rpm and dnf ask for all that a package requires. It is no RHEL: its programs
+are Debian's."""
 
 import os
 import re

@@ -8,8 +8,8 @@ PATIENCE = 40
 
 
 def wait(condition, what, patience=PATIENCE, pause=0.1, more=lambda: ""):
-    """What CONDITION gives as soon as that is true, asked after PAUSE seconds, later after up to four times as many. If it isn't
-    in time, the failure names WHAT, and says what MORE gives."""
+    """What CONDITION gives as soon as that is true, asked after PAUSE seconds, later after up to four times as many.
+    If it isn't in time, the failure names WHAT, and says what MORE gives."""
     end, longest = time.monotonic() + patience, 4 * pause
     while not (found := condition()):
         if time.monotonic() > end:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Limits on a type of GPU that are an account's and no QOS's: no request without a type runs under one, typed ones run up to it."""
+"""Limits on a type of GPU that are an account's and no QOS's:
+no request without a type runs under one, typed ones run up to it."""
 
 import re
 

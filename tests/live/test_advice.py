@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a refusal says to try: Slurm takes it as it stands, it could run, and it is the job that was asked for.
 
-Requests as people write them are submitted untyped under a free QOS, which shows what Slurm makes of them; then under the
-group's QOS, which refuses them. What the message says is put in the place of what it replaces.
+Requests as people write them are submitted untyped under a free QOS, which shows what Slurm makes of them; then under
+the group's QOS, which refuses them. What the message says is put in the place of what it replaces.
 """
 
 import re

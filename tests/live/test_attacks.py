@@ -71,7 +71,8 @@ def test_nothing_within_a_job_opens_another_gpu(node, share):
 
 
 def test_however_a_step_is_started_it_is_fenced(node, share):
-    """Ways of srun's that are not those of every day; Slurm puts no rules of its own on a step of --external-launcher."""
+    """Ways of srun's that are not those of every day;
+    Slurm puts no rules of its own on a step of --external-launcher."""
     node.start(share.full_gpu)
     job, gpu = node.start(share.half_gpu)
     node.ok(f"echo '0 {OPEN}' >/tmp/multi; chmod 644 /tmp/multi")
@@ -176,7 +177,8 @@ def test_a_gpu_that_another_process_has_open_is_not_opened_through_it(node, shar
 
 
 def test_no_process_gets_into_a_step_that_starts(node, share, programs):
-    """On cgroup v1 Slurm 22.05 gives the folders of a step to its user, who then could, before that step's fence is up."""
+    """On cgroup v1 Slurm 22.05 gives the folders of a step to its user, who then could,
+    before that step's fence is up."""
     if node.cgroup == "v2":
         pytest.skip("a step's folders are root's")
     climber = node.sbatch(script=f"exec {programs}/enter-steps devices 30")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Shares that are asked for by their GPU memory (MemoryGRES): what Slurm, the node and the job see is the share in units."""
+"""Shares that are asked for by their GPU memory (MemoryGRES):
+what Slurm, the node and the job see is the share in units."""
 
 import pytest
 from test_rules import CONF, accepted, configured, refused

@@ -458,7 +458,8 @@ def test_partition_lists(governed_default):
 
 @row(18, "a reservation's partition and its default QOS")
 def test_reservations(way):
-    """bob's default QOS is governed in partition q only, where the reservation lies; slurmctld sees that later than we do."""
+    """bob's default QOS is governed in partition q only, where the reservation lies;
+    slurmctld sees that later than we do."""
     way.refused("GS101", QOS, "--gres=gpu:1", keep=["--reservation=free"])
     result = way.submit("--reservation=in_q", "--gres=gpu:1", user="bob")
     assert result.returncode != 0 and "QOS 'qos_lafferty' needs a GPU type" in result.stderr, result.stderr

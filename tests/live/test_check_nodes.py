@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`gpushare check --nodes` on three nodes, each nearly a machine: every way to ask them, their faults, and where they differ."""
+"""`gpushare check --nodes` on three nodes, each nearly a machine:
+every way to ask them, their faults, and where they differ."""
 
 import json
 
@@ -21,7 +22,8 @@ def asked(cluster, *words):
 
 # A node's sshd has a port of its own, since all of them have the box's network.
 SSHD = (
-    "mkdir -p -m 755 /run/sshd && /usr/sbin/sshd -f /dev/null -p {port} -h {key} -E /lab/out/sshd.{node} -o PidFile=/run/sshd.{node}.pid "
+    "mkdir -p -m 755 /run/sshd && /usr/sbin/sshd -f /dev/null -p {port} -h {key} -E /lab/out/sshd.{node} -o "
+    "PidFile=/run/sshd.{node}.pid "
     "-o UsePAM=no -o PermitRootLogin=prohibit-password -o Banner=/root/.ssh/banner"
 )
 HOST = "Host {node}\n  HostName localhost\n  Port {port}\n  HostKeyAlias {node}\n"

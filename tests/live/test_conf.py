@@ -81,7 +81,8 @@ def test_each_line_has_its_reason_and_keeps_what_is_the_sites(configured):
 def test_programs_are_named_where_they_are(configured):
     """`make install PREFIX=/opt/gpushare`; what isn't there comes from packages."""
     configured.ok(
-        "cd /opt && mkdir -p gpushare/bin gpushare/sbin && cp /usr/bin/gpushare gpushare/bin && touch gpushare/sbin/gpushare-prolog"
+        "cd /opt && mkdir -p gpushare/bin gpushare/sbin && cp /usr/bin/gpushare gpushare/bin && "
+        "touch gpushare/sbin/gpushare-prolog"
     )
     lines = settings(configured.ok(["/opt/gpushare/bin/gpushare", "conf", "slurm", "--new"]))
     assert {"Prolog=/opt/gpushare/sbin/gpushare-prolog", "Epilog=/usr/sbin/gpushare-epilog"} <= set(lines), lines

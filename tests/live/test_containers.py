@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Shares in containers, with the programs that start them: without docs/examples/containers a program goes round its MPS daemon
-and nothing says so (cuInit gives 100, as without any daemon); with it the daemon is reached (805, see test_mps)."""
+"""Shares in containers, with the programs that start them: without docs/examples/containers a program goes round its
+MPS daemon and nothing says so (cuInit gives 100, as without any daemon); with it the daemon is reached (805, see
+test_mps)."""
 
 import json
 

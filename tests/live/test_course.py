@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""SURF's courses as its document has them, from docs/examples/surf as it stands: shares in certain reservations only, and
-the frameworks told what part of the GPU's memory is theirs."""
+"""SURF's courses as its document has them, from docs/examples/surf as it stands:
+shares in certain reservations only, and the frameworks told what part of the GPU's memory is theirs."""
 
 import contextlib
 import re
@@ -130,7 +130,10 @@ def test_pytorch_is_told_its_part_and_a_users_own_word_stays(node):
         job, batch, step = environments(node, QUARTER)
         assert set(batch) == {*names(), "GPUSHARE_FRACTION", "GPUSHARE_MEM_MIB"} and step == batch
         assert batch[PYTORCH] == "per_process_memory_fraction:0.250"
-        ssh = f"bash -c '. /run/gpushare/env/{job}; echo ${PYTORCH}; {PYTORCH}=mine; . /run/gpushare/env/{job}; echo ${PYTORCH}'"
+        ssh = (
+            f"bash -c '. /run/gpushare/env/{job}; echo ${PYTORCH}; {PYTORCH}=mine; "
+            f". /run/gpushare/env/{job}; echo ${PYTORCH}'"
+        )
         assert entered(node, job, "alice", ssh).splitlines() == ["per_process_memory_fraction:0.250", "mine"]
         _, batch, step = environments(node, QUARTER, f"--export=ALL,{PYTORCH}=expandable_segments:True")
         assert batch[PYTORCH] == step[PYTORCH] == "expandable_segments:True"

@@ -199,7 +199,10 @@ def test_every_option_of_sbatch_is_known(explained):
     """Or explain could not tell an option's value from a script."""
     names = set(re.findall(r"(?:^|[\s,])--([a-z][a-z-]+)", explained.ok(["sbatch", "--help"])))
     assert len(names) > 80, names
-    script = "exec 2>&1; for name in $(cat); do echo @$name; sbatch --$name=1 --help >/dev/null; echo @; gpushare explain -- --$name=1 --qos=normal >/dev/null; done"
+    script = (
+        "exec 2>&1; for name in $(cat); do echo @$name; sbatch --$name=1 --help >/dev/null; echo @; "
+        "gpushare explain -- --$name=1 --qos=normal >/dev/null; done"
+    )
     _, *said = re.split(r"^@(.*)\n", explained.run(script, stdin=" ".join(names)).stdout, flags=re.M)
     found = {name: (sbatch, explain) for name, sbatch, _, explain in zip(*[iter(said)] * 4)}
     assert set(found) == names

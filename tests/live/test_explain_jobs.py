@@ -143,7 +143,10 @@ def test_who_may_not_see_others_jobs_is_told_the_sum(jobs):
         assert "alice" not in said and "by alice 2" in explain(jobs, job), said
         hidden = jobs.run(["gpushare", "explain", job], "alice")
         # By slurmdbd's own settings, and by release.
-        by_accounting = f"job {job} of bob is pending by the accounting database; slurmctld doesn't show it to you (PrivateData=jobs)\n"
+        by_accounting = (
+            f"job {job} of bob is pending by the accounting database; slurmctld doesn't show it to you "
+            "(PrivateData=jobs)\n"
+        )
         assert hidden.stdout == by_accounting or hidden.stderr.startswith(f"gpushare: Slurm shows no job {job}: "), (
             hidden
         )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fair-share on a cluster of different GPUs, as an administrators' guide has it, from docs/examples/fairshare. slurmctld
-counts usage every five minutes and when it starts: tests that want it counted restart it."""
+"""Fair-share on a cluster of different GPUs, as an administrators' guide has it, from docs/examples/fairshare.
+slurmctld counts usage every five minutes and when it starts: tests that want it counted restart it."""
 
 import re
 

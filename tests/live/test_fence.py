@@ -17,7 +17,8 @@ def nics(text):
 
 
 def test_other_devices_that_slurm_fences_stay_fenced(nic):
-    """A card that was not asked for is closed in every step, one that was is open, one that a step left is closed there."""
+    """A card that was not asked for is closed in every step, one that was is open,
+    one that a step left is closed there."""
     share = SHARES[nic.kind]
     without = nic.run(["srun", share.half_gpu, "bash", "-c", f"{NIC}; {OPEN}"], "alice")
     assert nics(without.stdout) == ["closed"] and len(opened(without.stdout)[0]) == 1, without.stderr

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whose the processes on a GPU are, and when jobs use it, under a real Slurm with NVIDIA's own MPS daemons; tests/fakes/nvml.c
-lists the processes. cgroup v1 with 22.05, v2 with the others."""
+"""Whose the processes on a GPU are, and when jobs use it, under a real Slurm with NVIDIA's own MPS daemons;
+tests/fakes/nvml.c lists the processes. cgroup v1 with 22.05, v2 with the others."""
 
 import contextlib
 import json

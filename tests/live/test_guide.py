@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/admin-guide.md and docs/users.md, gone through as they stand: every command is run and prints what the page says."""
+"""docs/admin-guide.md and docs/users.md, gone through as they stand:
+every command is run and prints what the page says."""
 
 import re
 import signal

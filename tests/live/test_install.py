@@ -18,7 +18,8 @@ def cluster(bare):
     install.sources(bare.release, bare.out / "sources")
     # With `Prolog=/etc/slurm/prolog.d/*` slurmd drains a node where that is missing or empty.
     bare.ok(
-        f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site && ln -s /bin/true epilog.d/10-site"
+        f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site && "
+        "ln -s /bin/true epilog.d/10-site"
     )
     return bare
 

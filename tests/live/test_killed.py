@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """slurmd or slurmstepd is killed at steps of a job's start, and no share is lost: after it jobs can fill the node.
 
-With GPUSHARE_KILLED=everywhere that is each step and both daemons, 5 minutes a cluster; else those between the prolog's choice
-and the end of the extern step's start, where neither an epilog nor a process told of the job.
+With GPUSHARE_KILLED=everywhere that is each step and both daemons, 5 minutes a cluster; else those between the prolog's
+choice and the end of the extern step's start, where neither an epilog nor a process told of the job.
 """
 
 import os
@@ -78,7 +78,8 @@ def killed(node, step, hook, whom):
 
 
 def test_who_lives_is_never_taken_for_over(node):
-    """A job, one of an array, one that is suspended, one of an array that waits for it; none has a process that stands for it."""
+    """A job, one of an array, one that is suspended, one of an array that waits for it;
+    none has a process that stands for it."""
     jobs = [node.sbatch(MOST), node.sbatch("--array=5", MOST), node.sbatch(MOST), node.sbatch("--array=1,2%1", MOST)]
     node.wait(lambda: len(node.ledger()) == 4, "four jobs")
     before = node.ledger()

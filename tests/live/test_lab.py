@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`lab list` and `lab down --stale`, with a folder for boxes of this test's own: it would take away other people's logs."""
+"""`lab list` and `lab down --stale`, with a folder for boxes of this test's own:
+it would take away other people's logs."""
 
 import os
 import signal

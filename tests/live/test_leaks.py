@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`gpushare leaks` on a Slurm that has nothing of gpushare: jobs without a type pass a limit, and it finds these and no more."""
+"""`gpushare leaks` on a Slurm that has nothing of gpushare:
+jobs without a type pass a limit, and it finds these and no more."""
 
 import json
 from datetime import datetime

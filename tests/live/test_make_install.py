@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`make install` and `make uninstall` into a folder: what is put where, how files are replaced, and what is left alone."""
+"""`make install` and `make uninstall` into a folder:
+what is put where, how files are replaced, and what is left alone."""
 
 import mmap
 import os
@@ -181,7 +182,8 @@ def test_a_login_node_goes_on_without_the_plugin(tree, tmp_path, built):
 
 
 def test_a_shared_folder_of_slurms_files_is_left_alone(tmp_path, built):
-    """What one machine puts there, or takes away, all of them have; gpushare.conf is read by none that doesn't have gpushare."""
+    """What one machine puts there, or takes away, all of them have;
+    gpushare.conf is read by none that doesn't have gpushare."""
     conf = tmp_path / "slurm"
     (conf / "plugstack.conf.d").mkdir(parents=True)
     variables = [
@@ -226,7 +228,8 @@ def program(folder, name, text):
 
 
 def test_slurms_plugin_directory_is_found(tmp_path, built):
-    """By the variable, by a slurmctld that answers, by pkg-config, beside the headers; else one line says what was tried."""
+    """By the variable, by a slurmctld that answers, by pkg-config, beside the headers;
+    else one line says what was tried."""
     fakes, tree = tmp_path / "bin", tmp_path / "tree"
     for folder in ("pkg/slurm", "beside/lib64/slurm", "beside/lib/x86_64-linux-gnu/slurm-wlm"):
         (tmp_path / folder).mkdir(parents=True)
@@ -255,7 +258,10 @@ def test_slurms_plugin_directory_is_found(tmp_path, built):
 
 
 def test_bash_completes_commands_and_options(tree):
-    script = f'. {tree}/usr/share/bash-completion/completions/gpushare; COMP_WORDS=(gpushare "$@"); COMP_CWORD=$#; _gpushare gpushare "${{@: -1}}"'
+    script = (
+        f'. {tree}/usr/share/bash-completion/completions/gpushare; COMP_WORDS=(gpushare "$@"); COMP_CWORD=$#; '
+        f'_gpushare gpushare "${{@: -1}}"'
+    )
 
     def completed(*words):
         done = subprocess.run(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""SURF's node with NVIDIA's own MPS daemon for every user and GPU, without a GPU: the daemon is real, real programs of jobs
-reach it, and its server then says that there is no GPU (cuInit gives 805; 100 where no daemon was reached)."""
+"""SURF's node with NVIDIA's own MPS daemon for every user and GPU, without a GPU: the daemon is real, real programs of
+jobs reach it, and its server then says that there is no GPU (cuInit gives 805; 100 where no daemon was reached)."""
 
 import contextlib
 import re
@@ -333,7 +333,8 @@ def test_a_user_who_floods_the_daemon_delays_only_himself(node):
 
 @pytest.mark.parametrize("place", ["pipe", "pipe/control_lock", "log"])
 def test_a_users_mount_that_never_answers_hangs_nobody(node, tmp_path, place):
-    """Not `status`, not another user's job, not the epilog, not the job's own next step; and the user's own next job runs."""
+    """Not `status`, not another user's job, not the epilog, not the job's own next step;
+    and the user's own next job runs."""
     program = client.compiled(TOP / "tests/live/tools/silent-fuse.c", node.release, tmp_path / "silent-fuse")
     client.install(node, program, "/lab/out/silent-fuse")
     node.ok("test -e /dev/fuse || mknod -m 666 /dev/fuse c 10 229")
@@ -370,7 +371,8 @@ def test_a_users_mount_that_never_answers_hangs_nobody(node, tmp_path, place):
 
 
 def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):
-    """Started by a prolog inside the job it would end with that job, so there it takes systemd, which no cluster has here."""
+    """Started by a prolog inside the job it would end with that job, so there it takes systemd,
+    which no cluster has here."""
     node, half = mps_by_whom, "--gres=gpushare:40"
     node.cancel_all()
     if node.kind == "run-in-job":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Jobs that run where they can't reach their user's MPS daemon: with a /dev/shm of their own from Slurm, or in a container.
-CUDA would go without limits and say nothing. A job fails by one line, or reaches the daemon (cuInit gives 805, see test_mps)."""
+"""Jobs that run where they can't reach their user's MPS daemon: with a /dev/shm of their own from Slurm, or in a
+container. CUDA would go without limits and say nothing. A job fails by one line, or reaches the daemon (cuInit gives
+805, see test_mps)."""
 
 import contextlib
 
@@ -84,7 +85,8 @@ KINDS = [
 
 
 def test_in_a_user_namespace_no_task_starts_and_check_says_so(node):
-    """namespace/linux with CLONE_NEWUSER. Slurm fences such steps by a BPF token, or only jobs; ours must ask for programs."""
+    """namespace/linux with CLONE_NEWUSER. Slurm fences such steps by a BPF token, or only jobs;
+    ours must ask for programs."""
     if not node.newer_than("25.11"):
         pytest.skip("that Slurm has no namespace/linux")
     assert finding(node, "NamespaceType") is None

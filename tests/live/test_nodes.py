@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Three nodes with different GPUs, a ledger each: jobs over several nodes, het jobs, arrays of several users, and daemons and
-nodes that go away meanwhile."""
+"""Three nodes with different GPUs, a ledger each:
+jobs over several nodes, het jobs, arrays of several users, and daemons and nodes that go away meanwhile."""
 
 import re
 import threading
@@ -258,9 +258,9 @@ NO_GPU = "gpushare: this job can't have its GPU here: gpushare-prolog gave it no
 
 
 def end_of(nodes, arrays, tasks, restarted=False):
-    """Waits for the arrays and checks that every task ran and had one GPU, each its own. Where slurmctld was RESTARTED, it
-    starts jobs before it knows the nodes' GPUs, and mps jobs then without one (`scontrol show job -d` has an empty GRES=):
-    those fail."""
+    """Waits for the arrays and checks that every task ran and had one GPU, each its own. Where slurmctld was RESTARTED,
+    it starts jobs before it knows the nodes' GPUs, and mps jobs then without one (`scontrol show job -d` has an empty
+    GRES=): those fail."""
     cluster = nodes.cluster
     cluster.wait(lambda: not cluster.ok(["squeue", "-h"]), "the arrays", patience=150)
     for array in arrays:

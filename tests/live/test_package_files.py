@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is in the .debs and .rpms, what they ask for, and what their scripts do in a release's root where nothing runs."""
+"""What is in the .debs and .rpms, what they ask for,
+and what their scripts do in a release's root where nothing runs."""
 
 import os
 import re
@@ -267,8 +268,8 @@ def test_without_slurms_headers_nothing_is_built(tmp_path):
 # ---- What the scripts do.
 
 def in_a_root(kind, out, script, outside=""):
-    """What SCRIPT says in a root. Its lines INSTALL NAME… and REMOVE NAME… are the work of dpkg or rpm, and end with a line
-    `=STATUS`; lines OUTSIDE … run on this machine, with the root in root/."""
+    """What SCRIPT says in a root. Its lines INSTALL NAME… and REMOVE NAME… are the work of dpkg or rpm,
+    and end with a line `=STATUS`; lines OUTSIDE … run on this machine, with the root in root/."""
     lines = []
     for line in script.strip().splitlines():
         word, *names = line.split()
@@ -346,7 +347,8 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
         "gpushare-slurmd: /etc/slurm is on another file system than /etc, perhaps shared, and is left as it is" in said
     )
     assert (
-        f"gpushare-slurmd: Slurm still needs it, and would fail: {FRAGMENT}:required spank_gpushare.so (of all machines). First take"
+        f"gpushare-slurmd: Slurm still needs it, and would fail: {FRAGMENT}:required spank_gpushare.so (of all "
+        "machines). First take"
         in said
     )
     assert [line for line in said.splitlines() if line.startswith(("slurm/", "=", "ours"))] == [

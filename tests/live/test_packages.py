@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The life of packages on a cluster in use: installed, switched on, upgraded, refused, removed; jobs run all along. And a
-login node, with a plugin that is missing or another release's."""
+"""The life of packages on a cluster in use: installed, switched on, upgraded, refused, removed; jobs run all along.
+And a login node, with a plugin that is missing or another release's."""
 
 import re
 
@@ -23,8 +23,8 @@ NODE_PLUGIN = f"{PLUGIN}/spank_gpushare.so"
 
 @pytest.fixture(scope="module")
 def cluster(packaged):
-    """With nothing of gpushare, and packages in /lab/out, each kind in a folder: "first", and "second", which is a later
-    version of gpushare with other builds; "micro" and "release" are for another Slurm. Built in the box."""
+    """With nothing of gpushare, and packages in /lab/out, each kind in a folder: "first", and "second", which is a
+    later version of gpushare with other builds; "micro" and "release" are for another Slurm. Built in the box."""
     release = packaged.release
     here = packages.slurm_of(release)
     for name in ("first", "second", "micro", "release"):
@@ -156,7 +156,8 @@ def test_packages_from_beginning_to_end(cluster):
     refused = dpkg(cluster, "--remove", "gpushare-slurmd")
     assert refused.returncode != 0
     assert (
-        f"gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs ({job}); running steps (slurmstepd: [{job}."
+        f"gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs ({job}); "
+        f"running steps (slurmstepd: [{job}."
         in refused.stderr
     )
     refused = dpkg(cluster, "--purge", "gpushare", "gpushare-slurmctld")

@@ -84,8 +84,8 @@ def test_a_job_without_a_share_opens_nothing(node, share):
 
 
 def test_a_gpu_is_no_jobs_input_or_output(node, share):
-    """slurmstepd opens those as the user when the step is closed already, and the job fails before it has a task. A GPU of the lab can't
-    be opened by anybody; /dev/full in its stead can."""
+    """slurmstepd opens those as the user when the step is closed already, and the job fails before it has a task.
+    A GPU of the lab can't be opened by anybody; /dev/full in its stead can."""
     node.ok("mknod -m 666 /dev/nvidia9 c 1 7")
     try:
         read = "head -c 1 <&0 >/lab/out/read"

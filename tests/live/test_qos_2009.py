@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Slurm's QOS page of October 2009 on today's Slurm, from docs/examples/qos-2009: a case for each limit, option and claim
-of the page, seen at work, under the page's name. `pytest -v` prints them as a table; in the example only times are shorter."""
+"""Slurm's QOS page of October 2009 on today's Slurm, from docs/examples/qos-2009: a case for each limit, option and
+claim of the page, seen at work, under the page's name. `pytest -v` prints them as a table; in the example only times
+are shorter."""
 
 import contextlib
 import re
@@ -142,16 +143,18 @@ def wall(cluster):
 
 
 def deny(cluster):
-    """Today also for a limit on all jobs of the QOS that one job is over by itself; the page speaks of 'Max' limits only."""
+    """Today also for a limit on all jobs of the QOS that one job is over by itself;
+    the page speaks of 'Max' limits only."""
     refused(cluster, POLICY, "--qos=deny", "-n17")
     refused(cluster, POLICY, "--qos=deny", "-N4")
     cluster.wait_state(cluster.sbatch("--qos=deny", "-n16", "-N3"), "RUNNING")
 
 
 def threshold(cluster):
-    """Who has used too much is held and runs again later; but not with PriorityWeightFairshare, with which Slurm compares the
-    weighted number with the threshold. Up to 25.05 the number is 2^(-usage/share) among the users of the account, then it is
-    FairShare of sshare, a rank. Either is calculated every PriorityCalcPeriod and at the start of slurmctld."""
+    """Who has used too much is held and runs again later; but not with PriorityWeightFairshare, with which Slurm
+    compares the weighted number with the threshold. Up to 25.05 the number is 2^(-usage/share) among the users of the
+    account, then it is FairShare of sshare, a rank. Either is calculated every PriorityCalcPeriod and at the start of
+    slurmctld."""
     cluster.ok("sacctmgr -i modify account physics set RawUsage=0")
     cluster.finished(cluster.sbatch("--qos=first", "-N4", "--exclusive", script="sleep 2"))
     cluster.ok("/lab/service restart slurmctld")
@@ -237,7 +240,8 @@ def used(cluster, user):
 
 
 def who_is_next(cluster, expected, *weights):
-    """Of two jobs for the whole cluster, the second one of the QOS with priority: which starts first, by which weights?"""
+    """Of two jobs for the whole cluster, the second one of the QOS with priority:
+    which starts first, by which weights?"""
     whole = ["-N4", "--exclusive"]
     runs = cluster.sbatch(*whole, user="bob")
     cluster.wait_state(runs, "RUNNING")

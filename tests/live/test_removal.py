@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A package goes only when no running daemon needs it: daemons are known by what they have in memory, after `scontrol reconfigure`
-too, under Debian's names of Slurm's programs and under SchedMD's."""
+"""A package goes only when no running daemon needs it: daemons are known by what they have in memory, after `scontrol
+reconfigure` too, under Debian's names of Slurm's programs and under SchedMD's."""
 
 import install
 import packages
@@ -80,7 +80,10 @@ def is_refused(cluster, name, *reasons):
     assert f"{name}: Slurm still needs it, and would fail: " in result.stderr
     for reason in reasons:
         assert reason.replace("PID", ctld if "slurmctld" in reason else node) in result.stderr, result.stderr
-    remedy = "First take gpushare out of JobSubmitPlugins=, Prolog=, Epilog= and plugstack.conf, restart slurmctld and slurmd"
+    remedy = (
+        "First take gpushare out of JobSubmitPlugins=, Prolog=, Epilog= and plugstack.conf, "
+        "restart slurmctld and slurmd"
+    )
     assert remedy in result.stderr
     return True
 

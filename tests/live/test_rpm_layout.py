@@ -21,8 +21,8 @@ LINKS = ["etc/slurm/epilog.d/50-gpushare", "etc/slurm/prolog.d/50-gpushare"]
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """A folder with packages: "here" of gpushare and "slurm" for the release's Slurm; "micro" and "slurm-micro" for the one after
-    it; "slurm-next" of the next release."""
+    """A folder with packages: "here" of gpushare and "slurm" for the release's Slurm;
+    "micro" and "slurm-micro" for the one after it; "slurm-next" of the next release."""
     out = tmp_path_factory.mktemp("rpms")
     built = install.built(RELEASE, out / "built")
     packages.built("rpm", TOP, RELEASE, out / "here", BUILT=str(built), SLURM_PLUGIN_DIR=PLUGIN_DIR)
@@ -179,7 +179,8 @@ def repository(folder, *sources):
 
 @pytest.fixture
 def dnf(out, tmp_path):
-    """For repositories with both; with a newer Slurm; and with gpushare for that, too: the words with which dnf uses it."""
+    """For repositories with both; with a newer Slurm; and with gpushare for that, too:
+    the words with which dnf uses it."""
     if shutil.which("dnf") is None or shutil.which("createrepo_c") is None:
         pytest.skip("NOT TESTED: dnf, which is not installed, or createrepo_c")
     here = repository(tmp_path / "here", out / "slurm", out / "here")

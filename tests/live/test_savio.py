@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""GPUs for free as the page of Savio's users describes it, from docs/examples/savio; only the wait before a job that was
-preempted starts again is shorter."""
+"""GPUs for free as the page of Savio's users describes it, from docs/examples/savio;
+only the wait before a job that was preempted starts again is shorter."""
 
 import re
 import shlex
@@ -86,7 +86,10 @@ def test_what_the_free_qos_is(savio):
 
 
 def test_the_pages_commands(savio):
-    line = "srun --pty -A fc_chenlab -p savio4_gpu --qos savio_lowprio --gres gpu:A5000:1 --cpus-per-task 4 -t 02:00:00 bash"
+    line = (
+        "srun --pty -A fc_chenlab -p savio4_gpu --qos savio_lowprio --gres gpu:A5000:1 "
+        "--cpus-per-task 4 -t 02:00:00 bash"
+    )
     said = savio.ok(
         shlex.split(line), "alice", stdin='echo "gpus $SLURM_GPUS_ON_NODE, cpus $SLURM_CPUS_PER_TASK"\nexit\n'
     )

@@ -159,7 +159,8 @@ def test_every_row_of_the_page_of_2009(shared):
 EVERYTHING = (
     "QOS=qos_all GrpTRES=cpu=1,mem=3G,node=4,gres/gpu:h100=5 GrpTRESMins=cpu=2,mem=5000 GrpTRESRunMins=cpu=3 GrpJobs=4 "
     "GrpJobsAccrue=5 GrpSubmitJobs=6 GrpWall=7 MaxTRESPerJob=cpu=8 MaxTRESPerNode=cpu=9 MaxTRESMinsPerJob=cpu=10 "
-    "MaxWallDurationPerJob=1-2:3:4 MaxTRESPerUser=cpu=12 MaxJobsPerUser=13 MaxJobsAccruePerUser=14 MaxSubmitJobsPerUser=15 "
+    "MaxWallDurationPerJob=1-2:3:4 MaxTRESPerUser=cpu=12 MaxJobsPerUser=13 MaxJobsAccruePerUser=14 "
+    "MaxSubmitJobsPerUser=15 "
     "MaxTRESRunMinsPerUser=cpu=16 MaxTRESPerAccount=cpu=17 MaxJobsPerAccount=18 MaxJobsAccruePerAccount=19 "
     "MaxSubmitJobsPerAccount=20 MaxTRESRunMinsPerAccount=cpu=21 MinTRESPerJob=cpu=22 MinPrioThreshold=23 Priority=24 "
     "Preempt=normal PreemptMode=requeue,within PreemptExemptTime=1:00 GraceTime=1:00:00 Flags=DenyOnLimit,"
@@ -280,7 +281,8 @@ def test_only_prune_removes_and_not_what_a_job_uses(shared):
     both = MINE + "QOS=qos_gone Account=lafferty GPUs=a40:1\n"
     apply(shared, both)
     shared.ok(
-        "sacctmgr -i add qos by_hand; sacctmgr -i modify user where name=bob account=yildirim set qos=normal,qos_gone,by_hand"
+        "sacctmgr -i add qos by_hand; sacctmgr -i modify user where name=bob account=yildirim set "
+        "qos=normal,qos_gone,by_hand"
     )
     for words in (["plan"], ["apply"]):
         assert qos_gone(shared, *words) == "! qos qos_gone is no longer in the file; --prune removes it"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`gpushare status`: of the cluster as anybody sees it (--nodes, --collected), again and again on a terminal (--watch), in
-colours or without, and with names that would take a terminal over."""
+"""`gpushare status`: of the cluster as anybody sees it (--nodes, --collected), again and again on a terminal (--watch),
+in colours or without, and with names that would take a terminal over."""
 
 import json
 import os
@@ -394,7 +394,10 @@ def test_ten_thousand_nodes_are_three_questions(fakes):
     count = 10_000
     state = lambda number: "IDLE+DRAIN" if number % 10 == 0 else "MIXED"
     fakes.write("".join(NODE.format(name=f"n{number:05}", used=40, state=state(number)) for number in range(count)))
-    job = "JobId={0} JobName=x\n   JobState=RUNNING Reason=None\n     Nodes=n[{1:05}-{2:05}] CPU_IDs=0 Mem=0 GRES=mps:40(40/100,0/100,0/100,0/100)\n\n"
+    job = (
+        "JobId={0} JobName=x\n   JobState=RUNNING Reason=None\n     Nodes=n[{1:05}-{2:05}] CPU_IDs=0 Mem=0 "
+        "GRES=mps:40(40/100,0/100,0/100,0/100)\n\n"
+    )
     (fakes.folder / "jobs").write_text(
         "".join(job.format(number + 1, number, min(number + 9, count - 1)) for number in range(0, count, 10))
     )
@@ -406,7 +409,8 @@ def test_ten_thousand_nodes_are_three_questions(fakes):
     lines = done.stdout.splitlines()
     assert len(lines) == count + 3, len(lines)
     assert lines[-1] == (
-        "10000 nodes (1000 out of service): 40000 GPUs, 0 whole; 400000 of 4000000 units in use, 3240000 free, 360000 out of service; "
+        "10000 nodes (1000 out of service): 40000 GPUs, 0 whole; 400000 of 4000000 units in use, 3240000 free, "
+        "360000 out of service; "
         "1000 jobs of 1000 users"
     )
     assert len(fakes.calls.read_text().splitlines()) == 3, fakes.calls.read_text()

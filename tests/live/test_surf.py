@@ -230,7 +230,8 @@ def fails_alone(cluster, *reasons):
 
 def test_a_full_run_fails_the_job_and_not_the_node(surf):
     surf.ok(
-        "mkdir -p /run/gpushare; mount -t tmpfs -o size=4k,mode=755 full /run/gpushare; mkdir -p /run/gpushare/garbage /run/gpushare/jobs"
+        "mkdir -p /run/gpushare; mount -t tmpfs -o size=4k,mode=755 full /run/gpushare; "
+        "mkdir -p /run/gpushare/garbage /run/gpushare/jobs"
     )
     try:
         surf.ok("head -c 4096 /dev/zero > /run/gpushare/garbage/fill")
@@ -249,7 +250,8 @@ def test_a_read_only_run_fails_the_job_and_not_the_node(surf):
 
 def test_no_prolog_fails_the_job_and_not_the_node(surf):
     surf.ok(
-        "mv /usr/sbin/gpushare-prolog /tmp/; printf '#!/bin/sh\\n' > /usr/sbin/gpushare-prolog; chmod 755 /usr/sbin/gpushare-prolog"
+        "mv /usr/sbin/gpushare-prolog /tmp/; printf '#!/bin/sh\\n' > /usr/sbin/gpushare-prolog; "
+        "chmod 755 /usr/sbin/gpushare-prolog"
     )
     try:
         fails_alone(surf, "gpushare-prolog gave it no GPU on this node")
@@ -278,7 +280,8 @@ def test_a_file_in_place_of_the_ledger_is_set_aside(surf):
 def test_the_ledger_can_be_read_whatever_the_umask(surf):
     surf.ok("rm -rf /run/gpushare")
     surf.ok(
-        "umask 077; SLURMD_NODENAME=$(hostname) SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 gpushare-prolog"
+        "umask 077; SLURMD_NODENAME=$(hostname) SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 "
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 gpushare-prolog"
     )
     modes = surf.ok("stat -c %a /run/gpushare /run/gpushare/jobs /run/gpushare/jobs/999999").split()
     assert modes == ["755", "755", "644"]
@@ -290,7 +293,8 @@ def test_entries_of_old_jobs_with_the_same_number_open_nothing(surf):
     surf.wait(lambda: surf.ledger() == {}, "the epilog")
     last = int(surf.ok("srun printenv SLURM_JOB_ID", "alice"))
     entry = (
-        "gpushare-ledger 4\njob=%d\nrestart=0\nuser=%d\nholding=share\nunits=1\ncapacity=80\nallocated_gpu=0\nmemory=\nsince=1\n"
+        "gpushare-ledger 4\njob=%d\nrestart=0\nuser=%d\nholding=share\nunits=1\ncapacity=80\n"
+        "allocated_gpu=0\nmemory=\nsince=1\n"
         "gpu=3 195:3 - /dev/nvidia3\nend\n"
     )
     for number, user in ((last + 1, 2001), (last + 2, 2002), (last + 3, 2001)):
@@ -307,7 +311,8 @@ def test_a_wrong_unit_count_is_told(surf):
     surf.ok("sed -i.good s/=80/=320/ /etc/slurm/gpushare.conf")
     try:
         result = surf.run(
-            "SLURMD_NODENAME=$(hostname) SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 "
+            "SLURMD_NODENAME=$(hostname) SLURM_JOB_ID=999999 SLURM_JOB_UID=2001 SLURM_JOB_GPUS=0 "
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 "
             "SPANK_GPUSHARE_SHARE=mps:40 SLURM_CONF=/etc/slurm/slurm.conf gpushare-prolog"
         )
         assert "job 999999: asked for 40 units, taken as 154; Slurm counts otherwise: UnitsPerGpu" in result.stderr

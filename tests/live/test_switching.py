@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/switching.md on a cluster with running jobs: each placement is switched on, changed for the others, and switched off;
-slurmctld drains no node by itself, and no job ends."""
+"""docs/switching.md on a cluster with running jobs: each placement is switched on, changed for the others,
+and switched off; slurmctld drains no node by itself, and no job ends."""
 
 from in_use import nothing_is_drained, perform
 from lab import TOP

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""SURF's node where process 1 is a real systemd: NVIDIA's own MPS daemons are units of it, whatever starts and ends them.
+"""SURF's node where process 1 is a real systemd:
+NVIDIA's own MPS daemons are units of it, whatever starts and ends them.
 
 slurmd and its jobs are real; what goes wrong is tried with the prolog and epilog alone, as slurmd runs them."""
 
@@ -98,7 +99,8 @@ def units(node):
 
 
 def tell_of_empty_cgroups(node):
-    """Where systemd uses cgroup v1 the kernel starts this program of systemd's, but not from within a cgroup namespace."""
+    """Where systemd uses cgroup v1 the kernel starts this program of systemd's,
+    but not from within a cgroup namespace."""
     if node.cgroup == "v1":
         node.ok("cd /sys/fs/cgroup/systemd && for unit in system.slice/gpushare-mps-*.service; do [[ ! -d $unit || "
                 "$(cat $unit/cgroup.procs) ]] || /lib/systemd/systemd-cgroups-agent /$unit; done")
@@ -353,9 +355,13 @@ def test_without_systemds_help_it_starts_all_the_same_and_says_so(node):
 
 
 def test_a_unit_that_comes_late_is_none(node):
-    """systemd was asked, did not answer in time, and does it all the same: the daemon that is there stays the only one."""
+    """systemd was asked, did not answer in time, and does it all the same:
+    the daemon that is there stays the only one."""
     configure(node, "MpsTimeout=1000")
-    script = 'setsid -f bash -c \'sleep 1.5; "$@"; touch /lab/out/late\' - @REAL@ "$@" </dev/null >/dev/null 2>&1; exec sleep 3600'
+    script = (
+        'setsid -f bash -c \'sleep 1.5; "$@"; touch /lab/out/late\' - @REAL@ "$@" </dev/null >/dev/null '
+        '2>&1; exec sleep 3600'
+    )
     node.ok("rm -f /lab/out/late")
     with replaced(node, "/usr/bin/systemd-run", script):
         started, remark = prolog(node, 901)
@@ -366,7 +372,8 @@ def test_a_unit_that_comes_late_is_none(node):
 
 
 def test_a_device_that_is_not_there_yet_is_asked_for_and_missed_aloud(node):
-    """systemd lets a unit open what is there when it starts; without the device of unified memory no CUDA program works."""
+    """systemd lets a unit open what is there when it starts;
+    without the device of unified memory no CUDA program works."""
     node.ok("mv /dev/nvidia-uvm /dev/uvm.kept")
     try:
         started, remark = prolog(node, 901)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/tools.md, run as it stands: real tools submit under a governed QOS, with the GPU's type and without, and start steps."""
+"""docs/tools.md, run as it stands: real tools submit under a governed QOS, with the GPU's type and without,
+and start steps."""
 
 import re
 
@@ -50,7 +51,8 @@ def write(cluster, folder, step, change=lambda text: text):
 
 
 def is_file(step, before):
-    """Whether the page shows a file that its reader writes: a `cat` with no command before it that could have made it."""
+    """Whether the page shows a file that its reader writes:
+    a `cat` with no command before it that could have made it."""
     return step.command.startswith("cat ") and all(other.command.startswith("cat ") for other in before)
 
 

@@ -102,8 +102,8 @@ def busy(upgradable):
 
 
 def upgrade_the_head(cluster, old=(), named=()):
-    """The controller's packages but the plugins of ours in OLD, and its daemons in Slurm's order, as far as they start; the
-    node stays as it is. What `check` calls wrong before they start is NAMED."""
+    """The controller's packages but the plugins of ours in OLD, and its daemons in Slurm's order, as far as they start;
+    the node stays as it is. What `check` calls wrong before they start is NAMED."""
     cluster.ok(["/lab/upgrade"])
     install(cluster, cluster.release, old)
     # The commands of the new release can't ask the daemons of the old one.
@@ -200,8 +200,8 @@ def test_with_the_old_required_plugin_no_slurmd_starts_and_no_job_is_lost(busy):
 
 
 def test_a_required_plugin_that_stops_fitting_loses_no_job(busy):
-    """As when somebody installs the wrong build under a slurmd that runs. Whether the node is drained is a matter of which of
-    the job's steps fails first."""
+    """As when somebody installs the wrong build under a slurmd that runs.
+    Whether the node is drained is a matter of which of the job's steps fails first."""
     upgrade_the_head(busy)
     service(busy, "restart", "slurmd")
     install(busy, busy.release, PLUGINS[1:2])

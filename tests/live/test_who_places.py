@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whoever comes first places a job: slurmd's Prolog=, the SPANK hooks in its stead, both, or a prolog inside the job."""
+"""Whoever comes first places a job: slurmd's Prolog=, the SPANK hooks in its stead, both,
+or a prolog inside the job."""
 
 import pytest
 from gpus import OPEN, a_minute_later, entered, gpu_of, opened, wait_taken_back

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Action:
-    """One thing that a user does. VERB is the client's, or `cli` (ARGV is a command), `rest`, `root` (ARGV, by root)."""
+    """One thing that a user does. VERB is the client's, or `cli` (ARGV is a command), `rest`,
+    `root` (ARGV, by root)."""
 
     user: str
     verb: str

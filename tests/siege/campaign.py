@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A siege: rounds of stories side by side on one cluster, with a look after every few actions; what breaks an invariant is
-replayed alone and made as short as it gets."""
+"""A siege: rounds of stories side by side on one cluster, with a look after every few actions;
+what breaks an invariant is replayed alone and made as short as it gets."""
 
 import random
 import time
@@ -157,7 +157,8 @@ class Siege:
         return (violations, look) if violations else None
 
     def guilty(self, found, stories):
-        """The stories whose jobs broke it: of arrays and het jobs by their first number; all if somebody's can't be told."""
+        """The stories whose jobs broke it: of arrays and het jobs by their first number;
+        all if somebody's can't be told."""
         violations, look = found
         jobs = {job["id"]: job for job in look.jobs}
         chosen = set()

@@ -2,9 +2,9 @@
 """Judges one look at a cluster: do the jobs that run hold more GPUs than their QOS and association allow? Do they hold
 more CPUs or memory than the site gives with their GPUs, or run without a GPU where each job has one?
 
-Pure: takes text that the client printed and the limits, gives violations. GPUs are counted twice, as Slurm's accounting does
-(AllocTRES) and by the devices themselves: which node, which index. The type of a device comes from the node's own Gres, never
-from a name that a user gave.
+Pure: takes text that the client printed and the limits, gives violations. GPUs are counted twice, as Slurm's accounting
+does (AllocTRES) and by the devices themselves: which node, which index. The type of a device comes from the node's own
+Gres, never from a name that a user gave.
 """
 
 import re
@@ -147,7 +147,8 @@ def over_caps(job, held, caps):
 
 
 def named_types(job):
-    """The types that the job's request names, as Slurm shows it now or counts it: a text that was cleared may live on."""
+    """The types that the job's request names, as Slurm shows it now or counts it:
+    a text that was cleared may live on."""
     parts = [job.get(name, "") for name in ("per_job", "per_node", "per_socket", "per_task")]
     counted = re.findall(r"gres/gpu:([^=,]+)=[1-9]", job.get("requested", ""))
     return {*TYPED.findall(",".join(parts)), *counted}
@@ -184,7 +185,8 @@ def judge(look, limits, exempt="maint", foreign=True):
 
 
 def used_up(look, limits):
-    """Whether each limit that binds a running job is used to the last GPU: that shows that the siege tries limits at all."""
+    """Whether each limit that binds a running job is used to the last GPU:
+    that shows that the siege tries limits at all."""
     jobs = [job for job in look.jobs if runs(job)]
     for _, _, members, bound in limits.bounds(jobs):
         for type, limit in bound.items():

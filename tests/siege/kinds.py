@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which findings are one and the same way: by the members that a shortest story sets and by what kind of value they have."""
+"""Which findings are one and the same way: by the members that a shortest story sets and by what
+kind of value they have."""
 
 import re
 

@@ -2,8 +2,8 @@
 """The limits on GPUs that the accounting database has, and which of the running jobs each one binds; and the caps of
 gpushare.conf.
 
-As Slurm has it: what a job's QOS limits, an association doesn't limit again; MaxTRES of an association is inherited from its
-account; MaxTRESPerNode is an average over the job's nodes, rounded down.
+As Slurm has it: what a job's QOS limits, an association doesn't limit again; MaxTRES of an association is inherited
+from its account; MaxTRESPerNode is an average over the job's nodes, rounded down.
 """
 
 import re

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The members of a release's job_desc_msg_t that a user's own client can set: read from its header, so none is left out."""
+"""The members of a release's job_desc_msg_t that a user's own client can set:
+read from its header, so none is left out."""
 
 import re
 

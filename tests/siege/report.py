@@ -60,8 +60,10 @@ class Findings:
     def summary(self, seconds):
         tally = self.siege.tally
         print(
-            f"{tally.actions} actions in {seconds:.0f} s ({tally.actions / max(seconds, 1):.0f} a second), {tally.accepted} accepted; "
-            f"{tally.looks} looks, {tally.full} of them with a limit used up; {tally.ran} jobs ran, {tally.ran_limited} under a typed limit"
+            f"{tally.actions} actions in {seconds:.0f} s ({tally.actions / max(seconds, 1):.0f} a second), "
+            f"{tally.accepted} accepted; "
+            f"{tally.looks} looks, {tally.full} of them with a limit used up; {tally.ran} jobs ran, "
+            f"{tally.ran_limited} under a typed limit"
         )
         print("stories: " + ", ".join(f"{name} {count}" for name, count in sorted(tally.stories.items())))
         print(f"plain typed requests within the limit: {tally.plain}, accepted {tally.plain_accepted}")
@@ -69,5 +71,6 @@ class Findings:
             print(f"  REFUSED: {action}: {answer.text[:300]}")
         deaths = sum(client.deaths for client in self.siege.box.clients.values())
         print(
-            f"clients that died: {deaths}; findings: {len(self.known)} kinds {list(self.known.values())}, {self.alone} not seen again alone"
+            f"clients that died: {deaths}; findings: {len(self.known)} kinds {list(self.known.values())}, "
+            f"{self.alone} not seen again alone"
         )

@@ -34,7 +34,10 @@ group||root|gres/gpu:a40=3|gres/gpu:a40=2
 sub||group||
 sub|alice|||
 sub|bob|||gres/gpu:a40=1"""
-NODES = "node\tname=n1\tgres=gpu:a40:4\nnode\tname=h1\tgres=gpu:h100:4\nnode\tname=m1\tgres=gpu:a40:2,gpu:h100:2\nsteady\t1\n"
+NODES = (
+    "node\tname=n1\tgres=gpu:a40:4\nnode\tname=h1\tgres=gpu:h100:4\n"
+    "node\tname=m1\tgres=gpu:a40:2,gpu:h100:2\nsteady\t1\n"
+)
 LIMITS = Limits.read(QOS, ASSOCIATIONS, USERS)
 
 

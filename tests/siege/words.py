@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Values for the members of a request, plausible ones and hostile ones. {P} stands for "gres/", in old releases "gres:"."""
+"""Values for the members of a request, plausible ones and hostile ones.
+{P} stands for "gres/", in old releases "gres:"."""
 
 KNOWN = ["a40", "h100"]
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -184,7 +185,8 @@ ODD_STRINGS = [
 
 
 def value(random, name, width, caps=False):
-    """A value for the member NAME: of a number's WIDTH in bytes, or 0 for a string; CAPS: there are the site's caps to pass."""
+    """A value for the member NAME: of a number's WIDTH in bytes, or 0 for a string; CAPS:
+    there are the site's caps to pass."""
     if caps and name in ABOUT_CAPS and random.random() < 0.85:
         return random.choice(ABOUT_CAPS[name])
     if name in GPU_STRINGS or name in GPU_MODIFIERS:
