@@ -63,8 +63,8 @@ def task_epilog(cluster):
 
 def entered(cluster, job, user, command):
     """What COMMAND says in the extern step of JOB, as USER: where pam_slurm_adopt puts an ssh session."""
-    # slurmd waits for the extern step to be set up, and only then does slurmstepd let go of its pipe to it. Before that the fence may not
-    # be up: docs/threat-model.md has the milliseconds.
+    # slurmd waits for the extern step to be set up, and only then does slurmstepd let go of its pipe to it.
+    # Before that the fence may not be up: docs/threat-model.md has the milliseconds.
     setup_done = (
         f"for step in $(grep -las '^slurmstepd: \\[{job}.extern\\]' /proc/[0-9]*/cmdline); do "
         "step=${step%/cmdline}; [[ $(readlink $step/fd/1) == /dev/null ]] && echo ${step#/proc/}; done"

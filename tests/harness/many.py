@@ -12,7 +12,8 @@ PrivateData=cloud
 def nodes_conf(count):
     """Included by slurm.conf, with @NODE@ and COUNT nodes of a cloud, in a partition of their own."""
     def line(name, rest):
-        return f"NodeName={name} CPUs=64 Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=2000 Gres=gpu:a40:4 {rest}\n"
+        cpus = "CPUs=64 Sockets=2 CoresPerSocket=32 ThreadsPerCore=1"
+        return f"NodeName={name} {cpus} RealMemory=2000 Gres=gpu:a40:4 {rest}\n"
 
     text = line("@NODE@", "NodeAddr=127.0.0.1 State=UNKNOWN")
     text += "PartitionName=p Nodes=@NODE@ Default=YES MaxTime=INFINITE State=UP\n"

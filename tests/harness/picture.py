@@ -87,7 +87,8 @@ def lines(server, panel, start, end, x, y, width, height):
     legend = left
     for number, (name, points) in enumerate(every):
         colour = COLOURS[number % len(COLOURS)]
-        yield f'<path d="{steps(points, start, end, top, left, right, upper, lower)}" fill="none" stroke="{colour}" stroke-width="1.4"/>'
+        path = steps(points, start, end, top, left, right, upper, lower)
+        yield f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.4"/>'
         yield f'<rect x="{legend:.1f}" y="{lower + 21}" width="9" height="3" fill="{colour}"/>'
         yield f'<text x="{legend + 12:.1f}" y="{lower + 26}" {LABEL}>{escape(name)}</text>'
         legend += 22 + 6.2 * len(name)

@@ -43,14 +43,17 @@ def slurm_packages(folder, version):
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
-# rpm and dnf of this machine, on the root, whose first line says that it is not for Debian. `tree` prints what is there, of
-# folders only Slurm's and gpushare's: RHEL has the others.
+# rpm and dnf of this machine, on the root, whose first line says that it is not for Debian. `tree` prints what is
+# there, of folders only Slurm's and gpushare's: RHEL has the others.
 START = r"""
 rm -rf root/etc/slurm root/usr/lib/*/slurm-wlm root/usr/{s,}bin/slurm* root/usr/bin/{srun,sbatch}
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin; set +e
 quietly() { "$@" 2>&1 | grep -vE '^(rpm: |warning: Unable to get systemd)'; return "${PIPESTATUS[0]}"; }
 rpm() { quietly command rpm --root "$PWD/root" --nosignature "$@"; }
-dnf() { quietly command dnf --installroot "$PWD/root" --releasever 9 --disablerepo '*' --setopt reposdir=/none --nogpgcheck -qy "$@"; }
+dnf() {
+    quietly command dnf --installroot "$PWD/root" --releasever 9 --disablerepo '*' --setopt reposdir=/none \
+        --nogpgcheck -qy "$@"
+}
 inside() { chroot root bash -c "$1" 2>&1; }
 tree() { (cd root && find etc usr -xdev ! -type d -o -path '*slurm*' -o -path '*gpushare*') | LC_ALL=C sort; }
 """

@@ -90,7 +90,8 @@ NEWER = """
 
 # What the options above ask for, under names of their own: what a line to try has instead of them.
 REPLACED = re.compile(
-    r"(--(gres|gpus(-per-\w+)?|tres-per-task|n?tasks-per-(gpu|node)|cpus-per-gpu|mem-per-gpu|sockets-per-node)=|-[nNcG]\d)"
+    r"(--(gres|gpus(-per-\w+)?|tres-per-task|n?tasks-per-(gpu|node)|cpus-per-gpu|mem-per-gpu|sockets-per-node)="
+    r"|-[nNcG]\d)"
 )
 
 # One process for all of them: a shell starts thrice a release, not three hundred times.

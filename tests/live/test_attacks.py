@@ -198,7 +198,8 @@ def test_no_process_outlives_its_job(node, share):
     leave = r"""
         top=/sys/fs/cgroup/freezer$(sed -n s/^[0-9]*:freezer://p /proc/self/cgroup)
         mkdir $top/mine && echo 0 >$top/mine/cgroup.procs && echo left
-        unshare -UrCm bash -c "mount -t cgroup -o freezer none /mnt && mkdir /mnt/mine && echo 0 >/mnt/mine/cgroup.procs && echo left"
+        unshare -UrCm bash -c "mount -t cgroup -o freezer none /mnt && mkdir /mnt/mine &&
+            echo 0 >/mnt/mine/cgroup.procs && echo left"
         sleep 77"""
     node.ok("cat >/lab/out/leave", stdin=leave)
 

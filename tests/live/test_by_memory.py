@@ -30,12 +30,8 @@ def test_the_job_has_the_fewest_units_with_that_memory(by_memory):
 
 
 def test_interactive_jobs_too(by_memory):
-    assert (
-        by_memory.ok(
-            ["salloc", "-Q", "--gres=gpumem:6000", "srun", "bash", "-c", "echo $GPUSHARE_UNITS"], "alice"
-        ).splitlines()[-1]
-        == "20"
-    )
+    said = by_memory.ok(["salloc", "-Q", "--gres=gpumem:6000", "srun", "bash", "-c", "echo $GPUSHARE_UNITS"], "alice")
+    assert said.splitlines()[-1] == "20"
     result = by_memory.run(["srun", "-Q", "--gres=gpumem:6000", "bash", "-c", "echo $GPUSHARE_UNITS"], "alice")
     if by_memory.newer_than("23.02"):
         assert result.stdout.strip() == "20", result.stderr

@@ -315,9 +315,8 @@ def rewrite(way, content):
     way.cluster.write("/etc/slurm/gpushare.conf", content + "\n")
 
     def seen():
-        way.cluster.run(
-            ["sbatch", "--test-only", "--wrap", "true"], "alice"
-        )  # it looks when there is something to judge
+        # It looks when there is something to judge.
+        way.cluster.run(["sbatch", "--test-only", "--wrap", "true"], "alice")
         return read() > before
 
     way.cluster.wait(seen, "the new gpushare.conf")
@@ -623,7 +622,9 @@ def test_nonstop(way, absent):
 @row(29, "a user's own client without cli_filter or SPANK")
 def test_own_client(way, tmp_path):
     """Nothing here is on the client's side: test_raw_strings submits by the library alone."""
-    program = client.compiled(TOP / "tests/live/tools/submit-raw.c", way.cluster.release, tmp_path / "submit-raw", "-lslurm")
+    program = client.compiled(
+        TOP / "tests/live/tools/submit-raw.c", way.cluster.release, tmp_path / "submit-raw", "-lslurm"
+    )
     client.install(way.cluster, program, "/lab/out/submit-raw")
     result = way.cluster.run(["/lab/out/submit-raw", "qos_lafferty", f"{way.prefix}gpu:1"], "alice")
     assert result.returncode != 0 and "GS101" in result.stderr

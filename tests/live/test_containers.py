@@ -20,7 +20,8 @@ PLUGSTACK, PLUGIN, ROOT = "/etc/slurm/plugstack.conf", "/lab/out/user-init.so", 
 IMAGE = """
 i=/srv/image; mkdir -p $i/{bin,dev,proc,sys,tmp,etc,run,var/tmp,home,usr/lib/$(uname -m)-linux-gnu,lib64} /dev/mqueue
 ln -s /run $i/var/run; ln -s usr/lib $i/lib
-echo alice:x:2001:2001::/home/alice:/bin/sh >$i/etc/passwd; touch $i/etc/{group,hosts,resolv.conf,localtime} /etc/localtime
+echo alice:x:2001:2001::/home/alice:/bin/sh >$i/etc/passwd
+touch $i/etc/{group,hosts,resolv.conf,localtime} /etc/localtime
 cp /usr/local/bin/cuda-client $i/bin; cp -L /lib64/ld-* $i/lib64
 for l in c dl m pthread rt cuda; do cp -L /usr/lib/*-linux-gnu/lib$l.so.[0-9] $i/usr/lib/*-linux-gnu/; done
 chown -R alice $i; printf '[storage]\\ndriver = "vfs"\\n' >/etc/containers/storage.conf

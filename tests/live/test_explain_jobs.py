@@ -121,10 +121,8 @@ def test_a_task_and_a_component_are_told_of_by_their_numbers(jobs):
     assert told(jobs, f"{array}_0")["state"] == "RUNNING"
     jobs.wait(lambda: told(jobs, f"{array}_2").get("reason") == "QOSMaxGRESPerUser", "the others to wait")
     assert told(jobs, f"{array}_2")["job"] == f"{array}_[1-2]"
-    assert sorted(one["state"] for one in json.loads(jobs.ok(["gpushare", "explain", "--json", array]))["jobs"]) == [
-        "PENDING",
-        "RUNNING",
-    ]
+    explained = json.loads(jobs.ok(["gpushare", "explain", "--json", array]))
+    assert sorted(one["state"] for one in explained["jobs"]) == ["PENDING", "RUNNING"]
     het = jobs.sbatch("-H", ":", "-n2")
     assert told(jobs, f"{het}+1")["job"] == f"{het}+1"
 

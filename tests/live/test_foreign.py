@@ -36,7 +36,8 @@ def says(node, words):
         f"cat >{LIBRARY}.state",
         stdin="".join(
             f"gpu {uuid} {minor} total=46068 reserved=260 used=100 utilization={words.get('utilization', 0)}"
-            f"{''.join(f' pid={pid}' for pid in words.get('pids', ()))}{''.join(f' busy={pid}:50' for pid in words.get('busy', ()))}\n"
+            f"{''.join(f' pid={pid}' for pid in words.get('pids', ()))}"
+            f"{''.join(f' busy={pid}:50' for pid in words.get('busy', ()))}\n"
             for minor, uuid in enumerate(uuids(node))
         ),
     )

@@ -17,7 +17,8 @@ USERS = ("alice", "bob", "carol", "dave", "erin")
 # The nodes are in one box: a command on one of them sees that node's GPUs and name only.
 AS_NODE = r"""
 node=$1 first=$2
-mount -t tmpfs tmpfs /mnt && mkdir /mnt/dev /mnt/gpus && cp -ax /dev/. /mnt/dev && cp -a /proc/driver/nvidia/gpus/. /mnt/gpus
+mount -t tmpfs tmpfs /mnt && mkdir /mnt/dev /mnt/gpus &&
+    cp -ax /dev/. /mnt/dev && cp -a /proc/driver/nvidia/gpus/. /mnt/gpus
 for minor in {0..11}; do
     if ((minor < first || minor > first + 3)); then
         rm -r /mnt/dev/nvidia$minor /mnt/gpus/$(printf 0000:%02x:00.0 $((minor + 1)))

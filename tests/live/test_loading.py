@@ -102,7 +102,8 @@ def test_the_last_good_rules_outlive_a_restart_with_a_broken_file(whole, broken,
         refused = broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice")
         assert "GS101" in refused.stderr, refused.stderr
         assert broken.run("sbatch --qos=qos_lafferty --gres=gpu:1 --wrap true", "alice").returncode == 0
-        # Up to 23.02 slurmctld goes on in the same process, which knows that the file is broken, or sees it after a second.
+        # Up to 23.02 slurmctld goes on in the same process, which knows that the file is broken,
+        # or sees it after a second.
         if broken.newer_than("23.11"):
             lines = errors(broken, before)
             assert len(lines) == 1 and f"the last good rules stay in force, from {COPY}" in lines[0], lines

@@ -32,9 +32,8 @@ def took(what, start):
 def test_slurmctld_has_them_all_and_the_real_one_runs_jobs(crowd):
     lines = crowd.ok(["scontrol", "-a", "-o", "show", "node"], timeout=LONG).splitlines()
     assert len(lines) == COUNT + 1
-    assert crowd.ok(["srun", "--qos=qos_lafferty", "--gres=gpu:a40:1", "echo", "ran"], "alice", timeout=LONG).endswith(
-        "ran"
-    )
+    said = crowd.ok(["srun", "--qos=qos_lafferty", "--gres=gpu:a40:1", "echo", "ran"], "alice", timeout=LONG)
+    assert said.endswith("ran")
 
 
 @pytest.mark.parametrize("partition", ["p", "cloud"])

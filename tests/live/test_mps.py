@@ -378,9 +378,8 @@ def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):
     if node.kind == "run-in-job":
         job = node.sbatch(half, script="echo ran")
         assert node.finished(job) == "FAILED"
-        assert "ran" not in node.output(job).splitlines() and "PrologFlags=RunInJob" in node.output(job), node.output(
-            job
-        )
+        said = node.output(job)
+        assert "ran" not in said.splitlines() and "PrologFlags=RunInJob" in said, said
         assert node.run(ALL_MPS).stdout == ""
     else:
         first = start(node, half)

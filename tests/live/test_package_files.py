@@ -360,9 +360,12 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
 # Programs with the names of Slurm's daemons, which have in memory what those would have. Their processes have other
 # names.
 RUNNING = r"""
-cp root/bin/sleep root/tmp/slurmctld; cp root/bin/bash root/tmp/slurmd; cp root/lib/x86_64-linux-gnu/libm.so.6 root/tmp/job_submit_gpushare.so
+cp root/bin/sleep root/tmp/slurmctld; cp root/bin/bash root/tmp/slurmd
+cp root/lib/x86_64-linux-gnu/libm.so.6 root/tmp/job_submit_gpushare.so
 chroot root bash -c 'LD_PRELOAD=/tmp/job_submit_gpushare.so exec -a other /tmp/slurmctld 1000' &
-chroot root bash -c 'exec -a other /tmp/slurmd -c "read -r has; touch /tmp/ready; while :; do sleep 1; done" <<</usr/sbin/gpushare-prolog' &
+chroot root bash -c '
+    exec -a other /tmp/slurmd -c "read -r has; touch /tmp/ready; while :; do sleep 1; done" <<</usr/sbin/gpushare-prolog
+' &
 for try in {1..500}; do [[ -e root/tmp/ready ]] && grep -qs job_submit root/proc/[0-9]*/maps && break; sleep 0.01; done
 """
 
@@ -417,19 +420,16 @@ def test_a_login_node_that_becomes_a_compute_node_has_its_fence(out):
 def test_rpm_replaces_files_and_leaves_fragments_at_an_upgrade(out, builds, tmp_path):
     packages.built("rpm", TOP, RELEASE, tmp_path, BUILT=str(builds), REVISION="2")
     plugin = f"root{PLUGIN_DIR}/spank_gpushare.so"
-    said = in_a_root(
-        "rpm",
-        out,
-        f"""
+    newer = f"{tmp_path}/gpushare-{VERSION}+*.rpm {tmp_path}/gpushare-slurmd-*.rpm"
+    said = in_a_root("rpm", out, f"""
         INSTALL gpushare gpushare-slurmd
         echo '# Edited.' >>{FRAGMENT}; rm /etc/slurm/prolog.d/50-gpushare; echo Mode=warn >{CONF}
         OUTSIDE exec 3<{plugin}; stat -Lc %h /proc/self/fd/3
-        OUTSIDE rpm --root $PWD/root --nosignature --nodeps -U {tmp_path}/gpushare-{VERSION}+*.rpm {tmp_path}/gpushare-slurmd-*.rpm; echo =$?
+        OUTSIDE rpm --root $PWD/root --nosignature --nodeps -U {newer}; echo =$?
         OUTSIDE stat -Lc %h /proc/self/fd/3; cmp /proc/self/fd/3 {plugin} && rpm --root $PWD/root -q gpushare-slurmd
         {ETC}
         tail -n 1 {FRAGMENT}; cat {CONF}
-    """,
-    )
+    """)
     version = f"{VERSION}+slurm{slurm_of(RELEASE).micro}"
     # Debian's rpm says first that it is not for Debian.
     lines = [line for line in said.splitlines() if not line.startswith(("warning:", "rpm:"))]
@@ -461,9 +461,11 @@ def test_an_edited_file_is_kept_by_rpm(out):
 # ---- Slurm and gpushare upgraded together by apt, the machine's, from a folder; Slurm's package is one without files.
 
 APT = r"""
-rm -rf root/etc/apt && mkdir -p root/etc/apt/{apt.conf.d,preferences.d} root/var/lib/apt/lists/partial root/var/cache/apt/archives/partial root/var/log/apt
+rm -rf root/etc/apt && mkdir -p root/etc/apt/{apt.conf.d,preferences.d}
+mkdir -p root/var/{lib/apt/lists,cache/apt/archives}/partial root/var/log/apt
 echo "deb [trusted=yes] copy:$PWD/root/packages/REPOSITORY ./" >root/etc/apt/sources.list
-apt="apt-get -qq -o Dir=$PWD/root -o Dir::Bin::dpkg=/usr/bin/dpkg -o DPkg::Chroot-Directory=$PWD/root -o Dir::State::status=$PWD/root/var/lib/dpkg/status -o APT::Sandbox::User=root"
+apt="apt-get -qq -o Dir=$PWD/root -o Dir::Bin::dpkg=/usr/bin/dpkg -o DPkg::Chroot-Directory=$PWD/root"
+apt+=" -o Dir::State::status=$PWD/root/var/lib/dpkg/status -o APT::Sandbox::User=root"
 chroot root bash -c 'dpkg -i /packages/gpushare{,-slurmctld,-slurmd}_*.deb' >/dev/null
 $apt update
 """

@@ -96,10 +96,8 @@ def test_packages_from_beginning_to_end(cluster):
     assert must(dpkg(cluster, "--verify", *states(cluster))) == ""
     assert could_open(cluster) == [ALL]
     assert cluster.ok(["cat", FRAGMENT]).splitlines().count("required spank_gpushare.so") == 1
-    assert [cluster.ok(["readlink", link]) for link in LINKS] == [
-        "/usr/sbin/gpushare-prolog",
-        "/usr/sbin/gpushare-epilog",
-    ]
+    linked = [cluster.ok(["readlink", link]) for link in LINKS]
+    assert linked == ["/usr/sbin/gpushare-prolog", "/usr/sbin/gpushare-epilog"]
     cluster.ok(f"touch {OUT}/go")
     assert cluster.finished(old_job) == "COMPLETED" and opened(cluster.output(old_job)) == [ALL]
     assert healthy(cluster)
@@ -135,9 +133,8 @@ def test_packages_from_beginning_to_end(cluster):
     assert cluster.state(job) == "RUNNING" and could_open_in(cluster, job) == [fenced] and len(fenced) == 1
     assert cluster.run(REFUSED, "alice").returncode != 0
     assert len(could_open(cluster, SHARE)[0]) == 1
-    assert "# Edited here." in cluster.ok(["cat", RULES]) and "# Of the second." in cluster.ok(
-        ["cat", f"{RULES}.dpkg-dist"]
-    )
+    assert "# Edited here." in cluster.ok(["cat", RULES])
+    assert "# Of the second." in cluster.ok(["cat", f"{RULES}.dpkg-dist"])
     assert "# Edited here." in cluster.ok(["cat", FRAGMENT])
     assert cluster.run(["test", "-L", LINKS[1]]).returncode != 0, "a link that was taken away comes back"
     cluster.ok(f"mv {LINKS[1]}-site {LINKS[1]}; rm {RULES}.dpkg-dist")

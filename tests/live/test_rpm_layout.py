@@ -80,20 +80,18 @@ def test_nothing_is_installed_without_its_slurm(out):
 
 
 def test_it_is_installed_beside_slurm_and_leaves_nothing(out):
-    text = said(
-        out,
-        f"""
+    plugins = f"{PLUGIN_DIR}/job_submit_gpushare.so {PLUGIN_DIR}/spank_gpushare.so"
+    text = said(out, f"""
         rpm -i SLURM/*.rpm
         tree >before
         rpm -i {CONTROLLER} {NODE.split()[1]}
         rpm -V gpushare gpushare-slurmctld gpushare-slurmd slurm slurm-slurmctld slurm-slurmd
-        rpm -qf --qf '%{{NAME}}\\n' {PLUGIN_DIR} /etc/slurm {PLUGIN_DIR}/job_submit_gpushare.so {PLUGIN_DIR}/spank_gpushare.so
+        rpm -qf --qf '%{{NAME}}\\n' {PLUGIN_DIR} /etc/slurm {plugins}
         tree | diff before - | grep '^[<>].*slurm/' | grep -v /doc/
         inside 'gpushare check --for {HERE.micro}'
         rpm -e gpushare gpushare-slurmctld gpushare-slurmd
         tree | diff before -
-    """,
-    )
+    """)
     assert part(text, 3) == "" and part(text, 8) == "", text
     assert part(text, 4).split() == ["slurm", "slurm", "gpushare-slurmctld", "gpushare-slurmd"]
     folders = {f"etc/slurm/{name}" for name in ("plugstack.conf.d", "prolog.d", "epilog.d")}

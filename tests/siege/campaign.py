@@ -128,9 +128,8 @@ class Siege:
         self.tally.actions += 1
         self.tally.accepted += not answer.error
         if self.log:
-            self.log.write(
-                f"{self.tally.actions}\t{story.kind}\t{job}\t{action}\t{answer.error}\t{answer.job}\t{answer.text[:150]!r}\n"
-            )
+            said = f"{answer.error}\t{answer.job}\t{answer.text[:150]!r}"
+            self.log.write(f"{self.tally.actions}\t{story.kind}\t{job}\t{action}\t{said}\n")
         self.tally.errors[answer.text.split("\n")[0][:60] if answer.error else ""] += 1
         if story.plain and action is story.actions[0]:
             self.tally.stories[story.kind] += 1
@@ -166,9 +165,8 @@ class Siege:
             keys = [id, jobs[id]["array"], jobs[id]["het"]]
             one = next((self.owners[key] for key in keys if key in self.owners), None)
             if one is None:
-                return [story.actions for story in stories if story.kind in ("command", "rest")] or [
-                    s.actions for s in stories
-                ]
+                likely = [story.actions for story in stories if story.kind in ("command", "rest")]
+                return likely or [story.actions for story in stories]
             chosen.add(one)
         return [stories[one].actions for one in sorted(chosen)]
 

@@ -38,9 +38,8 @@ def signature(stories):
                 if name not in ("priority", "job_id_str")
             }
             if action.argv:
-                fields = {word.split("=")[0]: "" for word in action.argv if word.startswith("-")} | {
-                    "argv": action.argv[0]
-                }
+                fields = {word.split("=")[0]: "" for word in action.argv if word.startswith("-")}
+                fields |= {"argv": action.argv[0]}
             verb = "update" if action.verb == "update1" else action.verb
             result.append((verb, tuple(sorted(fields.items()))))
     return tuple(result)

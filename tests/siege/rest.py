@@ -22,16 +22,11 @@ def post(box, user, fields):
     if box.release not in VERSIONS:
         return Answer(-2, 0, "no slurmrestd known for this release")
     version, options, lists = VERSIONS[box.release]
-    job = (
-        {OLD_NAMES.get(name, name): value.removeprefix("gres:") for name, value in fields.items()}
-        if not lists
-        else dict(fields)
-    )
-    job |= {
-        "name": "rest",
-        "current_working_directory": "/tmp",
-        "environment": ["PATH=/bin"] if lists else {"PATH": "/bin"},
-    }
+    job = dict(fields)
+    if not lists:
+        job = {OLD_NAMES.get(name, name): value.removeprefix("gres:") for name, value in fields.items()}
+    job |= {"name": "rest", "current_working_directory": "/tmp"}
+    job["environment"] = ["PATH=/bin"] if lists else {"PATH": "/bin"}
     body = json.dumps({"script": "#!/bin/sh\nsleep 600\n", "job": job})
     head = (f"POST /slurm/{version}/job/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n")

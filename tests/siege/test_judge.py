@@ -185,8 +185,8 @@ def test_collisions_are_collisions():
 
 
 def test_members_of_a_header():
-    header = """typedef struct job_descriptor { /* a; b */ char *qos; /* char *no; */ uint16_t shared; char **argv; uint32_t argc;
-        time_t begin_time; void *id; bitstr_t *array_bitmap; uint64_t *tres_req_cnt;
+    header = """typedef struct job_descriptor { /* a; b */ char *qos; /* char *no; */ uint16_t shared;
+        char **argv; uint32_t argc; time_t begin_time; void *id; bitstr_t *array_bitmap; uint64_t *tres_req_cnt;
 } job_desc_msg_t;"""
     assert members.members(header) == (["qos"], ["shared", "begin_time"])
 
