@@ -146,10 +146,8 @@ def test_counted():
     node.prolog(3, 81)
     node.prolog(3, 81)
     counts = LEDGER / "counts"
-    assert (
-        node.counts() == {"share": 2, "whole": 0, "overcommitted": 0, "failed": 1}
-        and counts.stat().st_mode & 0o777 == 0o644
-    )
+    assert node.counts() == {"share": 2, "whole": 0, "overcommitted": 0, "failed": 1}
+    assert counts.stat().st_mode & 0o777 == 0o644
     good = counts.read_bytes()
     (RUN / "decoy").write_text("x")
     damages = [good[:-1], b"", good + b"x", good[:20] + os.urandom(len(good)), good.replace(b"tally 1", b"tally 2")]

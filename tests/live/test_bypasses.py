@@ -395,9 +395,8 @@ def test_mixtures(way):
     for options in (["--gres=gpu:a40:1,gpu:1"], ["--gpus=1", "--gres=gpu:a40:1"], ["--gres=gpu:a40:1,gpu:3090:1"]):
         result = way.submit(QOS, *options)
         # From 24.11 sbatch itself refuses some.
-        assert result.returncode != 0 and re.search("GS10[13]|Invalid GRES", result.stderr), (
-            f"{options}: {result.stderr}"
-        )
+        assert result.returncode != 0, f"{options}: {result.stderr}"
+        assert re.search("GS10[13]|Invalid GRES", result.stderr), f"{options}: {result.stderr}"
     job = way.held(QOS, "--gres=gpu:a40:1")
     assert way.update(job, f"TresPerJob={way.prefix}gpu:1").returncode != 0
 

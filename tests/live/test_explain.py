@@ -216,9 +216,8 @@ def test_every_option_of_sbatch_is_known(explained):
 
 def test_another_users_job_is_judged_for_that_user(explained):
     result = explained.run(["gpushare", "explain", "--user", "bob", "--", "-A", "group", "--gres=gpu:2"], "alice")
-    assert result.returncode == 0 and "user 'bob' has no default QOS in account 'group'" in result.stdout, (
-        result.stdout + result.stderr
-    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "user 'bob' has no default QOS in account 'group'" in result.stdout, result.stdout + result.stderr
     assert explained.run(["gpushare", "explain", "--user", "nobodys", "--", "-n1"]).returncode == 2
 
 

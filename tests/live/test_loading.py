@@ -89,11 +89,8 @@ def test_the_last_good_rules_outlive_a_restart_with_a_broken_file(whole, broken,
     rules(broken, "GovernedQOS=norm*\n")
     assert broken.ok(f"stat -c '%U %a' {COPY}") == "slurm 600"
     lines = broken.ok(["cat", COPY]).splitlines()
-    assert (
-        lines[0].startswith("# gpushare-last-good 1 ")
-        and lines[0].endswith(f" {CONF}")
-        and lines[1:] == ["GovernedQOS=norm*"]
-    )
+    assert lines[0].startswith("# gpushare-last-good 1 ") and lines[0].endswith(f" {CONF}")
+    assert lines[1:] == ["GovernedQOS=norm*"]
     kept = broken.ok(["cat", COPY])
     broken.ok(command.replace("CONF", CONF))
     for start in (lambda: reconfigure(broken), lambda: restart(broken), lambda: reconfigure(broken)):

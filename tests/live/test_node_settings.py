@@ -70,9 +70,8 @@ def test_gpus_of_one_node_have_units_of_their_own(mixed):
 ])
 def test_what_no_node_has_is_refused(mixed, options, size):
     refused = mixed.run(["sbatch", *options.split(), "--wrap", "true"], "alice")
-    assert (
-        refused.returncode != 0 and "GS122" in refused.stderr and f"at most: {size}, a whole GPU\n" in refused.stderr
-    ), refused.stderr
+    assert refused.returncode != 0 and "GS122" in refused.stderr, refused.stderr
+    assert f"at most: {size}, a whole GPU\n" in refused.stderr, refused.stderr
 
 
 def test_a_share_never_goes_to_a_node_whose_gpus_are_smaller(mixed):

@@ -219,9 +219,8 @@ def test_each_component_of_a_het_job_is_judged(nodes):
     typed = cluster.run(["--gres=gpu:a100:1" if word == "%s" else word for word in command], "alice")
     assert typed.returncode == 0, typed.stderr
     found = re.findall(r"at (\S+) .*open=(\S+) ", typed.stdout)
-    assert {node for node, _ in found} == {"n1", "n2"} and all(re.fullmatch(r"\d", gpu) for _, gpu in found), (
-        typed.stdout
-    )
+    assert {node for node, _ in found} == {"n1", "n2"}, typed.stdout
+    assert all(re.fullmatch(r"\d", gpu) for _, gpu in found), typed.stdout
 
 
 class Watch(threading.Thread):

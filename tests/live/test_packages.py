@@ -144,9 +144,8 @@ def test_packages_from_beginning_to_end(cluster):
     for folder, names in (("micro", ["gpushare-slurmctld"]), ("release", ["gpushare-slurmctld", "gpushare-slurmd"])):
         for name in names:
             refused = dpkg(cluster, "-i", *archives(folder, name))
-            assert refused.returncode != 0 and re.search(rf"{name} breaks slurm(ctld|d) ", refused.stderr), (
-                refused.stderr
-            )
+            assert refused.returncode != 0, refused.stderr
+            assert re.search(rf"{name} breaks slurm(ctld|d) ", refused.stderr), refused.stderr
     assert identities(cluster) == there and set(states(cluster).values()) == {"i"}
 
     # Not removed while it is needed, and whole after the attempt.

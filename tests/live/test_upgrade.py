@@ -290,10 +290,8 @@ def test_a_share_in_another_format_keeps_its_gpu_and_has_no_more_steps(busy, ver
     busy.ok("touch /lab/out/step /lab/out/end")
     assert busy.finished(busy.running) == "COMPLETED"
     lines = busy.output(busy.running)
-    assert (
-        len(opened(lines)) == 1
-        and f"this job can't have its GPU here: reading /run/gpushare/jobs/{busy.running}" in lines
-    )
+    assert len(opened(lines)) == 1
+    assert f"this job can't have its GPU here: reading /run/gpushare/jobs/{busy.running}" in lines
     busy.wait_no_shares()
     busy.held.remove(other), busy.all.remove(other)
     everything_ends(busy)
