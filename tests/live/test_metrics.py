@@ -154,25 +154,16 @@ def test_every_message_is_counted_as_slurmctlds_log_has_it(node):
     node.cancel_all()
     node.start(HALF)
     assert verdicts(node) == accepted, "what is accepted is not counted"
+    asked = ["sbatch", "-H", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"]
     for mode, verdict in (("warn", "warned"), ("audit", "audited")):
         kept = node.ok(["cat", CONF])
         node.ok(["tee", CONF], stdin=f"{kept}\nMode={mode}\n")
         before = verdicts(node)
-        node.wait(
-            lambda: (
-                node.run(["sbatch", "-H", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"], "alice").returncode == 0
-            ),
-            f"Mode={mode}",
-        )
+        node.wait(lambda: node.run(asked, "alice").returncode == 0, f"Mode={mode}")
         passed = verdicts(node) - before
         assert passed["GS101", verdict] == 1 and +verdicts(node) == logged(), (mode, passed)
         node.ok(["tee", CONF], stdin=kept + "\n")
-        node.wait(
-            lambda: (
-                node.run(["sbatch", "-H", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"], "alice").returncode != 0
-            ),
-            "the old rules",
-        )
+        node.wait(lambda: node.run(asked, "alice").returncode != 0, "the old rules")
     assert +verdicts(node) == logged()
     before = verdicts(node)
     node.ok("/lab/service restart slurmctld")
@@ -238,14 +229,9 @@ def test_jobstats_files_name_the_job_that_has_a_gpu_alone(node):
 
 
 def test_dcgms_files_name_all_jobs_of_a_gpu(node):
+    files = "cd /run/dcgm-job-mapping && for f in *; do [ -e $f ] && echo $f:$(paste -sd, $f); done; true"
     read = lambda: {
-        name: jobs.split(",")
-        for name, jobs in (
-            line.split(":")
-            for line in node.ok(
-                "cd /run/dcgm-job-mapping && for f in *; do [ -e $f ] && echo $f:$(paste -sd, $f); done; true"
-            ).splitlines()
-        )
+        name: jobs.split(",") for name, jobs in (line.split(":") for line in node.ok(files).splitlines())
     }
     jobs = [node.start(HALF, user=user)[0] for user in ("alice", "bob", "alice", "bob", "bob")]
     ledger = node.ledger()

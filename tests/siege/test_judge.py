@@ -44,10 +44,8 @@ LIMITS = Limits.read(QOS, ASSOCIATIONS, USERS)
 def job(
     id=1, qos="normal", nodes="n1", detail=("gpu:a40:1(IDX:0)",), alloc="gres/gpu=1,gres/gpu:a40=1", state=1, **more
 ):
-    fields = {
-        "id": id, "state": state, "user": 2001, "nodes_n": len(detail), "array": 0, "het": 0, "account": "acct",
-        "qos": qos, "nodes": nodes, "allocated": alloc, "per_node": "gres/gpu:a40:1",
-    } | more
+    fields = {"id": id, "state": state, "user": 2001, "nodes_n": len(detail), "array": 0, "het": 0, "account": "acct",
+              "qos": qos, "nodes": nodes, "allocated": alloc, "per_node": "gres/gpu:a40:1"} | more
     return (
         "job\t"
         + "\t".join(f"{name}={value}" for name, value in fields.items())
@@ -71,64 +69,50 @@ FOUR = {"detail": ("gpu:a40:4(IDX:0-3)",), "alloc": "gres/gpu=4,gres/gpu:a40=4"}
 TWO = {"detail": ("gpu:a40:2(IDX:0,3)",), "alloc": "gres/gpu=2,gres/gpu:a40=2"}
 
 
-@pytest.mark.parametrize(
-    "jobs, expected",
-    [
-        # Within every limit.
-        ([job(), job(2, "typed"), job(3, "job")], []),
-        ([job(qos="typed", **TWO)], []),
-        # Each kind of limit of a QOS, alone and added up.
-        ([job(qos="typed", **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
-        ([job(1, "typed", **TWO), job(2, "typed", user=2002)], both("QOS typed GrpTRES", "a40", 3)),
-        ([job(qos="job", **TWO)], both("QOS job MaxTRESPerJob", "a40", 2)),
-        ([job(1, "job"), job(2, "job")], []),
-        ([job(1, "user", **TWO), job(2, "user")], both("QOS user MaxTRESPerUser", "a40", 3)),
-        ([job(1, "user", **TWO), job(2, "user", user=2002)], []),
-        ([job(1, "account", **TWO), job(2, "account", user=2002)], both("QOS account MaxTRESPerAccount", "a40", 3)),
-        ([job(1, "account", **TWO), job(2, "account", account="sub")], []),
-        ([job(qos="node", **TWO)], both("QOS node MaxTRESPerNode", "a40", 2)),
-        ([job(qos="all", **FOUR)], both("QOS all GrpTRES", "", 4)),
-        # Of an account, of the account above, of a user; MaxTRES comes down from an account.
-        ([job(account="capped", **FOUR)], both("association capped/ GrpTRES", "a40", 4)),
-        ([job(account="sub", **TWO), job(2, account="sub", **TWO)], both("association group/ GrpTRES", "a40", 4)),
-        ([job(account="sub", user=2002, **TWO)], both("association sub/bob MaxTRES", "a40", 2)),
-        ([job(account="sub", **TWO)], []),
-        (
-            [job(account="sub", detail=("gpu:a40:3(IDX:0-2)",), alloc="gres/gpu=3,gres/gpu:a40=3")],
-            both("association sub/alice MaxTRES", "a40", 3),
-        ),
-        # What the QOS limits, the account doesn't limit again.
-        ([job(1, "typed", account="capped", **TWO), job(2, account="capped", **TWO)], []),
-        # By devices alone: the books know of one.
-        (
-            [job(qos="job", detail=("gpu:a40:1(IDX:0)", "gpu:a40:1(IDX:1)"), nodes="n1,m1")],
-            [("limit", "QOS job MaxTRESPerJob", "a40", 2, "devices"), ("miscounted", "QOS job", "a40", 2, "devices")],
-        ),
-        # A type by the node, whatever the detail calls it; and by the index on a node of two types.
-        (
-            [job(qos="typed", nodes="h1", alloc="gres/gpu=1")],
-            [
-                ("limit", "QOS typed GrpTRES", "h100", 1, "devices"),
-                ("foreign", "QOS typed", "h100", 1, "devices"),
-                ("miscounted", "QOS typed", "h100", 1, "devices"),
-            ],
-        ),
-        (
-            [job(qos="job", nodes="m1", detail=("gpu:x:1(IDX:3)",), alloc="gres/gpu=1,gres/gpu:h100=1")],
-            [("foreign", "QOS job", "h100", 1, "devices")],
-        ),
-        # A governed QOS, and a request that names no type.
-        ([job(qos="typed", per_node="gres/gpu:1")], [("foreign", "QOS typed", "a40", 1, "devices")]),
-        ([job(per_node="gres/gpu:1")], []),
-        # Neither what waits, nor what has ended, nor what is exempt.
-        ([job(qos="typed", state=0, **FOUR)], []),
-        ([job(qos="typed", state=3, **FOUR)], []),
-        ([job(qos="typed", state=1 | judge.COMPLETING, **FOUR)], []),
-        ([job(qos="typed", reservation="maint7", **FOUR)], []),
-        ([job(qos="typed", reservation="own7", **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
-        ([job(qos="typed", state=2, **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
-    ],
-)
+@pytest.mark.parametrize("jobs, expected", [
+    # Within every limit.
+    ([job(), job(2, "typed"), job(3, "job")], []),
+    ([job(qos="typed", **TWO)], []),
+    # Each kind of limit of a QOS, alone and added up.
+    ([job(qos="typed", **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
+    ([job(1, "typed", **TWO), job(2, "typed", user=2002)], both("QOS typed GrpTRES", "a40", 3)),
+    ([job(qos="job", **TWO)], both("QOS job MaxTRESPerJob", "a40", 2)),
+    ([job(1, "job"), job(2, "job")], []),
+    ([job(1, "user", **TWO), job(2, "user")], both("QOS user MaxTRESPerUser", "a40", 3)),
+    ([job(1, "user", **TWO), job(2, "user", user=2002)], []),
+    ([job(1, "account", **TWO), job(2, "account", user=2002)], both("QOS account MaxTRESPerAccount", "a40", 3)),
+    ([job(1, "account", **TWO), job(2, "account", account="sub")], []),
+    ([job(qos="node", **TWO)], both("QOS node MaxTRESPerNode", "a40", 2)),
+    ([job(qos="all", **FOUR)], both("QOS all GrpTRES", "", 4)),
+    # Of an account, of the account above, of a user; MaxTRES comes down from an account.
+    ([job(account="capped", **FOUR)], both("association capped/ GrpTRES", "a40", 4)),
+    ([job(account="sub", **TWO), job(2, account="sub", **TWO)], both("association group/ GrpTRES", "a40", 4)),
+    ([job(account="sub", user=2002, **TWO)], both("association sub/bob MaxTRES", "a40", 2)),
+    ([job(account="sub", **TWO)], []),
+    ([job(account="sub", detail=("gpu:a40:3(IDX:0-2)",), alloc="gres/gpu=3,gres/gpu:a40=3")],
+     both("association sub/alice MaxTRES", "a40", 3)),
+    # What the QOS limits, the account doesn't limit again.
+    ([job(1, "typed", account="capped", **TWO), job(2, account="capped", **TWO)], []),
+    # By devices alone: the books know of one.
+    ([job(qos="job", detail=("gpu:a40:1(IDX:0)", "gpu:a40:1(IDX:1)"), nodes="n1,m1")],
+     [("limit", "QOS job MaxTRESPerJob", "a40", 2, "devices"), ("miscounted", "QOS job", "a40", 2, "devices")]),
+    # A type by the node, whatever the detail calls it; and by the index on a node of two types.
+    ([job(qos="typed", nodes="h1", alloc="gres/gpu=1")],
+     [("limit", "QOS typed GrpTRES", "h100", 1, "devices"), ("foreign", "QOS typed", "h100", 1, "devices"),
+      ("miscounted", "QOS typed", "h100", 1, "devices")]),
+    ([job(qos="job", nodes="m1", detail=("gpu:x:1(IDX:3)",), alloc="gres/gpu=1,gres/gpu:h100=1")],
+     [("foreign", "QOS job", "h100", 1, "devices")]),
+    # A governed QOS, and a request that names no type.
+    ([job(qos="typed", per_node="gres/gpu:1")], [("foreign", "QOS typed", "a40", 1, "devices")]),
+    ([job(per_node="gres/gpu:1")], []),
+    # Neither what waits, nor what has ended, nor what is exempt.
+    ([job(qos="typed", state=0, **FOUR)], []),
+    ([job(qos="typed", state=3, **FOUR)], []),
+    ([job(qos="typed", state=1 | judge.COMPLETING, **FOUR)], []),
+    ([job(qos="typed", reservation="maint7", **FOUR)], []),
+    ([job(qos="typed", reservation="own7", **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
+    ([job(qos="typed", state=2, **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
+])
 def test_breaches(jobs, expected):
     assert found(*jobs) == expected
 

@@ -63,26 +63,20 @@ UNTYPED = [
     Way("untyped, --gpus", [sbatch("--qos=qos_lafferty", "--gpus=4", "-N1", "-xh1,m1")]),
     Way("untyped, --gpus-per-node", [sbatch("--qos=qos_lafferty", "--gpus-per-node=4", "-xh1,m1")]),
     Way("untyped, --gpus-per-task", [sbatch("--qos=qos_lafferty", "-n4", "--gpus-per-task=1", "-xh1,m1")]),
-    Way(
-        "untyped, --gpus-per-socket",
-        [sbatch("--qos=qos_lafferty", "--gpus-per-socket=2", "--sockets-per-node=2", "-xh1,m1")],
-    ),
+    Way("untyped, --gpus-per-socket", [
+        sbatch("--qos=qos_lafferty", "--gpus-per-socket=2", "--sockets-per-node=2", "-xh1,m1")]),
     Way("no GPU option, --ntasks-per-gpu", [sbatch("--qos=qos_lafferty", "-n4", "--ntasks-per-gpu=1", "-xh1,m1")]),
     Way("untyped, salloc", [cli("salloc", "--qos=qos_lafferty", "--gres=gpu:4", "-xh1,m1", "sleep", "5")]),
     Way("untyped, srun", [cli("srun", "--qos=qos_lafferty", "--gres=gpu:4", "-xh1,m1", "sleep", "5")]),
     Way("untyped, a job array", [sbatch("--qos=qos_lafferty", "--array=0-3", "--gres=gpu:1", "-xh1,m1")]),
-    Way(
-        "untyped, a component of a het job",
-        [sbatch("--qos=qos_lafferty", "--gres=gpu:a40:1", ":", "--qos=qos_lafferty", "--gres=gpu:3", "-xh1,m1")],
-    ),
+    Way("untyped, a component of a het job", [
+        sbatch("--qos=qos_lafferty", "--gres=gpu:a40:1", ":", "--qos=qos_lafferty", "--gres=gpu:3", "-xh1,m1")]),
     Way("untyped, a list of QOSes", [sbatch("--qos=qos_lafferty,qos_lafferty", "--gres=gpu:4", "-xh1,m1")]),
     Way("untyped, the QOS in capitals", [sbatch("--qos=QOS_LAFFERTY", "--gres=gpu:4", "-xh1,m1")]),
     Way("untyped, by slurmrestd", [Action("alice", "rest", {"qos": "qos_lafferty", "tres_per_job": gpu()})]),
     Way("untyped, own client", [act("allocate", **LIMITED, tres_per_node=gpu(), **SAME_TYPE)]),
-    Way(
-        "typed and untyped together",
-        [act("allocate", **LIMITED, tres_per_node=gpu("a40", 1), tres_per_job=gpu(), **SAME_TYPE)],
-    ),
+    Way("typed and untyped together", [
+        act("allocate", **LIMITED, tres_per_node=gpu("a40", 1), tres_per_job=gpu(), **SAME_TYPE)]),
     Way("another type, no limit on it", [act("allocate", **LIMITED, tres_per_node=gpu("h100", 1))], without_zero=True),
 ]
 NAMES = [
@@ -91,126 +85,70 @@ NAMES = [
     Way("a type that hashes to 0", [act("allocate", **LIMITED, tres_per_node=gpu("UUUUUUUUVUUU"), **SAME_TYPE)]),
     Way("an empty type", [act("allocate", **LIMITED, tres_per_node="{P}gpu::4", **SAME_TYPE)]),
     Way("gresgpu", [act("allocate", **LIMITED, tres_per_task="gresgpu", num_tasks=4, **SAME_TYPE)]),
-    Way(
-        "a licence with a GPU inside",
-        [act("allocate", **LIMITED, tres_per_task="license/gres/gpu:4", num_tasks=1, **SAME_TYPE)],
-    ),
+    Way("a licence with a GPU inside", [
+        act("allocate", **LIMITED, tres_per_task="license/gres/gpu:4", num_tasks=1, **SAME_TYPE)]),
     Way("text before the GPU", [act("allocate", **LIMITED, tres_per_node="x{P}gpu:4", **SAME_TYPE)]),
 ]
 MOVES = [
-    Way(
-        "scontrol update qos=",
-        [
-            sbatch("-H", "--gres=gpu:4", "-xh1,m1"),
-            cli("scontrol", "update", "job={job}", "qos=qos_lafferty"),
-            release(),
-        ],
-    ),
-    Way(
-        "scontrol update TresPerNode=",
-        [
-            sbatch("-H", "--qos=qos_lafferty", "-xh1,m1"),
-            cli("scontrol", "update", "job={job}", "TresPerNode={P}gpu:4"),
-            release(),
-        ],
-    ),
+    Way("scontrol update qos=", [
+        sbatch("-H", "--gres=gpu:4", "-xh1,m1"), cli("scontrol", "update", "job={job}", "qos=qos_lafferty"),
+        release()]),
+    Way("scontrol update TresPerNode=", [
+        sbatch("-H", "--qos=qos_lafferty", "-xh1,m1"), cli("scontrol", "update", "job={job}", "TresPerNode={P}gpu:4"),
+        release()]),
     Way("update of the QOS, own client", [held(tres_per_node=gpu(), **SAME_TYPE), update(**LIMITED), release()]),
-    Way(
-        "--ntasks-per-gpu, then moved",
-        [held(num_tasks=4, ntasks_per_tres=1, **SAME_TYPE), update(**LIMITED), release()],
-    ),
-    Way(
-        "a task of an array moved",
-        [
-            act("submit", priority=0, array_inx="0-1", tres_per_node=gpu(), **SAME_TYPE),
-            act("update", job_id_str="{job}_1", **LIMITED),
-            act("update", job_id_str="{job}_1", priority="INFINITE"),
-        ],
-    ),
-    Way(
-        "cleared, then moved", [held(tres_per_node=gpu(), **SAME_TYPE), update(tres_per_node="", **LIMITED), release()]
-    ),
-    Way(
-        "requeued, then moved",
-        [
-            act("submit", requeue=1, tres_per_node=gpu(), **SAME_TYPE), act("wait"), act("requeuehold"),
-            act("wait", **{"for": 2}), update(**LIMITED), release(),
-        ],
-    ),
+    Way("--ntasks-per-gpu, then moved", [
+        held(num_tasks=4, ntasks_per_tres=1, **SAME_TYPE), update(**LIMITED), release()]),
+    Way("a task of an array moved", [
+        act("submit", priority=0, array_inx="0-1", tres_per_node=gpu(), **SAME_TYPE),
+        act("update", job_id_str="{job}_1", **LIMITED), act("update", job_id_str="{job}_1", priority="INFINITE")]),
+    Way("cleared, then moved", [
+        held(tres_per_node=gpu(), **SAME_TYPE), update(tres_per_node="", **LIMITED), release()]),
+    Way("requeued, then moved", [
+        act("submit", requeue=1, tres_per_node=gpu(), **SAME_TYPE), act("wait"), act("requeuehold"),
+        act("wait", **{"for": 2}), update(**LIMITED), release()]),
     Way("moved while it runs", [act("allocate", tres_per_node=gpu(), **SAME_TYPE), act("wait"), update(**LIMITED)]),
-    Way(
-        "a type that hashes alike, then moved and restated",
-        [held(tres_per_node=gpu(COLLISION)), update(tres_per_node=gpu("a40"), **LIMITED), release()],
-    ),
+    Way("a type that hashes alike, then moved and restated", [
+        held(tres_per_node=gpu(COLLISION)), update(tres_per_node=gpu("a40"), **LIMITED), release()]),
 ]
 FIELDS = [
-    Way(
-        "CpusPerTres with a type that hashes alike, update",
-        [held(**LIMITED, tres_per_node=gpu("a40")), update(cpus_per_tres=gpu(COLLISION, 1)), release()],
-    ),
-    Way(
-        "CpusPerTres first, then the GPUs",
-        [held(**LIMITED), update(cpus_per_tres=gpu(COLLISION, 1)), update(tres_per_node=gpu("a40")), release()],
-    ),
-    Way(
-        "CpusPerTres with a type that hashes alike, submission",
-        [act("allocate", **LIMITED, tres_per_node=gpu("a40"), cpus_per_tres=gpu(COLLISION, 1))],
-    ),
-    Way(
-        "CpusPerTres of a free QOS, then moved and restated",
-        [
-            held(tres_per_node=gpu("a40")), update(cpus_per_tres=gpu(COLLISION, 1)),
-            update(tres_per_node=gpu("a40"), **LIMITED), release(),
-        ],
-    ),
-    Way(
-        "CpusPerTres with the type in capitals, update",
-        [held(**LIMITED, tres_per_node=gpu("a40")), update(cpus_per_tres=gpu("A40", 1)), release()],
-    ),
-    Way(
-        "MemPerTres with the type in capitals, update",
-        [held(**LIMITED, tres_per_node=gpu("a40")), update(mem_per_tres=gpu("A40", 1)), release()],
-    ),
-    Way(
-        "ntasks_per_tres=0, update",
-        [
-            held(**LIMITED, num_tasks=4, tres_per_job=gpu("a40"), ntasks_per_tres=1, **SAME_TYPE),
-            update(tres_per_job="", ntasks_per_tres=0, num_tasks=4),
-            release(),
-        ],
-    ),
+    Way("CpusPerTres with a type that hashes alike, update", [
+        held(**LIMITED, tres_per_node=gpu("a40")), update(cpus_per_tres=gpu(COLLISION, 1)), release()]),
+    Way("CpusPerTres first, then the GPUs", [
+        held(**LIMITED), update(cpus_per_tres=gpu(COLLISION, 1)), update(tres_per_node=gpu("a40")), release()]),
+    Way("CpusPerTres with a type that hashes alike, submission", [
+        act("allocate", **LIMITED, tres_per_node=gpu("a40"), cpus_per_tres=gpu(COLLISION, 1))]),
+    Way("CpusPerTres of a free QOS, then moved and restated", [
+        held(tres_per_node=gpu("a40")), update(cpus_per_tres=gpu(COLLISION, 1)),
+        update(tres_per_node=gpu("a40"), **LIMITED), release()]),
+    Way("CpusPerTres with the type in capitals, update", [
+        held(**LIMITED, tres_per_node=gpu("a40")), update(cpus_per_tres=gpu("A40", 1)), release()]),
+    Way("MemPerTres with the type in capitals, update", [
+        held(**LIMITED, tres_per_node=gpu("a40")), update(mem_per_tres=gpu("A40", 1)), release()]),
+    Way("ntasks_per_tres=0, update", [
+        held(**LIMITED, num_tasks=4, tres_per_job=gpu("a40"), ntasks_per_tres=1, **SAME_TYPE),
+        update(tres_per_job="", ntasks_per_tres=0, num_tasks=4), release()]),
 ]
 NODES = [
     Way("--gpus=a40:1 over two nodes, more tasks than CPUs", [sbatch("--qos=qos_job", "-n70", "--gpus=a40:1")]),
-    Way(
-        "--gpus=a40:1 over two nodes, more CPUs than a node has",
-        [act("allocate", qos="qos_job", min_cpus=70, tres_per_job=gpu("a40", 1))],
-    ),
-    Way(
-        "--gpus=a40:2 over three nodes",
-        [act("allocate", **LIMITED, num_tasks=140, min_cpus=140, tres_per_job=gpu("a40", 2))],
-    ),
-    Way(
-        "--gpus=a40:1, then NumNodes=2",
-        [held(qos="qos_job", tres_per_job=gpu("a40", 1)), update(min_nodes=2), release()],
-    ),
-    Way(
-        "--gpus=a40:1, then NumTasks=70",
-        [held(qos="qos_job", tres_per_job=gpu("a40", 1)), update(num_tasks=70, min_cpus=70), release()],
-    ),
+    Way("--gpus=a40:1 over two nodes, more CPUs than a node has", [
+        act("allocate", qos="qos_job", min_cpus=70, tres_per_job=gpu("a40", 1))]),
+    Way("--gpus=a40:2 over three nodes", [
+        act("allocate", **LIMITED, num_tasks=140, min_cpus=140, tres_per_job=gpu("a40", 2))]),
+    Way("--gpus=a40:1, then NumNodes=2", [
+        held(qos="qos_job", tres_per_job=gpu("a40", 1)), update(min_nodes=2), release()]),
+    Way("--gpus=a40:1, then NumTasks=70", [
+        held(qos="qos_job", tres_per_job=gpu("a40", 1)), update(num_tasks=70, min_cpus=70), release()]),
 ]
 WHOLE = [
     Way("--exclusive, a node of the type", [sbatch("--qos=qos_lafferty", "--exclusive", "-w", "n2")]),
-    Way(
-        "--exclusive with one GPU typed", [sbatch("--qos=qos_lafferty", "--exclusive", "--gres=gpu:a40:1", "-w", "n2")]
-    ),
+    Way("--exclusive with one GPU typed", [
+        sbatch("--qos=qos_lafferty", "--exclusive", "--gres=gpu:a40:1", "-w", "n2")]),
 ]
 OTHER = [
     ("--exclusive, a node of another type", sbatch("--qos=qos_lafferty", "--exclusive", "-w", "h1")),
-    (
-        "--exclusive with one GPU typed, a node of two types",
-        sbatch("--qos=qos_lafferty", "--exclusive", "--gres=gpu:a40:1", "-w", "m1"),
-    ),
+    ("--exclusive with one GPU typed, a node of two types",
+     sbatch("--qos=qos_lafferty", "--exclusive", "--gres=gpu:a40:1", "-w", "m1")),
     ("a partition with OverSubscribe=EXCLUSIVE, another type", sbatch("--qos=qos_lafferty", "-p", "x", "-w", "h1")),
     ("core specialization, another type", act("allocate", **LIMITED, core_spec=1, req_nodes="h1")),
 ]
@@ -218,64 +156,35 @@ WHOLE += [Way(f"{title}, limit 0 on it", [action]) for title, action in OTHER]
 WHOLE += [Way(f"{title}, no limit on it", [action], without_zero=True) for title, action in OTHER]
 ACCOUNTS = [
     Way("an account's GrpTRES, untyped", [act("allocate", account="capped", tres_per_node=gpu(), **SAME_TYPE)]),
-    Way(
-        "an account's GrpTRES, a type that hashes alike",
-        [act("allocate", account="capped", tres_per_node=gpu(COLLISION))],
-    ),
-    Way(
-        "an account's GrpTRES, CpusPerTres",
-        [act("allocate", account="capped", tres_per_node=gpu("a40"), cpus_per_tres=gpu(COLLISION, 1))],
-    ),
+    Way("an account's GrpTRES, a type that hashes alike", [
+        act("allocate", account="capped", tres_per_node=gpu(COLLISION))]),
+    Way("an account's GrpTRES, CpusPerTres", [
+        act("allocate", account="capped", tres_per_node=gpu("a40"), cpus_per_tres=gpu(COLLISION, 1))]),
     Way("a parent account's GrpTRES, untyped", [act("allocate", account="sub", tres_per_node=gpu(), **SAME_TYPE)]),
     Way("a user's MaxTRES, untyped", [act("allocate", "bob", account="personal", tres_per_node=gpu(), **SAME_TYPE)]),
-    Way(
-        "a user's MaxTRES, --gpus=a40:1 over two nodes",
-        [act("allocate", "bob", account="personal", min_cpus=70, tres_per_job=gpu("a40", 1))],
-    ),
-    Way(
-        "untyped in a free account, then moved to a limited one",
-        [held(tres_per_node=gpu(), **SAME_TYPE), update(account="capped"), release()],
-    ),
+    Way("a user's MaxTRES, --gpus=a40:1 over two nodes", [
+        act("allocate", "bob", account="personal", min_cpus=70, tres_per_job=gpu("a40", 1))]),
+    Way("untyped in a free account, then moved to a limited one", [
+        held(tres_per_node=gpu(), **SAME_TYPE), update(account="capped"), release()]),
 ]
 RESERVATIONS = [
-    Way(
-        "exempt by a reservation, then moved out",
-        [
-            RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), update(reservation=""),
-            release(),
-        ],
-    ),
-    Way(
-        "exempt by a reservation, which ends",
-        [RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), UNRESERVE, release()],
-    ),
+    Way("exempt by a reservation, then moved out", [
+        RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), update(reservation=""),
+        release()]),
+    Way("exempt by a reservation, which ends", [
+        RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), UNRESERVE, release()]),
 ]
 MIXTURES = [
-    Way(
-        "--gpus of one type beside --gres of another",
-        [act("allocate", qos="qos_h", tres_per_job=gpu("a40", 1), tres_per_node=gpu("h100", 2), req_nodes="m1")],
-    ),
-    Way(
-        "--gpus-per-socket beside --gpus-per-task",
-        [
-            act(
-                "allocate", qos="qos_job", num_tasks=1, tres_per_task=gpu("a40", 1), tres_per_socket=gpu("a40", 1),
-                sockets_per_node=2, **SAME_TYPE,
-            )
-        ],
-    ),
-    Way(
-        "--gpus=a40:1 --gpus-per-node=a40:1, then NumNodes=2",
-        [held(qos="qos_job", tres_per_job=gpu("a40", 1), tres_per_node=gpu("a40", 1)), update(min_nodes=2), release()],
-    ),
-    Way(
-        "an update of which Slurm takes the QOS and refuses the rest",
-        [
-            held(tres_per_node=gpu(), **SAME_TYPE),
-            cli("scontrol", "update", "job={job}", "qos=qos_lafferty", "TresPerNode={P}gpu:a40:1", "Nice=-5"),
-            release(),
-        ],
-    ),
+    Way("--gpus of one type beside --gres of another", [
+        act("allocate", qos="qos_h", tres_per_job=gpu("a40", 1), tres_per_node=gpu("h100", 2), req_nodes="m1")]),
+    Way("--gpus-per-socket beside --gpus-per-task", [
+        act("allocate", qos="qos_job", num_tasks=1, tres_per_task=gpu("a40", 1), tres_per_socket=gpu("a40", 1),
+            sockets_per_node=2, **SAME_TYPE)]),
+    Way("--gpus=a40:1 --gpus-per-node=a40:1, then NumNodes=2", [
+        held(qos="qos_job", tres_per_job=gpu("a40", 1), tres_per_node=gpu("a40", 1)), update(min_nodes=2), release()]),
+    Way("an update of which Slurm takes the QOS and refuses the rest", [
+        held(tres_per_node=gpu(), **SAME_TYPE),
+        cli("scontrol", "update", "job={job}", "qos=qos_lafferty", "TresPerNode={P}gpu:a40:1", "Nice=-5"), release()]),
 ]
 GROUPS = {
     "Requests without a type": UNTYPED, "Names": NAMES, "Updates and moves": MOVES, "Other fields": FIELDS,
@@ -318,10 +227,7 @@ MORE_MEMORY = [
 ]
 # Of a job that has an a40, 8 CPUs and 16G.
 CPU_UPDATES = [
-    "CPUsPerTask=9 NumCPUs=9",
-    "NumCPUs=16",
-    "MinCPUsNode=16 NumCPUs=16",
-    "NumTasks=2 NumCPUs=16",
+    "CPUsPerTask=9 NumCPUs=9", "NumCPUs=16", "MinCPUsNode=16 NumCPUs=16", "NumTasks=2 NumCPUs=16",
     "CpusPerTres={P}gpu:9",
     "CPUsPerTask=16 NumCPUs=16 TresPerNode={P}gpu:a40:2 Nice=-5",
 ]
@@ -369,14 +275,10 @@ CAPS += [
 
 # What such a site has not set: the limits of 0 in tests/siege/conf/accounting.
 WITHOUT_ZERO = [
-    f"modify qos {name} set {kind}=gres/gpu:h100=-1"
-    for name, kind in (
-        ("qos_lafferty", "GrpTRES"),
-        ("qos_job", "MaxTRESPerJob"),
-        ("qos_user", "MaxTRESPerUser"),
+    f"modify qos {name} set {kind}=gres/gpu:h100=-1" for name, kind in (
+        ("qos_lafferty", "GrpTRES"), ("qos_job", "MaxTRESPerJob"), ("qos_user", "MaxTRESPerUser"),
         ("qos_node", "MaxTRESPerNode"),
-        ("qos_acct", "MaxTRESPerAccount"),
-    )
+        ("qos_acct", "MaxTRESPerAccount"))
 ]
 
 
