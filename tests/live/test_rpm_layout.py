@@ -80,13 +80,13 @@ def test_nothing_is_installed_without_its_slurm(out):
 
 
 def test_it_is_installed_beside_slurm_and_leaves_nothing(out):
-    plugins = f"{PLUGIN_DIR}/job_submit_gpushare.so {PLUGIN_DIR}/spank_gpushare.so"
+    ours = f"{PLUGIN_DIR}/job_submit_gpushare.so {PLUGIN_DIR}/spank_gpushare.so"
     text = said(out, f"""
         rpm -i SLURM/*.rpm
         tree >before
         rpm -i {CONTROLLER} {NODE.split()[1]}
         rpm -V gpushare gpushare-slurmctld gpushare-slurmd slurm slurm-slurmctld slurm-slurmd
-        rpm -qf --qf '%{{NAME}}\\n' {PLUGIN_DIR} /etc/slurm {plugins}
+        rpm -qf --qf '%{{NAME}}\\n' {PLUGIN_DIR} /etc/slurm {ours}
         tree | diff before - | grep '^[<>].*slurm/' | grep -v /doc/
         inside 'gpushare check --for {HERE.micro}'
         rpm -e gpushare gpushare-slurmctld gpushare-slurmd
