@@ -1,8 +1,8 @@
-//! Counts that only grow, for `gpushare metrics`: a small text file, a line a count, every line as long as the others.
+//! Counts that only grow, for `gpushare metrics`: a small text file with one line per count, all of the same length.
 //!
 //! Each increase is one pwrite(2) of the count's line, so a crash leaves either the old or the new value, and readers
-//! never wait. A file of counts that is damaged, or has other names, is written anew, from 0. A file that isn't
-//! gpushare's is left as it is. Only one process at a time may write; the caller must see to that.
+//! never wait. If a file of counts is damaged or has other names, it is rewritten from 0. A file that isn't gpushare's
+//! is left alone. Only one process at a time may write; the caller must ensure that.
 //!
 //! ```text
 //! gpushare-tally 1

@@ -1,8 +1,8 @@
-//! What both sides of gpushare share, and what slurmctld's plugin decides with.
+//! What both sides of gpushare share, and the rules by which slurmctld's plugin decides.
 //!
 //! - [`config`]: gpushare.conf, the administrator's rules for both sides.
 //! - [`submit`]: whether a request for GPUs may pass, and what its user reads.
-//! - [`text`]: formats of Slurm's that more than one room reads.
+//! - [`text`]: Slurm's formats that more than one room reads.
 //! - [`counter_file`] and [`root_file`]: files that both sides keep.
 //! - [`errors`]: how error enums are declared.
 //!

@@ -1,6 +1,5 @@
 //! Submission: [`request`] (what was asked) → [`grammar`] (what Slurm's GRES strings mean) → [`policy`] (the verdict) →
-//! [`message`] (what the user reads). [`log_line`] is what the log says, [`counters`] names what is
-//! counted.
+//! [`message`] (what the user reads). [`log_line`] is the line in the log; [`counters`] names the counts.
 
 pub mod counters;
 pub mod grammar;

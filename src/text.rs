@@ -1,5 +1,5 @@
-//! Formats of Slurm's that more than one room reads: lists of hosts, GRES of a node, times; and patterns of names, our
-//! own.
+//! Slurm's formats that more than one room reads: lists of hosts, GRES of a node, times. Also our own patterns of
+//! names.
 
 pub mod gres;
 pub mod hostlist;

@@ -1,9 +1,9 @@
 //! `gpushare audit`: which requests Mode=audit and Mode=warn have let pass, which were refused or exempt, whose they
-//! were, and what would have been accepted. Nothing is changed.
+//! were, and what would have been accepted. It changes nothing.
 //!
-//! Read → sum → print: the lines that slurmctld's plugin has written into slurmctld's log (`files`, `stamp`) are summed
-//! by user and form of request (`collect`), judged and printed (`report`, `text`). Where no log can be read, the counts
-//! of `RefusalCounts` say less.
+//! Read → sum → print: it reads the lines of slurmctld's plugin in slurmctld's log (`files`, `stamp`), sums them by
+//! user and form of request (`collect`), judges and prints them (`report`, `text`). If it can read no log, it uses the
+//! counts of `RefusalCounts`, which say less.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use stamp::Clock;
 #[command(
     after_help = "Reads slurmctld's log, so run it on the controller, as root or SlurmUser. Times: 2026-10-31, \
                   2026-10-31T12:00,\nnow, now-7days. Exit status: 0 no accepted request breaks a rule, 1 some do, 2 it \
-                  can't be told."
+                  can't tell."
 )]
 pub struct Arguments {
     /// From when [default: 7 days before the end]
@@ -43,8 +43,7 @@ pub struct Arguments {
     /// Until when [default: now]
     #[arg(long, short = 'E', value_name = "TIME")]
     end: Option<String>,
-    /// Logs to read, also packed by gzip; - is standard input [default: SlurmctldLogFile and what logrotate has made of
-    /// it]
+    /// Logs to read, also gzipped ones; - is standard input [default: SlurmctldLogFile and its rotated files]
     #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
     log: Vec<PathBuf>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
@@ -101,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     };
     let text = match (arguments.csv, arguments.json) {
         (true, _) => text::csv(&report),
-        (_, true) => json::text(&report)?,
+        (_, true) => json::text(&report).map_err(|error| error.to_string())?,
         _ => text::lines(&report),
     };
     Ok(Answer { text, passed: report.would_be_refused > 0 })
@@ -112,9 +111,7 @@ fn settings() -> Result<Settings, String> {
     slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|reason| {
         let path = slurm::conf();
         let lines = Settings::lines(&path);
-        lines
-            .map(|text| Settings::parse(&text))
-            .map_err(|error| format!("{reason}; {}: {error}", path.display()))
+        lines.map(|text| Settings::parse(&text)).map_err(|error| format!("{reason}; {error}"))
     })
 }
 

@@ -1,14 +1,14 @@
-//! `gpushare conf`: the lines of Slurm's configuration that belong to gpushare.conf, each with its reason. Prints, and
-//! changes nothing.
+//! `gpushare conf`: the lines of Slurm's configuration that gpushare.conf needs, each with its reason. Only prints.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use gpushare::config::{self, Config};
+use gpushare::config::{self, Config, LoadError};
+use gpushare_node::gpu::DeviceError;
 
 use crate::check;
 use crate::requirements::{self, File};
-use crate::slurm::{self, Slurm};
+use crate::slurm::{self, ProgramError, Slurm};
 
 mod gres;
 mod lines;
@@ -19,7 +19,7 @@ pub struct Arguments {
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH", global = true)]
     conf: Option<PathBuf>,
-    /// For a cluster that there isn't yet: ask Slurm nothing
+    /// For a cluster that doesn't exist yet: don't query Slurm
     #[arg(long, global = true)]
     new: bool,
     #[command(subcommand)]
@@ -28,32 +28,45 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Of slurm.conf: what is counted, limited, preempted and weighed, and what runs on nodes
+    /// Lines of slurm.conf: what Slurm counts, limits, preempts and weighs, and what runs on nodes
     Slurm,
-    /// Of gres.conf, for the node on which this is run, and its Gres= for slurm.conf
+    /// Lines of gres.conf for this node, and its Gres= for slurm.conf
     Gres {
         /// The node's name [default: this machine's]
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
     },
-    /// Of cgroup.conf
+    /// Lines of cgroup.conf
     Cgroup,
-    /// Of plugstack.conf
+    /// Lines of plugstack.conf
     Plugstack {
-        /// For a machine where jobs are submitted and none run
+        /// For a machine that only submits jobs
         #[arg(long)]
         login: bool,
     },
 }
 
-/// What is printed; an error is one line.
-pub fn run(arguments: &Arguments) -> Result<String, String> {
+gpushare::errors! {
+    /// Why the lines can't be told.
+    #[derive(Debug)]
+    pub enum ConfError {
+        Slurm(error: ProgramError) => "{error} (for a cluster that there isn't yet: --new)";
+        Node(error: DeviceError) => "{error}; run this on the node";
+        Units(gpus: usize) => "UnitsPerGpu in gpushare.conf is for another number of GPUs than the {gpus} here";
+    } from { Load(LoadError) }
+}
+
+/// What is printed.
+///
+/// # Errors
+/// There is no gpushare.conf, Slurm doesn't answer, or the node's GPUs can't be told.
+pub fn run(arguments: &Arguments) -> Result<String, ConfError> {
     let slurm_conf = slurm::conf();
     let path =
         arguments.conf.clone().unwrap_or_else(|| config::find(&slurm_conf, Path::new(config::FALLBACK)));
-    let config = Config::load(&path).map_err(|error| error.to_string())?;
-    let config = config.ok_or_else(|| format!("{}: there is no such file", path.display()))?;
-    let ask = || if arguments.new { Ok(Slurm::default()) } else { running(&config) };
+    let config = Config::load_named(&path)?;
+    let running = || Slurm::ask(&config).map_err(ConfError::Slurm);
+    let ask = || if arguments.new { Ok(Slurm::default()) } else { running() };
     let shown = path.display();
     match &arguments.command {
         Command::Slurm => {
@@ -80,10 +93,6 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
             Ok(head(&shown, "plugstack.conf") + &plugstack(config.places_anywhere(), *login))
         }
     }
-}
-
-fn running(config: &Config) -> Result<Slurm, String> {
-    Slurm::ask(config).map_err(|error| format!("{error} (for a cluster that there isn't yet: --new)"))
 }
 
 fn head(path: &impl std::fmt::Display, file: &str) -> String {

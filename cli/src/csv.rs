@@ -1,4 +1,4 @@
-//! CSV for a spreadsheet: nothing in it is a formula there, and nothing that a terminal would obey.
+//! CSV for a spreadsheet, without anything that a spreadsheet would take for a formula or a terminal for a command.
 
 use crate::status::columns::clean;
 

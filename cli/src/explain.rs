@@ -1,9 +1,8 @@
-//! `gpushare explain`: what a message means, why a job waits or which GPUs it has, and what would become of an sbatch
-//! command or script.
+//! `gpushare explain`: what a message means, why a job waits or which GPUs it has, and what Slurm would do with an
+//! sbatch command or script.
 //!
-//! Read → judge → print. A command is read as sbatch reads it, the accounting data by way of sacctmgr, and judged by
-//! the code that slurmctld's plugin uses; nothing is submitted. Of what Slurm itself would refuse only names are looked
-//! at.
+//! Read → judge → print. It reads a command as sbatch does and the accounting data through sacctmgr, and judges with
+//! the code of slurmctld's plugin; it submits nothing. Of Slurm's own reasons to refuse, it checks only names.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -48,20 +47,20 @@ const LONGEST_SCRIPT: u64 = 64 << 20;
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
-                        1 gpushare would refuse it, 2 it could not be judged, or there is no such job or message.\n\
+                        1 gpushare would refuse it, 2 it can't judge, or there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
 pub struct Arguments {
-    /// The user whose job it would be [default: you]
+    /// The user to judge the request for [default: you]
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     user: Option<String>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
-    /// Of a job: one JSON object
+    /// Print one JSON object about a job
     #[arg(long)]
     json: bool,
-    /// Of a running job: read DIR/NODE.json, what gpushare status --json has said on the nodes
+    /// For a running job: read DIR/NODE.json, the output of gpushare status --json on the nodes
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     collected: Option<PathBuf>,
     /// Jobs (12, 12_3, 12+1), numbers of messages, a batch script, or -- and sbatch's options [default: all messages]

@@ -1,5 +1,5 @@
-//! man/gpushare.1 is written from the command line's definition.
-//! After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs`
+//! Writes man/gpushare.1 from the definition of the command line. After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p
+//! gpushare-cli generated_docs`
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ The same for all commands, which print errors on standard error after
 .BR "gpushare: " .
 .TP
 0
-The command did what it is for and has nothing bad to tell.
+The command succeeded and has nothing bad to report.
 .TP
 1
-It did, and the answer is no, or not all is done:
+The command ran, but the answer is no, or not all is done:
 .nf
 check            something is wrong
 explain          gpushare would refuse the job

@@ -1,9 +1,9 @@
 //! `gpushare leaks`: from Slurm's accounting alone, when more GPUs of a type ran than a limit allows, through which
-//! requests, and what gpushare would have said of them. Nothing of gpushare need be installed, and nothing is changed.
+//! requests, and what gpushare would have said about them. It needs no other part of gpushare, and changes nothing.
 //!
-//! Read → sum → print: jobs are read as a stream (`source`, `sacct`), each leaves a few numbers (`collect`), which are
-//! summed over time (`sweep`), judged and printed (`report`, `text`, `plot`). What accounting can't tell is said and
-//! not guessed (`nodes`).
+//! Read → sum → print: it reads jobs as a stream (`source`, `sacct`), keeps a few numbers of each (`collect`), sums
+//! these over time (`sweep`), judges and prints them (`report`, `text`, `plot`). If accounting lacks a fact, it says so
+//! and doesn't guess (`nodes`).
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ use source::Facts;
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
-                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it can't be told."
+                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it can't tell."
 )]
 pub struct Arguments {
     /// From when [default: 30 days before the end]
@@ -46,13 +46,13 @@ pub struct Arguments {
     /// Until when [default: now]
     #[arg(long, short = 'E', value_name = "TIME")]
     end: Option<String>,
-    /// Also write what was read to a new file, for --from
+    /// Also write everything that it reads to a new file, for --from
     #[arg(long, value_name = "FILE", conflicts_with = "from", value_hint = ValueHint::FilePath)]
     dump: Option<PathBuf>,
     /// Read such a file instead of asking Slurm
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     from: Option<PathBuf>,
-    /// The rules that requests are judged by [default: those in use, or the defaults]
+    /// The rules to judge requests by [default: those in use, or the defaults]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
     /// Print JSON
@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let text = match arguments.csv {
         Some(Csv::Requests) => text::requests_csv(&report),
         Some(Csv::Times) => text::times_csv(&report),
-        None if arguments.json => json::text(&report)?,
+        None if arguments.json => json::text(&report).map_err(|error| error.to_string())?,
         None => text::lines(&report),
     };
     Ok(Answer { text, exceeded: report.is_over() })

@@ -1,10 +1,10 @@
-//! `gpushare qos`: the QOSes that gpushare.conf defines, and Slurm's database made like them.
+//! `gpushare qos`: makes Slurm's database match the QOSes that gpushare.conf defines.
 //!
-//! Read → judge → apply: the file and the database are read, [`gpushare_qos`] makes the plan, and `apply` carries it
-//! out, one call of sacctmgr after another. Each call leaves the database in a state from which the next plan goes on.
+//! Read → judge → apply: it reads the file and the database, [`gpushare_qos`] makes the plan, and `apply` carries it
+//! out, one sacctmgr call after another. Each call leaves the database in a state from which the next plan can
+//! continue.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
@@ -14,11 +14,13 @@ use crate::print;
 
 mod apply;
 mod ask;
+mod error;
 mod json;
 mod show;
 mod site;
 mod write;
 
+use error::QosError;
 use site::Site;
 
 /// What makes slurmctld read all QOSes again.
@@ -39,13 +41,13 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print what is different between the file and Slurm's database; change nothing
+    /// Print the differences between the file and Slurm's database; change nothing
     #[command(
-        after_help = "Exit status: 0, or 2 if there can be no plan; with --detailed-exitcode 1 if there is something \
+        after_help = "Exit status: 0, or 2 if it can't make a plan; with --detailed-exitcode 1 if there is something \
                       to do."
     )]
     Plan {
-        /// Plan to remove the QOSes that an earlier apply made and that the file has no longer
+        /// Plan to remove QOSes that an earlier apply made and that are no longer in the file
         #[arg(long)]
         prune: bool,
         /// Exit with 1 if there is something to do
@@ -55,16 +57,16 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make Slurm's database like the file, after showing the plan and asking
+    /// Make Slurm's database match the file, after showing the plan and asking
     #[command(
-        after_help = "Exit status: 0 if all is done; 1 if some of it is not done, where running it again goes on, or \
-                      if the answer was no; 2 if there can be no plan, or nobody to ask."
+        after_help = "Exit status: 0 if all is done; 1 if some of it is not done (running it again does the rest), or \
+                      if the answer was no; 2 if it can't make a plan, or can't ask."
     )]
     Apply {
-        /// Remove the QOSes that an earlier apply made, that the file has no longer and that no job or partition uses
+        /// Remove QOSes that an earlier apply made, that are no longer in the file and that no job or partition uses
         #[arg(long)]
         prune: bool,
-        /// Don't ask, as sacctmgr's -i
+        /// Don't ask, like sacctmgr's -i
         #[arg(long, short)]
         immediate: bool,
     },
@@ -91,8 +93,11 @@ enum Command {
     },
 }
 
-/// The exit status; an error is one line: why nothing, or not everything, was done.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+/// The exit status.
+///
+/// # Errors
+/// Nothing was done.
+pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
     let conf = arguments.conf.as_deref();
     match &arguments.command {
         Command::Plan { prune, detailed_exitcode, json } => {
@@ -108,28 +113,28 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
                 }
             }
             let pending = *detailed_exitcode && !plan.changes.is_empty();
-            Ok(ExitCode::from(u8::from(pending)))
+            Ok(pending.into())
         }
         Command::Apply { prune, immediate } => {
             let (site, plan) = plan(conf, *prune)?;
             if !immediate && !plan.changes.is_empty() && !ask::consent(&plan)? {
-                return Ok(ExitCode::FAILURE);
+                return Ok(1);
             }
             let done =
                 apply::apply(&plan).and_then(|()| confirm(&plan, site)).and_then(|()| wait_for_slurmctld());
             match done {
-                Ok(()) => Ok(ExitCode::SUCCESS),
+                Ok(()) => Ok(0),
                 // Not all of it; an error of this function says that nothing was tried.
-                Err(reason) => {
-                    crate::status::complain(&[reason]);
-                    Ok(ExitCode::FAILURE)
+                Err(error) => {
+                    crate::status::complain(&[error.to_string()]);
+                    Ok(1)
                 }
             }
         }
         Command::Show { names, json } => {
             let shown = show::show(conf, names)?;
             print(&if *json { json::shown(&shown)? } else { show::text(&shown) })?;
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         Command::Docs { markdown, json, .. } => {
             let (_, qoses) = site::qoses(conf)?;
@@ -138,38 +143,34 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
                 (true, _) => table::markdown(&qoses),
                 (..) => table::plain(&qoses),
             };
-            print(&table).map(|()| ExitCode::SUCCESS)
+            print(&table)?;
+            Ok(0)
         }
     }
 }
 
 /// sacctmgr says of some things that they are done and they are not, up to 22.05 at least: so the database is read
 /// again.
-fn confirm(done: &Plan, site: Site) -> Result<(), String> {
+fn confirm(done: &Plan, site: Site) -> Result<(), QosError> {
     if done.changes.is_empty() {
         return Ok(());
     }
     let site = site.read_again()?;
     let left = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, None);
-    let first = left.changes.iter().flat_map(|change| &change.lines).map(|(_, line)| line).next();
-    match first {
+    match left.changes.iter().flat_map(|change| &change.lines).next() {
         None => Ok(()),
-        Some(line) => {
-            Err(format!("Slurm took every step, but '{line}' is still to do: is somebody else at it?"))
-        }
+        Some((_, line)) => Err(QosError::StillToDo(line.clone())),
     }
 }
 
 /// slurmctld hears of a change some moments after the database has it; or, without slurmdbd, never.
-fn wait_for_slurmctld() -> Result<(), String> {
+fn wait_for_slurmctld() -> Result<(), QosError> {
     let end = Instant::now() + PATIENCE;
     loop {
         match site::missed()? {
             None => return Ok(()),
             Some(_) if Instant::now() < end => std::thread::sleep(PAUSE),
-            Some(missed) => {
-                return Err(format!("the database is like the file, but {missed}; what helps: {MENDS}"));
-            }
+            Some(missed) => return Err(QosError::Missed(missed)),
         }
     }
 }
@@ -188,8 +189,11 @@ pub enum Drift {
     Missed(String),
 }
 
-/// Reads both; nothing is printed. An error is one line.
-pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
+/// Reads both; nothing is printed.
+///
+/// # Errors
+/// One of them can't be read.
+pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, QosError> {
     let site = Site::read(conf)?;
     let mut findings = site.findings().into_iter().filter(|finding| finding.is_error);
     if let Some(finding) = findings.next() {
@@ -218,14 +222,13 @@ pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
 }
 
 /// What the lines say wrong, or in old words, is said first; an error among them is the end.
-fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), String> {
+fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), QosError> {
     let site = Site::read(conf)?;
     let findings = site.findings();
     write::remarks(&site, &findings);
     let errors = findings.iter().filter(|finding| finding.is_error).count();
     if errors > 0 {
-        let mistakes = if errors == 1 { "a mistake".to_owned() } else { format!("{errors} mistakes") };
-        return Err(format!("{} has {mistakes}, see above; nothing was changed", site.path.display()));
+        return Err(QosError::Mistakes(site.path, errors));
     }
     let used = if prune { Some(site::used()?) } else { None };
     let plan = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, used.as_ref());

@@ -1,6 +1,6 @@
-//! What gpushare.conf needs of slurm.conf and cgroup.conf, a setting at a time. `gpushare check` judges with it what
-//! slurmctld has, and `gpushare conf` prints the lines, so that what the one calls wrong the other mends. Pure, but for
-//! the links that `Prolog=` and `Epilog=` may name, and where this program is.
+//! What gpushare.conf needs in slurm.conf and cgroup.conf, setting by setting. `gpushare check` judges slurmctld's
+//! values with it, and `gpushare conf` prints the lines, so that the lines of one fix what the other calls wrong. Pure,
+//! except for the links that `Prolog=` and `Epilog=` may name, and the path of this program.
 
 use std::fs;
 use std::path::{Path, PathBuf};

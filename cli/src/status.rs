@@ -1,6 +1,6 @@
-//! `gpushare status`: GPUs, what is assigned of them, and to whom; of this node, or of the cluster.
+//! `gpushare status`: GPUs, their assigned units, and whose they are, for this node or for the cluster.
 //!
-//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, by way of `table`), once or again and again
+//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, through `table`), once or repeatedly
 //! (`watch`).
 
 use std::io::{IsTerminal, Write};
@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 pub(crate) mod cluster;
 pub mod columns;
+mod error;
 mod json;
 pub(crate) mod local;
 mod table;
@@ -20,17 +21,18 @@ mod write;
 use cluster::{Cluster, Places};
 pub(crate) use cluster::{collected, is_usable};
 use columns::Line;
+use error::StatusError;
 use table::Style;
 
 /// The command line of `gpushare status`.
 #[derive(Args, Clone)]
 #[command(
-    after_help = "Without NODES, --nodes, --partition and --collected it is this node that is shown, by its own \
-                  ledger. Exit status: 0, or 2 if the ledger can't be read, Slurm can't be asked, or there is no such \
-                  node, partition or column."
+    after_help = "Without NODES, --nodes, --partition and --collected it shows this node, by its own ledger. \
+                  Exit status: 0, or 2 if it can't read the ledger, Slurm doesn't answer, or there is no such node, \
+                  partition or column."
 )]
 pub struct Arguments {
-    /// These nodes of the cluster, as hostlists, as Slurm counts their shares; as anybody, on any machine
+    /// Nodes of the cluster, as hostlists, with their shares as Slurm counts them; for anybody, on any machine
     #[arg(value_name = "NODES")]
     hosts: Vec<String>,
     /// All nodes of the cluster that have shares; with HOSTLIST only these
@@ -39,34 +41,34 @@ pub struct Arguments {
     /// The nodes of these partitions, and the jobs in them
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     partition: Vec<String>,
-    /// Only jobs of these users, by name or number, and the GPUs and nodes that they are on
+    /// Only jobs of these users, by name or number, and their GPUs and nodes
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     user: Vec<String>,
-    /// One line a job and GPU (of the cluster: a job and node); with LIST only these jobs, by number
+    /// One line for each job and GPU (of the cluster: job and node); with LIST only these jobs, by number
     #[arg(long, short, value_name = "LIST", num_args = 0..=1, default_missing_value = "")]
     jobs: Option<String>,
-    /// One line a GPU
+    /// One line for each GPU
     #[arg(long)]
     gpus: bool,
-    /// These columns: NAME or NAME:WIDTH, separated by commas; of this node's tables that of jobs, or with --gpus of
-    /// GPUs
+    /// Only these columns: NAME or NAME:WIDTH, separated by commas; on this node those of the table of jobs, or with
+    /// --gpus of GPUs
     #[arg(long, short = 'o', value_name = "COLUMNS", value_parser = table::format, conflicts_with = "json")]
     format: Option<Format>,
-    /// Sort by these columns, separated by commas; downwards with '-' before the name
+    /// Sort by these columns, separated by commas; '-' before a name reverses the order
     #[arg(long, short = 'S', value_name = "COLUMNS", allow_hyphen_values = true, conflicts_with = "json")]
     sort: Option<String>,
-    /// The table only, without the names of its columns
+    /// Only the table, without column names
     #[arg(long, short = 'n', conflicts_with = "json")]
     noheader: bool,
-    /// Read DIR/NODE.json, what gpushare status --json has said on the nodes, for what Slurm doesn't know
+    /// For what Slurm doesn't know, read DIR/NODE.json, the output of gpushare status --json on the nodes
     #[arg(long, value_name = "DIR")]
     collected: Option<PathBuf>,
-    /// Look again every so many seconds until q or Ctrl-C, on a terminal [default: 2, of the cluster 10]
+    /// Redraw every so many seconds until q or Ctrl-C, on a terminal [default: 2, for the cluster 10]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "0")]
     #[arg(conflicts_with_all = ["json", "parsable"])]
     watch: Option<u32>,
-    /// Fields separated by '|', with a header line: one line a job and GPU (of the cluster: a node); times in seconds
-    /// since 1970
+    /// Fields separated by '|', with a header line: one line for each job and GPU (of the cluster: node); times in
+    /// seconds since 1970
     #[arg(long, short = 'P', conflicts_with = "json")]
     parsable: bool,
     /// All of it as one JSON object
@@ -136,7 +138,11 @@ struct Look {
     complaints: Vec<String>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<String, String> {
+/// What is printed.
+///
+/// # Errors
+/// The ledger can't be read, Slurm can't be asked, or there is no such node, partition or column.
+pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
     let colour = colours(arguments.color);
     let question = Question::read(arguments)?;
     if let Some(seconds) = arguments.watch {
@@ -160,7 +166,7 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
 }
 
 impl Question<'_> {
-    fn read(arguments: &Arguments) -> Result<Question<'_>, String> {
+    fn read(arguments: &Arguments) -> Result<Question<'_>, StatusError> {
         let mut hosts = arguments.hosts.clone();
         hosts.extend(arguments.nodes.clone().filter(|list| !list.is_empty()));
         let partitions = arguments.partition.clone();
@@ -168,11 +174,7 @@ impl Question<'_> {
             || arguments.collected.is_some()
             || !(hosts.is_empty() && partitions.is_empty());
         let list = arguments.jobs.as_deref().unwrap_or_default();
-        let number = |word: &str| {
-            word.trim().parse().map_err(|_| {
-                format!("--jobs: '{}' is not a job's number; write nodes before --jobs", columns::clean(word))
-            })
-        };
+        let number = |word: &str| word.trim().parse().map_err(|_| StatusError::NoJob(word.to_owned()));
         let jobs = list.split(',').filter(|word| !word.is_empty()).map(number).collect::<Result<_, _>>()?;
         Ok(Question {
             places: is_cluster.then_some(Places { hosts, partitions }),
@@ -192,12 +194,12 @@ impl Question<'_> {
         })
     }
 
-    fn cluster(&self, places: &Places) -> Result<Cluster, String> {
+    fn cluster(&self, places: &Places) -> Result<Cluster, StatusError> {
         let Arguments { collected, conf, .. } = self.arguments;
         cluster::gather(places, &self.wanted, collected.as_deref(), conf.as_deref())
     }
 
-    fn node(&self) -> Result<local::Status, String> {
+    fn node(&self) -> Result<local::Status, StatusError> {
         let mut status = local::gather(self.arguments.conf.as_deref())?;
         if self.wanted.is_some() {
             status.keep_jobs(&self.wanted);
@@ -205,7 +207,7 @@ impl Question<'_> {
         Ok(status)
     }
 
-    fn look(&self) -> Result<Look, String> {
+    fn look(&self) -> Result<Look, StatusError> {
         if let Some(places) = &self.places {
             let cluster = self.cluster(places)?;
             let lines = cluster::write::lines(&cluster, self.view, &self.style)?;
@@ -216,7 +218,7 @@ impl Question<'_> {
         Ok(Look { lines, complaints: status.complaints })
     }
 
-    fn json(&self) -> Result<(String, Vec<String>), String> {
+    fn json(&self) -> Result<(String, Vec<String>), StatusError> {
         if let Some(places) = &self.places {
             let cluster = self.cluster(places)?;
             return Ok((crate::json::text(&cluster)?, cluster.complaints));

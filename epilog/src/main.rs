@@ -1,8 +1,8 @@
-//! gpushare-epilog, run by slurmd as `Epilog=`, as root, when a job has left this node: takes the job's share back.
+//! gpushare-epilog: slurmd runs it as root, as `Epilog=`, when a job has left this node. It releases the job's share.
 //!
-//! slurmd runs it for every job, with or without a share, perhaps twice, perhaps with no prolog before it; nothing to
-//! do is success. It ends with 0 whatever happens: anything else makes slurmd drain the node, and an entry that stays
-//! behind costs less than a node.
+//! slurmd runs it for every job, with or without a share, perhaps twice, perhaps without an earlier prolog. If there is
+//! nothing to do, that is success. It always ends with 0: any other status makes slurmd drain the node, and a leftover
+//! entry costs less than a node.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -1,14 +1,13 @@
-//! What a job may have of this node's GPUs, read from what Slurm says of it and how Slurm counts here (`Placement`).
+//! Which of this node's GPUs a job may have, by what Slurm says about the job and how Slurm counts here (`Placement`).
 //!
-//! | placement | a share is known by | Slurm says of it |
+//! | placement | a share is recognized by | Slurm says about it |
 //! |---|---|---|
 //! | follow, mps | the percentage that gres/mps sets | the GPU that has it |
 //! | follow, shard | our note, since a prolog is told nothing else | the GPU that has it |
 //! | own | our note | nothing: the node has no `gpu` GRES |
 //! | override | the percentage, or our note for another GRES | the GPU that it allocated |
 //!
-//! A job with GPUs and no share has them whole. What Slurm says and the placement can't both be right is a
-//! [`Mismatch`].
+//! A job with GPUs and no share has whole GPUs. If what Slurm says contradicts the placement, that is a [`Mismatch`].
 
 use crate::job::NodeJob;
 use crate::ledger::{Entry, Holding};

@@ -1,38 +1,37 @@
-//! Chooses the GPU for a share: pure, from what is assigned already and, where it was measured, the load.
+//! Chooses the GPU for a share: pure, from the assigned units and, if measured, the load.
 //!
-//! Out go GPUs that are unhealthy, held whole or smaller than the share, those of other users under `UserMix=deny`, and
-//! those where the share doesn't fit. Of the others each step keeps the best, and the first that leaves only one has
-//! decided ([`Reason`]):
+//! It excludes GPUs that are unhealthy, held whole or smaller than the share, other users' under `UserMix=deny`, and
+//! those where the share doesn't fit. Each of these steps keeps the best of the rest, and the first that leaves only
+//! one decides ([`Reason`]):
 //!
 //! 1. under `UserMix=avoid`: empty or the user's own;
-//! 2. least assigned; where load counts also those that have less than the least would have with this share;
-//! 3. least load, by whatever is scarcer, memory or utilization, each in percent; among equals by memory, then
-//!    utilization;
-//! 4. least assigned, of those that step 2 took as equal;
+//! 2. least assigned; if load counts, also those with less than the least would have with this share;
+//! 3. least load, by the scarcer of memory and utilization, each in percent; among equals by memory, then utilization;
+//! 4. least assigned, of those that step 2 treated as equal;
 //! 5. fewest users;
 //! 6. lowest index.
 //!
 //! With `Packing=pack` step 2 takes the most assigned, then the smallest GPU, and there is no step 4.
 //!
-//! Units are summed, not jobs counted, so shares of different sizes stay balanced. By step 2, equal shares on GPUs of
-//! one size never differ by more than one share, measured or not; with unequal shares load may decide between GPUs
-//! nearer to each other than this share is large, for the sum can't be evened out further by it. Load comes after
-//! shares because a job shows none in its first seconds: by load alone all that start together would go to one GPU.
-//! Each of these was weighed in a simulation, docs/placement.md.
+//! It sums units instead of counting jobs, so shares of different sizes stay balanced. Because of step 2, GPUs of one
+//! size with equal shares never differ by more than one share, measured or not. With unequal shares, load may decide
+//! between GPUs that differ by less than this share, because this share can't even them out further. Load comes after
+//! shares because a job shows none in its first seconds: by load alone, all jobs that start together would go to one
+//! GPU. docs/placement.md simulates each of these choices.
 //!
 //! What a unit stands for:
 //!
-//! - GPUs with different capacities are compared by assigned / capacity: the administrator who set the capacities said
-//!   what each GPU is worth.
-//! - Of GPUs with one capacity and different memory a larger one counts for more, half by its memory and half not,
+//! - GPUs with different capacities compare by assigned / capacity: the administrator who set the capacities said what
+//!   each GPU is worth.
+//! - If GPUs have one capacity and different memory, a larger one counts for more, half by its memory and half not,
 //!   since a share is a part of the memory and a part of the computing: 40 GiB beside 80 count three quarters. Memory
 //!   counts in eighths of the largest, because GPUs of one type differ by a few MiB, which must not decide.
 //!
-//! Memory sizes and loads count only if every GPU that isn't held or unhealthy has them: one that wasn't measured must
-//! look neither idle nor busy. With loads but no sizes, utilization comes before MiB in use.
+//! Memory sizes and loads count only if every GPU that isn't held or unhealthy has them: an unmeasured one must look
+//! neither idle nor busy. With loads but no sizes, utilization comes before MiB in use.
 //!
-//! If the share fits nowhere and `Overcommit=allow`, it goes where assigned / capacity is least with it, and among
-//! equals the steps are the same, spread. Fractions are compared by multiplication in 128 bits: assigned is below 2^65
+//! If the share fits nowhere and `Overcommit=allow`, it goes where assigned / capacity is least with it; among equals
+//! the steps are the same as for spread. It compares fractions by multiplication in 128 bits: assigned is below 2^65
 //! with the share and a weight below 2^37, memory below 2^64, so nothing overflows.
 
 use std::cmp::{Ordering, Reverse};

@@ -1,4 +1,4 @@
-//! The variables that tell a job's programs which GPU they have and how much of it: pure, from the ledger's entry.
+//! The variables that tell a job's programs which GPU they have, and how much of it: pure, from the ledger's entry.
 
 use crate::gpu::is_same_pci;
 use crate::ledger::{Entry, Holding};

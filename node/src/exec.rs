@@ -1,5 +1,5 @@
-//! Runs other programs and reads their answers: without a shell, with only the environment that is given, with a
-//! deadline, and with a limit on the length of an answer.
+//! Runs other programs and reads their answers: without a shell, with only the given environment, a deadline, and a
+//! limit on the length of an answer.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;

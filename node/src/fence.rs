@@ -1,11 +1,11 @@
-//! The fence: which of the node's GPUs the tasks of one step can open, made with the step's device cgroup.
+//! The fence: which of the node's GPUs the tasks of one step can open, enforced by the step's device cgroup.
 //!
-//! Slurm has fenced the step already, to the GPU that it allocated. A share's GPU is another one, so the fence closes
-//! every GPU but the share's and opens that one; nothing but GPUs is touched. It is put up by slurmstepd as root after
-//! Slurm's own rules and before any task runs, and checked by each task for itself.
+//! Slurm has already fenced the step to the GPU that it allocated. A share's GPU may be another one, so the fence opens
+//! that GPU and closes every other; it touches only GPUs. slurmstepd puts it up as root, after Slurm's own rules and
+//! before any task runs, and each task checks it for itself.
 //!
 //! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs,
-//! which [`filter`] writes. [`owner`] makes root's what old releases give to users.
+//! which [`filter`] writes. [`owner`] gives root what old releases give to users.
 
 pub mod access;
 pub mod bpf;

@@ -2,7 +2,7 @@
 //!
 //! A process belongs to a job if Slurm has put it into the cgroup of one of the job's steps. Never foreign are
 //! processes of root and of system accounts, of MPS daemons, of a slurmstepd, and of a job without an entry in the
-//! ledger: whether Slurm gave that job the GPU is not known here. [`proc::step`](crate::proc::step) finds where a
+//! ledger: this code doesn't know whether Slurm gave that job the GPU. [`proc::step`](crate::proc::step) finds where a
 //! process is.
 
 mod end;

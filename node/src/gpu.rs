@@ -2,10 +2,10 @@
 //! one that can't be shared.
 //!
 //! Slurm counts GPUs in its own order, mostly that of gres.conf's `File=` ([`gres_conf`]); NVIDIA's minor is another
-//! number and CUDA's order a third. The device number is read from the device node itself, the rest from
-//! /proc/driver/nvidia and /sys by that number, so no numbering is assumed. [`inventory`](inventory()) puts it
-//! together; [`mig`] and [`drm`] find the further device nodes of a GPU, for a fence. Nothing is opened but text files:
-//! no driver is woken.
+//! number and CUDA's order a third. This reads the device number from the device node itself, and the rest from
+//! /proc/driver/nvidia and /sys by that number, so it assumes no numbering. [`inventory`](inventory()) puts it
+//! together; [`mig`] and [`drm`] find a GPU's other device nodes, for a fence. It opens only text files, so it wakes no
+//! driver.
 
 mod driver;
 pub mod drm;
@@ -153,7 +153,6 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum DeviceError {
         List(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
-        GresConf(error: GresConfError) => "{error}";
         Order =>
             "gres.conf has AutoDetect=, by which Slurm orders the GPUs in a way that can't be told here; name \
              them in Slurm's order with GpuFile= in gpushare.conf";
@@ -164,11 +163,5 @@ gpushare::errors! {
         NoneThere(path: PathBuf, unfit: Unfit) =>
             "none of the node's GPUs is there; of {}: {unfit}", path.display();
         None => "no /dev/nvidiaN on this node; name the GPUs with GpuFile=";
-    }
-}
-
-impl From<GresConfError> for DeviceError {
-    fn from(error: GresConfError) -> Self {
-        DeviceError::GresConf(error)
-    }
+    } from { GresConf(GresConfError) }
 }

@@ -1,7 +1,7 @@
-//! What slurmd tells a prolog or epilog about a job, read from its environment once.
+//! What slurmd tells a prolog or epilog about a job; reads the environment once.
 //!
 //! Slurm gives a prolog no share count (prep_script_slurmd.c): gres/mps gives the share as a whole percentage of the
-//! GPU that Slurm allocated, rounded down. So job_submit_gpushare.so passes the count on in `SPANK_GPUSHARE_SHARE`. It
+//! GPU that Slurm allocated, rounded down. So job_submit_gpushare.so passes the count in `SPANK_GPUSHARE_SHARE`. It
 //! counts only if it agrees with Slurm's percentage, which no user can set.
 
 use std::fmt;

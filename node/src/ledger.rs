@@ -1,10 +1,10 @@
-//! Who is on which GPU: one small text file a job under /run/gpushare, written by root alone.
+//! Who is on which GPU: one small text file for each job under /run/gpushare, which only root writes.
 //!
-//! An entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. A file that isn't
-//! an entry moves to `garbage/`; it is never trusted and never fatal. An entry of another version of gpushare, or one
-//! that can't be read, stays in place, and no share is placed on a GPU that it may hold. Changes need a lock, which the
-//! kernel releases when its holder dies; reading needs no lock. A reboot empties /run, which is right: no job survives
-//! a reboot.
+//! Each entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. A file that isn't
+//! an entry moves to `garbage/`; it is never trusted and never fatal. An entry of another version of gpushare, or an
+//! unreadable one, stays in place, and placement avoids GPUs that it may hold. Changes need a lock, which the kernel
+//! releases when its holder dies; reading needs no lock. A reboot empties /run, which is correct: no job survives a
+//! reboot.
 //!
 //! ```text
 //! /run/gpushare/lock

@@ -1,15 +1,15 @@
 //! What happens on a node: which GPU a job's share gets, what the job may open there, and its MPS daemon.
 //!
-//! - [`job`] (what slurmd says of a job) → `allocation` (what it may have) → [`gpu`] (the node's GPUs) → [`choose`]
+//! - [`job`] (what slurmd says about a job) → `allocation` (what it may have) → [`gpu`] (the node's GPUs) → [`choose`]
 //!   (one of them) → [`ledger`] (which job is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job
 //!   gets and may open). [`place`] is the pipeline of these.
 //! - [`mps`]: the MPS daemon that serves a share. [`memory`]: the limit of a whole job's GPU memory.
-//! - [`nvml`]: what the GPUs are doing, by the program gpushare-nvml. [`foreign`]: processes that have no business on a
-//!   GPU.
-//! - [`proc`]: what /proc shows of a process. [`exec`]: other programs, run without a shell and with a deadline;
+//! - [`nvml`]: what the GPUs are doing, through the program gpushare-nvml. [`foreign`]: processes that don't belong on
+//!   a GPU.
+//! - [`proc`]: what /proc shows about a process. [`exec`]: other programs, run without a shell and with a deadline;
 //!   [`squeue`] is one of them.
 //!
-//! Only `unix`, `fence/bpf` and `fence/access` have unsafe code: calls of the kernel that std lacks.
+//! Only `unix`, `fence/bpf` and `fence/access` have unsafe code: kernel calls that std lacks.
 #![deny(unsafe_code)]
 
 use std::os::unix::fs::MetadataExt;

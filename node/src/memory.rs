@@ -1,5 +1,5 @@
-//! Limits the GPU memory of a whole job, not only of each of its programs, where the machine offers that: by the
-//! driver, through NVML (615 and newer), else by the kernel's dmem controller. Both want cgroup v2.
+//! Limits the GPU memory of a whole job, not only of each of its programs, if the machine offers that: through NVML and
+//! the driver (615 and newer), else through the kernel's dmem controller. Both need cgroup v2.
 //!
 //! The driver comes first, because NVIDIA asks for that ("Always set limits through nvidia-smi or NVML rather than
 //! writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing must be

@@ -1,9 +1,9 @@
 //! Starts NVIDIA's MPS daemons before the job of a share starts, and ends each with the last job that used it.
 //!
-//! A prolog writes its job into the ledger, then calls [`prepare`]; an epilog takes its job out, then calls [`leave`].
+//! A prolog writes its job into the ledger, then calls [`prepare`]; an epilog removes its job, then calls [`leave`].
 //! Each reads the ledger again while it holds the daemon's lock, so the second one sees what the first has done: no
-//! daemon ends while a job uses it, and none stays behind. The ledger's own lock is free meanwhile, so a daemon that
-//! hangs delays only its own jobs.
+//! daemon ends while a job uses it, and none is left over. The ledger's own lock is free in the meantime, so a hanging
+//! daemon delays only its own jobs.
 //!
 //! A daemon that does not answer is worse than no daemon: every CUDA program of its user then fails or hangs. If no
 //! other job uses it, it is replaced; otherwise the new job fails and the others continue.

@@ -1,9 +1,9 @@
-//! Runs gpushare-nvml: asks what the GPUs are doing, while the prolog does something else, and sets what only NVML can
-//! set.
+//! Runs gpushare-nvml: queries what the GPUs are doing, while the prolog does something else, and sets what only NVML
+//! can set.
 //!
-//! If NVML can't be asked, no job fails: placement uses the ledger alone. A problem is reported once, not for every
-//! job, and remembered in the ledger's folder. Without a library or driver NVML is asked once a minute. If a driver
-//! hangs, it is asked less often too, so that processes which can't be killed don't pile up.
+//! If NVML doesn't answer, no job fails: placement uses the ledger alone. A problem is reported once, not for every
+//! job, and remembered in the ledger's folder. Without a library or driver, queries happen once a minute. They are less
+//! frequent too if a driver hangs, so that processes that can't be killed don't pile up.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! The node's pipeline: what a job may have → the node's GPUs and ledger → a GPU, recorded; and its undoing.
+//! The node's pipeline: what a job may have → the node's GPUs and ledger → a recorded GPU; and the reverse.
 //!
-//! Any caller may call [`place`] first, and any number of times: a start of a job that has its GPUs keeps them.
-//! [`release`] succeeds if there is nothing to do. Neither runs a program; the caller does, through [`Ask`]. If a job
-//! can't have its share, the ledger marks it as failed, and its steps say why.
+//! Callers may call [`place`] in any order and any number of times: if a job's start already has its GPUs, it keeps
+//! them. [`release`] succeeds if there is nothing to do. Neither runs a program; the caller does, through [`Ask`]. If a
+//! job can't have its share, the ledger marks it as failed, and its steps say why.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What /proc shows of a process (proc(5)). `proc` is /proc outside of tests.
+//! What /proc shows about a process (proc(5)). `proc` is /proc except in tests.
 
 pub mod step;
 

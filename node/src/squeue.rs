@@ -1,7 +1,7 @@
-//! slurmctld, asked by squeue whether jobs are still on this node. Only the prolog of a job that finds no room asks: of
-//! some job in its way the epilog never came.
+//! Asks slurmctld through squeue whether jobs are still on this node. Only the prolog of a job that finds no room asks,
+//! since the epilog of a job in its way may never have run.
 //!
-//! slurmctld has just sent that prolog, so it answers; where it doesn't, the jobs count as alive.
+//! slurmctld has just started that prolog, so it should answer; if it doesn't, the jobs count as alive.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Calls of the C library that std has no safe way to.
+//! Calls of the C library for which std has no safe equivalent.
 #![allow(unsafe_code, reason = "each is one call whose arguments are numbers or memory of this function")]
 
 use std::ffi::{CStr, CString};

@@ -1,7 +1,7 @@
 //! Decides whether a GPU is unusable, and why. Only a fault that the GPU can't recover from by itself counts: not an
-//! error for which the driver has ended the process, nor a row of memory that waits to be remapped. NVIDIA says so of
+//! error for which the driver has ended the process, nor a row of memory that waits to be remapped. NVIDIA says about
 //! the latter: "unaffected applications can continue … and new workloads can be launched" (GPU Memory Error Management,
-//! Error Recovery and Response Flags). The number of past errors doesn't matter: no number says that the GPU is
+//! Error Recovery and Response Flags). The number of past errors doesn't matter: it doesn't show that the GPU is
 //! unusable now.
 
 use nvml_wrapper::error::NvmlError;

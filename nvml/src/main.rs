@@ -1,6 +1,6 @@
-//! gpushare-nvml: asks NVML what the node's GPUs are doing and prints it, or sets what only NVML can set.
+//! gpushare-nvml: queries NVML about the node's GPUs and prints the answer, or sets what only NVML can set.
 //!
-//! A program of its own, so that a hang or crash in the driver's library affects only this process, and no other
+//! This is a separate program, so that a hang or crash in the driver's library affects only this process, and no other
 //! program has to load the library. It prints all or nothing. Exit status 0, or 1 with one line on standard error.
 //!
 //! ```text

@@ -1,5 +1,5 @@
-//! Asks NVML for all that is known of each GPU. A call that fails leaves its figure out; what it means that a GPU
-//! can't be asked is decided in [`fault`](crate::fault).
+//! Queries NVML for everything about each GPU. If a call fails, its figure is omitted; [`fault`](crate::fault) decides
+//! what it means if a GPU doesn't answer.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Calls that nvml-wrapper lacks, made through the library that it has loaded: the only unsafe code of this program.
+//! Calls that nvml-wrapper lacks, through the library that it has loaded: this program's only unsafe code.
 #![allow(unsafe_code, reason = "two calls of a C library, with memory of these functions")]
 
 use std::ffi::{CString, c_char};

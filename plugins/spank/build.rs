@@ -1,5 +1,5 @@
-//! Build script of the two SPANK plugins: once loaded they stay. srun and slurmstepd load a plugin twice in every
-//! start, the first time only to look at its name, and a plugin that stays is there already the second time.
+//! Build script of the two SPANK plugins, which stay loaded: srun and slurmstepd load a plugin twice at every start,
+//! the first time only to look at its name, and the second load of a plugin that stays costs nothing.
 
 fn main() {
     // Of two crates, this file is in one; when it changes it runs again by itself.

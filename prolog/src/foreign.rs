@@ -1,4 +1,4 @@
-//! What a prolog does about processes on its job's GPU that are in no job of it: `ForeignProcesses`.
+//! What a prolog does about processes on its job's GPU that are in no job with this GPU: `ForeignProcesses`.
 
 use gpushare::config::ForeignProcesses;
 use gpushare_node::foreign::{Jobs, listed};

@@ -1,5 +1,4 @@
-//! The work of gpushare-prolog and gpushare-epilog, and that they end with 0 whatever happens. How they say what they
-//! did is in `report`.
+//! The work of gpushare-prolog and gpushare-epilog, which always end with 0. `report` reports what they did.
 #![forbid(unsafe_code)]
 
 use std::path::Path;

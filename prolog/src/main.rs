@@ -1,8 +1,8 @@
-//! gpushare-prolog, run by slurmd as `Prolog=`, as root, before a job's first step on this node: gives the job's share
-//! a GPU and writes that into the ledger.
+//! gpushare-prolog: slurmd runs it as root, as `Prolog=`, before a job's first step on this node. It gives the job's
+//! share a GPU and records that in the ledger.
 //!
-//! It ends with 0 whatever happens: anything else makes slurmd drain the node. A job with a share and no entry in the
-//! ledger is failed by spank_gpushare.so, with a line to its user; the reason is in syslog, from here, as one line.
+//! It always ends with 0: any other status makes slurmd drain the node. If a job with a share has no entry in the
+//! ledger, spank_gpushare.so fails it, with a line to its user; this program writes the reason to syslog, as one line.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -1,6 +1,6 @@
-//! How prolog and epilog report: one line an event, to syslog (facility daemon) and to stderr, where slurmd picks it up
-//! or a person who runs them by hand reads it. syslog that doesn't listen is not waited for: with the usual blocking
-//! client a stopped journald would stop every job that has a share.
+//! How prolog and epilog report: one line per event, to syslog (facility daemon) and to stderr, for slurmd or for a
+//! person who runs them by hand. They don't wait for a syslog that doesn't read: with the usual blocking client, a
+//! stopped journald would stop every job that has a share.
 
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;

@@ -1,9 +1,10 @@
-//! Types of GPU that jobs under a QOS are kept from, although none may ask for them: those that its line doesn't limit.
+//! GPU types that jobs under a QOS must not get, even though none may ask for them: those that its record doesn't
+//! limit.
 //!
 //! A job that takes whole nodes (`--exclusive`, a partition with `OverSubscribe=EXCLUSIVE`, core specialization) gets
-//! all GPUs of its nodes and names none. A plugin can't see where it will land. But Slurm counts what it is about to
-//! start by type, and a limit of 0 keeps it waiting: seen with 22.05, 24.11 and 26.05 for each of the three forms
-//! (`tests/live/test_whole_nodes.py`).
+//! all GPUs of its nodes and names none. A plugin can't see which nodes it will get. But Slurm counts GPUs by type when
+//! it is about to start the job, and a limit of 0 keeps the job waiting: seen with 22.05, 24.11 and 26.05 for each of
+//! the three forms (`tests/live/test_whole_nodes.py`).
 
 use super::TYPE;
 use super::check::Cluster;

@@ -1,14 +1,15 @@
-//! The QOSes that gpushare.conf defines: what the file says of them, what Slurm's database has, and the changes that
-//! make the second like the first.
+//! The QOSes that gpushare.conf defines: what the file says about them, what Slurm's database has, and the changes that
+//! make the database match the file.
 //!
 //! A record `QOS=` with an owner or limits is a [`ManagedQos`](gpushare::config::ManagedQos). What sacctmgr prints
-//! becomes an [`Actual`]; [`check`] says which records can't be had on this cluster, and [`plan()`] gives the
-//! [`Change`]s in order, each with sacctmgr's arguments. [`stale`] says what slurmctld has missed of them. [`table`]
+//! becomes an [`Actual`]; [`check`] says which records are impossible on this cluster, and [`plan()`] gives the
+//! [`Change`]s in order, each with sacctmgr's arguments. [`stale`] says which changes slurmctld has missed. [`table`]
 //! has the users' table. Nothing here runs a program.
 #![forbid(unsafe_code)]
 
 pub mod change;
 pub mod check;
+mod error;
 pub mod foreign;
 pub mod plan;
 pub mod stale;
@@ -19,6 +20,7 @@ pub mod usage;
 
 pub use change::Change;
 pub use check::{Cluster, Finding};
+pub use error::ReadError;
 pub use plan::{Leftover, Obstacle, Plan, plan};
 pub use state::Actual;
 

@@ -1,9 +1,9 @@
-//! The changes that make the database like gpushare.conf, in an order in which each finds what it needs, and in which
-//! nobody may use a QOS before its limits are there: accounts, bare QOSes, their fields (which name other QOSes),
-//! users, who may use what, who may not any more, and last what is no longer in the file.
+//! The changes that make the database match gpushare.conf. In their order each change finds what it needs, and nobody
+//! may use a QOS before it has its limits: accounts, bare QOSes, their fields (which name other QOSes), users, who may
+//! use what, who may not any more, and last what is no longer in the file.
 //!
-//! Of a QOS in the file every field belongs to it, also those that its line doesn't say: they are unset. Only limits of
-//! 0 on other types of GPU are added, by [`foreign`]. Every other QOS is left alone, but for those that bear our
+//! If a QOS is in the file, the plan controls all of its fields, and unsets those that its record doesn't have. It only
+//! adds limits of 0 on other GPU types, by [`foreign`]. It leaves every other QOS alone, except those with our
 //! [`MARK`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,6 +1,6 @@
-//! Whether slurmctld has the QOSes of the database. slurmdbd tells it of each change once, and of none while slurmctld
-//! has lost it: 22.05 reads all of them when it finds slurmdbd again, 24.11 and 26.05 don't (seen in the lab). Then a
-//! QOS that was made again is there twice, and users are refused under the older one.
+//! Whether slurmctld has the database's QOSes. slurmdbd tells slurmctld about each change once, and about none while
+//! they are disconnected. When 22.05 reconnects, it reads all QOSes; 24.11 and 26.05 don't (seen in the lab). A QOS
+//! that was deleted and created again then exists twice, and slurmctld refuses users under the older one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

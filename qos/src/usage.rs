@@ -1,4 +1,4 @@
-//! What is in use of each QOS, as slurmctld says it: `scontrol -o show assoc_mgr flags=qos`.
+//! How much of each QOS is in use, according to slurmctld: `scontrol -o show assoc_mgr flags=qos`.
 
 use std::collections::{BTreeMap, HashMap};
 

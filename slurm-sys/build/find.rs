@@ -1,5 +1,5 @@
-//! Where are Slurm's headers? `SLURM_INCLUDE_DIR`, then pkg-config, then /usr/include; else one message that says
-//! what was tried. A folder counts when it has the landmark slurm/slurm.h.
+//! Finds Slurm's headers: `SLURM_INCLUDE_DIR`, then pkg-config, then /usr/include; else one message says what it tried.
+//! A folder counts if it has the landmark slurm/slurm.h.
 
 use std::path::{Path, PathBuf};
 

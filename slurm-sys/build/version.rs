@@ -1,5 +1,5 @@
-//! Which Slurm are the headers of? Read from slurm_version.h, never typed by hand: slurmctld refuses a job_submit
-//! plugin of another micro release, slurmstepd a SPANK plugin of another release (Slurm's src/common/plugin.c).
+//! The headers' Slurm version, from slurm_version.h and never typed by hand: slurmctld refuses a job_submit plugin of
+//! another micro release, slurmstepd a SPANK plugin of another release (Slurm's src/common/plugin.c).
 
 use std::fmt;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Raw bindings of the Slurm headers found at build time, with C's own names. The only crate that sees them is
 //! `gpushare-slurm`, which makes them safe.
 //!
-//! Layouts differ between releases, so a build is for the release of its headers and no other; bindgen's layout
-//! assertions stop the build where Rust and C disagree.
+//! Layouts differ between releases, so a build is only for the release of its headers; bindgen's layout assertions stop
+//! the build if Rust and C disagree.
 
 #[allow(
     non_camel_case_types,

@@ -1,5 +1,4 @@
-//! The keys of the submit side, each on a line of its own: what each allows, and where its value goes. And the file as
-//! it is read.
+//! The keys of the submit side: what each allows, and where its value goes. Also reads the file.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! The last gpushare.conf that was right: slurmctld's plugin keeps a copy of it in Slurm's `StateSaveLocation` and
-//! starts with that where gpushare.conf is broken. [`choose`] decides by which rules slurmctld starts; the rest reads
-//! and writes the copy.
+//! The last correct gpushare.conf: slurmctld's plugin keeps a copy of it in Slurm's `StateSaveLocation`, and starts
+//! with that copy if gpushare.conf is broken. [`choose`] decides with which rules slurmctld starts; the rest reads and
+//! writes the copy.
 //!
-//! The first line says what it is, when the text was read, its hash, and where it came from. The text follows,
+//! The first line has the format, the time when the text was read, its hash, and its origin. The text follows,
 //! unchanged:
 //!
 //! ```text

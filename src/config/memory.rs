@@ -1,5 +1,5 @@
-//! `MemoryGRES`: what makes units of GPU memory. A plugin in slurmctld doesn't know which node a job will get, so a
-//! unit must have the same memory on every node that takes shares.
+//! `MemoryGRES`: converts GPU memory to units. A plugin in slurmctld doesn't know which node a job will get, so a unit
+//! must have the same memory on every node that takes shares.
 
 use super::{Config, Placement, Problem, UnitsPerGpu};
 use crate::submit::policy::MemoryGres;

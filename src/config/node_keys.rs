@@ -1,4 +1,4 @@
-//! The keys of a node's settings, which stand on lines of their own for all nodes or on a line `NodeName=` for some.
+//! The keys of a node's settings: on separate lines for all nodes, or on a `NodeName=` line for some.
 
 use super::RUN_DIR;
 use super::gpu_files::GpuFiles;

@@ -1,5 +1,4 @@
-//! A line `NodeName=LIST Key=Value…`: settings of some nodes in the place of those for all, as slurm.conf writes a
-//! node.
+//! A line `NodeName=LIST Key=Value…`: settings of some nodes that replace those for all, written as in slurm.conf.
 
 use super::node_keys::{NODE_KEYS, NodeKey};
 use super::{NodeConfig, Problem};

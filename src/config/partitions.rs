@@ -1,4 +1,4 @@
-//! A line `PartitionName=NAMES Key=Value…`: rules for jobs in some partitions, in the place of those for all.
+//! A line `PartitionName=NAMES Key=Value…`: rules for jobs in some partitions, which replace those for all.
 
 use super::Problem;
 use super::qos::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};

@@ -1,10 +1,10 @@
 //! A record `QOS=NAME Key=Value…` of gpushare.conf: what gpushare does with jobs under a QOS, and what the accounting
-//! database has of it, on one line.
+//! database has for it, on one line.
 //!
 //! A line takes three kinds of keys: rules of submission (`RULES`), who owns the QOS and how many GPUs (`OWNERS`), and
 //! every [`field`] of a QOS by its names of today and of 2009. One with a key of the last two kinds is a
-//! [`ManagedQos`]: `gpushare qos` makes the database like it. Such a line names one QOS; rules may name several, with
-//! `*` for any characters. A name alone is a QOS that is there and has no limits.
+//! [`ManagedQos`]: `gpushare qos` makes the database match it. Such a line names one QOS; rules may name several, with
+//! `*` for any characters. A name alone is a QOS that exists and has no limits.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `UnitsPerGpu`: how many units fill a GPU, where GPUs differ too.
+//! `UnitsPerGpu`: how many units fill a GPU, even if GPUs differ.
 
 use super::values::number;
 use crate::text::gres::is_gpu_type;

@@ -1,4 +1,4 @@
-//! The values that keys have, read.
+//! Parses the values of keys.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! How often each message was given, as slurmctld's plugin counts it and `gpushare metrics` reads it: the names of the
-//! counts in the file of `RefusalCounts`.
+//! counts in the `RefusalCounts` file.
 
 use crate::submit::message::pages::PAGES;
 use crate::submit::policy::Because;

@@ -1,12 +1,12 @@
-//! Reads a `tres_per_*` string as Slurm does, but recognises only what can be read in one way.
+//! Reads a `tres_per_*` string as Slurm does, but recognises only what has a single meaning.
 //!
-//! Slurm looks for its prefix *anywhere* in the string, takes an empty type, lets a type hold colons and turns a count
-//! that overflows into a type (src/common/gres.c and slurm_protocol_defs.c: `_get_next_gres`, `slurm_get_next_tres`).
-//! So there is no searching for bad tokens here: a token is a GRES of the plain form, or a TRES that can never be a
-//! GPU, or [`Token::Unrecognised`], which a governed QOS refuses.
+//! Slurm looks for its prefix *anywhere* in the string, accepts an empty type, allows colons in a type and turns a
+//! count that overflows into a type (src/common/gres.c and slurm_protocol_defs.c: `_get_next_gres`,
+//! `slurm_get_next_tres`). So this doesn't search for bad tokens: a token is a GRES of the plain form, or a TRES that
+//! can never be a GPU, or [`Token::Unrecognised`], which a governed QOS refuses.
 //!
-//! It doesn't know which types exist; that is [`crate::submit::policy`]'s question. That it agrees with Slurm is tested
-//! against Slurm's own parser, by `tests/differential`.
+//! It doesn't know which types exist; [`crate::submit::policy`] decides that. `tests/differential` compares it with
+//! Slurm's own parser.
 
 /// Which prefix this Slurm reads. The other one is no token to it, so it must not count as a typed request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! docs/audit.md has every key. A value in quotes is escaped as Rust escapes bytes (`\'`, `\"`, `\\`, `\n`, `\x1b`):
-//! plain ASCII without a quote of its own, so no text of a user's can end its value, begin another line or reach a
+//! plain ASCII without an unescaped quote, so no user's text can end its value, begin another line or control a
 //! terminal.
 
 use std::fmt;

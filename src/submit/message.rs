@@ -1,7 +1,7 @@
 //! What a user reads: the refusal of a request, or the note that goes with an accepted one.
 //!
-//! Built from the QOS's own limits and ending in a command that works. Users' text is quoted with everything but plain
-//! ASCII escaped, and never used as a format. The texts behind the numbers are in [`pages`].
+//! It comes from the QOS's own limits and ends in a command that works. It quotes users' text, escapes everything
+//! except plain ASCII, and never uses it as a format. The texts behind the numbers are in [`pages`].
 
 use std::fmt::Write;
 

@@ -1,17 +1,17 @@
-//! Decides whether a submission or an update of a job may pass: under a governed QOS every GPU must be asked for by a
+//! Decides whether a submission or an update of a job may pass: under a governed QOS a job must ask for every GPU by a
 //! type that counts.
 //!
 //! Slurm checks a limit on `gres/gpu:a40` only against requests that say `a40` (resource_limits.html calls that a
 //! design limitation). So a request that names no type, a type that no TRES has, or anything that isn't plainly
 //! readable would use up GPUs that the limit never sees.
 //!
-//! - [`judge`] and [`judge_update`] read from top to bottom: fault → what becomes of it → changes.
+//! - [`judge`] and [`judge_update`] read from top to bottom: fault → its consequence → changes.
 //! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and on jobs with GPUs, and
 //!   what a free QOS sets. `mode`: modes and exemptions.
-//! - [`rules`](Policy): what an administrator can set. [`Refusal`]: what a message is made of.
+//! - [`rules`](Policy): what an administrator can set. [`Refusal`]: the data of a message.
 //!
-//! It decides only; the caller reads the request, answers questions about the accounting database through
-//! [`Accounting`], and applies the verdict. Nothing is allocated unless there is something to say.
+//! It only decides; the caller reads the request, answers questions about the accounting database through
+//! [`Accounting`], and applies the verdict. It allocates nothing unless there is something to report.
 
 use std::cell::{Cell, OnceCell};
 

@@ -1,7 +1,7 @@
-//! What a job asks for, as far as the policy looks at it: plain borrowed bytes, "not set" as `None`.
+//! The parts of a job's request that the policy looks at: plain borrowed bytes, with "not set" as `None`.
 //!
-//! The safe layer fills it from Slurm's `job_desc_msg_t`; tests from text. C strings are bytes: nothing here assumes
-//! UTF-8, a length, or that a command of Slurm's rather than a REST client wrote them.
+//! The safe layer fills it from Slurm's `job_desc_msg_t`, tests fill it from text. C strings are bytes: nothing here
+//! assumes UTF-8, a length, or that a Slurm command rather than a REST client wrote them.
 
 use crate::submit::grammar::{self, Gres, Spelling, Token};
 

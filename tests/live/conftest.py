@@ -4,7 +4,7 @@
 import bypass_table
 import pytest
 from clusters import clusters, placed_clusters, started
-from lab import CASES, EXAMPLES, RELEASES, TOP
+from lab import CASES, EXAMPLES, RELEASES, TOP, upgrades
 
 
 def either(release):
@@ -166,13 +166,17 @@ def with_systemd(request):
 UPGRADABLE = {"surf": [EXAMPLES / "surf", CASES / "upgrade"], "own": [EXAMPLES / "own"]}
 
 
-@pytest.fixture(params=[("24.11", "26.05", "surf")], ids="-".join)
+# Without two releases, one that the report names as not tested.
+UPGRADES = upgrades(RELEASES) or [("24.11", "26.05")]
+
+
+@pytest.fixture(params=[(*step, "surf") for step in UPGRADES], ids="-".join)
 def upgradable(request):
     """A cluster that can be upgraded to a release that Slurm can be upgraded to in one step."""
     release, following, kind = request.param
     if not {release, following} <= set(RELEASES):
         pytest.skip(f"NOT TESTED: the upgrade from {release} to {following}, without builds for both")
-    with started(f"up-{kind}", release, "v2", conf=UPGRADABLE[kind], next=following) as cluster:
+    with started(f"up-{kind}", release, either(release), conf=UPGRADABLE[kind], next=following) as cluster:
         cluster.next, cluster.kind = following, kind
         yield cluster
 

@@ -1,5 +1,5 @@
-//! Sums the lines of slurmctld's log: by user, place, message and form of request. There may be millions of lines, and
-//! users write what they like into them, so there is an end to how many sums are kept.
+//! Sums the lines of slurmctld's log: by user, place, message and form of request. There may be millions of lines, with
+//! any text from users, so the number of sums is limited.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! slurmctld's log: which files, those that logrotate has put aside too, and their lines one by one. However long a
-//! file or a line is, little of it is in memory.
+//! slurmctld's log: which files, including rotated ones, and their lines one by one. However long a file or a line is,
+//! only a little of it is in memory.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};

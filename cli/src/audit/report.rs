@@ -1,5 +1,5 @@
-//! What is said, as data: whose requests were accepted although they break a rule, refused or exempt, and what would
-//! have been accepted.
+//! The report as data: whose requests were refused, exempt, or accepted although they break a rule, and what would have
+//! been accepted.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What stands before a message in slurmctld's log, and the time that it tells.
+//! The prefix of a message in slurmctld's log, and its time.
 //!
 //! Slurm writes `[TIME] ` into its file, with TIME by LogTimeFormat (src/common/log.c: `%M` in `vxstrfmt`,
 //! `_set_idbuf`), and `slurmctld: ` or `[TIME] ` to standard error, to which syslog and the journal add a time, a host

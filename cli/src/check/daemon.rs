@@ -1,5 +1,5 @@
-//! The slurmd that runs on this node, by /proc, and what slurmctld says of the node: whether jobs can start here, and
-//! by the files as they are.
+//! The running slurmd of this node, by /proc, and what slurmctld says about the node: whether jobs can start here, and
+//! whether slurmd has read the current files.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

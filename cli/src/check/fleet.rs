@@ -1,4 +1,4 @@
-//! What the nodes of a cluster have said of themselves, put together: each node's faults, and where nodes differ. Pure.
+//! Combines the reports of a cluster's nodes: each node's faults, and where nodes differ. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Whether slurmctld goes by the gpushare.conf that is there, or by the copy of an earlier one because that is broken.
+//! Whether slurmctld uses the current gpushare.conf, or the copy of an earlier one because the current one is broken.
 //! Reads the file and the copy in `StateSaveLocation`.
 
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! This node's own cgroup.conf and gres.conf. `scontrol show config` shows slurmctld's cgroup.conf, and slurmctld never
-//! sees the flags of a node's gres.conf: what fences and divides the GPUs here is what stands in the files here.
+//! sees the flags of a node's gres.conf: only the files here determine how GPUs are fenced and divided here.
 
 use std::path::Path;
 

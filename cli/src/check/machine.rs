@@ -1,5 +1,5 @@
-//! What must be the same on all machines: versions, and the contents of files, as a number each. One machine says it of
-//! itself; whether machines differ is for [`super::fleet`] to say.
+//! What must be the same on all machines: versions, and the contents of files, each as a hash. A machine reports only
+//! itself; [`super::fleet`] compares machines.
 
 use std::collections::BTreeMap;
 use std::fs;

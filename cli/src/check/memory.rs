@@ -1,5 +1,5 @@
-//! A job that names no memory gets all that its nodes have, unless Slurm has a default for it. Where the memory of jobs
-//! is limited, such a job is refused (GS128) or takes up the memory of its whole QOS. Pure.
+//! A job that names no memory gets all that its nodes have, unless Slurm has a default. If jobs' memory is limited,
+//! gpushare refuses such a job (GS128), or it uses up its QOS's memory. Pure.
 
 use gpushare::config::Config;
 

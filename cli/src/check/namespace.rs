@@ -1,6 +1,6 @@
-//! Whether Slurm puts steps into a user namespace, in which no fence can be put up, or gives jobs a /dev/shm of their
-//! own, in which programs don't find their MPS daemon's: what Slurm's job_container/tmpfs, namespace/tmpfs and
-//! namespace/linux are told by job_container.conf and namespace.yaml.
+//! Whether Slurm puts steps into a user namespace, where no fence works, or gives jobs their own /dev/shm, where
+//! programs can't share memory with their MPS daemon. Reads job_container.conf and namespace.yaml, the settings of
+//! Slurm's job_container/tmpfs, namespace/tmpfs and namespace/linux.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! What gets round the rule of types without a plugin being asked, and is closed by Slurm's own settings: whole-node
-//! jobs under `ForeignTypes=deny`, a partition's QOS that takes the place of the job's, and exempt jobs that leave what
-//! makes them exempt: a reservation that ends, a partition with an alternate. Pure.
+//! Ways around the rule of types that no plugin sees, but that Slurm's own settings can close: whole-node jobs under
+//! `ForeignTypes=deny`, a partition's QOS that replaces the job's limits, and exempt jobs that leave the reason of
+//! their exemption: a reservation that ends, a partition with an alternate. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

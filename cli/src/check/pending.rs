@@ -1,5 +1,5 @@
-//! Jobs that wait for ever: they ask for more than their QOS ever lets one job have. Slurm accepts them unless the QOS
-//! has the flag DenyOnLimit, and says nothing.
+//! Jobs that wait forever: they ask for more than their QOS ever lets one job have. Slurm silently accepts them unless
+//! the QOS has the flag DenyOnLimit.
 
 use super::finding::Finding;
 use crate::slurm::{Qoses, run};
@@ -16,7 +16,7 @@ pub fn finding(qoses: &Qoses) -> Option<Finding> {
     let asked = ["-a", "-h", "-t", "PD", "-O", FIELDS];
     match run::lines("squeue", &asked, |line| stuck.take(line, qoses)) {
         Ok(()) => stuck.said().map(|said| Finding::unknown(about, said)),
-        Err(error) => Some(Finding::unknown(about, error)),
+        Err(error) => Some(Finding::unknown(about, error.to_string())),
     }
 }
 

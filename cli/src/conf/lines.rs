@@ -1,4 +1,4 @@
-//! Needs as lines to copy: the reason, what slurmctld has now if that is not it, and the line.
+//! Requirements as lines to copy: the reason, slurmctld's current value if it differs, and the line.
 
 use crate::requirements::{Bill, File, Met, Must, Requirement};
 use crate::slurm::Slurm;

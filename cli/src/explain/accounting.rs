@@ -1,8 +1,8 @@
-//! The accounting data as sacctmgr prints it, for the policy's questions: what slurmctld has in memory, the plugin's
-//! `plugins/slurm/src/accounting.rs` answers from there.
+//! Answers the policy's questions from the accounting data that sacctmgr prints. In slurmctld,
+//! `plugins/slurm/src/accounting.rs` answers them from memory.
 //!
-//! Default QOSes are printed with what they inherit, and so are limits on single jobs; of accounts the limits on all of
-//! their jobs together are looked at. Which partition a reservation has is not asked.
+//! sacctmgr prints default QOSes, and limits on single jobs, with what they inherit. For accounts this looks at the
+//! limits on all of their jobs together. It doesn't look up a reservation's partition.
 
 use gpushare::submit::policy::{self, Accounting, DefaultQos, Owner, TypedLimit};
 use gpushare::submit::request::Request;

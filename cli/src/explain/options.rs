@@ -1,4 +1,4 @@
-//! Takes words apart into sbatch's options, as getopt_long(3) does for it: it stops at the first word that is no
+//! Parses words into sbatch's options, as getopt_long(3) does for sbatch: it stops at the first word that isn't an
 //! option.
 
 use super::release::Release;

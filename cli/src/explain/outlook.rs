@@ -1,5 +1,5 @@
-//! What comes after gpushare: whether Slurm knows the names of a request, and whether some limit is below what it asks
-//! for.
+//! What happens after gpushare accepts: whether Slurm knows the names in a request, and whether a limit is below what
+//! it asks for.
 
 use std::collections::BTreeMap;
 

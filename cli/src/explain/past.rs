@@ -1,7 +1,7 @@
-//! Jobs that were submitted once: their options as accounting keeps them, and what gpushare would have said.
+//! Past jobs: their options as accounting keeps them, and what gpushare would have said.
 //!
-//! The same reading and the same judgement as for `gpushare explain`, on what accounting knows of a job: its QOS,
-//! account and partition for certain, its other options only where they stood on the command line.
+//! This reads and judges as `gpushare explain` does, with what accounting knows about a job: always its QOS, account
+//! and partition, but other options only if they were on the command line.
 
 use std::collections::HashMap;
 

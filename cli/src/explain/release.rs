@@ -1,4 +1,4 @@
-//! Which Slurm the commands on this machine are: its options and its spelling of a GRES depend on it.
+//! The release of this machine's Slurm commands, which determines their options and their spelling of a GRES.
 
 use gpushare::submit::grammar::Spelling;
 

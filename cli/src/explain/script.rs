@@ -1,4 +1,4 @@
-//! The `#SBATCH` lines of a batch script, read as sbatch reads them.
+//! Reads the `#SBATCH` lines of a batch script as sbatch does.
 //!
 //! Lines count until the first one that is neither empty nor a comment. Quotes group, a backslash takes the next
 //! character as it is, and an unquoted `#` ends the line: sbatch's own rules, not the shell's.

@@ -1,8 +1,8 @@
 //! `srun` lines of a batch script that Slurm will refuse in the job: the job's own option sets a variable that names a
 //! type for every step, and the step's option names none.
 //!
-//! Which those are was tried on 22.05, 24.11 and 26.05: the table of docs/tools.md, which `tests/live/test_tools.py`
-//! fills in. What a shell would make of a line is not looked at: what has a `$` is left out.
+//! We tried which these are on 22.05, 24.11 and 26.05: the table of docs/tools.md, which `tests/live/test_tools.py`
+//! checks. This doesn't evaluate lines like a shell, so it skips lines with a `$`.
 
 use super::options::Given;
 use super::past;

@@ -1,6 +1,6 @@
-//! What sbatch makes of its options: the strings that it sends, in the spelling of its release.
+//! Turns sbatch's options into the strings that it sends, in the spelling of its release.
 //!
-//! As in Slurm's src/common/slurm_opt.c and proc_args.c. Options that can't change gpushare's verdict are read over.
+//! This follows Slurm's src/common/slurm_opt.c and proc_args.c. It skips options that can't change gpushare's verdict.
 
 use gpushare::submit::grammar::Spelling;
 use gpushare::submit::request::{Amounts, Batch, Memory, Request};

@@ -1,7 +1,7 @@
-//! What sbatch can be told from 22.05 to 26.05: its options, and the variables that stand for options.
+//! The options that sbatch accepts from 22.05 to 26.05, and the variables that replace options.
 //!
-//! As sbatch(1) lists them and as `sbatch --OPTION=` of each release answers. Options that a site's SPANK plugins add
-//! are not here: whether the next word belongs to one can't be known.
+//! As sbatch(1) lists them and as `sbatch --OPTION=` of each release answers. The table lacks options of a site's SPANK
+//! plugins, since it can't know whether the next word belongs to one.
 
 use super::release::Release;
 

@@ -1,4 +1,4 @@
-//! What is said of a request that passes: why, and what its user would read.
+//! The text about a request that passes: why, and what its user would read.
 
 use gpushare::submit::message;
 use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark, Rule};

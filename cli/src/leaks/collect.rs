@@ -1,4 +1,4 @@
-//! Makes of every job what is summed: little, since there may be millions.
+//! Reduces every job to the numbers to sum: few, since there may be millions of jobs.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! A file with all that was read: sections with their length, then the jobs that had GPUs, then a line that says that
-//! all of them are there. It is as private as accounting: users' command lines are in it.
+//! A file with everything that was read: sections with their length, then the jobs with GPUs, then a line that confirms
+//! completeness. It is as private as accounting, since it contains users' command lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};

@@ -1,5 +1,4 @@
-//! How a job's GPUs were asked for: from its command line where they stand there, else from what Slurm made of the
-//! request.
+//! How a job asked for its GPUs: from its command line if they are there, else from what Slurm recorded of the request.
 
 use crate::explain::past::{Asked, Release, options};
 

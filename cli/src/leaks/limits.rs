@@ -1,9 +1,8 @@
-//! Limits on types of GPUs, of QOSes and associations as sacctmgr prints them today, and which of them a job falls
-//! under.
+//! Limits on GPU types, of QOSes and associations as sacctmgr prints them today, and which of them apply to a job.
 //!
-//! Under a QOS are jobs that name it and those of partitions that have it as their own; under an account its users'
-//! jobs and those of the accounts below it. Limits on minutes and on the GPUs of one node are not looked at: accounting
-//! doesn't have what they count.
+//! A QOS's limits apply to jobs that name it and to jobs of partitions that have it as their own; an account's limits
+//! apply to its users' jobs and those of the accounts below it. Limits on minutes and on one node's GPUs are ignored,
+//! because accounting lacks what they count.
 
 use std::collections::HashMap;
 

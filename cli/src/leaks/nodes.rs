@@ -1,8 +1,8 @@
-//! Which types of GPUs a job's nodes have, as far as that tells which type its GPUs were.
+//! Which GPU types a job's nodes have, as far as that shows the type of its GPUs.
 //!
-//! Accounting says the type of every GPU that a job was given, if the type is in AccountingStorageTRES, then also where
-//! the job named none (Slurm from 21.08 on). What is left is told by the nodes where they all have one type, and by
-//! nothing where they have several.
+//! If a type is in AccountingStorageTRES, accounting records it for every GPU that a job got, even if the job named
+//! none (Slurm from 21.08 on). For other GPUs, the nodes show the type if they all have the same; if they have several,
+//! nothing does.
 
 use std::collections::HashMap;
 

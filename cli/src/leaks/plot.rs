@@ -1,4 +1,4 @@
-//! What was held against the limit, over time: an SVG with a picture for each limit that was exceeded, the worst first.
+//! GPUs held against the limit, over time: an SVG with a picture for each exceeded limit, the worst first.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

@@ -1,4 +1,4 @@
-//! A bar on standard error while much is read, where a terminal shows it.
+//! A progress bar on standard error for long reads, if that is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! What is said, as data: for each limit how far it was exceeded, by whose requests, and what gpushare would have said
-//! of them.
+//! The report as data: for each limit by how much it was exceeded, by whose requests, and what gpushare would have said
+//! about them.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Jobs as sacct prints them: records with a delimiter that nobody can have put into his command line, since it is
-//! drawn by chance after all of them were submitted. A command line may have several lines.
+//! Jobs as sacct prints them: records with a delimiter that nobody can have put into their command line, since it is
+//! chosen at random after all jobs were submitted. A command line may have several lines.
 
 use std::io::BufRead;
 

@@ -1,4 +1,4 @@
-//! How many GPUs were held under a limit, over time: pure sums over the jobs' starts and ends.
+//! How many GPUs jobs held under a limit, over time: pure sums over the jobs' starts and ends.
 
 use crate::period::Period;
 

@@ -1,5 +1,5 @@
-//! The facts in Prometheus' text format, version 0.0.4: a family of samples after the other, each with what it means.
-//! Names and units follow Prometheus' conventions; docs/metrics.md has them all. Decides nothing.
+//! The facts in Prometheus' text format, version 0.0.4: one family of samples after another, each with its meaning.
+//! Names and units follow Prometheus' conventions; docs/metrics.md lists them. Decides nothing.
 
 use std::fmt::{Display, Write};
 

@@ -1,4 +1,4 @@
-//! What is printed of a plan: a diff for people.
+//! Prints a plan as a diff for people.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

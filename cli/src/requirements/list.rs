@@ -1,4 +1,4 @@
-//! Which settings there must be, by what gpushare.conf and the QOSes ask for.
+//! Which settings gpushare.conf and the QOSes need.
 
 use gpushare::config::ManagedQos;
 use gpushare::config::qos::value::Value;

@@ -1,5 +1,5 @@
-//! A configuration file of Slurm's on this machine, with what it includes. It is what the next start of a daemon here
-//! reads, whatever the daemons have.
+//! One of Slurm's configuration files on this machine, with its includes. A daemon reads it at its next start, whatever
+//! the running daemons have.
 
 use std::fs;
 use std::io;

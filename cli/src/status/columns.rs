@@ -1,5 +1,5 @@
-//! Lines for people: words in columns, some in colour, and nothing in them that a terminal would obey. A colour is
-//! never the only sign of a fact.
+//! Lines for people: words in columns, some in colour, without characters that control a terminal. A colour is never
+//! the only sign of a fact.
 
 /// How a word looks where there are colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The status of this node as one object. On other nodes `--nodes --collected` reads it (`cluster::collected`).
+//! The status of this node as one object, which `--nodes --collected` reads on other machines (`cluster::collected`).
 
 use gpushare_node::ledger::{Garbage, Holding};
 use gpushare_node::mps;
@@ -8,7 +8,11 @@ use serde::Serialize;
 use super::local::{GpuTotal, Status};
 use crate::json;
 
-pub fn text(status: &Status) -> Result<String, String> {
+/// All of it.
+///
+/// # Errors
+/// As [`json::text`].
+pub fn text(status: &Status) -> serde_json::Result<String> {
     json::text(&Object {
         node: &status.node,
         time: status.now,

@@ -1,4 +1,4 @@
-//! What this process could open, by its device cgroup, and what it has open. Nothing is opened for it.
+//! What this process could open, by its device cgroup, and what it has open. Finds out without opening anything.
 #![allow(unsafe_code, reason = "calls of the kernel that std lacks")]
 
 use std::ffi::{CString, c_int};

@@ -1,8 +1,8 @@
-//! bpf(2) for the device programs of cgroup v2: the calls that [`crate::fence::v2`] orders. Nothing is decided here.
+//! bpf(2) for the device programs of cgroup v2: the calls for [`crate::fence::v2`]. Decides nothing.
 //!
-//! Every call takes a `union bpf_attr` (linux/bpf.h), of which only the fields that it reads are handed over: the
-//! kernel takes what is missing as zero. It answers into the same memory, since Linux 6.17 for BPF_PROG_QUERY even
-//! beyond what was handed over (`query.revision`), so there is always room for the whole union.
+//! Every call takes a `union bpf_attr` (linux/bpf.h), and passes only the fields that the call reads: the kernel treats
+//! missing ones as zero. The kernel answers in the same memory. Since Linux 6.17 it answers BPF_PROG_QUERY even beyond
+//! the passed part (`query.revision`), so there is always room for the whole union.
 #![allow(unsafe_code, reason = "calls of the kernel that std lacks")]
 
 use std::ffi::{c_int, c_long};

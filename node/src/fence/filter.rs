@@ -1,6 +1,6 @@
 //! The device filter of cgroup v2: the eBPF program that the kernel asks before it lets a process of the cgroup open or
-//! make a device node. Which verdict for which device ([`rules`]), the bytecode for it ([`program`]), and making a
-//! program readable that the kernel shows blinded ([`unblind`]). Nothing here calls the kernel; [`super::v2`] does.
+//! make a device node. [`rules`] has the verdict for each device, [`program`] the bytecode, and [`unblind`] makes a
+//! program readable that the kernel shows blinded. Only [`super::v2`] calls the kernel.
 
 #[cfg(test)]
 pub(crate) mod interpreter;

@@ -1,5 +1,5 @@
-//! Which cgroup is the step's? From /proc/self/cgroup and /proc/self/mountinfo, or a folder that the kernel lists this
-//! process in, never from an assumed path: releases name the directories differently and slurmd may live in a cgroup
+//! Finds the step's cgroup from /proc/self/cgroup and /proc/self/mountinfo, or from a folder in which the kernel lists
+//! this process. It never assumes a path: releases name the directories differently, and slurmd may be in a cgroup
 //! namespace.
 
 use std::path::{Component, Path, PathBuf};

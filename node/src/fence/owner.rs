@@ -3,7 +3,7 @@
 //! fence is about to close. A process that left the hierarchy by which Slurm finds a job's processes would outlive its
 //! job.
 //!
-//! So only root can enter Slurm's folders, from before a job's first step on. The step's own folders belong to root
+//! So this lets only root into Slurm's folders, from before a job's first step. The step's own folders belong to root
 //! before its tasks run, because a cgroup namespace shows a process its own folder by another path. Later releases of
 //! Slurm make root the owner.
 

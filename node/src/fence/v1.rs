@@ -1,11 +1,11 @@
-//! The fence on cgroup v1: lines written to `devices.deny` and `devices.allow`.
+//! The fence on cgroup v1: writes lines to `devices.deny` and `devices.allow`.
 //!
-//! The kernel's rules (admin-guide/cgroup-v1/devices.rst): a cgroup may allow only what its parent allows, a denial
-//! goes down to all children, an allowance does not. And Slurm denies the job everything but the allocated GPU anew at
-//! every step start. So the GPU is opened at the job and then in every step and task of it, which also heals the steps
-//! that run already; if another step's start comes between, the kernel answers EPERM and it starts over. The others are
-//! closed at this step only, where no later rule of Slurm's opens them. The user's cgroup above the job is never
-//! touched: it belongs to the user's other jobs too.
+//! The kernel's rules (admin-guide/cgroup-v1/devices.rst): a cgroup may allow only what its parent allows; children
+//! inherit a denial, but not an allowance. At every step start Slurm again denies the job everything but the allocated
+//! GPU. So this opens the GPU at the job and then in every step and task of it, which also repairs running steps. If
+//! another step starts in between, the kernel answers EPERM and this starts over. It closes the other GPUs only at this
+//! step, where no later rule of Slurm opens them. It never touches the user's cgroup above the job, which belongs to
+//! the user's other jobs too.
 
 use std::fmt;
 use std::fs::OpenOptions;

@@ -1,22 +1,22 @@
-//! The fence on cgroup v2: which eBPF programs are put where, in which order.
+//! The fence on cgroup v2: which eBPF programs go where, in which order.
 //!
 //! A step's directory S covers everything of the step: its tasks, and what slurmstepd runs for the user beside them
-//! (`srun --task-epilog`), which Slurm's own fence leaves to the job's. The kernel's rules (kernel/bpf/cgroup.c, and
-//! linux/bpf.h at `BPF_F_ALLOW_OVERRIDE`): in force for a process are the programs of the nearest cgroup that has any,
-//! and besides those of every cgroup above it that was attached with MULTI; all must allow. Slurm attaches with
-//! OVERRIDE to the job and to `S/user`, with no flag to the tasks. So
+//! (`srun --task-epilog`), for which Slurm's own fence uses the job's rules. The kernel's rules (kernel/bpf/cgroup.c,
+//! and linux/bpf.h at `BPF_F_ALLOW_OVERRIDE`): a process is subject to the programs of the nearest cgroup that has any,
+//! and to those that were attached with MULTI to the cgroups above it; all must allow. Slurm attaches with OVERRIDE to
+//! the job and to `S/user`, and without a flag to the tasks. So
 //!
-//! - ours goes to S with MULTI, and stays in force whatever is attached below;
-//! - it hides Slurm's program of the job from S, which is therefore carried along;
-//! - a fence that only narrows stands beside that program, as it is; nothing of it is read;
-//! - a fence that widens is put in front of a copy of it; where the step has programs of its own, those forbid too what
-//!   is to be opened and are replaced in the same way, each by a copy of itself.
+//! - our program goes to S with MULTI, and stays in force whatever is attached below;
+//! - it hides the job's Slurm program from S, so it carries that program along;
+//! - a fence that only narrows stands beside that program, without reading or changing it;
+//! - a fence that widens goes in front of a copy of that program. If the step has programs of its own, those also
+//!   forbid the GPU to open, and are replaced in the same way, each by a copy of itself.
 //!
-//! To have a program loaded takes most of the time, so what the job's extern step has is attached again where it is the
-//! same, word for word: where the step has all the GPUs of its job.
+//! Loading a program takes most of the time. So if the extern step's program is identical, as when the step has all its
+//! job's GPUs, this attaches that one again.
 //!
-//! Nothing has to be undone: the programs go with their directories. A failure on the way leaves the step with less
-//! than its fence allows, or with Slurm's rules; the caller lets no task of it run.
+//! Nothing has to be undone: the programs disappear with their directories. A failure halfway leaves the step with less
+//! than its fence allows, or with Slurm's rules; the caller then lets none of its tasks run.
 
 pub mod early;
 mod error;

@@ -1,4 +1,4 @@
-//! What the NVIDIA driver and the kernel say of GPUs, in small text files. What is missing or odd there is left out.
+//! What the NVIDIA driver and the kernel say about GPUs, in small text files. Omits missing or odd values.
 
 use std::fs::OpenOptions;
 use std::io::Read;

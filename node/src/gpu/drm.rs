@@ -1,4 +1,4 @@
-//! The DRM nodes of a GPU (/dev/dri/cardN, /dev/dri/renderDN), by which graphics programs reach it.
+//! The DRM nodes of a GPU (/dev/dri/cardN, /dev/dri/renderDN), through which graphics programs reach it.
 //!
 //! The kernel lists them below the PCI device in /sys, each with its device number in a file `dev`
 //! (Documentation/ABI/stable/sysfs-dev, admin-guide/sysfs-rules).

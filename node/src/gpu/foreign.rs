@@ -1,4 +1,4 @@
-//! What a job must not open: every GPU that is not its own, and what belongs to those.
+//! What a job must not open: every GPU that is not its own, and those GPUs' other device nodes.
 //!
 //! slurmstepd asks for each step, so this reads no more than it needs: neither UUIDs nor the order in which Slurm
 //! counts.

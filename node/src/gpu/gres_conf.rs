@@ -3,9 +3,9 @@
 //! Slurm numbers them as follows (gres.c `_parse_gres_conf_locked`, `_merge_config`, `gres_node_config_load`;
 //! gres_gpu.c `_merge_system_gres_conf`; seen with `slurmd -G` of 22.05, 24.11 and 26.05): all lines that begin with
 //! `Name=`, then those that begin with `NodeName=` and have this node in their list, each kind in the file's order,
-//! each line's files as listed. Two things change that: where slurm.conf gives GPUs by type, its order of types goes
-//! first; and with `AutoDetect` they are sorted by file name or PCI address. What can't be read with certainty is an
-//! error that names the line: a wrong index would give a job another GPU than the one Slurm means.
+//! each line's files as listed. Two things change that: if slurm.conf gives GPUs by type, its order of types goes
+//! first; and with `AutoDetect` Slurm sorts them by file name or PCI address. If a line can't be read with certainty,
+//! that is an error that names the line: a wrong index would give a job a GPU other than the one Slurm means.
 
 mod error;
 pub mod lines;

@@ -1,7 +1,7 @@
-//! The node's GPUs as Slurm counts them, and what is known of each.
+//! The node's GPUs as Slurm counts them, and what is known about each.
 //!
-//! A GPU that isn't there any more keeps its index, so that the others keep theirs, and is unfit; only where none is
-//! left the node has no inventory.
+//! A GPU that has disappeared keeps its index, so that the others keep theirs, and is unfit. Only if none is left does
+//! the node have no inventory.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //!
 //! A GPU in MIG mode has a folder for every GPU instance and compute instance (NVIDIA MIG User Guide, "Device Nodes and
 //! Capabilities"): `/proc/driver/nvidia/capabilities/gpu<minor>/mig/gi<n>/ci<n>`, each with a file `access` whose line
-//! `DeviceFileMinor:` tells the minor of `/dev/nvidia-caps/nvidia-cap<minor>`. A part can be used by who can open those
-//! of its two instances and the GPU's own device node.
+//! `DeviceFileMinor:` has the minor of `/dev/nvidia-caps/nvidia-cap<minor>`. To use a part, a process must be able to
+//! open those of its two instances and the GPU's own device node.
 
 use std::path::{Path, PathBuf};
 

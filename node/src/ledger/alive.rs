@@ -1,10 +1,10 @@
 //! Finds entries of jobs that are over, because the epilog was killed or never ran.
 //!
-//! The slurmstepd of a job's extern step is noted in `witness/JOB`: one line, `RESTART PID STARTTIME`. It writes the
-//! line itself, or the prolog that it runs does (`PrologFlags=RunInJob`). An entry is dropped if that process is gone
-//! and no process of the machine has the title that a slurmstepd of any release gives to a step of the job. For a job
-//! without a witness, only slurmctld can say that it is over: slurmd was killed before the extern step, or there is no
-//! extern step. If the process that drops entries is killed, the next pass handles what it left.
+//! `witness/JOB` records the slurmstepd of a job's extern step in one line, `RESTART PID STARTTIME`. The slurmstepd
+//! writes the line itself, or the prolog that it runs does (`PrologFlags=RunInJob`). An entry is dropped if that
+//! process is gone and no process of the machine has the title that a slurmstepd of any release uses for a step of the
+//! job. For a job without a witness, only slurmctld can say that it is over: slurmd was killed before the extern step,
+//! or there is no extern step. If the process that drops entries is killed, the next pass handles what it left.
 
 use gpushare::root_file;
 use std::collections::HashSet;

@@ -1,8 +1,9 @@
-//! What is assigned on each GPU, summed by user, so that a choice costs the same beside 1 entry and beside 1,000.
+//! The units assigned on each GPU, summed by user, so that a choice costs the same with 1 entry and with 1,000.
 //!
-//! The file `balance` only caches the sum of the entries: it is made invalid before an entry changes and written
-//! afterwards. If it is invalid, torn, or doesn't fit the folder of entries, it is ignored and the entries are summed
-//! again. So it needn't be readable: a head of [`Stamp`] and count, then rows of fixed size, numbers in little endian.
+//! The file `balance` only caches the sum of the entries: it becomes invalid before an entry changes and is written
+//! afterwards. If it is invalid, torn, or doesn't match the folder of entries, the ledger ignores it and sums the
+//! entries again. So it needn't be human-readable: a head of [`Stamp`] and count, then rows of fixed size, with
+//! little-endian numbers.
 
 use gpushare::root_file;
 use std::cell::RefCell;

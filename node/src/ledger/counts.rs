@@ -1,6 +1,6 @@
-//! How many shares and GPUs the prologs of this node have given since it booted, in the file `counts`, for `gpushare
-//! metrics`. Counted after the entry is written and under the ledger's lock; a prolog that is killed in between is not
-//! counted. Errors while counting never fail a job: the file is moved to `garbage/` or written anew the next time.
+//! How many shares and GPUs this node's prologs have given since it booted, in the file `counts`, for `gpushare
+//! metrics`. A prolog counts after it has written the entry, under the ledger's lock; if it is killed in between, it
+//! isn't counted. Errors while counting never fail a job: the next prolog moves the file to `garbage/` or rewrites it.
 
 use std::io;
 

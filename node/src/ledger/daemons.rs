@@ -1,5 +1,5 @@
-//! In which folders MPS daemons were started since boot: `daemons`, one folder a line. An epilog looks only there,
-//! whatever gpushare.conf says at that time.
+//! The folders in which gpushare started MPS daemons since boot: `daemons`, one folder per line. An epilog looks only
+//! there, whatever gpushare.conf says at that time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One entry of the ledger as text: a version, one `key=value` a line, and an end by which a truncated file is known.
+//! One entry of the ledger as text: a version, one `key=value` per line, and an end that reveals a truncated file.
 
 use std::fmt;
 use std::io;

@@ -1,14 +1,14 @@
 //! Files that tell other exporters which jobs have a GPU, in a folder for each exporter that gpushare.conf names:
 //!
-//! - `JobstatsDir`: Princeton's jobstats began it, and nvidia_gpu_prometheus_exporter reads them. Each GPU has a file
-//!   of its UUID, or of its index where the driver tells no UUID, with one line: `JOB USER`, both numbers. Of two lines
-//!   that exporter takes neither, so a GPU has a file while exactly one job is on it: what the exporter measures is all
-//!   of a GPU.
-//! - `DcgmJobMappingDir`: NVIDIA's dcgm-exporter. Each GPU has a file of DCGM's number for it, with a line for each job
-//!   on it, the job's number. The exporter gives its figures to each of them (internal/pkg/transformation/hpc.go).
+//! - `JobstatsDir`: a format of Princeton's jobstats that nvidia_gpu_prometheus_exporter reads. Each GPU has a file
+//!   named by its UUID, or by its index if the driver shows no UUID, with one line: `JOB USER`, both numbers. The
+//!   exporter rejects files with two lines and measures whole GPUs, so a GPU has a file while exactly one job is on it.
+//! - `DcgmJobMappingDir`: for NVIDIA's dcgm-exporter. Each GPU has a file named by DCGM's number for it, with a line
+//!   for each of its jobs, the job's number. The exporter reports the GPU's figures for each of these jobs
+//!   (internal/pkg/transformation/hpc.go).
 //!
-//! A folder is made like the entries whenever those change, whoever changed them: nothing has to be remembered but
-//! where it is (the ledger's files `gpustat` and `dcgm`), for epilogs that don't read gpushare.conf.
+//! Whenever entries change, the folders are updated to match, whoever made the change. The ledger only has to remember
+//! where they are (its files `gpustat` and `dcgm`), for epilogs that don't read gpushare.conf.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

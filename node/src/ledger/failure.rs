@@ -1,5 +1,5 @@
-//! Starts of jobs that can't run here, and why: `failed/JOB` is one line, `RESTART REASON`. The job's steps say it to
-//! its user and fail. Of a job there is one at the most, of its latest start.
+//! Starts of jobs that can't run here, and why: `failed/JOB` is one line, `RESTART REASON`. The job's steps tell the
+//! reason to the user and fail. A job has at most one, for its latest start.
 
 use gpushare::root_file;
 

@@ -1,4 +1,4 @@
-//! Small files of the ledger beside its entries: read by anybody, written and removed under its lock.
+//! Small files of the ledger beside its entries: anybody reads them; writing and removing needs the lock.
 
 use std::path::{Path, PathBuf};
 

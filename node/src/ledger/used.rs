@@ -1,5 +1,5 @@
-//! When jobs were last seen to use their GPUs: `used`, a line a job and GPU, written anew by each `gpushare metrics` of
-//! root's. So it is only as exact as that command is frequent.
+//! When jobs were last seen to use their GPUs: `used`, a line for each job and GPU, which each `gpushare metrics` that
+//! root runs rewrites. So it is only as exact as that command is frequent.
 //!
 //! ```text
 //! JOB RESTART MINOR USED LOOKED TOLD

@@ -1,5 +1,4 @@
-//! What a job's programs are told, as a file for shells: an ssh session is adopted into the job without a step's
-//! variables.
+//! The variables of a job's programs, as a file for shells: an ssh session that joins the job has no step's variables.
 
 use super::{LedgerError, Locked};
 use crate::job::JobKey;

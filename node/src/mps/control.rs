@@ -1,8 +1,8 @@
 //! Talks to a daemon through NVIDIA's own program, as the daemon's user: never as root in a folder that a user can
-//! write, and one call at a time, because calls at the same time fail.
+//! write to, and one call at a time, because simultaneous calls fail.
 //!
-//! Only the answers' text says whether a call worked, not the exit code (seen with 535, 550 and 555). The sockets lie
-//! in the user's folder, so anything may answer: every call of a [`Control`] has a deadline, and answers have a longest
+//! Only the answers' text says whether a call worked, not the exit code (seen with 535, 550 and 555). The sockets are
+//! in the user's folder, so anything may answer: every call of a [`Control`] has a deadline, and answers have a maximum
 //! length.
 
 use std::os::unix::process::CommandExt;

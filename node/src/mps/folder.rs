@@ -1,5 +1,5 @@
-//! A daemon's folder: made so that only root can change it, its pipe and log folders only their user can enter; locked
-//! while something about the daemon changes; removed with the daemon.
+//! A daemon's folder. Only root can change it, and only the user can enter its pipe and log folders. It is locked while
+//! something about the daemon changes, and removed with the daemon.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;

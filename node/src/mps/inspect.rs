@@ -1,5 +1,5 @@
-//! The daemons of this node as `gpushare status` and `gpushare check` see them: from outside, and without asking them
-//! anything that a job would have to wait for.
+//! The daemons of this node as `gpushare status` and `gpushare check` see them: from outside, without any query that a
+//! job would have to wait for.
 
 use crate::gpu::{DeviceNumber, Gpu};
 use crate::ledger::Ledger;

@@ -1,5 +1,5 @@
-//! The processes of a daemon: whether it is there, and their end. A daemon leads a session of its own and its servers
-//! stay in that, so the session is what is ended; a number that was used again is told by the start time.
+//! The processes of a daemon: whether they exist, and how to end them. A daemon leads its own session and its servers
+//! stay in it, so this ends the session; the start time reveals a reused process number.
 
 use std::ffi::CString;
 use std::fs::{self, File};

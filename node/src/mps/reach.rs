@@ -1,7 +1,6 @@
-//! Whether a job's programs can reach their daemon from where they run. CUDA goes on without MPS, and so without
-//! limits, where it finds no daemon in its pipe folder, and says nothing of it. Client and server also share memory by
-//! /dev/shm, by name: one of the job's own (`JobContainerType=job_container/tmpfs`, a container) is another /dev/shm
-//! than the server's.
+//! Whether a job's programs can reach their daemon from where they run. If CUDA finds no daemon in its pipe folder, it
+//! silently continues without MPS, and so without limits. Client and server also share memory by name in /dev/shm: if
+//! the job has its own (`JobContainerType=job_container/tmpfs`, a container), that is not the server's.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

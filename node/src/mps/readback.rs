@@ -1,5 +1,5 @@
 //! Limits as a daemon shows them: 535 to 555 write `25.0`, and `22G` for 23034M. Another driver may write them
-//! differently, so an unknown form is distinguished from a limit that is certainly another.
+//! differently, so this distinguishes an unknown form from a limit that is certainly different.
 
 /// What a daemon shows, compared with the limit that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What was started for a daemon's folder and with which limits, as a file beside its pipes that its user can't write.
+//! Which daemon was started for a folder and with which limits, in a file beside its pipes that its user can't write.
 //!
 //! ```text
 //! gpushare-mps 1

@@ -1,7 +1,7 @@
-//! Removes a user's files as root: however deep and wide the tree is, whatever is mounted there, and while the user
-//! makes more. Everything is first renamed into a folder of root's, one level at a time: so no path leads through a
-//! place that a user can change, no depth needs a stack or open files, and the name is free at once. There is a
-//! deadline; the next call removes what is left.
+//! Removes a user's files as root, however deep and wide the tree is, whatever is mounted there, and even while the
+//! user creates more. It first renames everything into a folder of root's, one level at a time. So no path leads
+//! through a place that a user can change, depth needs no stack or open files, and the name is free at once. There is a
+//! deadline; the next call removes the rest.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;

@@ -1,5 +1,5 @@
-//! Starts a daemon: as its user, with one GPU, detached from slurmd. Where systemd runs, as a transient unit, which
-//! also closes the other GPUs to it; else, or where systemd can't, by itself, in a session of its own.
+//! Starts a daemon as its user, with one GPU, detached from slurmd. If systemd runs, the daemon is a transient unit,
+//! which also closes the other GPUs to it. Otherwise, or if systemd can't, it starts in its own session.
 
 use std::path::Path;
 use std::process::Command;

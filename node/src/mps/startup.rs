@@ -1,4 +1,4 @@
-//! What is to be started for a daemon, and how it was.
+//! What to start for a daemon, and how it was started.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A daemon as a transient unit, by systemd-run(1): outside of slurmd's cgroup and any job's, so that neither's end is
-//! its end, and with no GPU but its own to open, whatever its clients make it do.
+//! A daemon as a transient unit, by systemd-run(1). It is outside of slurmd's cgroup and any job's, so it ends with
+//! neither. It can open only its own GPU, whatever its clients make it do.
 
 use std::path::Path;
 use std::process::Command;

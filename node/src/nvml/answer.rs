@@ -1,4 +1,4 @@
-//! What NVML says of a node's GPUs, as the text that gpushare-nvml prints and the prolog and `gpushare status` read.
+//! What NVML says about a node's GPUs, as the text that gpushare-nvml prints and the prolog and `gpushare status` read.
 //!
 //! ```text
 //! gpushare-nvml 1
@@ -9,9 +9,9 @@
 //! end
 //! ```
 //!
-//! Memory is in MiB, utilization in percent; what a driver doesn't tell is left out. The words of a
-//! process: GPU, number, utilization, user, session, start, place, memory. Another process wrote it, so
-//! implausible values are discarded: a GPU that uses more memory than it has counts as not measured.
+//! Memory is in MiB, utilization in percent; values that a driver doesn't report are omitted. The words of a process:
+//! GPU, number, utilization, user, session, start, place, memory. Another process wrote it, so implausible values are
+//! discarded: a GPU that uses more memory than it has counts as unmeasured.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
-//! What is remembered of NVML from one prolog to the next, so that a node's log says once that it can't be asked, and a
-//! node without it doesn't look for it at every job:
+//! What one prolog remembers about NVML for the next, so that a node's log reports only once that NVML doesn't answer,
+//! and a node without NVML doesn't look for it at every job:
 //!
-//! - `nvml`: why it last had no answer, one line; its date is when. Absent where it had one.
-//! - `limits`: there where the driver can limit GPU memory for a cgroup. Empty.
+//! - `nvml`: one line, why NVML last gave no answer; the file's date says when. Absent if it gave one.
+//! - `limits`: an empty file that exists if the driver can limit GPU memory for a cgroup.
 
 use std::time::{Duration, SystemTime};
 

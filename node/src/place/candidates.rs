@@ -1,4 +1,4 @@
-//! From what is on the node to what the choice looks at.
+//! Turns the node's state into candidates for the choice.
 
 use crate::choose::Candidate;
 use crate::gpu::{Detail, Inventory};

@@ -1,5 +1,5 @@
-//! A job's entry, written under the ledger's lock. Where there is no room, slurmctld is asked once, without the lock,
-//! about the jobs in the way, and it is tried again.
+//! Writes a job's entry under the ledger's lock. If there is no room, it asks slurmctld once, without the lock, about
+//! the jobs in the way, and tries again.
 
 use std::time::Duration;
 

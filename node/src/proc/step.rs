@@ -1,5 +1,5 @@
-//! Where a process is, as /proc shows it: gpushare-nvml tells it of each process of a GPU. `proc` is /proc outside of
-//! tests.
+//! Which step a process is in, as /proc shows it: gpushare-nvml reports this for each process of a GPU. `proc` is /proc
+//! except in tests.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;

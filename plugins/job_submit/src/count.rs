@@ -1,8 +1,7 @@
 //! How often each message was given, in the file of `RefusalCounts` on the controller, for `gpushare metrics`.
 //!
-//! An accepted request that is not changed never comes here. One that does writes 42 bytes in place; whoever comes at
-//! the same time waits for that, as all do for the log. A file that can't be had is one error in the log, and nothing
-//! else.
+//! An accepted, unchanged request never comes here. Any other writes 42 bytes in place; simultaneous requests wait for
+//! that, as they do for the log. If the file is unusable, the log gets one error, and nothing else happens.
 
 use std::path::Path;
 

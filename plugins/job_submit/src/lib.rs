@@ -1,9 +1,8 @@
-//! job_submit_gpushare.so, loaded by slurmctld (`JobSubmitPlugins=gpushare`): refuses GPU requests that would slip
-//! under a QOS's typed limits, and tells the user the command that works.
+//! job_submit_gpushare.so, which slurmctld loads (`JobSubmitPlugins=gpushare`): refuses GPU requests that would bypass
+//! a QOS's typed limits, and tells the user the command that works.
 //!
-//! Read → judge → apply: [`submit`] and [`modify`] are the whole of it. The rules are in `gpushare::submit::policy`,
-//! the file that they come from is watched by [`live`]; what was refused, let pass or changed is counted by [`count`],
-//! and [`who`] says whose it was in the log.
+//! Read → judge → apply: [`submit`] and [`modify`] are all of it. The rules are in `gpushare::submit::policy`; [`live`]
+//! watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in the log.
 #![forbid(unsafe_code)]
 
 use gpushare::submit::counters::Outcome;

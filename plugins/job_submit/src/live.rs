@@ -1,10 +1,9 @@
-//! gpushare.conf as it is now: looked at again once a second at most, swapped whole, and the last good one kept.
+//! The current gpushare.conf: checked at most once a second, replaced as a whole, with the last good one kept.
 //!
-//! A submission pays one stat(2) a second at the most and never waits for another: the one whose turn it is looks, the
-//! others go on with what there is. An edit counts when it has been left alone for a second, so that a file that is
-//! still being written is not taken for a policy; a broken one, or one that went away, is an error in the log, once.
-//! Each good text is kept in `StateSaveLocation`, and a slurmctld that finds a broken file when it starts goes by that
-//! copy.
+//! Submissions pay at most one stat(2) a second and never wait for each other: one checks the file, the others continue
+//! with the current rules. An edit takes effect once the file has been unchanged for a second, so that a half-written
+//! file never becomes the policy. A broken or missing file is one error in the log. Each good text is kept in
+//! `StateSaveLocation`; if slurmctld finds a broken file when it starts, it uses that copy.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! Whose request a line of the log is about: user, account, QOS, partition and the job's name, as slurmctld will take
-//! them. Looked up only for a request that the log says something of, after the locks of its judgement were let go.
+//! Whose request a log line is about: user, account, QOS, partition and the job's name, as slurmctld will use them.
+//! Looked up only for requests that get a log line, after the judgement's locks are released.
 
 use gpushare::submit::log_line::{Key, LogLine, Verdict};
 use gpushare::submit::message;

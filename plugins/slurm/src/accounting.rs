@@ -1,8 +1,8 @@
 //! slurmctld's cache of the accounting database (src/common/assoc_mgr.c): QOSes, their typed limits, TRES, default QOS.
 //!
-//! The read locks are taken at the first question and let go when the [`Cache`] is dropped, so a job that needs no
-//! look-up takes none. The order "slurmctld's locks first, these second" is Slurm's own rule (assoc_mgr.h) and holds in
-//! job_submit. What is borrowed from here lies in the cache, so its lifetime is that of the locks.
+//! The first question takes the read locks, and dropping the [`Cache`] releases them, so a job that needs no look-up
+//! takes none. The order "slurmctld's locks first, these second" is Slurm's own rule (assoc_mgr.h) and holds in
+//! job_submit. Borrowed data is in the cache, so its lifetime is that of the locks.
 
 use std::cell::{Cell, OnceCell};
 

@@ -1,4 +1,4 @@
-//! What the daemon says of itself: its configuration's place and the request grammar of its release.
+//! What the daemon says about itself: the path of its configuration and the request grammar of its release.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! The symbols that Slurm looks up in a plugin. Written once here, so that the plugins have no unsafe code and every
+//! The symbols that Slurm looks up in a plugin. They are here once, so that the plugins have no unsafe code and every
 //! exported function has its guard and its fallback on one line.
 
 use std::ffi::{c_char, c_int};

@@ -1,7 +1,7 @@
 //! The one boundary that no panic crosses: every exported function runs its body through [`run`].
 //!
 //! A panic that left an `extern "C"` function would abort slurmctld or slurmstepd. Here it becomes one line in the log
-//! and the fallback that stands on the function's export line.
+//! and the fallback on the function's export line.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};

@@ -1,8 +1,8 @@
 //! Slurm's log behind the crate `log`: one line to the log of the daemon that loaded us; in srun and sbatch, to the
 //! user's terminal.
 //!
-//! `error!` is what an administrator must act on, `info!` a verdict, `debug!` a reason. The text is an argument of
-//! `%s`, never the format. From a step's task, `error!` reaches the user's terminal too.
+//! `error!` is for what an administrator must act on, `info!` for a verdict, `debug!` for a reason. The text is an
+//! argument of `%s`, never the format. From a step's task, `error!` reaches the user's terminal too.
 
 use std::fmt::Display;
 

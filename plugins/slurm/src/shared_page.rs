@@ -1,7 +1,8 @@
-//! One page of memory that slurmstepd shares with the tasks it forks: was the fence put up, and if not, why.
+//! One page of memory that slurmstepd shares with the tasks it forks: whether the fence is up, and if not, why.
 //!
-//! A task is forked before its fence exists and waits; ordinary memory would show it the state of the fork. So the page
-//! is mapped shared before the first fork, written once by the parent, and read by each task after it was let go.
+//! slurmstepd forks a task before its fence exists, and the task waits; ordinary memory would show it the state at the
+//! fork. So slurmstepd maps the page shared before the first fork and writes it once, and each task reads it when it
+//! continues.
 
 use std::io;
 use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! A job description on its way through slurmctld: read once into a plain request, written back in few places.
+//! A job description in slurmctld: read once into a plain request, written back in few places.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;

@@ -1,5 +1,4 @@
-//! The fence of a step in whichever cgroup version the node runs: found when the step is read, put up by slurmstepd as
-//! root.
+//! The fence of a step, in the node's cgroup version: found when the step is read, and put up by slurmstepd as root.
 
 use std::fs::File;
 use std::io::{self, Read};

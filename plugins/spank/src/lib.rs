@@ -1,4 +1,4 @@
-//! spank_gpushare.so, loaded by slurmstepd from plugstack.conf: fences each step of a job to the job's GPUs and tells
+//! spank_gpushare.so, which slurmstepd loads from plugstack.conf: fences each step of a job to the job's GPUs and tells
 //! the programs of a share which GPU they have. In srun, sbatch and salloc, which load it too, it does nothing.
 //!
 //! The hooks, all in slurmstepd, in this order:
@@ -11,14 +11,14 @@
 //! | `task_init` | the task, as the job's user | read the outcome, check every GPU, set the environment |
 //! | `exit` | slurmstepd, root | open the GPU again for the job's other steps |
 //!
-//! `init` reads gpushare.conf because the job's user may not, and closes GPUs for what other plugins run as the user
-//! before there are tasks. `task_init` comes before the task's program.
+//! `init` reads gpushare.conf because the job's user may not. It also closes GPUs to programs that other plugins run as
+//! the user before there are tasks. `task_init` comes before the task's program.
 //!
-//! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. A failure never leaves a hook
-//! before `task_init` as a return code, because for a batch job slurmd would drain the node; it is noted and
-//! `task_init` fails the task with one line to the user. Such a step is fenced too, to no GPU: an ssh session, or the
-//! program of `srun --task-epilog`, which Slurm runs even then, is not stopped by a task that fails. Where even that
-//! fails in `init`, another step than a batch job's does not begin.
+//! The extern step has no tasks: only `init`, `task_post_fork` and `exit` run there. No hook before `task_init` returns
+//! a failure, because for a batch job slurmd would drain the node. It is recorded instead, and `task_init` fails the
+//! task with one line to the user. Such a step gets a fence without any GPU, because a failing task doesn't stop an ssh
+//! session or the program of `srun --task-epilog`, which Slurm runs even then. If even that fence fails in `init`, a
+//! step other than a batch job's does not start.
 #![forbid(unsafe_code)]
 
 mod cgroup;

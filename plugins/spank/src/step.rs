@@ -1,7 +1,7 @@
-//! What a step is to us: of a job with GPUs or without, or one that can't be told; and the fence that follows from it.
+//! What kind of step this is: of a job with GPUs, without, or unknown; and the resulting fence.
 //!
 //! A user may set any variable that Slurm doesn't set for the job. So a variable may make a step fail or close a GPU;
-//! what opens one is the ledger's entry alone.
+//! only the ledger's entry opens one.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,9 +1,9 @@
-//! spank_gpushare_prolog.so: gpushare-prolog and gpushare-epilog as SPANK hooks, for sites whose `Prolog=` and
-//! `Epilog=` are not to be touched. slurmd starts a slurmstepd of its own for them, as root, with a prolog's
-//! environment, before it runs `Prolog=`; the first of the two places the job, and the other finds it placed.
+//! spank_gpushare_prolog.so: gpushare-prolog and gpushare-epilog as SPANK hooks, for sites that can't change `Prolog=`
+//! and `Epilog=`. slurmd starts a separate slurmstepd for them, as root, with a prolog's environment, before it runs
+//! `Prolog=`; the first of the two places the job, and the other finds it placed.
 //!
-//! It is a plugin of its own because slurmd starts that process for every job, at once when it finds the hooks in
-//! plugstack.conf. Both answer 0 whatever happens: anything else drains the node.
+//! It is a separate plugin because slurmd starts that process for every job as soon as plugstack.conf has a plugin with
+//! these hooks. Both hooks always return 0: anything else drains the node.
 #![forbid(unsafe_code)]
 
 use gpushare_slurm::export_spank_job;

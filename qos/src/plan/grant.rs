@@ -1,8 +1,8 @@
 //! Who may use a QOS, and who may not any more.
 //!
-//! Whoever has a QOS has it by an association that names it: the user's, the account's, or one above. So what is taken
-//! away is taken from associations that name it and are not among the members' own; below an account of the members
-//! nothing is looked at but its own users.
+//! A user has a QOS through an association that names it: the user's, the account's, or one above. So the plan revokes
+//! it from associations that name it and are not the members' own; below a member account it looks only at that
+//! account's own users.
 
 use std::collections::BTreeMap;
 

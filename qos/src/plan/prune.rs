@@ -1,7 +1,7 @@
 //! The QOSes with our mark that are no longer in the file.
 //!
-//! Slurm 22.05 takes a QOS that is deleted out of an association's list together with a comma, and its neighbours in
-//! the list are lost: `q1,q2,q3` without q2 is neither q1 nor q3. So a list is made without it first.
+//! When Slurm 22.05 deletes a QOS, it removes it from an association's list together with a comma, and loses its
+//! neighbours: `q1,q2,q3` without q2 is neither q1 nor q3. So the plan removes the QOS from lists first.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
-//! What a QOS of Slurm's database has: every limit and option, its name in gpushare.conf and for sacctmgr, and what its
-//! values mean.
+//! Every limit and option of a QOS in Slurm's database: its name in gpushare.conf and for sacctmgr, and what its values
+//! mean.
 //!
-//! Names are sacctmgr(1)'s of 22.05 to 26.05. `column` is what `show qos format=` and `modify qos set` know it by in
-//! all of them: some releases take a longer name in the one place and not in the other.
+//! Names are sacctmgr(1)'s of 22.05 to 26.05. `column` is the name that `show qos format=` and `modify qos set` accept
+//! in all of them: some releases accept a longer name in one of the two only.
 
 /// What kind of value a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Caps for each GPU by type, such as `a40:8,h100:16`: of a QOS's record, of a partition's, and of the whole file.
+//! Caps for each GPU by type, such as `a40:8,h100:16`: in a QOS's record, in a partition's, and for the whole file.
 
 use super::value::quantity;
 use crate::submit::policy::PerGpu;

@@ -1,7 +1,7 @@
 //! Values of a QOS's fields in one form, whether an administrator wrote them or sacctmgr printed them, so that
 //! `mem=975G` and `mem=998400M`, `1:00:00` and `60`, or flags in another order are the same.
 //!
-//! A value that means "not set" is no value: what can't be told apart in Slurm is not told apart here.
+//! A value that means "not set" is no value, because Slurm doesn't distinguish the two either.
 
 use std::collections::{BTreeMap, BTreeSet};
 

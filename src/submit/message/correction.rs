@@ -1,7 +1,7 @@
-//! How a correction is written: as options of sbatch, salloc and srun, or as one `scontrol update`.
+//! Writes a correction as options of sbatch, salloc and srun, or as one `scontrol update`.
 //!
-//! It is whole or it is not there: what a command line can't say, what a shell would read otherwise, and what nobody
-//! could copy for its length, has no line.
+//! A correction is complete or absent: it is absent if a command line can't express it, a shell would read it
+//! differently, or it is too long to copy.
 
 use super::quoted;
 use crate::submit::grammar::{self, Gres, Spelling, Token};

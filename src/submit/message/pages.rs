@@ -1,4 +1,4 @@
-//! The numbers, and the longer text behind each: what `gpushare explain GS101` and docs/messages.md say.
+//! The message numbers, and the longer text of each, for `gpushare explain GS101` and docs/messages.md.
 
 use crate::submit::policy::{Change, Rule};
 
@@ -34,13 +34,13 @@ pub const PAGES: [Page; 32] = [
         title: "the QOS has no GPUs of that type",
         text: "The type exists, but the QOS has no GPUs of it: it has no limit on the type, or a limit of 0. Choose a \
                type that the QOS has, or another QOS. An administrator can allow any type with ForeignTypes=allow in \
-               gpushare.conf; a limit of 0 is then Slurm's to keep, and the job waits (GS114).",
+               gpushare.conf; Slurm still enforces a limit of 0, and the job then waits (GS114).",
     },
     Page {
         number: "GS104",
         title: "the request can't be read",
-        text: "Part of the request is not in the plain form NAME[:TYPE][:COUNT], so it can't be told whether it asks \
-               for GPUs and of which type. Write it in that form.",
+        text: "Part of the request is not in the plain form NAME[:TYPE][:COUNT], so gpushare can't tell whether it \
+               asks for GPUs, and of which type. Write it in that form.",
     },
     Page {
         number: "GS105",
@@ -56,8 +56,8 @@ pub const PAGES: [Page; 32] = [
     Page {
         number: "GS107",
         title: "an option inside --qos",
-        text: "A comma joined the next option to --qos, so Slurm took both as the name of a QOS. Options are separated \
-               by a blank, or put on #SBATCH lines of their own.",
+        text: "A comma joined the next option to --qos, so Slurm took both as the name of a QOS. Separate options by a \
+               space, or put them on #SBATCH lines of their own.",
     },
     Page {
         number: "GS108",
@@ -70,37 +70,37 @@ pub const PAGES: [Page; 32] = [
         title: "shares that the QOS doesn't count",
         text: "Slurm does not count shares of GPUs (gres/mps, gres/shard) as GPUs, and this QOS has no limit on them: \
                they would come on top of what it guarantees. Ask for whole GPUs under this QOS, or for shares under \
-               another. An administrator can give the QOS a limit, such as GrpTRES=gres/mps=200, or take the name out \
-               of GovernedGRES in gpushare.conf.",
+               another. An administrator can give the QOS a limit, such as GrpTRES=gres/mps=200, or remove the name \
+               from GovernedGRES in gpushare.conf.",
     },
     Page {
         number: "GS110",
         title: "a job comes into the QOS without naming its GPUs",
-        text: "A pending job is brought under a QOS, a partition or an account that guarantees or limits GPUs by type \
-               only by a command that names its GPUs and their type again, because Slurm does not show all that it \
-               keeps of the old request. The same holds where a job leaves a partition, reservation or account that \
-               gpushare.conf exempts. A job without GPUs can't be brought in: cancel it and submit it there. Where the \
-               line to try says COUNT, Slurm shows too little of the job: put the number of GPUs in its place.",
+        text: "To move a pending job under a QOS, a partition or an account that guarantees or limits GPUs by type, \
+               name its GPUs and their type again in the same command, because Slurm does not show all that it keeps \
+               of the old request. The same holds when a job leaves a partition, reservation or account that \
+               gpushare.conf exempts. You can't move a job without GPUs: cancel it and submit it anew. If the line to \
+               try says COUNT, Slurm shows too little of the job: put the number of GPUs in its place.",
     },
     Page {
         number: "GS111",
         title: "a type that Slurm would take for another",
-        text: "The type is none of the cluster's, but Slurm finds types by a number made of their letters, and this \
-               one has the number of a type that exists. It would get those GPUs, and no limit would count them. Write \
-               the type as it is.",
+        text: "The cluster has no such type, but Slurm finds types by a hash of their letters, and this one has the \
+               hash of a type that exists. The job would get those GPUs, and no limit would count them. Write the \
+               type's exact name.",
     },
     Page {
         number: "GS112",
         title: "a type in --cpus-per-gpu or --mem-per-gpu that the job doesn't ask for",
-        text: "--cpus-per-gpu and --mem-per-gpu need no type. Where one is named there (CpusPerTres or MemPerTres of \
-               an update), it must be one of those that the job asks for, letter by letter: Slurm makes an entry of it \
-               that can hide the job's GPUs from a limit.",
+        text: "--cpus-per-gpu and --mem-per-gpu need no type. If you name one there (CpusPerTres or MemPerTres in an \
+               update), it must be exactly one of those that the job asks for: Slurm turns it into an entry that can \
+               hide the job's GPUs from a limit.",
     },
     Page {
         number: "GS113",
         title: "more nodes than GPUs",
-        text: "GPUs for the whole job (--gpus, TresPerJob) are counted once, but Slurm puts at least one of each type \
-               on every node of the job. So the job can have no more nodes than GPUs of a type. Ask for more GPUs, for \
+        text: "Slurm counts GPUs for the whole job (--gpus, TresPerJob) once, but puts at least one of each type on \
+               every node of the job. So the job can have no more nodes than GPUs of a type. Ask for more GPUs, for \
                fewer nodes, or for GPUs per node.",
     },
     Page {
@@ -114,45 +114,44 @@ pub const PAGES: [Page; 32] = [
         number: "GS115",
         title: "an update can't change this job",
         text: "Up to Slurm 22.05 an update keeps those parts of a job's old GPU request that it doesn't name, and \
-               doesn't show them. So there a job can't be moved under a QOS that guarantees GPUs, and under one its \
-               GPU types stay as they are. Cancel the job and submit it again.",
+               Slurm doesn't show them. So you can't move a job under a QOS that guarantees GPUs there, or change a \
+               job's GPU types under one. Cancel the job and submit it again.",
     },
     Page {
         number: "GS116",
         title: "GPUs counted in two ways",
         text: "Slurm counts GPUs for the whole job (--gpus), per node (--gres, --gpus-per-node), per task and per \
-               socket, and loses count where a job mixes them: beside --gpus it doesn't add up GPUs of another type, \
-               and what it picks per socket isn't what it counted per job or task. Ask for all GPUs in one way, such \
-               as --gres=gpu:TYPE:COUNT. --gpus may stand beside --gpus-per-node or --gpus-per-task of the same type.",
+               socket, and miscounts if a job mixes them: with --gpus it doesn't add up GPUs of another type, and what \
+               it picks per socket isn't what it counted per job or task. Ask for all GPUs in one way, such as \
+               --gres=gpu:TYPE:COUNT. You may combine --gpus with --gpus-per-node or --gpus-per-task of the same type.",
     },
     Page {
         number: "GS117",
         title: "a move needs a command of its own",
-        text: "Slurm takes over the fields of an update one by one, the GPUs last, and keeps what it has when one of \
-               them is refused. So a job is moved under a QOS (or partition) that guarantees GPUs only by a command \
-               that names its QOS, account, partition, reservation and GPUs and nothing else. Change the rest in a \
-               second command.",
+        text: "Slurm applies the fields of an update one by one, the GPUs last, and keeps the earlier ones when it \
+               refuses a later one. So a command that moves a job under a QOS (or partition) that guarantees GPUs may \
+               name only its QOS, account, partition, reservation and GPUs. Change the rest in a second command.",
     },
     Page {
         number: "GS121",
         title: "shares are for certain reservations",
-        text: "On this cluster shares of GPUs (gres/mps, gres/shard) are kept for reservations, such as those of \
-               courses. Name the reservation that you were given with --reservation; `scontrol show reservation` lists \
-               them. The list is ShareReservations in gpushare.conf.",
+        text: "This cluster keeps shares of GPUs (gres/mps, gres/shard) for reservations, such as those of courses. \
+               Name the reservation that you were given with --reservation; `scontrol show reservation` lists them. \
+               The list is ShareReservations in gpushare.conf.",
     },
     Page {
         number: "GS122",
         title: "no share of that size",
         text: "A share is a part of one GPU, so it can't have more units than a GPU (UnitsPerGpu in gpushare.conf), or \
-               than the GPUs of a node that the job names (--nodelist). Some sites give shares in certain sizes only \
-               (ShareSizes), so that they fill a GPU without a rest, and per node.",
+               than the GPUs of a node that the job names (--nodelist). Some sites allow only certain sizes \
+               (ShareSizes), so that shares fill a GPU exactly, and only per node.",
     },
     Page {
         number: "GS123",
         title: "no whole GPUs in this partition",
         text: "The partition is for shares of GPUs only (ShareOnlyPartitions in gpushare.conf): neither whole GPUs nor \
                whole nodes. Ask for a share, or for another partition. A job that names a reservation must name its \
-               partition too, since the reservation may lie in such a partition.",
+               partition too, since the reservation may be in such a partition.",
     },
     Page {
         number: "GS124",
@@ -163,9 +162,8 @@ pub const PAGES: [Page; 32] = [
     Page {
         number: "GS125",
         title: "a share is asked for once, and per node",
-        text: "The node learns the size of this kind of share from the request alone, so that must say it plainly: the \
-               share once, as a number of units for each node, as in --gres=NAME:UNITS. Not per task or job, and not \
-               in parts.",
+        text: "The node learns the size of this kind of share from the request alone, so ask for one share, as a \
+               number of units for each node: --gres=NAME:UNITS. Don't ask per task or job, or in parts.",
     },
     Page {
         number: "GS126",
@@ -173,64 +171,65 @@ pub const PAGES: [Page; 32] = [
         text: "The partition is for jobs that have a GPU or a share of one (GpuPartitions in gpushare.conf). Ask for \
                one, such as --gres=gpu:1, or submit the job to another partition. --exclusive and --ntasks-per-gpu \
                alone name no GPU. A job without a GPU that names a reservation must name its partition too, since the \
-               reservation may lie in such a partition.",
+               reservation may be in such a partition.",
     },
     Page {
         number: "GS127",
         title: "too many CPUs for the GPUs",
-        text: "A job may have only so many CPUs for each of its GPUs (MaxCPUsPerGpu in gpushare.conf), so that they \
-               are left for the node's other GPUs. Ask for fewer CPUs or for more GPUs. For a GPU of no type the \
-               lowest number counts: name the type. With GPUs for the whole job (--gpus) the job may get one node for \
-               each GPU: say how many nodes, for example -N1. With --gres-flags=enforce-binding Slurm may give all \
-               CPUs of a node: say --cpus-per-gpu too, or leave the flag out, as you must with a share. Slurm changes a job's CPUs before its GPUs, so in an \
-               update ask for more GPUs first, in a command of its own.",
+        text: "A job may have only a limited number of CPUs for each of its GPUs (MaxCPUsPerGpu in gpushare.conf), so \
+               that the node's other GPUs can have some. Ask for fewer CPUs or for more GPUs. For a GPU without a type \
+               the lowest number counts: name the type. With GPUs for the whole job (--gpus) the job may get one node \
+               for each GPU: say how many nodes, for example -N1. With --gres-flags=enforce-binding Slurm may give all \
+               CPUs of a node: say --cpus-per-gpu too, or leave the flag out. With a share you must leave it out. \
+               Slurm changes a job's CPUs before its GPUs, so in an update ask for more GPUs first, in a command of its own.",
     },
     Page {
         number: "GS128",
         title: "too much memory for the GPUs",
-        text: "A job may have only so much memory for each of its GPUs (MaxMemPerGpu in gpushare.conf). Ask for less \
-               memory or for more GPUs. --mem is for each node and --mem=0 is all that a node has. A job that names no \
-               memory would get all of it too, unless slurm.conf has a default. The rest is as for CPUs (GS127).",
+        text: "A job may have only a limited amount of memory for each of its GPUs (MaxMemPerGpu in gpushare.conf). \
+               Ask for less memory or for more GPUs. --mem is for each node and --mem=0 is all that a node has. A job \
+               that names no memory would get all of it too, unless slurm.conf has a default. Otherwise the same holds \
+               as for CPUs (GS127).",
     },
     Page {
         number: "GS129",
         title: "no share with so much GPU memory",
-        text: "A share can be asked for by its GPU memory (MemoryGRES in gpushare.conf), and becomes the smallest \
-               share that has it. No share here is that large: ask for one of the sizes in the message, or for whole \
-               GPUs.",
+        text: "You can ask for a share by its GPU memory (MemoryGRES in gpushare.conf), and get the smallest share \
+               that has it. No share here is that large: ask for one of the sizes in the message, or for whole GPUs.",
     },
     Page {
         number: "GS151",
         title: "a GPU type was added",
-        text: "The request named no GPU type. The QOS has one type that is meant then (Mode=default in gpushare.conf), \
-               and the request was accepted with that type, as the message says.",
+        text: "The request named no GPU type. The QOS has one type for such requests (Mode=default in gpushare.conf), \
+               and gpushare accepted the request with that type, as the message says.",
     },
     Page {
         number: "GS152",
         title: "the job will be requeued",
-        text: "Jobs of this QOS may be preempted. The job will then be put back into the queue and start again, as \
+        text: "Jobs of this QOS may be preempted. Slurm then puts the job back into the queue, and it starts again, as \
                with --requeue. Say --no-requeue if it must not.",
     },
     Page {
         number: "GS153",
         title: "output is appended",
-        text: "Jobs of this QOS may be preempted and start again. Output is then added to the same files, as with \
-               --open-mode=append, instead of starting them anew. Say --open-mode=truncate if it must be overwritten.",
+        text: "Jobs of this QOS may be preempted and start again. Slurm then appends the output to the same files, as \
+               with --open-mode=append, instead of overwriting them. Say --open-mode=truncate if it must overwrite \
+               them.",
     },
     Page {
         number: "GS154",
         title: "fewer tasks of the array at once",
-        text: "Long tasks of an array hold what other users of this free QOS wait for, so only some of them run at \
-               once (the number after % in --array). Tasks with a shorter time limit are not held back: say so with \
-               --time.",
+        text: "Long tasks of an array hold resources that other users of this free QOS wait for, so only some of them \
+               run at once (the number after % in --array). This doesn't hold back tasks with a shorter time limit: \
+               set one with --time.",
     },
     Page {
         number: "GS155",
         title: "no login shell before the job",
         text: "With --get-user-env, with an --export that is neither ALL nor NIL, and in scrontab, Slurm starts the \
-               user's login shell on the node before the job, outside of it and of the job's GPUs (GetUserEnv in \
-               gpushare.conf). That is not done here: the job has the variables that were exported, and no others. \
-               With --export=ALL,NAME=VALUE those are all that there were. Instead of --export=NONE say \
+               user's login shell on the node before the job, outside of the job and its GPUs. This cluster doesn't do \
+               that (GetUserEnv in gpushare.conf): the job has only the variables that you exported. With \
+               --export=ALL,NAME=VALUE those are all that you had. Instead of --export=NONE say \
                --export=HOME,USER,PATH, and begin the script with #!/bin/bash -l if it needs what the login shell \
                sets.",
     },

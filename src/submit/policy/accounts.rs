@@ -1,9 +1,8 @@
-//! The rule of types under an account: a limit on a type of GPU that an association of the job has, the user's own or
-//! one of its accounts' up to root. Slurm tests it as it tests a QOS's, and a request that names no type slips under
-//! it.
+//! The rule of types under an account: one of the job's associations, the user's own or an account's up to root, has a
+//! limit on a GPU type. Slurm tests it like a QOS's limit, and a request that names no type bypasses it.
 //!
-//! Such a limit says how much of one type there is, not which types an account is for. So a request that names types of
-//! the cluster is right under every association, and no association is looked up for it.
+//! Such a limit says how many GPUs of one type an account may use, not which types. So a request that names the
+//! cluster's types passes under every association, and needs no look-up of associations.
 
 use super::under::Under;
 use super::{Accounting, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Refusal, Rule, shortened};

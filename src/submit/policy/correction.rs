@@ -1,9 +1,8 @@
-//! What would be accepted in the place of a refused request: the whole of it, judged again before anybody is told to
-//! try it.
+//! A complete request that would be accepted instead of a refused one. It is judged again before a message suggests it.
 //!
-//! A refusal names one fault; a request can have several, in several fields that must fit together. So a fault is
-//! mended, the result is judged, and the next fault is mended, until nothing is left to say. What can't be mended has
-//! no correction.
+//! A refusal names one fault; a request can have several, in several fields that must fit together. So this fixes a
+//! fault, judges the result, and fixes the next fault, until none is left. If a fault can't be fixed, there is no
+//! correction.
 
 use super::refusal::meant;
 use super::under::Under;

@@ -1,6 +1,5 @@
-//! What Slurm makes of a request that names its types: entries, which it finds again by their number, changes in
-//! updates, and counts before it knows the nodes. Each rule here is for a case where more GPUs would run than were
-//! counted.
+//! Slurm turns a typed request into entries, which it finds by their number, changes in updates, and counts before it
+//! knows the nodes. Each rule here covers a case in which more GPUs would run than Slurm counts.
 
 use super::refusal::plain;
 use super::under::Under;

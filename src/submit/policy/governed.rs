@@ -1,4 +1,4 @@
-//! The rule of types: what may not be asked for under a governed QOS, partition or account.
+//! The rule of types: what a job may not ask for under a governed QOS, partition or account.
 
 use std::cmp::Ordering;
 

@@ -1,6 +1,6 @@
-//! A type that Slurm would take for another: it finds nodes and entries by a number made of the type's letters, and
-//! tests limits by the name. Refused for everybody: a job can be moved under a limit later, and up to 22.05 keeps the
-//! name it came with.
+//! A type that Slurm would confuse with another: Slurm finds nodes and entries by a hash of the type's letters, but
+//! tests limits by the name. gpushare refuses it for everybody: a job can move under a limit later, and up to 22.05 it
+//! keeps its original name.
 
 use super::{Accounting, Ground, Judgement, Refusal, Rule, shortened};
 use crate::submit::grammar::{self, Spelling, Token};

@@ -1,4 +1,4 @@
-//! One string of a request with some of its tokens in another form.
+//! One string of a request, with some of its tokens in another form.
 
 use super::Gres;
 use crate::submit::grammar::{self, Spelling, Token};

@@ -1,4 +1,4 @@
-//! What becomes of a fault: exemptions, modes, and the type that `Mode=default` fills in.
+//! The consequence of a fault: exemptions, modes, and the type that `Mode=default` fills in.
 
 use super::merged::written;
 use super::refusal::plain;

@@ -1,5 +1,5 @@
-//! What gpushare.conf says of a GPU's part of other things: the CPUs and the memory of a job that has it, and the GPU
-//! memory of a share's unit.
+//! What gpushare.conf says about resources per GPU: the CPUs and the memory of its job, and the GPU memory of a share's
+//! unit.
 
 /// The caps of one place in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Why a request is refused, or was changed: data for the message and the log, in no language yet.
+//! Why a request is refused, or was changed: data for the message and the log, without any wording.
 
 use super::{Amount, PerGpu, shortened};
 use crate::submit::grammar::{self, Gres, Spelling};

@@ -1,4 +1,4 @@
-//! A request's GPUs under types that count: which type, and what each of its strings becomes.
+//! Gives a request's GPUs types that count: which type, and how each of its strings changes.
 
 use super::Correction;
 use super::merged::{Now, rewritten, written};

@@ -1,4 +1,4 @@
-//! Nodes whose GPUs are all smaller than a share. Slurm adds the units of a node's GPUs up, so it would send the share
+//! Nodes whose GPUs are all smaller than a share. Slurm adds up the units of a node's GPUs, so it would send the share
 //! there, and the share would fail.
 
 use super::refusal::plain;

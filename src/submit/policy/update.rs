@@ -1,4 +1,4 @@
-//! An update of a pending job, and the job as it would be.
+//! An update of a pending job, and the resulting job.
 
 use crate::submit::request::Request;
 

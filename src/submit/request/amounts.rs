@@ -1,5 +1,4 @@
-//! The CPUs and the memory that a job asks for by numbers of their own. Those of tasks and of GPUs are in the request
-//! itself.
+//! The CPUs and the memory that a job asks for directly. Those for tasks and GPUs are in the request itself.
 
 /// What a job says of them; "not set" is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The number of a job as users write it: a job, a task of an array, a component of a heterogeneous job.
+//! A job's number as users write it: of a job, an array task, or a component of a heterogeneous job.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! Which limits concern a job, what is in use of each and by whom, and whether the job fits. Nothing is asked here.
+//! Which limits apply to a job, how much of each is in use and by whom, and whether the job fits. Runs no command.
 //!
-//! As slurmctld tests them (Slurm: src/slurmctld/acct_policy.c): of two QOSes the first that limits a TRES in a field
-//! counts, a QOS's limit stands in the place of the same of associations, and the limits of associations hold one by
-//! one, from the user's up to root's. Limits on minutes are not looked at.
+//! This follows slurmctld's tests (Slurm: src/slurmctld/acct_policy.c): of two QOSes the first that limits a TRES in a
+//! field counts, a QOS's limit replaces the same limit of associations, and associations' limits each apply, from the
+//! user's up to root's. It ignores limits on minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Jobs as squeue(1) shows them: only fields that hold no text of a user's own.
+//! Jobs as squeue(1) shows them: only fields that contain no user's text.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The QOSes and associations that a job counts for, with their limits and what is in use of them: slurmctld's own
-//! numbers, from `scontrol show assoc_mgr`.
+//! The QOSes and associations that a job counts toward, with their limits and use: slurmctld's own numbers, from
+//! `scontrol show assoc_mgr`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,5 +1,5 @@
-//! What a job that waits for GPUs could ask for to pass the limits now. Whether nodes have the GPUs free is not looked
-//! at.
+//! What a job that waits for GPUs could ask for to pass the limits now. Doesn't check whether nodes have these GPUs
+//! free.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What is told of a job, as lines.
+//! The report about a job, as lines.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! How many tasks and nodes sbatch asks for: what its options say, and what it makes of them before it sends the job.
+//! How many tasks and nodes sbatch asks for: what its options say, and how sbatch changes these before it sends the
+//! job.
 //!
 //! As in Slurm's src/sbatch/opt.c ("massage the numbers"), slurm_opt.c (`slurm_opt_create_job_desc`), and in what
 //! sbatch shares with slurmctld to check a request for GRES (src/interfaces/gres.c: `gres_job_state_validate`,

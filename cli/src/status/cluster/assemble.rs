@@ -1,4 +1,4 @@
-//! Nodes with their shares, from what Slurm has printed and from what a node has said. A pure function of both.
+//! Nodes with their shares, from Slurm's output and the nodes' reports. A pure function of both.
 
 use gpushare::text::hostlist;
 use std::collections::{BTreeMap, HashMap};

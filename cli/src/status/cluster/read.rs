@@ -1,8 +1,7 @@
-//! What scontrol(1) prints of nodes and jobs, read; nothing is judged here.
+//! Reads what scontrol(1) prints about nodes and jobs; judges nothing.
 //!
-//! The forms of several lines are read, for in those of one line (`-o`) the name of a job, which is any text of its
-//! user's, stands before fields that count. A name may have line breaks too (seen in three releases) and look like
-//! other jobs.
+//! It reads the multi-line form, because in the one-line form (`-o`) the job's name, which is any text of its user,
+//! comes before fields that count. A name can also have line breaks (seen in three releases) and imitate other jobs.
 
 use std::collections::HashMap;
 

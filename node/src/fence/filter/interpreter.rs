@@ -1,5 +1,5 @@
-//! Runs a device filter as the kernel would, for tests: the instructions that Slurm's programs, ours and blinded ones
-//! have. Anything that the verifier would refuse is a panic.
+//! Runs a device filter as the kernel would, for tests: the instructions of Slurm's programs, ours and blinded ones.
+//! Anything that the verifier would refuse panics.
 
 use super::program::Instruction;
 

@@ -1,8 +1,8 @@
 //! The bytecode of a device filter: [`DeviceRules`] as instructions in front of another program's.
 //!
-//! What stands behind is not parsed. A program that the kernel's verifier took relies on r1, its argument, and r10, the
-//! stack, and on nothing else when it starts, and its jumps are relative. So instructions in front of it that use r0
-//! and r2 to r5 only can't disturb it, whatever it does.
+//! This doesn't parse the other program. When a program that the kernel's verifier accepted starts, it relies only on
+//! r1, its argument, and r10, the stack, and its jumps are relative. So instructions in front of it that use only r0
+//! and r2 to r5 can't disturb it, whatever it does.
 //!
 //! Instruction set: Documentation/bpf/standardization/instruction-set.rst; argument: `struct bpf_cgroup_dev_ctx` in
 //! linux/bpf.h.

@@ -1,7 +1,7 @@
 //! What a fence means for a device number. Only character devices have rules.
 //!
-//! NVIDIA's GPUs are a class, all of it ruled: a GPU that appears after the job has started is closed to it. Any other
-//! device is ruled by its exact number or not at all.
+//! Rules cover the whole class of NVIDIA's GPUs: a GPU that appears after the job has started is closed to it. They
+//! cover any other device by its exact number or not at all.
 
 use crate::fence::Fence;
 use crate::gpu::DeviceNumber;

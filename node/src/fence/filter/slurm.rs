@@ -1,5 +1,5 @@
-//! Device filters as Slurm writes them, for tests (`add_device_ebpf_prog` in Slurm's
-//! src/plugins/cgroup/v2/ebpf.c), and as the kernel shows them when it blinds constants.
+//! Device filters for tests, as Slurm writes them (`add_device_ebpf_prog` in Slurm's src/plugins/cgroup/v2/ebpf.c), and
+//! as the kernel shows them when it blinds constants.
 
 use super::program::Instruction;
 use super::unblind::AX;

@@ -1,14 +1,14 @@
 //! Undoes what the kernel does to a program's constants under `net.core.bpf_jit_harden=2`.
 //!
-//! A program that is read back then has every constant split in two by a random number, through a register that no
-//! loaded program may use (`bpf_jit_blind_insn` in the kernel's kernel/bpf/core.c):
+//! With that setting, a program that is read back has every constant split in two by a random number, through a
+//! register that no loaded program may use (`bpf_jit_blind_insn` in the kernel's kernel/bpf/core.c):
 //!
 //! | loaded | read back |
 //! |---|---|
 //! | `op r, value` | `mov ax, value ^ x`; `xor ax, x`; `op r, ax` |
 //! | `mov r, 0` | `xor r, r` |
 //!
-//! Only these shapes are undone, for arithmetic and jumps; anything else in that register is refused, not guessed at.
+//! This undoes only these forms, for arithmetic and jumps; it refuses anything else in that register.
 
 use std::fmt;
 

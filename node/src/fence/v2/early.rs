@@ -1,6 +1,6 @@
-//! What closes a step from its start. Slurm's rules and the fence come after the hook `user_init`, in which another
-//! plugin may run programs as the job's user (pyxis does); so a narrow fence goes up in `init` and is replaced by the
-//! one that the step gets.
+//! Closes a step from its start. Slurm's rules and the fence come after the hook `user_init`, in which another plugin
+//! may run programs as the job's user (pyxis does). So `init` puts up a narrow fence, which the step's final one
+//! replaces.
 
 use std::path::Path;
 

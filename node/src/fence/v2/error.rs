@@ -1,4 +1,4 @@
-//! Why a fence could not be put up on cgroup v2, each with where an administrator may look.
+//! Why putting up a fence on cgroup v2 failed, and where an administrator can look.
 
 use std::io;
 use std::path::{Path, PathBuf};

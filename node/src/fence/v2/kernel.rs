@@ -1,4 +1,4 @@
-//! What the fence needs of bpf(2), as safe calls; the call itself is made by the crate that may.
+//! What the fence needs from bpf(2), as safe calls; [`crate::fence::bpf`] makes the system call.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Why gres.conf does not tell the order of GPUs, in words for an administrator.
+//! Why gres.conf doesn't determine the order of GPUs, in words for an administrator.
 
 use std::fmt;
 use std::io;

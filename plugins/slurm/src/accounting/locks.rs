@@ -1,5 +1,5 @@
-//! assoc_mgr's read locks, and what is read from the cache while they are held: look-ups by Slurm's own functions,
-//! passes over its lists, and the table of TRES.
+//! assoc_mgr's read locks, and the reads from the cache under them: look-ups by Slurm's own functions, passes over its
+//! lists, and the table of TRES.
 
 use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int};

@@ -1,6 +1,6 @@
-//! How many nodes partitions let a job have. A partition's record has another layout in every micro release, so it is
-//! read as slurmctld sends it to a client: that layout is the protocol's, and its first fields are the same from 22.05
-//! to 26.05.
+//! How many nodes partitions let a job have. A partition's record has a different layout in every micro release, so
+//! this reads it in the form that slurmctld sends to a client: the protocol defines that layout, and its first fields
+//! are the same from 22.05 to 26.05.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! A job as slurmctld has it, copied into a job description of our own, and freed as slurmctld frees one.
+//! An existing job, copied into our own job description, which is freed as slurmctld frees one.
 
 use std::ffi::c_char;
 use std::ptr::NonNull;

@@ -1,5 +1,5 @@
-//! A share that is asked for by its GPU memory (`MemoryGRES`): `--gres=gpumem:20G` becomes units of the share before
-//! anything is judged, so what is judged, noted for the node and counted by Slurm is the share. No node has that GRES.
+//! Requests for a share by its GPU memory (`MemoryGRES`): `--gres=gpumem:20G` becomes units of the share before any
+//! rule judges it. So the rules, the record for the node and Slurm's counts all see the share. No node has that GRES.
 
 use super::super::{
     Acceptance, Accounting, Change, Ground, Judgement, MemoryGres, Offer, Refusal, Remark, Rule, Ruling,

@@ -1,9 +1,8 @@
 //! Caps on the CPUs and the memory that a job may have for each of its GPUs, by type: `MaxCPUsPerGpu` and
-//! `MaxMemPerGpu`, of the file, of a partition or of a QOS.
+//! `MaxMemPerGpu`, for the file, a partition or a QOS.
 //!
-//! What a request says is judged: the fewest GPUs that it can get against the most CPUs and memory that it asks for,
-//! with the fewest nodes and with the most. What Slurm adds by itself (whole cores, whole nodes, its defaults) isn't
-//! seen here.
+//! This judges the request itself: the fewest GPUs that it can get against the most CPUs and memory that it asks for,
+//! with the fewest nodes and with the most. It doesn't see what Slurm adds (whole cores, whole nodes, defaults).
 
 use super::super::governed::invented;
 use super::super::refusal::plain;
