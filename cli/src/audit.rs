@@ -5,11 +5,11 @@
 //! user and form of request (`collect`), judges and prints them (`report`, `text`). If it can read no log, it uses the
 //! counts of `RefusalCounts`, which say less.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use gpushare::config::Config;
+use gpushare::config::{Config, LoadError};
 use gpushare::counter_file;
 use gpushare::submit::counters;
 use jiff::tz::TimeZone;
@@ -20,9 +20,10 @@ mod report;
 mod stamp;
 mod text;
 
+use crate::error::FileError;
 use crate::json;
-use crate::period::{self, Period};
-use crate::slurm::{self, Settings};
+use crate::period::{self, Period, PeriodError};
+use crate::slurm::{self, ProgramError, Settings};
 use crate::status::local;
 use collect::Collector;
 use files::LogFile;
@@ -66,8 +67,29 @@ pub struct Answer {
     pub passed: bool,
 }
 
-/// An error is one line: why it could not be told.
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+gpushare::errors! {
+    /// Why it could not be told.
+    #[derive(Debug)]
+    pub enum AuditError {
+        Syslog =>
+            "SlurmctldLogFile is not set, so slurmctld writes to syslog: 'journalctl -u slurmctld -o short-iso | \
+             gpushare audit --log -' reads that";
+        /// Neither slurmctld nor slurm.conf tells the settings.
+        NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
+        NoLog(why: Box<AuditError>) =>
+            "{why}. Run this on the controller as root or SlurmUser, or name a log with --log";
+        NoCounts(why: Box<AuditError>, path: PathBuf) =>
+            "{why}; RefusalCounts={}: no such file. Run this on the controller", path.display();
+        Counts(why: Box<AuditError>, path: PathBuf, error: io::Error) =>
+            "{why}; RefusalCounts={}: {error}", path.display();
+    } from { Period(PeriodError), Load(LoadError), File(FileError), Json(serde_json::Error) }
+}
+
+/// What is said.
+///
+/// # Errors
+/// Neither a log nor the counts can be read.
+pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     let now = period::now();
     let mut period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), now, DAYS)?;
     if arguments.end.is_none() {
@@ -75,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         period.end = period.end.saturating_add(1);
     }
     let conf = local::conf_path(arguments.conf.as_deref());
-    let config = Config::load(&conf).map_err(|error| error.to_string())?.unwrap_or_default();
+    let config = Config::load(&conf)?.unwrap_or_default();
     let settings = if arguments.log.is_empty() { settings() } else { Ok(Settings::default()) };
     let found = settings.and_then(|settings| {
         let mut collector = Collector::new(period);
@@ -91,28 +113,28 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
             let files = files.into_iter().map(|file| file.path.display().to_string()).collect();
             Report::of_logs(collector, files, notes, cluster, config.policy.limit_advice)
         }
-        Err(reason) => {
-            let path = config.refusal_counts.filter(|_| arguments.log.is_empty()).ok_or_else(|| {
-                format!("{reason}. Run this on the controller as root or SlurmUser, or name a log with --log")
-            })?;
-            Report::of_counts(counts(&path, &reason)?, &path, &reason, config.policy.limit_advice)
+        Err(why) => {
+            let (reason, why) = (why.to_string(), Box::new(why));
+            let Some(path) = config.refusal_counts.filter(|_| arguments.log.is_empty()) else {
+                return Err(AuditError::NoLog(why));
+            };
+            Report::of_counts(counts(&path, why)?, &path, &reason, config.policy.limit_advice)
         }
     };
     let text = match (arguments.csv, arguments.json) {
         (true, _) => text::csv(&report),
-        (_, true) => json::text(&report).map_err(|error| error.to_string())?,
+        (_, true) => json::text(&report)?,
         _ => text::lines(&report),
     };
     Ok(Answer { text, passed: report.would_be_refused > 0 })
 }
 
 /// slurmctld's own settings, or those of slurm.conf while it doesn't answer.
-fn settings() -> Result<Settings, String> {
-    slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|reason| {
-        let path = slurm::conf();
-        let lines = Settings::lines(&path);
-        lines.map(|text| Settings::parse(&text)).map_err(|error| format!("{reason}; {error}"))
-    })
+fn settings() -> Result<Settings, AuditError> {
+    let text = slurm::ask("scontrol", &["show", "config"]).or_else(|asked| {
+        Settings::lines(&slurm::conf()).map_err(|read| AuditError::NoSettings(asked, read))
+    })?;
+    Ok(Settings::parse(&text))
 }
 
 /// Which files to read, the oldest first, and what is to say about them.
@@ -120,17 +142,13 @@ fn logs(
     named: &[PathBuf],
     settings: &Settings,
     period: Period,
-) -> Result<(Vec<LogFile>, Vec<String>), String> {
+) -> Result<(Vec<LogFile>, Vec<String>), AuditError> {
     let standard_input = |path: &PathBuf| LogFile { written: period::now(), path: path.clone() };
     let mut notes = Vec::new();
     if named.is_empty() {
         let log = settings.get("SlurmctldLogFile");
         if !log.starts_with('/') {
-            return Err(
-                "SlurmctldLogFile is not set, so slurmctld writes to syslog: 'journalctl -u slurmctld -o short-iso | \
-                 gpushare audit --log -' reads that"
-                    .to_owned(),
-            );
+            return Err(AuditError::Syslog);
         }
         let (files, packed) = files::with_rotated(Path::new(log), period.start)?;
         notes.extend(packed.iter().map(|path| {
@@ -155,12 +173,10 @@ fn logs(
 }
 
 /// The counts of slurmctld's plugin; an error says why there is nothing to read at all.
-fn counts(path: &Path, reason: &str) -> Result<Vec<u64>, String> {
+fn counts(path: &Path, why: Box<AuditError>) -> Result<Vec<u64>, AuditError> {
     counter_file::read(path, &counters::names()).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => {
-            format!("{reason}; RefusalCounts={}: no such file. Run this on the controller", path.display())
-        }
-        _ => format!("{reason}; RefusalCounts={}: {error}", path.display()),
+        ErrorKind::NotFound => AuditError::NoCounts(why, path.to_owned()),
+        _ => AuditError::Counts(why, path.to_owned(), error),
     })
 }
 

@@ -10,11 +10,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, ValueHint};
-use gpushare::config::{self, Config};
+use gpushare::config::{self, Config, LoadError};
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Policy, Verdict};
 
 mod accounting;
+mod error;
 mod job;
 mod messages;
 mod options;
@@ -28,20 +29,20 @@ mod table;
 mod time;
 mod wording;
 
-use crate::slurm::Settings;
+use crate::error::FileError;
 use crate::slurm::run::ask;
+use crate::slurm::{ProgramError, Settings};
 use accounting::Database;
+use error::ExplainError;
 use job::JobId;
 use options::Source;
 use outlook::Names;
 use release::Release;
+use script::{LONGEST, ScriptError};
 use submission::Submission;
 
 /// Said of jobs that are several requests in one.
 const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each by itself";
-
-/// No script that sbatch would be given is longer.
-const LONGEST_SCRIPT: u64 = 64 << 20;
 
 /// The command line of `gpushare explain`.
 #[derive(Args)]
@@ -76,29 +77,32 @@ pub struct Answer {
     pub refused: bool,
 }
 
-/// An error is one line: why nothing could be said.
-pub fn run(arguments: Arguments) -> Result<Answer, String> {
+/// What there is to say.
+///
+/// # Errors
+/// There is no such message or job, or it could not be judged.
+pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
     let arguments = options_first(arguments)?;
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
     let named: Option<Vec<Named>> = words.iter().map(|word| Named::of(word)).collect();
     let job = |named: &Vec<Named>| matches!(named.as_slice(), [Named::Job(_)]);
     if (arguments.json || arguments.collected.is_some()) && !named.as_ref().is_some_and(job) {
-        return Err("--json and --collected are for the number of one job".to_owned());
+        return Err(ExplainError::NotOneJob);
     }
     let conf = arguments.conf.as_deref();
     let options = job::Options { json: arguments.json, collected: arguments.collected.as_deref(), conf };
     match named {
-        Some(named) if named.is_empty() => messages::text(None).map(accepted),
+        Some(named) if named.is_empty() => Ok(accepted(messages::all())),
         Some(named) => {
-            let said: Result<Vec<String>, String> = named.iter().map(|one| one.text(options)).collect();
-            said.map(|said| accepted(said.join("\n")))
+            let said = named.iter().map(|one| one.text(options)).collect::<Result<Vec<_>, _>>()?;
+            Ok(accepted(said.join("\n")))
         }
         None => judge(&words, arguments.user.as_deref(), conf),
     }
 }
 
 /// Options may follow a number. What follows a script is the script's.
-fn options_first(arguments: Arguments) -> Result<Arguments, String> {
+fn options_first(arguments: Arguments) -> Result<Arguments, ExplainError> {
     let is_named = arguments.words.first().is_some_and(|word| Named::of(word.as_bytes()).is_some());
     let at = arguments.words.iter().position(|word| word.as_bytes().starts_with(b"-"));
     let Some(at) = at.filter(|_| is_named) else { return Ok(arguments) };
@@ -108,10 +112,7 @@ fn options_first(arguments: Arguments) -> Result<Arguments, String> {
     line.extend(words);
     let matches = Arguments::augment_args(clap::Command::new("explain")).try_get_matches_from(line);
     let after = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
-    let after = after.map_err(|error| {
-        let text = error.to_string();
-        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-    })?;
+    let after = after.map_err(ExplainError::Arguments)?;
     Ok(Arguments {
         user: after.user.or(user),
         conf: after.conf.or(conf),
@@ -135,17 +136,19 @@ impl Named {
         JobId::parse(word).map(Named::Job)
     }
 
-    fn text(&self, options: job::Options) -> Result<String, String> {
+    fn text(&self, options: job::Options) -> Result<String, ExplainError> {
         let id = match self {
-            Named::Message(number) => return messages::text(Some(number)),
+            Named::Message(number) => {
+                return messages::one(number).ok_or_else(|| ExplainError::NoMessage(number.clone()));
+            }
             Named::Job(id) => id,
         };
         // Users leave letters out: where Slurm shows no such job, the message is meant.
-        let page = messages::text(Some(&format!("GS{id}"))).ok();
+        let page = messages::one(&format!("GS{id}"));
         match (job::explain(id, options), page) {
             (Ok(Some(text)), _) => Ok(text),
             (_, Some(page)) => Ok(page),
-            (Ok(None), None) => Err(job::unknown(id)),
+            (Ok(None), None) => Err(ExplainError::NoJob(*id)),
             (Err(reason), None) => Err(reason),
         }
     }
@@ -155,15 +158,15 @@ fn accepted(text: String) -> Answer {
     Answer { text, refused: false }
 }
 
-fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, String> {
+fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, ExplainError> {
     let release = Release::parse(&ask("sbatch", &["--version"])?)?;
     let (job, steps) = read_job(words, release)?;
     let policy = read_policy(conf)?;
     let settings = settings()?;
     let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty());
-    let cluster = cluster.ok_or("'scontrol show config' names no ClusterName")?;
+    let cluster = cluster.ok_or(ExplainError::NoCluster)?;
     if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {
-        return Err(format!("--clusters names another cluster than this one, '{cluster}'"));
+        return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
     let (user, user_id) = identity(user)?;
     let database = Database::read(&user, cluster, settings.gives_memory())?;
@@ -187,26 +190,20 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
 }
 
 /// `#SBATCH` lines, then the environment, then the command line; and what is to be said of the script's steps.
-fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<String>), String> {
+fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<String>), ExplainError> {
     let (line, rest) = options::split(words, release, Source::Line)?;
     if words.iter().any(|word| word == b":") {
-        return Err(HETEROGENEOUS.to_owned());
+        return Err(ExplainError::Heterogeneous);
     }
     let wrapped = line.iter().any(|given| given.name == "wrap");
     let text = match rest.first() {
-        Some(_) if wrapped => return Err("sbatch takes either --wrap or a script".to_owned()),
+        Some(_) if wrapped => return Err(ExplainError::WrapAndScript),
         Some(name) => Some((name.escape_ascii().to_string(), read_script(name)?)),
         None => None,
     };
     let mut options = Vec::new();
     if let Some((name, text)) = &text {
-        let words = script::words(text, release).map_err(|reason| format!("{name}: {reason}"))?;
-        let (given, rest) =
-            options::split(&words, release, Source::Script).map_err(|reason| format!("{name}: {reason}"))?;
-        if let Some(word) = rest.first() {
-            return Err(format!("{name}: '{}' on an #SBATCH line is no option", word.escape_ascii()));
-        }
-        options.extend(given);
+        options = script::options(text, release).map_err(|why| ExplainError::Script(name.clone(), why))?;
     }
     let variable = |name: &str| std::env::var_os(name).map(OsString::into_vec);
     options.extend(options::from_environment(release, variable));
@@ -214,15 +211,15 @@ fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<Stri
     let job = Submission::new(&options, release)?;
     let steps = text.as_ref().map(|(_, text)| steps::notes(text, &options, release)).unwrap_or_default();
     match text.and_then(|(name, text)| Some((name, script::speaks_another_language(&text)?))) {
-        Some((name, word)) if !job.ignore_pbs => Err(format!(
-            "{name}: sbatch reads its {word} lines too, which can't be judged; write #SBATCH or add --ignore-pbs"
-        )),
+        Some((name, word)) if !job.ignore_pbs => {
+            Err(ExplainError::Script(name, ScriptError::OtherLanguage(word)))
+        }
         _ => Ok((job, steps)),
     }
 }
 
 /// Beside the caller, or in PATH, as sbatch looks for it.
-fn read_script(name: &[u8]) -> Result<Vec<u8>, String> {
+fn read_script(name: &[u8]) -> Result<Vec<u8>, ExplainError> {
     let path = Path::new(std::ffi::OsStr::from_bytes(name));
     let anywhere = || {
         let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -230,43 +227,42 @@ fn read_script(name: &[u8]) -> Result<Vec<u8>, String> {
         std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| bare && path.is_file())
     };
     let path = if path.exists() { path.to_owned() } else { anywhere().unwrap_or_else(|| path.to_owned()) };
-    let unreadable = |error| format!("{}: {error}", path.display());
     let mut text = Vec::new();
-    let file = std::fs::File::open(&path).map_err(unreadable)?;
-    file.take(LONGEST_SCRIPT + 1).read_to_end(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > LONGEST_SCRIPT {
-        return Err(format!("{}: longer than {LONGEST_SCRIPT} bytes", path.display()));
+    let read = std::fs::File::open(&path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text));
+    read.map_err(FileError::of(&path))?;
+    if text.len() as u64 > LONGEST {
+        return Err(ExplainError::Script(path.display().to_string(), ScriptError::TooLong));
     }
     Ok(text)
 }
 
 /// As the plugin finds it; without a file the defaults hold.
-pub fn read_policy(conf: Option<&Path>) -> Result<Policy, String> {
+///
+/// # Errors
+/// The file that is named isn't there; or it has a mistake.
+pub fn read_policy(conf: Option<&Path>) -> Result<Policy, LoadError> {
     if let Some(path) = conf {
-        let found = Config::load(path).map_err(|error| error.to_string())?;
-        return found
-            .map(|config| config.policy)
-            .ok_or_else(|| format!("{}: there is no such file", path.display()));
+        return Ok(Config::load_named(path)?.policy);
     }
     let slurm_conf = std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
     let path = config::find(Path::new(&slurm_conf), Path::new(config::FALLBACK));
-    Config::load(&path).map(|found| found.unwrap_or_default().policy).map_err(|error| error.to_string())
+    Ok(Config::load(&path)?.unwrap_or_default().policy)
 }
 
 /// What slurmctld runs on.
-fn settings() -> Result<Settings, String> {
+fn settings() -> Result<Settings, ProgramError> {
     Ok(Settings::parse(&String::from_utf8_lossy(&ask("scontrol", &["show", "config"])?)))
 }
 
 /// Name and number.
-fn identity(user: Option<&str>) -> Result<(String, u32), String> {
+fn identity(user: Option<&str>) -> Result<(String, u32), ExplainError> {
     let id = |option: &str| match user {
         Some(name) => ask("id", &[option, "--", name]),
         None => ask("id", &[option]),
     };
     let word = |text: Vec<u8>| String::from_utf8_lossy(&text).trim().to_owned();
     let number = word(id("-u")?);
-    let user_id = number.parse().map_err(|_| format!("'id -u' says '{}'", number.escape_debug()))?;
+    let user_id = number.parse().map_err(|_| ExplainError::NoUser(number))?;
     Ok((word(id("-un")?), user_id))
 }
 

@@ -12,6 +12,7 @@ use gpushare::submit::policy::Policy;
 
 mod collect;
 mod dump;
+mod error;
 mod form;
 mod history;
 mod limits;
@@ -24,10 +25,12 @@ mod source;
 mod sweep;
 mod text;
 
+use crate::error::FileError;
 use crate::explain::past::{Judge, Release};
 use crate::period::{self, Period};
 use crate::{explain, json};
 use collect::Collector;
+use error::LeaksError;
 use limits::Limits;
 use nodes::Nodes;
 use report::Report;
@@ -90,15 +93,18 @@ pub struct Answer {
     pub exceeded: bool,
 }
 
-/// An error is one line: why it could not be told.
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+/// What is said.
+///
+/// # Errors
+/// It could not be told.
+pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
     let report = match &arguments.from {
         Some(path) => from_file(arguments, path)?,
         None => from_slurm(arguments)?,
     };
     if let Some(path) = &arguments.plot {
-        let (svg, left) = plot::svg(&report)?;
-        std::fs::write(path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
+        let (svg, left) = plot::svg(&report).map_err(LeaksError::Plot)?;
+        std::fs::write(path, svg).map_err(FileError::of(path))?;
         if left > 0 {
             use std::io::Write;
             let _ = writeln!(std::io::stderr(), "gpushare: the plot leaves out {left} more exceeded limits");
@@ -107,20 +113,20 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let text = match arguments.csv {
         Some(Csv::Requests) => text::requests_csv(&report),
         Some(Csv::Times) => text::times_csv(&report),
-        None if arguments.json => json::text(&report).map_err(|error| error.to_string())?,
+        None if arguments.json => json::text(&report)?,
         None => text::lines(&report),
     };
     Ok(Answer { text, exceeded: report.is_over() })
 }
 
-fn from_slurm(arguments: &Arguments) -> Result<Report, String> {
+fn from_slurm(arguments: &Arguments) -> Result<Report, LeaksError> {
     let period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), period::now(), DAYS)?;
     let policy = explain::read_policy(arguments.conf.as_deref())?;
     let facts = Facts::ask(period)?;
     summed(&facts, period, policy, |show| history::live(&facts, arguments.dump.as_deref(), show))
 }
 
-fn from_file(arguments: &Arguments, path: &Path) -> Result<Report, String> {
+fn from_file(arguments: &Arguments, path: &Path) -> Result<Report, LeaksError> {
     let mut reader = dump::Reader::open(path)?;
     let facts = std::mem::take(&mut reader.facts);
     let period =
@@ -137,8 +143,8 @@ fn summed(
     facts: &Facts,
     period: Period,
     policy: Policy,
-    read: impl FnOnce(&mut dyn FnMut(&sacct::Job)) -> Result<u64, String>,
-) -> Result<Report, String> {
+    read: impl FnOnce(&mut dyn FnMut(&sacct::Job)) -> Result<u64, LeaksError>,
+) -> Result<Report, LeaksError> {
     let release = Release::parse(&facts.version)?;
     let limits = Limits::read(&facts.tables);
     let mut collector = Collector::new(&limits, Nodes::read(&facts.nodes), period, release);

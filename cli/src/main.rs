@@ -33,9 +33,6 @@ struct Arguments {
     command: Command,
 }
 
-macro_rules! in_words { ($($error:ty),*) => { $(impl From<$error> for String { fn from(error: $error) -> String { error.to_string() } })* } }
-in_words!(error::FileError, slurm::ProgramError, period::PeriodError);
-
 #[derive(Subcommand)]
 enum Command {
     /// From slurmctld's log: which requests Mode=audit and warn let pass, which were refused, and what to ask for

@@ -23,6 +23,9 @@ use crate::fault::{self, Health};
 use crate::raw;
 
 /// All GPUs; with `processes` those that compute there.
+///
+/// # Errors
+/// NVML doesn't even list them.
 pub fn all(nvml: &Nvml, roots: &Roots, processes: bool) -> Result<Measured, NvmlError> {
     let proc = processes.then_some(roots.proc.as_path());
     let mut measured = Measured { limits: raw::can_limit_memory(nvml), gpus: Vec::new() };

@@ -39,6 +39,9 @@ fn set_memory_limits(nvml: &Nvml) -> Result<SetMemoryLimits, NvmlError> {
 
 /// Limits the memory of a GPU that the processes of a cgroup can have. Nothing is kept for them (soft limit 0): that
 /// would have to be taken back from the cgroup's parents by hand before the cgroup is removed.
+///
+/// # Errors
+/// The library has no such function, or refuses.
 pub fn limit_memory(nvml: &Nvml, device: &Device, cgroup: &str, bytes: u64) -> Result<(), NvmlError> {
     let set = set_memory_limits(nvml)?;
     let path = CString::new(cgroup)?;
@@ -51,6 +54,9 @@ pub fn limit_memory(nvml: &Nvml, device: &Device, cgroup: &str, bytes: u64) -> R
 }
 
 /// All memory and what is in use of it, in bytes, of a driver that has no `nvmlDeviceGetMemoryInfo_v2` (before 510).
+///
+/// # Errors
+/// The library has no such function, or refuses.
 #[doc(alias = "nvmlDeviceGetMemoryInfo")]
 pub fn memory_info_v1(nvml: &Nvml, device: &Device) -> Result<(u64, u64), NvmlError> {
     let call = nvml_sym(nvml.lib().nvmlDeviceGetMemoryInfo.as_ref())?;

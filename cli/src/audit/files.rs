@@ -8,6 +8,8 @@ use std::time::UNIX_EPOCH;
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::error::FileError;
+
 /// No line of gpushare's is longer; of a longer one nothing is read.
 const LONGEST: u64 = 1 << 14;
 const BUFFER: usize = 1 << 18;
@@ -20,20 +22,24 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    pub fn at(path: &Path) -> Result<LogFile, String> {
-        let said = |error: std::io::Error| format!("{}: {error}", path.display());
-        let data = path.metadata().map_err(said)?;
-        let seconds = data.modified().map_err(said)?.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    /// # Errors
+    /// There is none that can be looked at.
+    pub fn at(path: &Path) -> Result<LogFile, FileError> {
+        let modified = path.metadata().and_then(|data| data.modified()).map_err(FileError::of(path))?;
+        let seconds = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         Ok(LogFile { written: u32::try_from(seconds).unwrap_or(u32::MAX), path: path.to_owned() })
     }
 }
 
 /// A log and what logrotate has made of it since a time, the oldest first; then such files that can't be read here.
-pub fn with_rotated(path: &Path, since: u32) -> Result<(Vec<LogFile>, Vec<PathBuf>), String> {
+///
+/// # Errors
+/// The log or its folder can't be looked at.
+pub fn with_rotated(path: &Path, since: u32) -> Result<(Vec<LogFile>, Vec<PathBuf>), FileError> {
     let (mut files, mut packed) = (vec![LogFile::at(path)?], Vec::new());
     let (name, folder) =
         (path.file_name().unwrap_or_default(), path.parent().unwrap_or_else(|| Path::new("/")));
-    let there = folder.read_dir().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let there = folder.read_dir().map_err(FileError::of(folder))?;
     for found in there.flatten() {
         let file_name = found.file_name();
         let rest = file_name.to_str().zip(name.to_str()).and_then(|(found, name)| found.strip_prefix(name));
@@ -66,13 +72,16 @@ fn rotated(rest: &str) -> Option<bool> {
 }
 
 /// Shows every line, without its end. A file that is packed by gzip is unpacked, whatever its name is.
-pub fn lines(path: &Path, show: impl FnMut(&[u8])) -> Result<(), String> {
-    let said = |error: std::io::Error| format!("{}: {error}", path.display());
+///
+/// # Errors
+/// It can't be read to its end.
+pub fn lines(path: &Path, show: impl FnMut(&[u8])) -> Result<(), FileError> {
+    let said = FileError::of(path);
     if path == Path::new("-") {
         return each(std::io::stdin().lock(), show).map_err(said);
     }
-    let mut file = BufReader::with_capacity(BUFFER, File::open(path).map_err(said)?);
-    let is_gzip = file.fill_buf().map_err(said)?.starts_with(&[0x1f, 0x8b]);
+    let mut file = BufReader::with_capacity(BUFFER, File::open(path).map_err(&said)?);
+    let is_gzip = file.fill_buf().map_err(&said)?.starts_with(&[0x1f, 0x8b]);
     let all = match is_gzip {
         true => each(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file)), show),
         false => each(file, show),
@@ -102,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    fn read(path: &Path) -> Result<Vec<String>, String> {
+    fn read(path: &Path) -> Result<Vec<String>, FileError> {
         let mut found = Vec::new();
         lines(path, |line| found.push(String::from_utf8_lossy(line).into_owned())).map(|()| found)
     }
@@ -130,8 +139,8 @@ mod tests {
         assert_eq!(read(&path).unwrap(), ["one", "two", "three"]);
         let cut = packed(b"one\n");
         std::fs::write(&path, &cut[..cut.len() - 3]).unwrap();
-        assert!(read(&path).unwrap_err().contains("log.1.gz"));
-        assert!(read(&folder.path().join("none")).unwrap_err().contains("No such file"));
+        assert!(read(&path).unwrap_err().to_string().contains("log.1.gz"));
+        assert!(read(&folder.path().join("none")).unwrap_err().to_string().contains("No such file"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use gpushare::submit::policy::{self, Accounting, DefaultQos, Owner, TypedLimit};
 use gpushare::submit::request::Request;
 
-use crate::slurm::run::ask;
+use crate::slurm::run::{ProgramError, ask};
 
 mod associations;
 
@@ -60,7 +60,10 @@ pub struct Tables {
 
 impl Tables {
     /// Asks this machine's sacctmgr of one user or of all; partitions are scontrol's.
-    pub fn ask(user: Option<&str>, cluster: &str) -> Result<Tables, String> {
+    ///
+    /// # Errors
+    /// slurmdbd doesn't answer.
+    pub fn ask(user: Option<&str>, cluster: &str) -> Result<Tables, ProgramError> {
         let table = |what: &[&str]| ask("sacctmgr", &[&["-nP", "show"], what].concat());
         let at = format!("cluster={cluster}");
         let of = user.map(|name| format!("user={name}"));
@@ -78,7 +81,10 @@ impl Tables {
 
 impl Database {
     /// Asks this machine's sacctmgr and scontrol.
-    pub fn read(user: &str, cluster: &str, gives_memory: bool) -> Result<Database, String> {
+    ///
+    /// # Errors
+    /// slurmdbd or slurmctld doesn't answer.
+    pub fn read(user: &str, cluster: &str, gives_memory: bool) -> Result<Database, ProgramError> {
         let (at, of) = (format!("cluster={cluster}"), format!("user={user}"));
         let users = ["-nP", "show", "user", "where", &at, &of, "format=user,defaultaccount"];
         let default = default_account(&ask("sacctmgr", &users)?, user);

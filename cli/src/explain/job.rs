@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::ExplainError;
 use crate::slurm::{self, ProgramError, ask, run};
 
 mod id;
@@ -79,8 +80,8 @@ pub struct Options<'a> {
 /// What there is to say of a job; `Ok(None)` where Slurm shows no such job.
 ///
 /// # Errors
-/// One line: why Slurm could not be asked.
-pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, String> {
+/// Slurm could not be asked.
+pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainError> {
     // Limits count what runs; of jobs that wait or are over, only those that are asked for matter.
     let mut rows = Vec::new();
     let kept = |row: &Row| id.names(row) || row.counts();
@@ -88,16 +89,16 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, String> {
     let all: Vec<&Row> = rows.iter().filter(|row| id.names(row)).collect();
     if all.is_empty() {
         let Some(over) = over(id)? else { return Ok(None) };
-        return print(&[over], 0, options.json).map(Some);
+        return Ok(Some(print(&[over], 0, options.json)?));
     }
     let mut told = Vec::new();
     for row in all.iter().take(MOST) {
         told.push(one(row, &rows, options)?);
     }
-    print(&told, all.len() - told.len(), options.json).map(Some)
+    Ok(Some(print(&told, all.len() - told.len(), options.json)?))
 }
 
-fn one(row: &Row, rows: &[Row], options: Options) -> Result<Told, String> {
+fn one(row: &Row, rows: &[Row], options: Options) -> Result<Told, ProgramError> {
     let what = match row.state.as_str() {
         "PENDING" => waits(row, rows)?,
         _ if row.is_over() => What::Over { end: row.end.clone() },
@@ -106,7 +107,7 @@ fn one(row: &Row, rows: &[Row], options: Options) -> Result<Told, String> {
     Ok(Told { job: row.name(), user: row.user.clone(), state: row.state.clone(), what })
 }
 
-fn waits(row: &Row, rows: &[Row]) -> Result<What, String> {
+fn waits(row: &Row, rows: &[Row]) -> Result<What, ProgramError> {
     let (known, mut notes) = records::read(row)?;
     let limits = limits::concerning(row, &known, rows);
     notes.extend(row.partition.contains(',').then(|| {
@@ -131,7 +132,7 @@ fn runs(row: &Row, options: Options) -> What {
 }
 
 /// A job that slurmctld has forgotten or doesn't show, from accounting.
-fn over(id: &JobId) -> Result<Option<Told>, String> {
+fn over(id: &JobId) -> Result<Option<Told>, ProgramError> {
     let name = id.to_string();
     let said = ask("sacct", &["-nPX", "-j", &name, "-o", "jobid,user,state,end"]);
     // Without accounting there is nothing to say of it.
@@ -150,18 +151,14 @@ fn over(id: &JobId) -> Result<Option<Told>, String> {
     Ok(row)
 }
 
-fn print(told: &[Told], more: usize, json: bool) -> Result<String, String> {
+fn print(told: &[Told], more: usize, json: bool) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct Object<'a> {
         jobs: &'a [Told],
         /// Jobs of the same number that are not shown.
         more: usize,
     }
-    if json {
-        crate::json::text(&Object { jobs: told, more }).map_err(|error| error.to_string())
-    } else {
-        Ok(write::text(told, more))
-    }
+    if json { crate::json::text(&Object { jobs: told, more }) } else { Ok(write::text(told, more)) }
 }
 
 /// A job that is not there yet.
@@ -182,8 +179,8 @@ pub struct Above {
 /// Limits below what a job would ask for, a line each.
 ///
 /// # Errors
-/// One line: why slurmctld could not be asked.
-pub fn above(job: Above) -> Result<Vec<String>, String> {
+/// slurmctld could not be asked.
+pub fn above(job: Above) -> Result<Vec<String>, ProgramError> {
     let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
     let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };
     let (known, _) = records::read(&row)?;
@@ -191,14 +188,6 @@ pub fn above(job: Above) -> Result<Vec<String>, String> {
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     let above = limits.iter().filter(|limit| limit.is_never() && !is_said(limit));
     Ok(above.map(write::above).collect())
-}
-
-/// What is said where Slurm shows no such job.
-pub fn unknown(id: &JobId) -> String {
-    format!(
-        "Slurm shows no job {id}: it was never submitted, its record is gone, or it is another user's and hidden \
-         (PrivateData)"
-    )
 }
 
 /// This machine's name.

@@ -2,15 +2,14 @@
 
 use gpushare::submit::message::pages::{PAGES, Page, page};
 
-/// All messages, or the one of that number.
-pub fn text(number: Option<&str>) -> Result<String, String> {
-    match number {
-        None => Ok(PAGES.iter().map(paragraph).collect::<Vec<_>>().join("\n")),
-        Some(number) => page(number).map(paragraph).ok_or_else(|| {
-            let numbers = PAGES.map(|page| page.number).join(", ");
-            format!("there is no message '{}'; the messages are {numbers}", number.escape_debug())
-        }),
-    }
+/// All messages.
+pub fn all() -> String {
+    PAGES.iter().map(paragraph).collect::<Vec<_>>().join("\n")
+}
+
+/// The one of that number.
+pub fn one(number: &str) -> Option<String> {
+    page(number).map(paragraph)
 }
 
 /// Whether a word of the command line is a number rather than a script.
@@ -37,6 +36,7 @@ fn paragraph(page: &Page) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::ExplainError;
 
     #[test]
     fn a_number_is_no_script() {
@@ -55,10 +55,11 @@ mod tests {
     #[test]
     fn every_message_is_explained_and_others_are_refused() {
         for page in PAGES {
-            let text = text(Some(page.number)).unwrap();
+            let text = one(page.number).unwrap();
             assert!(text.starts_with(page.number) && text.lines().all(|line| line.len() <= 80), "{text}");
         }
-        assert!(text(Some("GS999")).unwrap_err().contains("GS101"));
-        assert!(PAGES.iter().all(|page| text(None).unwrap().contains(page.number)));
+        assert!(one("GS999").is_none() && PAGES.iter().all(|page| all().contains(page.number)));
+        let error = ExplainError::NoMessage("GS999".to_owned()).to_string();
+        assert!(error.starts_with("there is no message 'GS999'; the messages are GS101, "), "{error}");
     }
 }

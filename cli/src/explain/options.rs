@@ -26,12 +26,46 @@ pub struct Given {
     pub source: Source,
 }
 
+impl Given {
+    /// The value and where it stood.
+    fn shown(&self) -> String {
+        let value = self.value.as_deref().unwrap_or_default().escape_ascii();
+        let place = match self.source {
+            Source::Script => " in the script",
+            Source::Environment => " in the environment",
+            Source::Line => "",
+        };
+        format!("'{value}' for --{}{place}", self.name)
+    }
+}
+
+gpushare::errors! {
+    /// What sbatch would not take, or what can't be judged.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum OptionError {
+        Unknown(option: String, release: Release) =>
+            "'{option}' is no option of Slurm {release}'s sbatch that is known here; judge the command without it";
+        Short { name: String, meant: Vec<String> } =>
+            "'--{name}' may be {}; write it in full", meant.join(" or ");
+        Flag(name: &'static str) => "sbatch's option --{name} takes no value";
+        NoValue(option: String) => "sbatch's option {option} needs a value";
+        Value(given: Given) => "sbatch takes no {}", given.shown();
+        OtherUser => "--uid submits for another user; name that user with gpushare's --user";
+        SubmitsNothing(name: &'static str) => "with --{name} sbatch submits nothing";
+        /// Which of the two counts depends on where each was given, and differs between releases.
+        BothPerTask => "--gpus-per-task and --tres-per-task both name GPUs; say it with one of them";
+    }
+}
+
 /// The options at the start of the words, and the rest: a script and its arguments.
+///
+/// # Errors
+/// sbatch has no such option, or takes it otherwise.
 pub fn split(
     words: &[Vec<u8>],
     release: Release,
     source: Source,
-) -> Result<(Vec<Given>, &[Vec<u8>]), String> {
+) -> Result<(Vec<Given>, &[Vec<u8>]), OptionError> {
     let mut options = Vec::new();
     let mut rest = words;
     while let Some((word, mut after)) = rest.split_first() {
@@ -65,20 +99,22 @@ fn long(
     text: &[u8],
     after: &mut &[Vec<u8>],
     release: Release,
-) -> Result<(&'static Spec, Option<Vec<u8>>), String> {
+) -> Result<(&'static Spec, Option<Vec<u8>>), OptionError> {
     let mut halves = text.splitn(2, |byte| *byte == b'=');
     let name = halves.next().unwrap_or_default();
     let spec = named(name, release)?;
     let value = match (spec.arity, halves.next()) {
-        (Arity::Flag, Some(_)) => return Err(format!("sbatch's option --{} takes no value", spec.name)),
-        (Arity::Required, None) => Some(next(after).ok_or_else(|| no_value(&format!("--{}", spec.name)))?),
+        (Arity::Flag, Some(_)) => return Err(OptionError::Flag(spec.name)),
+        (Arity::Required, None) => {
+            Some(next(after).ok_or_else(|| OptionError::NoValue(format!("--{}", spec.name)))?)
+        }
         (_, value) => value.map(<[u8]>::to_vec),
     };
     Ok((spec, value))
 }
 
 /// The option of that name, or the only one that begins so.
-fn named(name: &[u8], release: Release) -> Result<&'static Spec, String> {
+fn named(name: &[u8], release: Release) -> Result<&'static Spec, OptionError> {
     let known = table::options(release);
     if let Some(exact) = known.clone().find(|spec| spec.name.as_bytes() == name) {
         return Ok(exact);
@@ -86,10 +122,10 @@ fn named(name: &[u8], release: Release) -> Result<&'static Spec, String> {
     let meant: Vec<_> = known.filter(|spec| spec.name.as_bytes().starts_with(name)).collect();
     match meant.as_slice() {
         [only] => Ok(only),
-        [] => Err(unknown(&format!("--{}", name.escape_ascii()), release)),
+        [] => Err(OptionError::Unknown(format!("--{}", name.escape_ascii()), release)),
         several => {
-            let names: Vec<_> = several.iter().map(|spec| format!("--{}", spec.name)).collect();
-            Err(format!("'--{}' may be {}; write it in full", name.escape_ascii(), names.join(" or ")))
+            let meant = several.iter().map(|spec| format!("--{}", spec.name)).collect();
+            Err(OptionError::Short { name: name.escape_ascii().to_string(), meant })
         }
     }
 }
@@ -101,17 +137,19 @@ fn short(
     release: Release,
     source: Source,
     options: &mut Vec<Given>,
-) -> Result<(), String> {
+) -> Result<(), OptionError> {
     let mut letters = letters;
     while let Some((letter, rest)) = letters.split_first() {
         let option = || format!("-{}", letter.escape_ascii());
         let spec = table::options(release).find(|spec| spec.short == Some(*letter));
-        let spec = spec.ok_or_else(|| unknown(&option(), release))?;
+        let spec = spec.ok_or_else(|| OptionError::Unknown(option(), release))?;
         let same_word = Some(rest.to_vec()).filter(|value| !value.is_empty());
         let value = match spec.arity {
             Arity::Flag => None,
             Arity::Optional => same_word,
-            Arity::Required => Some(same_word.or_else(|| next(after)).ok_or_else(|| no_value(&option()))?),
+            Arity::Required => {
+                Some(same_word.or_else(|| next(after)).ok_or_else(|| OptionError::NoValue(option()))?)
+            }
         };
         options.push(Given { name: spec.name, value, source });
         if spec.arity != Arity::Flag {
@@ -128,16 +166,6 @@ fn next(after: &mut &[Vec<u8>]) -> Option<Vec<u8>> {
     Some(value.clone())
 }
 
-fn no_value(option: &str) -> String {
-    format!("sbatch's option {option} needs a value")
-}
-
-fn unknown(option: &str, release: Release) -> String {
-    format!(
-        "'{option}' is no option of Slurm {release}'s sbatch that is known here; judge the command without it"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +175,7 @@ mod tests {
     }
 
     /// `name=value` for each option, then the rest.
-    fn shown(line: &str, release: Release) -> Result<String, String> {
+    fn shown(line: &str, release: Release) -> Result<String, OptionError> {
         let words = words(line);
         let (options, rest) = split(&words, release, Source::Line)?;
         let mut parts: Vec<_> = options
@@ -195,7 +223,7 @@ mod tests {
             ("-q", "-q needs a value"),
             ("-vq", "-q needs a value"),
         ] {
-            let reason = shown(line, Release(24, 11)).unwrap_err();
+            let reason = shown(line, Release(24, 11)).unwrap_err().to_string();
             assert!(reason.contains(part), "{line}: {reason}");
         }
     }

@@ -10,8 +10,9 @@ use gpushare::submit::policy::{self, Because, Policy, Refusal, Remark, Verdict};
 
 use super::accounting::Database;
 pub use super::accounting::Tables;
+pub use super::options::OptionError;
 use super::options::{self, Given, Source};
-pub use super::release::Release;
+pub use super::release::{Release, ReleaseError};
 use super::submission::Submission;
 
 /// What was said of a request.
@@ -104,8 +105,11 @@ impl<'t> Judge<'t> {
         Judge { policy, release, tables, lines, databases: HashMap::new() }
     }
 
-    /// `Ok(None)` where nothing is refused; an error says why it can't be judged.
-    pub fn told(&mut self, place: Place, asked: &[Asked]) -> Result<Option<Told>, String> {
+    /// `Ok(None)` where nothing is refused.
+    ///
+    /// # Errors
+    /// It can't be judged.
+    pub fn told(&mut self, place: Place, asked: &[Asked]) -> Result<Option<Told>, OptionError> {
         let named = [("qos", place.qos), ("account", place.account), ("partition", place.partition)];
         let named = named.map(|(name, value)| (name, Some(value.as_bytes().to_vec())));
         let given = |(name, value)| Given { name, value, source: Source::Line };

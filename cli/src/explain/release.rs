@@ -2,16 +2,28 @@
 
 use gpushare::submit::grammar::Spelling;
 
+gpushare::errors! {
+    /// Which release is unknown here.
+    #[derive(Debug)]
+    pub enum ReleaseError {
+        None(said: Vec<u8>) =>
+            "sbatch --version says '{}', which is no release", said.trim_ascii().escape_ascii();
+        Old(release: Release) => "Slurm {release} is older than gpushare knows; 22.05 is the oldest";
+    }
+}
+
 /// Year and month, such as 24.11; the micro release changes nothing that is looked at here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(pub u16, pub u16);
 
 impl Release {
     /// What `sbatch --version` prints: `slurm-wlm 24.11.5` on Debian, `slurm 24.11.5` elsewhere.
-    pub fn parse(text: &[u8]) -> Result<Release, String> {
-        let unknown =
-            || format!("sbatch --version says '{}', which is no release", text.trim_ascii().escape_ascii());
-        let text = std::str::from_utf8(text).map_err(|_| unknown())?;
+    ///
+    /// # Errors
+    /// It is no release, or too old.
+    pub fn parse(said: &[u8]) -> Result<Release, ReleaseError> {
+        let unknown = || ReleaseError::None(said.to_vec());
+        let text = std::str::from_utf8(said).map_err(|_| unknown())?;
         let mut parts = text.split_whitespace().next_back().unwrap_or_default().split('.');
         let mut part = || parts.next().and_then(|part| part.parse().ok());
         let release = match (part(), part()) {
@@ -19,7 +31,7 @@ impl Release {
             _ => return Err(unknown()),
         };
         if release < Release(22, 5) {
-            return Err(format!("Slurm {release} is older than gpushare knows; 22.05 is the oldest"));
+            return Err(ReleaseError::Old(release));
         }
         Ok(release)
     }

@@ -3,10 +3,42 @@
 //! Lines count until the first one that is neither empty nor a comment. Quotes group, a backslash takes the next
 //! character as it is, and an unquoted `#` ends the line: sbatch's own rules, not the shell's.
 
+use super::HETEROGENEOUS;
+use super::options::{Given, OptionError, Source, split};
 use super::release::Release;
 
-/// The words of all `#SBATCH` lines. An error says why sbatch would not take the script, or why it can't be judged.
-pub fn words(text: &[u8], release: Release) -> Result<Vec<Vec<u8>>, String> {
+/// No script that sbatch would be given is longer.
+pub const LONGEST: u64 = 64 << 20;
+
+gpushare::errors! {
+    /// Why sbatch would not take a script, or why it can't be judged.
+    #[derive(Debug, PartialEq, Eq)]
+    pub enum ScriptError {
+        TooLong => "longer than {LONGEST} bytes";
+        Form(reason: &'static str) => "sbatch takes no such script: {reason}";
+        Heterogeneous(line: usize) => "line {line}: {HETEROGENEOUS}";
+        OpenQuote(line: usize) => "line {line}: a quote is not closed";
+        NoOption(word: String) => "'{word}' on an #SBATCH line is no option";
+        OtherLanguage(word: &'static str) =>
+            "sbatch reads its {word} lines too, which can't be judged; write #SBATCH or add --ignore-pbs";
+    } from { Option(OptionError) }
+}
+
+/// What all `#SBATCH` lines say.
+///
+/// # Errors
+/// sbatch would not take the script, or it can't be judged.
+pub fn options(text: &[u8], release: Release) -> Result<Vec<Given>, ScriptError> {
+    let words = words(text, release)?;
+    let (given, rest) = split(&words, release, Source::Script)?;
+    match rest.first() {
+        Some(word) => Err(ScriptError::NoOption(word.escape_ascii().to_string())),
+        None => Ok(given),
+    }
+}
+
+/// The words of all `#SBATCH` lines.
+fn words(text: &[u8], release: Release) -> Result<Vec<Vec<u8>>, ScriptError> {
     acceptable(text)?;
     let mut words = Vec::new();
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -36,7 +68,7 @@ pub fn speaks_another_language(text: &[u8]) -> Option<&'static str> {
     None
 }
 
-fn acceptable(text: &[u8]) -> Result<(), String> {
+fn acceptable(text: &[u8]) -> Result<(), ScriptError> {
     let reason = if text.trim_ascii().is_empty() {
         "it is empty"
     } else if !text.starts_with(b"#!") {
@@ -48,22 +80,21 @@ fn acceptable(text: &[u8]) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("sbatch takes no such script: {reason}"))
+    Err(ScriptError::Form(reason))
 }
 
-fn words_of_line(line: &[u8], number: usize, release: Release) -> Result<Vec<Vec<u8>>, String> {
+fn words_of_line(line: &[u8], number: usize, release: Release) -> Result<Vec<Vec<u8>>, ScriptError> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii_start();
     let first = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
     if first.eq_ignore_ascii_case(b"hetjob") || first.eq_ignore_ascii_case(b"packjob") {
-        return Err(format!("line {number}: {}", super::HETEROGENEOUS));
+        return Err(ScriptError::Heterogeneous(number));
     }
     while rest.first().is_some_and(|byte| *byte != b'#') {
         if rest.starts_with(b":") {
-            return Err(format!("line {number}: {}", super::HETEROGENEOUS));
+            return Err(ScriptError::Heterogeneous(number));
         }
-        let (word, after) =
-            word(rest, release).ok_or_else(|| format!("line {number}: a quote is not closed"))?;
+        let (word, after) = word(rest, release).ok_or(ScriptError::OpenQuote(number))?;
         // sbatch takes no notice of the rest of a line after a word that is empty.
         let Some(word) = word else { break };
         words.push(word);
@@ -107,7 +138,7 @@ fn word(line: &[u8], release: Release) -> Option<(Option<Vec<u8>>, &[u8])> {
 mod tests {
     use super::*;
 
-    fn shown(text: &str, release: Release) -> Result<String, String> {
+    fn shown(text: &str, release: Release) -> Result<String, ScriptError> {
         let words = words(text.as_bytes(), release)?;
         Ok(words.iter().map(|word| word.escape_ascii().to_string()).collect::<Vec<_>>().join("|"))
     }
@@ -158,7 +189,7 @@ mod tests {
             ("#!/bin/sh\n#SBATCH hetjob\n", "heterogeneous"),
             ("#!/bin/sh\n#SBATCH -n1 : -n2\n", "heterogeneous"),
         ] {
-            let reason = shown(text, Release(24, 11)).unwrap_err();
+            let reason = shown(text, Release(24, 11)).unwrap_err().to_string();
             assert!(reason.contains(part), "{text:?}: {reason}");
         }
     }

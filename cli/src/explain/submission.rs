@@ -5,7 +5,7 @@
 use gpushare::submit::grammar::Spelling;
 use gpushare::submit::request::{Amounts, Batch, Memory, Request};
 
-use super::options::{Given, Source};
+use super::options::{Given, OptionError};
 use super::release::Release;
 use super::time;
 
@@ -57,7 +57,10 @@ pub struct Submission {
 
 impl Submission {
     /// Takes the options in order, later ones over earlier ones.
-    pub fn new(options: &[Given], release: Release) -> Result<Submission, String> {
+    ///
+    /// # Errors
+    /// sbatch takes no such value, or it submits nothing that can be judged.
+    pub fn new(options: &[Given], release: Release) -> Result<Submission, OptionError> {
         let mut job = Submission::default();
         for given in options {
             job.take(given)?;
@@ -113,9 +116,9 @@ impl Submission {
         }
     }
 
-    fn take(&mut self, given: &Given) -> Result<(), String> {
+    fn take(&mut self, given: &Given) -> Result<(), OptionError> {
         let text = || given.value.clone();
-        let bad = || refused_value(given);
+        let bad = || OptionError::Value(given.clone());
         match given.name {
             "qos" => self.qos = text(),
             "account" => self.account = text(),
@@ -180,13 +183,9 @@ impl Submission {
                 let all_or_nil = [&b"ALL"[..], b"NIL"].iter().any(|word| names.eq_ignore_ascii_case(word));
                 self.exports_some = !all_or_nil;
             }
-            "uid" => {
-                return Err(
-                    "--uid submits for another user; name that user with gpushare's --user".to_owned()
-                );
-            }
+            "uid" => return Err(OptionError::OtherUser),
             "help" | "usage" | "version" | "autocomplete" => {
-                return Err(format!("with --{} sbatch submits nothing", given.name));
+                return Err(OptionError::SubmitsNothing(given.name));
             }
             _ => {}
         }
@@ -202,15 +201,12 @@ impl Submission {
     }
 
     /// `--tres-per-task` as it is, and `--gpus-per-task` in it.
-    fn join_per_task(&mut self, release: Release) -> Result<(), String> {
+    fn join_per_task(&mut self, release: Release) -> Result<(), OptionError> {
         let gpus = self.gpus_per_task.take().filter(|text| !text.is_empty());
         let own = self.tres_per_task.take();
         let has_gres = |text: &Vec<u8>| text.windows(4).any(|window| window.eq_ignore_ascii_case(b"gres"));
         if gpus.is_some() && own.as_ref().is_some_and(has_gres) {
-            // Which of the two counts depends on where each was given, and differs between releases.
-            return Err(
-                "--gpus-per-task and --tres-per-task both name GPUs; say it with one of them".to_owned()
-            );
+            return Err(OptionError::BothPerTask);
         }
         let parts = if release >= Release(23, 11) {
             let has_cpus = own
@@ -309,13 +305,13 @@ fn slashed(text: &[u8]) -> Vec<u8> {
     text.split(|byte| *byte == b',').map(part).collect::<Vec<_>>().join(&b',')
 }
 
-fn positive(given: &Given) -> Result<u32, String> {
+fn positive(given: &Given) -> Result<u32, OptionError> {
     let text = given.value.as_deref().and_then(|value| std::str::from_utf8(value).ok());
     let number = text.and_then(|text| text.trim_start().parse::<i32>().ok());
     number
         .and_then(|number| u32::try_from(number).ok())
         .filter(|number| *number > 0)
-        .ok_or_else(|| refused_value(given))
+        .ok_or_else(|| OptionError::Value(given.clone()))
 }
 
 fn is_open_mode(given: &Given) -> bool {
@@ -330,16 +326,6 @@ fn is_exclusive(given: &Given) -> Option<bool> {
         return Some(true);
     }
     ["user", "mcs", "topo", "oversubscribe"].iter().any(is).then_some(false)
-}
-
-fn refused_value(given: &Given) -> String {
-    let value = given.value.as_deref().unwrap_or_default().escape_ascii();
-    let place = match given.source {
-        Source::Script => " in the script",
-        Source::Environment => " in the environment",
-        Source::Line => "",
-    };
-    format!("sbatch takes no '{value}' for --{}{place}", given.name)
 }
 
 #[cfg(test)]

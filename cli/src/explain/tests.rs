@@ -12,7 +12,7 @@ use gpushare::submit::policy::{
 use gpushare::submit::request::{Field, Request};
 use proptest::prelude::*;
 
-use super::options::{self, Source};
+use super::options::{self, OptionError, Source};
 use super::release::Release;
 use super::submission::Submission;
 
@@ -176,7 +176,11 @@ impl ReplaceColon for [u8] {
     }
 }
 
-fn submission(line: &str, release: Release) -> Result<Submission, String> {
+fn failed(error: OptionError) -> TestCaseError {
+    TestCaseError::fail(error.to_string())
+}
+
+fn submission(line: &str, release: Release) -> Result<Submission, OptionError> {
     let words: Vec<_> = line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect();
     let (options, rest) = options::split(&words, release, Source::Line)?;
     assert!(rest.is_empty(), "{line}");
@@ -276,11 +280,11 @@ fn nothing_lost(before: &Request, after: &Request, line: &str) -> Result<(), Tes
 
 /// From options to a line and back: the numbers too.
 fn came_back(said: &str, release: Release, limits: &Limits) -> Result<(), TestCaseError> {
-    let first = submission(said, release).map_err(TestCaseError::fail)?;
+    let first = submission(said, release).map_err(failed)?;
     let before = first.request(release.spelling(), 0);
     let Verdict::Refuse(refusal) = judge(&before, &Policy::default(), limits) else { return Ok(()) };
     let Some(line) = tried(&refusal) else { return Ok(()) };
-    let second = submission(&line, release).map_err(TestCaseError::fail)?;
+    let second = submission(&line, release).map_err(failed)?;
     let after = second.request(release.spelling(), 0);
     prop_assert!(matches!(judge(&after, &Policy::default(), limits), Verdict::Accept(_)), "{}", line);
     if refusal.beyond.is_none() {
@@ -325,7 +329,7 @@ proptest! {
         (request.qos, request.partition) = (Some(qos.as_bytes()), Some(partition.as_bytes()));
         let Verdict::Refuse(refusal) = judge(&request, &policy, &limits) else { return Ok(()) };
         let Some(line) = tried(&refusal) else { return Ok(()) };
-        let submission = submission(&line, release).map_err(TestCaseError::fail)?;
+        let submission = submission(&line, release).map_err(failed)?;
         let mut after = submission.request(release.spelling(), 0);
         after.partition = after.partition.or(request.partition);
         after.reservation = after.reservation.or(request.reservation);

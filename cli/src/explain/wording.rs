@@ -15,7 +15,7 @@ pub fn accepted(
     notes: &[String],
 ) -> String {
     let (request, policy, database, acceptance) = case;
-    let reason = reason(request, policy, database, acceptance);
+    let reason = reason(request, policy, database, acceptance).map_err(|error| error.to_string());
     let mut text = match reason.and_then(|reason| refused.map_or(Ok(reason), Err)) {
         Ok(reason) => format!("accepted: {reason}\n"),
         Err(reason) => format!("Slurm will refuse it: {reason}\n"),
@@ -41,13 +41,22 @@ pub fn qos<'d>(request: &Request, database: &'d Database) -> Option<&'d [u8]> {
     qos.map(|qos| qos.name())
 }
 
-/// Why gpushare accepts it; `Err` where Slurm will hardly do so.
+gpushare::errors! {
+    /// Why Slurm will hardly accept it.
+    #[derive(Debug)]
+    enum Refused {
+        NoQos(name: String) => "there is no QOS '{name}'";
+        NoDefault { user: String, account: String } => "user '{user}' has no default QOS{account}";
+    }
+}
+
+/// Why gpushare accepts it.
 fn reason(
     request: &Request,
     policy: &Policy,
     database: &Database,
     acceptance: &Acceptance,
-) -> Result<String, String> {
+) -> Result<String, Refused> {
     if let Some((rule, why)) = acceptance.remarks.iter().find_map(let_pass) {
         return Ok(format!("{rule} is let pass because of {why}"));
     }
@@ -67,15 +76,15 @@ fn reason(
         Some(list) if list.contains(&b',') => Ok(format!("no QOS in '{}' is governed", list.escape_ascii())),
         Some(name) => {
             let qos = accounting.qos_named(name).map(|qos| under("QOS", qos));
-            qos.ok_or_else(|| format!("there is no QOS '{}'", name.escape_ascii()))
+            qos.ok_or_else(|| Refused::NoQos(name.escape_ascii().to_string()))
         }
         None => match accounting.default_qos(request) {
             DefaultQos::One(qos) => Ok(under("default QOS", qos)),
             DefaultQos::OneOf(_) => Ok(format!("every default QOS that the reservation can lead to {how}")),
             DefaultQos::None => {
                 let account = request.account.map(|name| format!(" in account '{}'", name.escape_ascii()));
-                let user = database.user().escape_ascii();
-                Err(format!("user '{user}' has no default QOS{}", account.unwrap_or_default()))
+                let user = database.user().escape_ascii().to_string();
+                Err(Refused::NoDefault { user, account: account.unwrap_or_default() })
             }
         },
     }

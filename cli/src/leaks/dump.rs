@@ -6,7 +6,9 @@ use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::LeaksError;
 use super::source::Facts;
+use crate::error::FileError;
 use crate::period::Period;
 
 const FIRST: &str = "gpushare leaks 1\n";
@@ -22,11 +24,14 @@ pub struct Writer {
 
 impl Writer {
     /// Nothing that exists is written over.
-    pub fn new(path: &Path, facts: &Facts, delimiter: &[u8]) -> Result<Writer, String> {
+    ///
+    /// # Errors
+    /// There is such a file, or it can't be written.
+    pub fn new(path: &Path, facts: &Facts, delimiter: &[u8]) -> Result<Writer, LeaksError> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let file = file.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => format!("{} is there already; name another file", path.display()),
-            _ => format!("{}: {error}", path.display()),
+            ErrorKind::AlreadyExists => LeaksError::Exists(path.to_owned()),
+            _ => FileError::of(path)(error).into(),
         })?;
         let mut writer = Writer { path: path.to_owned(), out: BufWriter::new(file), last: end(delimiter) };
         writer.put(FIRST.as_bytes())?;
@@ -53,21 +58,27 @@ impl Writer {
     }
 
     /// One record.
-    pub fn job(&mut self, record: &[u8]) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn job(&mut self, record: &[u8]) -> Result<(), FileError> {
         self.put(record)?;
         self.put(b"\n")
     }
 
     /// All of them were written, of so many that were read.
-    pub fn finish(mut self, read: u64) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The end can't be written.
+    pub fn finish(mut self, read: u64) -> Result<(), FileError> {
         let last = std::mem::take(&mut self.last);
         self.put(&last)?;
         self.put(format!("\n{read}\n").as_bytes())?;
-        self.out.flush().map_err(|error| format!("{}: {error}", self.path.display()))
+        self.out.flush().map_err(FileError::of(&self.path))
     }
 
-    fn put(&mut self, text: &[u8]) -> Result<(), String> {
-        self.out.write_all(text).map_err(|error| format!("{}: {error}", self.path.display()))
+    fn put(&mut self, text: &[u8]) -> Result<(), FileError> {
+        self.out.write_all(text).map_err(FileError::of(&self.path))
     }
 }
 
@@ -85,24 +96,28 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn open(path: &Path) -> Result<Reader, String> {
-        let said = |error: std::io::Error| format!("{}: {error}", path.display());
-        let bad = || format!("{} is no file of 'gpushare leaks --dump'", path.display());
-        let file = File::open(path).map_err(said)?;
-        let length = file.metadata().map_err(said)?.len();
+    /// Reads up to the jobs.
+    ///
+    /// # Errors
+    /// It can't be read, or is no such file.
+    pub fn open(path: &Path) -> Result<Reader, LeaksError> {
+        let said = FileError::of(path);
+        let bad = || LeaksError::NoDump(path.to_owned());
+        let file = File::open(path).map_err(&said)?;
+        let length = file.metadata().map_err(&said)?.len();
         let mut jobs = BufReader::with_capacity(1 << 18, file);
         let mut line = String::new();
         jobs.by_ref().take(100).read_line(&mut line).map_err(|_| bad())?;
         if line != FIRST {
             return Err(bad());
         }
-        let mut section = |name: &str| -> Result<Vec<u8>, String> {
+        let mut section = |name: &str| -> Result<Vec<u8>, LeaksError> {
             let mut head = String::new();
             jobs.by_ref().take(100).read_line(&mut head).map_err(|_| bad())?;
             let length = head.trim_end().strip_prefix(name).and_then(|rest| rest.trim_start().parse().ok());
             let length: u64 = length.filter(|length| *length <= LONGEST).ok_or_else(bad)?;
             let mut text = Vec::new();
-            jobs.by_ref().take(length + 1).read_to_end(&mut text).map_err(said)?;
+            jobs.by_ref().take(length + 1).read_to_end(&mut text).map_err(&said)?;
             if text.pop() != Some(b'\n') || text.len() as u64 != length {
                 return Err(bad());
             }
@@ -160,7 +175,7 @@ mod tests {
         let mut rest = String::new();
         reader.jobs.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "1@u\nend @\n3\n");
-        assert!(Writer::new(&path, &facts(), b"@").err().unwrap().contains("is there already"));
+        assert!(Writer::new(&path, &facts(), b"@").err().unwrap().to_string().contains("is there already"));
     }
 
     #[test]
@@ -175,7 +190,7 @@ mod tests {
             "gpushare leaks 1\nversion 3\nab",
         ] {
             std::fs::write(&path, text).unwrap();
-            assert!(Reader::open(&path).err().unwrap().contains("is no file of"), "{text}");
+            assert!(Reader::open(&path).err().unwrap().to_string().contains("is no file of"), "{text}");
         }
     }
 }

@@ -5,13 +5,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Stdio;
 
+use super::LeaksError;
 use super::dump::{self, Reader, Writer};
 use super::progress::Progress;
 use super::sacct::{self, FORMAT, Job};
 use super::source::Facts;
 use crate::period::{self, Period};
-use crate::slurm;
-use crate::slurm::run;
+use crate::slurm::{self, ProgramError, run};
 
 /// What nobody knew when the jobs were submitted. The first byte is seldom in a command line.
 fn delimiter() -> Vec<u8> {
@@ -20,7 +20,10 @@ fn delimiter() -> Vec<u8> {
 
 /// Shows every run of every job in the period, each once; with `save` those with GPUs are written there too. Gives the
 /// number of jobs that were read.
-pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> Result<u64, String> {
+///
+/// # Errors
+/// sacct fails, or the file can't be written.
+pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
     let delimiter = delimiter();
     let mut writer = save.map(|path| Writer::new(path, facts, &delimiter)).transpose()?;
     let (mut progress, mut read) = (Progress::new(), 0);
@@ -38,7 +41,7 @@ pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> R
             read += 1;
             show(job);
             match &mut writer {
-                Some(writer) if job.has_gpus() => writer.job(record),
+                Some(writer) if job.has_gpus() => Ok(writer.job(record)?),
                 _ => Ok(()),
             }
         })?;
@@ -51,8 +54,8 @@ pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> R
 fn ask(
     day: Period,
     delimiter: &[u8],
-    show: impl FnMut(&Job, &[u8]) -> Result<(), String>,
-) -> Result<(), String> {
+    show: impl FnMut(&Job, &[u8]) -> Result<(), LeaksError>,
+) -> Result<(), LeaksError> {
     let mut command = slurm::command("sacct");
     let delimiter = String::from_utf8_lossy(delimiter);
     command.args([
@@ -67,18 +70,18 @@ fn ask(
     command.args(["-S", &format!("uts{}", day.start), "-E", &format!("uts{}", day.end)]);
     // Seconds since 1970, which a change of the clocks doesn't repeat.
     command.env("SLURM_TIME_FORMAT", "%s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("can't run 'sacct': {error}"))?;
+    let mut child = command.spawn().map_err(|error| ProgramError::Start("sacct".to_owned(), error))?;
     let (output, complaints) = (child.stdout.take(), child.stderr.take());
     let complaints = std::thread::spawn(move || {
         let mut text = Vec::new();
         let _ = complaints.map(|mut from| from.read_to_end(&mut text));
         text
     });
-    let mut output = BufReader::with_capacity(1 << 18, output.ok_or("sacct has no output")?);
+    let mut output = BufReader::with_capacity(1 << 18, output.ok_or(LeaksError::NoOutput)?);
     let found = sacct::read(&mut output, delimiter.as_bytes(), None, show);
     // With its reader gone it ends, too.
     drop(output);
-    let status = child.wait().map_err(|error| format!("'sacct': {error}"))?;
+    let status = child.wait().map_err(|error| ProgramError::Talk("sacct".to_owned(), error))?;
     let complaints = complaints.join().unwrap_or_default();
     found?;
     let about = format!("-S {} -E {}", period::exact(day.start), period::exact(day.end));
@@ -87,8 +90,12 @@ fn ask(
 }
 
 /// Shows every job of a file.
-pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<u64, String> {
+///
+/// # Errors
+/// It is not whole.
+pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
     let Reader { facts: _, delimiter, mut jobs, length } = reader;
+    let not_whole = |why| LeaksError::NotWhole(Box::new(why));
     let (mut progress, mut count, mut done) = (Progress::new(), 0_u64, 0_u64);
     sacct::read(&mut jobs, &delimiter, Some(&dump::end(&delimiter)), |job, record| {
         count += 1;
@@ -99,8 +106,8 @@ pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<u64, String> 
         show(job);
         Ok(())
     })
-    .map_err(|reason| format!("the file is not whole: {reason}"))?;
+    .map_err(not_whole)?;
     let mut last = String::new();
-    jobs.take(32).read_line(&mut last).map_err(|error| error.to_string())?;
-    last.trim().parse().map_err(|_| "the file is not whole: it has no number of jobs".to_owned())
+    jobs.take(32).read_line(&mut last)?;
+    last.trim().parse().map_err(|_| not_whole(LeaksError::NoCount))
 }

@@ -15,8 +15,14 @@ const HELD: RGBColor = RGBColor(120, 160, 200);
 const ABOVE: RGBColor = RGBColor(200, 40, 40);
 const POSSIBLE: RGBColor = RGBColor(225, 170, 80);
 
+/// What plotters fails with.
+pub type PlotError = DrawingAreaErrorKind<std::io::Error>;
+
 /// The text of the file, and how many limits are not in it.
-pub fn svg(report: &Report) -> Result<(String, usize), String> {
+///
+/// # Errors
+/// The machine has no font, say.
+pub fn svg(report: &Report) -> Result<(String, usize), PlotError> {
     let all = report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)));
     let all: Vec<_> = all.filter(|(_, over)| !over.columns.is_empty()).collect();
     let shown: Vec<_> = all.iter().take(MOST).copied().collect();
@@ -25,18 +31,16 @@ pub fn svg(report: &Report) -> Result<(String, usize), String> {
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
-        let drawn =
-            draw(&root, &shown, report).and_then(|()| root.present().map_err(|error| error.to_string()));
-        drawn.map_err(|error| format!("the plot: {error}"))?;
+        draw(&root, &shown, report)?;
+        root.present()?;
     }
     Ok((text, all.len() - shown.len()))
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn draw(root: &Area, shown: &[(&OfLimit, &Exceeded)], report: &Report) -> Result<(), String> {
-    let said = |error: DrawingAreaErrorKind<_>| error.to_string();
-    root.fill(&WHITE).map_err(said)?;
+fn draw(root: &Area, shown: &[(&OfLimit, &Exceeded)], report: &Report) -> Result<(), PlotError> {
+    root.fill(&WHITE)?;
     let (start, end) = (period::text(report.period.start), period::text(report.period.end));
     let title = match shown {
         [] => "no limit on a GPU type was exceeded".to_owned(),
@@ -44,14 +48,13 @@ fn draw(root: &Area, shown: &[(&OfLimit, &Exceeded)], report: &Report) -> Result
     };
     let title = format!("{}, {start} to {end}: {title}", report.cluster);
     let style = ("sans-serif", 15).into_font().color(&BLACK);
-    root.draw(&Text::new(title, (12, 8), style)).map_err(said)?;
+    root.draw(&Text::new(title, (12, 8), style))?;
     let (_, rest) = root.split_vertically(30);
     let rows = rest.split_evenly((shown.len().max(1), 1));
     shown.iter().zip(&rows).try_for_each(|((limit, over), area)| one(area, limit, over, report.period))
 }
 
-fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<(), String> {
-    let said = |error: DrawingAreaErrorKind<_>| error.to_string();
+fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<(), PlotError> {
     let columns = &over.columns;
     let top = columns.iter().map(|(_, most)| *most).chain([limit.limit]).max().unwrap_or(1) + 1;
     let of = over.of.as_ref().map(|name| format!(" of '{name}'")).unwrap_or_default();
@@ -62,8 +65,7 @@ fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<
         .margin(8)
         .x_label_area_size(24)
         .y_label_area_size(40)
-        .build_cartesian_2d(0..end, 0..i64::from(top))
-        .map_err(said)?;
+        .build_cartesian_2d(0..end, 0..i64::from(top))?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -73,8 +75,7 @@ fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<
         .x_label_formatter(&|at| day(period.start.saturating_add(u32::try_from(*at).unwrap_or(0))))
         .x_label_style(("sans-serif", 11))
         .y_label_style(("sans-serif", 11).with_anchor::<RGBColor>(Pos::new(HPos::Right, VPos::Center)))
-        .draw()
-        .map_err(said)?;
+        .draw()?;
     let at = |place: usize| i64::try_from(place).unwrap_or(0) * end / i64::try_from(COLUMNS).unwrap_or(1);
     let most = i64::from(limit.limit);
     // Neighbours of one height are one box.
@@ -88,8 +89,8 @@ fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<
         let rectangle = |(low, high, colour): (i64, i64, RGBColor)| {
             Rectangle::new([(from, low), (to, high)], colour.filled())
         };
-        chart.draw_series(boxes.map(rectangle)).map_err(said)?;
+        chart.draw_series(boxes.map(rectangle))?;
     }
-    chart.draw_series(LineSeries::new([(0, most), (end, most)], BLACK.stroke_width(2))).map_err(said)?;
+    chart.draw_series(LineSeries::new([(0, most), (end, most)], BLACK.stroke_width(2)))?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::collect::{Cause, Collector, Counts, NO_CAUSE, Series};
 use super::limits::{Limit, Limits, Scope};
 use super::source::Facts;
 use super::sweep::{self, Hold, Interval, Over};
-use crate::explain::past::{Judge, Place, Told};
+use crate::explain::past::{Judge, OptionError, Place, Told};
 use crate::period::{Period, exact};
 
 /// All of it.
@@ -141,7 +141,7 @@ impl Report {
         holds.sort_unstable_by_key(|hold| hold.series);
         let mut all: Vec<OfLimit> = limits.all.iter().map(|limit| of_limit(limit, limits)).collect();
         let mut unseen = vec![0_u64; limits.all.len()];
-        let mut told: Vec<Option<Result<Option<Told>, String>>> = vec![None; causes.len()];
+        let mut told: Vec<Option<Result<Option<Told>, OptionError>>> = vec![None; causes.len()];
         for part in holds.chunk_by(|a, b| a.series == b.series) {
             let Some(Series { limit: at, subject }) =
                 part.first().and_then(|hold| series.get(hold.series as usize))
@@ -259,7 +259,7 @@ fn request(
     cause: &Cause,
     jobs: u64,
     seconds: u64,
-    said: &mut Option<Result<Option<Told>, String>>,
+    said: &mut Option<Result<Option<Told>, OptionError>>,
     judge: &mut Judge,
 ) -> Option<Asked> {
     let Cause { user, account, qos, partition, form } = cause.clone();

@@ -3,6 +3,8 @@
 
 use std::io::BufRead;
 
+use super::LeaksError;
+
 /// What is asked for: all of it is known from 22.05 to 26.05. The command line is the user's own text, so it comes
 /// last.
 pub const FORMAT: &str =
@@ -105,31 +107,32 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// Shows each record, with its text; what it answers is counted. `last` is a line after the last record, where there
 /// must be one.
+///
+/// # Errors
+/// Something is no record, the last line is missing, or `show` fails.
 pub fn read(
     from: &mut dyn BufRead,
     delimiter: &[u8],
     last: Option<&[u8]>,
-    mut show: impl FnMut(&Job, &[u8]) -> Result<(), String>,
-) -> Result<(), String> {
+    mut show: impl FnMut(&Job, &[u8]) -> Result<(), LeaksError>,
+) -> Result<(), LeaksError> {
     let (mut record, mut line) = (Vec::new(), Vec::new());
     loop {
         line.clear();
-        let read = from.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+        let read = from.read_until(b'\n', &mut line)?;
         if line.last() == Some(&b'\n') {
             line.pop();
         }
         let over = read == 0 || last.is_some_and(|last| line == last);
         let begins = find(&line, delimiter).is_some();
         if (over || begins) && !record.is_empty() {
-            let job = Job::of(&record, delimiter).ok_or_else(|| {
-                let shown = record.get(..record.len().min(80)).unwrap_or_default();
-                format!("sacct printed what is no record of a job: '{}'", shown.escape_ascii())
-            })?;
+            let beginning = || record.iter().take(80).copied().collect();
+            let job = Job::of(&record, delimiter).ok_or_else(|| LeaksError::NoRecord(beginning()))?;
             show(&job, &record)?;
             record.clear();
         }
         match over {
-            true if read == 0 && last.is_some() => return Err("it ends before its end".to_owned()),
+            true if read == 0 && last.is_some() => return Err(LeaksError::NoEnd),
             true => return Ok(()),
             false if begins => std::mem::swap(&mut record, &mut line),
             // A further line of the command's; one before the first record is nobody's.
@@ -154,7 +157,7 @@ mod tests {
     /// User, start, end, command line.
     type Shown = (String, Option<u32>, Option<u32>, String);
 
-    fn all(text: &str) -> Result<Vec<Shown>, String> {
+    fn all(text: &str) -> Result<Vec<Shown>, LeaksError> {
         let mut found = Vec::new();
         read(&mut text.as_bytes(), b"@", None, |job, _| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_is_no_record_is_said() {
-        assert!(all("slurmdbd@down\n").unwrap_err().contains("'slurmdbd@down'"));
+        assert!(all("slurmdbd@down\n").unwrap_err().to_string().contains("'slurmdbd@down'"));
     }
 
     #[test]

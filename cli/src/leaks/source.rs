@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use super::LeaksError;
 use crate::explain::past::{Release, Tables};
 use crate::period::Period;
-use crate::slurm;
-use crate::slurm::run;
+use crate::slurm::{self, ProgramError, run};
 
 /// All but the jobs.
 #[derive(Debug, Default)]
@@ -29,13 +29,14 @@ pub type Remarks = Vec<String>;
 
 impl Facts {
     /// Asks Slurm's commands.
-    pub fn ask(period: Period) -> Result<Facts, String> {
-        let version = run::ask("sacct", &["--version"]).map_err(|reason| {
-            format!("{reason}; run it where Slurm's commands are, or elsewhere with --from")
-        })?;
+    ///
+    /// # Errors
+    /// They are not here, slurmdbd doesn't answer, or it doesn't show all.
+    pub fn ask(period: Period) -> Result<Facts, LeaksError> {
+        let version = run::ask("sacct", &["--version"]).map_err(LeaksError::NoSacct)?;
         let release = Release::parse(&version)?;
         let (cluster, [partitions, nodes], mut remarks) =
-            of_slurmctld().or_else(|reason| of_the_file(&slurm::conf(), &reason))?;
+            of_slurmctld().or_else(|asked| of_the_file(&slurm::conf(), asked))?;
         remarks.extend(may_see_all(release)?);
         let tables = Tables { partitions: partitions.into_bytes(), ..Tables::ask(None, &cluster)? };
         Ok(Facts { version, cluster, tables, nodes, period, remarks })
@@ -46,25 +47,28 @@ impl Facts {
 type Cluster = (String, [String; 2], Remarks);
 
 /// slurmctld is asked first, which has the nodes that the cloud has made, too.
-fn of_slurmctld() -> Result<Cluster, String> {
+fn of_slurmctld() -> Result<Cluster, ProgramError> {
     let settings = slurm::Settings::parse(&slurm::ask("scontrol", &["show", "config"])?);
     let all = |what| slurm::ask("scontrol", &["-a", "-o", "show", what]);
     Ok((settings.get("ClusterName").to_owned(), [all("partition")?, all("node")?], Vec::new()))
 }
 
 /// Accounting is there without slurmctld, and slurm.conf has what is needed.
-fn of_the_file(path: &Path, reason: &str) -> Result<Cluster, String> {
-    let text = slurm::Settings::lines(path).map_err(|error| format!("{reason}; {error}"))?;
+fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, LeaksError> {
+    let text = match slurm::Settings::lines(path) {
+        Ok(text) => text,
+        Err(read) => return Err(LeaksError::NoSettings(asked, read)),
+    };
     let name = slurm::Settings::parse(&text).get("ClusterName").to_owned();
     // As scontrol writes it.
     let partitions = text.replace(" QOS=", " QoS=").replace(" Qos=", " QoS=");
-    let remark = format!("partitions and nodes are those of {}: {reason}", path.display());
+    let remark = format!("partitions and nodes are those of {}: {asked}", path.display());
     Ok((name, [partitions, text], vec![remark]))
 }
 
 /// Where jobs are private, sacct shows others' to administrators only, and says nothing of what it leaves out. An error
 /// where that is so, a remark where it can't be told.
-fn may_see_all(release: Release) -> Result<Remarks, String> {
+fn may_see_all(release: Release) -> Result<Remarks, LeaksError> {
     let text = |program, arguments: &[&str]| {
         run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
@@ -84,20 +88,13 @@ fn may_see_all(release: Release) -> Result<Remarks, String> {
              is no accounting administrator. Run this as root to be sure"
         )]);
     }
-    private(&config).map_or(Ok(Remarks::new()), |private| Err(not_all(&user, private)))
+    private(&config).map_or(Ok(Remarks::new()), |private| Err(LeaksError::NotAll { user, private }))
 }
 
 /// What others don't see of accounting. slurm.conf has a key of that name too, which is about slurmctld's own answers.
 fn private(config: &str) -> Option<&'static str> {
     let settings = slurm::Settings::parse(config.split_once("SlurmDBD configuration")?.1);
     ["jobs", "users", "accounts"].into_iter().find(|word| settings.has("PrivateData", word))
-}
-
-fn not_all(user: &str, private: &str) -> String {
-    format!(
-        "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
-         with AdminLevel=Operator"
-    )
 }
 
 #[cfg(test)]

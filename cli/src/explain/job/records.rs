@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ask;
 use super::queue::Row;
-use crate::slurm;
+use crate::slurm::{self, ProgramError};
 
 /// By TRES: the limit, where there is one, and what is in use.
 pub type Counts = BTreeMap<String, (Option<u64>, u64)>;
@@ -51,8 +51,8 @@ const OF_ACCOUNT: [&str; 2] = ["GrpJobs", "GrpTRES"];
 /// Asks slurmctld; with it what can't be told.
 ///
 /// # Errors
-/// One line: slurmctld does not answer.
-pub fn read(job: &Row) -> Result<(Known, Vec<String>), String> {
+/// slurmctld does not answer.
+pub fn read(job: &Row) -> Result<(Known, Vec<String>), ProgramError> {
     let partitions = ask("scontrol", &["-a", "-o", "show", "partition"])?;
     let partitions: Vec<slurm::Partition> = partitions.lines().filter_map(slurm::partition).collect();
     let first = partitions.iter().find(|partition| partition.name == job.first_partition());

@@ -1,11 +1,11 @@
 use super::*;
-use crate::explain::options;
+use crate::explain::options::{self, Source};
 
 const OLD: Release = Release(22, 5);
 const NEW: Release = Release(24, 11);
 const NEWEST: Release = Release(26, 5);
 
-fn submission(line: &str, release: Release) -> Result<Submission, String> {
+fn submission(line: &str, release: Release) -> Result<Submission, OptionError> {
     let words: Vec<_> = line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect();
     let (options, _) = options::split(&words, release, Source::Line).unwrap();
     Submission::new(&options, release)
@@ -141,7 +141,7 @@ fn values_that_sbatch_does_not_take_are_no_request() {
         ("--help", "submits nothing"),
         ("--uid=bob", "--user"),
     ] {
-        let reason = submission(line, NEW).unwrap_err();
+        let reason = submission(line, NEW).unwrap_err().to_string();
         assert!(reason.contains(part), "{line}: {reason}");
     }
 }

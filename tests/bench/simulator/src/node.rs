@@ -89,6 +89,9 @@ impl Gpu {
 }
 
 /// Runs the trace to its end.
+///
+/// # Errors
+/// It broke a rule.
 pub fn simulate(trace: &Trace, policy: Policy) -> Result<Figures, Broken> {
     let gpus = trace.gpus.iter().map(|has| Gpu { has: *has, running: Vec::new() }).collect();
     let figures = Figures::new(trace.gpus.len());

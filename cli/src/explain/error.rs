@@ -1,0 +1,37 @@
+//! Why nothing can be said.
+
+use gpushare::config::LoadError;
+use gpushare::submit::message::pages::PAGES;
+
+use super::HETEROGENEOUS;
+use super::job::JobId;
+use super::options::OptionError;
+use super::release::ReleaseError;
+use super::script::ScriptError;
+use crate::error::FileError;
+use crate::slurm::ProgramError;
+
+gpushare::errors! {
+    /// What is wrong with the question, or what can't be read.
+    #[derive(Debug)]
+    pub enum ExplainError {
+        NotOneJob => "--json and --collected are for the number of one job";
+        /// After a number.
+        Arguments(error: clap::Error) =>
+            "{}", error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ");
+        NoMessage(number: String) => "there is no message '{}'; the messages are {}",
+            number.escape_debug(), PAGES.map(|page| page.number).join(", ");
+        NoJob(id: JobId) =>
+            "Slurm shows no job {id}: it was never submitted, its record is gone, or it is another user's and hidden \
+             (PrivateData)";
+        Heterogeneous => "{HETEROGENEOUS}";
+        WrapAndScript => "sbatch takes either --wrap or a script";
+        Script(name: String, why: ScriptError) => "{name}: {why}";
+        NoCluster => "'scontrol show config' names no ClusterName";
+        OtherCluster(cluster: String) => "--clusters names another cluster than this one, '{cluster}'";
+        NoUser(said: String) => "'id -u' says '{}'", said.escape_debug();
+    } from {
+        Program(ProgramError), File(FileError), Load(LoadError), Json(serde_json::Error), Release(ReleaseError),
+        Option(OptionError)
+    }
+}

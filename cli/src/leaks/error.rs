@@ -1,0 +1,38 @@
+//! Why it could not be told.
+
+use std::io;
+use std::path::PathBuf;
+
+use gpushare::config::LoadError;
+
+use super::plot::PlotError;
+use crate::error::FileError;
+use crate::explain::past::ReleaseError;
+use crate::period::PeriodError;
+use crate::slurm::ProgramError;
+
+gpushare::errors! {
+    /// What can't be read, is not whole, or can't be drawn.
+    #[derive(Debug)]
+    pub enum LeaksError {
+        NoSacct(error: ProgramError) =>
+            "{error}; run it where Slurm's commands are, or elsewhere with --from";
+        /// Neither slurmctld nor slurm.conf tells the settings.
+        NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
+        NotAll { user: String, private: &'static str } =>
+            "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
+             with AdminLevel=Operator";
+        NoOutput => "sacct has no output";
+        NoRecord(text: Vec<u8>) =>
+            "sacct printed what is no record of a job: '{}'", text.escape_ascii();
+        Exists(path: PathBuf) => "{} is there already; name another file", path.display();
+        NoDump(path: PathBuf) => "{} is no file of 'gpushare leaks --dump'", path.display();
+        NotWhole(why: Box<LeaksError>) => "the file is not whole: {why}";
+        NoEnd => "it ends before its end";
+        NoCount => "it has no number of jobs";
+        Plot(error: PlotError) => "the plot: {error}";
+    } from {
+        Read(io::Error), File(FileError), Program(ProgramError), Period(PeriodError), Release(ReleaseError),
+        Load(LoadError), Json(serde_json::Error)
+    }
+}
