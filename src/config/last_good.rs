@@ -10,7 +10,6 @@
 //! GovernedQOS=auto
 //! ```
 
-use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,19 +34,20 @@ pub struct LastGood {
     pub text: String,
 }
 
-/// Why there is no copy to go by.
-#[derive(Debug)]
-pub enum NoCopy {
-    /// Slurm has no `StateSaveLocation`, or nothing was kept there yet.
-    None,
-    /// It can't be read.
-    Read(PathBuf, io::Error),
-    /// Others than root and the folder's owner could have written it, or can read it.
-    NotOurs(PathBuf),
-    /// It isn't as it was written, or was written by another version.
-    Damaged(PathBuf),
-    /// Its text is no configuration for this version.
-    Content(PathBuf, ConfigError),
+crate::errors! {
+    /// Why there is no copy to go by.
+    #[derive(Debug)]
+    pub enum NoCopy {
+        /// Slurm has no `StateSaveLocation`, or nothing was kept there yet.
+        None => "there is no copy of an earlier gpushare.conf";
+        Read(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
+        /// Others could have written it, or can read it.
+        NotOurs(path: PathBuf) =>
+            "{} must be a file with mode 0600 of root or of the owner of its folder", path.display();
+        Damaged(path: PathBuf) => "{} is damaged, or another version of gpushare wrote it", path.display();
+        /// It is no configuration for this version.
+        Content(path: PathBuf, error: ConfigError) => "{}, below its first line: {error}", path.display();
+    }
 }
 
 /// By which rules slurmctld starts.
@@ -148,26 +148,6 @@ fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
-
-impl fmt::Display for NoCopy {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            NoCopy::None => write!(out, "there is no copy of an earlier gpushare.conf"),
-            NoCopy::Read(path, error) => write!(out, "{}: {error}", path.display()),
-            NoCopy::NotOurs(path) => write!(
-                out,
-                "{} must be a file with mode 0600 of root or of the owner of its folder",
-                path.display()
-            ),
-            NoCopy::Damaged(path) => {
-                write!(out, "{} is damaged, or another version of gpushare wrote it", path.display())
-            }
-            NoCopy::Content(path, error) => write!(out, "{}, below its first line: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for NoCopy {}
 
 #[cfg(test)]
 mod tests;
