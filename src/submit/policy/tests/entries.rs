@@ -5,7 +5,7 @@ use crate::submit::request::Field;
 
 fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
     static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge_update(&Update { job: b"7", request: change, anew, alone: true }, existing, &POLICY, &Table) {
+    match judge_update(&Update { job: b"7", request: change, anew, alone: true }, existing, &POLICY, &TABLE) {
         Verdict::Accept(accepted) => Ok(accepted),
         Verdict::Refuse(refusal) => Err(refusal.rule),
     }
@@ -13,7 +13,7 @@ fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<
 
 fn submitted(request: &Request) -> Result<Acceptance<'static>, Rule> {
     static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge(request, &POLICY, &Table) {
+    match judge(request, &POLICY, &TABLE) {
         Verdict::Accept(accepted) => Ok(accepted),
         Verdict::Refuse(refusal) => Err(refusal.rule),
     }
@@ -220,7 +220,7 @@ fn where_updates_keep_the_old_request_no_job_is_moved_in_and_types_stay() {
 fn more_than_the_qos_ever_has_is_said() {
     let advised = |request: &Request, advice| {
         let policy = Policy { limit_advice: advice, ..Policy::default() };
-        match judge(request, &policy, &Table) {
+        match judge(request, &policy, &TABLE) {
             Verdict::Accept(accepted) => Ok(accepted.remarks.len()),
             Verdict::Refuse(refusal) => Err(refusal.rule),
         }
@@ -249,7 +249,7 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
         exempt: Exempt { reservations: patterns("maint*"), ..Exempt::default() },
         ..Policy::default()
     };
-    let verdict = |request: &Request| match judge(request, &policy, &Table) {
+    let verdict = |request: &Request| match judge(request, &policy, &TABLE) {
         Verdict::Accept(accepted) => Ok(accepted.once),
         Verdict::Refuse(refusal) => Err(refusal.rule),
     };
@@ -262,9 +262,9 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
     let left = Request { reservation: None, ..inside };
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
     let update = Update { job: b"7", request: release, anew: true, alone: true };
-    let verdict = judge_update(&update, &left, &policy, &Table);
+    let verdict = judge_update(&update, &left, &policy, &TABLE);
     assert!(matches!(verdict, Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing));
     assert!(
-        matches!(judge_update(&update, &inside, &policy, &Table), Verdict::Accept(accepted) if accepted.once)
+        matches!(judge_update(&update, &inside, &policy, &TABLE), Verdict::Accept(accepted) if accepted.once)
     );
 }

@@ -4,15 +4,7 @@ use super::modes::with_record;
 use super::*;
 
 fn update(change: Request, existing: &Request, policy: &Policy) -> Option<Rule> {
-    match judge_update(
-        &Update { job: b"7", request: change, anew: true, alone: true },
-        existing,
-        policy,
-        &Table,
-    ) {
-        Verdict::Accept(_) => None,
-        Verdict::Refuse(refusal) => Some(refusal.rule),
-    }
+    broken(changed(change, existing, policy))
 }
 
 #[test]
@@ -245,11 +237,7 @@ fn whatever_a_rule_looks_at_is_looked_at() {
 fn an_update_to_the_default_qos_is_judged_under_it_and_pins_it() {
     let back = Request { qos: Some(b""), ..Request::new(Spelling::Slash) };
     let accept = |change: &Request, existing: &Request| {
-        let change = Update { job: b"7", request: *change, anew: true, alone: true };
-        match judge_update(&change, existing, &Policy::default(), &Table) {
-            Verdict::Accept(accepted) => accepted.pin_qos.map(<[u8]>::to_vec),
-            Verdict::Refuse(refusal) => panic!("{refusal:?}"),
-        }
+        accepted(changed(*change, existing, &Policy::default())).pin_qos.map(<[u8]>::to_vec)
     };
     let typed = Request { user_id: 2001, ..node("normal", "gres/gpu:a40:1") };
     let restated = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..back };
