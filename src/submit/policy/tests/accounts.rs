@@ -262,54 +262,48 @@ fn typed_requests_need_no_association() {
 
 #[test]
 fn a_job_comes_under_an_account_only_with_its_gpus_named_again() {
-    let none = Request::new(Spelling::Slash);
-    let to = |account: &'static str| Request { account: Some(account.as_bytes()), ..none };
-    let gres = |text: &'static str| Request { tres_per_node: Some(text.as_bytes()), ..none };
-    let here = |partition: &'static str| Request { partition: Some(partition.as_bytes()), ..none };
-    let qos = |name: &'static str| Request { qos: Some(name.as_bytes()), ..none };
     let typed = "gres/gpu:a40:2";
-    for (change, existing, expected) in [
-        (to("acct"), by("free", "gres/gpu:2"), Some(Rule::TypeMissing)),
-        (to("acct"), by("free", typed), Some(Rule::NotRestated)),
-        (to("acct"), by("free", ""), Some(Rule::NotRestated)),
-        (Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..to("acct") }, by("free", "gres/gpu:2"), None),
-        (to("ACCT"), by("acct", typed), None),
-        (to("free"), by("acct", "gres/gpu:2"), None),
-        (to("mine"), by("acct", typed), Some(Rule::NotRestated)),
+    for (change, account, text, expected) in [
+        ("account=acct", "free", "gres/gpu:2", Some(Rule::TypeMissing)),
+        ("account=acct", "free", typed, Some(Rule::NotRestated)),
+        ("account=acct", "free", "", Some(Rule::NotRestated)),
+        ("account=acct node=gres/gpu:a40:1", "free", "gres/gpu:2", None),
+        ("account=ACCT", "acct", typed, None),
+        ("account=free", "acct", "gres/gpu:2", None),
+        ("account=mine", "acct", typed, Some(Rule::NotRestated)),
         // Their account above has the limit, and the job was under it.
-        (to("sister"), by("child", typed), None),
-        (to("child"), by("sister", typed), Some(Rule::NotRestated)),
-        (gres("gres/gpu:2"), by("acct", typed), Some(Rule::TypeMissing)),
-        (gres("gresgpu"), by("acct", typed), Some(Rule::Unreadable)),
-        (gres("gres/gpu:h100:2"), by("acct", typed), None),
-        (gres("gres/gpu:2"), by("free", typed), None),
-        (Request { ntasks_per_tres: Some(1), ..none }, by("acct", ""), Some(Rule::NtasksPerGpuAlone)),
-        (here("q"), by("parted", typed), Some(Rule::NotRestated)),
-        (here("q"), by("parted", "gres/gpu:2"), Some(Rule::TypeMissing)),
-        (Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..here("q") }, by("parted", "gres/gpu:2"), None),
-        (here("q"), by("acct", typed), None),
-        (qos("listed_by_name"), by("acct", typed), None),
+        ("account=sister", "child", typed, None),
+        ("account=child", "sister", typed, Some(Rule::NotRestated)),
+        ("node=gres/gpu:2", "acct", typed, Some(Rule::TypeMissing)),
+        ("node=gresgpu", "acct", typed, Some(Rule::Unreadable)),
+        ("node=gres/gpu:h100:2", "acct", typed, None),
+        ("node=gres/gpu:2", "free", typed, None),
+        ("per-gpu=1", "acct", "", Some(Rule::NtasksPerGpuAlone)),
+        ("p=q", "parted", typed, Some(Rule::NotRestated)),
+        ("p=q", "parted", "gres/gpu:2", Some(Rule::TypeMissing)),
+        ("p=q node=gres/gpu:a40:1", "parted", "gres/gpu:2", None),
+        ("p=q", "acct", typed, None),
+        ("qos=listed_by_name", "acct", typed, None),
     ] {
-        let found = broken(changed(change, &existing, &Policy::default()));
-        assert_eq!(found, expected, "{change:?} of {existing:?}");
+        let found = broken(changed(asked(change), &by(account, text), &Policy::default()));
+        assert_eq!(found, expected, "{change} of {account} {text}");
     }
     let warned = with_record("soft", QosRecord { mode: Some(Mode::Warn), ..QosRecord::default() });
     let soft = Request { qos: Some(b"soft"), ..by("acct", "") };
-    let found = broken(changed(qos("normal"), &soft, &warned));
+    let found = broken(changed(asked("qos=normal"), &soft, &warned));
     assert_eq!(found, Some(Rule::NotRestated), "what was let pass there is not here");
 }
 
 #[test]
 fn an_updates_correction_names_what_brings_the_job_there() {
-    let none = Request::new(Spelling::Slash);
-    for (change, existing, expected) in [
-        (Request { account: Some(b"acct"), ..none }, by("free", "gres/gpu:a40:2"), Some(("account", "acct"))),
-        (Request { partition: Some(b"q"), ..none }, by("parted", "gres/gpu:a40:2"), Some(("partition", "q"))),
-        (Request { tres_per_node: Some(b"gres/gpu:2"), ..none }, by("acct", "gres/gpu:a40:1"), None),
+    for (change, account, text, expected) in [
+        ("account=acct", "free", "gres/gpu:a40:2", Some(("account", "acct"))),
+        ("p=q", "parted", "gres/gpu:a40:2", Some(("partition", "q"))),
+        ("node=gres/gpu:2", "acct", "gres/gpu:a40:1", None),
     ] {
-        let found = refused(changed(change, &existing, &Policy::default())).ground;
+        let found = refused(changed(asked(change), &by(account, text), &Policy::default())).ground;
         let Ground::Account { named, .. } = found else { panic!("{found:?}") };
-        assert_eq!(named, expected.map(|(key, name)| (key, name.as_bytes().to_vec())), "{change:?}");
+        assert_eq!(named, expected.map(|(key, name)| (key, name.as_bytes().to_vec())), "{change}");
     }
 }
 

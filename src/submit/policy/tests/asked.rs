@@ -38,6 +38,7 @@ pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
             "account" => request.account = text(value),
             "p" => request.partition = text(value),
             "qos" => request.qos = text(value),
+            "user" => request.user_id = number(value),
             "reservation" => request.reservation = text(value),
             "exclusive" => request.exclusive = true,
             "binding" => request.enforces_binding = true,

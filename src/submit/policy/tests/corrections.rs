@@ -226,66 +226,51 @@ fn updated(change: Request, existing: &Request, policy: &Policy) -> Option<Strin
 
 #[test]
 fn an_update_is_one_command() {
-    let none = Request::new(Spelling::Slash);
-    let qos = Request { qos: text("qos_lafferty"), ..none };
-    let lafferty = lafferty();
-    let job = Request { tres_per_job: text("gres/gpu:2"), ..none };
-    let both = Request { tres_per_node: text("gres/gpu:1,gres/nic:1"), ..job };
-    let gpus = Request { tres_per_node: text("gres/gpu:a40:1"), ..qos };
+    let typed = "qos=qos_lafferty TresPerJob=gres/gpu:a40:2";
     for (change, existing, expected) in [
-        (qos, job, Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2")),
-        (qos, both, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1,gres/nic:1 TresPerJob=gres/gpu:a40:2")),
-        (qos, node("normal", "gres/gpu:a40:2"), Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:2")),
-        (qos, none, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT")),
+        ("qos=qos_lafferty", "job=gres/gpu:2", Some(typed)),
         (
-            qos,
-            node("normal", "gres/nic:1"),
+            "qos=qos_lafferty",
+            "job=gres/gpu:2 node=gres/gpu:1,gres/nic:1",
+            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1,gres/nic:1 TresPerJob=gres/gpu:a40:2"),
+        ),
+        (
+            "qos=qos_lafferty",
+            "qos=normal node=gres/gpu:a40:2",
+            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:2"),
+        ),
+        ("qos=qos_lafferty", "", Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT")),
+        (
+            "qos=qos_lafferty",
+            "qos=normal node=gres/nic:1",
             Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT,gres/nic:1"),
         ),
         // The new request replaces the old one, in whatever field that was.
-        (gpus, job, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1 TresPerJob=")),
         (
-            gpus,
-            Request { tres_per_node: None, tres_per_job: text("gres/gpu:2,gres/nic:1"), ..both },
-            None, // Slurm wouldn't count the GPUs beside it.
+            "qos=qos_lafferty node=gres/gpu:a40:1",
+            "job=gres/gpu:2",
+            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1 TresPerJob="),
         ),
+        // Slurm wouldn't count the GPUs beside it.
+        ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2,gres/nic:1", None),
+        ("qos=normal,qos_lafferty", "job=gres/gpu:2", Some(typed)),
+        ("qos=", "job=gres/gpu:2 user=2001", Some(typed)),
         (
-            Request { qos: text("normal,qos_lafferty"), ..none },
-            job,
-            Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2"),
-        ),
-        (
-            Request { qos: text(""), ..none },
-            Request { user_id: 2001, ..job },
-            Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2"),
-        ),
-        (
-            Request {
-                tres_per_node: text("gres/gpu:2"),
-                num_tasks: Some(4),
-                min_nodes: Some(1),
-                max_nodes: Some(2),
-                ..none
-            },
-            lafferty,
+            "node=gres/gpu:2 n=4 N=1 Nmax=2",
+            "qos=qos_lafferty",
             Some("NumNodes=1-2 NumTasks=4 TresPerNode=gres/gpu:a40:2"),
         ),
         (
-            Request {
-                tres_per_task: text("gres/gpu:1"),
-                cpus_per_tres: text("gres/gpu:2"),
-                account: text("a"),
-                partition: text("p"),
-                ..none
-            },
-            lafferty,
+            "task=gres/gpu:1 cpus-per-gpu=gres/gpu:2 account=a p=p",
+            "qos=qos_lafferty",
             Some("account=a partition=p TresPerTask=gres/gpu:a40:1 CpusPerTres=gres/gpu:2"),
         ),
         // scontrol can't say it.
-        (Request { ntasks_per_tres: Some(1), ..none }, lafferty, None),
+        ("per-gpu=1", "qos=qos_lafferty", None),
     ] {
         let expected = expected.map(|expected| format!("scontrol update job=12_3 {expected}"));
-        assert_eq!(updated(change, &existing, &Policy::default()), expected, "{change:?} of {existing:?}");
+        let found = updated(asked(change), &asked(existing), &Policy::default());
+        assert_eq!(found, expected, "{change} of {existing}");
     }
 }
 
