@@ -98,12 +98,8 @@ impl Fence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::gpu;
     use std::path::Path;
-
-    fn gpu(index: u32) -> Gpu {
-        let number = DeviceNumber { major: 195, minor: index };
-        Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: None }
-    }
 
     #[test]
     fn a_fence_is_right_only_if_exactly_the_share_is_open() {

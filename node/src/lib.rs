@@ -19,6 +19,8 @@ mod allocation;
 pub mod choose;
 pub mod environment;
 pub mod exec;
+#[cfg(test)]
+mod fake;
 pub mod fence;
 pub mod foreign;
 pub mod gpu;

@@ -206,6 +206,7 @@ impl Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::ledger;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -213,12 +214,6 @@ mod tests {
         let mut command = program(Path::new("/bin/sh"));
         command.args(["-c", script]);
         Nvml::run(Ok(command), PATIENCE)
-    }
-
-    fn ledger() -> (tempfile::TempDir, Ledger) {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
-        (dir, ledger)
     }
 
     #[test]

@@ -87,15 +87,12 @@ impl Locked<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::{SOON, ledger};
     use crate::job::JobKey;
-    use std::time::Duration;
-
-    const SOON: Duration = Duration::from_millis(20);
 
     #[test]
     fn a_job_that_fails_twice_in_one_start_is_counted_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (_dir, ledger) = ledger();
         assert_eq!(ledger.counts().unwrap(), Counts::default());
         let locked = ledger.lock(SOON).unwrap();
         let failed = |id, restart| {
@@ -108,8 +105,7 @@ mod tests {
 
     #[test]
     fn every_event_has_a_count_of_its_own() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (_dir, ledger) = ledger();
         let locked = ledger.lock(SOON).unwrap();
         for (index, event) in EVENTS.iter().enumerate() {
             (0..=index).for_each(|_| locked.count(&[*event]));
@@ -119,8 +115,7 @@ mod tests {
 
     #[test]
     fn what_stands_in_its_place_is_set_aside() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (dir, ledger) = ledger();
         let locked = ledger.lock(SOON).unwrap();
         std::fs::create_dir(dir.path().join("gpushare/counts")).unwrap();
         assert!(ledger.counts().is_err());

@@ -33,11 +33,11 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::ledger;
 
     #[test]
     fn a_folder_is_remembered_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (dir, ledger) = ledger();
         assert!(ledger.daemon_folders().is_empty());
         for folder in ["/run/gpushare/mps", "/srv/mps", "/run/gpushare/mps"] {
             ledger.note_daemon_folder(Path::new(folder), Duration::from_secs(5)).unwrap();

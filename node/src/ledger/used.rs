@@ -98,18 +98,13 @@ fn read(line: &str) -> Option<Used> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Holding;
     use super::*;
-    use crate::gpu::DeviceNumber;
+    use crate::fake::{self, ledger};
 
-    fn gpu(minor: u32) -> Gpu {
-        let path = format!("/dev/nvidia{minor}").into();
-        Gpu { index: 9 - minor, path, number: DeviceNumber { major: 195, minor }, uuid: None }
-    }
-
-    fn entry(id: u32, restart: u32, gpus: &[u32]) -> Entry {
-        let gpus = gpus.iter().copied().map(gpu).collect();
-        Entry { key: JobKey { id, restart }, user_id: 2001, holding: Holding::Whole, gpus, since: 1000 }
+    /// By the GPUs' minors, which are not their indices.
+    fn entry(id: u32, restart: u32, minors: &[u32]) -> Entry {
+        let gpus = minors.iter().map(|minor| Gpu { index: 9 - minor, ..fake::gpu(*minor) });
+        Entry { key: JobKey { id, restart }, ..fake::entry(id, gpus.collect()) }
     }
 
     #[test]
@@ -132,8 +127,7 @@ mod tests {
 
     #[test]
     fn it_is_read_as_it_was_written() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (dir, ledger) = ledger();
         assert_eq!(ledger.used(), []);
         let all = after_look(&[], &[entry(7, 3, &[0, 5])], |_| Some(Vec::new()), 1060);
         let all = [all[0], Used { told: true, ..all[1] }];

@@ -64,14 +64,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SOON: Duration = Duration::from_millis(20);
-
-    fn ledger() -> (tempfile::TempDir, Ledger) {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
-        (dir, ledger)
-    }
+    use crate::fake::{SOON, ledger};
 
     #[test]
     fn the_same_reason_is_news_once() {
