@@ -20,10 +20,11 @@ mod report;
 mod stamp;
 mod text;
 
-use crate::json;
 use crate::period::{self, Period};
+use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Settings};
 use crate::status::local;
+use crate::{Answer, json};
 use collect::Collector;
 use files::LogFile;
 use report::Report;
@@ -59,12 +60,6 @@ pub struct Arguments {
 
 /// How long the period is by default.
 const DAYS: u32 = 7;
-
-/// What is said, and whether an accepted request breaks a rule.
-pub struct Answer {
-    pub text: String,
-    pub passed: bool,
-}
 
 /// An error is one line: why it could not be told.
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
@@ -103,15 +98,15 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         (_, true) => json::text(&report).map_err(|error| error.to_string())?,
         _ => text::lines(&report),
     };
-    Ok(Answer { text, passed: report.would_be_refused > 0 })
+    Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
 }
 
 /// slurmctld's own settings, or those of slurm.conf while it doesn't answer.
 fn settings() -> Result<Settings, String> {
     slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|reason| {
         let path = slurm::conf();
-        let lines = Settings::lines(&path);
-        lines.map(|text| Settings::parse(&text)).map_err(|error| format!("{reason}; {error}"))
+        let conf = ConfFile::read(&path);
+        conf.map(|conf| conf.settings()).map_err(|error| format!("{reason}; {}: {error}", path.display()))
     })
 }
 

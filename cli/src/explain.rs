@@ -10,7 +10,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, ValueHint};
-use gpushare::config::{self, Config};
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Policy, Verdict};
 
@@ -28,8 +27,10 @@ mod table;
 mod time;
 mod wording;
 
+use crate::Answer;
 use crate::slurm::Settings;
 use crate::slurm::run::ask;
+use crate::status::local;
 use accounting::Database;
 use job::JobId;
 use options::Source;
@@ -66,14 +67,6 @@ pub struct Arguments {
     /// Jobs (12, 12_3, 12+1), numbers of messages, a batch script, or -- and sbatch's options [default: all messages]
     #[arg(value_name = "JOB | GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,
-}
-
-/// What is said, and whether a request is refused.
-pub struct Answer {
-    /// For standard output.
-    pub text: String,
-    /// The request would be refused.
-    pub refused: bool,
 }
 
 /// An error is one line: why nothing could be said.
@@ -152,7 +145,7 @@ impl Named {
 }
 
 fn accepted(text: String) -> Answer {
-    Answer { text, refused: false }
+    Answer { text, status: 0 }
 }
 
 fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, String> {
@@ -182,7 +175,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             }
             accepted(wording::accepted((&request, &policy, &database, &acceptance), refused, &notes))
         }
-        Verdict::Refuse(refusal) => Answer { text: message::refusal(&refusal) + "\n", refused: true },
+        Verdict::Refuse(refusal) => Answer { text: message::refusal(&refusal) + "\n", status: 1 },
     })
 }
 
@@ -242,15 +235,8 @@ fn read_script(name: &[u8]) -> Result<Vec<u8>, String> {
 
 /// As the plugin finds it; without a file the defaults hold.
 pub fn read_policy(conf: Option<&Path>) -> Result<Policy, String> {
-    if let Some(path) = conf {
-        let found = Config::load(path).map_err(|error| error.to_string())?;
-        return found
-            .map(|config| config.policy)
-            .ok_or_else(|| format!("{}: there is no such file", path.display()));
-    }
-    let slurm_conf = std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
-    let path = config::find(Path::new(&slurm_conf), Path::new(config::FALLBACK));
-    Config::load(&path).map(|found| found.unwrap_or_default().policy).map_err(|error| error.to_string())
+    let found = local::config(conf).map_err(|error| error.to_string())?;
+    Ok(found.unwrap_or_default().policy)
 }
 
 /// What slurmctld runs on.

@@ -26,7 +26,7 @@ mod text;
 
 use crate::explain::past::{Judge, Release};
 use crate::period::{self, Period};
-use crate::{explain, json};
+use crate::{Answer, explain, json};
 use collect::Collector;
 use limits::Limits;
 use nodes::Nodes;
@@ -82,14 +82,6 @@ enum Csv {
     Times,
 }
 
-/// What is said, and whether a limit was exceeded.
-pub struct Answer {
-    /// For standard output.
-    pub text: String,
-    /// A limit was exceeded.
-    pub exceeded: bool,
-}
-
 /// An error is one line: why it could not be told.
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let report = match &arguments.from {
@@ -110,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         None if arguments.json => json::text(&report).map_err(|error| error.to_string())?,
         None => text::lines(&report),
     };
-    Ok(Answer { text, exceeded: report.is_over() })
+    Ok(Answer { text, status: u8::from(report.is_over()) })
 }
 
 fn from_slurm(arguments: &Arguments) -> Result<Report, String> {

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Config, ConfigError, LONGEST, LoadError};
 use crate::root_file;
+use crate::text::number;
 
 const FIRST_WORDS: &str = "# gpushare-last-good 1 ";
 /// The first line may have a long path.
@@ -128,7 +129,7 @@ pub fn keep(folder: &Path, source: &Path, text: &str, now: u64) -> io::Result<bo
     let path = path(folder);
     // A slurmctld that reconfigures itself has a successor for a moment, which writes too.
     let temporary = folder.join(format!(".gpushare_last_good.{}", std::process::id()));
-    let first = format!("{FIRST_WORDS}{now} {:016x} {}\n", hash(text), source.display());
+    let first = format!("{FIRST_WORDS}{now} {} {}\n", number([text.as_bytes()]), source.display());
     root_file::replace_with(&temporary, &path, &(first + text), 0o600)?;
     Ok(true)
 }
@@ -139,14 +140,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Option<LastGood> {
     let read_at = words.next()?.parse().ok()?;
     let expected = words.next()?;
     let source = PathBuf::from(words.next()?);
-    let is_whole = format!("{:016x}", hash(text)) == expected;
+    let is_whole = number([text.as_bytes()]) == expected;
     is_whole.then(|| LastGood { path: path.to_owned(), read_at, source, text: text.to_owned() })
-}
-
-/// FNV-1a: tells damage, not malice; against that there is the file's owner.
-fn hash(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

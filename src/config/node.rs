@@ -285,7 +285,8 @@ words! {
         /// As the administrator left it.
         #[default]
         Keep = "keep",
-        /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: whoever goes round MPS gets nothing.
+        /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: whoever goes round MPS gets
+        /// nothing.
         Exclusive = "exclusive",
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::slurm::{self, ProgramError, ask, run};
+use crate::slurm::{ProgramError, ask, host, run};
 
 mod id;
 mod limits;
@@ -199,9 +199,4 @@ pub fn unknown(id: &JobId) -> String {
         "Slurm shows no job {id}: it was never submitted, its record is gone, or it is another user's and hidden \
          (PrivateData)"
     )
-}
-
-/// This machine's name.
-fn host() -> String {
-    slurm::host()
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::explain::past::{Release, Tables};
 use crate::period::Period;
 use crate::slurm;
+use crate::slurm::file::ConfFile;
 use crate::slurm::run;
 
 /// All but the jobs.
@@ -54,8 +55,8 @@ fn of_slurmctld() -> Result<Cluster, String> {
 
 /// Accounting is there without slurmctld, and slurm.conf has what is needed.
 fn of_the_file(path: &Path, reason: &str) -> Result<Cluster, String> {
-    let text = slurm::Settings::lines(path).map_err(|error| format!("{reason}; {error}"))?;
-    let name = slurm::Settings::parse(&text).get("ClusterName").to_owned();
+    let conf = ConfFile::read(path).map_err(|error| format!("{reason}; {}: {error}", path.display()))?;
+    let (name, text) = (conf.settings().get("ClusterName").to_owned(), conf.lines.join("\n"));
     // As scontrol writes it.
     let partitions = text.replace(" QOS=", " QoS=").replace(" Qos=", " QoS=");
     let remark = format!("partitions and nodes are those of {}: {reason}", path.display());
