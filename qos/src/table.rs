@@ -8,6 +8,7 @@ use super::usage::Usage;
 use gpushare::config::qos::field::FIELDS;
 use gpushare::config::qos::value::{Value, amount, text};
 use gpushare::config::{ManagedQos, Members};
+use gpushare::text::counted;
 
 /// The first line of a table.
 pub const TITLES: [&str; 3] = ["QOS name", "Group limit", "Example"];
@@ -62,12 +63,11 @@ fn given(limits: &BTreeMap<String, u64>) -> impl Iterator<Item = (&String, &u64)
 }
 
 fn in_words(tres: &str, number: u64) -> String {
-    let one = number == 1;
     match tres {
-        "cpu" => format!("{number} CPU{}", if one { "" } else { "s" }),
+        "cpu" => counted(number, "CPU"),
         "mem" => format!("{} memory", amount(tres, number)),
-        "node" => format!("{number} node{}", if one { "" } else { "s" }),
-        "gres/gpu" => format!("{number} GPU{}", if one { "" } else { "s" }),
+        "node" => counted(number, "node"),
+        "gres/gpu" => counted(number, "GPU"),
         other => match other.strip_prefix(TYPE) {
             Some(gres_type) => format!("{number} {gres_type}"),
             None => format!("{number} {}", other.strip_prefix("gres/").unwrap_or(other)),
