@@ -23,7 +23,47 @@ impl Word for bool {
     const ALLOWED: &'static str = "yes or no";
 }
 
-/// Declares an enum with the word of each variant, and how an error lists them.
+/// Declares an enum with the name of each variant, the method that gives it, and `ALL` of them in order.
+///
+/// ```
+/// gpushare::names! {
+///     /// Half of a day.
+///     pub enum Half: word {
+///         /// Before noon.
+///         First = "am",
+///         /// From noon on.
+///         Second = "pm",
+///     }
+/// }
+/// assert_eq!(Half::ALL.map(Half::word), ["am", "pm"]);
+/// ```
+#[macro_export]
+macro_rules! names {
+    ($(#[$about:meta])* $vis:vis enum $name:ident: $method:ident {$(
+        $(#[$note:meta])*
+        $variant:ident = $word:literal,
+    )+}) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $name {$(
+            #[doc = $word]
+            $(#[$note])*
+            $variant,
+        )+}
+
+        impl $name {
+            /// All of them, in order.
+            $vis const ALL: [$name; [$($word),+].len()] = [$($name::$variant),+];
+
+            /// Its name.
+            $vis const fn $method(self) -> &'static str {
+                match self {$($name::$variant => $word,)+}
+            }
+        }
+    };
+}
+
+/// Declares an enum of settings with the word of each variant, and how an error lists them.
 macro_rules! words {
     ($(#[$about:meta])* pub enum $name:ident: $allowed:literal {$(
         $(#[$note:meta])*

@@ -116,7 +116,7 @@ impl Nvml {
 
 /// Sets a GPU's compute mode.
 pub(crate) fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> Result<(), Trouble> {
-    set(config, &["compute-mode", uuid, &mode.to_string()])
+    set(config, &["compute-mode", uuid, mode.word()])
 }
 
 /// Limits the memory of a GPU that the processes in a cgroup can have, those of its parts included; for drivers whose

@@ -4,19 +4,20 @@
 use crate::submit::message::pages::PAGES;
 use crate::submit::policy::Because;
 
-/// What became of a request that a message is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was refused.
-    Refused,
-    /// It passed, by `Mode=warn`.
-    Warned,
-    /// It passed, by `Mode=audit`.
-    Audited,
-    /// It passed, by one of the `Exempt…` keys.
-    Exempt,
-    /// It was changed.
-    Changed,
+crate::names! {
+    /// What became of a request that a message is about, as the counts' names and the metrics' labels have it.
+    pub enum Outcome: word {
+        /// It was refused.
+        Refused = "refused",
+        /// It passed, by `Mode=warn`.
+        Warned = "warned",
+        /// It passed, by `Mode=audit`.
+        Audited = "audited",
+        /// It passed, by one of the `Exempt…` keys.
+        Exempt = "exempt",
+        /// It was changed.
+        Changed = "changed",
+    }
 }
 
 /// What a request that breaks a rule can come to.
@@ -28,20 +29,6 @@ impl From<&Because> for Outcome {
             Because::Warn => Outcome::Warned,
             Because::Audit => Outcome::Audited,
             Because::User | Because::Account | Because::Partition | Because::Reservation => Outcome::Exempt,
-        }
-    }
-}
-
-impl Outcome {
-    /// As the counts' names and the metrics' labels have it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Outcome::Refused => "refused",
-            Outcome::Warned => "warned",
-            Outcome::Audited => "audited",
-            Outcome::Exempt => "exempt",
-            Outcome::Changed => "changed",
         }
     }
 }

@@ -97,29 +97,18 @@ pub struct Batch<'a> {
 /// only after its plugins.
 pub const LONGEST: usize = 1024;
 
-/// Which of the four strings a token stood in; decides the option that a corrected command names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
-    /// `tres_per_job`
-    Job,
-    /// `tres_per_node`
-    Node,
-    /// `tres_per_socket`
-    Socket,
-    /// `tres_per_task`
-    Task,
-}
-
-impl Field {
-    /// What `scontrol update` calls it (scontrol(1)).
-    #[must_use]
-    pub const fn update_key(self) -> &'static str {
-        match self {
-            Field::Job => "TresPerJob",
-            Field::Node => "TresPerNode",
-            Field::Socket => "TresPerSocket",
-            Field::Task => "TresPerTask",
-        }
+crate::names! {
+    /// Which of the four strings a token stood in; decides the option that a corrected command names. Its name is the
+    /// one that `scontrol update` has for it (scontrol(1)).
+    pub enum Field: update_key {
+        /// `tres_per_job`
+        Job = "TresPerJob",
+        /// `tres_per_node`
+        Node = "TresPerNode",
+        /// `tres_per_socket`
+        Socket = "TresPerSocket",
+        /// `tres_per_task`
+        Task = "TresPerTask",
     }
 }
 

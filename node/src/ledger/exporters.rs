@@ -20,23 +20,15 @@ use super::note::read_note;
 use super::{Entry, Ledger, LedgerError, Locked};
 use crate::gpu::{self, Gpu, Roots, is_uuid};
 
-/// Whose files they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Exporter {
-    Jobstats,
-    Dcgm,
+gpushare::names! {
+    /// Whose files they are, by the key that names their folder.
+    enum Exporter: key {
+        Jobstats = "JobstatsDir",
+        Dcgm = "DcgmJobMappingDir",
+    }
 }
 
-const EXPORTERS: [Exporter; 2] = [Exporter::Jobstats, Exporter::Dcgm];
-
 impl Exporter {
-    fn key(self) -> &'static str {
-        match self {
-            Exporter::Jobstats => "JobstatsDir",
-            Exporter::Dcgm => "DcgmJobMappingDir",
-        }
-    }
-
     /// The ledger's file with the folder's path.
     fn file(self) -> &'static str {
         match self {
@@ -88,12 +80,12 @@ impl Locked<'_> {
         roots: &Roots,
     ) -> Vec<(&'static str, LedgerError)> {
         let tell = |exporter: Exporter| self.tell(exporter, exporter.folder(config), roots);
-        EXPORTERS.into_iter().filter_map(|one| Some((one.key(), tell(one).err()?))).collect()
+        Exporter::ALL.into_iter().filter_map(|one| Some((one.key(), tell(one).err()?))).collect()
     }
 
     /// The same, where they were the last time. What is wrong with them the next prolog says.
     pub(crate) fn keep_exporters(&self) {
-        for exporter in EXPORTERS {
+        for exporter in Exporter::ALL {
             let kept = self.ledger.exporter_dir(exporter);
             let _ = kept.map(|folder| self.fill(exporter, &folder, &Roots::system()));
         }

@@ -249,39 +249,6 @@ pub fn page(number: &str) -> Option<&'static Page> {
 }
 
 impl Rule {
-    /// The number that messages and `gpushare explain` use.
-    #[must_use]
-    pub const fn number(self) -> &'static str {
-        match self {
-            Rule::TypeMissing => "GS101",
-            Rule::TypeUnknown => "GS102",
-            Rule::TypeForeign => "GS103",
-            Rule::Unreadable => "GS104",
-            Rule::NtasksPerGpuAlone => "GS105",
-            Rule::QosList => "GS106",
-            Rule::OptionInsideQos => "GS107",
-            Rule::TooLong => "GS108",
-            Rule::ShareUncounted => "GS109",
-            Rule::NotRestated => "GS110",
-            Rule::TypeResembles => "GS111",
-            Rule::TypeOfNone => "GS112",
-            Rule::TooManyNodes => "GS113",
-            Rule::BeyondLimit => "GS114",
-            Rule::OldRequestStays => "GS115",
-            Rule::CountedTwoWays => "GS116",
-            Rule::NotAlone => "GS117",
-            Rule::ShareReservation => "GS121",
-            Rule::ShareSize => "GS122",
-            Rule::WholeGpu => "GS123",
-            Rule::ShareFixed => "GS124",
-            Rule::ShareForm => "GS125",
-            Rule::GpuMissing => "GS126",
-            Rule::TooManyCpus => "GS127",
-            Rule::TooMuchMemory => "GS128",
-            Rule::ShareMemory => "GS129",
-        }
-    }
-
     /// Whether the QOS rather than the GPU request is at fault; decides which of Slurm's errors goes with the message.
     #[must_use]
     pub const fn is_about_qos(self) -> bool {
