@@ -129,7 +129,6 @@ crate::errors! {
 pub const FALLBACK: &str = "/etc/slurm/gpushare.conf";
 
 /// The configuration's path: beside the running slurm.conf if something of that name is there, else `fallback`.
-#[must_use]
 pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
     let beside = slurm_conf.with_file_name("gpushare.conf");
     if beside.symlink_metadata().is_ok() { beside } else { fallback.to_owned() }
@@ -174,14 +173,12 @@ impl Config {
     }
 
     /// What holds on a node: of the lines that name it the first, else what is said for all.
-    #[must_use]
     pub fn of_node(&self, name: &str) -> &NodeConfig {
         let own = self.nodes.iter().find(|record| record.names(name));
         own.map_or(&self.node, |record| &record.config)
     }
 
     /// Whether gpushare has a say on any node.
-    #[must_use]
     pub fn places_anywhere(&self) -> bool {
         self.every_node().any(|node| node.placement != Placement::Off)
     }

@@ -49,7 +49,6 @@ gpushare::errors! {
 
 impl Allocation {
     /// Whether an entry is what this allocation led to.
-    #[must_use]
     pub fn is_of(&self, entry: &Entry) -> bool {
         match (self, &entry.holding) {
             (

@@ -20,7 +20,6 @@ pub const SHARD_MEMORY: &str = "SLURM_SHARD_MEM_PER_GPU";
 /// the fence leaves one; an MPS daemon's clients count the daemon's GPUs (NVIDIA's MPS documentation), and it has one;
 /// a container that goes by `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, where the
 /// driver tells it.
-#[must_use]
 pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
     let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
     else {
@@ -81,7 +80,6 @@ pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &st
 }
 
 /// The same as lines for a shell to read: an ssh session gets none of a step's variables.
-#[must_use]
 pub fn shell_lines(entry: &Entry, config: &NodeConfig) -> String {
     let line = |(name, value): (&str, String)| {
         let unless_set =

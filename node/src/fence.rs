@@ -56,7 +56,6 @@ gpushare::errors! {
 
 impl Fence {
     /// The fence of a job that has these GPUs, and to which those devices are closed. It doesn't widen.
-    #[must_use]
     pub fn around(own: &[Gpu], closed: Vec<Device>) -> Fence {
         Fence { open: own.iter().map(Gpu::device).collect(), closed, widens: false }
     }

@@ -37,7 +37,6 @@ mod unix;
 pub use unix::keep_files_private;
 
 /// The user as whom this process acts.
-#[must_use]
 #[doc(alias = "geteuid")]
 pub fn user_id() -> Option<u32> {
     Some(Path::new("/proc/self").metadata().ok()?.uid())

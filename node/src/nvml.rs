@@ -193,7 +193,6 @@ fn late(error: AskError, patience: Duration) -> Trouble {
 
 impl Trouble {
     /// NVML is off or not installed, which is not an error.
-    #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {
             Trouble::Off => true,

@@ -107,7 +107,6 @@ impl fmt::Display for Use {
 pub type InUse = HashMap<String, Use>;
 
 /// Makes the plan. QOSes that are no longer in the file are removed if `prune` has what is used on the cluster.
-#[must_use]
 pub fn plan(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster, prune: Option<&InUse>) -> Plan {
     let mut tree = actual.tree.clone();
     let mut changes = new_accounts(qoses, &mut tree, &cluster.name);

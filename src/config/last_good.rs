@@ -93,7 +93,6 @@ impl LastGood {
 }
 
 /// Where the copy is in a `StateSaveLocation`.
-#[must_use]
 pub fn path(folder: &Path) -> PathBuf {
     folder.join("gpushare_last_good")
 }

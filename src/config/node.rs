@@ -61,7 +61,6 @@ pub struct NodeConfig {
 
 impl NodeConfig {
     /// How many units the largest GPU has; `None` if gpushare places no shares here.
-    #[must_use]
     pub fn largest_gpu(&self) -> Option<u64> {
         let units = self.units_per_gpu.as_ref().filter(|_| self.placement != Placement::Off);
         units.map(|units| u64::from(units.most()))
@@ -70,7 +69,6 @@ impl NodeConfig {
     /// Whether a job that the ledger has no entry of can open no GPU here. Under `own` Slurm closes nothing. Under
     /// `override` it opened the GPU that it allocated to a share, or one that it gave whole and that the next share
     /// would be put on, since nobody has noted it. DRM nodes it leaves open to everybody.
-    #[must_use]
     pub fn closes_without_entry(&self) -> bool {
         match self.placement {
             Placement::Own | Placement::Override => true,

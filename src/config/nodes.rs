@@ -17,7 +17,6 @@ pub struct NodeRecord {
 
 impl NodeRecord {
     /// Whether a node is one of them.
-    #[must_use]
     pub fn names(&self, node: &str) -> bool {
         hostlist::contains(&self.names, node) == Some(true)
     }

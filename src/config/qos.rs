@@ -87,7 +87,6 @@ impl fmt::Display for OldName {
 
 impl ManagedQos {
     /// What is set of a field.
-    #[must_use]
     pub fn setting(&self, field: &Field) -> Option<&Value> {
         self.settings.get(field.name)
     }

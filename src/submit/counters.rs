@@ -34,7 +34,6 @@ impl From<&Because> for Outcome {
 }
 
 /// Every count: the message's number and the outcome. Numbers from GS151 on go with accepted jobs that were changed.
-#[must_use]
 pub fn all() -> Vec<(&'static str, Outcome)> {
     let changed = |number: &str| number > "GS150";
     let of = |number: &'static str| {
@@ -45,13 +44,11 @@ pub fn all() -> Vec<(&'static str, Outcome)> {
 }
 
 /// What a count is called in the file.
-#[must_use]
 pub fn name(number: &str, outcome: Outcome) -> String {
     format!("{number} {}", outcome.word())
 }
 
 /// The names of all counts, in the order of the file.
-#[must_use]
 pub fn names() -> Vec<String> {
     all().into_iter().map(|(number, outcome)| name(number, outcome)).collect()
 }

@@ -35,7 +35,6 @@ pub struct Counts(Vec<u64>);
 
 impl Counts {
     /// How often it happened.
-    #[must_use]
     pub fn of(&self, event: Event) -> u64 {
         self.0.get(event as usize).copied().unwrap_or(0)
     }

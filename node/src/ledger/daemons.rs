@@ -11,7 +11,6 @@ const FILE: &str = "daemons";
 
 impl Ledger {
     /// The folders. Empty if no daemon was ever started, or if the file can't be read.
-    #[must_use]
     pub fn daemon_folders(&self) -> Vec<PathBuf> {
         let text = read_note(&self.dir.join(FILE)).unwrap_or_default();
         text.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect()

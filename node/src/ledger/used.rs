@@ -31,7 +31,6 @@ pub struct Used {
 
 impl Used {
     /// For how long it was not seen to use it, up to the last look.
-    #[must_use]
     pub fn idle(&self) -> u64 {
         self.looked.saturating_sub(self.used)
     }
@@ -42,7 +41,6 @@ impl Used {
 }
 
 /// What is known after a look. `busy` says of a GPU which jobs use it, `None` where that can't be told now.
-#[must_use]
 pub fn after_look(
     known: &[Used],
     entries: &[Entry],
@@ -69,7 +67,6 @@ pub fn after_look(
 
 impl Ledger {
     /// What the last look has written. Skips lines that can't be read.
-    #[must_use]
     pub fn used(&self) -> Vec<Used> {
         read_note(&self.dir.join(FILE)).unwrap_or_default().lines().filter_map(read).collect()
     }

@@ -80,7 +80,6 @@ gpushare::names! {
 
 impl Measured {
     /// What is said of this GPU.
-    #[must_use]
     pub fn of(&self, gpu: &Gpu) -> Option<&GpuState> {
         let same = |state: &&GpuState| match &gpu.uuid {
             Some(uuid) => state.uuid == *uuid,
@@ -92,7 +91,6 @@ impl Measured {
 
 impl GpuState {
     /// What the choice goes by: both figures or none.
-    #[must_use]
     pub fn load(&self) -> Option<Load> {
         Some(Load { memory: self.used?.into(), utilization: self.utilization? })
     }

@@ -22,7 +22,6 @@ pub struct Silence {
 
 impl Ledger {
     /// Why NVML had no answer the last time. What can't be read is not known.
-    #[must_use]
     pub fn silence(&self) -> Option<Silence> {
         let path = self.dir.join(SILENCE);
         let reason = one_line(&read_note(&path)?);
@@ -31,7 +30,6 @@ impl Ledger {
     }
 
     /// Whether the driver can limit GPU memory for a cgroup.
-    #[must_use]
     pub fn has_limits(&self) -> bool {
         self.dir.join(LIMITS).symlink_metadata().is_ok_and(|found| found.is_file())
     }

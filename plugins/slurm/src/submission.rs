@@ -37,7 +37,6 @@ pub enum ReturnCode {
 
 impl ReturnCode {
     /// As job_submit() returns it (slurm_errno.h).
-    #[must_use]
     pub fn code(self) -> c_int {
         let code = match self {
             ReturnCode::Accept => slurm_sys::SLURM_SUCCESS,
@@ -65,20 +64,17 @@ impl<'a> Submission<'a> {
     }
 
     /// What is asked for, borrowed from the description.
-    #[must_use]
     pub fn request(&self) -> Request<'_> {
         request_of(self.description)
     }
 
     /// The job's name, for the log and the tests.
-    #[must_use]
     pub fn name(&self) -> Option<&[u8]> {
         // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
         unsafe { text::bytes(self.description.name) }
     }
 
     /// The job of an update as its user named it, such as `12_3`; for the message.
-    #[must_use]
     pub fn job_id(&self) -> Option<&[u8]> {
         // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
         unsafe { text::bytes(self.description.job_id_str) }
@@ -87,7 +83,6 @@ impl<'a> Submission<'a> {
     /// Whether an update says nothing but what names the job, its QOS, account, partition, reservation and GPUs. Every
     /// other member must be as slurm_init_job_desc_msg() leaves it, also one that a later release brings.
     #[doc(alias = "slurm_init_job_desc_msg")]
-    #[must_use]
     pub fn says_only_gpus(&self) -> bool {
         let said: &job_desc_msg_t = self.description;
         // SAFETY: a C structure of numbers and pointers, for which all zero is a value.

@@ -246,7 +246,6 @@ impl Policy {
     }
 
     /// The mode for jobs of a QOS.
-    #[must_use]
     pub fn mode(&self, qos: &[u8]) -> Mode {
         self.of_qos(qos, |record| record.mode).unwrap_or(self.mode)
     }
