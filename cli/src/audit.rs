@@ -21,10 +21,11 @@ mod stamp;
 mod text;
 
 use crate::error::FileError;
-use crate::json;
 use crate::period::{self, Period, PeriodError};
+use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, Settings};
 use crate::status::local;
+use crate::{Answer, json};
 use collect::Collector;
 use files::LogFile;
 use report::Report;
@@ -60,12 +61,6 @@ pub struct Arguments {
 
 /// How long the period is by default.
 const DAYS: u32 = 7;
-
-/// What is said, and whether an accepted request breaks a rule.
-pub struct Answer {
-    pub text: String,
-    pub passed: bool,
-}
 
 gpushare::errors! {
     /// Why it could not be told.
@@ -126,15 +121,16 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
         (_, true) => json::text(&report)?,
         _ => text::lines(&report),
     };
-    Ok(Answer { text, passed: report.would_be_refused > 0 })
+    Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
 }
 
 /// slurmctld's own settings, or those of slurm.conf while it doesn't answer.
 fn settings() -> Result<Settings, AuditError> {
-    let text = slurm::ask("scontrol", &["show", "config"]).or_else(|asked| {
-        Settings::lines(&slurm::conf()).map_err(|read| AuditError::NoSettings(asked, read))
-    })?;
-    Ok(Settings::parse(&text))
+    slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|asked| {
+        let path = slurm::conf();
+        let conf = ConfFile::read(&path).map_err(FileError::of(&path));
+        conf.map(|conf| conf.settings()).map_err(|read| AuditError::NoSettings(asked, read))
+    })
 }
 
 /// Which files to read, the oldest first, and what is to say about them.

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gpushare::config::{Config, LoadError, Placement};
-use gpushare::text::hostlist;
+use gpushare::text::{counted, hostlist};
 use gpushare_node::ledger::Ledger;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, Reach, Slurm};
-use crate::{json, qos};
+use crate::{Answer, json, qos};
 
 mod cluster;
 mod daemon;
@@ -64,14 +64,6 @@ pub struct Arguments {
     /// With --nodes: read DIR/NODE.json instead, the output of gpushare check --json on the nodes
     #[arg(long, value_name = "DIR", requires = "nodes", conflicts_with = "via")]
     collected: Option<PathBuf>,
-}
-
-/// What is said, and how the command ends.
-pub struct Answer {
-    /// For standard output.
-    pub text: String,
-    /// The exit status.
-    pub status: u8,
 }
 
 gpushare::errors! {
@@ -287,8 +279,7 @@ impl<'a> Look<'a> {
         if self.reach.slurmctld.is_err() || self.reach.slurmdbd.is_err() {
             return Some(Finding::unknown(about, "can't be compared with the database, see above"));
         }
-        let number = self.config.qoses.len();
-        let lines = format!("{number} line{}", if number == 1 { "" } else { "s" });
+        let lines = counted(self.config.qoses.len(), "line");
         Some(match qos::drift(conf) {
             Err(error) => Finding::unknown(about, error.to_string()),
             Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "gpushare.conf: correct the line"),

@@ -20,6 +20,7 @@ use gpushare_node::mps::Seen;
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 
+use crate::Answer;
 use crate::error::FileError;
 use crate::slurm;
 use crate::status::complain;
@@ -48,12 +49,6 @@ pub struct Arguments {
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
-}
-
-/// What is printed, and whether all was read.
-pub struct Answer {
-    pub text: String,
-    pub complete: bool,
 }
 
 /// What there is to say.
@@ -123,9 +118,10 @@ pub fn run(arguments: &Arguments) -> Result<Answer, MetricsError> {
     let complete = facts.is_complete();
     let success = if complete { Some(local::now()) } else { arguments.out.as_deref().and_then(last_success) };
     let text = text::exposition(&facts, success);
+    let status = u8::from(!complete);
     match &arguments.out {
-        None => Ok(Answer { text, complete }),
-        Some(out) => write(out, &text).map(|()| Answer { text: String::new(), complete }),
+        None => Ok(Answer { text, status }),
+        Some(out) => write(out, &text).map(|()| Answer { text: String::new(), status }),
     }
 }
 

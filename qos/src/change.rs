@@ -25,7 +25,6 @@ pub(super) const BATCH: usize = 200;
 
 impl Sign {
     /// As a diff writes it.
-    #[must_use]
     pub fn mark(self) -> char {
         match self {
             Sign::Add => '+',
@@ -37,7 +36,6 @@ impl Sign {
 
 impl Change {
     /// What is said of it.
-    #[must_use]
     pub fn text(&self) -> String {
         let lines = self.lines.iter().map(|(sign, line)| format!("{} {line}\n", sign.mark()));
         lines.collect()

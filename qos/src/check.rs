@@ -101,7 +101,6 @@ fn tells_one_level(version: &str) -> bool {
 }
 
 /// Everything that is wrong, in the order of the lines. `strangers` are the members of whom the system knows nothing.
-#[must_use]
 pub fn check(
     qoses: &[ManagedQos],
     actual: &Actual,

@@ -43,7 +43,6 @@ pub fn expand(name: &str) -> Option<Vec<String>> {
 }
 
 /// All names of a list; `None` if it can't be read or is too long.
-#[must_use]
 pub fn all(list: &str) -> Option<Vec<String>> {
     let names: Option<Vec<_>> = split(list).into_iter().map(expand).collect();
     names.map(|names| names.concat())

@@ -15,7 +15,7 @@ const MOST: usize = 20_000;
 const NAMES: usize = 3;
 
 /// What is summed together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Form {
     pub user_id: u32,
     pub number: String,
@@ -101,7 +101,7 @@ impl Collector {
         };
         if self.forms.len() >= MOST && !self.forms.contains_key(&form) {
             let (user, number) = (form.user, form.number);
-            form = Form { is_rest: true, user, number, ..Form::of(line.user_id) };
+            form = Form { is_rest: true, user, number, user_id: line.user_id, ..Form::default() };
         }
         let sum = self.forms.entry(form).or_default();
         *match line.verdict.outcome() {
@@ -118,22 +118,6 @@ impl Collector {
                 true => sum.names.push(name.to_vec()),
                 false => sum.more_names = true,
             }
-        }
-    }
-}
-
-impl Form {
-    fn of(user_id: u32) -> Form {
-        Form {
-            user_id,
-            number: String::new(),
-            is_rest: false,
-            user: Vec::new(),
-            account: Vec::new(),
-            qos: Vec::new(),
-            partition: Vec::new(),
-            request: Vec::new(),
-            instead: Vec::new(),
         }
     }
 }

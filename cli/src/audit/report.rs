@@ -13,7 +13,7 @@ use super::collect::{Collector, Form, Sum};
 use crate::period::{Period, exact, text};
 
 /// All of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// Empty where nobody could be asked.
     pub cluster: String,
@@ -147,12 +147,7 @@ impl Report {
         };
         let would = |one: &Asked| one.would_be_refused && one.accepted() > 0;
         Report {
-            cluster: String::new(),
-            start: None,
-            end: None,
-            period: None,
             read,
-            from_counts: false,
             would_be_refused: requests.iter().filter(|one| would(one)).map(Asked::accepted).sum(),
             users_would_be_refused: users(&would),
             refused: requests.iter().map(|one| one.refused).sum(),
@@ -161,6 +156,7 @@ impl Report {
             users_exempt: users(&|one| one.exempt > 0),
             requests,
             remarks,
+            ..Report::default()
         }
     }
 }

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use gpushare::config::last_good::{self, LastGood, NoCopy};
 use gpushare::config::{self, Config, LoadError};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::finding::Finding;
+use crate::period;
 use crate::slurm::Settings;
 
 /// On a controller; nothing where the file is right.
@@ -41,11 +40,7 @@ fn judge(error: &LoadError, copy: Result<LastGood, NoCopy>) -> Finding {
 }
 
 fn time(seconds: u64) -> String {
-    let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(
-        || "an unknown time".to_owned(),
-        |time| time.to_zoned(TimeZone::system()).strftime("%F %T").to_string(),
-    )
+    u32::try_from(seconds).map_or_else(|_| "an unknown time".to_owned(), period::second)
 }
 
 #[cfg(test)]

@@ -110,7 +110,6 @@ impl Database {
     }
 
     /// Whose job it is.
-    #[must_use]
     pub fn user(&self) -> &[u8] {
         &self.user
     }
@@ -126,7 +125,6 @@ impl Database {
     }
 
     /// The first of the partitions that the job may land in; empty where that isn't known.
-    #[must_use]
     pub fn first_partition<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
         let list = request.partition.filter(|list| !list.is_empty());
         let default = Some(self.default_partition.as_slice());
@@ -135,7 +133,6 @@ impl Database {
     }
 
     /// The account that is charged.
-    #[must_use]
     pub fn account<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
         request.account.unwrap_or(&self.default_account)
     }

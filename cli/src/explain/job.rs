@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::ExplainError;
-use crate::slurm::{self, ProgramError, ask, run};
+use crate::slurm::{ProgramError, ask, host, run};
 
 mod id;
 mod limits;
@@ -188,9 +188,4 @@ pub fn above(job: Above) -> Result<Vec<String>, ProgramError> {
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     let above = limits.iter().filter(|limit| limit.is_never() && !is_said(limit));
     Ok(above.map(write::above).collect())
-}
-
-/// This machine's name.
-fn host() -> String {
-    slurm::host()
 }

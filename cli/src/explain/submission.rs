@@ -78,7 +78,6 @@ impl Submission {
     }
 
     /// The same for the policy.
-    #[must_use]
     pub fn request(&self, spelling: Spelling, user_id: u32) -> Request<'_> {
         Request {
             spelling,

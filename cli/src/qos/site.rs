@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpushare::config::{self, Config, LoadError, ManagedQos, Members};
+use gpushare::config::{LoadError, ManagedQos, Members};
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
@@ -13,6 +13,7 @@ use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
 use super::error::QosError;
 use crate::slurm::command;
 use crate::slurm::run::{Output, run};
+use crate::status::local;
 
 /// Longer than a busy slurmdbd takes for one change.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -74,9 +75,7 @@ pub fn actual(cluster: &Cluster) -> Result<Actual, QosError> {
 /// # Errors
 /// There is no such file, or it has a mistake.
 pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), LoadError> {
-    let found = || config::find(&crate::slurm::conf(), Path::new(config::FALLBACK));
-    let path = conf.map_or_else(found, Path::to_owned);
-    let config = Config::load_named(&path)?;
+    let (path, config) = local::config_there(conf)?;
     Ok((path, config.qoses))
 }
 

@@ -1,9 +1,6 @@
 //! slurmctld's settings: `scontrol show config`, which has slurm.conf and, since 22.05 at the latest, cgroup.conf.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-
-use crate::error::FileError;
 
 /// The values by their keys, in small letters: releases don't agree on capitals. One key may have several lines.
 #[derive(Debug, Default)]
@@ -12,14 +9,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The lines of slurm.conf and of what it includes: continued ones as one, without comments.
-    ///
-    /// # Errors
-    /// It, or a file that it includes, can't be read.
-    pub fn lines(path: &Path) -> Result<String, FileError> {
-        lines_of(path, 0).map_err(FileError::of(path))
-    }
-
     /// Reads lines `Key = value`; of `Key[0] = value` and so on each stays as it is.
     pub fn parse(text: &str) -> Settings {
         Settings::of(text.lines().filter_map(|line| line.split_once('=')))
@@ -81,24 +70,6 @@ pub(super) fn gives_memory<'a>(value: impl Fn(&str) -> &'a str) -> bool {
     let of_gpu = value("JobDefaults").to_ascii_lowercase();
     of_cpu_or_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0))
         || of_gpu.contains("defmempergpu")
-}
-
-fn lines_of(path: &Path, depth: usize) -> std::io::Result<String> {
-    let text = std::fs::read_to_string(path)?.replace("\\\n", " ");
-    let mut all = String::new();
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        let included =
-            line.get(..8).filter(|word| word.eq_ignore_ascii_case("include ")).and_then(|_| line.get(8..));
-        match included {
-            Some(name) if depth < 8 => {
-                let folder = path.parent().unwrap_or_else(|| Path::new("/"));
-                all += &lines_of(&folder.join(name.trim()), depth + 1)?;
-            }
-            _ => all += &format!("{line}\n"),
-        }
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use gpushare::config::{Config, NodeConfig, Placement, UnitsPerGpu};
 use gpushare::text::hostlist;
 use serde::Serialize;
 
-use super::local::{conf_path, now};
+use super::local::{self, now};
 use super::{StatusError, Wanted};
 use crate::error::FileError;
 use crate::slurm::{self, ProgramError, run};
@@ -210,12 +210,9 @@ fn made(
     Cluster { time, without_shares: all - nodes.len(), filtered: false, nodes, complaints }
 }
 
-/// The rules, and what is said where they can't be read.
+/// The rules, and what is said where they can't be read. Without a gpushare.conf shares are Slurm's own.
 fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
-    // Without a gpushare.conf shares are Slurm's own.
-    let config =
-        conf.map_or_else(|| Config::load(&conf_path(None)), |path| Config::load_named(path).map(Some));
-    match config {
+    match local::config(conf) {
         Ok(config) => (config, Vec::new()),
         Err(reason) => (None, vec![format!("{reason}; shares are taken for Slurm's own")]),
     }

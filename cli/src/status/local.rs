@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config, NodeConfig, Placement};
+use gpushare::config::{self, Config, LoadError, NodeConfig, Placement};
 use gpushare_node::exec;
 use gpushare_node::foreign::{Foreign, Jobs, Usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Gpu, Roots};
@@ -161,6 +161,24 @@ pub fn conf_path(conf: Option<&Path>) -> PathBuf {
     conf.map_or_else(|| config::find(&slurm::conf(), Path::new(config::FALLBACK)), Path::to_owned)
 }
 
+/// The gpushare.conf that is named, or the one that is found, if there is one.
+///
+/// # Errors
+/// The one that is named isn't there, or it can't be used.
+pub fn config(conf: Option<&Path>) -> Result<Option<Config>, LoadError> {
+    conf.map_or_else(|| Config::load(&conf_path(None)), |path| Config::load_named(path).map(Some))
+}
+
+/// The same where there must be one, and its path.
+///
+/// # Errors
+/// There is none, or it can't be used.
+pub fn config_there(conf: Option<&Path>) -> Result<(PathBuf, Config), LoadError> {
+    let path = conf_path(conf);
+    let config = Config::load_named(&path)?;
+    Ok((path, config))
+}
+
 /// The node's GPUs, and NVML, asked.
 ///
 /// # Errors
@@ -170,7 +188,7 @@ pub(crate) fn node(
     ledger: &Ledger,
     complaints: &mut Vec<String>,
 ) -> Result<Node, StatusError> {
-    let config = Config::load_named(&conf_path(conf))?;
+    let (_, config) = config_there(conf)?;
     let host = slurm::host();
     let config = config.of_node(&host);
     let nvml = Some(Nvml::start(config, ledger, &Roots::system(), true));

@@ -139,12 +139,8 @@ impl std::error::Error for RuleError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::gpu;
     use crate::gpu::Gpu;
-
-    fn gpu(index: u32) -> Gpu {
-        let number = DeviceNumber { major: 195, minor: index };
-        Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: None }
-    }
 
     /// A folder with the two files of a cgroup; ordinary files keep what was written last.
     fn cgroup(path: &Path) {

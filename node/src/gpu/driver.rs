@@ -85,7 +85,6 @@ fn hexadecimal(digits: &str) -> Option<u32> {
 }
 
 /// A GPU's UUID, and not the `GPU-????????-…` of one that nothing has initialised since boot.
-#[must_use]
 pub fn is_uuid(uuid: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     uuid.starts_with("GPU-") && uuid.len() <= 64 && uuid.bytes().all(plain)

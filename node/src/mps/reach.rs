@@ -30,7 +30,6 @@ pub struct Reach {
 }
 
 /// What this job's programs must find; `None` without `Mps`, and for whole GPUs.
-#[must_use]
 pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
     let daemon = Daemon::of(entry, config.mps)?;
     let folder = daemon.folder(&config.mps_dir);

@@ -22,7 +22,6 @@ pub struct Silence {
 
 impl Ledger {
     /// Why NVML had no answer the last time. What can't be read is not known.
-    #[must_use]
     pub fn silence(&self) -> Option<Silence> {
         let path = self.dir.join(SILENCE);
         let reason = one_line(&read_note(&path)?);
@@ -31,7 +30,6 @@ impl Ledger {
     }
 
     /// Whether the driver can limit GPU memory for a cgroup.
-    #[must_use]
     pub fn has_limits(&self) -> bool {
         self.dir.join(LIMITS).symlink_metadata().is_ok_and(|found| found.is_file())
     }
@@ -64,14 +62,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SOON: Duration = Duration::from_millis(20);
-
-    fn ledger() -> (tempfile::TempDir, Ledger) {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
-        (dir, ledger)
-    }
+    use crate::fake::{SOON, ledger};
 
     #[test]
     fn the_same_reason_is_news_once() {

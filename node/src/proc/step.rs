@@ -57,14 +57,12 @@ pub struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     /// Looks at nothing yet.
-    #[must_use]
     pub fn new(proc: &'a Path) -> Self {
         Finder { proc, folders: OnceCell::new() }
     }
 
     /// The process with that number, if it started before `asked`. If it started later, another process may have got
     /// the number, so nothing else is known of it.
-    #[must_use]
     pub fn process(&self, pid: u32, asked: u64) -> Running {
         self.look(pid, asked).unwrap_or(Running { pid, ..Running::default() })
     }

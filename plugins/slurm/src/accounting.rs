@@ -37,14 +37,12 @@ pub enum Reach {
 
 impl Cache {
     /// Locks nothing yet.
-    #[must_use]
     pub fn new(reach: Reach) -> Cache {
         Cache { locks: OnceCell::new(), reach, fell_short: Cell::new(false) }
     }
 
     /// Whether the limits of associations were asked for in vain: then nothing is decided, and another cache must be
     /// asked.
-    #[must_use]
     pub fn fell_short(&self) -> bool {
         self.fell_short.get()
     }

@@ -20,7 +20,6 @@ pub const UPDATES_ARE_MADE_ANEW: bool = cfg!(slurm_23_02);
 pub const USERS_OWN_CGROUPS: bool = cfg!(not(slurm_23_02));
 
 /// The path of the slurm.conf that the daemon runs on; `None` where it has none.
-#[must_use]
 pub fn slurm_conf() -> Option<PathBuf> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: the daemon's own global, filled before it loads plugins (src/common/read_config.c).
@@ -32,7 +31,6 @@ pub fn slurm_conf() -> Option<PathBuf> {
 }
 
 /// `StateSaveLocation`, the folder where slurmctld keeps what must survive it; `None` where it has none.
-#[must_use]
 pub fn state_folder() -> Option<PathBuf> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: as in `slurm_conf`.
@@ -47,7 +45,6 @@ fn path_of(bytes: &[u8]) -> Option<PathBuf> {
 }
 
 /// `JobSubmitPlugins` of slurm.conf, as it stands there.
-#[must_use]
 pub fn job_submit_plugins() -> Vec<u8> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: as in `slurm_conf`.

@@ -138,7 +138,6 @@ pub const MISSPELT_FLAG: (&str, &str) = ("RequiresReservaton", "RequiresReservat
 
 impl Field {
     /// By any of its names, without case.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Field> {
         FIELDS.iter().find(|field| field.is_called(name))
     }
@@ -150,7 +149,6 @@ impl Field {
 
 impl OldName {
     /// By its name, without case.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static OldName> {
         OLD_NAMES.iter().find(|old| old.name.eq_ignore_ascii_case(name))
     }

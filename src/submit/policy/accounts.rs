@@ -46,7 +46,6 @@ impl Association<'_> {
 
 impl Policy {
     /// Whether GPUs must be typed for jobs that are charged to an association.
-    #[must_use]
     pub fn governs_account(&self, association: &Association) -> bool {
         match &self.accounts {
             GovernedAccounts::Off => false,

@@ -12,7 +12,6 @@ pub struct Caps {
 
 impl Caps {
     /// Whether there is one.
-    #[must_use]
     pub const fn any(&self) -> bool {
         self.cpus.is_some() || self.mem.is_some()
     }
@@ -36,7 +35,6 @@ pub struct PerGpu {
 
 impl PerGpu {
     /// For a GPU of this type. One of no type may turn out to be any, so the lowest counts.
-    #[must_use]
     pub fn of(&self, gres_type: Option<&[u8]>) -> Option<u64> {
         let Some(gres_type) = gres_type else {
             return self.types.iter().map(|(_, cap)| *cap).chain(self.others).min();

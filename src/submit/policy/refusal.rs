@@ -139,61 +139,36 @@ pub enum Command {
     },
 }
 
-/// The rules, each with its number in messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// GS101
-    TypeMissing,
-    /// GS102
-    TypeUnknown,
-    /// GS103
-    TypeForeign,
-    /// GS104
-    Unreadable,
-    /// GS105
-    NtasksPerGpuAlone,
-    /// GS106
-    QosList,
-    /// GS107
-    OptionInsideQos,
-    /// GS108
-    TooLong,
-    /// GS109
-    ShareUncounted,
-    /// GS110
-    NotRestated,
-    /// GS111
-    TypeResembles,
-    /// GS112
-    TypeOfNone,
-    /// GS113
-    TooManyNodes,
-    /// GS114
-    BeyondLimit,
-    /// GS115
-    OldRequestStays,
-    /// GS116
-    CountedTwoWays,
-    /// GS117
-    NotAlone,
-    /// GS121
-    ShareReservation,
-    /// GS122
-    ShareSize,
-    /// GS123
-    WholeGpu,
-    /// GS124
-    ShareFixed,
-    /// GS125
-    ShareForm,
-    /// GS126
-    GpuMissing,
-    /// GS127
-    TooManyCpus,
-    /// GS128
-    TooMuchMemory,
-    /// GS129
-    ShareMemory,
+crate::names! {
+    /// The rules, each with its number in messages and in `gpushare explain`.
+    pub enum Rule: number {
+        TypeMissing = "GS101",
+        TypeUnknown = "GS102",
+        TypeForeign = "GS103",
+        Unreadable = "GS104",
+        NtasksPerGpuAlone = "GS105",
+        QosList = "GS106",
+        OptionInsideQos = "GS107",
+        TooLong = "GS108",
+        ShareUncounted = "GS109",
+        NotRestated = "GS110",
+        TypeResembles = "GS111",
+        TypeOfNone = "GS112",
+        TooManyNodes = "GS113",
+        BeyondLimit = "GS114",
+        OldRequestStays = "GS115",
+        CountedTwoWays = "GS116",
+        NotAlone = "GS117",
+        ShareReservation = "GS121",
+        ShareSize = "GS122",
+        WholeGpu = "GS123",
+        ShareFixed = "GS124",
+        ShareForm = "GS125",
+        GpuMissing = "GS126",
+        TooManyCpus = "GS127",
+        TooMuchMemory = "GS128",
+        ShareMemory = "GS129",
+    }
 }
 
 /// What was changed in an accepted request, for the user's good and to the user's knowledge.
