@@ -1,6 +1,6 @@
 //! Submission: [`request`] (what was asked) → [`grammar`] (what Slurm's GRES strings mean) → [`policy`] (the verdict) →
-//! [`message`] (what the user reads). [`log_line`] is what the log says, [`counters`] names what is
-//! counted.
+//! [`message`] (what the user reads). [`log_line`] is what the log says, [`seal`] what proves that,
+//! [`counters`] names what is counted.
 
 pub mod counters;
 pub mod grammar;
@@ -8,3 +8,4 @@ pub mod log_line;
 pub mod message;
 pub mod policy;
 pub mod request;
+pub mod seal;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use gpushare::config::Config;
 use gpushare::counter_file;
-use gpushare::submit::counters;
+use gpushare::submit::{counters, seal};
 use jiff::tz::TimeZone;
 
 mod collect;
@@ -47,6 +47,10 @@ pub struct Arguments {
     /// it]
     #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
     log: Vec<PathBuf>,
+    /// What proves that gpushare wrote a line: gpushare_log_key of the controller whose logs these are [default: that
+    /// in StateSaveLocation]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    log_key: Option<PathBuf>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
@@ -77,15 +81,20 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     }
     let conf = local::conf_path(arguments.conf.as_deref());
     let config = Config::load(&conf).map_err(|error| error.to_string())?.unwrap_or_default();
-    let settings = if arguments.log.is_empty() { settings() } else { Ok(Settings::default()) };
+    let settings = if arguments.log.is_empty() { settings() } else { Ok(of_file().unwrap_or_default()) };
     let found = settings.and_then(|settings| {
-        let mut collector = Collector::new(period);
-        let (files, notes) = logs(&arguments.log, &settings, period)?;
+        let (files, mut notes) = logs(&arguments.log, &settings, period)?;
+        let key = key(arguments.log_key.as_deref(), &settings);
+        notes.extend(key.as_ref().err().map(|reason| {
+            format!("whether gpushare wrote these lines can't be told: {reason}; users can put such lines into the log")
+        }));
+        let mut collector = Collector::new(period, key.ok().map(seal::Judge::new));
         for file in &files {
             let clock = Clock { zone: TimeZone::system(), latest: file.written.saturating_add(86_400) };
             files::lines(&file.path, |line| collector.take(line, &clock))?;
         }
-        Ok((collector, files, notes, settings.get("ClusterName").to_owned()))
+        let cluster = if arguments.log.is_empty() { settings.get("ClusterName") } else { "" };
+        Ok((collector, files, notes, cluster.to_owned()))
     });
     let report = match found {
         Ok((collector, files, notes, cluster)) => {
@@ -109,13 +118,29 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 
 /// slurmctld's own settings, or those of slurm.conf while it doesn't answer.
 fn settings() -> Result<Settings, String> {
-    slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|reason| {
-        let path = slurm::conf();
-        let lines = Settings::lines(&path);
-        lines
-            .map(|text| Settings::parse(&text))
-            .map_err(|error| format!("{reason}; {}: {error}", path.display()))
-    })
+    slurm::ask("scontrol", &["show", "config"])
+        .map(|text| Settings::parse(&text))
+        .or_else(|reason| of_file().map_err(|error| format!("{reason}; {error}")))
+}
+
+/// Those of slurm.conf.
+fn of_file() -> Result<Settings, String> {
+    let path = slurm::conf();
+    let lines = Settings::lines(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Settings::parse(&lines))
+}
+
+/// What the plugin's lines are sealed with; an error says why it can't be had.
+fn key(named: Option<&Path>, settings: &Settings) -> Result<seal::Key, String> {
+    let folder = settings.get("StateSaveLocation");
+    let path = match named {
+        Some(path) => path.to_owned(),
+        None if folder.is_empty() => {
+            return Err("slurm.conf has no StateSaveLocation here (--log-key)".to_owned());
+        }
+        None => seal::path(Path::new(folder)),
+    };
+    seal::read(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Which files to read, the oldest first, and what is to say about them.
