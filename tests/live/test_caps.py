@@ -194,6 +194,41 @@ def test_a_default_of_slurm_conf_is_enough(capped):
         capped.ok("sed -i /^DefMemPerCPU/d /etc/slurm/extra.conf; scontrol reconfigure")
 
 
+# What a partition gives a job that names no memory; {partition: (with a GPU, with a share)} is whether it is enough.
+DEFAULTS = {"DefMemPerCPU=1024": (True, True), "DefMemPerNode=4096": (True, True), "JobDefaults=DefMemPerGPU=8192": (True, False),
+            "JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=8192": (True, False), "JobDefaults=DefCpuPerGPU=2": (False, False)}
+
+
+@pytest.fixture(params=DEFAULTS)
+def giving(capped, request):
+    """A partition with defaults of its own, and whether they are enough."""
+    capped.ok(f"scontrol create partition=giving nodes=ALL {request.param}")
+    yield DEFAULTS[request.param]
+    capped.cancel_all()
+    capped.ok("scontrol delete partition=giving")
+
+
+def test_a_default_of_the_partition_is_enough_where_it_counts(capped, giving):
+    """For a share DefMemPerGPU doesn't: what Slurm gives without the rule shows it."""
+    jobs = [[A40, "-c2"], ["--gres=mps:40", "-c2"]]
+    with configured(capped, "Mode=enforce\nPlacement=own\nUnitsPerGpu=80"):
+        assert tuple(is_within(*outcome(capped, *job, "-p", "giving")) for job in jobs) == giving
+    with configured(capped, CAPS + "\nPlacement=own\nUnitsPerGpu=80"):
+        for job, is_enough in zip(jobs, giving):
+            explained = capped.run(["gpushare", "explain", "--", *job, "-p", "giving", "--wrap=true"], "alice")
+            if is_enough:
+                assert is_within(*outcome(capped, *job, "-p", "giving"))
+            else:
+                refused(capped, "GS128", *job, "-p", "giving")
+            assert ("GS128" in explained.stdout) != is_enough, explained
+            refused(capped, "GS128", *job, "-p", "giving,p")
+            refused(capped, "GS128", *job, "-p", "p")
+        if giving[0]:
+            job, _ = accepted(capped, *jobs[0], "-p", "giving")
+            moved = capped.run(f"scontrol update job={job} partition=p", "alice")
+            assert moved.returncode != 0 and capped.fields(job)["Partition"] == "giving", moved
+
+
 def test_a_partition_for_gpus_runs_no_job_without_one(capped):
     capped.ok("scontrol create reservation=workshop starttime=tomorrow duration=60 users=alice nodecnt=1 flags=overlap")
     with configured(capped, "GpuPartitions=small"):

@@ -216,8 +216,10 @@ fn a_user_is_told_what_fits() {
     }
 }
 
-/// A cluster whose slurm.conf gives no memory to a job that names none.
-struct NoDefaults;
+/// A cluster whose slurm.conf gives no memory to a job that names none, or only to GPUs; some partitions do.
+struct NoDefaults {
+    of_gpu: Option<bool>,
+}
 
 impl Accounting for NoDefaults {
     type Qos = usize;
@@ -248,10 +250,19 @@ impl Accounting for NoDefaults {
     fn default_partition(&self) -> Option<&[u8]> {
         Some(b"main")
     }
-    fn gives_memory(&self) -> bool {
-        false
+    fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
+        let own = match partition {
+            b"given" => (true, None),
+            b"for_gpus" => (false, Some(true)),
+            b"for_none" => (false, Some(false)),
+            _ => (false, None),
+        };
+        let defaults = |(of_node, of_gpu)| DefaultMemory { of_node, of_gpu };
+        defaults(own).over(defaults((false, self.of_gpu)))
     }
 }
+
+const NONE: NoDefaults = NoDefaults { of_gpu: None };
 
 #[test]
 fn who_names_no_memory_would_get_all_without_a_default() {
@@ -261,7 +272,7 @@ fn who_names_no_memory_would_get_all_without_a_default() {
         ("node=gres/mps:40", "--gres=mps:40 --mem=32G"),
     ] {
         assert_eq!(rule(&asked(options), &policy), None, "{options} with a default");
-        let Verdict::Refuse(refusal) = judge(&asked(options), &policy, &NoDefaults) else {
+        let Verdict::Refuse(refusal) = judge(&asked(options), &policy, &NONE) else {
             panic!("{options} is accepted")
         };
         let found = message::refusal(&refusal);
@@ -271,7 +282,34 @@ fn who_names_no_memory_would_get_all_without_a_default() {
         );
     }
     let named = asked("node=gres/gpu:a40:1 mem=10G");
-    assert!(matches!(judge(&named, &policy, &NoDefaults), Verdict::Accept(_)));
+    assert!(matches!(judge(&named, &policy, &NONE), Verdict::Accept(_)));
+}
+
+#[test]
+fn a_default_is_that_of_the_partition_or_else_of_slurm_conf() {
+    let policy = policy("MaxMemPerGpu=64G\nPlacement=own\nUnitsPerGpu=80");
+    let for_gpus = NoDefaults { of_gpu: Some(true) };
+    for (options, without, with) in [
+        ("node=gres/mps:40 p=given", None, None),
+        ("node=gres/gpu:a40:1 p=for_gpus", None, None),
+        ("node=gres/mps:40 p=for_gpus", MEMORY, MEMORY),
+        ("node=gres/gpu:a40:1 p=for_none", MEMORY, MEMORY),
+        ("node=gres/gpu:a40:1 p=other", MEMORY, None),
+        ("node=gres/gpu:a40:1", MEMORY, None),
+        ("node=gres/mps:40", MEMORY, MEMORY),
+        // Whichever it lands in.
+        ("node=gres/gpu:a40:1 p=given,for_gpus", None, None),
+        ("node=gres/gpu:a40:1 p=given,other", MEMORY, None),
+        ("node=gres/gpu:a40:1 reservation=r", MEMORY, None),
+    ] {
+        for (cluster, expected) in [(&NONE, without), (&for_gpus, with)] {
+            let found = match judge(&asked(options), &policy, cluster) {
+                Verdict::Accept(_) => None,
+                Verdict::Refuse(refusal) => Some(refusal.rule),
+            };
+            assert_eq!(found, expected, "{options} {:?}", cluster.of_gpu);
+        }
+    }
 }
 
 /// What becomes of an update of a job.
