@@ -163,7 +163,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
     let (user, user_id) = identity(user)?;
-    let database = Database::read(&user, cluster, settings.gives_memory())?;
+    let database = Database::read(&user, cluster, settings.default_memory())?;
     let request = job.request(release.spelling(), user_id);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use gpushare::config::Config;
+use gpushare::submit::policy::DefaultMemory;
 use gpushare::text::gres::{self, NodeGres};
 
 mod accounts;
@@ -75,8 +76,8 @@ pub struct Partition {
     pub own: Option<String>,
     /// The partition that gets its new jobs while it takes none.
     pub alternate: Option<String>,
-    /// A job that names no memory gets a part of its nodes' by default.
-    pub gives_memory: bool,
+    /// What it says itself of the memory of a job that names none.
+    pub memory: DefaultMemory,
 }
 
 /// A reservation.
@@ -214,9 +215,9 @@ pub fn partition(line: &str) -> Option<Partition> {
     let own = named("QoS").pop();
     let qoses = allowed.iter().chain(&denied).chain(&own).cloned().collect();
     let alternate = named("Alternate").pop();
-    let gives_memory = settings::gives_memory(|key| value(line, key).unwrap_or_default());
+    let memory = settings::default_memory(|key| value(line, key).unwrap_or_default());
     let billing = list("TRESBillingWeights");
-    Some(Partition { name, billing, qoses, allowed, denied, own, alternate, gives_memory })
+    Some(Partition { name, billing, qoses, allowed, denied, own, alternate, memory })
 }
 
 /// Reads a line of `scontrol -o show reservation`.

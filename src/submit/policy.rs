@@ -37,7 +37,7 @@ mod under;
 mod update;
 
 pub use accounts::{Association, GresLimit};
-pub use per_gpu::{Amount, Caps, MemoryGres, PerGpu};
+pub use per_gpu::{Amount, Caps, DefaultMemory, MemoryGres, PerGpu};
 pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
@@ -88,9 +88,9 @@ pub trait Accounting {
     fn has_node(&self, _name: &str) -> bool {
         true
     }
-    /// Whether slurm.conf gives memory to a job that names none (`DefMemPerCPU`, `DefMemPerNode`, `DefMemPerGPU`).
-    fn gives_memory(&self) -> bool {
-        true
+    /// What a job that names no memory gets in this partition, or in one that is not known where the name is empty.
+    fn default_memory(&self, _partition: &[u8]) -> DefaultMemory {
+        DefaultMemory { of_node: true, of_gpu: None }
     }
     /// The partition of a job that names neither a partition nor a reservation.
     fn default_partition(&self) -> Option<&[u8]>;

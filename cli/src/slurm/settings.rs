@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gpushare::submit::policy::DefaultMemory;
+
 /// The values by their keys, in small letters: releases don't agree on capitals. One key may have several lines.
 #[derive(Debug, Default)]
 pub struct Settings {
@@ -58,18 +60,21 @@ impl Settings {
         self.get(key).parse().unwrap_or(0)
     }
 
-    /// Whether slurm.conf gives a job that names none some memory; as the plugin asks.
-    pub fn gives_memory(&self) -> bool {
-        gives_memory(|key| self.get(key))
+    /// What slurm.conf says of the memory of a job that names none; as the plugin asks.
+    pub fn default_memory(&self) -> DefaultMemory {
+        default_memory(|key| self.get(key))
     }
 }
 
 /// The same of whatever has these keys: slurm.conf or a partition. `UNLIMITED` is no default.
-pub(super) fn gives_memory<'a>(value: impl Fn(&str) -> &'a str) -> bool {
-    let of_cpu_or_node = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
-    let of_gpu = value("JobDefaults").to_ascii_lowercase();
-    of_cpu_or_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0))
-        || of_gpu.contains("defmempergpu")
+pub(super) fn default_memory<'a>(value: impl Fn(&str) -> &'a str) -> DefaultMemory {
+    let of_node = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
+    let defaults = value("JobDefaults").to_ascii_lowercase();
+    let of_gpu = defaults.split(',').find_map(|word| word.trim().strip_prefix("defmempergpu="));
+    DefaultMemory {
+        of_node: of_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0)),
+        of_gpu: of_gpu.map(|value| value != "0"),
+    }
 }
 
 #[cfg(test)]

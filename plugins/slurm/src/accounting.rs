@@ -6,7 +6,9 @@
 
 use std::cell::{Cell, OnceCell};
 
-use gpushare::submit::policy::{Accounting, Association, DefaultQos, GresLimit, Owner, TypedLimit};
+use gpushare::submit::policy::{
+    Accounting, Association, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit,
+};
 use gpushare::submit::request::Request;
 use slurm_sys::{slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
@@ -134,8 +136,8 @@ impl<'c> Accounting for &'c Cache {
         partition::most_nodes(self.locks(), request)
     }
 
-    fn gives_memory(&self) -> bool {
-        locks::gives_memory()
+    fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
+        partition::default_memory(partition).unwrap_or_default().over(locks::default_memory())
     }
 
     fn associations<'s>(&'s self, request: &Request, mut look: impl FnMut(Association<'s>)) {

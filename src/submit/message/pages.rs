@@ -189,8 +189,8 @@ pub const PAGES: [Page; 32] = [
         title: "too much memory for the GPUs",
         text: "A job may have only a limited amount of memory for each of its GPUs (MaxMemPerGpu in gpushare.conf). \
                Ask for less memory or for more GPUs. --mem is for each node and --mem=0 is all that a node has. A job \
-               that names no memory would get all of it too, unless slurm.conf has a default. Otherwise the same holds \
-               as for CPUs (GS127).",
+               that names no memory would get all of it too, unless its partition or slurm.conf has a default. \
+               Otherwise the same holds as for CPUs (GS127).",
     },
     Page {
         number: "GS129",

@@ -15,9 +15,11 @@ struct Table {
     /// It may be asked for the QOS and the owner, and for associations.
     names: bool,
     associations: bool,
-    gives_memory: bool,
+    /// What slurm.conf gives a job that names none.
+    memory: DefaultMemory,
 }
-const TABLE: Table = Table { names: true, associations: true, gives_memory: true };
+const TABLE: Table =
+    Table { names: true, associations: true, memory: DefaultMemory { of_node: true, of_gpu: None } };
 type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
@@ -94,8 +96,14 @@ impl Accounting for Table {
     fn default_partition(&self) -> Option<&[u8]> {
         Some(b"main")
     }
-    fn gives_memory(&self) -> bool {
-        self.gives_memory
+    fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
+        let own = match partition {
+            b"given" => (true, None),
+            b"for_gpus" => (false, Some(true)),
+            b"for_none" => (false, Some(false)),
+            _ => (false, None),
+        };
+        DefaultMemory { of_node: own.0, of_gpu: own.1 }.over(self.memory)
     }
 }
 

@@ -177,22 +177,48 @@ fn a_user_is_told_what_fits() {
     }
 }
 
+/// Where slurm.conf gives no memory to a job that names none.
+const NO_DEFAULT: Table = Table { memory: DefaultMemory { of_node: false, of_gpu: None }, ..TABLE };
+
 #[test]
 fn who_names_no_memory_would_get_all_without_a_default() {
     let policy = policy("MaxMemPerGpu=64G\nPlacement=own\nUnitsPerGpu=80");
-    let no_default = Table { gives_memory: false, ..TABLE };
     for (options, expected) in [
         ("node=gres/gpu:a40:1", "--gres=gpu:a40:1 --mem-per-gpu=65536M"),
         ("node=gres/mps:40", "--gres=mps:40 --mem=32G"),
     ] {
         assert_eq!(rule(&asked(options), &policy), None, "{options} with a default");
-        let found = message::refusal(&refused(judge(&asked(options), &policy, &no_default)));
+        let found = message::refusal(&refused(judge(&asked(options), &policy, &NO_DEFAULT)));
         assert!(
             found.contains("GS128") && found.contains(&format!("try: {expected}\n")),
             "{options}: {found}"
         );
     }
-    accepted(judge(&asked("node=gres/gpu:a40:1 mem=10G"), &policy, &no_default));
+    accepted(judge(&asked("node=gres/gpu:a40:1 mem=10G"), &policy, &NO_DEFAULT));
+}
+
+#[test]
+fn a_default_is_that_of_the_partition_or_else_of_slurm_conf() {
+    let policy = policy("MaxMemPerGpu=64G\nPlacement=own\nUnitsPerGpu=80");
+    let for_gpus = Table { memory: DefaultMemory { of_gpu: Some(true), ..NO_DEFAULT.memory }, ..TABLE };
+    for (options, without, with) in [
+        ("node=gres/mps:40 p=given", None, None),
+        ("node=gres/gpu:a40:1 p=for_gpus", None, None),
+        ("node=gres/mps:40 p=for_gpus", MEMORY, MEMORY),
+        ("node=gres/gpu:a40:1 p=for_none", MEMORY, MEMORY),
+        ("node=gres/gpu:a40:1 p=other", MEMORY, None),
+        ("node=gres/gpu:a40:1", MEMORY, None),
+        ("node=gres/mps:40", MEMORY, MEMORY),
+        // Whichever it lands in.
+        ("node=gres/gpu:a40:1 p=given,for_gpus", None, None),
+        ("node=gres/gpu:a40:1 p=given,other", MEMORY, None),
+        ("node=gres/gpu:a40:1 reservation=r", MEMORY, None),
+    ] {
+        for (cluster, expected) in [(&NO_DEFAULT, without), (&for_gpus, with)] {
+            let found = broken(judge(&asked(options), &policy, cluster));
+            assert_eq!(found, expected, "{options} {:?}", cluster.memory);
+        }
+    }
 }
 
 /// What becomes of an update of a job.
