@@ -113,9 +113,9 @@ pub enum Problem {
         /// The setting that needs it.
         because: &'static str,
     },
-    /// One setting can't be had with another.
+    /// Two settings exclude each other.
     Against {
-        /// What can't be had.
+        /// The impossible setting.
         setting: &'static str,
         /// What it needs.
         needs: &'static str,
@@ -184,7 +184,7 @@ impl Config {
         }
     }
 
-    /// What holds on a node: of the lines that name it the first, else what is said for all.
+    /// What applies on a node: the first line that names it, else the settings for all.
     #[must_use]
     pub fn of_node(&self, name: &str) -> &NodeConfig {
         let own = self.nodes.iter().find(|record| record.names(name));

@@ -46,7 +46,7 @@ fn own_user_id() -> Option<u32> {
 /// What a regular file holds, up to `longest` bytes; `None` where there is something else.
 ///
 /// # Errors
-/// There is none, or it can't be read.
+/// It doesn't exist, or it can't be read.
 pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {

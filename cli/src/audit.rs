@@ -60,13 +60,13 @@ pub struct Arguments {
 /// How long the period is by default.
 const DAYS: u32 = 7;
 
-/// What is said, and whether an accepted request breaks a rule.
+/// The output, and whether an accepted request breaks a rule.
 pub struct Answer {
     pub text: String,
     pub passed: bool,
 }
 
-/// An error is one line: why it could not be told.
+/// An error is one line: why there is no report.
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let now = period::now();
     let mut period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), now, DAYS)?;
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     Ok(Answer { text, passed: report.would_be_refused > 0 })
 }
 
-/// slurmctld's own settings, or those of slurm.conf while it doesn't answer.
+/// slurmctld's own settings, or slurm.conf's if it doesn't answer.
 fn settings() -> Result<Settings, String> {
     slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|reason| {
         let path = slurm::conf();
@@ -117,7 +117,7 @@ fn settings() -> Result<Settings, String> {
     })
 }
 
-/// Which files to read, the oldest first, and what is to say about them.
+/// Which files to read, the oldest first, and the notes about them.
 fn logs(
     named: &[PathBuf],
     settings: &Settings,

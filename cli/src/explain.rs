@@ -37,10 +37,10 @@ use outlook::Names;
 use release::Release;
 use submission::Submission;
 
-/// Said of jobs that are several requests in one.
+/// The note about jobs that are several requests in one.
 const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each by itself";
 
-/// No script that sbatch would be given is longer.
+/// The longest script that it reads; sbatch's are shorter.
 const LONGEST_SCRIPT: u64 = 64 << 20;
 
 /// The command line of `gpushare explain`.
@@ -68,15 +68,15 @@ pub struct Arguments {
     words: Vec<OsString>,
 }
 
-/// What is said, and whether a request is refused.
+/// The output, and whether a request is refused.
 pub struct Answer {
     /// For standard output.
     pub text: String,
-    /// The request would be refused.
+    /// gpushare would refuse the request.
     pub refused: bool,
 }
 
-/// An error is one line: why nothing could be said.
+/// An error is one line: why there is no answer.
 pub fn run(arguments: Arguments) -> Result<Answer, String> {
     let arguments = options_first(arguments)?;
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
@@ -97,7 +97,7 @@ pub fn run(arguments: Arguments) -> Result<Answer, String> {
     }
 }
 
-/// Options may follow a number. What follows a script is the script's.
+/// Options may follow a number. What follows a script belongs to the script.
 fn options_first(arguments: Arguments) -> Result<Arguments, String> {
     let is_named = arguments.words.first().is_some_and(|word| Named::of(word.as_bytes()).is_some());
     let at = arguments.words.iter().position(|word| word.as_bytes().starts_with(b"-"));
@@ -240,7 +240,7 @@ fn read_script(name: &[u8]) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// As the plugin finds it; without a file the defaults hold.
+/// As the plugin finds it; without a file the defaults apply.
 pub fn read_policy(conf: Option<&Path>) -> Result<Policy, String> {
     if let Some(path) = conf {
         let found = Config::load(path).map_err(|error| error.to_string())?;

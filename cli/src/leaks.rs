@@ -82,7 +82,7 @@ enum Csv {
     Times,
 }
 
-/// What is said, and whether a limit was exceeded.
+/// The output, and whether a limit was exceeded.
 pub struct Answer {
     /// For standard output.
     pub text: String,
@@ -90,7 +90,7 @@ pub struct Answer {
     pub exceeded: bool,
 }
 
-/// An error is one line: why it could not be told.
+/// An error is one line: why there is no report.
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let report = match &arguments.from {
         Some(path) => from_file(arguments, path)?,

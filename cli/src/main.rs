@@ -103,7 +103,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version are clap's to print; what is wrong with the command line is said as every error is.
+/// clap prints help and version; a wrong command line is reported like any other error.
 fn misuse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
@@ -119,7 +119,7 @@ fn completions(shell: clap_complete::Shell) -> Result<(), String> {
     print(&String::from_utf8_lossy(&bytes))
 }
 
-/// The exit status; an error is said first.
+/// The exit status; prints an error first.
 fn finish(result: Result<ExitCode, String>, failure: u8) -> ExitCode {
     result.unwrap_or_else(|reason| {
         use std::io::Write;
@@ -128,7 +128,7 @@ fn finish(result: Result<ExitCode, String>, failure: u8) -> ExitCode {
     })
 }
 
-/// A reader that has seen enough, such as head(1), is no error.
+/// A reader that closes early, such as head(1), is no error.
 fn print(text: &str) -> Result<(), String> {
     use std::io::{ErrorKind, Write};
     let mut stdout = std::io::stdout();

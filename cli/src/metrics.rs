@@ -49,18 +49,18 @@ pub struct Arguments {
     conf: Option<PathBuf>,
 }
 
-/// What is printed, and whether all was read.
+/// The output, and whether everything could be read.
 pub struct Answer {
     pub text: String,
     pub complete: bool,
 }
 
-/// What there is to say.
+/// The figures.
 #[derive(Default)]
 struct Facts {
     /// gpushare.conf is broken.
     config_error: bool,
-    /// What was read, or couldn't be.
+    /// What could be read, or why not.
     sources: Vec<(&'static str, bool)>,
     node: Option<Node>,
     /// The ledger's counts.
@@ -215,7 +215,7 @@ fn check_name(out: &Path) -> Result<(), String> {
     })
 }
 
-/// By renaming, so that node_exporter reads the old file or the new one.
+/// Renames, so that node_exporter reads the old file or the new one.
 fn write(out: &Path, text: &str) -> Result<(), String> {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     // Another run at the same time has another; none ends in .prom.
@@ -223,7 +223,7 @@ fn write(out: &Path, text: &str) -> Result<(), String> {
     root_file::replace(&temporary, out, text).map_err(|error| format!("writing {}: {error}", out.display()))
 }
 
-/// What the file that is replaced says, while this run is none.
+/// The last success from the replaced file, if this run isn't one.
 fn last_success(out: &Path) -> Option<u64> {
     let bytes = root_file::read(out, 1 << 20).ok()??;
     let text = String::from_utf8(bytes).ok()?;

@@ -144,8 +144,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
 }
 
-/// sacctmgr says of some things that they are done and they are not, up to 22.05 at least: so the database is read
-/// again.
+/// Up to 22.05 at least, sacctmgr claims that some changes are done when they aren't, so this reads the database again.
 fn confirm(done: &Plan, site: Site) -> Result<(), String> {
     if done.changes.is_empty() {
         return Ok(());
@@ -161,7 +160,7 @@ fn confirm(done: &Plan, site: Site) -> Result<(), String> {
     }
 }
 
-/// slurmctld hears of a change some moments after the database has it; or, without slurmdbd, never.
+/// slurmctld learns of a change some moments after the database has it; or, without slurmdbd, never.
 fn wait_for_slurmctld() -> Result<(), String> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -177,19 +176,19 @@ fn wait_for_slurmctld() -> Result<(), String> {
 
 /// How the database differs from the file, for `gpushare check`.
 pub enum Drift {
-    /// Not at all.
+    /// It doesn't.
     None,
-    /// A line can't be had; which, and why.
+    /// A line is impossible; which, and why.
     Mistake(String),
-    /// What `apply` would do, or can't.
+    /// What `apply` would do, or can't do.
     Pending(String),
-    /// A QOS whose line has gone, which stays until somebody says `--prune`.
+    /// A QOS whose line was removed, which stays until somebody uses `--prune`.
     Leftover(String),
-    /// The database is like the file, but slurmctld isn't like the database.
+    /// The database matches the file, but slurmctld doesn't match the database.
     Missed(String),
 }
 
-/// Reads both; nothing is printed. An error is one line.
+/// Reads both and prints nothing. An error is one line.
 pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
     let site = Site::read(conf)?;
     let mut findings = site.findings().into_iter().filter(|finding| finding.is_error);
@@ -218,7 +217,7 @@ pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
     })
 }
 
-/// What the lines say wrong, or in old words, is said first; an error among them is the end.
+/// Prints mistakes and old names in the lines first; stops if one of them is an error.
 fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), String> {
     let site = Site::read(conf)?;
     let findings = site.findings();

@@ -23,7 +23,7 @@ pub use settings::Settings;
 /// How long one of Slurm's commands may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// All that `check` and `conf` compare gpushare.conf with. The default is a cluster that there isn't yet.
+/// Everything that `check` and `conf` compare gpushare.conf with. The default is a cluster that doesn't exist yet.
 #[derive(Debug, Default)]
 pub struct Slurm {
     /// slurm.conf and cgroup.conf.

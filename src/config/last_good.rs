@@ -100,7 +100,7 @@ pub fn path(folder: &Path) -> PathBuf {
 /// Reads the copy. Only one that root or the folder's owner (SlurmUser) wrote, and nobody else can change, is trusted.
 ///
 /// # Errors
-/// There is none, or it can't be trusted.
+/// There is no copy, or it can't be trusted.
 pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     let path = path(folder);
     let unreadable = |error: io::Error| match error.kind() {

@@ -32,7 +32,7 @@ pub struct NodeConfig {
     pub visible_devices: VisibleDevices,
     /// `FrameworkEnv`: variables for TensorFlow, JAX and PyTorch.
     pub framework_env: FrameworkEnv,
-    /// `MemPerUnit`, in MiB; without it a share's memory is its part of what NVML says the GPU has.
+    /// `MemPerUnit`, in MiB; without it a share gets its part of the memory that NVML reports for the GPU.
     pub mem_per_unit: Option<u32>,
     /// `Nvml`
     pub nvml: Nvml,
@@ -257,7 +257,7 @@ pub enum ForeignProcesses {
     End,
 }
 
-/// What happens to a job whose MPS daemon can't be had.
+/// What happens to a job if gpushare can't start its MPS daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMpsFailure {
     /// It fails, before its program starts.
@@ -273,6 +273,7 @@ pub enum ComputeMode {
     /// As the administrator left it.
     #[default]
     Keep,
-    /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: whoever goes round MPS gets nothing.
+    /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: a program that bypasses MPS gets
+    /// nothing.
     Exclusive,
 }

@@ -56,7 +56,7 @@ pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
     }
 }
 
-/// What the user is told of an accepted request, if anything.
+/// What to tell the user about an accepted request, if anything.
 #[must_use]
 pub fn remark(remark: &Remark) -> Option<String> {
     match remark {

@@ -176,7 +176,7 @@ pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accountin
 ///
 /// Slurm shows a plugin less than it keeps of a job (not the tasks per GPU, and in some releases a GPU request survives
 /// when its strings are emptied). So a job comes into a governed QOS only with its GPUs named in the same command: then
-/// Slurm makes the request anew, or refuses the update itself.
+/// Slurm makes the request again, or refuses the update itself.
 pub fn judge_update<'a, A: Accounting>(
     update: &Update,
     existing: &Request,

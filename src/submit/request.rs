@@ -61,7 +61,7 @@ pub struct Request<'a> {
     pub enforces_binding: bool,
     /// An update that lets a held job go.
     pub releases: bool,
-    /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
+    /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user requeues it.
     pub starts_again: bool,
     /// The job of a crontab line (`scrontab`): slurmctld starts it again and again without asking plugins.
     pub recurs: bool,

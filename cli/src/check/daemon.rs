@@ -44,7 +44,7 @@ pub fn running(proc: &Path, node: &str) -> Option<Running> {
     Some(Running { since_boot: Duration::from_millis(started.saturating_mul(1000 / TICKS)) })
 }
 
-/// Debian calls the program slurmd-wlm, and so is a process that has started itself anew.
+/// Debian calls the program slurmd-wlm, and so is a process named that has restarted itself.
 fn is_slurmd(stat: &proc::Stat) -> bool {
     (stat.name == b"slurmd" || stat.name.starts_with(b"slurmd-")) && stat.state != 'Z'
 }

@@ -33,7 +33,7 @@ pub enum Way<'a> {
 /// Asks them. `list`: a hostlist, or nothing for every node that has GPUs or shares.
 ///
 /// # Errors
-/// slurmctld can't be asked which nodes there are, or the list is none.
+/// slurmctld doesn't say which nodes exist, or the list is invalid.
 pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, String> {
     let known = known();
     let names = if list.is_empty() {

@@ -26,7 +26,7 @@ use smaller::Smaller;
 /// More tasks of an array than somebody reads.
 const MOST: usize = 8;
 
-/// What is told of one job, or of the waiting tasks of an array.
+/// The report about one job, or about the waiting tasks of an array.
 #[derive(Debug, Serialize)]
 struct Told {
     /// As squeue names it: `12`, `12_3`, `12_[4-9]`, `12+1`.
@@ -187,7 +187,7 @@ pub fn above(job: Above) -> Result<Vec<String>, String> {
     Ok(above.map(write::above).collect())
 }
 
-/// What is said where Slurm shows no such job.
+/// The message if Slurm shows no such job.
 pub fn unknown(id: &JobId) -> String {
     format!(
         "Slurm shows no job {id}: it was never submitted, its record is gone, or it is another user's and hidden \

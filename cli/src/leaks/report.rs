@@ -31,8 +31,8 @@ pub struct Report {
 /// One limit.
 #[derive(Debug, Serialize)]
 pub struct OfLimit {
-    /// `qos`, `account` or `user`, and its name: of a user with his account, and the partition where it is for one
-    /// only.
+    /// `qos`, `account` or `user`, and its name; a user's has the account too, and the partition if the limit is for
+    /// only one.
     pub owner_kind: &'static str,
     pub owner: String,
     #[serde(skip)]

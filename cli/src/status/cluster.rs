@@ -203,7 +203,7 @@ fn made(
     Cluster { time, without_shares: all - nodes.len(), filtered: false, nodes, complaints }
 }
 
-/// The rules, and what is said where they can't be read.
+/// The rules, and the message if they can't be read.
 fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
     match rules(conf) {
         Ok(config) => (config, Vec::new()),

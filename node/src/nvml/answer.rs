@@ -78,7 +78,7 @@ pub enum Mode {
 }
 
 impl Measured {
-    /// What is said of this GPU.
+    /// What NVML says about this GPU.
     #[must_use]
     pub fn of(&self, gpu: &Gpu) -> Option<&GpuState> {
         let same = |state: &&GpuState| match &gpu.uuid {
@@ -90,7 +90,7 @@ impl Measured {
 }
 
 impl GpuState {
-    /// What the choice goes by: both figures or none.
+    /// What the choice uses: both figures or none.
     #[must_use]
     pub fn load(&self) -> Option<Load> {
         Some(Load { memory: self.used?.into(), utilization: self.utilization? })

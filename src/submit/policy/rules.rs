@@ -74,7 +74,7 @@ impl Policy {
     }
 }
 
-/// The GRES whose counts are shares of one GPU; `mps` unless something else is said.
+/// The GRES whose counts are shares of one GPU; `mps` by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareGres(pub String);
 
@@ -177,7 +177,7 @@ pub struct QosRecord {
     pub default_type: Option<String>,
     /// `Requeue=yes`: batch jobs are requeued when preempted, unless they say otherwise.
     pub requeue: Option<bool>,
-    /// `OpenMode=append`: a requeued batch job adds to its output instead of starting it anew.
+    /// `OpenMode=append`: a requeued batch job appends to its output instead of overwriting it.
     pub append: Option<bool>,
     /// `ArrayTasks` and `ArrayTasksOver`
     pub throttle: Option<Throttle>,

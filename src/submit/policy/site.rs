@@ -106,7 +106,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         leaves.then(|| self.refusal(Rule::NotRestated, Ground::Site))
     }
 
-    /// The share that the node is told of.
+    /// The share to record for the node.
     pub(super) fn share_to_note(&self) -> Option<(&'a str, u64)> {
         self.share_of(&self.request)
     }
@@ -116,7 +116,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         names.into_iter().find_map(|name| Some((name, request.share(name.as_bytes())?.count)))
     }
 
-    /// A share that the node couldn't be told of, or that is more than a GPU.
+    /// A share that can't be recorded for the node, or that is more than a GPU.
     pub(super) fn share_unclear(&self) -> Option<Refusal> {
         let name = self.policy.share_gres.0.as_bytes();
         let most = self.policy.shares.most?;
