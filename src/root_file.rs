@@ -43,7 +43,7 @@ fn own_user_id() -> Option<u32> {
     Path::new("/proc/self").metadata().ok().map(|process| process.uid())
 }
 
-/// What a regular file holds, up to `longest` bytes; `None` where there is something else.
+/// What a regular file holds, up to `longest` bytes; `None` if there is something else.
 ///
 /// # Errors
 /// It doesn't exist, or it can't be read.
@@ -97,7 +97,7 @@ fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Removes a file; `false` where there was none.
+/// Removes a file; `false` if there was none.
 ///
 /// # Errors
 /// It can't be removed.

@@ -55,7 +55,7 @@ pub struct Use {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     qos: String,
-    /// Who should not have it; `None` where there should be no such QOS.
+    /// Who should not have it; `None` if there should be no such QOS.
     whose: Option<String>,
     account: String,
     /// Empty for the account's own default.

@@ -116,8 +116,8 @@ pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     bytes.and_then(|bytes| parse(&path, &bytes)).ok_or(NoCopy::Damaged(path))
 }
 
-/// Keeps the text of a gpushare.conf that is right; `false` where the copy has it already. Whoever is killed meanwhile
-/// leaves the copy of before.
+/// Keeps the text of a gpushare.conf that is right; `false` if the copy has it already. A crash leaves the copy of
+/// before.
 ///
 /// # Errors
 /// It can't be written.

@@ -203,7 +203,7 @@ pub enum VisibleDevices {
     /// `0`: CUDA counts only the GPUs that it can open, and a share can open one.
     #[default]
     Index,
-    /// The GPU's UUID, where it is known.
+    /// The GPU's UUID, if it is known.
     Uuid,
 }
 

@@ -25,7 +25,7 @@ pub fn correction(refusal: &Refusal) -> Option<String> {
     correction::written(refusal)
 }
 
-/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` where the rule is
+/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` if the rule is
 /// about something else than one GRES, or its option isn't known.
 #[must_use]
 pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {

@@ -54,7 +54,7 @@ pub fn is_list(list: &str) -> bool {
     split(list).iter().all(|part| !part.is_empty() && in_brackets(part).is_some())
 }
 
-/// Whether a list has a name in it; `None` if that can't be told.
+/// Whether a list has a name in it; `None` if unknown.
 pub fn contains(list: &str, name: &str) -> Option<bool> {
     let mut unclear = false;
     for part in split(list) {

@@ -78,7 +78,7 @@ pub fn changes(files: &[PathBuf]) -> Vec<(String, SystemTime)> {
     files.iter().filter_map(change).collect()
 }
 
-/// Whether slurmd runs, and has read the files as they are. `started`: `None` where it doesn't run. Nothing where all
+/// Whether slurmd runs, and has read the files as they are. `started`: `None` if it doesn't run. Nothing if all
 /// is well. A change of slurm.conf, or of what it includes, is often about slurmctld alone (a partition, a priority):
 /// it is no fault.
 pub fn judge(

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use super::finding::Finding;
 use crate::slurm::Settings;
 
-/// On a controller; nothing where the file is right.
+/// On a controller; nothing if the file is right.
 pub fn finding(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     let error = Config::load(&config::find(slurm_conf, Path::new(config::FALLBACK))).err()?;
     Some(judge(&error, last_good::read(Path::new(settings.get("StateSaveLocation")))))

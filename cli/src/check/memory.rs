@@ -7,7 +7,7 @@ use super::finding::{Finding, listed};
 use crate::requirements::limits_memory;
 use crate::slurm::Slurm;
 
-/// Nothing where Slurm doesn't count memory, has a default, or nothing limits it.
+/// Nothing if Slurm doesn't count memory, has a default, or nothing limits it.
 pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
     let counted = slurm.settings.get("SelectTypeParameters").to_ascii_uppercase().contains("_MEMORY");
     if !counted || slurm.settings.gives_memory() {

@@ -76,7 +76,7 @@ pub struct Options<'a> {
     pub conf: Option<&'a Path>,
 }
 
-/// What there is to say of a job; `Ok(None)` where Slurm shows no such job.
+/// What there is to say of a job; `Ok(None)` if Slurm shows no such job.
 ///
 /// # Errors
 /// One line: why Slurm could not be asked.

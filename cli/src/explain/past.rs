@@ -103,7 +103,7 @@ impl<'t> Judge<'t> {
         Judge { policy, release, tables, lines, databases: HashMap::new() }
     }
 
-    /// `Ok(None)` where nothing is refused; an error says why it can't be judged.
+    /// `Ok(None)` if nothing is refused; an error says why it can't be judged.
     pub fn told(&mut self, place: Place, asked: &[Asked]) -> Result<Option<Told>, String> {
         let named = [("qos", place.qos), ("account", place.account), ("partition", place.partition)];
         let named = named.map(|(name, value)| (name, Some(value.as_bytes().to_vec())));

@@ -41,7 +41,7 @@ pub fn qos<'d>(request: &Request, database: &'d Database) -> Option<&'d [u8]> {
     qos.map(|qos| qos.name())
 }
 
-/// Why gpushare accepts it; `Err` where Slurm will hardly do so.
+/// Why gpushare accepts it; `Err` if Slurm will hardly do so.
 fn reason(
     request: &Request,
     policy: &Policy,

@@ -100,7 +100,7 @@ pub fn used() -> Result<InUse, String> {
     Ok(used)
 }
 
-/// What slurmctld has missed of the database's QOSes, in one line; `None` where it has all.
+/// What slurmctld has missed of the database's QOSes, in one line; `None` if it has all.
 pub fn missed() -> Result<Option<String>, String> {
     let missed =
         stale::missed(&ask("sacctmgr", &stale::IN_DATABASE)?, &ask("scontrol", &stale::IN_SLURMCTLD)?);
@@ -110,7 +110,7 @@ pub fn missed() -> Result<Option<String>, String> {
         .then(|| format!("slurmctld missed changes while it had no slurmdbd: {}{more}", shown.join(", "))))
 }
 
-/// By getent(1), since the name service is the site's affair; where it can't be asked, nobody is a stranger.
+/// By getent(1), since the site configures the name service; if getent fails, every user counts as known.
 fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
     let users = qoses.iter().filter_map(|managed| match &managed.members {
         Members::Users(_, users) => Some(users),

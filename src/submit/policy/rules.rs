@@ -222,7 +222,7 @@ pub struct Exempt {
 pub struct ShareRules {
     /// `ShareReservations`: shares are only for reservations in whose name one of these occurs.
     pub reservations: Patterns,
-    /// `ShareSizes`: the numbers of units that a job may ask for; empty where any.
+    /// `ShareSizes`: the numbers of units that a job may ask for; empty if any.
     pub sizes: Vec<u64>,
     /// `ShareOnlyPartitions`: no whole GPUs there.
     pub only_partitions: Patterns,
