@@ -130,17 +130,19 @@ pub enum Problem {
     Empty,
 }
 
-/// Why a file is no configuration.
-#[derive(Debug)]
-pub enum LoadError {
-    /// It can't be read.
-    Read(PathBuf, io::Error),
-    /// It is longer than any configuration.
-    TooLong(PathBuf),
-    /// It has lines `NodeName=`, and nobody says which node this is (`SLURMD_NODENAME`).
-    Nameless(PathBuf),
-    /// It can be read, and is wrong.
-    Content(PathBuf, ConfigError),
+crate::errors! {
+    /// Why a file is no configuration.
+    #[derive(Debug)]
+    pub enum LoadError {
+        Read(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
+        TooLong(path: PathBuf) => "{}: longer than {LONGEST} bytes", path.display();
+        /// Nobody says which node this is.
+        Nameless(path: PathBuf) =>
+            "{}: it has lines NodeName=, and SLURMD_NODENAME doesn't say which node this is", path.display();
+        /// Somebody named it.
+        Missing(path: PathBuf) => "{}: there is no such file", path.display();
+        Content(path: PathBuf, error: ConfigError) => "{}: {error}", path.display();
+    }
 }
 
 /// Where the configuration is if it isn't beside slurm.conf: a configless slurmd keeps a slurm.conf of its own making
@@ -161,6 +163,14 @@ impl Config {
     /// It can't be read, or has a mistake.
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
         Ok(Config::load_with_text(path)?.map(|(config, _)| config))
+    }
+
+    /// Reads a file that must be there.
+    ///
+    /// # Errors
+    /// As [`Config::load`]; or there is none.
+    pub fn load_named(path: &Path) -> Result<Config, LoadError> {
+        Config::load(path)?.ok_or_else(|| LoadError::Missing(path.to_owned()))
     }
 
     /// The same, with the text that it was read from.
@@ -299,23 +309,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl fmt::Display for LoadError {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            LoadError::Read(path, error) => write!(out, "{}: {error}", path.display()),
-            LoadError::TooLong(path) => write!(out, "{}: longer than {LONGEST} bytes", path.display()),
-            LoadError::Nameless(path) => write!(
-                out,
-                "{}: it has lines NodeName=, and SLURMD_NODENAME doesn't say which node this is",
-                path.display()
-            ),
-            LoadError::Content(path, error) => write!(out, "{}: {error}", path.display()),
-        }
-    }
-}
-
 impl std::error::Error for ConfigError {}
-impl std::error::Error for LoadError {}
 
 #[cfg(test)]
 mod tests;

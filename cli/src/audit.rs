@@ -100,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     };
     let text = match (arguments.csv, arguments.json) {
         (true, _) => text::csv(&report),
-        (_, true) => json::text(&report)?,
+        (_, true) => json::text(&report).map_err(|error| error.to_string())?,
         _ => text::lines(&report),
     };
     Ok(Answer { text, passed: report.would_be_refused > 0 })
@@ -111,9 +111,7 @@ fn settings() -> Result<Settings, String> {
     slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|reason| {
         let path = slurm::conf();
         let lines = Settings::lines(&path);
-        lines
-            .map(|text| Settings::parse(&text))
-            .map_err(|error| format!("{reason}; {}: {error}", path.display()))
+        lines.map(|text| Settings::parse(&text)).map_err(|error| format!("{reason}; {error}"))
     })
 }
 

@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gpushare::config::{Config, Placement};
+use gpushare::config::{Config, LoadError, Placement};
 use gpushare::text::hostlist;
 use gpushare_node::ledger::Ledger;
 
 use crate::slurm::file::ConfFile;
-use crate::slurm::{self, Reach, Slurm};
+use crate::slurm::{self, ProgramError, Reach, Slurm};
 use crate::{json, qos};
 
 mod cluster;
@@ -74,11 +74,25 @@ pub struct Answer {
     pub status: u8,
 }
 
-/// An error is one line: why nothing could be checked.
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+gpushare::errors! {
+    /// Why nothing could be checked.
+    #[derive(Debug)]
+    pub enum CheckError {
+        NoPlugin { dirs: String, slurm_conf: PathBuf } =>
+            "no plugin of gpushare's is in {dirs} (PluginDir of {})", slurm_conf.display();
+        WhichNodes(error: ProgramError) => "which nodes there are: {error}; or name them: --nodes LIST";
+        NoList(list: String) => "'{list}' is no list of nodes, such as n[1-3],gpu1";
+    } from { Load(LoadError), Json(serde_json::Error) }
+}
+
+/// What is right and what is wrong.
+///
+/// # Errors
+/// The gpushare.conf that was named isn't there, no plugin is installed, or nobody says which nodes there are.
+pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
-        return answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json, None);
+        return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json, None)?);
     }
     let conf = arguments.conf.as_deref();
     let (mut findings, config) = rules::read(conf, &slurm_conf)?;
@@ -100,7 +114,11 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     Ok(if reached { answer } else { Answer { status: 2, ..answer } })
 }
 
-fn answer(findings: &[Finding], json: bool, machine: Option<&machine::Machine>) -> Result<Answer, String> {
+fn answer(
+    findings: &[Finding],
+    json: bool,
+    machine: Option<&machine::Machine>,
+) -> serde_json::Result<Answer> {
     let wrong = findings.iter().any(|finding| matches!(finding.status, Status::Wrong(_)));
     let text = if json { finding::json(findings, machine)? } else { finding::lines(findings) };
     Ok(Answer { text, status: u8::from(wrong) })
@@ -272,7 +290,7 @@ impl<'a> Look<'a> {
         let number = self.config.qoses.len();
         let lines = format!("{number} line{}", if number == 1 { "" } else { "s" });
         Some(match qos::drift(conf) {
-            Err(error) => Finding::unknown(about, error),
+            Err(error) => Finding::unknown(about, error.to_string()),
             Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "gpushare.conf: correct the line"),
             Ok(qos::Drift::Pending(said)) => {
                 Finding::wrong(about, said, "gpushare qos plan, and if it is as wanted gpushare qos apply")

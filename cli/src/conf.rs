@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use gpushare::config::{self, Config};
+use gpushare::config::{self, Config, LoadError};
+use gpushare_node::gpu::DeviceError;
 
 use crate::check;
 use crate::requirements::{self, File};
-use crate::slurm::{self, Slurm};
+use crate::slurm::{self, ProgramError, Slurm};
 
 mod gres;
 mod lines;
@@ -45,14 +46,27 @@ enum Command {
     },
 }
 
-/// What is printed; an error is one line.
-pub fn run(arguments: &Arguments) -> Result<String, String> {
+gpushare::errors! {
+    /// Why the lines can't be told.
+    #[derive(Debug)]
+    pub enum ConfError {
+        Slurm(error: ProgramError) => "{error} (for a cluster that there isn't yet: --new)";
+        Node(error: DeviceError) => "{error}; run this on the node";
+        Units(gpus: usize) => "UnitsPerGpu in gpushare.conf is for another number of GPUs than the {gpus} here";
+    } from { Load(LoadError) }
+}
+
+/// What is printed.
+///
+/// # Errors
+/// There is no gpushare.conf, Slurm doesn't answer, or the node's GPUs can't be told.
+pub fn run(arguments: &Arguments) -> Result<String, ConfError> {
     let slurm_conf = slurm::conf();
     let path =
         arguments.conf.clone().unwrap_or_else(|| config::find(&slurm_conf, Path::new(config::FALLBACK)));
-    let config = Config::load(&path).map_err(|error| error.to_string())?;
-    let config = config.ok_or_else(|| format!("{}: there is no such file", path.display()))?;
-    let ask = || if arguments.new { Ok(Slurm::default()) } else { running(&config) };
+    let config = Config::load_named(&path)?;
+    let running = || Slurm::ask(&config).map_err(ConfError::Slurm);
+    let ask = || if arguments.new { Ok(Slurm::default()) } else { running() };
     let shown = path.display();
     match &arguments.command {
         Command::Slurm => {
@@ -79,10 +93,6 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
             Ok(head(&shown, "plugstack.conf") + &plugstack(config.places_anywhere(), *login))
         }
     }
-}
-
-fn running(config: &Config) -> Result<Slurm, String> {
-    Slurm::ask(config).map_err(|error| format!("{error} (for a cluster that there isn't yet: --new)"))
 }
 
 fn head(path: &impl std::fmt::Display, file: &str) -> String {

@@ -4,9 +4,12 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-/// One object, on lines of its own; an error is one line.
-pub fn text(object: &impl Serialize) -> Result<String, String> {
-    let text = serde_json::to_string_pretty(object).map_err(|error| error.to_string())?;
+/// One object, on lines of its own.
+///
+/// # Errors
+/// It has a map whose keys are no texts.
+pub fn text(object: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string_pretty(object)?;
     // JSON lets DEL and C1 stand as they are.
     let mut safe = String::with_capacity(text.len() + 1);
     for c in text.chars() {

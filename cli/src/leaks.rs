@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let text = match arguments.csv {
         Some(Csv::Requests) => text::requests_csv(&report),
         Some(Csv::Times) => text::times_csv(&report),
-        None if arguments.json => json::text(&report)?,
+        None if arguments.json => json::text(&report).map_err(|error| error.to_string())?,
         None => text::lines(&report),
     };
     Ok(Answer { text, exceeded: report.is_over() })

@@ -5,6 +5,7 @@ mod audit;
 mod check;
 mod conf;
 mod csv;
+mod error;
 mod explain;
 #[cfg(test)]
 mod generated_docs;
@@ -17,6 +18,8 @@ mod requirements;
 mod slurm;
 mod status;
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -29,6 +32,9 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+macro_rules! in_words { ($($error:ty),*) => { $(impl From<$error> for String { fn from(error: $error) -> String { error.to_string() } })* } }
+in_words!(error::FileError, slurm::ProgramError, period::PeriodError);
 
 #[derive(Subcommand)]
 enum Command {
@@ -60,8 +66,7 @@ enum Command {
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == check::fence::PROBE) {
-        let said = check::fence::probe(words).and_then(|text| print(&text));
-        return finish(said.map(|()| ExitCode::SUCCESS), 1);
+        return finish(check::fence::probe(words).map(|text| (text, 0)), 1);
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -69,37 +74,25 @@ fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Audit(arguments) => {
-            let said = audit::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.passed));
-            finish(said.map(|passed| ExitCode::from(u8::from(passed))), 2)
+            finish(audit::run(&arguments).map(|answer| (answer.text, answer.passed.into())), 2)
         }
         Command::Check(arguments) => {
-            let said = check::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.status));
-            finish(said.map(ExitCode::from), 2)
+            finish(check::run(&arguments).map(|answer| (answer.text, answer.status)), 2)
         }
-        Command::Conf(arguments) => {
-            finish(conf::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 2)
-        }
+        Command::Conf(arguments) => finish(conf::run(&arguments).map(|text| (text, 0)), 2),
+        // 1 is a verdict here.
         Command::Explain(arguments) => {
-            // 1 is a verdict here.
-            let said =
-                explain::run(arguments).and_then(|answer| print(&answer.text).map(|()| answer.refused));
-            finish(said.map(|refused| ExitCode::from(u8::from(refused))), 2)
+            finish(explain::run(arguments).map(|answer| (answer.text, answer.refused.into())), 2)
         }
         Command::Leaks(arguments) => {
-            let said =
-                leaks::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.exceeded));
-            finish(said.map(|exceeded| ExitCode::from(u8::from(exceeded))), 2)
+            finish(leaks::run(&arguments).map(|answer| (answer.text, answer.exceeded.into())), 2)
         }
         Command::Metrics(arguments) => {
-            let said =
-                metrics::run(&arguments).and_then(|answer| print(&answer.text).map(|()| answer.complete));
-            finish(said.map(|complete| ExitCode::from(u8::from(!complete))), 1)
+            finish(metrics::run(&arguments).map(|answer| (answer.text, (!answer.complete).into())), 1)
         }
-        Command::Qos(arguments) => finish(qos::run(&arguments), 2),
-        Command::Completions { shell } => finish(completions(shell).map(|()| ExitCode::SUCCESS), 2),
-        Command::Status(arguments) => {
-            finish(status::run(&arguments).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS), 2)
-        }
+        Command::Qos(arguments) => finish(qos::run(&arguments).map(|status| (String::new(), status)), 2),
+        Command::Completions { shell } => finish(Ok::<_, PrintError>((completions(shell), 0)), 2),
+        Command::Status(arguments) => finish(status::run(&arguments).map(|text| (text, 0)), 2),
     }
 }
 
@@ -110,31 +103,41 @@ fn misuse(error: &clap::Error) -> ExitCode {
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
     let text = error.render().to_string();
-    finish(Err(text.trim_start_matches("error: ").trim_end().to_owned()), 2)
+    finish(Err(text.trim_start_matches("error: ").trim_end()), 2)
 }
 
-fn completions(shell: clap_complete::Shell) -> Result<(), String> {
+fn completions(shell: clap_complete::Shell) -> String {
     let mut bytes = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "gpushare", &mut bytes);
-    print(&String::from_utf8_lossy(&bytes))
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The exit status; prints an error first.
-fn finish(result: Result<ExitCode, String>, failure: u8) -> ExitCode {
-    result.unwrap_or_else(|reason| {
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "gpushare: {reason}");
-        ExitCode::from(failure)
+/// Prints the answer, or says why there is none, and gives the exit status.
+fn finish(answer: Result<(String, u8), impl Display>, failure: u8) -> ExitCode {
+    let fail = |reason: &dyn Display| {
+        let _ = writeln!(io::stderr(), "gpushare: {reason}");
+        failure
+    };
+    ExitCode::from(match answer {
+        Ok((text, status)) => print(&text).map_or_else(|error| fail(&error), |()| status),
+        Err(reason) => fail(&reason),
     })
 }
 
+gpushare::errors! {
+    /// Standard output takes nothing.
+    #[derive(Debug)]
+    enum PrintError {
+        Failed(error: io::Error) => "standard output: {error}";
+    }
+}
+
 /// A reader that closes early, such as head(1), is no error.
-fn print(text: &str) -> Result<(), String> {
-    use std::io::{ErrorKind, Write};
-    let mut stdout = std::io::stdout();
+fn print(text: &str) -> Result<(), PrintError> {
+    let mut stdout = io::stdout();
     // A question has no line end.
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(PrintError::Failed(error)),
         _ => Ok(()),
     }
 }

@@ -6,7 +6,7 @@
 //! figure passes for a new one. It leaves the GPUs' memory and utilization to NVIDIA's own exporters.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -20,6 +20,7 @@ use gpushare_node::mps::Seen;
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 
+use crate::error::FileError;
 use crate::slurm;
 use crate::status::complain;
 use crate::status::local::{self, GpuTotal};
@@ -98,7 +99,22 @@ impl Facts {
     }
 }
 
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+gpushare::errors! {
+    /// What is wrong with the command line, or why nothing was written.
+    #[derive(Debug)]
+    pub enum MetricsError {
+        Name(out: PathBuf) =>
+            "--out {}: the name must end in .{EXTENSION}, or node_exporter doesn't read the file", out.display();
+        Write(out: PathBuf, error: io::Error) => "writing {}: {error}", out.display();
+        NoTime => "a time such as 2:00:00";
+    }
+}
+
+/// What is printed, unless a file is named.
+///
+/// # Errors
+/// That file has a wrong name, or can't be written.
+pub fn run(arguments: &Arguments) -> Result<Answer, MetricsError> {
     if let Some(out) = &arguments.out {
         check_name(out)?;
     }
@@ -126,7 +142,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
             Err(error) if error.kind() == ErrorKind::NotFound && !path.parent().is_some_and(Path::exists) => {
             }
             read => {
-                let counts = facts.take("refusals", named(path, read)).unwrap_or_default();
+                let counts = facts.take("refusals", read.map_err(FileError::of(path))).unwrap_or_default();
                 let every = counters::all().into_iter().zip(counts);
                 facts.outcomes = every.map(|((number, outcome), count)| (number, outcome, count)).collect();
             }
@@ -148,10 +164,6 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
         }
     }
     facts
-}
-
-fn named<T>(path: &Path, read: std::io::Result<T>) -> Result<T, String> {
-    read.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
@@ -205,22 +217,17 @@ impl Node {
     }
 }
 
-fn check_name(out: &Path) -> Result<(), String> {
+fn check_name(out: &Path) -> Result<(), MetricsError> {
     let right = out.extension().is_some_and(|extension| extension == EXTENSION) && out.file_name().is_some();
-    right.then_some(()).ok_or_else(|| {
-        format!(
-            "--out {}: the name must end in .{EXTENSION}, or node_exporter doesn't read the file",
-            out.display()
-        )
-    })
+    right.then_some(()).ok_or_else(|| MetricsError::Name(out.to_owned()))
 }
 
 /// Renames, so that node_exporter reads the old file or the new one.
-fn write(out: &Path, text: &str) -> Result<(), String> {
+fn write(out: &Path, text: &str) -> Result<(), MetricsError> {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     // Another run at the same time has another; none ends in .prom.
     let temporary = out.with_file_name(format!(".{name}.{}", std::process::id()));
-    root_file::replace(&temporary, out, text).map_err(|error| format!("writing {}: {error}", out.display()))
+    root_file::replace(&temporary, out, text).map_err(|error| MetricsError::Write(out.to_owned(), error))
 }
 
 /// The last success from the replaced file, if this run isn't one.

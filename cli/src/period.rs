@@ -12,27 +12,45 @@ pub struct Period {
     pub end: u32,
 }
 
+gpushare::errors! {
+    /// What is no time or no period.
+    #[derive(Debug, PartialEq, Eq)]
+    pub enum PeriodError {
+        NoTime(text: String) =>
+            "'{}' is no time; write 2026-10-31, 2026-10-31T12:00, now or now-30days", text.escape_debug();
+        Empty(period: Period) =>
+            "--start, {}, is not before --end, {}", text(period.start), text(period.end);
+        Outside(file: Period) => "the file has jobs from {} to {} only", text(file.start), text(file.end);
+    }
+}
+
 impl Period {
     /// As it is written. By default the end is now, and the start so many days before the end.
-    pub fn parse(start: Option<&str>, end: Option<&str>, now: u32, days: u32) -> Result<Period, String> {
+    ///
+    /// # Errors
+    /// One of the two is no time, or the start is not before the end.
+    pub fn parse(start: Option<&str>, end: Option<&str>, now: u32, days: u32) -> Result<Period, PeriodError> {
         let zone = TimeZone::system();
         let end = end.map_or(Ok(now), |text| moment(text, now, &zone))?;
         let before = || moment(&format!("now-{days}days"), end, &zone);
         let start = start.map_or_else(before, |text| moment(text, now, &zone))?;
         let period = Period { start, end: end.min(now) };
         if period.start >= period.end {
-            return Err(format!("--start, {}, is not before --end, {}", text(start), text(period.end)));
+            return Err(PeriodError::Empty(period));
         }
         Ok(period)
     }
 
     /// A part of it.
-    pub fn within(self, start: Option<&str>, end: Option<&str>, now: u32) -> Result<Period, String> {
+    ///
+    /// # Errors
+    /// One of the two is no time, or is outside.
+    pub fn within(self, start: Option<&str>, end: Option<&str>, now: u32) -> Result<Period, PeriodError> {
         let zone = TimeZone::system();
         let of = |given: Option<&str>, else_: u32| given.map_or(Ok(else_), |text| moment(text, now, &zone));
         let part = Period { start: of(start, self.start)?, end: of(end, self.end)? };
         if part.start < self.start || part.end > self.end || part.start >= part.end {
-            return Err(format!("the file has jobs from {} to {} only", text(self.start), text(self.end)));
+            return Err(PeriodError::Outside(self));
         }
         Ok(part)
     }
@@ -54,10 +72,8 @@ pub fn now() -> u32 {
 }
 
 /// `2026-10-31`, `2026-10-31T12:00`, `now`, `now-30days`.
-fn moment(text: &str, now: u32, zone: &TimeZone) -> Result<u32, String> {
-    let bad = || {
-        format!("'{}' is no time; write 2026-10-31, 2026-10-31T12:00, now or now-30days", text.escape_debug())
-    };
+fn moment(text: &str, now: u32, zone: &TimeZone) -> Result<u32, PeriodError> {
+    let bad = || PeriodError::NoTime(text.to_owned());
     let now = Timestamp::from_second(now.into()).map_err(|_| bad())?;
     let found = if text == "now" {
         now
@@ -148,8 +164,19 @@ mod tests {
             days.len() >= 3 && days.first().unwrap().start == whole.start && days.last().unwrap().end == NOON
         );
         assert!(days.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert!(Period::parse(Some("now"), Some("now"), NOON, 30).unwrap_err().contains("is not before"));
-        assert!(whole.within(Some("now-4days"), None, NOON).unwrap_err().contains("the file has jobs from"));
+        assert!(
+            Period::parse(Some("now"), Some("now"), NOON, 30)
+                .unwrap_err()
+                .to_string()
+                .contains("is not before")
+        );
+        assert!(
+            whole
+                .within(Some("now-4days"), None, NOON)
+                .unwrap_err()
+                .to_string()
+                .contains("the file has jobs from")
+        );
         assert_eq!(whole.within(None, None, NOON), Ok(whole));
     }
 }

@@ -5,7 +5,6 @@
 //! continue.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
@@ -15,11 +14,13 @@ use crate::print;
 
 mod apply;
 mod ask;
+mod error;
 mod json;
 mod show;
 mod site;
 mod write;
 
+use error::QosError;
 use site::Site;
 
 /// What makes slurmctld read all QOSes again.
@@ -92,8 +93,11 @@ enum Command {
     },
 }
 
-/// The exit status; an error is one line: why nothing, or not everything, was done.
-pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+/// The exit status.
+///
+/// # Errors
+/// Nothing was done.
+pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
     let conf = arguments.conf.as_deref();
     match &arguments.command {
         Command::Plan { prune, detailed_exitcode, json } => {
@@ -109,28 +113,28 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
                 }
             }
             let pending = *detailed_exitcode && !plan.changes.is_empty();
-            Ok(ExitCode::from(u8::from(pending)))
+            Ok(pending.into())
         }
         Command::Apply { prune, immediate } => {
             let (site, plan) = plan(conf, *prune)?;
             if !immediate && !plan.changes.is_empty() && !ask::consent(&plan)? {
-                return Ok(ExitCode::FAILURE);
+                return Ok(1);
             }
             let done =
                 apply::apply(&plan).and_then(|()| confirm(&plan, site)).and_then(|()| wait_for_slurmctld());
             match done {
-                Ok(()) => Ok(ExitCode::SUCCESS),
+                Ok(()) => Ok(0),
                 // Not all of it; an error of this function says that nothing was tried.
-                Err(reason) => {
-                    crate::status::complain(&[reason]);
-                    Ok(ExitCode::FAILURE)
+                Err(error) => {
+                    crate::status::complain(&[error.to_string()]);
+                    Ok(1)
                 }
             }
         }
         Command::Show { names, json } => {
             let shown = show::show(conf, names)?;
             print(&if *json { json::shown(&shown)? } else { show::text(&shown) })?;
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         Command::Docs { markdown, json, .. } => {
             let (_, qoses) = site::qoses(conf)?;
@@ -139,37 +143,33 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
                 (true, _) => table::markdown(&qoses),
                 (..) => table::plain(&qoses),
             };
-            print(&table).map(|()| ExitCode::SUCCESS)
+            print(&table)?;
+            Ok(0)
         }
     }
 }
 
 /// Up to 22.05 at least, sacctmgr claims that some changes are done when they aren't, so this reads the database again.
-fn confirm(done: &Plan, site: Site) -> Result<(), String> {
+fn confirm(done: &Plan, site: Site) -> Result<(), QosError> {
     if done.changes.is_empty() {
         return Ok(());
     }
     let site = site.read_again()?;
     let left = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, None);
-    let first = left.changes.iter().flat_map(|change| &change.lines).map(|(_, line)| line).next();
-    match first {
+    match left.changes.iter().flat_map(|change| &change.lines).next() {
         None => Ok(()),
-        Some(line) => {
-            Err(format!("Slurm took every step, but '{line}' is still to do: is somebody else at it?"))
-        }
+        Some((_, line)) => Err(QosError::StillToDo(line.clone())),
     }
 }
 
 /// slurmctld learns of a change some moments after the database has it; or, without slurmdbd, never.
-fn wait_for_slurmctld() -> Result<(), String> {
+fn wait_for_slurmctld() -> Result<(), QosError> {
     let end = Instant::now() + PATIENCE;
     loop {
         match site::missed()? {
             None => return Ok(()),
             Some(_) if Instant::now() < end => std::thread::sleep(PAUSE),
-            Some(missed) => {
-                return Err(format!("the database is like the file, but {missed}; what helps: {MENDS}"));
-            }
+            Some(missed) => return Err(QosError::Missed(missed)),
         }
     }
 }
@@ -188,8 +188,11 @@ pub enum Drift {
     Missed(String),
 }
 
-/// Reads both and prints nothing. An error is one line.
-pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
+/// Reads both and prints nothing.
+///
+/// # Errors
+/// One of them can't be read.
+pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, QosError> {
     let site = Site::read(conf)?;
     let mut findings = site.findings().into_iter().filter(|finding| finding.is_error);
     if let Some(finding) = findings.next() {
@@ -218,14 +221,13 @@ pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, String> {
 }
 
 /// Prints mistakes and old names in the lines first; stops if one of them is an error.
-fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), String> {
+fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), QosError> {
     let site = Site::read(conf)?;
     let findings = site.findings();
     write::remarks(&site, &findings);
     let errors = findings.iter().filter(|finding| finding.is_error).count();
     if errors > 0 {
-        let mistakes = if errors == 1 { "a mistake".to_owned() } else { format!("{errors} mistakes") };
-        return Err(format!("{} has {mistakes}, see above; nothing was changed", site.path.display()));
+        return Err(QosError::Mistakes(site.path, errors));
     }
     let used = if prune { Some(site::used()?) } else { None };
     let plan = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, used.as_ref());

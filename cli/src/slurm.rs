@@ -18,6 +18,7 @@ mod settings;
 pub use accounts::Accounts;
 pub use qoses::Qoses;
 pub use reach::Reach;
+pub use run::ProgramError;
 pub use settings::Settings;
 
 /// How long one of Slurm's commands may take.
@@ -88,8 +89,11 @@ pub struct Reservation {
 }
 
 impl Slurm {
-    /// Asks slurmctld and slurmdbd. An error is one line.
-    pub fn ask(config: &Config) -> Result<Slurm, String> {
+    /// Asks slurmctld and slurmdbd.
+    ///
+    /// # Errors
+    /// One of them doesn't answer.
+    pub fn ask(config: &Config) -> Result<Slurm, ProgramError> {
         let mut slurm = Slurm::default();
         slurm.ask_slurmctld(config)?;
         let cluster = slurm.settings.get("ClusterName").to_owned();
@@ -97,8 +101,11 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// What slurmctld knows. An error is one line, after which it is asked nothing more.
-    pub fn ask_slurmctld(&mut self, config: &Config) -> Result<(), String> {
+    /// What slurmctld knows.
+    ///
+    /// # Errors
+    /// It doesn't answer, and is asked nothing more.
+    pub fn ask_slurmctld(&mut self, config: &Config) -> Result<(), ProgramError> {
         let list = |what| ask("scontrol", &["-a", "-o", "show", what]);
         let settings = ask("scontrol", &["show", "config"])?;
         let (nodes, partitions) = (list("node")?, list("partition")?);
@@ -111,8 +118,11 @@ impl Slurm {
         Ok(())
     }
 
-    /// What the database has. An error is one line, after which slurmdbd is asked nothing more.
-    pub fn ask_slurmdbd(&mut self, config: &Config, cluster: &str) -> Result<(), String> {
+    /// What the database has.
+    ///
+    /// # Errors
+    /// slurmdbd doesn't answer, and is asked nothing more.
+    pub fn ask_slurmdbd(&mut self, config: &Config, cluster: &str) -> Result<(), ProgramError> {
         self.qoses = Qoses::ask(config)?;
         self.accounts = Accounts::ask(config, cluster)?;
         Ok(())
@@ -143,7 +153,10 @@ pub fn host() -> String {
 
 /// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of
 /// them try for minutes.
-pub fn ask(name: &str, arguments: &[&str]) -> Result<String, String> {
+///
+/// # Errors
+/// As [`run::run`] and [`run::succeeded`].
+pub fn ask(name: &str, arguments: &[&str]) -> Result<String, ProgramError> {
     let answer = run::run(command(name).args(arguments), PATIENCE)?;
     run::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
 }

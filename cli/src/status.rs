@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 pub(crate) mod cluster;
 pub mod columns;
+mod error;
 mod json;
 pub(crate) mod local;
 mod table;
@@ -20,6 +21,7 @@ mod write;
 use cluster::{Cluster, Places};
 pub(crate) use cluster::{collected, is_usable};
 use columns::Line;
+use error::StatusError;
 use table::Style;
 
 /// The command line of `gpushare status`.
@@ -136,7 +138,11 @@ struct Look {
     complaints: Vec<String>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<String, String> {
+/// What is printed.
+///
+/// # Errors
+/// The ledger can't be read, Slurm can't be asked, or there is no such node, partition or column.
+pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
     let colour = colours(arguments.color);
     let question = Question::read(arguments)?;
     if let Some(seconds) = arguments.watch {
@@ -160,7 +166,7 @@ pub fn run(arguments: &Arguments) -> Result<String, String> {
 }
 
 impl Question<'_> {
-    fn read(arguments: &Arguments) -> Result<Question<'_>, String> {
+    fn read(arguments: &Arguments) -> Result<Question<'_>, StatusError> {
         let mut hosts = arguments.hosts.clone();
         hosts.extend(arguments.nodes.clone().filter(|list| !list.is_empty()));
         let partitions = arguments.partition.clone();
@@ -168,11 +174,7 @@ impl Question<'_> {
             || arguments.collected.is_some()
             || !(hosts.is_empty() && partitions.is_empty());
         let list = arguments.jobs.as_deref().unwrap_or_default();
-        let number = |word: &str| {
-            word.trim().parse().map_err(|_| {
-                format!("--jobs: '{}' is not a job's number; write nodes before --jobs", columns::clean(word))
-            })
-        };
+        let number = |word: &str| word.trim().parse().map_err(|_| StatusError::NoJob(word.to_owned()));
         let jobs = list.split(',').filter(|word| !word.is_empty()).map(number).collect::<Result<_, _>>()?;
         Ok(Question {
             places: is_cluster.then_some(Places { hosts, partitions }),
@@ -192,12 +194,12 @@ impl Question<'_> {
         })
     }
 
-    fn cluster(&self, places: &Places) -> Result<Cluster, String> {
+    fn cluster(&self, places: &Places) -> Result<Cluster, StatusError> {
         let Arguments { collected, conf, .. } = self.arguments;
         cluster::gather(places, &self.wanted, collected.as_deref(), conf.as_deref())
     }
 
-    fn node(&self) -> Result<local::Status, String> {
+    fn node(&self) -> Result<local::Status, StatusError> {
         let mut status = local::gather(self.arguments.conf.as_deref())?;
         if self.wanted.is_some() {
             status.keep_jobs(&self.wanted);
@@ -205,7 +207,7 @@ impl Question<'_> {
         Ok(status)
     }
 
-    fn look(&self) -> Result<Look, String> {
+    fn look(&self) -> Result<Look, StatusError> {
         if let Some(places) = &self.places {
             let cluster = self.cluster(places)?;
             let lines = cluster::write::lines(&cluster, self.view, &self.style)?;
@@ -216,7 +218,7 @@ impl Question<'_> {
         Ok(Look { lines, complaints: status.complaints })
     }
 
-    fn json(&self) -> Result<(String, Vec<String>), String> {
+    fn json(&self) -> Result<(String, Vec<String>), StatusError> {
         if let Some(places) = &self.places {
             let cluster = self.cluster(places)?;
             return Ok((crate::json::text(&cluster)?, cluster.complaints));

@@ -153,7 +153,6 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum DeviceError {
         List(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
-        GresConf(error: GresConfError) => "{error}";
         Order =>
             "gres.conf has AutoDetect=, by which Slurm orders the GPUs in a way that can't be told here; name \
              them in Slurm's order with GpuFile= in gpushare.conf";
@@ -164,11 +163,5 @@ gpushare::errors! {
         NoneThere(path: PathBuf, unfit: Unfit) =>
             "none of the node's GPUs is there; of {}: {unfit}", path.display();
         None => "no /dev/nvidiaN on this node; name the GPUs with GpuFile=";
-    }
-}
-
-impl From<GresConfError> for DeviceError {
-    fn from(error: GresConfError) -> Self {
-        DeviceError::GresConf(error)
-    }
+    } from { GresConf(GresConfError) }
 }

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gpushare::text::gres;
 
-use super::ROOT;
 use super::lines;
 use super::state::Actual;
+use super::{ROOT, ReadError};
 use gpushare::config::qos::field::{FIELDS, Kind};
 use gpushare::config::qos::value::{Settings, Value};
 use gpushare::config::{ManagedQos, Members};
@@ -45,12 +45,12 @@ impl Cluster {
     ///
     /// # Errors
     /// Something is missing there.
-    pub fn read(config: &str, nodes: &str) -> Result<Cluster, String> {
-        let value = |key: &str| {
+    pub fn read(config: &str, nodes: &str) -> Result<Cluster, ReadError> {
+        let value = |key: &'static str| {
             let of = |line: &str| {
                 line.strip_prefix(key)?.trim_start().strip_prefix('=').map(|text| text.trim().to_owned())
             };
-            config.lines().find_map(of).ok_or_else(|| format!("'scontrol show config' has no {key}"))
+            config.lines().find_map(of).ok_or(ReadError::NoKey(key))
         };
         let tracked = value("AccountingStorageTRES")?.split(',').map(str::to_owned).collect();
         let mut gpus = BTreeMap::new();

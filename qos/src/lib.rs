@@ -9,6 +9,7 @@
 
 pub mod change;
 pub mod check;
+mod error;
 pub mod foreign;
 pub mod plan;
 pub mod stale;
@@ -19,6 +20,7 @@ pub mod usage;
 
 pub use change::Change;
 pub use check::{Cluster, Finding};
+pub use error::ReadError;
 pub use plan::{Leftover, Obstacle, Plan, plan};
 pub use state::Actual;
 

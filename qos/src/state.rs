@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::tree::Tree;
-use super::{MARK, lines};
+use super::{MARK, ReadError, lines};
 use gpushare::config::qos::field::FIELDS;
 use gpushare::config::qos::value::{Settings, printed};
 
@@ -53,24 +53,21 @@ pub fn ask_qoses() -> Vec<String> {
 ///
 /// # Errors
 /// What can't be read: a plan must not be made from half of the truth.
-pub fn qoses(text: &str) -> Result<BTreeMap<String, Qos>, String> {
+pub fn qoses(text: &str) -> Result<BTreeMap<String, Qos>, ReadError> {
     lines(text).map(qos).collect()
 }
 
-fn qos(line: &str) -> Result<(String, Qos), String> {
+fn qos(line: &str) -> Result<(String, Qos), ReadError> {
     let mut columns = line.splitn(FIELDS.len() + 2, '|');
-    let mut next =
-        || columns.next().ok_or_else(|| format!("sacctmgr's line '{}' is too short", line.escape_debug()));
+    let mut next = || columns.next().ok_or_else(|| ReadError::Short(line.to_owned()));
     let name = next()?.to_owned();
     let mut settings = Settings::new();
     for field in &FIELDS {
         let text = next()?;
-        let value = printed(field, text).map_err(|_| {
-            format!(
-                "sacctmgr shows {} '{}' for QOS '{name}', which can't be read",
-                field.name,
-                text.escape_debug()
-            )
+        let value = printed(field, text).map_err(|_| ReadError::Value {
+            qos: name.clone(),
+            field: field.name,
+            text: text.to_owned(),
         })?;
         if let Some(value) = value {
             settings.insert(field.name, value);
@@ -137,8 +134,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_not_guessed() {
-        assert_eq!(qoses("qa|cpu=4\n").unwrap_err(), "sacctmgr's line 'qa|cpu=4' is too short");
-        let error = qoses(&FULL.replace("mem=975G", "mem=975Q")).unwrap_err();
+        assert_eq!(qoses("qa|cpu=4\n").unwrap_err().to_string(), "sacctmgr's line 'qa|cpu=4' is too short");
+        let error = qoses(&FULL.replace("mem=975G", "mem=975Q")).unwrap_err().to_string();
         assert!(error.starts_with("sacctmgr shows GrpTRES 'billing=7,cpu=32,"), "{error}");
         assert!(error.ends_with("for QOS 'qa', which can't be read"), "{error}");
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{ROOT, lines};
+use super::{ROOT, ReadError, lines};
 
 /// What an association says itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,12 +88,11 @@ impl Tree {
     ///
     /// # Errors
     /// A line is too short, or there is no root.
-    pub fn read(associations: &str, parents: &str) -> Result<Tree, String> {
+    pub fn read(associations: &str, parents: &str) -> Result<Tree, ReadError> {
         let mut tree = Tree::default();
         for line in lines(associations) {
-            let short = || format!("sacctmgr's line '{}' is too short", line.escape_debug());
             let mut columns = line.split('|');
-            let mut next = || columns.next().ok_or_else(short);
+            let mut next = || columns.next().ok_or_else(|| ReadError::Short(line.to_owned()));
             let (account, user, partition) = (next()?.to_owned(), next()?.to_owned(), next()?.to_owned());
             let (own, default) = (Own::parse(next()?), next()?.to_ascii_lowercase());
             tree.insert(Association { account, user, partition, own, default });
@@ -106,7 +105,7 @@ impl Tree {
             }
         }
         if !tree.accounts.contains_key(ROOT) {
-            return Err("sacctmgr shows no account 'root' of this cluster".to_owned());
+            return Err(ReadError::NoRoot);
         }
         Ok(tree)
     }
@@ -291,8 +290,14 @@ mod tests {
 
     #[test]
     fn a_cluster_without_root_is_none() {
-        assert_eq!(Tree::read("", "").unwrap_err(), "sacctmgr shows no account 'root' of this cluster");
-        assert_eq!(Tree::read("root|x\n", "").unwrap_err(), "sacctmgr's line 'root|x' is too short");
+        assert_eq!(
+            Tree::read("", "").unwrap_err().to_string(),
+            "sacctmgr shows no account 'root' of this cluster"
+        );
+        assert_eq!(
+            Tree::read("root|x\n", "").unwrap_err().to_string(),
+            "sacctmgr's line 'root|x' is too short"
+        );
     }
 
     #[test]

@@ -15,6 +15,15 @@ LAB = TOP / "tests/lab/lab"
 EXAMPLES = TOP / "docs/examples"
 CASES = TOP / "tests/live/conf"
 RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
+# Slurm's releases, the oldest first. One is upgraded from at most two releases before in one step, since 24.11 from three.
+SLURM = ["22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05"]
+
+
+def upgrades(releases):
+    """Each two neighbours of RELEASES that Slurm is upgraded between in one step."""
+    numbers = sorted(SLURM.index(release) for release in releases)
+    steps = [(one, two) for one, two in zip(numbers, numbers[1:]) if two - one <= 2 + (SLURM[two] >= "24.11")]
+    return [(SLURM[one], SLURM[two]) for one, two in steps]
 
 # Where the lab keeps what it makes, and what `tests/build` has built for each release.
 STATE = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab"))
@@ -25,7 +34,7 @@ BOXES = os.environ.get("GPUSHARE_BOXES", "test")
 
 # The lab's status for what can't be made on this machine, and what it can lay over a root.
 CANNOT = 3
-LAYERS = ("nvidia", "systemd", "python", "containers")
+LAYERS = ("nvidia", "systemd", "python", "containers", "ssh")
 
 # What somebody asks first about a cluster in which something went wrong; each with an end.
 DESCRIBE = r"""

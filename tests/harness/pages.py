@@ -28,7 +28,7 @@ class Step:
 
     def is_said(self, output):
         """Whether OUTPUT is what the page says; all is, where it says nothing."""
-        return not self.said or re.fullmatch(pattern(self.said), plain(output)) is not None
+        return is_printed(self.said, output)
 
 
 def steps(page):
@@ -47,6 +47,10 @@ def steps(page):
     return found
 
 
+def is_printed(said, output, varies=()):
+    return not plain("\n".join(said)) or re.fullmatch(pattern(said, varies), plain(output)) is not None
+
+
 def plain(text):
     """The lines that are not empty, without blanks that only align."""
     lines = (re.sub(r"\s+", " ", line).strip() for line in text.splitlines())
@@ -59,14 +63,126 @@ VARIES = [
 ]
 
 
-def pattern(lines):
+def pattern(lines, more=()):
     parts = []
     for line in plain("\n".join(lines)).splitlines():
         if line == "…":
             parts.append(r"(?:.*\n)*?")
             continue
         text = re.escape(line).replace(r"\ ", " ").replace(r"\-", "-").replace("…", ".*")
-        for varies, instead in VARIES:
+        for varies, instead in [*VARIES, *more]:
             text = re.sub(varies, instead, text)
         parts.append(text + r"\n")
     return "".join(parts)
+
+
+# Every block of a page: what stands between fences, or is indented behind an empty line.
+FENCE = re.compile(r" *```")
+# `alice$ COMMAND`, `head# COMMAND`, `$ COMMAND`, and `# COMMAND` where that is no comment.
+SHOWN = re.compile(r"^(\w*)([#$]) (.*)$")
+CRON = re.compile(r"^(?:[\d*/,-]+ +){5}(\w+) +(.*)$")
+ASSIGNS = re.compile(r"^(?:[A-Z_]+=\S+ *)+$")
+ASSIGNED = re.compile(r"^(?:[A-Z_]+=\S+ +)+")
+PROGRAMS = set("""
+    apt apt-get apt-mark awk bash bpftool bwrap cargo cat ch-run chmod chown clush cp curl cd df dnf dpkg dpkg-deb dpkg-query
+    echo enroot env find fuser git gpg gpushare grep install journalctl kill ln ls make mkdir mount mv
+    nvidia-cuda-mps-control nvidia-smi pdsh pip podman printf promtool pytest-3 python3 rm rpm rsync
+    sacct sacctmgr salloc sattach sbatch scancel scontrol scp scrontab sed sha256sum sinfo snakemake sprio squeue srun ssh
+    sshare sstat su sudo systemctl systemd-run tail tar tee timeout touch umount useradd usermod wget apptainer
+""".split())
+# Lines of programs' output that begin like a command: figures.
+PRINTED = re.compile(r"^srun true, v[12]|±")
+
+
+@dataclass
+class Command:
+    page: str
+    line: int
+    who: str
+    """Who runs it, as the prompt says: a user, a machine; empty if it says nothing."""
+    text: str
+    said: list = field(default_factory=list)
+
+    @property
+    def looks(self):
+        return LOOKS.match(self.text)
+
+
+def blocks(text):
+    """Of each block of a page its lines with their numbers, without what indents all of them."""
+    fenced, empty, current = False, True, []
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if FENCE.match(line):
+            if current:
+                yield current
+            fenced, empty, current = not fenced, False, []
+        elif fenced or (line.startswith("    ") and (current or empty)):
+            current.append((number, line))
+        elif current and not line:
+            current.append((number, line))
+        else:
+            if any(one for _, one in current):
+                yield current
+            empty, current = not line, []
+    if any(one for _, one in current):
+        yield current
+
+
+def unindented(block):
+    indent = min(len(line) - len(line.lstrip()) for _, line in block if line.strip())
+    return [(number, line[indent:]) for number, line in block]
+
+
+def program(line):
+    """The first word of a line, if that is a program's name."""
+    line = ASSIGNED.sub("", line)
+    word = (line.split() or [""])[0]
+    ours = re.match(r"(tests|packaging)/\w", word) and ":" not in word
+    return word if (word in PROGRAMS or ours) and not PRINTED.search(line) else None
+
+
+def commands(page, text):
+    """The commands of a page's blocks, in its order."""
+    for block in map(unindented, blocks(text)):
+        if has_prompts(block):
+            yield from prompted(page, block)
+        elif any(program(line) for _, line in block):
+            yield from bare(page, block)
+
+
+def prompt(line):
+    """Who runs what, if a line is a command with a prompt."""
+    if cron := CRON.match(line):
+        return cron[1], cron[2]
+    shown = SHOWN.match(line)
+    return (shown[1], shown[3]) if shown and (shown[1] or shown[2] == "$" or program(shown[3])) else None
+
+
+def has_prompts(block):
+    return any(prompt(line) for _, line in block)
+
+
+def prompted(page, block):
+    """Of a block with what its commands print."""
+    current = None
+    for number, line in block:
+        if found := prompt(line):
+            current = Command(page, number, *found)
+            yield current
+        elif current:
+            current.said.append(line)
+
+
+def bare(page, block):
+    """Of a block that has nothing but commands; a comment may follow each."""
+    lines, start, unfinished = [], None, False
+    for number, line in block:
+        if not unfinished and not (program(line) or ASSIGNS.match(line)):
+            continue
+        start = start if unfinished else number
+        line = re.sub(r"\s+# .*$", "", line).rstrip()
+        lines.append(line.strip() if unfinished else line)
+        unfinished = line.endswith(("\\", "|", "&&"))
+        if not unfinished:
+            yield Command(page, start, "", " ".join(line.removesuffix("\\").strip() for line in lines))
+            lines = []

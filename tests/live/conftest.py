@@ -4,7 +4,7 @@
 import bypass_table
 import pytest
 from clusters import clusters, placed_clusters, started
-from lab import CASES, EXAMPLES, RELEASES, TOP
+from lab import CASES, EXAMPLES, RELEASES, TOP, upgrades
 
 
 def either(release):
@@ -58,6 +58,15 @@ surf = clusters("surf", conf=SURF)
 guide = clusters("guide", conf=[CASES / "guide"], nvidia=True, cgroup=either)
 
 
+# As the pages have it that test_pages.py goes through: nodes with shares, a node of gpushare's own and one of Slurm's, MPS daemons
+# and systemd, and a machine without gpushare.
+paged_nodes = clusters("pg-nodes", conf=[EXAMPLES / "follow-mps", CASES / "pages-nodes"], cgroup="v2")
+paged_own = clusters("pg-own", conf=[EXAMPLES / "own", CASES / "pages-own"], cgroup="v2")
+paged_mps = clusters(
+    "pg-mps", conf=[EXAMPLES / "surf-mps", CASES / "surf-governed", CASES / "metrics", CASES / "systemd"], cgroup="v2",
+    nvidia=True, systemd=True,
+)
+paged_bare = clusters("pg-bare", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
 in_use = clusters("use", conf=[CASES / "switching"], cgroup="v2")
 # The same with a site's own scripts, rules in lua, or Slurm's own mps or shard; the tests do what docs/migration.md says.
@@ -117,6 +126,10 @@ several = placed_clusters(
 )
 # The same, to be compared with each other.
 fleet = clusters("fleet", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2")
+# The same with OpenSSH, pdsh and ClusterShell.
+reachable = clusters(
+    "reach", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2", ssh=True
+)
 # Three nodes whose settings differ, in one gpushare.conf.
 mixed_nodes = clusters(
     "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2"
@@ -157,13 +170,17 @@ def with_systemd(request):
 UPGRADABLE = {"surf": [EXAMPLES / "surf", CASES / "upgrade"], "own": [EXAMPLES / "own"]}
 
 
-@pytest.fixture(params=[("24.11", "26.05", "surf")], ids="-".join)
+# Without two releases, one that the report names as not tested.
+UPGRADES = upgrades(RELEASES) or [("24.11", "26.05")]
+
+
+@pytest.fixture(params=[(*step, "surf") for step in UPGRADES], ids="-".join)
 def upgradable(request):
     """A cluster that can be upgraded to a release that Slurm can be upgraded to in one step."""
     release, following, kind = request.param
     if not {release, following} <= set(RELEASES):
         pytest.skip(f"NOT TESTED: the upgrade from {release} to {following}, without builds for both")
-    with started(f"up-{kind}", release, "v2", conf=UPGRADABLE[kind], next=following) as cluster:
+    with started(f"up-{kind}", release, either(release), conf=UPGRADABLE[kind], next=following) as cluster:
         cluster.next, cluster.kind = following, kind
         yield cluster
 

@@ -28,7 +28,7 @@ def test_the_job_has_the_fewest_units_with_that_memory(by_memory):
 def test_interactive_jobs_too(by_memory):
     assert by_memory.ok(["salloc", "-Q", "--gres=gpumem:6000", "srun", "bash", "-c", "echo $GPUSHARE_UNITS"], "alice").splitlines()[-1] == "20"
     result = by_memory.run(["srun", "-Q", "--gres=gpumem:6000", "bash", "-c", "echo $GPUSHARE_UNITS"], "alice")
-    if by_memory.newer_than("23.11"):
+    if by_memory.newer_than("23.02"):
         assert result.stdout.strip() == "20", result.stderr
     else:
         # srun names its own option for the step again.
@@ -39,7 +39,7 @@ def test_what_is_no_share_is_refused_and_the_advice_works(by_memory):
     for options in (["--gres=gpumem:24001"], ["--gres=gpumem:1T"]):
         assert refused(by_memory, "GS129", *options) == "--gres=gpushare:80"
     assert refused(by_memory, "GS125", "--gres=gpumem:3000,gpushare:40") == "--gres=gpushare:10"
-    if by_memory.newer_than("23.02"):
+    if by_memory.newer_than("23.11"):
         assert refused(by_memory, "GS125", "-n1", "--tres-per-task=gres/gpumem:3000") == "-n1 --gres=gpushare:10"
     by_memory.start("--gres=gpushare:80")
 

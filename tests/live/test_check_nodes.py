@@ -19,6 +19,24 @@ def asked(cluster, *words):
     return {one["node"]: one for one in said["nodes"]}, said["drift"], result.returncode
 
 
+# A node's sshd has a port of its own, since all of them have the box's network.
+SSHD = "mkdir -p -m 755 /run/sshd && /usr/sbin/sshd -f /dev/null -p {port} -h {key} -E /lab/out/sshd.{node} -o PidFile=/run/sshd.{node}.pid " \
+    "-o UsePAM=no -o PermitRootLogin=prohibit-password -o Banner=/root/.ssh/banner"
+HOST = "Host {node}\n  HostName localhost\n  Port {port}\n  HostKeyAlias {node}\n"
+
+
+def start_sshd(cluster, node):
+    cluster.ok(SSHD.format(node=node, port=port(node), key=f"/root/.ssh/host_{node}"), node=node)
+
+
+def signal_sshd(cluster, node, signal):
+    cluster.ok(f"kill -{signal} $(cat /run/sshd.{node}.pid)", node=node)
+
+
+def port(node):
+    return 2200 + NODES.index(node)
+
+
 def wrong(node):
     return [one["about"] for one in node["report"]["findings"] if one["status"] == "wrong"]
 
@@ -74,3 +92,65 @@ def test_a_node_that_does_not_answer_is_named_and_keeps_nobody_waiting(nodes):
     found, _, status = asked(nodes, "--collected", "/lab/out/said")
     assert "there is no /lab/out/said/n3.json" in found["n3"]["error"] and status == 1
     assert "no list" in nodes.run(["gpushare", "check", "--nodes", "n[1"]).stderr
+
+
+@pytest.fixture(scope="module")
+def by_ssh(reachable):
+    """Three nodes that root reaches by ssh with a key, as a site's administrator does."""
+    reachable.ok("mkdir -p -m 700 /root/.ssh && ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 && usermod -p '*' root")
+    reachable.ok("cd /root/.ssh && cp id_ed25519.pub authorized_keys && echo Authorized use only >banner")
+    reachable.write("/root/.ssh/config", "".join(HOST.format(node=node, port=port(node)) for node in NODES), 600)
+    for node in NODES:
+        reachable.ok(f"ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/host_{node}")
+        reachable.ok(f"echo {node} $(cut -d' ' -f1,2 /root/.ssh/host_{node}.pub) >>/root/.ssh/known_hosts")
+        start_sshd(reachable, node)
+    return reachable
+
+
+WAYS = ["ssh", "pdsh", "clush", "ssh -q -l root"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_node_is_asked_by_real_programs(by_ssh, way):
+    found, drift, status = asked(by_ssh, "--via", way)
+    assert list(found) == NODES and drift == [] and status == 0, (found, drift)
+    for name, node in found.items():
+        assert wrong(node) == [] and node["report"]["node"] == name, node
+        fence, = [one for one in node["report"]["findings"] if one["about"] == "fence"]
+        assert fence["status"] == "ok" and f"1 of {dict(n1=4, n2=2, n3=8)[name]} GPUs" in fence["said"], fence
+
+
+# What keeps a node from answering, what undoes it, and what its line has to say.
+UNREACHABLE = {
+    "no sshd": (
+        lambda cluster: signal_sshd(cluster, "n2", "TERM"), lambda cluster: start_sshd(cluster, "n2"), "Connection refused"
+    ),
+    "an sshd that hangs": (
+        lambda cluster: signal_sshd(cluster, "n2", "STOP"), lambda cluster: signal_sshd(cluster, "n2", "CONT"), "imed out"
+    ),
+    "another key": (
+        lambda cluster: cluster.ok("mv /root/.ssh/known_hosts /root/known && grep -v n2 /root/known >/root/.ssh/known_hosts"),
+        lambda cluster: cluster.ok("mv /root/known /root/.ssh/known_hosts"), "Host key verification failed",
+    ),
+    "no gpushare": (
+        lambda cluster: cluster.ok("mount --bind /dev/null /usr/bin/gpushare", node="n2"),
+        lambda cluster: cluster.ok("umount /usr/bin/gpushare", node="n2"), "Permission denied",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ["ssh", "pdsh", "clush"])
+@pytest.mark.parametrize("reason", UNREACHABLE)
+def test_a_node_that_cannot_be_reached_is_one_line_and_the_rest_is_judged(by_ssh, way, reason):
+    begin, end, said = UNREACHABLE[reason]
+    begin(by_ssh)
+    try:
+        found, drift, status = asked(by_ssh, "--via", way)
+        text = by_ssh.run(["gpushare", "check", "--nodes", "--via", way], timeout=90).stdout
+    finally:
+        end(by_ssh)
+    error = found["n2"]["error"]
+    assert said in error and len(error.splitlines()) == 1 and status == 1, error
+    assert [wrong(found[name]) for name in ("n1", "n3")] == [[], []] and drift == [], found
+    assert [line for line in text.splitlines() if line.startswith("n2")] == [f"n2: no answer: {error}"], text
+    assert text.endswith("3 nodes: 0 with faults, 1 without an answer, 0 differences\n"), text

@@ -60,7 +60,7 @@ def reconfigure(cluster):
     """Until the daemons that come of it answer: from 23.11 on they are other processes."""
     before = pids(cluster)
     cluster.ok("scontrol reconfigure", timeout=60)
-    if cluster.release != "22.05":
+    if cluster.newer_than("23.11"):
         cluster.wait(lambda: not set(before) & set(pids(cluster)), "new daemons")
     assert healthy(cluster)
 

@@ -48,9 +48,17 @@ def none_is_open(box, chosen):
 
 
 def test_nothing_made_up_at_random_runs_past_a_limit(random_box):
-    siege = Siege(random_box, seed=1, actions=300)
-    findings = report.Findings(siege, keep_going=False).collect()
-    assert not findings, "printed above, with what replays it: tests/siege/run --replay"
-    tally = siege.tally
+    tally = survived(Siege(random_box, seed=1, actions=300))
     # It was a siege: jobs ran, limits were reached, users were refused and were not.
     assert tally.ran_limited > 20 and tally.full > 20 and 0 < tally.accepted < tally.actions and tally.plain_accepted > 5, vars(tally)
+
+
+def test_nothing_made_up_at_random_runs_past_the_sites_caps(caps_box):
+    tally = survived(Siege(caps_box, seed=1, actions=300))
+    assert tally.ran_limited > 10 and 0 < tally.accepted < tally.actions and tally.plain_accepted > 5, vars(tally)
+
+
+def survived(siege):
+    findings = report.Findings(siege, keep_going=False).collect()
+    assert not findings, "printed above, with what replays it: tests/siege/run --replay"
+    return siege.tally

@@ -106,8 +106,9 @@ def show(node, unit, name):
 
 def holder(node, folder="0.2001"):
     """The process of the daemon that the folder's state names."""
-    text = node.run(f"cat {DIR}/{folder}/state").stdout
-    return re.findall(r"^process=(\d+) ", text, re.M)[-1]
+    state = f"{DIR}/{folder}/state"
+    # The ledger has the job's entry a moment before.
+    return node.wait(lambda: re.findall(r"^process=(\d+) ", node.run(f"cat {state}").stdout, re.M), f"a process in {state}")[-1]
 
 
 def lives(node, pid):

@@ -170,6 +170,7 @@ GROUPS = {
 A40 = "--gres=gpu:a40:1"
 LITTLE = "--mem=1G"
 FITS = [sbatch("-H", A40, "-c8", "--mem=16G")]
+BINDING = "--gres-flags=enforce-binding"
 MORE_CPUS = [
     ("-c", [A40, "-c9"]),
     ("-c, no type", ["--gres=gpu:1", "-c9", "-xh1,m1"]),
@@ -181,6 +182,9 @@ MORE_CPUS = [
     ("--mincpus", [A40, "--mincpus=9"]),
     ("--gpus-per-task", ["-n2", "--gpus-per-task=a40:1", "-c9"]),
     ("--gpus-per-node on two nodes", ["-N2", "--gpus-per-node=a40:1", "-n17"]),
+    ("--gres-flags=enforce-binding", [A40, BINDING]),
+    ("--gres-flags=enforce-binding with --gpus", ["-N1", "--gpus=a40:1", "-c8", BINDING]),
+    ("--gres-flags=enforce-binding on two nodes", ["-N2", "--gpus-per-node=a40:1", BINDING]),
     ("a job array", [A40, "-c9", "--array=0-1"]),
     ("a component of a het job", [A40, "-c1", LITTLE, ":", A40, "-c9"]),
 ]
@@ -189,6 +193,7 @@ MORE_MEMORY = [
     ("--mem=0", [A40, "--mem=0"]),
     ("no memory named", [A40]),
     ("--mem-per-cpu", [A40, "-c8", "--mem-per-cpu=3G"]),
+    ("--mem-per-cpu with --gres-flags=enforce-binding", [A40, "-c8", "--mem-per-cpu=2G", BINDING]),
     ("--mem-per-gpu", ["--gpus=a40:1", "--mem-per-gpu=17G"]),
     ("--mem on two nodes", ["-N2", "--gpus-per-node=a40:1", "--mem=17G"]),
 ]
@@ -210,6 +215,8 @@ CAPS += [
     Way("CPUs, salloc", [cli("salloc", A40, "-c9", LITTLE, "sleep", "5")]),
     Way("CPUs, srun", [cli("srun", A40, "-c9", LITTLE, "sleep", "5")]),
     Way("CPUs, own client", [act("allocate", tres_per_node=gpu("a40", 1), min_cpus=9, pn_min_memory=1024)]),
+    Way("CPUs, own client, enforce-binding", [
+        act("allocate", tres_per_node=gpu("a40", 1), min_cpus=8, pn_min_memory=1024, bitflags=1 << 4)]),
     Way("CPUs, own client, as a token of each task", [
         act("allocate", tres_per_job=gpu("a40", 1), num_tasks=1, tres_per_task="cpu=9", pn_min_memory=1024)]),
     Way("CPUs, fewer GPUs by an update", [

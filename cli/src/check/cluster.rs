@@ -8,7 +8,7 @@ use super::finding::{Finding, listed};
 use super::version::Version;
 use super::{memory, outside};
 use crate::requirements::{self, File, Met, Must, Requirement};
-use crate::slurm::{Accounts, Qoses, Reach, Settings, Slurm};
+use crate::slurm::{Accounts, ProgramError, Qoses, Reach, Settings, Slurm};
 
 /// Of what slurmctld and slurmdbd have said. `hooks`: plugstack.conf has spank_gpushare_prolog.so. `on_node`: this is a
 /// node, whose own cgroup.conf counts.
@@ -38,7 +38,7 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
 
 /// A line for each daemon that doesn't answer.
 pub fn daemons(reach: &Reach) -> Vec<Finding> {
-    let line = |about, result: &Result<(), String>, unit: &str, lost: &str| {
+    let line = |about, result: &Result<(), ProgramError>, unit: &str, lost: &str| {
         let reason = result.as_ref().err()?;
         let fix = format!("see systemctl status {unit} and its log; is its host reachable from here?");
         Some(Finding::wrong(about, format!("it doesn't answer, so {lost} not checked: {reason}"), fix))

@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpushare::config::{NodeConfig, Placement};
-use gpushare_node::exec;
+use gpushare_node::exec::{self, AskError};
 use gpushare_node::fence::bpf::Bpf;
 use gpushare_node::fence::locate::{Hierarchy, mount_point};
-use gpushare_node::fence::{Access, Fence, access, v1, v2};
+use gpushare_node::fence::{Access, Fault, Fence, access, v1, v2};
 use gpushare_node::gpu::{Foreign, Gpu, Inventory, Roots};
 
 use super::finding::Finding;
+use crate::error::FileError;
 
 const ABOUT: &str = "fence";
 /// The first word of a command line that is for [`probe`]; it is in no help, since nobody types it.
@@ -66,8 +67,18 @@ pub fn finding(config: &NodeConfig, gpus: &Inventory, plugin: &str, is_root: boo
             Finding::ok(ABOUT, said)
         }
         Ok((none, one)) => wrong(format!("{none} GPUs are open without a share, and {one} with one")),
-        Err(said) => wrong(said),
+        Err(error) => wrong(error.to_string()),
     }
+}
+
+gpushare::errors! {
+    /// Why it doesn't hold, or can't be tried.
+    #[derive(Debug)]
+    pub enum FenceError {
+        Probe(said: String) => "the process that asks failed: {said}";
+        TooLittle => "the process that asks said too little";
+        Fault(fault: Fault) => "in a cgroup of its own: {fault}";
+    } from { File(FileError), Unified(v2::V2Error), Devices(v1::RuleError), Ask(AskError) }
 }
 
 fn wrong(said: String) -> Finding {
@@ -132,18 +143,17 @@ impl Place {
         Ok(Place { job, hierarchy })
     }
 
-    /// How many GPUs a job with these can open; an error is one line: which GPU is open and shouldn't be, or the
-    /// reverse.
-    fn opened(&self, config: &NodeConfig, own: &[Gpu]) -> Result<usize, String> {
+    /// How many GPUs a job with these can open; an error where one is open and shouldn't be, or the reverse.
+    fn opened(&self, config: &NodeConfig, own: &[Gpu]) -> Result<usize, FenceError> {
         let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system());
-        let foreign = foreign.map_err(|error| format!("/dev: {error}"))?;
+        let foreign = foreign.map_err(FileError::of(Path::new("/dev")))?;
         let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
         let fence = Fence { widens: config.placement == Placement::Override, ..Fence::around(own, closed) };
         let step = self.job.join(format!("step_{}", own.len()));
-        fs::create_dir(&step).map_err(|error| format!("{}: {error}", step.display()))?;
+        fs::create_dir(&step).map_err(FileError::of(&step))?;
         match self.hierarchy {
-            Hierarchy::Unified => v2::put_up(&Bpf, &step, &fence).map_err(|error| error.to_string())?,
-            _ => v1::put_up(&step, &fence).map_err(|error| error.to_string())?,
+            Hierarchy::Unified => v2::put_up(&Bpf, &step, &fence)?,
+            _ => v1::put_up(&step, &fence)?,
         }
         let devices: Vec<&Path> =
             fence.open.iter().chain(&fence.closed).map(|device| device.path.as_path()).collect();
@@ -153,7 +163,7 @@ impl Place {
             at.and_then(|at| answers.get(at)).copied().unwrap_or(Access::Unclear(0))
         };
         match fence.fault(answer) {
-            Some(fault) => Err(format!("in a cgroup of its own: {fault}")),
+            Some(fault) => Err(FenceError::Fault(fault)),
             None => Ok(answers.iter().filter(|answer| **answer == Access::Open).count()),
         }
     }
@@ -166,27 +176,25 @@ impl Drop for Place {
 }
 
 /// What a process in the cgroup answers.
-fn ask(step: &Path, devices: &[&Path]) -> Result<Vec<Access>, String> {
+fn ask(step: &Path, devices: &[&Path]) -> Result<Vec<Access>, FenceError> {
     let mut command = exec::program(&exec::own());
     command.arg(PROBE).arg(step).args(devices);
-    let answer = exec::ask(&mut command, "", PATIENCE).map_err(|error| error.to_string())?;
+    let answer = exec::ask(&mut command, "", PATIENCE)?;
     if !answer.status.success() {
-        return Err(format!("the process that asks failed: {}", answer.first_line()));
+        return Err(FenceError::Probe(answer.first_line()));
     }
     let answers: Option<Vec<Access>> = answer.output.lines().map(read).collect();
-    answers
-        .filter(|answers| answers.len() == devices.len())
-        .ok_or_else(|| "the process that asks said too little".to_owned())
+    answers.filter(|answers| answers.len() == devices.len()).ok_or(FenceError::TooLittle)
 }
 
 /// In the process that asks: joins the cgroup, and says a line for each device.
 ///
 /// # Errors
 /// The cgroup can't be joined.
-pub fn probe(mut words: impl Iterator<Item = OsString>) -> Result<String, String> {
+pub fn probe(mut words: impl Iterator<Item = OsString>) -> Result<String, FileError> {
     let step = PathBuf::from(words.next().unwrap_or_default());
     let procs = step.join("cgroup.procs");
-    fs::write(&procs, "0").map_err(|error| format!("{}: {error}", procs.display()))?;
+    fs::write(&procs, "0").map_err(FileError::of(&procs))?;
     Ok(words.map(|device| written(access::of(Path::new(&device))) + "\n").collect())
 }
 

@@ -83,7 +83,10 @@ fn word(status: &Status) -> &'static str {
 }
 
 /// The same as one JSON object, with what there is to say of the machine.
-pub fn json<M: Serialize>(findings: &[Finding], machine: Option<&M>) -> Result<String, String> {
+///
+/// # Errors
+/// As [`json::text`].
+pub fn json<M: Serialize>(findings: &[Finding], machine: Option<&M>) -> serde_json::Result<String> {
     json::text(&Findings { machine, findings: findings.iter().map(One::of).collect() })
 }
 

@@ -1,16 +1,17 @@
 //! `gpushare check --nodes`: runs the check on every node, by srun or another program, or reads the nodes' collected
 //! reports. [`super::fleet`] combines them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use gpushare::config::Config;
 use gpushare::text::hostlist;
 
+use super::CheckError;
 use super::fleet::{Fleet, Node, Report};
-use crate::slurm::{self, Reach, run};
-use crate::status::collected;
+use crate::slurm::{self, ProgramError, Reach, run};
+use crate::status::collected::{self, Ignored};
 use crate::status::local::now;
 
 /// So many nodes are asked at once.
@@ -34,50 +35,42 @@ pub enum Way<'a> {
 ///
 /// # Errors
 /// slurmctld doesn't say which nodes exist, or the list is invalid.
-pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, String> {
-    let known = known();
-    let names = if list.is_empty() {
-        let nodes = known
-            .as_ref()
-            .map_err(|error| format!("which nodes there are: {error}; or name them: --nodes LIST"))?;
+pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckError> {
+    let (nodes, names) = if list.is_empty() {
+        let nodes = known().map_err(CheckError::WhichNodes)?;
         let share = &config.node.share_gres;
         let is_ours = |node: &&slurm::Node| node.gres.iter().any(|(name, ..)| name == "gpu" || name == share);
-        nodes.iter().filter(is_ours).map(|node| node.name.clone()).collect()
+        let names = nodes.iter().filter(is_ours).map(|node| node.name.clone()).collect();
+        (nodes, names)
     } else {
-        hostlist::all(list).ok_or_else(|| format!("'{list}' is no list of nodes, such as n[1-3],gpu1"))?
+        let names = hostlist::all(list).ok_or_else(|| CheckError::NoList(list.to_owned()))?;
+        (known().unwrap_or_default(), names)
     };
-    let nodes = known.unwrap_or_default();
     let ask = |name: &String| {
         let partition = nodes.iter().find(|node| node.name == *name).and_then(|node| node.partitions.first());
         match way {
-            Way::Collected(folder) => match collected::of(folder, name, now()) {
-                Ok(Some(report)) => Ok(report),
-                Ok(None) => Err(format!("there is no {}/{name}.json", folder.display())),
-                Err(error) => Err(error),
-            },
+            Way::Collected(folder) => collected::of(folder, name, now())?
+                .ok_or_else(|| NodeError::NoFile(folder.to_path_buf(), name.clone())),
             Way::Srun => answer(&by_srun(name, partition.map(String::as_str))),
             Way::Via(command) => answer(&via(command, name)),
         }
     };
     let mut answers: Vec<Node> = Vec::new();
     for names in names.chunks(AT_ONCE) {
-        let said: Vec<Result<Report, String>> = thread::scope(|scope| {
+        let said: Vec<Result<Report, NodeError>> = thread::scope(|scope| {
             let threads: Vec<_> = names.iter().map(|name| scope.spawn(|| ask(name))).collect();
-            threads
-                .into_iter()
-                .map(|one| one.join().unwrap_or_else(|_| Err("the thread that asks failed".to_owned())))
-                .collect()
+            threads.into_iter().map(|one| one.join().unwrap_or(Err(NodeError::Thread))).collect()
         });
         answers.extend(names.iter().zip(said).map(|(name, said)| match said {
             Ok(report) => Node { node: name.clone(), report: Some(report), error: None },
-            Err(error) => Node { node: name.clone(), report: None, error: Some(error) },
+            Err(error) => Node { node: name.clone(), report: None, error: Some(error.to_string()) },
         }));
     }
     Ok(Fleet::of(answers))
 }
 
 /// What slurmctld says of nodes, if it answers.
-fn known() -> Result<Vec<slurm::Node>, String> {
+fn known() -> Result<Vec<slurm::Node>, ProgramError> {
     Reach::ask().slurmctld?;
     let text = slurm::ask("scontrol", &["-a", "-o", "show", "node"])?;
     Ok(text.lines().filter_map(slurm::node).collect())
@@ -95,28 +88,53 @@ fn by_srun(node: &str, partition: Option<&str>) -> Vec<String> {
     words
 }
 
-/// Programs that put the node's name before each line are told not to.
+/// Programs that put the node's name before each line are told not to. ssh leaves out what would stand before the
+/// reason for a failure: a site's banner, or that it has learned a key.
 fn via(command: &str, node: &str) -> Vec<String> {
     let begin = match command {
-        "ssh" => "ssh -o BatchMode=yes -o ConnectTimeout=5",
+        "ssh" => "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5",
         "pdsh" => "pdsh -N -w",
-        "clush" => "clush -N -w",
+        "clush" => "clush -N --options=-oLogLevel=ERROR -w",
         command => command,
     };
     let words = begin.split_whitespace().map(str::to_owned).chain([node.to_owned()]);
     words.chain(CHECK.map(str::to_owned)).collect()
 }
 
+/// What pdsh gives to ssh besides its own options.
+const PDSH_SSH_ARGS: (&str, &str) = ("PDSH_SSH_ARGS_APPEND", "-oLogLevel=ERROR -oBatchMode=yes");
+
+gpushare::errors! {
+    /// Why a node has said nothing of itself.
+    #[derive(Debug)]
+    pub enum NodeError {
+        NoFile(folder: PathBuf, node: String) => "there is no {}/{node}.json", folder.display();
+        NoCommand => "no command";
+        Silent(program: String) => "{program} said nothing";
+        Complaint(line: String) => "{line}";
+        NoReport(line: String, error: serde_json::Error) => "{line} ({error})";
+        Thread => "the thread that asks failed";
+    } from { Ignored(Ignored), Program(ProgramError) }
+}
+
 /// What the command prints; how it ends says only whether something is wrong on the node.
-fn answer(words: &[String]) -> Result<Report, String> {
-    let Some((program, arguments)) = words.split_first() else { return Err("no command".to_owned()) };
-    let answer = run::run(slurm::command(program).args(arguments), PATIENCE)?;
+fn answer(words: &[String]) -> Result<Report, NodeError> {
+    let (program, arguments) = words.split_first().ok_or(NodeError::NoCommand)?;
+    let mut command = slurm::command(program);
+    let (variable, args) = PDSH_SSH_ARGS;
+    if std::env::var_os(variable).is_none() {
+        command.env(variable, args);
+    }
+    let answer = run::run(command.args(arguments), PATIENCE)?;
     serde_json::from_slice(&answer.output).map_err(|error| {
-        let what = if answer.output.trim_ascii().is_empty() { String::new() } else { format!(" ({error})") };
+        let is_silent = answer.output.trim_ascii().is_empty();
         let text = [answer.complaints, answer.output].concat();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let said = text.lines().map(str::trim).find(|line| !line.is_empty());
-        said.map_or_else(|| format!("{program} said nothing"), |line| format!("{line}{what}"))
+        let text = String::from_utf8_lossy(&text);
+        match text.lines().map(str::trim).find(|line| !line.is_empty()) {
+            None => NodeError::Silent(program.clone()),
+            Some(line) if is_silent => NodeError::Complaint(line.to_owned()),
+            Some(line) => NodeError::NoReport(line.to_owned(), error),
+        }
     })
 }
 
@@ -127,9 +145,12 @@ mod tests {
     #[test]
     fn a_node_is_asked_by_what_the_site_has() {
         let words = |way: &str| via(way, "n1").join(" ");
-        assert_eq!(words("ssh"), "ssh -o BatchMode=yes -o ConnectTimeout=5 n1 gpushare check --json");
+        assert_eq!(
+            words("ssh"),
+            "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5 n1 gpushare check --json"
+        );
         assert_eq!(words("pdsh"), "pdsh -N -w n1 gpushare check --json");
-        assert_eq!(words("clush"), "clush -N -w n1 gpushare check --json");
+        assert_eq!(words("clush"), "clush -N --options=-oLogLevel=ERROR -w n1 gpushare check --json");
         assert_eq!(words("ssh -p 2222"), "ssh -p 2222 n1 gpushare check --json");
         let srun = by_srun("n1", Some("p")).join(" ");
         assert!(
@@ -145,11 +166,11 @@ mod tests {
         let said =
             |script: &str| answer(&["sh", "-c", script].map(str::to_owned)).map(|report| report.machine.node);
         let report = "{\"node\":\"n1\",\"time\":1,\"versions\":{},\"files\":{},\"findings\":[]}";
-        assert_eq!(said(&format!("echo '{report}'; exit 1")).as_deref(), Ok("n1"));
-        let error = said("echo; echo 'srun: error: no place' >&2; exit 1").unwrap_err();
+        assert_eq!(said(&format!("echo '{report}'; exit 1")).unwrap(), "n1");
+        let error = said("echo; echo 'srun: error: no place' >&2; exit 1").unwrap_err().to_string();
         assert_eq!(error, "srun: error: no place");
-        let error = said("echo '{not JSON'; exit 1").unwrap_err();
+        let error = said("echo '{not JSON'; exit 1").unwrap_err().to_string();
         assert!(error.starts_with("{not JSON (key must be"), "{error}");
-        assert_eq!(said("exit 0").unwrap_err(), "sh said nothing");
+        assert_eq!(said("exit 0").unwrap_err().to_string(), "sh said nothing");
     }
 }

@@ -16,7 +16,7 @@ pub fn finding(qoses: &Qoses) -> Option<Finding> {
     let asked = ["-a", "-h", "-t", "PD", "-O", FIELDS];
     match run::lines("squeue", &asked, |line| stuck.take(line, qoses)) {
         Ok(()) => stuck.said().map(|said| Finding::unknown(about, said)),
-        Err(error) => Some(Finding::unknown(about, error)),
+        Err(error) => Some(Finding::unknown(about, error.to_string())),
     }
 }
 

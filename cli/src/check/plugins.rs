@@ -7,9 +7,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::CheckError;
 use super::finding::Finding;
 use super::plugstack::{Line, Plugstack};
-use super::version::Version;
+use super::version::{Version, VersionError};
 use crate::requirements::{is_plugin, matching};
 use crate::slurm::{Node, Settings};
 
@@ -43,7 +44,12 @@ fn fits(about: &'static str, path: &Path, loader: &Loader) -> Finding {
 }
 
 /// Whether a plugin of that version would load.
-fn status(about: &'static str, shown: &str, found: Result<Version, String>, loader: &Loader) -> Finding {
+fn status(
+    about: &'static str,
+    shown: &str,
+    found: Result<Version, VersionError>,
+    loader: &Loader,
+) -> Finding {
     let &Loader { who, version: wanted, how, otherwise } = loader;
     let build = if how == Match::Micro { wanted } else { wanted.release() };
     let fix = format!("install the build for Slurm {build} together with it");
@@ -215,7 +221,10 @@ pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
 }
 
 /// Whether what is installed here would load in another Slurm, which needn't be there yet.
-pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, String> {
+///
+/// # Errors
+/// Nothing is installed here.
+pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, CheckError> {
     let conf = fs::read_to_string(slurm_conf).unwrap_or_default();
     let dirs = plugin_dir(&conf, &prefixes());
     let stack = Plugstack::read(written(&conf, "PlugStackConfig").unwrap_or_default(), slurm_conf);
@@ -242,7 +251,7 @@ pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, S
         }
     }
     if findings.is_empty() {
-        return Err(format!("no plugin of gpushare's is in {dirs} (PluginDir of {})", slurm_conf.display()));
+        return Err(CheckError::NoPlugin { dirs, slurm_conf: slurm_conf.to_owned() });
     }
     Ok(findings)
 }

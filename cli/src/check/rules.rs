@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use gpushare::config::{self, Config};
+use gpushare::config::{self, Config, LoadError};
 use gpushare::submit::policy::Mode;
 
 use super::finding::Finding;
@@ -15,7 +15,7 @@ const ABOUT: &str = "gpushare.conf";
 ///
 /// # Errors
 /// The file that was named isn't there.
-pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Config), String> {
+pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Config), LoadError> {
     let path = named.map_or_else(|| config::find(slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
     let shown = path.display();
     match (Config::load(&path), named) {
@@ -24,7 +24,7 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Co
             findings.extend(modes(&config));
             Ok((findings, config))
         }
-        (Ok(None), Some(_)) => Err(format!("{shown}: there is no such file")),
+        (Ok(None), Some(_)) => Err(LoadError::Missing(path)),
         (Ok(None), None) => {
             let said = format!("{shown}: there is no such file; the defaults hold");
             Ok((vec![Finding::ok(ABOUT, said)], Config::default()))
@@ -103,7 +103,10 @@ mod tests {
     #[test]
     fn a_file_that_was_named_must_be_there() {
         let gone = Path::new("/nonexistent/gpushare.conf");
-        assert_eq!(read(Some(gone), gone).unwrap_err(), "/nonexistent/gpushare.conf: there is no such file");
+        assert_eq!(
+            read(Some(gone), gone).unwrap_err().to_string(),
+            "/nonexistent/gpushare.conf: there is no such file"
+        );
         assert!(read(None, Path::new("/nonexistent/slurm.conf")).is_ok());
     }
 

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -40,15 +41,18 @@ impl Version {
     }
 
     /// The number that a plugin gives as `plugin_version`: 24.11.5 is 0x180b05.
-    pub fn of_plugin(path: &Path) -> Result<Version, String> {
-        let bytes = fs::read(path).map_err(|error| error.to_string())?;
-        let file = object::File::parse(bytes.as_slice()).map_err(|error| error.to_string())?;
+    ///
+    /// # Errors
+    /// It can't be read, or Slurm can't load it.
+    pub fn of_plugin(path: &Path) -> Result<Version, VersionError> {
+        let bytes = fs::read(path)?;
+        let file = object::File::parse(bytes.as_slice())?;
         let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok("plugin_version"));
-        let symbol = symbol.ok_or("it has no plugin_version, so Slurm can't load it")?;
+        let symbol = symbol.ok_or(VersionError::NoSymbol)?;
         let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
         let found = section.and_then(|section| section.data_range(symbol.address(), 4).ok().flatten());
         let number = found.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
-        let [micro, month, year, _] = number.ok_or("its plugin_version can't be read")?;
+        let [micro, month, year, _] = number.ok_or(VersionError::Unreadable)?;
         Ok(Version { release: (year, month), micro: Some(micro) })
     }
 
@@ -92,11 +96,22 @@ impl fmt::Display for Version {
     }
 }
 
-impl FromStr for Version {
-    type Err = String;
+gpushare::errors! {
+    /// Why there is no version.
+    #[derive(Debug)]
+    pub enum VersionError {
+        NoSymbol => "it has no plugin_version, so Slurm can't load it";
+        Unreadable => "its plugin_version can't be read";
+        /// On the command line.
+        NotOne => "not a version of Slurm's, such as 24.11.5";
+    } from { Read(io::Error), Elf(object::Error) }
+}
 
-    fn from_str(text: &str) -> Result<Version, String> {
-        Version::parse(text).ok_or_else(|| "not a version of Slurm's, such as 24.11.5".to_owned())
+impl FromStr for Version {
+    type Err = VersionError;
+
+    fn from_str(text: &str) -> Result<Version, VersionError> {
+        Version::parse(text).ok_or(VersionError::NotOne)
     }
 }
 
@@ -143,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_no_plugin_has_no_version() {
         assert!(Version::of_plugin(Path::new("/proc/self/status")).is_err());
-        let own = Version::of_plugin(&std::env::current_exe().unwrap()).unwrap_err();
+        let own = Version::of_plugin(&std::env::current_exe().unwrap()).unwrap_err().to_string();
         assert_eq!(own, "it has no plugin_version, so Slurm can't load it");
     }
 

@@ -3,15 +3,19 @@
 use gpushare::config::{Config, NodeConfig, Placement, units_written};
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 
+use super::ConfError;
 use crate::slurm::Slurm;
 
 /// The lines for this machine, as node `name`.
-pub fn of(config: &Config, name: &str, slurm: &Slurm) -> Result<String, String> {
+///
+/// # Errors
+/// Its GPUs can't be told, or aren't those that `UnitsPerGpu` is for.
+pub fn of(config: &Config, name: &str, slurm: &Slurm) -> Result<String, ConfError> {
     // As gpushare.conf or /dev has them: gres.conf is what we are about to write.
     let here = config.of_node(name);
     let files = gpu::Files::of(&here.gpu_files, None, Some(name)).map_err(DeviceError::from);
     let found = files.and_then(|files| gpu::inventory(&files, &Roots::system()));
-    let mut found = found.map_err(|error| format!("{error}; run this on the node"))?;
+    let mut found = found.map_err(ConfError::Node)?;
     let known = known_types(config, name, slurm);
     for detail in &mut found.details {
         detail.gres_type = Some(type_of(detail.model.as_deref().unwrap_or_default(), &known));
@@ -35,17 +39,12 @@ fn known_types(config: &Config, name: &str, slurm: &Slurm) -> Types {
     Types { here: here.collect(), elsewhere: shares.chain(weights).collect() }
 }
 
-fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, String> {
+fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, ConfError> {
     let details = &found.details;
     let groups = groups(details);
     let units = match config.placement {
         Placement::Off => Vec::new(),
-        _ => gpu::units_of(config, found).ok_or_else(|| {
-            format!(
-                "UnitsPerGpu in gpushare.conf is for another number of GPUs than the {} here",
-                found.count()
-            )
-        })?,
+        _ => gpu::units_of(config, found).ok_or_else(|| ConfError::Units(found.count()))?,
     };
     let mut lines = String::new();
     let mut gres: Vec<String> = Vec::new();

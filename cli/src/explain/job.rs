@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::slurm::{self, ask, run};
+use crate::slurm::{self, ProgramError, ask, run};
 
 mod id;
 mod limits;
@@ -136,7 +136,9 @@ fn over(id: &JobId) -> Result<Option<Told>, String> {
     let said = ask("sacct", &["-nPX", "-j", &name, "-o", "jobid,user,state,end"]);
     // Without accounting there is nothing to say of it.
     let text = match said {
-        Err(reason) if reason.contains("accounting storage is disabled") => String::new(),
+        Err(ProgramError::Failed { said, .. }) if said.contains("accounting storage is disabled") => {
+            String::new()
+        }
         other => other?,
     };
     let row = text.lines().find_map(|line| {
@@ -155,7 +157,11 @@ fn print(told: &[Told], more: usize, json: bool) -> Result<String, String> {
         /// Jobs of the same number that are not shown.
         more: usize,
     }
-    if json { crate::json::text(&Object { jobs: told, more }) } else { Ok(write::text(told, more)) }
+    if json {
+        crate::json::text(&Object { jobs: told, more }).map_err(|error| error.to_string())
+    } else {
+        Ok(write::text(told, more))
+    }
 }
 
 /// A job that is not there yet.

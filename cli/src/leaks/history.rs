@@ -82,7 +82,8 @@ fn ask(
     let complaints = complaints.join().unwrap_or_default();
     found?;
     let about = format!("-S {} -E {}", period::exact(day.start), period::exact(day.end));
-    run::succeeded("sacct", &[&about], run::Output { status, output: Vec::new(), complaints }).map(|_| ())
+    run::succeeded("sacct", &[&about], run::Output { status, output: Vec::new(), complaints })?;
+    Ok(())
 }
 
 /// Shows every job of a file.

@@ -54,8 +54,7 @@ fn of_slurmctld() -> Result<Cluster, String> {
 
 /// Accounting is there without slurmctld, and slurm.conf has what is needed.
 fn of_the_file(path: &Path, reason: &str) -> Result<Cluster, String> {
-    let text =
-        slurm::Settings::lines(path).map_err(|error| format!("{reason}; {}: {error}", path.display()))?;
+    let text = slurm::Settings::lines(path).map_err(|error| format!("{reason}; {error}"))?;
     let name = slurm::Settings::parse(&text).get("ClusterName").to_owned();
     // As scontrol writes it.
     let partitions = text.replace(" QOS=", " QoS=").replace(" Qos=", " QoS=");

@@ -10,8 +10,8 @@ use gpushare_node::gpu::Gpu;
 use gpushare_node::ledger::{Ledger, Used, after_look};
 use gpushare_node::nvml::answer::GpuState;
 
-use super::Facts;
-use crate::slurm::run::{run, succeeded};
+use super::{Facts, MetricsError};
+use crate::slurm::run::{ProgramError, run, succeeded};
 use crate::status::{complain, local};
 
 /// Prologs hold the ledger's lock for milliseconds.
@@ -21,8 +21,11 @@ const SCONTROL_WAIT: Duration = Duration::from_secs(5);
 const MOST_NOTES: usize = 4;
 
 /// A time of `--idle-note`.
-pub fn time(text: &str) -> Result<u64, String> {
-    time::seconds(text).filter(|seconds| *seconds > 0).ok_or_else(|| "a time such as 2:00:00".to_owned())
+///
+/// # Errors
+/// It is none.
+pub fn time(text: &str) -> Result<u64, MetricsError> {
+    time::seconds(text).filter(|seconds| *seconds > 0).ok_or(MetricsError::NoTime)
 }
 
 /// What is known after this look, which is remembered if it is root's.
@@ -68,7 +71,7 @@ pub fn tell(facts: &mut Facts, ledger: &Ledger, after: Option<u64>) {
     remember(ledger, &known, &node.used);
 }
 
-fn notify(job: u32, note: &str) -> Result<(), String> {
+fn notify(job: u32, note: &str) -> Result<(), ProgramError> {
     let words = ["notify", &job.to_string(), note];
     let answer = run(Command::new("scontrol").args(words), SCONTROL_WAIT)?;
     succeeded("scontrol", &words, answer).map(|_| ())

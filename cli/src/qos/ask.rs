@@ -4,25 +4,24 @@ use std::io::{BufRead, IsTerminal};
 
 use gpushare_qos::Plan;
 
+use super::error::QosError;
 use super::write;
 use crate::print;
 
 /// Shows the plan and asks. Only `y` or `yes` is consent.
 ///
 /// # Errors
-/// Nobody can be asked.
-pub fn consent(plan: &Plan) -> Result<bool, String> {
+/// Nobody can be asked, or the answer can't be read.
+pub fn consent(plan: &Plan) -> Result<bool, QosError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        return Err("nothing was changed: without a terminal nobody can be asked; read 'gpushare qos plan', then run \
-                    'gpushare qos apply --immediate'"
-            .to_owned());
+        return Err(QosError::NobodyToAsk);
     }
     print(&write::plan(plan))?;
     print(&write::taken(plan))?;
     print("Apply these changes? (y/N) ")?;
     let mut answer = String::new();
-    stdin.lock().read_line(&mut answer).map_err(|error| format!("standard input: {error}"))?;
+    stdin.lock().read_line(&mut answer).map_err(QosError::Answer)?;
     let is_yes = is_yes(&answer);
     if !is_yes {
         print("nothing was changed\n")?;

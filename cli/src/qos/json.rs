@@ -33,7 +33,10 @@ struct Object<'a> {
 }
 
 /// What would be done.
-pub fn plan(plan: &Plan, missed: Option<&str>) -> Result<String, String> {
+///
+/// # Errors
+/// As [`text`].
+pub fn plan(plan: &Plan, missed: Option<&str>) -> serde_json::Result<String> {
     let steps = (1..).zip(&plan.changes);
     let changes = steps.flat_map(|(step, change)| {
         change.lines.iter().map(move |(sign, what)| Line { step, action: action(*sign), what })
@@ -56,7 +59,10 @@ fn action(sign: Sign) -> &'static str {
 }
 
 /// What `show` shows.
-pub fn shown(shown: &[Shown]) -> Result<String, String> {
+///
+/// # Errors
+/// As [`text`].
+pub fn shown(shown: &[Shown]) -> serde_json::Result<String> {
     text(&BTreeMap::from([("qoses", shown)]))
 }
 
@@ -68,7 +74,10 @@ struct Row {
 }
 
 /// The users' table.
-pub fn docs(qoses: &[ManagedQos]) -> Result<String, String> {
+///
+/// # Errors
+/// As [`text`].
+pub fn docs(qoses: &[ManagedQos]) -> serde_json::Result<String> {
     let rows =
         table::published(qoses).map(table::row).map(|[qos, limit, example]| Row { qos, limit, example });
     text(&BTreeMap::from([("qoses", rows.collect::<Vec<_>>())]))

@@ -13,6 +13,7 @@ use gpushare_qos::usage::{self, Usage};
 use gpushare_qos::{Actual, table};
 use serde::Serialize;
 
+use super::error::QosError;
 use super::site;
 
 /// What the TRES of a type of GPU begins with.
@@ -52,11 +53,11 @@ struct Words {
 ///
 /// # Errors
 /// The file or the database can't be read, or the file has no such QOS.
-pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, String> {
+pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosError> {
     let (path, qoses) = site::qoses(conf)?;
     for name in names {
         if !qoses.iter().any(|managed| managed.name.eq_ignore_ascii_case(name)) {
-            return Err(format!("{} has no managed QOS '{}'", path.display(), name.escape_debug()));
+            return Err(QosError::NoQos(path, name.clone()));
         }
     }
     let cluster = site::cluster_without_nodes()?;

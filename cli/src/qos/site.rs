@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpushare::config::{self, Config};
-use gpushare::config::{ManagedQos, Members};
+use gpushare::config::{self, Config, LoadError, ManagedQos, Members};
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
 
+use super::error::QosError;
 use crate::slurm::command;
 use crate::slurm::run::{Output, run};
 
@@ -34,7 +34,11 @@ pub struct Site {
 }
 
 impl Site {
-    pub fn read(conf: Option<&Path>) -> Result<Site, String> {
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// The file or the database can't be read.
+    pub fn read(conf: Option<&Path>) -> Result<Site, QosError> {
         let (path, qoses) = qoses(conf)?;
         let cluster = cluster()?;
         let actual = actual(&cluster)?;
@@ -48,43 +52,57 @@ impl Site {
     }
 
     /// The same file, and the database as it is now.
-    pub fn read_again(self) -> Result<Site, String> {
+    ///
+    /// # Errors
+    /// As [`actual`].
+    pub fn read_again(self) -> Result<Site, QosError> {
         Ok(Site { actual: actual(&self.cluster)?, ..self })
     }
 }
 
 /// What the database has now.
-pub fn actual(cluster: &Cluster) -> Result<Actual, String> {
+///
+/// # Errors
+/// It can't be asked, or what it says can't be read.
+pub fn actual(cluster: &Cluster) -> Result<Actual, QosError> {
     let qoses = state::qoses(&ask("sacctmgr", &state::ask_qoses())?)?;
     Ok(Actual { qoses, tree: tree(&cluster.name)? })
 }
 
 /// The QOSes that the file defines, as slurmctld's plugin finds it.
-pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), String> {
+///
+/// # Errors
+/// There is no such file, or it has a mistake.
+pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), LoadError> {
     let found = || config::find(&crate::slurm::conf(), Path::new(config::FALLBACK));
     let path = conf.map_or_else(found, Path::to_owned);
-    let config = Config::load(&path).map_err(|error| error.to_string())?;
-    let config = config.ok_or_else(|| format!("{}: there is no such file", path.display()))?;
+    let config = Config::load_named(&path)?;
     Ok((path, config.qoses))
 }
 
-fn cluster() -> Result<Cluster, String> {
+fn cluster() -> Result<Cluster, QosError> {
     let config = ask("scontrol", &["show", "config"])?;
-    Cluster::read(&config, &ask("scontrol", &["-a", "-o", "--future", "show", "node"])?)
+    Ok(Cluster::read(&config, &ask("scontrol", &["-a", "-o", "--future", "show", "node"])?)?)
 }
 
 /// Without its GPUs: nodes may be hidden from users.
-pub fn cluster_without_nodes() -> Result<Cluster, String> {
-    Cluster::read(&ask("scontrol", &["show", "config"])?, "")
+///
+/// # Errors
+/// slurmctld can't be asked, or what it says can't be read.
+pub fn cluster_without_nodes() -> Result<Cluster, QosError> {
+    Ok(Cluster::read(&ask("scontrol", &["show", "config"])?, "")?)
 }
 
-pub fn tree(cluster: &str) -> Result<Tree, String> {
+fn tree(cluster: &str) -> Result<Tree, QosError> {
     let associations = ask("sacctmgr", &state::ask_associations(cluster))?;
-    Tree::read(&associations, &ask("sacctmgr", &state::ask_parents(cluster))?)
+    Ok(Tree::read(&associations, &ask("sacctmgr", &state::ask_parents(cluster))?)?)
 }
 
 /// The jobs of each QOS, in whatever partition and state but over, and the partitions that name it.
-pub fn used() -> Result<InUse, String> {
+///
+/// # Errors
+/// slurmctld can't be asked.
+pub fn used() -> Result<InUse, QosError> {
     let mut used = InUse::new();
     // A job with several QOSes lists them.
     for name in ask("squeue", &["-h", "-a", "-r", "-o", "%q"])?.lines().flat_map(|line| line.split(',')) {
@@ -101,7 +119,10 @@ pub fn used() -> Result<InUse, String> {
 }
 
 /// What slurmctld has missed of the database's QOSes, in one line; `None` if it has all.
-pub fn missed() -> Result<Option<String>, String> {
+///
+/// # Errors
+/// slurmctld or slurmdbd can't be asked.
+pub fn missed() -> Result<Option<String>, QosError> {
     let missed =
         stale::missed(&ask("sacctmgr", &stale::IN_DATABASE)?, &ask("scontrol", &stale::IN_SLURMCTLD)?);
     let shown: Vec<&str> = missed.iter().map(String::as_str).take(4).collect();
@@ -134,10 +155,13 @@ fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
 }
 
 /// What one of Slurm's programs prints.
-pub fn ask(program: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<String, String> {
+///
+/// # Errors
+/// It can't be run, doesn't end in time, or fails.
+pub fn ask(program: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<String, QosError> {
     let answer = run(command(program).args(arguments), PATIENCE)?;
     if !answer.status.success() {
-        return Err(format!("{program}: {}", reason(&answer)));
+        return Err(QosError::Refused(program.to_owned(), reason(&answer)));
     }
     Ok(String::from_utf8_lossy(&answer.output).into_owned())
 }

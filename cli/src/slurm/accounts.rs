@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpushare::config::Config;
 use gpushare::submit::policy::GovernedAccounts;
 
-use super::ask;
+use super::{ProgramError, ask};
 
 /// What is asked of an association, after its account and user.
 const FIELDS: &str =
@@ -22,7 +22,10 @@ pub struct Accounts {
 
 impl Accounts {
     /// Asks slurmdbd for one cluster's.
-    pub fn ask(config: &Config, cluster: &str) -> Result<Accounts, String> {
+    ///
+    /// # Errors
+    /// It doesn't answer.
+    pub fn ask(config: &Config, cluster: &str) -> Result<Accounts, ProgramError> {
         let of = format!("cluster={cluster}");
         Ok(read(&ask("sacctmgr", &["-nP", "show", "assoc", "where", &of, FIELDS])?, config))
     }

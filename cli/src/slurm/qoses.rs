@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare::config::Config;
 
-use super::ask;
+use super::{ProgramError, ask};
 
 /// What is to be known of QOSes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,10 @@ const AT_ONCE: [&str; 4] = ["GrpTRES", "MaxTRES", "MaxTRESPU", "MaxTRESPA"];
 
 impl Qoses {
     /// Asks slurmdbd.
-    pub fn ask(config: &Config) -> Result<Qoses, String> {
+    ///
+    /// # Errors
+    /// It doesn't answer.
+    pub fn ask(config: &Config) -> Result<Qoses, ProgramError> {
         let fields = format!("format=name,priority,preempt,flags,{}", LIMITS.join(","));
         Ok(read(&ask("sacctmgr", &["-nP", "show", "qos", &fields])?, config))
     }

@@ -5,15 +5,15 @@ use std::thread;
 use std::time::Duration;
 
 use super::command;
-use super::run;
+use super::run::{self, ProgramError};
 
 /// Longer than a busy daemon takes for a question that it needn't look anything up for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Which daemon answers; an error is one line.
+/// Which daemon answers.
 pub struct Reach {
-    pub slurmctld: Result<(), String>,
-    pub slurmdbd: Result<(), String>,
+    pub slurmctld: Result<(), ProgramError>,
+    pub slurmdbd: Result<(), ProgramError>,
 }
 
 impl Reach {
@@ -23,14 +23,14 @@ impl Reach {
             let database =
                 scope.spawn(|| answered("sacctmgr", &["-nP", "show", "cluster", "format=cluster"]));
             let slurmctld = answered("scontrol", &["ping"]);
-            let slurmdbd = database.join().unwrap_or_else(|_| Err("sacctmgr can't be asked".to_owned()));
+            let slurmdbd = database.join().unwrap_or(Err(ProgramError::Unasked("sacctmgr")));
             Reach { slurmctld, slurmdbd }
         })
     }
 }
 
 /// Both fail if nothing answers: scontrol only if no controller does.
-fn answered(program: &str, arguments: &[&str]) -> Result<(), String> {
+fn answered(program: &str, arguments: &[&str]) -> Result<(), ProgramError> {
     let answer = run::run(command(program).args(arguments), PATIENCE)?;
     run::succeeded(program, arguments, answer).map(|_| ())
 }

@@ -1,5 +1,6 @@
 //! Runs Slurm's own commands and reads their output: without a shell or input, and with limits on output and time.
 
+use std::io;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -20,30 +21,52 @@ pub struct Output {
     pub complaints: Vec<u8>,
 }
 
-/// What the program prints; an error says in one line which program failed and how.
-pub fn ask(program: &str, arguments: &[&str]) -> Result<Vec<u8>, String> {
+gpushare::errors! {
+    /// Why a program has given no answer.
+    #[derive(Debug)]
+    pub enum ProgramError {
+        Start(program: String, error: io::Error) => "can't run '{program}': {error}";
+        Talk(program: String, error: io::Error) => "'{program}': {error}";
+        Deadline(program: String, patience: Duration) =>
+            "'{program}' did not answer in {} s", patience.as_secs_f32();
+        TooMuch(program: String) => "'{program}' printed more than {LONGEST} bytes";
+        Failed { command: String, status: ExitStatus, said: String } =>
+            "'{command}' failed ({status}): {}", said.escape_debug();
+        /// No thread could wait for it.
+        Unasked(program: &'static str) => "{program} can't be asked";
+    }
+}
+
+/// What the program prints.
+///
+/// # Errors
+/// It can't be run, doesn't end in time, or fails.
+pub fn ask(program: &str, arguments: &[&str]) -> Result<Vec<u8>, ProgramError> {
     succeeded(program, arguments, run(Command::new(program).args(arguments), PATIENCE)?)
 }
 
-/// What it printed, or in one line that it failed and how.
-pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Vec<u8>, String> {
+/// What it printed.
+///
+/// # Errors
+/// It has failed.
+pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Vec<u8>, ProgramError> {
     let Output { status, output, complaints } = answer;
     if !status.success() {
         let text =
             String::from_utf8_lossy(if complaints.trim_ascii().is_empty() { &output } else { &complaints });
         let reason = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
-        return Err(format!(
-            "'{program} {}' failed ({status}): {}",
-            arguments.join(" "),
-            reason.escape_debug()
-        ));
+        let command = format!("{program} {}", arguments.join(" "));
+        return Err(ProgramError::Failed { command, status, said: reason.to_owned() });
     }
     Ok(output)
 }
 
 /// Hands on what one of Slurm's commands prints, line by line: where that grows with the jobs of a cluster, nobody
-/// keeps all of it. The command may go on for as long as it prints something. An error says in one line what failed.
-pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), String> {
+/// keeps all of it. The command may go on for as long as it prints something.
+///
+/// # Errors
+/// As [`ask`].
+pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), ProgramError> {
     let mut rest: Vec<u8> = Vec::new();
     let mut take = |some: &[u8]| {
         let mut parts = some.split(|byte| *byte == b'\n').peekable();
@@ -57,27 +80,31 @@ pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> R
     };
     let said = Asked::start(super::command(program).args(arguments), "")
         .and_then(|asked| asked.at_most(LONGEST).pieces(PATIENCE, &mut take));
-    let (status, complaints) = said.map_err(|error| in_words(program, &error, PATIENCE))?;
+    let (status, complaints) = said.map_err(|error| no_answer(program, error, PATIENCE))?;
     if !rest.is_empty() {
         line(&String::from_utf8_lossy(&rest));
     }
     succeeded(program, arguments, Output { status, output: Vec::new(), complaints }).map(|_| ())
 }
 
-/// Runs a program to its end, whatever it is; an error is one line: why there is no answer.
-pub fn run(command: &mut Command, patience: Duration) -> Result<Output, String> {
+/// Runs a program to its end, whatever it is.
+///
+/// # Errors
+/// It can't be run, or doesn't end in time.
+pub fn run(command: &mut Command, patience: Duration) -> Result<Output, ProgramError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let said = Asked::start(command, "").and_then(|asked| asked.at_most(LONGEST).bytes(patience));
-    let (status, output, complaints) = said.map_err(|error| in_words(&program, &error, patience))?;
+    let (status, output, complaints) = said.map_err(|error| no_answer(&program, error, patience))?;
     Ok(Output { status, output, complaints })
 }
 
-fn in_words(program: &str, error: &AskError, patience: Duration) -> String {
+fn no_answer(program: &str, error: AskError, patience: Duration) -> ProgramError {
+    let program = program.to_owned();
     match error {
-        AskError::Start(_, error) => format!("can't run '{program}': {error}"),
-        AskError::Talk(_, error) => format!("'{program}': {error}"),
-        AskError::Deadline(..) => format!("'{program}' did not answer in {} s", patience.as_secs_f32()),
-        AskError::TooMuch(..) => format!("'{program}' printed more than {LONGEST} bytes"),
+        AskError::Start(_, error) => ProgramError::Start(program, error),
+        AskError::Talk(_, error) => ProgramError::Talk(program, error),
+        AskError::Deadline(..) => ProgramError::Deadline(program, patience),
+        AskError::TooMuch(..) => ProgramError::TooMuch(program),
     }
 }
 
@@ -92,13 +119,14 @@ mod tests {
 
     #[test]
     fn a_failure_is_one_line() {
-        let reason = ask("no-such-program-of-slurm", &[]).unwrap_err();
+        let reason = ask("no-such-program-of-slurm", &[]).unwrap_err().to_string();
         // Where PATH has a folder that nobody may enter, permission is what is missing.
         assert!(
             reason.starts_with("can't run 'no-such-program-of-slurm': ") && reason.lines().count() == 1,
             "{reason}"
         );
-        let reason = ask("sh", &["-c", "echo out; echo '  why' >&2; echo more >&2; exit 3"]).unwrap_err();
+        let reason =
+            ask("sh", &["-c", "echo out; echo '  why' >&2; echo more >&2; exit 3"]).unwrap_err().to_string();
         assert!(reason.ends_with("failed (exit status: 3): why"), "{reason}");
     }
 
@@ -106,8 +134,8 @@ mod tests {
     fn nobody_is_waited_for_without_end() {
         for script in ["exec sleep 300", "exec >&- 2>&-; exec sleep 300"] {
             let mut command = Command::new("sh");
-            let error = run(command.args(["-c", script]), Duration::from_millis(50)).err();
-            assert_eq!(error.as_deref(), Some("'sh' did not answer in 0.05 s"), "{script}");
+            let error = run(command.args(["-c", script]), Duration::from_millis(50)).err().unwrap();
+            assert_eq!(error.to_string(), "'sh' did not answer in 0.05 s", "{script}");
         }
     }
 
@@ -131,7 +159,7 @@ mod tests {
         .unwrap();
         assert_eq!((count, last.as_str()), (5_000_001, "the last"));
         assert!(length > LONGEST);
-        let error = lines("sh", &["-c", "echo out; echo why >&2; exit 3"], |_| ()).unwrap_err();
+        let error = lines("sh", &["-c", "echo out; echo why >&2; exit 3"], |_| ()).unwrap_err().to_string();
         assert!(error.ends_with("failed (exit status: 3): why"), "{error}");
     }
 }

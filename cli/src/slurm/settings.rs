@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::error::FileError;
+
 /// The values by their keys, in small letters: releases don't agree on capitals. One key may have several lines.
 #[derive(Debug, Default)]
 pub struct Settings {
@@ -11,8 +13,11 @@ pub struct Settings {
 
 impl Settings {
     /// The lines of slurm.conf and of what it includes: continued ones as one, without comments.
-    pub fn lines(path: &Path) -> std::io::Result<String> {
-        lines_of(path, 0)
+    ///
+    /// # Errors
+    /// It, or a file that it includes, can't be read.
+    pub fn lines(path: &Path) -> Result<String, FileError> {
+        lines_of(path, 0).map_err(FileError::of(path))
     }
 
     /// Reads lines `Key = value`; of `Key[0] = value` and so on each stays as it is.

@@ -10,9 +10,10 @@ use gpushare::config::{Config, NodeConfig, Placement, UnitsPerGpu};
 use gpushare::text::hostlist;
 use serde::Serialize;
 
-use super::Wanted;
 use super::local::{conf_path, now};
-use crate::slurm::{self, run};
+use super::{StatusError, Wanted};
+use crate::error::FileError;
+use crate::slurm::{self, ProgramError, run};
 
 mod assemble;
 pub mod collected;
@@ -129,13 +130,16 @@ impl From<&NodeConfig> for CountingRules {
     }
 }
 
-/// Asks Slurm, and the nodes' files. An error is one line.
+/// Asks Slurm, and the nodes' files.
+///
+/// # Errors
+/// slurmctld doesn't answer, or has no such node or partition.
 pub fn gather(
     places: &Places,
     wanted: &Wanted,
     folder: Option<&Path>,
     conf: Option<&Path>,
-) -> Result<Cluster, String> {
+) -> Result<Cluster, StatusError> {
     let (config, mut complaints) = config(conf);
     let nodes = places.of(read::nodes(&slurm::ask("scontrol", &["-a", "-d", "show", "node"])?))?;
     let mut jobs = read::Jobs::default();
@@ -161,12 +165,15 @@ pub fn gather(
 }
 
 /// The nodes that a job is on, with nothing but that job. Whatever the cluster has, Slurm is asked for these nodes.
+///
+/// # Errors
+/// slurmctld doesn't answer.
 pub fn around(
     node_list: &str,
     job: Vec<read::JobText>,
     folder: Option<&Path>,
     conf: Option<&Path>,
-) -> Result<Cluster, String> {
+) -> Result<Cluster, ProgramError> {
     let (config, mut complaints) = config(conf);
     let nodes = read::nodes(&slurm::ask("scontrol", &["-a", "-d", "show", "node", node_list])?);
     let mut cluster = made(nodes, job, &BTreeMap::new(), folder, config.as_ref());
@@ -187,7 +194,7 @@ fn made(
     let mut nodes = assemble::nodes(nodes, jobs, users, &rules);
     if let Some(folder) = folder {
         if let Err(error) = folder.read_dir() {
-            complaints.push(format!("{}: {error}", folder.display()));
+            complaints.push(FileError::of(folder)(error).to_string());
         }
         for node in &mut nodes {
             match collected::of::<collected::Said>(folder, &node.node, time) {
@@ -196,7 +203,7 @@ fn made(
                     assemble::overlay(node, said, time, &rules);
                 }
                 Ok(None) => {}
-                Err(reason) => complaints.push(reason),
+                Err(ignored) => complaints.push(ignored.to_string()),
             }
         }
     }
@@ -205,19 +212,12 @@ fn made(
 
 /// The rules, and the message if they can't be read.
 fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
-    match rules(conf) {
+    // Without a gpushare.conf shares are Slurm's own.
+    let config =
+        conf.map_or_else(|| Config::load(&conf_path(None)), |path| Config::load_named(path).map(Some));
+    match config {
         Ok(config) => (config, Vec::new()),
         Err(reason) => (None, vec![format!("{reason}; shares are taken for Slurm's own")]),
-    }
-}
-
-/// Without a gpushare.conf shares are Slurm's own.
-fn rules(conf: Option<&Path>) -> Result<Option<Config>, String> {
-    let config = Config::load(&conf_path(conf)).map_err(|error| error.to_string())?;
-    match (config, conf) {
-        (Some(config), _) => Ok(Some(config)),
-        (None, None) => Ok(None),
-        (None, Some(path)) => Err(format!("{}: there is no such file", path.display())),
     }
 }
 
@@ -231,29 +231,24 @@ pub struct Places {
 
 impl Places {
     /// The nodes that are meant. One that the cluster doesn't have is an error, as for squeue.
-    fn of(&self, nodes: Vec<NodeText>) -> Result<Vec<NodeText>, String> {
+    fn of(&self, nodes: Vec<NodeText>) -> Result<Vec<NodeText>, StatusError> {
         let mut left = hostlist::MOST_NODES;
         let hosts: BTreeSet<String> =
             self.hosts.iter().flat_map(|list| hostlist::names(list, &mut left)).collect();
         if hosts.is_empty() && !self.hosts.is_empty() {
-            return Err(format!("'{}' names no node", self.hosts.join(",")));
+            return Err(StatusError::NoNodes(self.hosts.clone()));
         }
         let there: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        let has = |name: &&String| there.contains(name.as_str());
-        let unknown: Vec<&str> = hosts.iter().filter(|name| !has(name)).map(String::as_str).collect();
+        let unknown: Vec<String> =
+            hosts.iter().filter(|name| !there.contains(name.as_str())).cloned().collect();
         if !unknown.is_empty() {
-            let (word, first) = (if unknown.len() == 1 { "node" } else { "nodes" }, unknown.iter().take(10));
-            let more =
-                if unknown.len() > 10 { format!(" and {} more", unknown.len() - 10) } else { String::new() };
-            let names: Vec<&str> = first.copied().collect();
-            return Err(format!("the cluster has no {word} {}{more}; see sinfo -N", names.join(", ")));
+            return Err(StatusError::UnknownNodes(unknown));
         }
         for partition in &self.partitions {
-            let all: BTreeSet<&str> =
-                nodes.iter().flat_map(|node| &node.partitions).map(String::as_str).collect();
-            if !all.contains(partition.as_str()) {
-                let all = all.into_iter().collect::<Vec<_>>().join(", ");
-                return Err(format!("no node is in a partition '{partition}'; partitions with nodes: {all}"));
+            let all: BTreeSet<&String> = nodes.iter().flat_map(|node| &node.partitions).collect();
+            if !all.contains(partition) {
+                let (partition, there) = (partition.clone(), all.into_iter().cloned().collect());
+                return Err(StatusError::NoPartition { partition, there });
             }
         }
         let is_meant = |node: &NodeText| {

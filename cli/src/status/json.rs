@@ -8,7 +8,11 @@ use serde::Serialize;
 use super::local::{GpuTotal, Status};
 use crate::json;
 
-pub fn text(status: &Status) -> Result<String, String> {
+/// All of it.
+///
+/// # Errors
+/// As [`json::text`].
+pub fn text(status: &Status) -> serde_json::Result<String> {
     json::text(&Object {
         node: &status.node,
         time: status.now,

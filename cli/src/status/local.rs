@@ -12,13 +12,13 @@ use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare_node::exec;
 use gpushare_node::foreign::{Foreign, Jobs, Usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Gpu, Roots};
-use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, Listing, Used, on_scale};
+use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Used, on_scale};
 use gpushare_node::mps::service::Serves;
 use gpushare_node::mps::{self, Seen};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::{GpuState, Measured};
 
-use super::Wanted;
+use super::{StatusError, Wanted};
 use crate::slurm;
 
 /// The name service's, as glibc installs it.
@@ -118,10 +118,13 @@ pub(crate) struct Node {
     pub sessions: Option<Vec<u32>>,
 }
 
-/// Everything known about this node. An error only if the ledger can't be read.
-pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, String> {
+/// All that is known of this node.
+///
+/// # Errors
+/// The ledger can't be read.
+pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let ledger = Ledger::system();
-    let Listing { entries, garbage } = ledger.list().map_err(|error| error.to_string())?;
+    let Listing { entries, garbage } = ledger.list()?;
     let mut complaints = Vec::new();
     let node = match node(conf, &ledger, &mut complaints) {
         Ok(node) => node,
@@ -134,8 +137,7 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, String> {
     let own_only = user_id != 0;
     let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;
     let jobs: Vec<Entry> = entries.iter().filter(is_shown).cloned().collect();
-    let failures =
-        if own_only { Vec::new() } else { ledger.failures().map_err(|error| error.to_string())? };
+    let failures = if own_only { Vec::new() } else { ledger.failures()? };
     let users = names(&jobs);
     let measured = measured(node.nvml, &mut complaints);
     // A second time: what has started since the first has its entry by now.
@@ -160,15 +162,15 @@ pub fn conf_path(conf: Option<&Path>) -> PathBuf {
 }
 
 /// The node's GPUs, and NVML, asked.
+///
+/// # Errors
+/// There is no gpushare.conf that can be read, or its GPUs are not there.
 pub(crate) fn node(
     conf: Option<&Path>,
     ledger: &Ledger,
     complaints: &mut Vec<String>,
-) -> Result<Node, String> {
-    let path = conf_path(conf);
-    let config = Config::load(&path)
-        .map_err(|error| error.to_string())?
-        .ok_or_else(|| format!("{}: there is no such file", path.display()))?;
+) -> Result<Node, StatusError> {
+    let config = Config::load_named(&conf_path(conf))?;
     let host = slurm::host();
     let config = config.of_node(&host);
     let nvml = Some(Nvml::start(config, ledger, &Roots::system(), true));
@@ -178,8 +180,7 @@ pub(crate) fn node(
     // As the prolog finds them; it is told the node's name.
     let gres_conf = (*placement != Placement::Own).then_some(gres_conf.as_path());
     let files = gpu::Files::of(gpu_files, gres_conf, Some(&host));
-    let gpus = files.map_err(DeviceError::from).and_then(|files| gpu::inventory(&files, &Roots::system()));
-    let gpus = gpus.map_err(|error| error.to_string())?;
+    let gpus = gpu::inventory(&files.map_err(DeviceError::from)?, &Roots::system())?;
     let units = gpu::units_of(config, &gpus).filter(|_| *placement != Placement::Off).unwrap_or_default();
     for detail in &gpus.details {
         if let Some(why) = detail.unfit {

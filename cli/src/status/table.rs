@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 
+use super::StatusError;
 use super::columns::{Line, Look, Side, Span, aligned, clean};
 
 /// What stands in a row below a column's head.
@@ -108,11 +109,14 @@ impl Style {
 }
 
 /// `JOB,USER:10`, or sacct's `JOB,USER%10`
-pub fn format(text: &str) -> Result<Vec<(String, Option<usize>)>, String> {
+///
+/// # Errors
+/// A width is none.
+pub fn format(text: &str) -> Result<Vec<(String, Option<usize>)>, StatusError> {
     let one = |word: &str| {
         let Some((name, width)) = word.split_once([':', '%']) else { return Ok((word.to_owned(), None)) };
         let width = width.parse().ok().filter(|width| (1..=1000).contains(width));
-        let width = width.ok_or_else(|| format!("'{word}' is not NAME or NAME:WIDTH"))?;
+        let width = width.ok_or_else(|| StatusError::BadColumn(word.to_owned()))?;
         Ok((name.to_owned(), Some(width)))
     };
     text.split(',').map(str::trim).map(one).collect()
@@ -137,15 +141,20 @@ pub fn lines<Row>(
     default: &[&str],
     mut rows: Vec<Row>,
     style: &Style,
-) -> Result<Vec<Line>, String> {
+) -> Result<Vec<Line>, StatusError> {
     let find = |name: &str| {
         columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
-            format!("there is no column '{}' here; the columns are {}", clean(name), names.join(", "))
+            StatusError::NoColumn {
+                name: name.to_owned(),
+                there: columns.iter().map(|column| column.name).collect(),
+            }
         })
     };
-    let keys =
-        style.sort.iter().map(|(name, down)| Ok((find(name)?, *down))).collect::<Result<Vec<_>, String>>()?;
+    let keys = style
+        .sort
+        .iter()
+        .map(|(name, down)| Ok((find(name)?, *down)))
+        .collect::<Result<Vec<_>, StatusError>>()?;
     rows.sort_by(|left, right| {
         let by = |(column, down): &(&Column<Row>, bool)| {
             let order = (column.cell)(left).value.cmp(&(column.cell)(right).value);

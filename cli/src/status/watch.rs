@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::columns::{self, Line};
-use super::{Look, local};
+use super::{Look, StatusError, local};
 
 mod screen;
 
@@ -26,7 +26,7 @@ enum Event {
     Signal(i32),
     Key(u8),
     /// A look is over: what it has seen.
-    Seen(Result<Look, String>),
+    Seen(Result<Look, StatusError>),
     /// A look has ended this program's thread for looks.
     Broken,
 }
@@ -37,35 +37,38 @@ struct Shown {
     lines: Vec<Line>,
     complaints: Vec<String>,
     /// Why the last look has not been one.
-    trouble: Option<String>,
+    trouble: Option<StatusError>,
     /// When the last look was, in seconds since 1970.
     time: u64,
 }
 
-pub fn run<L>(interval: Duration, colour: bool, look: L) -> Result<(), String>
+/// Looks and draws until somebody ends it.
+///
+/// # Errors
+/// There is no terminal that can be drawn on, or it has gone.
+pub fn run<L>(interval: Duration, colour: bool, look: L) -> Result<(), StatusError>
 where
-    L: FnMut() -> Result<Look, String> + Send + 'static,
+    L: FnMut() -> Result<Look, StatusError> + Send + 'static,
 {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
-        return Err(
-            "--watch draws on a terminal, and standard output is none; without --watch it prints once".into(),
-        );
+        return Err(StatusError::NoTerminal);
     }
     if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-        return Err("--watch needs a terminal that can be drawn on; TERM says that this one can't".into());
+        return Err(StatusError::DumbTerminal);
     }
     let (sender, events) = mpsc::channel();
     // Before the screen is: a signal between the two must not leave it as it is.
     take_signals(sender.clone())?;
-    let mut screen = Screen::enter(&stdout)?;
+    let mut screen = Screen::enter(&stdout).map_err(StatusError::Terminal)?;
     take_keys(sender.clone());
     let next = take_looks(sender, look);
     let mut shown = Shown::default();
     let mut due = None;
     let _ = next.send(());
     loop {
-        screen.draw(|rows, columns| rows_of(&shown, interval, rows, columns, colour))?;
+        let drawn = screen.draw(|rows, columns| rows_of(&shown, interval, rows, columns, colour));
+        drawn.map_err(StatusError::Terminal)?;
         let wait = due.map_or(NEVER, |due: Instant| due.saturating_duration_since(Instant::now()));
         match events.recv_timeout(wait) {
             Err(RecvTimeoutError::Timeout) => {
@@ -78,22 +81,22 @@ where
             }
             Ok(Event::Key(b'q' | b'Q')) => return Ok(()),
             Ok(Event::Key(_) | Event::Signal(SIGWINCH)) => {}
-            Ok(Event::Signal(SIGCONT)) => screen.enter_again()?,
+            Ok(Event::Signal(SIGCONT)) => screen.enter_again().map_err(StatusError::Terminal)?,
             Ok(Event::Signal(signal)) => {
                 screen.leave();
                 // Ends this program as the signal does, or stops it; then SIGCONT follows.
                 let _ = emulate_default_handler(signal);
             }
             Ok(Event::Broken) | Err(RecvTimeoutError::Disconnected) => {
-                return Err("a look has failed in a way that it must not".to_owned());
+                return Err(StatusError::Broken);
             }
         }
     }
 }
 
-fn take_signals(to: Sender<Event>) -> Result<(), String> {
+fn take_signals(to: Sender<Event>) -> Result<(), StatusError> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])
-        .map_err(|error| format!("signals can't be taken: {error}"))?;
+        .map_err(StatusError::Signals)?;
     thread::spawn(move || {
         for signal in signals.forever() {
             if to.send(Event::Signal(signal)).is_err() {
@@ -121,7 +124,7 @@ fn take_keys(to: Sender<Event>) {
 /// A look for each word of the sender that it gives back.
 fn take_looks<L>(to: Sender<Event>, mut look: L) -> Sender<()>
 where
-    L: FnMut() -> Result<Look, String> + Send + 'static,
+    L: FnMut() -> Result<Look, StatusError> + Send + 'static,
 {
     let (next, words) = mpsc::channel();
     thread::spawn(move || {
@@ -141,7 +144,7 @@ impl Drop for Guard {
 }
 
 impl Shown {
-    fn take(&mut self, seen: Result<Look, String>) {
+    fn take(&mut self, seen: Result<Look, StatusError>) {
         match seen {
             Ok(Look { lines, complaints }) => {
                 *self = Shown { lines, complaints, trouble: None, time: local::now() };
@@ -213,9 +216,9 @@ mod tests {
     #[test]
     fn a_look_that_fails_leaves_the_last_one() {
         let mut shown = shown(2);
-        shown.take(Err("no answer\x07".to_owned()));
+        shown.take(Err(StatusError::Signals(std::io::Error::other("no answer\x07"))));
         let rows = rows_of(&shown, Duration::from_secs(2), 30, 80, true);
-        assert_eq!(rows[1], "\x1b[31mthe last look failed: no answer\\u{7}\x1b[0m");
+        assert_eq!(rows[1], "\x1b[31mthe last look failed: signals can't be taken: no answer\\u{7}\x1b[0m");
         assert!(rows.iter().any(|row| row == "line 1") && rows[0].contains("04:05:06"));
         shown.take(Ok(Look { lines: vec![], complaints: vec![] }));
         assert!(!rows_of(&shown, Duration::from_secs(2), 30, 80, true).concat().contains("failed"));

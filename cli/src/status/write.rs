@@ -5,10 +5,10 @@ use gpushare_node::gpu::Gpu;
 use gpushare_node::ledger::{Entry, Holding};
 use gpushare_node::mps::Seen;
 
-use super::View;
 use super::columns::{Line, Look, Side};
 use super::local::{GpuTotal, Status};
 use super::table::{self, Cell, Column, Style};
+use super::{StatusError, View};
 
 /// What is left of a UUID in a table: `GPU-` and its first part.
 const SHORT_UUID: usize = 12;
@@ -42,7 +42,7 @@ struct JobRow<'a> {
 ///
 /// # Errors
 /// A column that the table doesn't have.
-pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<Line>, String> {
+pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<Line>, StatusError> {
     if style.is_bare() {
         return if view == Some(View::Gpus) { gpus(status, style) } else { jobs(status, style) };
     }
@@ -130,7 +130,7 @@ fn percent(number: Option<u32>) -> Cell {
     self::number(number).shown(number.map(|percent| format!("{percent}%")))
 }
 
-fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, String> {
+fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
     fn is_faulty(row: &GpuRow) -> bool {
         row.total.state.fault.is_some()
     }
@@ -161,7 +161,7 @@ fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, String> {
     table::lines(&columns, &GPUS, status.gpus.iter().map(|total| GpuRow { total }).collect(), style)
 }
 
-fn jobs(status: &Status, style: &Style) -> Result<Vec<Line>, String> {
+fn jobs(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
     use Side::{Left, Right};
     let columns = [
         Column::new("JOB", Right, |row: &JobRow| number(Some(row.entry.key.id))),

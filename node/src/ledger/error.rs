@@ -9,18 +9,11 @@ gpushare::errors! {
     /// What was done, to which path, and what the kernel said.
     #[derive(Debug)]
     pub enum LedgerError {
-        Folder(error: FolderError) => "{error}";
         Lock(path: PathBuf, error: io::Error) => "lock {}: {error}", path.display();
         Busy(path: PathBuf, wait: Duration) =>
             "lock {} was held by others for {} s", path.display(), wait.as_secs();
         Read(path: PathBuf, error: io::Error) => "reading {}: {error}", path.display();
         Write(path: PathBuf, error: io::Error) => "writing {}: {error}", path.display();
         Remove(path: PathBuf, error: io::Error) => "removing {}: {error}", path.display();
-    }
-}
-
-impl From<FolderError> for LedgerError {
-    fn from(error: FolderError) -> LedgerError {
-        LedgerError::Folder(error)
-    }
+    } from { Folder(FolderError) }
 }

@@ -20,14 +20,12 @@ gpushare::errors! {
     pub enum MpsError {
         /// By nothing else can a daemon be confined to a GPU.
         NoUuid => "the NVIDIA driver tells no UUID of its GPU, which Mps needs";
-        Folder(error: LedgerError) => "{error}";
         Unsafe(path: PathBuf) =>
             "{}: somebody else than root can change it; MpsDir needs another place", path.display();
         File(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
         Busy(path: PathBuf, time: Duration) =>
             "{}: locked by another process for {} ms", path.display(), time.as_millis();
         NoUser(user_id: u32) => "this node knows no user {user_id}";
-        Ask(error: AskError) => "{error}";
         /// This process is inside a job's step, and so would the daemon be; why it can't be a unit.
         InJob(why: Option<String>) =>
             "it would end with this job, because the prolog runs inside the job (PrologFlags=RunInJob) and no \
@@ -46,17 +44,5 @@ gpushare::errors! {
         Undead(pid: u32) => "processes of MPS daemon {pid} can't be ended";
         /// The daemon itself is ended.
         Mode(why: Trouble) => "its GPU's compute mode can't be set back to default: {why}";
-    }
-}
-
-impl From<LedgerError> for MpsError {
-    fn from(error: LedgerError) -> Self {
-        MpsError::Folder(error)
-    }
-}
-
-impl From<AskError> for MpsError {
-    fn from(error: AskError) -> Self {
-        MpsError::Ask(error)
-    }
+    } from { Folder(LedgerError), Ask(AskError) }
 }

@@ -16,7 +16,6 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum PlaceError {
         Devices(error: DeviceError) => "{error}";
-        Ledger(error: LedgerError) => "{error}";
         Mismatch(error: Mismatch) => "{error}";
         NoSuchGpu(index: u32) => "Slurm names GPU {index}, which GpuFile doesn't list";
         Unfit { index: u32, path: PathBuf, why: Unfit } => "Slurm names GPU {index}, {}: {why}", path.display();
@@ -34,7 +33,7 @@ gpushare::errors! {
             "jobs that may be running have entries that can't be read: {}; shares are placed again when they have \
              ended",
             entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
-    }
+    } from { Ledger(LedgerError) }
 }
 
 impl PlaceError {
@@ -89,12 +88,6 @@ impl PlaceError {
             | PlaceError::Unfit { .. }
             | PlaceError::Ledger(_) => false,
         }
-    }
-}
-
-impl From<LedgerError> for PlaceError {
-    fn from(error: LedgerError) -> Self {
-        PlaceError::Ledger(error)
     }
 }
 

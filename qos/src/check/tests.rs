@@ -37,7 +37,10 @@ fn nodes_are_counted_whatever_their_state() {
         cluster.gpus.iter().map(|(gres_type, count)| (gres_type.as_str(), *count)).collect::<Vec<_>>(),
         [("H100", 2), ("a40", 6)]
     );
-    assert_eq!(Cluster::read("", "").unwrap_err(), "'scontrol show config' has no AccountingStorageTRES");
+    assert_eq!(
+        Cluster::read("", "").unwrap_err().to_string(),
+        "'scontrol show config' has no AccountingStorageTRES"
+    );
 }
 
 #[test]

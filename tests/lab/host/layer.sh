@@ -2,7 +2,8 @@
 #
 # Layers over a release's root: `nvidia`, NVIDIA's own programs for MPS and the driver's
 # libraries; `systemd`, for boxes whose process 1 it is; `python`, Python and tools that submit
-# jobs; `containers`, programs that start containers. Decides: which suite a layer is of, and when it is stale. Touches: $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh does the
+# jobs; `containers`, programs that start containers; `ssh`, OpenSSH, pdsh and ClusterShell. Decides: which suite a layer is of,
+# and when it is stale. Touches: $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh does the
 # making. None of it is ever part of this project's files: it is fetched where the tests
 # run, and where it can't be had they report NOT TESTED.
 
@@ -16,6 +17,7 @@ layer_name() {
     systemd) echo "systemd for $2" ;;
     python) echo "Python and its tools for $2" ;;
     containers) echo "podman and others for $2" ;;
+    ssh) echo "OpenSSH and others for $2" ;;
     esac
 }
 
@@ -64,7 +66,7 @@ make_layer() {
 
 purge_layers() {
     local kind release
-    for kind in nvidia systemd python containers; do
+    for kind in nvidia systemd python containers ssh; do
         for release in "${DEBIAN_RELEASES[@]}" 555; do
             purge_tree "$(layer_of "$kind" "$release")" "$(layer_name "$kind" "$release")"
         done

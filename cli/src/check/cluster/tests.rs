@@ -191,7 +191,7 @@ fn whose_limit_of_gpu_memory_holds_is_said() {
 
 #[test]
 fn each_daemon_that_does_not_answer_takes_only_its_own_lines() {
-    let (up, down) = (|| Ok(()), || Err("'scontrol ping' did not answer in 2 s".to_owned()));
+    let (up, down) = (|| Ok(()), || Err(ProgramError::Unasked("scontrol")));
     let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
     let has = |reach: Reach, about: &str| {
         let mut found = daemons(&reach);

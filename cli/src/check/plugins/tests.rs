@@ -152,7 +152,7 @@ fn without_a_plugin_there_is_nothing_to_say_of_another_slurm() {
     let dir = tempfile::tempdir().unwrap();
     let conf = dir.path().join("slurm.conf");
     fs::write(&conf, format!("PluginDir={}\n", dir.path().display())).unwrap();
-    let error = for_another(version("26.05.5"), &conf).unwrap_err();
+    let error = for_another(version("26.05.5"), &conf).unwrap_err().to_string();
     assert!(error.starts_with("no plugin of gpushare's is in "), "{error}");
     fs::write(dir.path().join("spank_gpushare.so"), "no plugin").unwrap();
     assert_eq!(for_another(version("26.05.5"), &conf).unwrap().len(), 1);

@@ -40,7 +40,7 @@ pub fn find(job: &Row, collected: Option<&Path>, conf: Option<&Path>) -> (Vec<Pl
     let of_slurm = of_slurm.map_or_else(|_| Vec::new(), |text| read::jobs(&text));
     let of_cluster = cluster::around(&job.node_list, of_slurm.clone(), collected, conf);
     let of_cluster = of_cluster.unwrap_or_else(|reason| {
-        notes.push(reason);
+        notes.push(reason.to_string());
         cluster::Cluster::default()
     });
     notes.extend(of_cluster.complaints.iter().cloned());

@@ -2,8 +2,8 @@
 //! way. A file is as trustworthy as those who can write to DIR.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -75,42 +75,67 @@ impl Said {
     }
 }
 
-/// A node's file, if there is one; an error is one line.
-pub fn of<T: FromNode>(folder: &Path, node: &str, now: u64) -> Result<Option<T>, String> {
+gpushare::errors! {
+    /// A node's file that is not taken.
+    #[derive(Debug)]
+    pub enum Ignored {
+        Because(path: PathBuf, why: Why) => "{} is ignored: {why}", path.display();
+    }
+}
+
+gpushare::errors! {
+    /// What is wrong with it.
+    #[derive(Debug)]
+    pub enum Why {
+        NoFile => "it is not a file";
+        TooLong => "it is longer than {LONGEST} bytes";
+        OtherNode(node: String) => "it speaks of node '{node}'";
+        Ahead(seconds: u64) => "it is of {seconds} s from now; do the clocks agree?";
+        Old(age: u64) => "it is {age} s old, and {OLDEST} s is the most";
+    } from { Read(io::Error), Json(serde_json::Error) }
+}
+
+/// A node's file, if there is one.
+///
+/// # Errors
+/// It can't be read, is another node's, or not of now.
+pub fn of<T: FromNode>(folder: &Path, node: &str, now: u64) -> Result<Option<T>, Ignored> {
     let path = folder.join(format!("{node}.json"));
-    let ignored = |why: &str| format!("{} is ignored: {why}", path.display());
+    read(&path, node, now).map_err(|why| Ignored::Because(path, why))
+}
+
+fn read<T: FromNode>(path: &Path, node: &str, now: u64) -> Result<Option<T>, Why> {
     // A pipe or a device would be waited for.
-    match path.metadata() {
+    let metadata = match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(ignored(&error.to_string())),
-        Ok(metadata) if !metadata.is_file() => return Err(ignored("it is not a file")),
-        Ok(_) => {}
+        found => found?,
+    };
+    if !metadata.is_file() {
+        return Err(Why::NoFile);
     }
     let mut text = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text));
-    read.map_err(|error| ignored(&error.to_string()))?;
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LONGEST {
-        return Err(ignored(&format!("it is longer than {LONGEST} bytes")));
+        return Err(Why::TooLong);
     }
-    let said: T = serde_json::from_slice(&text).map_err(|error| ignored(&error.to_string()))?;
-    if said.node() != node {
-        return Err(ignored(&format!("it speaks of node '{}'", said.node())));
-    }
-    if said.time() > now + AHEAD {
-        return Err(ignored(&format!("it is of {} s from now; do the clocks agree?", said.time() - now)));
-    }
+    let said: T = serde_json::from_slice(&text)?;
     let age = now.saturating_sub(said.time());
-    if age > OLDEST {
-        return Err(ignored(&format!("it is {age} s old, and {OLDEST} s is the most")));
+    if said.node() != node {
+        Err(Why::OtherNode(said.node().to_owned()))
+    } else if said.time() > now + AHEAD {
+        Err(Why::Ahead(said.time() - now))
+    } else if age > OLDEST {
+        Err(Why::Old(age))
+    } else {
+        Ok(Some(said))
     }
-    Ok(Some(said))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(folder: &Path, node: &str, now: u64) -> Result<Option<Said>, String> {
+    fn of(folder: &Path, node: &str, now: u64) -> Result<Option<Said>, Ignored> {
         super::of(folder, node, now)
     }
 
@@ -140,12 +165,12 @@ mod tests {
             match expected {
                 None => assert!(result.unwrap().is_some(), "{content}"),
                 Some(why) => {
-                    let error = result.unwrap_err();
+                    let error = result.unwrap_err().to_string();
                     assert!(error.contains(&format!("n1.json is ignored: {why}")), "{error}");
                 }
             }
         }
         std::fs::create_dir(folder.path().join("n3.json")).unwrap();
-        assert!(of(folder.path(), "n3", 5000).unwrap_err().ends_with("it is not a file"));
+        assert!(of(folder.path(), "n3", 5000).unwrap_err().to_string().ends_with("it is not a file"));
     }
 }

@@ -315,7 +315,7 @@ fn the_nodes_are_those_that_are_asked_for() {
         let places = Places { hosts: owned(hosts), partitions: owned(partitions) };
         let names =
             |nodes: Vec<NodeText>| nodes.into_iter().map(|node| node.name).collect::<Vec<_>>().join(" ");
-        places.of(read::nodes(&text)).map(names)
+        places.of(read::nodes(&text)).map(names).map_err(|error| error.to_string())
     };
     let ok = |names: &str| Ok(names.to_owned());
     assert_eq!(of(&[], &[]), ok("n1 n2 m1"));

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::super::View;
 use super::super::columns::{Line, Look, Side};
 use super::super::table::{self, Cell, Column, Style};
 use super::super::write::free;
+use super::super::{StatusError, View};
 use super::{Cluster, Gpu, Job, Node};
 
 /// How many users or jobs a table names in one place.
@@ -33,7 +33,7 @@ struct JobRow<'a> {
 ///
 /// # Errors
 /// A column that the table doesn't have.
-pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec<Line>, String> {
+pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec<Line>, StatusError> {
     let table = match view {
         None => by_node(cluster, style),
         Some(View::Gpus) => by_gpu(cluster, style),
@@ -66,7 +66,7 @@ pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec
     Ok(lines)
 }
 
-fn by_node(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, String> {
+fn by_node(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
     use Side::{Left, Right};
     let columns = [
         Column::new("NODE", Left, |node: &&Node| Cell::text(&*node.node)),
@@ -89,7 +89,7 @@ fn by_node(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, String> {
     table::lines(&columns, &NODES, cluster.nodes.iter().collect(), style)
 }
 
-fn by_gpu(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, String> {
+fn by_gpu(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
     use Side::{Left, Right};
     let columns = [
         Column::new("NODE", Left, |row: &GpuRow| Cell::text(&*row.node.node)),
@@ -130,7 +130,7 @@ fn by_gpu(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, String> {
     table::lines(&columns, &GPUS, rows.collect(), style)
 }
 
-fn by_job(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, String> {
+fn by_job(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
     use Side::{Left, Right};
     let columns = [
         Column::new("JOB", Right, |row: &JobRow| {

@@ -13,7 +13,7 @@ fn columns() -> [Column<Row>; 3] {
     ]
 }
 
-fn shown(style: &Style) -> Result<String, String> {
+fn shown(style: &Style) -> Result<String, StatusError> {
     let rows = vec![(7, "alice", None), (12, "b|b\x1b", Some(5)), (3, "alice", Some(40))];
     lines(&columns(), &["USER", "JOB", "MEMORY?"], rows, style).map(|lines| text(&lines, false))
 }
@@ -54,9 +54,9 @@ fn programs_get_fields_and_a_header_unless_they_want_none() {
 #[test]
 fn a_column_that_there_is_not_is_an_error_with_their_names() {
     let expected = "there is no column 'x\\u{1b}' here; the columns are JOB, USER, MEMORY";
-    assert_eq!(shown(&style("JOB,x\x1b", "")).unwrap_err(), expected);
-    assert_eq!(shown(&style("", "-x\x1b")).unwrap_err(), expected);
+    assert_eq!(shown(&style("JOB,x\x1b", "")).unwrap_err().to_string(), expected);
+    assert_eq!(shown(&style("", "-x\x1b")).unwrap_err().to_string(), expected);
     for wrong in ["JOB:", "JOB:0", "JOB:x", "JOB%-5", "JOB:1001", "JOB:5:5"] {
-        assert_eq!(format(wrong).unwrap_err(), format!("'{wrong}' is not NAME or NAME:WIDTH"));
+        assert_eq!(format(wrong).unwrap_err().to_string(), format!("'{wrong}' is not NAME or NAME:WIDTH"));
     }
 }

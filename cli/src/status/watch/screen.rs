@@ -1,7 +1,7 @@
 //! The terminal: switches to its alternate screen for drawing, and always restores the previous state.
 
 use std::fs::File;
-use std::io::{Stdout, Write};
+use std::io::{self, Stdout, Write};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -27,11 +27,15 @@ pub struct Screen {
 }
 
 impl Screen {
-    pub fn enter(stdout: &Stdout) -> Result<Screen, String> {
-        Screen::on(stdout.as_fd().try_clone_to_owned().map_err(|error| wrong(&error))?.into())
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn enter(stdout: &Stdout) -> io::Result<Screen> {
+        Screen::on(stdout.as_fd().try_clone_to_owned()?.into())
     }
 
-    fn on(terminal: File) -> Result<Screen, String> {
+    fn on(terminal: File) -> io::Result<Screen> {
         HOOK.call_once(|| {
             let say = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -45,19 +49,22 @@ impl Screen {
     }
 
     /// Takes the terminal, also if somebody has given it another state meanwhile.
-    pub fn enter_again(&mut self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// It takes no settings, or nothing that is written.
+    pub fn enter_again(&mut self) -> io::Result<()> {
         let mut taken = taken();
         if taken.is_none() {
-            let before = termios::tcgetattr(&self.terminal).map_err(|error| wrong(&error))?;
-            *taken = Some((self.terminal.try_clone().map_err(|error| wrong(&error))?, before));
+            let before = termios::tcgetattr(&self.terminal)?;
+            *taken = Some((self.terminal.try_clone()?, before));
         }
         if let Some((_, before)) = &*taken {
             // Keys at once and unseen; Ctrl-C and Ctrl-Z stay signals.
             let mut ours = before.clone();
             ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-            termios::tcsetattr(&self.terminal, OptionalActions::Now, &ours).map_err(|error| wrong(&error))?;
+            termios::tcsetattr(&self.terminal, OptionalActions::Now, &ours)?;
         }
-        self.terminal.write_all(ENTER.as_bytes()).map_err(|error| wrong(&error))
+        self.terminal.write_all(ENTER.as_bytes())
     }
 
     /// Gives the terminal back.
@@ -67,7 +74,10 @@ impl Screen {
     }
 
     /// Draws rows, each over the one that was there; nothing on a terminal that is given back.
-    pub fn draw(&mut self, rows: impl FnOnce(usize, usize) -> Vec<String>) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// It takes nothing that is written.
+    pub fn draw(&mut self, rows: impl FnOnce(usize, usize) -> Vec<String>) -> io::Result<()> {
         if taken().is_none() {
             return Ok(());
         }
@@ -78,7 +88,7 @@ impl Screen {
             picture += &format!("{row}\x1b[K");
         }
         picture += "\x1b[J";
-        self.terminal.write_all(picture.as_bytes()).map_err(|error| wrong(&error))
+        self.terminal.write_all(picture.as_bytes())
     }
 
     fn size(&self) -> (usize, usize) {
@@ -100,10 +110,6 @@ fn restore() {
         let _ = terminal.write_all(LEAVE.as_bytes());
         let _ = termios::tcsetattr(&terminal, OptionalActions::Flush, &before);
     }
-}
-
-fn wrong(error: &dyn std::fmt::Display) -> String {
-    format!("the terminal: {error}")
 }
 
 #[cfg(test)]

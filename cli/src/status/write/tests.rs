@@ -265,7 +265,7 @@ fn one_table_is_shown_where_one_is_asked_for() {
     let style = Style { format: table::format("gpu,job").ok(), ..Style::default() };
     assert_eq!(shown(None, &style), "GPU  JOB\n  0    7\n  1    9\n");
     assert_eq!(shown(None, &Style { noheader: true, ..style.clone() }), "0  7\n1  9\n");
-    let reason = lines(&measured(), Some(View::Gpus), &style).unwrap_err();
+    let reason = lines(&measured(), Some(View::Gpus), &style).unwrap_err().to_string();
     assert!(reason.starts_with("there is no column 'job' here; the columns are GPU, DEVICE, "), "{reason}");
 }
 

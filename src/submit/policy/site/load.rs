@@ -204,6 +204,7 @@ impl<'r> Load<'r> {
         let of_gpus = self.of_each_gpu(self.request.cpus_per_tres, nodes);
         if excess.wanted.is_none() || of_gpus.is_some_and(|cpus| cpus > allowed) {
             wanted.cpus_per_tres = Some(self.lowest(excess.cap)?);
+            without_cpus(wanted); // Slurm takes only one of --cpus-per-gpu and -c.
         }
         let tasks = self.tasks(nodes);
         if tasks.saturating_mul(cpus_per_task(&self.request)) > allowed {

@@ -203,6 +203,7 @@ fn a_user_is_told_what_fits() {
             "--gres=gpu:a40:1,gpu:h100:1 --cpus-per-gpu=8",
         ),
         ("node=gres/gpu:a40:2 c=2 binding=1", "--gres=gpu:a40:2 --cpus-per-gpu=8"),
+        ("node=gres/gpu:a40:2 c=2 task=cpu=2 binding=1", "--gres=gpu:a40:2 --cpus-per-gpu=8"),
         ("node=gres/gpu:a40:1 c=16 mem-per-cpu=8G", "-c8 --gres=gpu:a40:1"),
         ("node=gres/gpu:a40:1 c=8 mem-per-cpu=16G", "-c8 --gres=gpu:a40:1 --mem-per-cpu=8G"),
         ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:70000", "--gres=gpu:a40:2 --mem-per-gpu=65536M"),

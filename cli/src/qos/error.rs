@@ -1,0 +1,48 @@
+//! Why nothing, or not all, was done.
+
+use std::io;
+use std::path::PathBuf;
+
+use gpushare::config::LoadError;
+use gpushare_qos::{Change, ReadError};
+
+use super::MENDS;
+use crate::PrintError;
+use crate::slurm::ProgramError;
+
+gpushare::errors! {
+    /// What stopped it.
+    #[derive(Debug)]
+    pub enum QosError {
+        /// A program of Slurm's, and what it said.
+        Refused(program: String, said: String) => "{program}: {said}";
+        /// What sacctmgr said of a step.
+        NotTaken(said: String) => "{said}";
+        Mistakes(path: PathBuf, count: usize) => "{} has {}, see above; nothing was changed",
+            path.display(), if *count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") };
+        NoQos(path: PathBuf, name: String) => "{} has no managed QOS '{}'", path.display(), name.escape_debug();
+        NobodyToAsk =>
+            "nothing was changed: without a terminal nobody can be asked; read 'gpushare qos plan', then run \
+             'gpushare qos apply --immediate'";
+        Answer(error: io::Error) => "standard input: {error}";
+        Stopped { change: Change, why: Box<QosError>, done: usize, all: usize } =>
+            "stopped at {}: {why}; done: {done} of {all} steps, running this again does the others", first(change);
+        /// What can't be taken away now.
+        Stays(count: usize) => "{} not taken away, see above; run this again when that is possible",
+            if *count == 1 { "one thing was".to_owned() } else { format!("{count} things were") };
+        StillToDo(line: String) =>
+            "Slurm took every step, but '{line}' is still to do: is somebody else at it?";
+        Missed(missed: String) => "the database is like the file, but {missed}; what helps: {MENDS}";
+    } from {
+        Load(LoadError), Program(ProgramError), Read(ReadError), Json(serde_json::Error), Print(PrintError)
+    }
+}
+
+fn first(change: &Change) -> String {
+    let what = change.lines.first().map_or("", |(_, line)| line.as_str());
+    let more = match change.lines.len() {
+        0 | 1 => String::new(),
+        lines => format!(" (and {} more)", lines - 1),
+    };
+    format!("'{what}'{more}")
+}

@@ -1,0 +1,46 @@
+//! Why there is nothing to show.
+
+use std::io;
+
+use gpushare::config::LoadError;
+use gpushare_node::gpu::DeviceError;
+use gpushare_node::ledger::LedgerError;
+
+use super::columns::clean;
+use crate::slurm::ProgramError;
+
+/// So many names are said.
+const NAMED: usize = 10;
+
+gpushare::errors! {
+    /// What is wrong with the command line, or what can't be read or drawn on.
+    #[derive(Debug)]
+    pub enum StatusError {
+        NoJob(word: String) =>
+            "--jobs: '{}' is not a job's number; write nodes before --jobs", clean(word);
+        NoNodes(hosts: Vec<String>) => "'{}' names no node", hosts.join(",");
+        UnknownNodes(names: Vec<String>) => "the cluster has no {}; see sinfo -N", nodes(names);
+        NoPartition { partition: String, there: Vec<String> } =>
+            "no node is in a partition '{partition}'; partitions with nodes: {}", there.join(", ");
+        /// Of `--format`.
+        BadColumn(word: String) => "'{word}' is not NAME or NAME:WIDTH";
+        NoColumn { name: String, there: Vec<&'static str> } =>
+            "there is no column '{}' here; the columns are {}", clean(name), there.join(", ");
+        NoTerminal =>
+            "--watch draws on a terminal, and standard output is none; without --watch it prints once";
+        DumbTerminal => "--watch needs a terminal that can be drawn on; TERM says that this one can't";
+        Terminal(error: io::Error) => "the terminal: {error}";
+        Signals(error: io::Error) => "signals can't be taken: {error}";
+        Broken => "a look has failed in a way that it must not";
+    } from {
+        Program(ProgramError), Load(LoadError), Devices(DeviceError), Ledger(LedgerError), Json(serde_json::Error)
+    }
+}
+
+fn nodes(names: &[String]) -> String {
+    let word = if names.len() == 1 { "node" } else { "nodes" };
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    format!("{word} {}{more}", names.join(", "))
+}
