@@ -181,7 +181,8 @@ pub const PAGES: [Page; 32] = [
                the lowest number counts: name the type. With GPUs for the whole job (--gpus) the job may get one node \
                for each GPU: say how many nodes, for example -N1. With --gres-flags=enforce-binding Slurm may give all \
                CPUs of a node: say --cpus-per-gpu too, or leave the flag out. With a share you must leave it out. \
-               Slurm changes a job's CPUs before its GPUs, so in an update ask for more GPUs first, in a command of its own.",
+               Slurm changes a job's CPUs before its GPUs, so in an update ask for more GPUs first, in a \
+               command of its own.",
     },
     Page {
         number: "GS128",
