@@ -77,7 +77,7 @@ impl fmt::Display for GpuWeight {
 /// Why a text is no configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Counted from 1; `None` where the file as a whole is at fault.
+    /// Counted from 1; `None` if the file as a whole is at fault.
     pub line: Option<usize>,
     /// What is wrong and what is allowed.
     pub problem: Problem,
@@ -135,7 +135,7 @@ pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
 }
 
 impl Config {
-    /// Reads the file; `None` where there is none. A link that leads nowhere is an error, not "none".
+    /// Reads the file; `None` if there is none. A link that leads nowhere is an error, not "none".
     ///
     /// # Errors
     /// It can't be read, or has a mistake.
@@ -172,7 +172,7 @@ impl Config {
         }
     }
 
-    /// What holds on a node: of the lines that name it the first, else what is said for all.
+    /// What applies on a node: the first line that names it, else the settings for all.
     pub fn of_node(&self, name: &str) -> &NodeConfig {
         let own = self.nodes.iter().find(|record| record.names(name));
         own.map_or(&self.node, |record| &record.config)

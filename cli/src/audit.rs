@@ -165,7 +165,7 @@ fn key(named: Option<&Path>, settings: &Settings) -> Result<seal::Key, KeyError>
     Ok(seal::read(&path).map_err(FileError::of(&path))?)
 }
 
-/// Which files to read, the oldest first, and what is to say about them.
+/// Which files to read, the oldest first, and the notes about them.
 fn logs(
     named: &[PathBuf],
     settings: &Settings,

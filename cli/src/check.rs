@@ -116,20 +116,20 @@ fn answer(
     Ok(Answer { text, status: u8::from(wrong) })
 }
 
-/// What there is to judge.
+/// What to judge.
 struct Look<'a> {
     config: &'a Config,
     slurm_conf: &'a Path,
     /// slurm.conf as it is on this machine.
     own_conf: ConfFile,
-    /// Its settings are those of the files here where slurmctld doesn't answer.
+    /// Its settings are those of the files here if slurmctld doesn't answer.
     slurm: Slurm,
     reach: Reach,
     host: String,
 }
 
 impl<'a> Look<'a> {
-    /// Asks each daemon until it doesn't answer, and then no more.
+    /// Queries each daemon until it fails to answer once.
     fn take(config: &'a Config, slurm_conf: &'a Path) -> Look<'a> {
         let own_conf = ConfFile::read(slurm_conf).unwrap_or_default();
         let mut slurm = Slurm::default();
@@ -254,7 +254,7 @@ impl<'a> Look<'a> {
         findings
     }
 
-    /// The daemon of this node. plugstack.conf isn't among the files: each slurmstepd reads it anew (Slurm:
+    /// The daemon of this node. plugstack.conf isn't among the files, because each slurmstepd reads it again (Slurm:
     /// `spank_init`).
     fn slurmd(&self, slurm_conf: &ConfFile, others: &[&ConfFile]) -> Vec<Finding> {
         let proc = Path::new("/proc");
@@ -270,7 +270,7 @@ impl<'a> Look<'a> {
         judged.into_iter().chain(version).collect()
     }
 
-    /// The database against the QOSes that the file defines. `None` where it defines none.
+    /// Compares the database with the QOSes that the file defines. `None` if it defines none.
     fn qoses(&self, conf: Option<&Path>) -> Option<Finding> {
         let about = "QOS";
         if self.config.qoses.is_empty() {

@@ -43,7 +43,7 @@ use release::Release;
 use script::{LONGEST, ScriptError};
 use submission::Submission;
 
-/// Said of jobs that are several requests in one.
+/// The note about jobs that are several requests in one.
 const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each by itself";
 
 /// The command line of `gpushare explain`.

@@ -97,7 +97,7 @@ impl From<String> for Answer {
     }
 }
 
-/// Help and version are clap's to print; what is wrong with the command line is said as every error is.
+/// clap prints help and version; a wrong command line is reported like any other error.
 fn misuse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
@@ -133,7 +133,7 @@ gpushare::errors! {
     }
 }
 
-/// A reader that has seen enough, such as head(1), is no error.
+/// A reader that closes early, such as head(1), is no error.
 fn print(text: &str) -> Result<(), PrintError> {
     let mut stdout = io::stdout();
     // A question has no line end.

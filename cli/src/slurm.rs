@@ -25,7 +25,7 @@ pub use settings::Settings;
 /// How long one of Slurm's commands may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// All that `check` and `conf` compare gpushare.conf with. The default is a cluster that there isn't yet.
+/// Everything that `check` and `conf` compare gpushare.conf with. The default is a cluster that doesn't exist yet.
 #[derive(Debug, Default)]
 pub struct Slurm {
     /// slurm.conf and cgroup.conf.
@@ -68,7 +68,7 @@ pub struct Partition {
     pub billing: Vec<String>,
     /// QOSes that are allowed or denied in it, or its own.
     pub qoses: Vec<String>,
-    /// `AllowQos`; empty where all are.
+    /// `AllowQos`; empty if all are.
     pub allowed: Vec<String>,
     /// `DenyQos`, which counts where `AllowQos` says nothing.
     pub denied: Vec<String>,
@@ -208,7 +208,7 @@ fn reason(line: &str) -> Option<String> {
 pub fn partition(line: &str) -> Option<Partition> {
     let name = value(line, "PartitionName")?.to_owned();
     let list = |key| words(value(line, key).unwrap_or_default());
-    // What stands where there is none.
+    // What stands if there is none.
     let is_one = |name: &String| !["ALL", "N/A"].contains(&name.as_str());
     let named = |key| -> Vec<String> { list(key).into_iter().filter(is_one).collect() };
     let (allowed, denied) = (named("AllowQos"), named("DenyQos"));

@@ -18,8 +18,8 @@ pub const SHARD_MEMORY: &str = "SLURM_SHARD_MEM_PER_GPU";
 /// Variables of every task, batch script and shell of a job with a share; none for one with whole GPUs, whose variables
 /// are Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can open, and
 /// the fence leaves one; an MPS daemon's clients count the daemon's GPUs (NVIDIA's MPS documentation), and it has one;
-/// a container that goes by `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, where the
-/// driver tells it.
+/// a container that uses `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, if the driver
+/// shows it.
 pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
     let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
     else {
@@ -57,9 +57,9 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
     variables
 }
 
-/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. What is limited
-/// can't be had, so the smaller size is told. One of another GPU, which Slurm allocated and gpushare didn't take, is
-/// not this job's.
+/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. Programs
+/// can't get more than the limit, so they learn the smaller size. A limit on another GPU, which Slurm allocated and
+/// gpushare didn't take, is not this job's.
 pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &str) {
     let own = variables.iter().find(|(name, _)| *name == MEMORY).and_then(|(_, mib)| mib.parse::<u32>().ok());
     let sizes = slurms.split(',').filter_map(|one| one.trim().rsplit_once('='));

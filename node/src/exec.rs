@@ -54,7 +54,7 @@ gpushare::errors! {
     }
 }
 
-/// The running program; where that can't be told, as if a package had put it there.
+/// The running program; if that is unknown, as if a package had put it there.
 pub fn own() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "/usr/sbin/gpushare-prolog".into())
 }

@@ -58,7 +58,7 @@ pub struct Usage {
 pub struct Jobs<'a> {
     /// Who has which GPU, read after NVML was asked.
     pub entries: &'a [Entry],
-    /// The sessions of gpushare's own MPS daemons; where that isn't known, theirs are known by their names.
+    /// The sessions of gpushare's own MPS daemons; if unknown, the daemons are recognized by their names.
     pub mps: Option<&'a [u32]>,
 }
 
@@ -74,7 +74,7 @@ impl Jobs<'_> {
         found
     }
 
-    /// The jobs on a GPU that have just used it; `None` where that isn't known. What can't be laid to one is laid to
+    /// The jobs on a GPU that have just used it; `None` if that isn't known. What can't be laid to one is laid to
     /// all.
     pub fn busy(&self, gpu: &Gpu, state: &GpuState) -> Option<Vec<u32>> {
         let all = || self.entries.iter().filter(|entry| entry.is_on(gpu)).map(|entry| entry.key.id).collect();

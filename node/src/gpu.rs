@@ -29,7 +29,7 @@ pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 
-/// The UUID, where it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer
+/// The UUID, if it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer
 /// any more.
 pub fn known_to_the_driver(roots: &Roots) -> Vec<(Option<String>, u32)> {
     let used = driver::known(roots).into_iter().filter(|gpu| !gpu.excluded);
@@ -48,7 +48,7 @@ pub fn is_same_pci(one: &str, other: &str) -> bool {
     position(one).is_some_and(|found| position(other) == Some(found))
 }
 
-/// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` where `UnitsPerGpu` is a list of
+/// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` if `UnitsPerGpu` is a list of
 /// another length.
 pub fn units_of(config: &NodeConfig, gpus: &Inventory) -> Option<Vec<u32>> {
     let units = config.units_per_gpu.as_ref()?;

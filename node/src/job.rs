@@ -124,7 +124,7 @@ fn noted(note: &str) -> Option<Noted> {
     Some(Noted { gres: gres.to_owned(), units })
 }
 
-/// `0,2` or `0-2`; empty where Slurm gave none.
+/// `0,2` or `0-2`; empty if Slurm gave none.
 fn indices(text: &str) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {

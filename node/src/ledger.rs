@@ -165,7 +165,7 @@ impl Ledger {
         self.dir.join(JOBS).symlink_metadata().is_ok()
     }
 
-    /// The names in one of the ledger's folders; none where it was not made yet.
+    /// The names in one of the ledger's folders; none if it was not made yet.
     fn names(&self, folder: &Path) -> Result<Vec<String>, LedgerError> {
         let failed = |error| LedgerError::Read(folder.to_owned(), error);
         let name = |found: io::Result<fs::DirEntry>| {

@@ -14,7 +14,7 @@ pub enum Sign {
 /// A call of sacctmgr.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What is said of it, a line each.
+    /// The text about it, a line each.
     pub lines: Vec<(Sign, String)>,
     /// All arguments, one a word: no shell reads them.
     pub arguments: Vec<String>,
@@ -35,7 +35,7 @@ impl Sign {
 }
 
 impl Change {
-    /// What is said of it.
+    /// The text about it.
     pub fn text(&self) -> String {
         let lines = self.lines.iter().map(|(sign, line)| format!("{} {line}\n", sign.mark()));
         lines.collect()

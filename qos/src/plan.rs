@@ -56,7 +56,7 @@ pub struct Use {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     qos: String,
-    /// Who should not have it; `None` where there should be no such QOS.
+    /// Who should not have it; `None` if there should be no such QOS.
     whose: Option<String>,
     account: String,
     /// Empty for the account's own default.
@@ -206,7 +206,7 @@ fn fields(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster) -> Vec<Chang
     groups.into_iter().map(call).collect()
 }
 
-/// What sacctmgr is told of one QOS, and what is said of it.
+/// sacctmgr's arguments for one QOS, and the text about the change.
 fn of_one(managed: &ManagedQos, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<String>, Vec<(Sign, String)>) {
     let (wanted, none) = (foreign::wanted(managed, cluster), Settings::new());
     let found = qos.map_or(&none, |qos| &qos.settings);

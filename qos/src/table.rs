@@ -21,7 +21,7 @@ pub fn row(managed: &ManagedQos) -> [String; 3] {
     [managed.name.clone(), limit, example(managed)]
 }
 
-/// `no h100`, or `no limit`: what is said where there is nothing to have a number of.
+/// `no h100`, or `no limit`: the text if there is no number.
 fn nothing(managed: &ManagedQos) -> String {
     let fields =
         ["GrpTRES", "MaxTRESPerUser"].into_iter().filter_map(|name| match managed.settings.get(name) {

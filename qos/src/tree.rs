@@ -23,11 +23,11 @@ pub struct Association {
     pub account: String,
     /// Empty for the account's own.
     pub user: String,
-    /// Empty where it is for all.
+    /// Empty if it is for all.
     pub partition: String,
     /// Its QOSes.
     pub own: Own,
-    /// What its jobs have that name none; empty where it says none itself.
+    /// What its jobs have that name none; empty if it says none itself.
     pub default: String,
 }
 
@@ -60,7 +60,7 @@ impl Own {
         }
     }
 
-    /// `None` where it leaves that to the account above.
+    /// `None` if it leaves that to the account above.
     pub fn says(&self, qos: &str) -> Option<bool> {
         match self {
             Own::Inherits(deltas) => deltas.get(qos).copied(),

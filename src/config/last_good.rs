@@ -100,7 +100,7 @@ pub fn path(folder: &Path) -> PathBuf {
 /// Reads the copy. Only one that root or the folder's owner (SlurmUser) wrote, and nobody else can change, is trusted.
 ///
 /// # Errors
-/// There is none, or it can't be trusted.
+/// There is no copy, or it can't be trusted.
 pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     let path = path(folder);
     let unreadable = |error: io::Error| match error.kind() {
@@ -116,8 +116,8 @@ pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     bytes.and_then(|bytes| parse(&path, &bytes)).ok_or(NoCopy::Damaged(path))
 }
 
-/// Keeps the text of a gpushare.conf that is right; `false` where the copy has it already. Whoever is killed meanwhile
-/// leaves the copy of before.
+/// Keeps the text of a gpushare.conf that is right; `false` if the copy has it already. A crash leaves the copy of
+/// before.
 ///
 /// # Errors
 /// It can't be written.

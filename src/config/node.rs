@@ -33,7 +33,7 @@ pub struct NodeConfig {
     pub visible_devices: VisibleDevices,
     /// `FrameworkEnv`: variables for TensorFlow, JAX and PyTorch.
     pub framework_env: FrameworkEnv,
-    /// `MemPerUnit`, in MiB; without it a share's memory is its part of what NVML says the GPU has.
+    /// `MemPerUnit`, in MiB; without it a share gets its part of the memory that NVML reports for the GPU.
     pub mem_per_unit: Option<u32>,
     /// `Nvml`
     pub nvml: Nvml,
@@ -283,7 +283,7 @@ words! {
         /// As the administrator left it.
         #[default]
         Keep = "keep",
-        /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: whoever goes round MPS gets
+        /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: a program that bypasses MPS gets
         /// nothing.
         Exclusive = "exclusive",
     }

@@ -41,7 +41,7 @@ impl UnitsPerGpu {
         units.iter().any(|units| *units > 0).then_some(UnitsPerGpu::ByIndex(units))
     }
 
-    /// Of the GPU with Slurm's index `index`; 0 where it takes no share. `gres_type` is its type where Slurm's files
+    /// Of the GPU with Slurm's index `index`; 0 if it takes no share. `gres_type` is its type where Slurm's files
     /// name one, else its model decides, such as `NVIDIA A40`: the longest type that is a part of it.
     pub fn of_gpu(&self, index: u32, gres_type: Option<&str>, model: Option<&str>) -> u32 {
         match self {

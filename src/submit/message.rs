@@ -23,7 +23,7 @@ pub fn correction(refusal: &Refusal) -> Option<String> {
     correction::written(refusal)
 }
 
-/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` where the rule is
+/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` if the rule is
 /// about something else than one GRES, or its option isn't known.
 pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
     let of_one_field = matches!(
@@ -53,7 +53,7 @@ pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
     }
 }
 
-/// What the user is told of an accepted request, if anything.
+/// What to tell the user about an accepted request, if anything.
 pub fn remark(remark: &Remark) -> Option<String> {
     match remark {
         Remark::Passed(refusal, Because::Warn) => {

@@ -16,11 +16,11 @@ pub struct Request<'a> {
     pub spelling: Spelling,
     /// The user the job is for, also when root or another cluster submits it.
     pub user_id: u32,
-    /// `--qos`; `None` where the default QOS will be taken. In an update `None` leaves a field as it is.
+    /// `--qos`; `None` if the default QOS will be taken. In an update `None` leaves a field as it is.
     pub qos: Option<&'a [u8]>,
-    /// `--account`; `None` where the user's default will be taken.
+    /// `--account`; `None` if the user's default will be taken.
     pub account: Option<&'a [u8]>,
-    /// `--partition`, perhaps a list; `None` where Slurm picks one.
+    /// `--partition`, perhaps a list; `None` if Slurm picks one.
     pub partition: Option<&'a [u8]>,
     /// `--gpus`.
     pub tres_per_job: Option<&'a [u8]>,
@@ -37,11 +37,11 @@ pub struct Request<'a> {
     /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type. In an update, 0 stands for the job's own
     /// value.
     pub ntasks_per_tres: Option<u16>,
-    /// `--ntasks`; `None` where not given.
+    /// `--ntasks`; `None` if not given.
     pub num_tasks: Option<u32>,
-    /// The fewest nodes of `--nodes`; `None` where not given.
+    /// The fewest nodes of `--nodes`; `None` if not given.
     pub min_nodes: Option<u32>,
-    /// The most nodes of `--nodes`; `None` where not given.
+    /// The most nodes of `--nodes`; `None` if not given.
     pub max_nodes: Option<u32>,
     /// `--cpus-per-task`
     pub cpus_per_task: Option<u16>,
@@ -61,7 +61,7 @@ pub struct Request<'a> {
     pub enforces_binding: bool,
     /// An update that lets a held job go.
     pub releases: bool,
-    /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
+    /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user requeues it.
     pub starts_again: bool,
     /// The job of a crontab line (`scrontab`): slurmctld starts it again and again without asking plugins.
     pub recurs: bool,
@@ -80,13 +80,13 @@ pub struct Request<'a> {
 /// What only a batch job says: of its own repetition, and of its environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch<'a> {
-    /// `--requeue` or `--no-requeue`; `None` where neither is given.
+    /// `--requeue` or `--no-requeue`; `None` if neither is given.
     pub requeue: Option<bool>,
     /// `--open-mode` is given.
     pub open_mode: bool,
     /// `--array`
     pub array: Option<&'a [u8]>,
-    /// `--time` in minutes; `None` where not given.
+    /// `--time` in minutes; `None` if not given.
     pub time_limit: Option<u32>,
     /// slurmd asks the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`,
     /// scrontab.
@@ -306,7 +306,7 @@ impl<'a> Request<'a> {
         !two && others.iter().all(Option::is_none)
     }
 
-    /// Tasks for each GPU; 0 where not asked for.
+    /// Tasks for each GPU; 0 if not asked for.
     pub fn ntasks_per_tres(&self) -> u16 {
         self.ntasks_per_tres.unwrap_or(0)
     }

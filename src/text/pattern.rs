@@ -15,7 +15,7 @@ pub enum Case {
 pub struct Patterns(Vec<String>);
 
 impl Patterns {
-    /// Patterns separated by commas; `None` where one is empty or has a blank, an `=` or a control character in it.
+    /// Patterns separated by commas; `None` if one is empty or has a blank, an `=` or a control character in it.
     pub fn parse(text: &str) -> Option<Patterns> {
         let list: Vec<String> = text.split(',').map(|pattern| pattern.trim().to_owned()).collect();
         let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '=';
@@ -35,7 +35,7 @@ impl Patterns {
     /// Whether one of them occurs in `name`, as in a search.
     pub fn occur_in(&self, name: &[u8], case: Case) -> bool {
         let found = |pattern: &String| {
-            // Greedy only at the end: a `*` in front would be retried for ever longer beginnings.
+            // Greedy only at the end: a `*` in front would be retried forever longer beginnings.
             (0..=name.len()).any(|start| {
                 let rest = name.get(start..).unwrap_or_default();
                 starts_with(pattern.as_bytes(), rest, case)

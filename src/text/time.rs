@@ -1,12 +1,12 @@
 //! Times as sbatch(1) writes a limit: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes
 //! and days-hours:minutes:seconds.
 
-/// In minutes, seconds rounded up; `None` where sbatch takes no such text.
+/// In minutes, seconds rounded up; `None` if sbatch takes no such text.
 pub fn minutes(text: &str) -> Option<u32> {
     u32::try_from(seconds(text)?.div_ceil(60)).ok()
 }
 
-/// In seconds; `None` where sbatch takes no such text.
+/// In seconds; `None` if sbatch takes no such text.
 pub fn seconds(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(number(days)?), rest),

@@ -15,9 +15,9 @@ use crate::period::{Period, exact, text};
 /// All of it.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// Empty where nobody could be asked.
+    /// Empty if nobody could be asked.
     pub cluster: String,
-    /// None where the counts were read: they have no times.
+    /// None if the counts were read: they have no times.
     pub start: Option<String>,
     pub end: Option<String>,
     #[serde(skip)]
@@ -42,7 +42,7 @@ pub struct Report {
 /// One form of request of one user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Asked {
-    /// Empty where slurmctld knows no association of that user.
+    /// Empty if slurmctld knows no association of that user.
     pub user: String,
     /// None in counts.
     pub user_id: Option<u32>,

@@ -267,7 +267,7 @@ const FIX_UNREAD: &str = "ask the daemon by hand, get_default_device_pinned_mem_
                           MemPerUnit= or Mps=off otherwise";
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
 
-/// What a user puts into his daemon's folders is on the file system of `MpsDir`.
+/// What users put into their daemons' folders is on the file system of `MpsDir`.
 pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     let about = "MpsDir";
     if config.mps != Mps::PerUser {

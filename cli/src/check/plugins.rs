@@ -36,7 +36,7 @@ struct Loader<'a> {
     version: Version,
     /// Which part of it must be the plugin's.
     how: Match,
-    /// What happens where it is not.
+    /// What happens if it is not.
     otherwise: &'a str,
 }
 

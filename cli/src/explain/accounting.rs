@@ -127,7 +127,7 @@ impl Database {
         self.association_in(request, partition)
     }
 
-    /// The first of the partitions that the job may land in; empty where that isn't known.
+    /// The first of the partitions that the job may land in; empty if that isn't known.
     pub fn first_partition<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
         let list = request.partition.filter(|list| !list.is_empty());
         let default = Some(self.default_partition.as_slice());
@@ -188,7 +188,7 @@ impl Qos {
         &self.name
     }
 
-    /// The lowest limits on a TRES, of all and of those that are not for a node alone; `None` where nothing is limited.
+    /// The lowest limits on a TRES, of all and of those that are not for a node alone; `None` if nothing is limited.
     fn limit(&self, tres: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
         let of = |limits: &[(Vec<u8>, u64)]| {
             limits.iter().filter(|(name, _)| name == tres).map(|(_, count)| *count).min()

@@ -27,7 +27,7 @@ use smaller::Smaller;
 /// More tasks of an array than somebody reads.
 const MOST: usize = 8;
 
-/// What is told of one job, or of the waiting tasks of an array.
+/// The report about one job, or about the waiting tasks of an array.
 #[derive(Debug, Serialize)]
 struct Told {
     /// As squeue names it: `12`, `12_3`, `12_[4-9]`, `12+1`.
@@ -77,7 +77,7 @@ pub struct Options<'a> {
     pub conf: Option<&'a Path>,
 }
 
-/// What there is to say of a job; `Ok(None)` where Slurm shows no such job.
+/// What there is to say of a job; `Ok(None)` if Slurm shows no such job.
 ///
 /// # Errors
 /// Slurm could not be asked.

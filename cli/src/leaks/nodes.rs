@@ -52,7 +52,7 @@ impl Nodes {
         Nodes { types, known: HashMap::new() }
     }
 
-    /// All types on the nodes of a list; `None` where a node is not known.
+    /// All types on the nodes of a list; `None` if a node is not known.
     fn types(&mut self, list: &[u8], number: u32) -> Option<Types> {
         let key = (list.to_vec(), number);
         if let Some(found) = self.known.get(&key) {

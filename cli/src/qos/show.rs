@@ -41,7 +41,7 @@ pub struct Shown {
     words: Words,
 }
 
-/// The same in words; empty where there is nothing to say.
+/// The same in words; empty if there is nothing to say.
 #[derive(Debug, Default)]
 struct Words {
     quota: String,

@@ -117,7 +117,7 @@ pub fn used() -> Result<InUse, QosError> {
     Ok(used)
 }
 
-/// What slurmctld has missed of the database's QOSes, in one line; `None` where it has all.
+/// What slurmctld has missed of the database's QOSes, in one line; `None` if it has all.
 ///
 /// # Errors
 /// slurmctld or slurmdbd can't be asked.
@@ -130,7 +130,7 @@ pub fn missed() -> Result<Option<String>, QosError> {
         .then(|| format!("slurmctld missed changes while it had no slurmdbd: {}{more}", shown.join(", "))))
 }
 
-/// By getent(1), since the name service is the site's affair; where it can't be asked, nobody is a stranger.
+/// By getent(1), since the site configures the name service; if getent fails, every user counts as known.
 fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
     let users = qoses.iter().filter_map(|managed| match &managed.members {
         Members::Users(_, users) => Some(users),

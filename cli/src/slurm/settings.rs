@@ -30,7 +30,7 @@ impl Settings {
         Settings { values }
     }
 
-    /// A value, the first if there are several; empty where there is none.
+    /// A value, the first if there are several; empty if there is none.
     pub fn get(&self, key: &str) -> &str {
         self.all(key).first().map_or("", String::as_str)
     }
@@ -55,7 +55,7 @@ impl Settings {
         self.list(key).iter().any(|found| found.eq_ignore_ascii_case(word))
     }
 
-    /// A number; 0 where there is none.
+    /// A number; 0 if there is none.
     pub fn number(&self, key: &str) -> u64 {
         self.get(key).parse().unwrap_or(0)
     }

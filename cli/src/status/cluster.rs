@@ -60,11 +60,11 @@ pub struct Node {
     /// Units that can still be given; none of a node that is not usable.
     pub free: u64,
     pub capacity: u64,
-    /// The GPUs; empty where nobody says on which GPU a share is.
+    /// The GPUs; empty if nobody says on which GPU a share is.
     pub gpus: Vec<Gpu>,
     pub jobs: Vec<Job>,
     pub partitions: Vec<String>,
-    /// How many seconds ago the node said so; null where Slurm's count is shown.
+    /// How many seconds ago the node said so; null if Slurm's count is shown.
     pub age: Option<u64>,
 }
 
@@ -83,13 +83,13 @@ pub struct Gpu {
 /// A job on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Job {
-    /// 0 where nobody can say which it is.
+    /// 0 if nobody can say which it is.
     pub job: u32,
     /// Up to the first line break.
     pub name: Option<String>,
     pub user: Option<String>,
     pub partition: Option<String>,
-    /// Units of its share; null where it has whole GPUs.
+    /// Units of its share; null if it has whole GPUs.
     pub units: Option<u64>,
     /// Where it is, as far as known.
     pub gpus: Vec<u32>,

@@ -90,7 +90,7 @@ fn open_once(job: &Path, device: DeviceNumber) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// Folders of that kind; none where the parent has just gone.
+/// Folders of that kind; none if the parent has just gone.
 pub(super) fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = parent.read_dir() else { return Vec::new() };
     entries

@@ -21,7 +21,7 @@ pub(super) struct Known {
     pub(super) excluded: bool,
 }
 
-/// Every GPU that the driver knows, in order of PCI address; none where there is no driver. The file is
+/// Every GPU that the driver knows, in order of PCI address; none if there is no driver. The file is
 /// `gpus/<PCI address>/information`, with lines `Model: …`, `GPU UUID: GPU-…` and `Device Minor: 0`.
 pub(super) fn known(roots: &Roots) -> Vec<Known> {
     let Ok(entries) = roots.proc.join("driver/nvidia/gpus").read_dir() else { return Vec::new() };

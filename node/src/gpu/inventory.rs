@@ -115,7 +115,7 @@ impl Detail {
         }
     }
 
-    /// The NUMA node that it belongs to, where there is one. Not for free: a file is read.
+    /// The NUMA node that it belongs to, if there is one. Not for free: a file is read.
     pub fn numa(&self, roots: &Roots) -> Option<u32> {
         driver::numa(roots, self.pci.as_deref()?)
     }

@@ -39,7 +39,7 @@ pub struct Row {
     pub user_id: u32,
     /// The GPU that Slurm allocated for the shares, by its index, where it did.
     pub allocated_gpu: Option<u32>,
-    /// Units that filled the GPU when these shares were given; 0 where it is given whole.
+    /// Units that filled the GPU when these shares were given; 0 if it is given whole.
     pub capacity: u32,
     /// How many shares.
     pub shares: u32,

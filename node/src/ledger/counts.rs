@@ -41,7 +41,7 @@ impl Counts {
 }
 
 impl Ledger {
-    /// What was counted; nothing where no prolog has counted yet.
+    /// What was counted; nothing if no prolog has counted yet.
     ///
     /// # Errors
     /// The file can't be read.

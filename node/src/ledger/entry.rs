@@ -37,7 +37,7 @@ pub enum Holding {
         capacity: u32,
         /// The GPU that Slurm allocated, by its index, where that is another question than which one the job has.
         allocated_gpu: Option<u32>,
-        /// The GPU memory of the share in MiB, where it is known.
+        /// The GPU memory of the share in MiB, if it is known.
         memory: Option<u32>,
     },
     /// Whole GPUs, which Slurm picked.

@@ -129,7 +129,7 @@ fn of_single_jobs(entries: &[Entry]) -> BTreeMap<String, String> {
 }
 
 /// dcgm-exporter's: DCGM numbers GPUs as NVML does, by their PCI addresses, which is the driver's order here. A GPU
-/// that the driver doesn't know has Slurm's index where there is no driver, and no file where there is one.
+/// that the driver doesn't know has Slurm's index where there is no driver, and no file if there is one.
 fn of_all_jobs(entries: &[Entry], known: &[(Option<String>, u32)]) -> BTreeMap<String, String> {
     let number = |gpu: &Gpu| match known.iter().position(|(_, minor)| *minor == gpu.number.minor) {
         None if known.is_empty() => Some(gpu.index.to_string()),

@@ -40,7 +40,7 @@ impl Used {
     }
 }
 
-/// What is known after a look. `busy` says of a GPU which jobs use it, `None` where that can't be told now.
+/// What is known after a look. `busy` says of a GPU which jobs use it, `None` if unknown now.
 pub fn after_look(
     known: &[Used],
     entries: &[Entry],

@@ -21,7 +21,7 @@ pub const LIMIT_FILE: &str = "dmem.max";
 pub const CAPACITY_FILE: &str = "dmem.capacity";
 
 /// The lines to be written to `dmem.max`, each by itself, so that a cgroup has that many MiB of a GPU's memory at the
-/// most; none where the kernel doesn't know the GPU's memory.
+/// most; none if the kernel doesn't know the GPU's memory.
 pub fn limit_lines(capacity: &str, pci: &str, mib: u32) -> Vec<String> {
     regions(capacity, pci).map(|(name, _)| format!("{name} {}\n", u64::from(mib) << 20)).collect()
 }

@@ -37,7 +37,7 @@ pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     daemons.into_iter().map(one).collect()
 }
 
-/// The sessions of all daemons that were started and may have servers left; `None` where gpushare starts none, and to
+/// The sessions of all daemons that were started and may have servers left; `None` if gpushare starts none, and to
 /// others than root, who can't see all.
 pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
     if config.mps == Mps::Off || crate::user_id() != Some(0) {

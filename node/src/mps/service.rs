@@ -97,7 +97,7 @@ impl FromStr for Daemon {
 /// What a program of a share may use of its GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// GPU memory in MiB; `None` where it isn't limited.
+    /// GPU memory in MiB; `None` if it isn't limited.
     pub memory: Option<u32>,
     /// Threads, in whole percent of the GPU's, 1 to 100.
     pub percent: u32,

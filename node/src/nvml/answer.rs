@@ -79,7 +79,7 @@ gpushare::names! {
 }
 
 impl Measured {
-    /// What is said of this GPU.
+    /// What NVML says about this GPU.
     pub fn of(&self, gpu: &Gpu) -> Option<&GpuState> {
         let same = |state: &&GpuState| match &gpu.uuid {
             Some(uuid) => state.uuid == *uuid,
@@ -90,7 +90,7 @@ impl Measured {
 }
 
 impl GpuState {
-    /// What the choice goes by: both figures or none.
+    /// What the choice uses: both figures or none.
     pub fn load(&self) -> Option<Load> {
         Some(Load { memory: self.used?.into(), utilization: self.utilization? })
     }

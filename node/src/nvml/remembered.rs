@@ -16,7 +16,7 @@ const LIMITS: &str = "limits";
 pub struct Silence {
     /// The reason.
     pub reason: String,
-    /// How long ago; `None` where the clock was set back since.
+    /// How long ago; `None` if the clock was set back since.
     pub age: Option<Duration>,
 }
 
@@ -48,7 +48,7 @@ impl Ledger {
         }
     }
 
-    /// Remembers why NVML had no answer; `true` where that is another reason than the last time. What the driver can is
+    /// Remembers why NVML had no answer; `true` if that is another reason than the last time. What the driver can is
     /// still so when it doesn't answer.
     pub(crate) fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
         let locked = self.lock(wait)?;

@@ -37,7 +37,7 @@ static LIVE: live::Live = live::Live::new();
 static COUNTED: count::Counted = count::Counted::new();
 static SEALED: sealed::Sealed = sealed::Sealed::new();
 
-/// 22.05 and 23.02 load the plugin anew in the same process when JobSubmitPlugins changes: what is in the file then
+/// 22.05 and 23.02 load the plugin again in the same process when JobSubmitPlugins changes: what is in the file then
 /// holds.
 fn load() -> bool {
     let plugins = daemon::job_submit_plugins();

@@ -194,7 +194,7 @@ unsafe fn association_limit(record: &slurmdb_assoc_rec_t, position: usize) -> Op
 }
 
 /// The lowest of a QOS's limits on one TRES, of all and of those that are not for a node alone: nothing in them where
-/// only minutes are limited. `None` where nothing is.
+/// only minutes are limited. `None` if nothing is.
 ///
 /// # Safety
 /// `position` is one of the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's

@@ -119,7 +119,7 @@ impl Step<'_> {
         code == slurm_sys::SPANK_SUCCESS || code == slurm_sys::ESPANK_NOSPACE
     }
 
-    /// Sets a variable of the step's environment; `false` where Slurm refuses.
+    /// Sets a variable of the step's environment; `false` if Slurm refuses.
     #[doc(alias = "spank_setenv")]
     pub fn set_variable(self, name: &str, value: &str) -> bool {
         let (name, value) = (c_string(name), c_string(value));

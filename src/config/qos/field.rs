@@ -30,7 +30,7 @@ pub enum Kind {
 /// A limit or option.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Field {
-    /// In gpushare.conf and in what is said: sacctmgr's longest name.
+    /// The name in gpushare.conf and in output: sacctmgr's longest one.
     pub name: &'static str,
     /// For sacctmgr.
     pub column: &'static str,

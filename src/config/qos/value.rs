@@ -52,7 +52,7 @@ pub fn allowed(kind: Kind) -> &'static str {
     }
 }
 
-/// What an administrator wrote. `Err` where it can't be that; `Ok(None)` where it is what nobody has to write.
+/// What an administrator wrote. `Err` if it can't be that; `Ok(None)` if it is what nobody has to write.
 ///
 /// # Errors
 /// It can't be that.
@@ -78,7 +78,7 @@ pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     Ok(Some(value).filter(|value| !is_unset(field, value)))
 }
 
-/// What sacctmgr printed. `Err` where that is nothing known, `Ok(None)` where nothing is set.
+/// What sacctmgr printed. `Err` if that is nothing known, `Ok(None)` if nothing is set.
 ///
 /// # Errors
 /// It is nothing known.

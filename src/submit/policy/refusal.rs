@@ -28,7 +28,7 @@ pub struct Refusal {
     pub offer: Offer,
     /// The GPUs that the whole job asks for, where that is more than is offered of any type.
     pub beyond: Option<u64>,
-    /// The whole command that would be accepted, where there is one.
+    /// The whole command that would be accepted, if there is one.
     pub correction: Option<Box<Correction>>,
     /// What the user did.
     pub command: Command,
@@ -47,7 +47,7 @@ pub struct Correction {
     pub partition: Option<Vec<u8>>,
     /// The reservation to name.
     pub reservation: Option<Vec<u8>>,
-    /// The strings with Slurm's prefix, empty where an update clears one.
+    /// The strings with Slurm's prefix, empty if an update clears one.
     pub tres: Vec<(Field, Vec<u8>)>,
     /// `--cpus-per-gpu`, with Slurm's prefix.
     pub cpus_per_tres: Option<Vec<u8>>,
@@ -82,7 +82,7 @@ pub struct Correction {
 pub enum Ground {
     /// The QOS as Slurm names it, or as it was asked for where it doesn't exist.
     Qos(Vec<u8>),
-    /// The partition; empty where Slurm will choose it by the reservation.
+    /// The partition; empty if Slurm will choose it by the reservation.
     Partition(Vec<u8>),
     /// An association that the job is charged to.
     Account {
@@ -100,7 +100,7 @@ pub enum Ground {
 /// What a message can offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Types that the QOS or the account has limits for, and how many at once; `None` where only minutes are limited.
+    /// Types that the QOS or the account has limits for, and how many at once; `None` if only minutes are limited.
     OfQos(Vec<(Vec<u8>, Option<u64>)>),
     /// All types that the cluster has.
     OfCluster(Vec<Vec<u8>>),

@@ -75,7 +75,7 @@ impl Policy {
     }
 }
 
-/// The GRES whose counts are shares of one GPU; `mps` unless something else is said.
+/// The GRES whose counts are shares of one GPU; `mps` by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareGres(pub String);
 
@@ -181,7 +181,7 @@ pub struct QosRecord {
     pub default_type: Option<String>,
     /// `Requeue=yes`: batch jobs are requeued when preempted, unless they say otherwise.
     pub requeue: Option<bool>,
-    /// `OpenMode=append`: a requeued batch job adds to its output instead of starting it anew.
+    /// `OpenMode=append`: a requeued batch job appends to its output instead of overwriting it.
     pub append: Option<bool>,
     /// `ArrayTasks` and `ArrayTasksOver`
     pub throttle: Option<Throttle>,
@@ -226,7 +226,7 @@ pub struct Exempt {
 pub struct ShareRules {
     /// `ShareReservations`: shares are only for reservations in whose name one of these occurs.
     pub reservations: Patterns,
-    /// `ShareSizes`: the numbers of units that a job may ask for; empty where any.
+    /// `ShareSizes`: the numbers of units that a job may ask for; empty if any.
     pub sizes: Vec<u64>,
     /// `ShareOnlyPartitions`: no whole GPUs there.
     pub only_partitions: Patterns,

@@ -35,7 +35,7 @@ impl Size {
 }
 
 /// The fewest `MaxNodes` of the partitions that a job names, or of the default one, but for those that are too small
-/// for it; `None` where its reservation decides, where one is unknown, and where there is no limit.
+/// for it; `None` if its reservation decides, where one is unknown, and where there is no limit.
 pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
     if request.partition_is_the_reservations() {
         return None;

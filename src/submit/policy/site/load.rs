@@ -56,7 +56,7 @@ impl Entry<'_> {
 }
 
 impl<'r> Load<'r> {
-    /// `None` where the request names neither a GPU nor a share.
+    /// `None` if the request names neither a GPU nor a share.
     pub(super) fn of(request: &Request<'r>, policy: &Policy) -> Option<Load<'r>> {
         let mut entries: Vec<Entry<'r>> = Vec::new();
         let on_each = |tasks: Option<u16>| tasks.filter(|_| said(request.num_tasks).is_none()).map(u64::from);
@@ -126,7 +126,7 @@ impl<'r> Load<'r> {
         [fewest, most.max(fewest)]
     }
 
-    /// `None` where a type has no cap.
+    /// `None` if a type has no cap.
     fn allowed(&self, cap: &PerGpu, nodes: u64) -> Option<u64> {
         self.entries.iter().try_fold(0_u64, |sum, entry| {
             let all = cap.of(entry.gres.gres_type)?.saturating_mul(entry.count(nodes));
@@ -180,7 +180,7 @@ impl<'r> Load<'r> {
         }
     }
 
-    /// What a string such as `gres/gpu:8` makes for all GPUs; `None` where it is 0, or can't be read.
+    /// What a string such as `gres/gpu:8` makes for all GPUs; `None` if it is 0, or can't be read.
     fn of_each_gpu(&self, text: Option<&[u8]>, nodes: u64) -> Option<u64> {
         let text = text.filter(|text| !text.is_empty())?;
         grammar::parts(text, self.request.spelling).try_fold(0_u64, |sum, part| {
