@@ -2,8 +2,8 @@
 //! a QOS's typed limits, and tells the user the command that works.
 //!
 //! Read → judge → apply: [`submit`] and [`modify`] are all of it. The rules are in `gpushare::submit::policy`; [`live`]
-//! watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in the log, in
-//! lines that [`sealed`] proves to be ours.
+//! watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in the log,
+//! in lines that [`sealed`] proves to be ours.
 #![forbid(unsafe_code)]
 
 use gpushare::submit::counters::Outcome;
