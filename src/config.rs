@@ -77,57 +77,36 @@ impl fmt::Display for GpuWeight {
 /// Why a text is no configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Counted from 1; `None` where the file as a whole is at fault.
+    /// Counted from 1; `None` if the file as a whole is at fault.
     pub line: Option<usize>,
     /// What is wrong and what is allowed.
     pub problem: Problem,
 }
 
-/// What is wrong with a line, or with all of them together.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// The line has no `=`.
-    NoValue(String),
-    /// No such key; those that there are.
-    UnknownKey(String, Vec<&'static str>),
-    /// The key can't have that value.
-    BadValue {
-        /// As in the table of keys.
-        key: &'static str,
-        /// As written.
-        value: String,
-        /// What could have been written.
-        allowed: &'static str,
-    },
-    /// The key was there before.
-    Twice {
-        /// As in the table of keys.
-        key: &'static str,
+crate::errors! {
+    /// What is wrong with a line, or with all of them together.
+    #[derive(Debug, PartialEq, Eq)]
+    pub enum Problem {
+        NoValue(line: String) => "'{}' is not of the form Key=Value", line.escape_debug();
+        /// No such key; those that there are.
+        UnknownKey(name: String, keys: Vec<&'static str>) =>
+            "unknown key '{}' here; {}gpushare.conf(5) lists the keys", name.escape_debug(), meant(name, keys);
+        BadValue { key: &'static str, value: String, allowed: &'static str } =>
+            "{key} can't be '{}'; allowed is {allowed}", value.escape_debug();
         /// The line where it was first; `None` for the same line.
-        first: Option<usize>,
-    },
-    /// One key's value makes another key necessary.
-    Missing {
-        /// What must be added.
-        key: &'static str,
-        /// The setting that needs it.
-        because: &'static str,
-    },
-    /// One setting can't be had with another.
-    Against {
-        /// What can't be had.
-        setting: &'static str,
-        /// What it needs.
-        needs: &'static str,
-    },
-    /// One limit in two ways.
-    SaidTwice(SaidTwice),
-    /// Another line has the QOS's owner or limits, this one.
-    SameQos(String, usize),
-    /// Bytes that are no text.
-    NotText,
-    /// Not a single byte: somebody's disk was full, or an editor is not done.
-    Empty,
+        Twice { key: &'static str, first: Option<usize> } => "{key} is given twice{}",
+            first.map(|first| format!(", first in line {first}")).unwrap_or_default();
+        /// One key's value makes another key necessary.
+        Missing { key: &'static str, because: &'static str } => "{because} needs {key}";
+        /// One setting can't be had with another.
+        Against { setting: &'static str, needs: &'static str } => "{setting} can only be had with {needs}";
+        /// One limit in two ways.
+        SaidTwice(what: SaidTwice) => "{what}";
+        SameQos(qos: String, first: usize) => "QOS '{qos}' has its owner or limits in line {first} already";
+        NotText => "bytes that are not UTF-8";
+        /// Somebody's disk was full, or an editor is not done.
+        Empty => "the file is empty; for the defaults, remove it or leave a comment in it";
+    }
 }
 
 crate::errors! {
@@ -150,14 +129,13 @@ crate::errors! {
 pub const FALLBACK: &str = "/etc/slurm/gpushare.conf";
 
 /// The configuration's path: beside the running slurm.conf if something of that name is there, else `fallback`.
-#[must_use]
 pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
     let beside = slurm_conf.with_file_name("gpushare.conf");
     if beside.symlink_metadata().is_ok() { beside } else { fallback.to_owned() }
 }
 
 impl Config {
-    /// Reads the file; `None` where there is none. A link that leads nowhere is an error, not "none".
+    /// Reads the file; `None` if there is none. A link that leads nowhere is an error, not "none".
     ///
     /// # Errors
     /// It can't be read, or has a mistake.
@@ -194,15 +172,13 @@ impl Config {
         }
     }
 
-    /// What holds on a node: of the lines that name it the first, else what is said for all.
-    #[must_use]
+    /// What applies on a node: the first line that names it, else the settings for all.
     pub fn of_node(&self, name: &str) -> &NodeConfig {
         let own = self.nodes.iter().find(|record| record.names(name));
         own.map_or(&self.node, |record| &record.config)
     }
 
     /// Whether gpushare has a say on any node.
-    #[must_use]
     pub fn places_anywhere(&self) -> bool {
         self.every_node().any(|node| node.placement != Placement::Off)
     }
@@ -277,36 +253,10 @@ fn is_nearly(word: &str, key: &str) -> bool {
     longer.len() - start - ends.take_while(|(a, b)| a == b).count() <= 2
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Problem::NoValue(line) => write!(out, "'{}' is not of the form Key=Value", line.escape_debug()),
-            Problem::UnknownKey(name, keys) => {
-                write!(out, "unknown key '{}' here; ", name.escape_debug())?;
-                if let Some(meant) = keys.iter().find(|key| is_nearly(name, key)) {
-                    write!(out, "did you mean {meant}? ")?;
-                }
-                out.write_str("gpushare.conf(5) lists the keys")
-            }
-            Problem::BadValue { key, value, allowed } => {
-                write!(out, "{key} can't be '{}'; allowed is {allowed}", value.escape_debug())
-            }
-            Problem::Twice { key, first: Some(first) } => {
-                write!(out, "{key} is given twice, first in line {first}")
-            }
-            Problem::Twice { key, first: None } => write!(out, "{key} is given twice"),
-            Problem::Missing { key, because } => write!(out, "{because} needs {key}"),
-            Problem::Against { setting, needs } => write!(out, "{setting} can only be had with {needs}"),
-            Problem::SaidTwice(what) => what.fmt(out),
-            Problem::SameQos(qos, first) => {
-                write!(out, "QOS '{qos}' has its owner or limits in line {first} already")
-            }
-            Problem::NotText => write!(out, "bytes that are not UTF-8"),
-            Problem::Empty => {
-                write!(out, "the file is empty; for the defaults, remove it or leave a comment in it")
-            }
-        }
-    }
+/// The key that an unknown one comes near to.
+fn meant(name: &str, keys: &[&str]) -> String {
+    let found = keys.iter().find(|key| is_nearly(name, key));
+    found.map(|key| format!("did you mean {key}? ")).unwrap_or_default()
 }
 
 impl std::error::Error for ConfigError {}

@@ -13,6 +13,8 @@
 ///     } from { NoText(std::str::Utf8Error) }
 /// }
 /// assert_eq!(FileError::TooLong { bytes: 9 }.to_string(), "it has 9 bytes");
+/// let no_text = String::from_utf8(vec![0xff]).unwrap_err().utf8_error();
+/// assert_eq!(FileError::from(no_text).to_string(), no_text.to_string());
 /// ```
 #[macro_export]
 macro_rules! errors {

@@ -4,7 +4,8 @@
 //! - [`submit`]: whether a request for GPUs may pass, and what its user reads.
 //! - [`text`]: Slurm's formats that more than one room reads.
 //! - [`counter_file`] and [`root_file`]: files that both sides keep.
-//! - [`errors`]: how error enums are declared.
+//! - [`errors`], [`names`] and [`word`]: how error enums, enums with names, and settings that are one of a few words
+//!   are declared.
 //!
 //! What happens on a node is in the crate `gpushare-node`, groups' QOSes in the accounting database are in
 //! `gpushare-qos`, and the safe layer over Slurm is `gpushare-slurm`. Nothing here knows Slurm's structures, reads the
@@ -17,3 +18,4 @@ mod error;
 pub mod root_file;
 pub mod submit;
 pub mod text;
+pub mod word;

@@ -43,10 +43,10 @@ fn own_user_id() -> Option<u32> {
     Path::new("/proc/self").metadata().ok().map(|process| process.uid())
 }
 
-/// What a regular file holds, up to `longest` bytes; `None` where there is something else.
+/// What a regular file holds, up to `longest` bytes; `None` if there is something else.
 ///
 /// # Errors
-/// There is none, or it can't be read.
+/// It doesn't exist, or it can't be read.
 pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -97,7 +97,7 @@ fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Removes a file; `false` where there was none.
+/// Removes a file; `false` if there was none.
 ///
 /// # Errors
 /// It can't be removed.

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gpushare::config::{Config, LoadError, Placement};
-use gpushare::text::hostlist;
+use gpushare::text::{counted, hostlist};
 use gpushare_node::ledger::Ledger;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, Reach, Slurm};
-use crate::{json, qos};
+use crate::{Answer, json, qos};
 
 mod cluster;
 mod daemon;
@@ -66,14 +66,6 @@ pub struct Arguments {
     collected: Option<PathBuf>,
 }
 
-/// What is said, and how the command ends.
-pub struct Answer {
-    /// For standard output.
-    pub text: String,
-    /// The exit status.
-    pub status: u8,
-}
-
 gpushare::errors! {
     /// Why nothing could be checked.
     #[derive(Debug)]
@@ -124,20 +116,20 @@ fn answer(
     Ok(Answer { text, status: u8::from(wrong) })
 }
 
-/// What there is to judge.
+/// What to judge.
 struct Look<'a> {
     config: &'a Config,
     slurm_conf: &'a Path,
     /// slurm.conf as it is on this machine.
     own_conf: ConfFile,
-    /// Its settings are those of the files here where slurmctld doesn't answer.
+    /// Its settings are those of the files here if slurmctld doesn't answer.
     slurm: Slurm,
     reach: Reach,
     host: String,
 }
 
 impl<'a> Look<'a> {
-    /// Asks each daemon until it doesn't answer, and then no more.
+    /// Queries each daemon until it fails to answer once.
     fn take(config: &'a Config, slurm_conf: &'a Path) -> Look<'a> {
         let own_conf = ConfFile::read(slurm_conf).unwrap_or_default();
         let mut slurm = Slurm::default();
@@ -262,7 +254,7 @@ impl<'a> Look<'a> {
         findings
     }
 
-    /// The daemon of this node. plugstack.conf isn't among the files: each slurmstepd reads it anew (Slurm:
+    /// The daemon of this node. plugstack.conf isn't among the files, because each slurmstepd reads it again (Slurm:
     /// `spank_init`).
     fn slurmd(&self, slurm_conf: &ConfFile, others: &[&ConfFile]) -> Vec<Finding> {
         let proc = Path::new("/proc");
@@ -278,7 +270,7 @@ impl<'a> Look<'a> {
         judged.into_iter().chain(version).collect()
     }
 
-    /// The database against the QOSes that the file defines. `None` where it defines none.
+    /// Compares the database with the QOSes that the file defines. `None` if it defines none.
     fn qoses(&self, conf: Option<&Path>) -> Option<Finding> {
         let about = "QOS";
         if self.config.qoses.is_empty() {
@@ -287,8 +279,7 @@ impl<'a> Look<'a> {
         if self.reach.slurmctld.is_err() || self.reach.slurmdbd.is_err() {
             return Some(Finding::unknown(about, "can't be compared with the database, see above"));
         }
-        let number = self.config.qoses.len();
-        let lines = format!("{number} line{}", if number == 1 { "" } else { "s" });
+        let lines = counted(self.config.qoses.len(), "line");
         Some(match qos::drift(conf) {
             Err(error) => Finding::unknown(about, error.to_string()),
             Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "gpushare.conf: correct the line"),

@@ -1,14 +1,15 @@
 //! `gpushare conf`: the lines of Slurm's configuration that gpushare.conf needs, each with its reason. Only prints.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use gpushare::config::{self, Config, LoadError};
+use gpushare::config::LoadError;
 use gpushare_node::gpu::DeviceError;
 
 use crate::check;
 use crate::requirements::{self, File};
 use crate::slurm::{self, ProgramError, Slurm};
+use crate::status::local;
 
 mod gres;
 mod lines;
@@ -62,9 +63,7 @@ gpushare::errors! {
 /// There is no gpushare.conf, Slurm doesn't answer, or the node's GPUs can't be told.
 pub fn run(arguments: &Arguments) -> Result<String, ConfError> {
     let slurm_conf = slurm::conf();
-    let path =
-        arguments.conf.clone().unwrap_or_else(|| config::find(&slurm_conf, Path::new(config::FALLBACK)));
-    let config = Config::load_named(&path)?;
+    let (path, config) = local::config_there(arguments.conf.as_deref())?;
     let running = || Slurm::ask(&config).map_err(ConfError::Slurm);
     let ask = || if arguments.new { Ok(Slurm::default()) } else { running() };
     let shown = path.display();

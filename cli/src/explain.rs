@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, ValueHint};
-use gpushare::config::{self, Config, LoadError};
+use gpushare::config::LoadError;
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Policy, Verdict};
 
@@ -29,9 +29,11 @@ mod table;
 mod time;
 mod wording;
 
+use crate::Answer;
 use crate::error::FileError;
 use crate::slurm::run::ask;
 use crate::slurm::{ProgramError, Settings};
+use crate::status::local;
 use accounting::Database;
 use error::ExplainError;
 use job::JobId;
@@ -41,7 +43,7 @@ use release::Release;
 use script::{LONGEST, ScriptError};
 use submission::Submission;
 
-/// Said of jobs that are several requests in one.
+/// The note about jobs that are several requests in one.
 const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each by itself";
 
 /// The command line of `gpushare explain`.
@@ -67,14 +69,6 @@ pub struct Arguments {
     /// Jobs (12, 12_3, 12+1), numbers of messages, a batch script, or -- and sbatch's options [default: all messages]
     #[arg(value_name = "JOB | GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,
-}
-
-/// What is said, and whether a request is refused.
-pub struct Answer {
-    /// For standard output.
-    pub text: String,
-    /// The request would be refused.
-    pub refused: bool,
 }
 
 /// What there is to say.
@@ -155,7 +149,7 @@ impl Named {
 }
 
 fn accepted(text: String) -> Answer {
-    Answer { text, refused: false }
+    Answer { text, status: 0 }
 }
 
 fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, ExplainError> {
@@ -169,7 +163,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
     let (user, user_id) = identity(user)?;
-    let database = Database::read(&user, cluster, settings.gives_memory())?;
+    let database = Database::read(&user, cluster, settings.default_memory())?;
     let request = job.request(release.spelling(), user_id);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {
@@ -185,7 +179,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             }
             accepted(wording::accepted((&request, &policy, &database, &acceptance), refused, &notes))
         }
-        Verdict::Refuse(refusal) => Answer { text: message::refusal(&refusal) + "\n", refused: true },
+        Verdict::Refuse(refusal) => Answer { text: message::refusal(&refusal) + "\n", status: 1 },
     })
 }
 
@@ -241,12 +235,7 @@ fn read_script(name: &[u8]) -> Result<Vec<u8>, ExplainError> {
 /// # Errors
 /// The file that is named isn't there; or it has a mistake.
 pub fn read_policy(conf: Option<&Path>) -> Result<Policy, LoadError> {
-    if let Some(path) = conf {
-        return Ok(Config::load_named(path)?.policy);
-    }
-    let slurm_conf = std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
-    let path = config::find(Path::new(&slurm_conf), Path::new(config::FALLBACK));
-    Ok(Config::load(&path)?.unwrap_or_default().policy)
+    Ok(local::config(conf)?.unwrap_or_default().policy)
 }
 
 /// What slurmctld runs on.

@@ -100,7 +100,7 @@ fn manual_page() -> String {
     page + &shown(&command).map(section).collect::<String>() + WHERE_ALL_ENDS
 }
 
-/// What is said of a command, and of those below it.
+/// The text about a command, and about its subcommands.
 fn section(command: &Command) -> String {
     let man = Man::new(command.clone());
     let about = part(|to| man.render_description_section(to));

@@ -28,7 +28,7 @@ mod text;
 use crate::error::FileError;
 use crate::explain::past::{Judge, Release};
 use crate::period::{self, Period};
-use crate::{explain, json};
+use crate::{Answer, explain, json};
 use collect::Collector;
 use error::LeaksError;
 use limits::Limits;
@@ -85,14 +85,6 @@ enum Csv {
     Times,
 }
 
-/// What is said, and whether a limit was exceeded.
-pub struct Answer {
-    /// For standard output.
-    pub text: String,
-    /// A limit was exceeded.
-    pub exceeded: bool,
-}
-
 /// What is said.
 ///
 /// # Errors
@@ -116,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
         None if arguments.json => json::text(&report)?,
         None => text::lines(&report),
     };
-    Ok(Answer { text, exceeded: report.is_over() })
+    Ok(Answer { text, status: u8::from(report.is_over()) })
 }
 
 fn from_slurm(arguments: &Arguments) -> Result<Report, LeaksError> {

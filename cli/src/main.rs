@@ -63,44 +63,48 @@ enum Command {
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == check::fence::PROBE) {
-        return finish(check::fence::probe(words).map(|text| (text, 0)), 1);
+        return finish(check::fence::probe(words), 1);
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return misuse(&error),
     };
     match arguments.command {
-        Command::Audit(arguments) => {
-            finish(audit::run(&arguments).map(|answer| (answer.text, answer.passed.into())), 2)
-        }
-        Command::Check(arguments) => {
-            finish(check::run(&arguments).map(|answer| (answer.text, answer.status)), 2)
-        }
-        Command::Conf(arguments) => finish(conf::run(&arguments).map(|text| (text, 0)), 2),
+        Command::Audit(arguments) => finish(audit::run(&arguments), 2),
+        Command::Check(arguments) => finish(check::run(&arguments), 2),
+        Command::Conf(arguments) => finish(conf::run(&arguments), 2),
         // 1 is a verdict here.
-        Command::Explain(arguments) => {
-            finish(explain::run(arguments).map(|answer| (answer.text, answer.refused.into())), 2)
+        Command::Explain(arguments) => finish(explain::run(arguments), 2),
+        Command::Leaks(arguments) => finish(leaks::run(&arguments), 2),
+        Command::Metrics(arguments) => finish(metrics::run(&arguments), 1),
+        Command::Qos(arguments) => {
+            finish(qos::run(&arguments).map(|status| Answer { text: String::new(), status }), 2)
         }
-        Command::Leaks(arguments) => {
-            finish(leaks::run(&arguments).map(|answer| (answer.text, answer.exceeded.into())), 2)
-        }
-        Command::Metrics(arguments) => {
-            finish(metrics::run(&arguments).map(|answer| (answer.text, (!answer.complete).into())), 1)
-        }
-        Command::Qos(arguments) => finish(qos::run(&arguments).map(|status| (String::new(), status)), 2),
-        Command::Completions { shell } => finish(Ok::<_, PrintError>((completions(shell), 0)), 2),
-        Command::Status(arguments) => finish(status::run(&arguments).map(|text| (text, 0)), 2),
+        Command::Completions { shell } => finish(Ok::<_, PrintError>(completions(shell)), 2),
+        Command::Status(arguments) => finish(status::run(&arguments), 2),
     }
 }
 
-/// Help and version are clap's to print; what is wrong with the command line is said as every error is.
+/// What a command says on standard output, and its exit status.
+struct Answer {
+    text: String,
+    status: u8,
+}
+
+impl From<String> for Answer {
+    fn from(text: String) -> Answer {
+        Answer { text, status: 0 }
+    }
+}
+
+/// clap prints help and version; a wrong command line is reported like any other error.
 fn misuse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
     let text = error.render().to_string();
-    finish(Err(text.trim_start_matches("error: ").trim_end()), 2)
+    finish(Err::<Answer, _>(text.trim_start_matches("error: ").trim_end()), 2)
 }
 
 fn completions(shell: clap_complete::Shell) -> String {
@@ -110,13 +114,13 @@ fn completions(shell: clap_complete::Shell) -> String {
 }
 
 /// Prints the answer, or says why there is none, and gives the exit status.
-fn finish(answer: Result<(String, u8), impl Display>, failure: u8) -> ExitCode {
+fn finish(answer: Result<impl Into<Answer>, impl Display>, failure: u8) -> ExitCode {
     let fail = |reason: &dyn Display| {
         let _ = writeln!(io::stderr(), "gpushare: {reason}");
         failure
     };
-    ExitCode::from(match answer {
-        Ok((text, status)) => print(&text).map_or_else(|error| fail(&error), |()| status),
+    ExitCode::from(match answer.map(Into::into) {
+        Ok(Answer { text, status }) => print(&text).map_or_else(|error| fail(&error), |()| status),
         Err(reason) => fail(&reason),
     })
 }
@@ -129,7 +133,7 @@ gpushare::errors! {
     }
 }
 
-/// A reader that has seen enough, such as head(1), is no error.
+/// A reader that closes early, such as head(1), is no error.
 fn print(text: &str) -> Result<(), PrintError> {
     let mut stdout = io::stdout();
     // A question has no line end.

@@ -20,6 +20,7 @@ use gpushare_node::mps::Seen;
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 
+use crate::Answer;
 use crate::error::FileError;
 use crate::slurm;
 use crate::status::complain;
@@ -50,18 +51,12 @@ pub struct Arguments {
     conf: Option<PathBuf>,
 }
 
-/// What is printed, and whether all was read.
-pub struct Answer {
-    pub text: String,
-    pub complete: bool,
-}
-
 /// What there is to say.
 #[derive(Default)]
 struct Facts {
     /// gpushare.conf is broken.
     config_error: bool,
-    /// What was read, or couldn't be.
+    /// What could be read, or why not.
     sources: Vec<(&'static str, bool)>,
     node: Option<Node>,
     /// The ledger's counts.
@@ -123,9 +118,10 @@ pub fn run(arguments: &Arguments) -> Result<Answer, MetricsError> {
     let complete = facts.is_complete();
     let success = if complete { Some(local::now()) } else { arguments.out.as_deref().and_then(last_success) };
     let text = text::exposition(&facts, success);
+    let status = u8::from(!complete);
     match &arguments.out {
-        None => Ok(Answer { text, complete }),
-        Some(out) => write(out, &text).map(|()| Answer { text: String::new(), complete }),
+        None => Ok(Answer { text, status }),
+        Some(out) => write(out, &text).map(|()| Answer { text: String::new(), status }),
     }
 }
 
@@ -222,7 +218,7 @@ fn check_name(out: &Path) -> Result<(), MetricsError> {
     right.then_some(()).ok_or_else(|| MetricsError::Name(out.to_owned()))
 }
 
-/// By renaming, so that node_exporter reads the old file or the new one.
+/// Renames, so that node_exporter reads the old file or the new one.
 fn write(out: &Path, text: &str) -> Result<(), MetricsError> {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     // Another run at the same time has another; none ends in .prom.
@@ -230,7 +226,7 @@ fn write(out: &Path, text: &str) -> Result<(), MetricsError> {
     root_file::replace(&temporary, out, text).map_err(|error| MetricsError::Write(out.to_owned(), error))
 }
 
-/// What the file that is replaced says, while this run is none.
+/// The last success from the replaced file, if this run isn't one.
 fn last_success(out: &Path) -> Option<u64> {
     let bytes = root_file::read(out, 1 << 20).ok()??;
     let text = String::from_utf8(bytes).ok()?;

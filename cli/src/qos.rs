@@ -149,8 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
     }
 }
 
-/// sacctmgr says of some things that they are done and they are not, up to 22.05 at least: so the database is read
-/// again.
+/// Up to 22.05 at least, sacctmgr claims that some changes are done when they aren't, so this reads the database again.
 fn confirm(done: &Plan, site: Site) -> Result<(), QosError> {
     if done.changes.is_empty() {
         return Ok(());
@@ -163,7 +162,7 @@ fn confirm(done: &Plan, site: Site) -> Result<(), QosError> {
     }
 }
 
-/// slurmctld hears of a change some moments after the database has it; or, without slurmdbd, never.
+/// slurmctld learns of a change some moments after the database has it; or, without slurmdbd, never.
 fn wait_for_slurmctld() -> Result<(), QosError> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -177,19 +176,19 @@ fn wait_for_slurmctld() -> Result<(), QosError> {
 
 /// How the database differs from the file, for `gpushare check`.
 pub enum Drift {
-    /// Not at all.
+    /// It doesn't.
     None,
-    /// A line can't be had; which, and why.
+    /// A line is impossible; which, and why.
     Mistake(String),
-    /// What `apply` would do, or can't.
+    /// What `apply` would do, or can't do.
     Pending(String),
-    /// A QOS whose line has gone, which stays until somebody says `--prune`.
+    /// A QOS whose line was removed, which stays until somebody uses `--prune`.
     Leftover(String),
-    /// The database is like the file, but slurmctld isn't like the database.
+    /// The database matches the file, but slurmctld doesn't match the database.
     Missed(String),
 }
 
-/// Reads both; nothing is printed.
+/// Reads both and prints nothing.
 ///
 /// # Errors
 /// One of them can't be read.
@@ -221,7 +220,7 @@ pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, QosError> {
     })
 }
 
-/// What the lines say wrong, or in old words, is said first; an error among them is the end.
+/// Prints mistakes and old names in the lines first; stops if one of them is an error.
 fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), QosError> {
     let site = Site::read(conf)?;
     let findings = site.findings();

@@ -135,7 +135,7 @@ impl Requirement {
         }
     }
 
-    /// The line that meets it, with what slurmctld has of its own. `None` where only the site's program can.
+    /// The line that meets it, with what slurmctld has of its own. `None` if only the site's program can.
     pub fn line(&self, settings: &Settings) -> Option<String> {
         let key = self.key;
         let now = settings.get(key);

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use gpushare::config::Config;
+use gpushare::submit::policy::DefaultMemory;
 use gpushare::text::gres::{self, NodeGres};
 
 mod accounts;
@@ -24,7 +25,7 @@ pub use settings::Settings;
 /// How long one of Slurm's commands may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// All that `check` and `conf` compare gpushare.conf with. The default is a cluster that there isn't yet.
+/// Everything that `check` and `conf` compare gpushare.conf with. The default is a cluster that doesn't exist yet.
 #[derive(Debug, Default)]
 pub struct Slurm {
     /// slurm.conf and cgroup.conf.
@@ -67,7 +68,7 @@ pub struct Partition {
     pub billing: Vec<String>,
     /// QOSes that are allowed or denied in it, or its own.
     pub qoses: Vec<String>,
-    /// `AllowQos`; empty where all are.
+    /// `AllowQos`; empty if all are.
     pub allowed: Vec<String>,
     /// `DenyQos`, which counts where `AllowQos` says nothing.
     pub denied: Vec<String>,
@@ -75,8 +76,8 @@ pub struct Partition {
     pub own: Option<String>,
     /// The partition that gets its new jobs while it takes none.
     pub alternate: Option<String>,
-    /// A job that names no memory gets a part of its nodes' by default.
-    pub gives_memory: bool,
+    /// What it says itself of the memory of a job that names none.
+    pub memory: DefaultMemory,
 }
 
 /// A reservation.
@@ -207,16 +208,16 @@ fn reason(line: &str) -> Option<String> {
 pub fn partition(line: &str) -> Option<Partition> {
     let name = value(line, "PartitionName")?.to_owned();
     let list = |key| words(value(line, key).unwrap_or_default());
-    // What stands where there is none.
+    // What stands if there is none.
     let is_one = |name: &String| !["ALL", "N/A"].contains(&name.as_str());
     let named = |key| -> Vec<String> { list(key).into_iter().filter(is_one).collect() };
     let (allowed, denied) = (named("AllowQos"), named("DenyQos"));
     let own = named("QoS").pop();
     let qoses = allowed.iter().chain(&denied).chain(&own).cloned().collect();
     let alternate = named("Alternate").pop();
-    let gives_memory = settings::gives_memory(|key| value(line, key).unwrap_or_default());
+    let memory = settings::default_memory(|key| value(line, key).unwrap_or_default());
     let billing = list("TRESBillingWeights");
-    Some(Partition { name, billing, qoses, allowed, denied, own, alternate, gives_memory })
+    Some(Partition { name, billing, qoses, allowed, denied, own, alternate, memory })
 }
 
 /// Reads a line of `scontrol -o show reservation`.

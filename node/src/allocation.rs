@@ -12,6 +12,7 @@
 use crate::job::NodeJob;
 use crate::ledger::{Entry, Holding};
 use gpushare::config::{NodeConfig, Placement};
+use gpushare::word::Word;
 
 /// What a job may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ gpushare::errors! {
     pub enum Mismatch {
         NoGpuAllocated(placement: Placement) =>
             "Placement={} does not fit: Slurm gave a share and names no GPU of it (gres.conf: is the share GRES \
-             CountOnly?)", if *placement == Placement::Follow { "follow" } else { "override" };
+             CountOnly?)", placement.word();
         GpuUnderOwn =>
             "Placement=own does not fit: Slurm gave the job GPUs, so this node has a gpu GRES (follow or override \
              is for those)";
@@ -48,7 +49,6 @@ gpushare::errors! {
 
 impl Allocation {
     /// Whether an entry is what this allocation led to.
-    #[must_use]
     pub fn is_of(&self, entry: &Entry) -> bool {
         match (self, &entry.holding) {
             (

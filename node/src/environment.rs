@@ -18,9 +18,8 @@ pub const SHARD_MEMORY: &str = "SLURM_SHARD_MEM_PER_GPU";
 /// Variables of every task, batch script and shell of a job with a share; none for one with whole GPUs, whose variables
 /// are Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can open, and
 /// the fence leaves one; an MPS daemon's clients count the daemon's GPUs (NVIDIA's MPS documentation), and it has one;
-/// a container that goes by `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, where the
-/// driver tells it.
-#[must_use]
+/// a container that uses `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, if the driver
+/// shows it.
 pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
     let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
     else {
@@ -58,9 +57,9 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
     variables
 }
 
-/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. What is limited
-/// can't be had, so the smaller size is told. One of another GPU, which Slurm allocated and gpushare didn't take, is
-/// not this job's.
+/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. Programs
+/// can't get more than the limit, so they learn the smaller size. A limit on another GPU, which Slurm allocated and
+/// gpushare didn't take, is not this job's.
 pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &str) {
     let own = variables.iter().find(|(name, _)| *name == MEMORY).and_then(|(_, mib)| mib.parse::<u32>().ok());
     let sizes = slurms.split(',').filter_map(|one| one.trim().rsplit_once('='));
@@ -81,7 +80,6 @@ pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &st
 }
 
 /// The same as lines for a shell to read: an ssh session gets none of a step's variables.
-#[must_use]
 pub fn shell_lines(entry: &Entry, config: &NodeConfig) -> String {
     let line = |(name, value): (&str, String)| {
         let unless_set =
@@ -101,20 +99,13 @@ fn fraction(units: u32, capacity: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::{DeviceNumber, Gpu};
-    use crate::job::JobKey;
+    use crate::fake::{self, gpu, share};
+    use crate::gpu::Gpu;
     use gpushare::config::Mps;
 
     fn entry(units: u32, uuid: Option<&str>) -> Entry {
-        let number = DeviceNumber { major: 195, minor: 3 };
-        let gpu = Gpu { index: 3, path: "/dev/nvidia3".into(), number, uuid: uuid.map(str::to_owned) };
-        Entry {
-            key: JobKey { id: 1, restart: 0 },
-            user_id: 0,
-            holding: Holding::Share { units, capacity: 80, allocated_gpu: None, memory: None },
-            gpus: vec![gpu],
-            since: 0,
-        }
+        let gpu = Gpu { uuid: uuid.map(str::to_owned), ..gpu(3) };
+        Entry { holding: share(units, None), ..fake::entry(1, vec![gpu]) }
     }
 
     fn value(entry: &Entry, name: &str) -> Option<String> {
@@ -159,11 +150,7 @@ mod tests {
 
     #[test]
     fn a_daemon_and_limits_are_named_only_where_they_are() {
-        let share = Entry {
-            holding: Holding::Share { units: 40, capacity: 80, allocated_gpu: None, memory: Some(23_034) },
-            user_id: 2001,
-            ..entry(40, Some("GPU-a"))
-        };
+        let share = Entry { holding: share(40, Some(23_034)), ..entry(40, Some("GPU-a")) };
         let value = |mps, name: &str| {
             let config = NodeConfig { mps, ..NodeConfig::default() };
             variables(&share, &config).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
@@ -178,10 +165,7 @@ mod tests {
 
     #[test]
     fn slurms_own_limit_is_never_contradicted() {
-        let share = Entry {
-            holding: Holding::Share { units: 40, capacity: 80, allocated_gpu: None, memory: Some(4096) },
-            ..entry(40, None)
-        };
+        let share = Entry { holding: share(40, Some(4096)), ..entry(40, None) };
         let config = NodeConfig { mps: Mps::PerUser, ..NodeConfig::default() };
         let before = variables(&share, &config);
         let with = |slurms: &str| {
@@ -232,10 +216,7 @@ mod tests {
             .flat_map(|line| line.split([' ', '"', ',']).skip(1))
             .filter(|word| !word.is_empty())
             .collect();
-        let share = Entry {
-            holding: Holding::Share { units: 40, capacity: 80, allocated_gpu: None, memory: Some(1) },
-            ..entry(40, Some("GPU-a"))
-        };
+        let share = Entry { holding: share(40, Some(1)), ..entry(40, Some("GPU-a")) };
         let config =
             NodeConfig { mps: Mps::PerUser, framework_env: FrameworkEnv::Pytorch, ..NodeConfig::default() };
         let mut names: Vec<&str> = variables(&share, &config).into_iter().map(|(name, _)| name).collect();

@@ -54,22 +54,19 @@ gpushare::errors! {
     }
 }
 
-/// The running program; where that can't be told, as if a package had put it there.
-#[must_use]
+/// The running program; if that is unknown, as if a package had put it there.
 pub fn own() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "/usr/sbin/gpushare-prolog".into())
 }
 
 /// The path of one of gpushare's programs that only gpushare calls: in the sbin beside the bin of `own`, where `make
 /// install` puts it; otherwise where packages put it.
-#[must_use]
 pub fn installed(own: &Path, name: &str) -> PathBuf {
     let beside = own.parent().map(|folder| folder.with_file_name("sbin").join(name));
     beside.filter(|path| path.is_file()).unwrap_or_else(|| Path::new("/usr/sbin").join(name))
 }
 
 /// A program to be asked: nothing of our own environment, in a process group of its own.
-#[must_use]
 pub fn program(path: &Path) -> Command {
     let mut command = Command::new(path);
     command.env_clear().current_dir("/").process_group(0);
@@ -239,7 +236,6 @@ impl Drop for Asked {
 
 impl Output {
     /// The first line that says anything, for a report.
-    #[must_use]
     pub fn first_line(&self) -> String {
         let lines = self.complaints.lines().chain(self.output.lines()).map(str::trim);
         let line = { lines }.find(|line| !line.is_empty()).unwrap_or("it said nothing");

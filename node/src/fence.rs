@@ -56,7 +56,6 @@ gpushare::errors! {
 
 impl Fence {
     /// The fence of a job that has these GPUs, and to which those devices are closed. It doesn't widen.
-    #[must_use]
     pub fn around(own: &[Gpu], closed: Vec<Device>) -> Fence {
         Fence { open: own.iter().map(Gpu::device).collect(), closed, widens: false }
     }
@@ -98,12 +97,8 @@ impl Fence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::gpu;
     use std::path::Path;
-
-    fn gpu(index: u32) -> Gpu {
-        let number = DeviceNumber { major: 195, minor: index };
-        Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: None }
-    }
 
     #[test]
     fn a_fence_is_right_only_if_exactly_the_share_is_open() {

@@ -58,13 +58,12 @@ pub struct Usage {
 pub struct Jobs<'a> {
     /// Who has which GPU, read after NVML was asked.
     pub entries: &'a [Entry],
-    /// The sessions of gpushare's own MPS daemons; where that isn't known, theirs are known by their names.
+    /// The sessions of gpushare's own MPS daemons; if unknown, the daemons are recognized by their names.
     pub mps: Option<&'a [u32]>,
 }
 
 impl Jobs<'_> {
     /// The foreign processes of a GPU.
-    #[must_use]
     pub fn foreign(&self, gpu: &Gpu, state: &GpuState) -> Vec<Foreign> {
         let mut found = Vec::new();
         for process in &state.running {
@@ -75,9 +74,8 @@ impl Jobs<'_> {
         found
     }
 
-    /// The jobs on a GPU that have just used it; `None` where that isn't known. What can't be laid to one is laid to
+    /// The jobs on a GPU that have just used it; `None` if that isn't known. What can't be laid to one is laid to
     /// all.
-    #[must_use]
     pub fn busy(&self, gpu: &Gpu, state: &GpuState) -> Option<Vec<u32>> {
         let all = || self.entries.iter().filter(|entry| entry.is_on(gpu)).map(|entry| entry.key.id).collect();
         let mut busy = state.running.iter().filter(|process| process.busy > 0).peekable();
@@ -96,7 +94,6 @@ impl Jobs<'_> {
     }
 
     /// What each job's processes use of a GPU. A job that has no process there is not in it.
-    #[must_use]
     pub fn usage(&self, gpu: &Gpu, state: &GpuState) -> BTreeMap<u32, Usage> {
         // The work of an MPS server, or of a process that is gone, may be any job's.
         let mut busy = state.running.iter().filter(|process| process.busy > 0).peekable();
@@ -117,7 +114,6 @@ impl Jobs<'_> {
     }
 
     /// What a process is to that GPU.
-    #[must_use]
     pub fn whose(&self, gpu: &Gpu, process: &Running) -> Whose {
         let job = match process.place {
             Place::Job(id) => match self.entries.iter().find(|entry| entry.key.id == id) {
@@ -152,7 +148,6 @@ impl fmt::Display for Foreign {
 }
 
 /// `4711 (user 2001), 4712 (user 2002, job 7)`; the first ten.
-#[must_use]
 pub fn listed(processes: &[Foreign]) -> String {
     let mut text = String::new();
     for process in processes.iter().take(10) {

@@ -29,31 +29,27 @@ pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 
-/// The UUID, where it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer
+/// The UUID, if it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer
 /// any more.
-#[must_use]
 pub fn known_to_the_driver(roots: &Roots) -> Vec<(Option<String>, u32)> {
     let used = driver::known(roots).into_iter().filter(|gpu| !gpu.excluded);
     used.map(|gpu| (gpu.uuid, gpu.minor)).collect()
 }
 
 /// Where a GPU is on the PCI bus, such as `0000:c1:00.0`, if the NVIDIA driver knows it.
-#[must_use]
 pub fn pci_address(gpu: &Gpu, roots: &Roots) -> Option<String> {
     driver::known(roots).into_iter().find(|known| known.minor == gpu.number.minor).map(|known| known.pci)
 }
 
 /// Whether two PCI addresses are the same, however many digits they are written with. Where the function is missing it
 /// is 0.
-#[must_use]
 pub fn is_same_pci(one: &str, other: &str) -> bool {
     let position = |pci: &str| driver::position(pci).or_else(|| driver::position(&format!("{pci}.0")));
     position(one).is_some_and(|found| position(other) == Some(found))
 }
 
-/// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` where `UnitsPerGpu` is a list of
+/// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` if `UnitsPerGpu` is a list of
 /// another length.
-#[must_use]
 pub fn units_of(config: &NodeConfig, gpus: &Inventory) -> Option<Vec<u32>> {
     let units = config.units_per_gpu.as_ref()?;
     let fits = units.listed().is_none_or(|listed| listed == gpus.count());
@@ -82,13 +78,11 @@ pub struct Roots {
 
 impl Roots {
     /// Those of this machine.
-    #[must_use]
     pub fn system() -> Roots {
         Roots::at(Path::new("/"))
     }
 
     /// `dev`, `proc` and `sys` of a folder, for tests.
-    #[must_use]
     pub fn at(folder: &Path) -> Roots {
         Roots { dev: folder.join("dev"), proc: folder.join("proc"), sys: folder.join("sys") }
     }
@@ -118,7 +112,6 @@ pub struct Device {
 
 impl Gpu {
     /// Its device node.
-    #[must_use]
     pub fn device(&self) -> Device {
         Device { path: self.path.clone(), number: self.number }
     }
@@ -135,7 +128,6 @@ pub struct DeviceNumber {
 
 impl DeviceNumber {
     /// Of a character device; `None` of anything else.
-    #[must_use]
     pub fn of(file: &Metadata) -> Option<DeviceNumber> {
         let number = DeviceNumber { major: libc::major(file.rdev()), minor: libc::minor(file.rdev()) };
         file.file_type().is_char_device().then_some(number)

@@ -68,13 +68,11 @@ gpushare::errors! {
 
 impl NodeJob {
     /// Neither Slurm nor our note says of any GPU.
-    #[must_use]
     pub fn has_nothing(&self) -> bool {
         self.percent.is_none() && self.noted.is_none() && self.gpus.is_empty()
     }
 
     /// Slurm or our note says of a share, whether or not it is one of this node's.
-    #[must_use]
     pub fn may_have_share(&self) -> bool {
         self.percent.is_some() || self.noted.is_some()
     }
@@ -126,7 +124,7 @@ fn noted(note: &str) -> Option<Noted> {
     Some(Noted { gres: gres.to_owned(), units })
 }
 
-/// `0,2` or `0-2`; empty where Slurm gave none.
+/// `0,2` or `0-2`; empty if Slurm gave none.
 fn indices(text: &str) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -141,7 +139,6 @@ fn indices(text: &str) -> Option<Vec<u32>> {
 }
 
 /// `7, 9`; the first ten.
-#[must_use]
 pub fn listed(keys: &[JobKey]) -> String {
     keys.iter().take(10).map(|key| key.id.to_string()).collect::<Vec<_>>().join(", ")
 }

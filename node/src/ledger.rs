@@ -112,7 +112,6 @@ pub struct Garbage {
 impl Garbage {
     /// Whether it is an entry nevertheless, of another version or one that could not be read: its job may be running on
     /// a GPU.
-    #[must_use]
     pub fn is_entry(&self) -> bool {
         matches!(self.damage, Damage::OtherVersion(_) | Damage::Unreadable(_))
             && entry::job_of(&self.name).is_some()
@@ -127,13 +126,11 @@ impl fmt::Display for Garbage {
 
 impl Ledger {
     /// That of this machine.
-    #[must_use]
     pub fn system() -> Ledger {
         Ledger::at(RUN_DIR)
     }
 
     /// The ledger in `dir`, which need not exist yet.
-    #[must_use]
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Ledger { dir: dir.into() }
     }
@@ -164,12 +161,11 @@ impl Ledger {
     }
 
     /// Whether there ever was a job with a GPU since the node booted.
-    #[must_use]
     pub fn is_there(&self) -> bool {
         self.dir.join(JOBS).symlink_metadata().is_ok()
     }
 
-    /// The names in one of the ledger's folders; none where it was not made yet.
+    /// The names in one of the ledger's folders; none if it was not made yet.
     fn names(&self, folder: &Path) -> Result<Vec<String>, LedgerError> {
         let failed = |error| LedgerError::Read(folder.to_owned(), error);
         let name = |found: io::Result<fs::DirEntry>| {
@@ -217,7 +213,6 @@ impl Ledger {
 
     /// Whether the ledger has anything of a job: an entry (damaged or not), the mark of a failure, a witness, or
     /// variables.
-    #[must_use]
     pub fn knows(&self, job_id: u32) -> bool {
         let exists = |path: PathBuf| match path.symlink_metadata() {
             Ok(_) => true,

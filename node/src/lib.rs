@@ -19,6 +19,8 @@ mod allocation;
 pub mod choose;
 pub mod environment;
 pub mod exec;
+#[cfg(test)]
+mod fake;
 pub mod fence;
 pub mod foreign;
 pub mod gpu;
@@ -35,7 +37,6 @@ mod unix;
 pub use unix::keep_files_private;
 
 /// The user as whom this process acts.
-#[must_use]
 #[doc(alias = "geteuid")]
 pub fn user_id() -> Option<u32> {
     Some(Path::new("/proc/self").metadata().ok()?.uid())

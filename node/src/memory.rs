@@ -111,19 +111,10 @@ fn write(path: PathBuf, lines: &[String]) -> Result<(), MemoryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::{DeviceNumber, Gpu};
-    use crate::job::JobKey;
+    use crate::fake::{self, gpu, share};
 
     fn entry(memory: Option<u32>) -> Entry {
-        let number = DeviceNumber { major: 195, minor: 0 };
-        let gpu = Gpu { index: 0, path: "/dev/nvidia0".into(), number, uuid: None };
-        Entry {
-            key: JobKey { id: 7, restart: 0 },
-            user_id: 2001,
-            holding: Holding::Share { units: 1, capacity: 4, allocated_gpu: None, memory },
-            gpus: vec![gpu],
-            since: 0,
-        }
+        Entry { holding: share(20, memory), ..fake::entry(7, vec![gpu(0)]) }
     }
 
     /// A machine with one GPU in `proc`, a root cgroup and a job's.

@@ -116,7 +116,7 @@ impl Nvml {
 
 /// Sets a GPU's compute mode.
 pub(crate) fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> Result<(), Trouble> {
-    set(config, &["compute-mode", uuid, &mode.to_string()])
+    set(config, &["compute-mode", uuid, mode.word()])
 }
 
 /// Limits the memory of a GPU that the processes in a cgroup can have, those of its parts included; for drivers whose
@@ -193,7 +193,6 @@ fn late(error: AskError, patience: Duration) -> Trouble {
 
 impl Trouble {
     /// NVML is off or not installed, which is not an error.
-    #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {
             Trouble::Off => true,
@@ -206,6 +205,7 @@ impl Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::ledger;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -213,12 +213,6 @@ mod tests {
         let mut command = program(Path::new("/bin/sh"));
         command.args(["-c", script]);
         Nvml::run(Ok(command), PATIENCE)
-    }
-
-    fn ledger() -> (tempfile::TempDir, Ledger) {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
-        (dir, ledger)
     }
 
     #[test]

@@ -161,7 +161,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
 /// The node's GPUs, and what they are doing where NVML said so in time.
 struct Seen<'a> {
     gpus: &'a Inventory,
-    /// Units that fill each, 0 where it takes no share.
+    /// Units that fill each, 0 if it takes no share.
     units: Vec<u32>,
     measured: Option<Measured>,
 }

@@ -31,7 +31,7 @@ pub struct Stat {
     pub start: u64,
 }
 
-/// That of a process; `None` where there is no such process.
+/// That of a process; `None` if there is no such process.
 ///
 /// # Errors
 /// Reading /proc.
@@ -56,7 +56,7 @@ fn parse(bytes: &[u8]) -> Option<Stat> {
     Some(Stat { name, state, parent, session, start })
 }
 
-/// The start time of a process; `None` where there is no such process.
+/// The start time of a process; `None` if there is no such process.
 ///
 /// # Errors
 /// /proc can't be read.
@@ -74,7 +74,7 @@ pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
     Ok(numbers().min().zip(numbers().max()))
 }
 
-/// The beginning of a process's file; `None` where it ended before that was opened, or while it was read.
+/// The beginning of a process's file; `None` if it ended before that was opened, or while it was read.
 ///
 /// # Errors
 /// Reading it.

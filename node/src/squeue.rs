@@ -89,7 +89,7 @@ fn question(path: &Path, job_id: u32, node: &str, slurm_conf: &Path) -> Command 
     command
 }
 
-/// A line for each job on the node; none where the job is elsewhere or waits.
+/// A line for each job on the node; none if the job is elsewhere or waits.
 fn is_over(answer: &Output, job_id: u32) -> Result<bool, Unanswered> {
     if !answer.status.success() {
         let line = answer.first_line();

@@ -120,8 +120,8 @@ pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes away what is mounted there (a user may mount FUSE on a folder of his own), never through a link; `false` where
-/// nothing is.
+/// Unmounts what is mounted there (users may mount FUSE on their own folders), never through a link; `false` if nothing
+/// is.
 #[doc(alias = "umount2")]
 pub fn detach(path: &Path) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;

@@ -6,7 +6,7 @@
 
 use nvml_wrapper::error::NvmlError;
 
-/// What NVML said of a GPU's health; `None` where it has no answer.
+/// What NVML said of a GPU's health; `None` if it has no answer.
 #[derive(Debug, Default)]
 pub struct Health {
     /// The first call that said that the GPU is unusable.

@@ -86,7 +86,7 @@ fn gpu(nvml: &Nvml, device: &Device, proc: Option<&Path>) -> Result<GpuState, Nv
     })
 }
 
-/// All that programs can have and what they use of it, in MiB. The driver's own part is taken out where NVML tells it
+/// All that programs can have and what they use of it, in MiB. The driver's own part is taken out if NVML reports it
 /// (510 and newer); else it counts as used.
 fn memory(nvml: &Nvml, device: &Device) -> Result<(u32, u32), NvmlError> {
     match device.memory_info() {
@@ -98,7 +98,7 @@ fn memory(nvml: &Nvml, device: &Device) -> Result<(u32, u32), NvmlError> {
     }
 }
 
-/// A process's number, and its memory in MiB, where NVML tells.
+/// A process's number, and its memory in MiB, if NVML reports it.
 type Computing = (u32, Option<u32>);
 
 fn mib(bytes: u64) -> u32 {

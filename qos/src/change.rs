@@ -14,7 +14,7 @@ pub enum Sign {
 /// A call of sacctmgr.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What is said of it, a line each.
+    /// The text about it, a line each.
     pub lines: Vec<(Sign, String)>,
     /// All arguments, one a word: no shell reads them.
     pub arguments: Vec<String>,
@@ -25,7 +25,6 @@ pub(super) const BATCH: usize = 200;
 
 impl Sign {
     /// As a diff writes it.
-    #[must_use]
     pub fn mark(self) -> char {
         match self {
             Sign::Add => '+',
@@ -36,8 +35,7 @@ impl Sign {
 }
 
 impl Change {
-    /// What is said of it.
-    #[must_use]
+    /// The text about it.
     pub fn text(&self) -> String {
         let lines = self.lines.iter().map(|(sign, line)| format!("{} {line}\n", sign.mark()));
         lines.collect()

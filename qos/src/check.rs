@@ -101,7 +101,6 @@ fn tells_one_level(version: &str) -> bool {
 }
 
 /// Everything that is wrong, in the order of the lines. `strangers` are the members of whom the system knows nothing.
-#[must_use]
 pub fn check(
     qoses: &[ManagedQos],
     actual: &Actual,
@@ -161,7 +160,7 @@ fn no_such_type(gres_type: &str, cluster: &Cluster) -> String {
     format!("no node has a GPU of type '{gres_type}'; {there}")
 }
 
-/// A limit on what slurmctld doesn't count would limit nothing. Of a type that no node has enough is said.
+/// A limit on what slurmctld doesn't count would limit nothing. If a type exists on no node, that alone is reported.
 fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
     let mut missing: Vec<&str> = Vec::new();
     for field in FIELDS.iter().filter(|field| field.kind == Kind::Tres) {
@@ -185,7 +184,7 @@ fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
     })
 }
 
-/// Two files that have a QOS would take it from each other for ever.
+/// Two files with the same QOS would take it from each other forever.
 fn elsewhere(managed: &ManagedQos, actual: &Actual, cluster: &Cluster) -> Option<String> {
     let owner = actual
         .qoses

@@ -17,9 +17,8 @@ const ZEROS: &str = "GrpTRES";
 /// Says how many GPUs a job needs at least, and so limits none.
 const MINIMUM: &str = "MinTRESPerJob";
 
-/// The types that a line keeps its jobs from, as TRES. None where gpushare.conf allows other types, or where the line
+/// The types that a line keeps its jobs from, as TRES. None if gpushare.conf allows other types, or where the line
 /// limits no type.
-#[must_use]
 pub fn kept_away<'c>(managed: &ManagedQos, cluster: &'c Cluster) -> Vec<&'c str> {
     let limits = |name: &str| limited(&managed.settings).any(|known| known.eq_ignore_ascii_case(name));
     if !managed.keeps_to_its_types || !limited(&managed.settings).any(|name| name.starts_with(TYPE)) {

@@ -17,6 +17,7 @@ use super::{MARK, foreign};
 use gpushare::config::qos::field::{FIELDS, Field, Kind};
 use gpushare::config::qos::value::{self, Settings, Value};
 use gpushare::config::{ManagedQos, Members};
+use gpushare::text::counted;
 
 mod grant;
 mod prune;
@@ -55,7 +56,7 @@ pub struct Use {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     qos: String,
-    /// Who should not have it; `None` where there should be no such QOS.
+    /// Who should not have it; `None` if there should be no such QOS.
     whose: Option<String>,
     account: String,
     /// Empty for the account's own default.
@@ -93,7 +94,7 @@ impl fmt::Display for Use {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         let partitions: Vec<&str> = self.partitions.iter().map(String::as_str).collect();
         let named = format!("is named by partition {}", partitions.join(", "));
-        let has = format!("has {} job{}", self.jobs, if self.jobs == 1 { "" } else { "s" });
+        let has = format!("has {}", counted(self.jobs, "job"));
         match (self.jobs, partitions.is_empty()) {
             (_, true) => out.write_str(&has),
             (0, _) => out.write_str(&named),
@@ -106,7 +107,6 @@ impl fmt::Display for Use {
 pub type InUse = HashMap<String, Use>;
 
 /// Makes the plan. QOSes that are no longer in the file are removed if `prune` has what is used on the cluster.
-#[must_use]
 pub fn plan(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster, prune: Option<&InUse>) -> Plan {
     let mut tree = actual.tree.clone();
     let mut changes = new_accounts(qoses, &mut tree, &cluster.name);
@@ -206,7 +206,7 @@ fn fields(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster) -> Vec<Chang
     groups.into_iter().map(call).collect()
 }
 
-/// What sacctmgr is told of one QOS, and what is said of it.
+/// sacctmgr's arguments for one QOS, and the text about the change.
 fn of_one(managed: &ManagedQos, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<String>, Vec<(Sign, String)>) {
     let (wanted, none) = (foreign::wanted(managed, cluster), Settings::new());
     let found = qos.map_or(&none, |qos| &qos.settings);

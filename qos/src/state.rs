@@ -27,21 +27,18 @@ pub struct Actual {
 
 impl Qos {
     /// The cluster whose gpushare.conf has made it or taken it over, in small letters as Slurm keeps descriptions.
-    #[must_use]
     pub fn owner(&self) -> Option<String> {
         let first = self.description.split_whitespace().next()?.to_ascii_lowercase();
         first.strip_prefix(MARK).map(str::to_owned)
     }
 
     /// Whether that is this cluster's.
-    #[must_use]
     pub fn is_of(&self, cluster: &str) -> bool {
         self.owner().is_some_and(|owner| owner.eq_ignore_ascii_case(cluster))
     }
 }
 
 /// sacctmgr's arguments for [`qoses`].
-#[must_use]
 pub fn ask_qoses() -> Vec<String> {
     let columns: Vec<&str> = FIELDS.iter().map(|field| field.column).collect();
     // The description may have anything in it, so it is the last.
@@ -77,7 +74,6 @@ fn qos(line: &str) -> Result<(String, Qos), ReadError> {
 }
 
 /// sacctmgr's arguments for [`Tree::read`]: each association's own QOSes, not what it inherits.
-#[must_use]
 pub fn ask_associations(cluster: &str) -> Vec<String> {
     let cluster = format!("cluster={cluster}");
     let words = [
@@ -94,7 +90,6 @@ pub fn ask_associations(cluster: &str) -> Vec<String> {
 }
 
 /// sacctmgr's arguments for the other half of it, since that one leaves out the accounts' parents.
-#[must_use]
 pub fn ask_parents(cluster: &str) -> Vec<String> {
     let cluster = format!("cluster={cluster}");
     ["-nP", "show", "assoc", "where", &cluster, "user=", "format=account,parentname"]

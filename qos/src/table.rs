@@ -8,12 +8,12 @@ use super::usage::Usage;
 use gpushare::config::qos::field::FIELDS;
 use gpushare::config::qos::value::{Value, amount, text};
 use gpushare::config::{ManagedQos, Members};
+use gpushare::text::counted;
 
 /// The first line of a table.
 pub const TITLES: [&str; 3] = ["QOS name", "Group limit", "Example"];
 
 /// One QOS as the users' table has it.
-#[must_use]
 pub fn row(managed: &ManagedQos) -> [String; 3] {
     let limits = [group_limit(managed), user_limit(managed)];
     let limit = limits.into_iter().filter(|limit| !limit.is_empty()).collect::<Vec<_>>().join("; ");
@@ -21,7 +21,7 @@ pub fn row(managed: &ManagedQos) -> [String; 3] {
     [managed.name.clone(), limit, example(managed)]
 }
 
-/// `no h100`, or `no limit`: what is said where there is nothing to have a number of.
+/// `no h100`, or `no limit`: the text if there is no number.
 fn nothing(managed: &ManagedQos) -> String {
     let fields =
         ["GrpTRES", "MaxTRESPerUser"].into_iter().filter_map(|name| match managed.settings.get(name) {
@@ -34,7 +34,6 @@ fn nothing(managed: &ManagedQos) -> String {
 }
 
 /// `4 a40, 32 CPUs, 975G memory`: what all jobs of the QOS together can have.
-#[must_use]
 pub fn group_limit(managed: &ManagedQos) -> String {
     let mut parts: Vec<String> =
         managed.gpus.iter().map(|(gres_type, number)| format!("{number} {gres_type}")).collect();
@@ -62,12 +61,11 @@ fn given(limits: &BTreeMap<String, u64>) -> impl Iterator<Item = (&String, &u64)
 }
 
 fn in_words(tres: &str, number: u64) -> String {
-    let one = number == 1;
     match tres {
-        "cpu" => format!("{number} CPU{}", if one { "" } else { "s" }),
+        "cpu" => counted(number, "CPU"),
         "mem" => format!("{} memory", amount(tres, number)),
-        "node" => format!("{number} node{}", if one { "" } else { "s" }),
-        "gres/gpu" => format!("{number} GPU{}", if one { "" } else { "s" }),
+        "node" => counted(number, "node"),
+        "gres/gpu" => counted(number, "GPU"),
         other => match other.strip_prefix(TYPE) {
             Some(gres_type) => format!("{number} {gres_type}"),
             None => format!("{number} {}", other.strip_prefix("gres/").unwrap_or(other)),
@@ -76,7 +74,6 @@ fn in_words(tres: &str, number: u64) -> String {
 }
 
 /// `2 of 4 a40, 8 of 32 CPUs`: what is in use of the group limit.
-#[must_use]
 pub fn in_use(managed: &ManagedQos, usage: &Usage) -> String {
     let Some(Value::Tres(limits)) = managed.settings.get("GrpTRES") else { return String::new() };
     let used = |name: &str| {
@@ -92,7 +89,6 @@ pub fn in_use(managed: &ManagedQos, usage: &Usage) -> String {
 }
 
 /// Options that work for any member: two GPUs of the first type, or one where there is no second.
-#[must_use]
 pub fn example(managed: &ManagedQos) -> String {
     let typed = managed.gpus.first().map(|(gres_type, number)| (gres_type.as_str(), *number));
     let gres = typed.or_else(|| match managed.settings.get("GrpTRES") {
@@ -108,7 +104,6 @@ pub fn example(managed: &ManagedQos) -> String {
 }
 
 /// Whose it is: `account lafferty`, `maria, tom of account saxena`.
-#[must_use]
 pub fn members(members: &Members) -> String {
     match members {
         Members::Unsaid => "not in this file".to_owned(),
@@ -120,14 +115,12 @@ pub fn members(members: &Members) -> String {
 }
 
 /// All that is set, as `Name=value` words.
-#[must_use]
 pub fn settings(managed: &ManagedQos) -> String {
     let set = FIELDS.iter().filter_map(|field| Some((field, managed.setting(field)?)));
     set.map(|(field, value)| format!("{}={}", field.name, text(value))).collect::<Vec<_>>().join(" ")
 }
 
 /// The users' table as Markdown. A QOS without members isn't in it.
-#[must_use]
 pub fn markdown(qoses: &[ManagedQos]) -> String {
     let cells = |managed: &ManagedQos| {
         let [name, limit, example] = row(managed);
@@ -138,7 +131,6 @@ pub fn markdown(qoses: &[ManagedQos]) -> String {
 }
 
 /// The same for a terminal.
-#[must_use]
 pub fn plain(qoses: &[ManagedQos]) -> String {
     table(published(qoses).map(row), "", "  ", "", None)
 }

@@ -23,11 +23,11 @@ pub struct Association {
     pub account: String,
     /// Empty for the account's own.
     pub user: String,
-    /// Empty where it is for all.
+    /// Empty if it is for all.
     pub partition: String,
     /// Its QOSes.
     pub own: Own,
-    /// What its jobs have that name none; empty where it says none itself.
+    /// What its jobs have that name none; empty if it says none itself.
     pub default: String,
 }
 
@@ -60,8 +60,7 @@ impl Own {
         }
     }
 
-    /// `None` where it leaves that to the account above.
-    #[must_use]
+    /// `None` if it leaves that to the account above.
     pub fn says(&self, qos: &str) -> Option<bool> {
         match self {
             Own::Inherits(deltas) => deltas.get(qos).copied(),
@@ -138,13 +137,11 @@ impl Tree {
     }
 
     /// Whether the cluster has the account.
-    #[must_use]
     pub fn has_account(&self, name: &str) -> bool {
         self.accounts.contains_key(name)
     }
 
     /// Whether the user is in the account.
-    #[must_use]
     pub fn has_user(&self, account: &str, user: &str) -> bool {
         self.users_of(account).any(|row| row.user.eq_ignore_ascii_case(user))
     }
@@ -166,7 +163,6 @@ impl Tree {
 
     /// Who has a QOS as the default, if `row` is where it is taken away: Slurm refuses that, and 22.05 says that it did
     /// it.
-    #[must_use]
     pub fn default_of(&self, qos: &str, row: &Association) -> Option<&Association> {
         let below = [row.account.clone()];
         self.defaults_to(qos).find(|other| match row.user.as_str() {
@@ -181,7 +177,6 @@ impl Tree {
     }
 
     /// Whether an account has a QOS, its own word or the one above's; `gone` are rows that are about to lose it.
-    #[must_use]
     pub fn account_has(&self, account: &str, qos: &str, gone: &[&Association]) -> bool {
         self.line_up(account)
             .find_map(|row| if gone.contains(&row) { Some(false) } else { row.own.says(qos) })
@@ -189,7 +184,6 @@ impl Tree {
     }
 
     /// Whether an account is one of these or below one of them.
-    #[must_use]
     pub fn is_under(&self, account: &str, accounts: &[String]) -> bool {
         self.line_up(account).any(|row| accounts.contains(&row.account))
     }
@@ -213,7 +207,6 @@ impl Tree {
 
 impl Association {
     /// `account a`, `user u in account a`
-    #[must_use]
     pub fn in_words(&self) -> String {
         match (self.account.as_str(), self.user.as_str()) {
             (ROOT, "") => "all accounts (root)".to_owned(),

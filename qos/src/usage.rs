@@ -14,7 +14,6 @@ pub struct Usage {
 }
 
 /// By name of the QOS. What can't be read is left out: this is for looking at, nothing is decided by it.
-#[must_use]
 pub fn read(text: &str) -> HashMap<String, Usage> {
     lines(text).filter_map(one).collect()
 }

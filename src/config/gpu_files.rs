@@ -16,7 +16,6 @@ pub enum GpuFiles {
 
 impl GpuFiles {
     /// Reads `auto`, or paths separated by commas, each with at most one `[…]` of numbers and ranges as in gres.conf.
-    #[must_use]
     pub fn parse(value: &str) -> Option<GpuFiles> {
         if value.eq_ignore_ascii_case("auto") {
             return Some(GpuFiles::Auto);
@@ -29,7 +28,6 @@ impl GpuFiles {
 }
 
 /// What `File=` lists, in gpushare.conf and in gres.conf.
-#[must_use]
 pub fn paths(value: &str) -> Option<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for part in hostlist::split(value) {

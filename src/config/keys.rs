@@ -6,31 +6,22 @@ use super::node_keys::{NODE_KEYS, NodeKey};
 use super::qos::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
 use super::qos::value::factor;
 use super::values::{
-    MODES, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, mode, names_to, number,
-    off_or_path, share_gres, word,
+    Key, NAMES, OFF_OR_PATH, governed, governed_accounts, governed_gres, names_key, number, off_or_path,
+    share_gres, word, word_key,
 };
 use super::{Config, ConfigError, GpuWeight, Problem, memory, nodes, partitions, qos};
-use crate::submit::policy::{ForeignTypes, LargestGpu, LimitAdvice, ShareGres};
+use crate::submit::policy::{ForeignTypes, LargestGpu, LimitAdvice, Mode, ShareGres};
 use crate::text::gres::is_gpu_type;
+use crate::text::pattern::Patterns;
+use crate::word::Word;
 
-/// One key: its name, what it allows, and how a value is taken over.
-struct Key {
-    name: &'static str,
-    allowed: &'static str,
-    take: fn(&mut Draft, &str) -> Option<()>,
-}
-
-const KEYS: [Key; 22] = [
+const KEYS: [Key<Draft>; 22] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
         take: |draft, value| governed(value).map(|found| draft.config.policy.governed = found),
     },
-    Key {
-        name: "GovernedPartitions",
-        allowed: NAMES,
-        take: |draft, value| names_to(&mut draft.config.policy.partitions, value),
-    },
+    names_key!("GovernedPartitions" => config.policy.partitions),
     Key {
         name: "GovernedAccounts",
         allowed: "auto, off, or names of accounts separated by commas, in which * stands for any characters",
@@ -41,54 +32,23 @@ const KEYS: [Key; 22] = [
         allowed: "names of GRES such as gpu, mps and shard, separated by commas",
         take: |draft, value| governed_gres(value).map(|found| draft.config.policy.gres = found),
     },
-    Key {
-        name: "ForeignTypes",
-        allowed: "deny or allow",
-        take: |draft, value| {
-            let known = [("deny", ForeignTypes::Deny), ("allow", ForeignTypes::Allow)];
-            draft.config.policy.foreign_types = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "LimitAdvice",
-        allowed: "warn, refuse or off",
-        take: |draft, value| {
-            let known =
-                [("warn", LimitAdvice::Warn), ("refuse", LimitAdvice::Refuse), ("off", LimitAdvice::Off)];
-            draft.config.policy.limit_advice = word(value, &known)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "Mode",
-        allowed: MODES,
-        take: |draft, value| mode(value).map(|found| draft.config.policy.mode = found),
-    },
+    word_key!("ForeignTypes": ForeignTypes => config.policy.foreign_types),
+    word_key!("LimitAdvice": LimitAdvice => config.policy.limit_advice),
+    word_key!("Mode": Mode => config.policy.mode),
     Key {
         name: "ExemptUsers",
         allowed: "names or numbers of users separated by commas, in which * stands for any characters",
-        take: |draft, value| names_to(&mut draft.config.policy.exempt.users, value),
+        take: |draft, value| Patterns::parse(value).map(|found| draft.config.policy.exempt.users = found),
     },
-    Key {
-        name: "ExemptAccounts",
-        allowed: NAMES,
-        take: |draft, value| names_to(&mut draft.config.policy.exempt.accounts, value),
-    },
-    Key {
-        name: "ExemptPartitions",
-        allowed: NAMES,
-        take: |draft, value| names_to(&mut draft.config.policy.exempt.partitions, value),
-    },
-    Key {
-        name: "ExemptReservations",
-        allowed: NAMES,
-        take: |draft, value| names_to(&mut draft.config.policy.exempt.reservations, value),
-    },
+    names_key!("ExemptAccounts" => config.policy.exempt.accounts),
+    names_key!("ExemptPartitions" => config.policy.exempt.partitions),
+    names_key!("ExemptReservations" => config.policy.exempt.reservations),
     Key {
         name: "ShareReservations",
         allowed: "parts of names of reservations separated by commas, in which * stands for any characters",
-        take: |draft, value| names_to(&mut draft.config.policy.shares.reservations, value),
+        take: |draft, value| {
+            Patterns::parse(value).map(|found| draft.config.policy.shares.reservations = found)
+        },
     },
     Key {
         name: "ShareSizes",
@@ -99,21 +59,13 @@ const KEYS: [Key; 22] = [
             Some(())
         },
     },
-    Key {
-        name: "ShareOnlyPartitions",
-        allowed: NAMES,
-        take: |draft, value| names_to(&mut draft.config.policy.shares.only_partitions, value),
-    },
+    names_key!("ShareOnlyPartitions" => config.policy.shares.only_partitions),
     Key {
         name: "GpuWeight",
         allowed: "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once",
         take: |draft, value| gpu_weights(value).map(|found| draft.config.gpu_weights = found),
     },
-    Key {
-        name: "GpuPartitions",
-        allowed: NAMES,
-        take: |draft, value| names_to(&mut draft.config.policy.gpu_partitions, value),
-    },
+    names_key!("GpuPartitions" => config.policy.gpu_partitions),
     Key {
         name: "MaxCPUsPerGpu",
         allowed: CPUS_PER_GPU,
@@ -128,8 +80,8 @@ const KEYS: [Key; 22] = [
         name: "GetUserEnv",
         allowed: "allow or drop",
         take: |draft, value| {
-            draft.config.policy.drops_user_env = word(value, &[("allow", false), ("drop", true)])?;
-            Some(())
+            word(value, &[("allow", false), ("drop", true)])
+                .map(|drops| draft.config.policy.drops_user_env = drops)
         },
     },
     Key {
@@ -220,21 +172,13 @@ impl Draft {
         if [qos::KEY, partitions::KEY].iter().any(|key| name.eq_ignore_ascii_case(key)) {
             return self.records.map_or(Ok(()), |take| take(self, number, line));
         }
-        if let Some(key) = NodeKey::named(name) {
+        if let Some(key) = NodeKey::named(&NODE_KEYS, name) {
             self.once(key.name, number)?;
             return key.take(&mut self.config.node, value);
         }
-        let key = KEYS
-            .iter()
-            .find(|key| key.name.eq_ignore_ascii_case(name))
-            .ok_or_else(|| Problem::UnknownKey(name.to_owned(), names()))?;
+        let key = Key::named(&KEYS, name).ok_or_else(|| Problem::UnknownKey(name.to_owned(), names()))?;
         self.once(key.name, number)?;
-        let (key, allowed) = (key.name, (key.allowed, key.take));
-        (allowed.1)(self, value).ok_or_else(|| Problem::BadValue {
-            key,
-            value: value.to_owned(),
-            allowed: allowed.0,
-        })
+        key.take(self, value)
     }
 
     fn once(&mut self, key: &'static str, number: usize) -> Result<(), Problem> {

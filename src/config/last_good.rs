@@ -10,13 +10,13 @@
 //! GovernedQOS=auto
 //! ```
 
-use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{Config, ConfigError, LONGEST, LoadError};
 use crate::root_file;
+use crate::text::number;
 
 const FIRST_WORDS: &str = "# gpushare-last-good 1 ";
 /// The first line may have a long path.
@@ -35,19 +35,20 @@ pub struct LastGood {
     pub text: String,
 }
 
-/// Why there is no copy to go by.
-#[derive(Debug)]
-pub enum NoCopy {
-    /// Slurm has no `StateSaveLocation`, or nothing was kept there yet.
-    None,
-    /// It can't be read.
-    Read(PathBuf, io::Error),
-    /// Others than root and the folder's owner could have written it, or can read it.
-    NotOurs(PathBuf),
-    /// It isn't as it was written, or was written by another version.
-    Damaged(PathBuf),
-    /// Its text is no configuration for this version.
-    Content(PathBuf, ConfigError),
+crate::errors! {
+    /// Why there is no copy to go by.
+    #[derive(Debug)]
+    pub enum NoCopy {
+        /// Slurm has no `StateSaveLocation`, or nothing was kept there yet.
+        None => "there is no copy of an earlier gpushare.conf";
+        Read(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
+        /// Others could have written it, or can read it.
+        NotOurs(path: PathBuf) =>
+            "{} must be a file with mode 0600 of root or of the owner of its folder", path.display();
+        Damaged(path: PathBuf) => "{} is damaged, or another version of gpushare wrote it", path.display();
+        /// It is no configuration for this version.
+        Content(path: PathBuf, error: ConfigError) => "{}, below its first line: {error}", path.display();
+    }
 }
 
 /// By which rules slurmctld starts.
@@ -92,7 +93,6 @@ impl LastGood {
 }
 
 /// Where the copy is in a `StateSaveLocation`.
-#[must_use]
 pub fn path(folder: &Path) -> PathBuf {
     folder.join("gpushare_last_good")
 }
@@ -100,7 +100,7 @@ pub fn path(folder: &Path) -> PathBuf {
 /// Reads the copy. Only one that root or the folder's owner (SlurmUser) wrote, and nobody else can change, is trusted.
 ///
 /// # Errors
-/// There is none, or it can't be trusted.
+/// There is no copy, or it can't be trusted.
 pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     let path = path(folder);
     let unreadable = |error: io::Error| match error.kind() {
@@ -116,8 +116,8 @@ pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     bytes.and_then(|bytes| parse(&path, &bytes)).ok_or(NoCopy::Damaged(path))
 }
 
-/// Keeps the text of a gpushare.conf that is right; `false` where the copy has it already. Whoever is killed meanwhile
-/// leaves the copy of before.
+/// Keeps the text of a gpushare.conf that is right; `false` if the copy has it already. A crash leaves the copy of
+/// before.
 ///
 /// # Errors
 /// It can't be written.
@@ -128,7 +128,7 @@ pub fn keep(folder: &Path, source: &Path, text: &str, now: u64) -> io::Result<bo
     let path = path(folder);
     // A slurmctld that reconfigures itself has a successor for a moment, which writes too.
     let temporary = folder.join(format!(".gpushare_last_good.{}", std::process::id()));
-    let first = format!("{FIRST_WORDS}{now} {:016x} {}\n", hash(text), source.display());
+    let first = format!("{FIRST_WORDS}{now} {} {}\n", number([text.as_bytes()]), source.display());
     root_file::replace_with(&temporary, &path, &(first + text), 0o600)?;
     Ok(true)
 }
@@ -139,35 +139,9 @@ fn parse(path: &Path, bytes: &[u8]) -> Option<LastGood> {
     let read_at = words.next()?.parse().ok()?;
     let expected = words.next()?;
     let source = PathBuf::from(words.next()?);
-    let is_whole = format!("{:016x}", hash(text)) == expected;
+    let is_whole = number([text.as_bytes()]) == expected;
     is_whole.then(|| LastGood { path: path.to_owned(), read_at, source, text: text.to_owned() })
 }
-
-/// FNV-1a: tells damage, not malice; against that there is the file's owner.
-fn hash(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-impl fmt::Display for NoCopy {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            NoCopy::None => write!(out, "there is no copy of an earlier gpushare.conf"),
-            NoCopy::Read(path, error) => write!(out, "{}: {error}", path.display()),
-            NoCopy::NotOurs(path) => write!(
-                out,
-                "{} must be a file with mode 0600 of root or of the owner of its folder",
-                path.display()
-            ),
-            NoCopy::Damaged(path) => {
-                write!(out, "{} is damaged, or another version of gpushare wrote it", path.display())
-            }
-            NoCopy::Content(path, error) => write!(out, "{}, below its first line: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for NoCopy {}
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Problem;
 use super::gpu_files::GpuFiles;
 use super::units::UnitsPerGpu;
+use crate::word::words;
 
 /// The node's part of gpushare.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct NodeConfig {
     pub visible_devices: VisibleDevices,
     /// `FrameworkEnv`: variables for TensorFlow, JAX and PyTorch.
     pub framework_env: FrameworkEnv,
-    /// `MemPerUnit`, in MiB; without it a share's memory is its part of what NVML says the GPU has.
+    /// `MemPerUnit`, in MiB; without it a share gets its part of the memory that NVML reports for the GPU.
     pub mem_per_unit: Option<u32>,
     /// `Nvml`
     pub nvml: Nvml,
@@ -60,7 +61,6 @@ pub struct NodeConfig {
 
 impl NodeConfig {
     /// How many units the largest GPU has; `None` if gpushare places no shares here.
-    #[must_use]
     pub fn largest_gpu(&self) -> Option<u64> {
         let units = self.units_per_gpu.as_ref().filter(|_| self.placement != Placement::Off);
         units.map(|units| u64::from(units.most()))
@@ -69,7 +69,6 @@ impl NodeConfig {
     /// Whether a job that the ledger has no entry of can open no GPU here. Under `own` Slurm closes nothing. Under
     /// `override` it opened the GPU that it allocated to a share, or one that it gave whole and that the next share
     /// would be put on, since nobody has noted it. DRM nodes it leaves open to everybody.
-    #[must_use]
     pub fn closes_without_entry(&self) -> bool {
         match self.placement {
             Placement::Own | Placement::Override => true,
@@ -141,82 +140,90 @@ impl Default for NodeConfig {
     }
 }
 
-/// Who picks a share's GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
-    /// Slurm alone; gpushare leaves the node's jobs as they are.
-    #[default]
-    Off,
-    /// Slurm; gpushare records, verifies and tells the job.
-    Follow,
-    /// gpushare, on a node whose GPUs Slurm doesn't know: a count-only GRES, and no `gpu`.
-    Own,
-    /// gpushare, replacing the GPU that Slurm allocated.
-    Override,
+words! {
+    /// Who picks a share's GPU.
+    pub enum Placement: "off, follow, own or override" {
+        /// Slurm alone; gpushare leaves the node's jobs as they are.
+        #[default]
+        Off = "off",
+        /// Slurm; gpushare records, verifies and tells the job.
+        Follow = "follow",
+        /// gpushare, on a node whose GPUs Slurm doesn't know: a count-only GRES, and no `gpu`.
+        Own = "own",
+        /// gpushare, replacing the GPU that Slurm allocated.
+        Override = "override",
+    }
 }
 
-/// Where a share goes if it fits on several GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Packing {
-    /// To the one with the least assigned.
-    #[default]
-    Spread,
-    /// To the one with the most assigned, so that whole GPUs stay free.
-    Pack,
+words! {
+    /// Where a share goes if it fits on several GPUs.
+    pub enum Packing: "spread or pack" {
+        /// To the one with the least assigned.
+        #[default]
+        Spread = "spread",
+        /// To the one with the most assigned, so that whole GPUs stay free.
+        Pack = "pack",
+    }
 }
 
-/// Whether shares of different users may be on one GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UserMix {
-    /// They may.
-    #[default]
-    Allow,
-    /// Only where the share fits on no GPU that is empty or the user's own.
-    Avoid,
-    /// Never.
-    Deny,
+words! {
+    /// Whether shares of different users may be on one GPU.
+    pub enum UserMix: "allow, avoid or deny" {
+        /// They may.
+        #[default]
+        Allow = "allow",
+        /// Only where the share fits on no GPU that is empty or the user's own.
+        Avoid = "avoid",
+        /// Never.
+        Deny = "deny",
+    }
 }
 
-/// What happens to a share that fits on no GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overcommit {
-    /// It goes to the GPU with the least assigned, and the log says so.
-    #[default]
-    Allow,
-    /// Its job fails.
-    Refuse,
+words! {
+    /// What happens to a share that fits on no GPU.
+    pub enum Overcommit: "allow or refuse" {
+        /// It goes to the GPU with the least assigned, and the log says so.
+        #[default]
+        Allow = "allow",
+        /// Its job fails.
+        Refuse = "refuse",
+    }
 }
 
-/// What happens to a job to which Slurm gave a whole GPU that has shares on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnCollision {
-    /// It fails, and the shares go on undisturbed.
-    #[default]
-    Fail,
-    /// It runs beside them, and the log says so.
-    Run,
+words! {
+    /// What happens to a job to which Slurm gave a whole GPU that has shares on it.
+    pub enum OnCollision: "fail or run" {
+        /// It fails, and the shares go on undisturbed.
+        #[default]
+        Fail = "fail",
+        /// It runs beside them, and the log says so.
+        Run = "run",
+    }
 }
 
-/// How a share's programs are told their GPU in `CUDA_VISIBLE_DEVICES`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VisibleDevices {
-    /// `0`: CUDA counts only the GPUs that it can open, and a share can open one.
-    #[default]
-    Index,
-    /// The GPU's UUID, where it is known.
-    Uuid,
+words! {
+    /// How a share's programs are told their GPU in `CUDA_VISIBLE_DEVICES`.
+    pub enum VisibleDevices: "index or uuid" {
+        /// `0`: CUDA counts only the GPUs that it can open, and a share can open one.
+        #[default]
+        Index = "index",
+        /// The GPU's UUID, where it is known.
+        Uuid = "uuid",
+    }
 }
 
-/// Which frameworks are told the share by variables of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FrameworkEnv {
-    /// None.
-    #[default]
-    No,
-    /// TensorFlow and JAX.
-    Yes,
-    /// PyTorch too: its releases that don't know the option refuse to allocate.
-    Pytorch,
+words! {
+    /// Which frameworks are told the share by variables of their own.
+    #[derive(PartialOrd, Ord)]
+    pub enum FrameworkEnv: "no, yes or pytorch" {
+        /// None.
+        #[default]
+        No = "no",
+        /// TensorFlow and JAX.
+        Yes = "yes",
+        /// PyTorch too: its releases that don't know the option refuse to allocate.
+        Pytorch = "pytorch",
+    }
 }
 
 /// Whether NVML is asked what GPUs are doing, and which.
@@ -231,48 +238,53 @@ pub enum Nvml {
     At(PathBuf),
 }
 
-/// Who runs NVIDIA's MPS daemons for shares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mps {
-    /// Not gpushare.
-    #[default]
-    Off,
-    /// One daemon a GPU and user, run as that user.
-    PerUser,
-    /// One daemon a GPU, run as root, which serves several users at once. Needs a driver that can (555 and newer).
-    Multiuser,
+words! {
+    /// Who runs NVIDIA's MPS daemons for shares.
+    pub enum Mps: "off, per-user or multiuser" {
+        /// Not gpushare.
+        #[default]
+        Off = "off",
+        /// One daemon a GPU and user, run as that user.
+        PerUser = "per-user",
+        /// One daemon a GPU, run as root, which serves several users at once. Needs a driver that can (555 and newer).
+        Multiuser = "multiuser",
+    }
 }
 
-/// What a prolog does about processes of no job on the GPU that its job was given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ForeignProcesses {
-    /// It doesn't look.
-    #[default]
-    Ignore,
-    /// The log names them.
-    Warn,
-    /// The job fails.
-    Fail,
-    /// They are ended.
-    End,
+words! {
+    /// What a prolog does about processes of no job on the GPU that its job was given.
+    pub enum ForeignProcesses: "ignore, warn, fail or end" {
+        /// It doesn't look.
+        #[default]
+        Ignore = "ignore",
+        /// The log names them.
+        Warn = "warn",
+        /// The job fails.
+        Fail = "fail",
+        /// They are ended.
+        End = "end",
+    }
 }
 
-/// What happens to a job whose MPS daemon can't be had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnMpsFailure {
-    /// It fails, before its program starts.
-    #[default]
-    Fail,
-    /// It runs without MPS: without limits, its kernels in turn with other processes' kernels.
-    Run,
+words! {
+    /// What happens to a job whose MPS daemon can't be had.
+    pub enum OnMpsFailure: "fail or run" {
+        /// It fails, before its program starts.
+        #[default]
+        Fail = "fail",
+        /// It runs without MPS: without limits, its kernels in turn with other processes' kernels.
+        Run = "run",
+    }
 }
 
-/// The compute mode of a GPU with shares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ComputeMode {
-    /// As the administrator left it.
-    #[default]
-    Keep,
-    /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: whoever goes round MPS gets nothing.
-    Exclusive,
+words! {
+    /// The compute mode of a GPU with shares.
+    pub enum ComputeMode: "keep or exclusive" {
+        /// As the administrator left it.
+        #[default]
+        Keep = "keep",
+        /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: a program that bypasses MPS gets
+        /// nothing.
+        Exclusive = "exclusive",
+    }
 }

@@ -17,7 +17,6 @@ pub struct NodeRecord {
 
 impl NodeRecord {
     /// Whether a node is one of them.
-    #[must_use]
     pub fn names(&self, node: &str) -> bool {
         hostlist::contains(&self.names, node) == Some(true)
     }
@@ -48,7 +47,8 @@ impl Line {
                 continue;
             }
             let known = || NODE_KEYS.iter().map(|key| key.name).collect();
-            let key = NodeKey::named(name).ok_or_else(|| Problem::UnknownKey(name.to_owned(), known()))?;
+            let key = NodeKey::named(&NODE_KEYS, name)
+                .ok_or_else(|| Problem::UnknownKey(name.to_owned(), known()))?;
             if read.changes.iter().any(|(seen, _)| seen.name == key.name) {
                 return Err(Problem::Twice { key: key.name, first: None });
             }

@@ -2,20 +2,15 @@
 
 use super::Problem;
 use super::qos::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
-use super::values::{NAMES, names_to};
+use super::values::{Key, NAMES, names_key};
 use crate::submit::policy::PartitionRecord;
+use crate::text::pattern::Patterns;
 
 /// What such a line begins with.
 pub(super) const KEY: &str = "PartitionName";
 
-struct Key {
-    name: &'static str,
-    allowed: &'static str,
-    take: fn(&mut PartitionRecord, &str) -> Option<()>,
-}
-
-const KEYS: [Key; 3] = [
-    Key { name: KEY, allowed: NAMES, take: |record, value| names_to(&mut record.names, value) },
+const KEYS: [Key<PartitionRecord>; 3] = [
+    names_key!("PartitionName" => names),
     Key {
         name: "MaxCPUsPerGpu",
         allowed: CPUS_PER_GPU,
@@ -33,19 +28,13 @@ pub(super) fn parse(text: &str) -> Result<PartitionRecord, Problem> {
     let mut seen: Vec<&'static str> = Vec::new();
     for word in text.split_whitespace() {
         let (name, value) = word.split_once('=').ok_or_else(|| Problem::NoValue(word.to_owned()))?;
-        let key = KEYS.iter().find(|key| key.name.eq_ignore_ascii_case(name));
         let names = || KEYS.iter().map(|key| key.name).collect();
-        let Key { name: key, allowed, take } =
-            key.ok_or_else(|| Problem::UnknownKey(name.to_owned(), names()))?;
-        take(&mut record, value).ok_or_else(|| Problem::BadValue {
-            key,
-            value: value.to_owned(),
-            allowed,
-        })?;
-        if seen.contains(key) {
-            return Err(Problem::Twice { key, first: None });
+        let key = Key::named(&KEYS, name).ok_or_else(|| Problem::UnknownKey(name.to_owned(), names()))?;
+        key.take(&mut record, value)?;
+        if seen.contains(&key.name) {
+            return Err(Problem::Twice { key: key.name, first: None });
         }
-        seen.push(key);
+        seen.push(key.name);
     }
     Ok(record)
 }

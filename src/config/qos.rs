@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Problem;
-use super::values::{MODES, YES_NO, mode, number, word};
-use crate::submit::policy::{QosRecord, Throttle};
+use super::values::{Key, number, word};
+use crate::submit::policy::{Mode, QosRecord, Throttle};
 use crate::text::gres::is_gpu_type;
 use crate::text::pattern::Patterns;
 use crate::text::time;
+use crate::word::Word;
 
 pub mod field;
 pub(super) mod per_gpu;
@@ -86,7 +87,6 @@ impl fmt::Display for OldName {
 
 impl ManagedQos {
     /// What is set of a field.
-    #[must_use]
     pub fn setting(&self, field: &Field) -> Option<&Value> {
         self.settings.get(field.name)
     }
@@ -104,14 +104,8 @@ impl Members {
     }
 }
 
-struct Key {
-    name: &'static str,
-    allowed: &'static str,
-    take: fn(&mut Draft, &str) -> Option<()>,
-}
-
 /// What gpushare does with jobs under the QOS.
-const RULES: [Key; 9] = [
+const RULES: [Key<Draft>; 9] = [
     Key {
         name: KEY,
         allowed: "names of QOSes separated by commas, in which * stands for any characters",
@@ -119,8 +113,8 @@ const RULES: [Key; 9] = [
     },
     Key {
         name: "Mode",
-        allowed: MODES,
-        take: |draft, value| mode(value).map(|mode| draft.rules.mode = Some(mode)),
+        allowed: Mode::ALLOWED,
+        take: |draft, value| Mode::read(value).map(|mode| draft.rules.mode = Some(mode)),
     },
     Key {
         name: "DefaultType",
@@ -132,16 +126,15 @@ const RULES: [Key; 9] = [
     },
     Key {
         name: "Requeue",
-        allowed: "yes or no",
-        take: |draft, value| word(value, &YES_NO).map(|yes| draft.rules.requeue = Some(yes)),
+        allowed: bool::ALLOWED,
+        take: |draft, value| bool::read(value).map(|yes| draft.rules.requeue = Some(yes)),
     },
     Key {
         name: "OpenMode",
         allowed: "append or truncate",
         take: |draft, value| {
-            let append = word(value, &[("append", true), ("truncate", false)])?;
-            draft.rules.append = Some(append);
-            Some(())
+            word(value, &[("append", true), ("truncate", false)])
+                .map(|append| draft.rules.append = Some(append))
         },
     },
     Key {
@@ -167,7 +160,7 @@ const RULES: [Key; 9] = [
 ];
 
 /// Whose QOS it is, and of how much.
-const OWNERS: [Key; 5] = [
+const OWNERS: [Key<Draft>; 5] = [
     Key {
         name: "Account",
         allowed: "* or names of accounts separated by commas",
@@ -265,13 +258,12 @@ impl Draft {
     /// Gives the key's own name.
     fn take(&mut self, name: &str, text: &str) -> Result<&'static str, Problem> {
         let bad = |key, allowed| Problem::BadValue { key, value: text.to_owned(), allowed };
-        let is_it = |key: &&Key| key.name.eq_ignore_ascii_case(name);
-        if let Some(Key { name, allowed, take }) = RULES.iter().find(is_it) {
-            return take(self, text).map(|()| *name).ok_or_else(|| bad(name, allowed));
+        if let Some(key) = Key::named(&RULES, name) {
+            return key.take(self, text).map(|()| key.name);
         }
         self.is_managed = true;
-        if let Some(Key { name, allowed, take }) = OWNERS.iter().find(is_it) {
-            return take(self, text).map(|()| *name).ok_or_else(|| bad(name, allowed));
+        if let Some(key) = Key::named(&OWNERS, name) {
+            return key.take(self, text).map(|()| key.name);
         }
         if let Some(field) = Field::named(name) {
             match written(field, text).map_err(|_| bad(field.name, value::allowed(field.kind)))? {

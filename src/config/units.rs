@@ -41,9 +41,8 @@ impl UnitsPerGpu {
         units.iter().any(|units| *units > 0).then_some(UnitsPerGpu::ByIndex(units))
     }
 
-    /// Of the GPU with Slurm's index `index`; 0 where it takes no share. `gres_type` is its type where Slurm's files
+    /// Of the GPU with Slurm's index `index`; 0 if it takes no share. `gres_type` is its type where Slurm's files
     /// name one, else its model decides, such as `NVIDIA A40`: the longest type that is a part of it.
-    #[must_use]
     pub fn of_gpu(&self, index: u32, gres_type: Option<&str>, model: Option<&str>) -> u32 {
         match self {
             UnitsPerGpu::Each(units) => *units,
@@ -63,7 +62,6 @@ impl UnitsPerGpu {
     }
 
     /// How many GPUs a list is for.
-    #[must_use]
     pub fn listed(&self) -> Option<usize> {
         match self {
             UnitsPerGpu::ByIndex(list) => Some(list.len()),
@@ -72,7 +70,6 @@ impl UnitsPerGpu {
     }
 
     /// The most that a GPU has.
-    #[must_use]
     pub fn most(&self) -> u32 {
         match self {
             UnitsPerGpu::Each(units) => *units,
@@ -83,7 +80,6 @@ impl UnitsPerGpu {
 }
 
 /// `80 on each of 4 GPUs`, `24,24,12 on 3 GPUs`
-#[must_use]
 pub fn units_written(units: &[u32]) -> String {
     match units {
         [first, others @ ..] if others.iter().all(|other| other == first) => {

@@ -3,32 +3,54 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::submit::policy::{Governed, GovernedAccounts, GovernedGres, Mode};
+use super::Problem;
+use crate::submit::policy::{Governed, GovernedAccounts, GovernedGres};
 use crate::text::pattern::Patterns;
+
+/// One key: its name, what it allows, and how a value is taken over.
+pub(super) struct Key<T: 'static> {
+    pub(super) name: &'static str,
+    pub(super) allowed: &'static str,
+    pub(super) take: fn(&mut T, &str) -> Option<()>,
+}
+
+impl<T> Key<T> {
+    pub(super) fn named(keys: &'static [Key<T>], name: &str) -> Option<&'static Key<T>> {
+        keys.iter().find(|key| key.name.eq_ignore_ascii_case(name))
+    }
+
+    pub(super) fn take(&self, target: &mut T, value: &str) -> Result<(), Problem> {
+        let Key { name: key, allowed, take } = *self;
+        take(target, value).ok_or_else(|| Problem::BadValue { key, value: value.to_owned(), allowed })
+    }
+}
+
+/// A key whose value is one of a few words: its name, what they mean, and the place of that.
+macro_rules! word_key {
+    ($name:literal: $meaning:ty => $($place:ident).+) => {
+        Key {
+            name: $name,
+            allowed: <$meaning>::ALLOWED,
+            take: |target, value| <$meaning>::read(value).map(|found| target.$($place).+ = found),
+        }
+    };
+}
+/// A key whose value is a list of names: its own, and their place.
+macro_rules! names_key {
+    ($name:literal => $($place:ident).+) => {
+        Key {
+            name: $name,
+            allowed: NAMES,
+            take: |target, value| Patterns::parse(value).map(|found| target.$($place).+ = found),
+        }
+    };
+}
+pub(super) use {names_key, word_key};
 
 pub(super) const NAMES: &str = "names separated by commas, in which * stands for any characters";
 
 pub(super) fn word<T: Copy>(value: &str, known: &[(&str, T)]) -> Option<T> {
     known.iter().find(|(name, _)| name.eq_ignore_ascii_case(value)).map(|(_, meaning)| *meaning)
-}
-
-pub(super) const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
-
-pub(super) const MODES: &str = "enforce, warn, audit or default";
-
-pub(super) fn mode(value: &str) -> Option<Mode> {
-    let known = [
-        ("enforce", Mode::Enforce),
-        ("warn", Mode::Warn),
-        ("audit", Mode::Audit),
-        ("default", Mode::Default),
-    ];
-    word(value, &known)
-}
-
-pub(super) fn names_to(place: &mut Patterns, value: &str) -> Option<()> {
-    *place = Patterns::parse(value)?;
-    Some(())
 }
 
 pub(super) fn number(value: &str, least: u32, most: u32) -> Option<u32> {

@@ -4,19 +4,20 @@
 use crate::submit::message::pages::PAGES;
 use crate::submit::policy::Because;
 
-/// What became of a request that a message is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was refused.
-    Refused,
-    /// It passed, by `Mode=warn`.
-    Warned,
-    /// It passed, by `Mode=audit`.
-    Audited,
-    /// It passed, by one of the `Exempt…` keys.
-    Exempt,
-    /// It was changed.
-    Changed,
+crate::names! {
+    /// What became of a request that a message is about, as the counts' names and the metrics' labels have it.
+    pub enum Outcome: word {
+        /// It was refused.
+        Refused = "refused",
+        /// It passed, by `Mode=warn`.
+        Warned = "warned",
+        /// It passed, by `Mode=audit`.
+        Audited = "audited",
+        /// It passed, by one of the `Exempt…` keys.
+        Exempt = "exempt",
+        /// It was changed.
+        Changed = "changed",
+    }
 }
 
 /// What a request that breaks a rule can come to.
@@ -32,22 +33,7 @@ impl From<&Because> for Outcome {
     }
 }
 
-impl Outcome {
-    /// As the counts' names and the metrics' labels have it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Outcome::Refused => "refused",
-            Outcome::Warned => "warned",
-            Outcome::Audited => "audited",
-            Outcome::Exempt => "exempt",
-            Outcome::Changed => "changed",
-        }
-    }
-}
-
 /// Every count: the message's number and the outcome. Numbers from GS151 on go with accepted jobs that were changed.
-#[must_use]
 pub fn all() -> Vec<(&'static str, Outcome)> {
     let changed = |number: &str| number > "GS150";
     let of = |number: &'static str| {
@@ -58,13 +44,11 @@ pub fn all() -> Vec<(&'static str, Outcome)> {
 }
 
 /// What a count is called in the file.
-#[must_use]
 pub fn name(number: &str, outcome: Outcome) -> String {
     format!("{number} {}", outcome.word())
 }
 
 /// The names of all counts, in the order of the file.
-#[must_use]
 pub fn names() -> Vec<String> {
     all().into_iter().map(|(number, outcome)| name(number, outcome)).collect()
 }

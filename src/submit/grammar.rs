@@ -20,7 +20,6 @@ pub enum Spelling {
 
 impl Spelling {
     /// What a token begins with.
-    #[must_use]
     pub const fn prefix(self) -> &'static [u8] {
         match self {
             Spelling::Colon => b"gres:",
@@ -73,7 +72,6 @@ pub(crate) fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
 
 /// The number by which Slurm knows a type: it finds nodes by this, and counts limits by name (`gres_build_id` in
 /// src/common/gres.c). Many names have the same.
-#[must_use]
 pub fn type_id(gres_type: &[u8]) -> u32 {
     gres_type.iter().zip([0, 8, 16, 24].into_iter().cycle()).fold(0, |id: u32, (byte, shift)| {
         // C's char has a sign.
@@ -91,7 +89,6 @@ pub(crate) fn hidden_type(part: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The request as a user would type it after `--gres=`, count included.
-#[must_use]
 pub fn plain(gres: Gres) -> Vec<u8> {
     let mut text = gres.name.to_vec();
     if let Some(gres_type) = gres.gres_type {

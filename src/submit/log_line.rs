@@ -41,7 +41,6 @@ const VERDICTS: [(Verdict, &str); 7] = [
 
 impl Verdict {
     /// As it is counted.
-    #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
             Verdict::Refused => Outcome::Refused,
@@ -102,7 +101,6 @@ pub struct LogLine {
 
 impl LogLine {
     /// A line without texts.
-    #[must_use]
     pub fn new(verdict: Verdict, number: &str, user_id: u32) -> LogLine {
         LogLine { verdict, number: number.to_owned(), user_id, by: None, texts: Default::default() }
     }
@@ -118,14 +116,12 @@ impl LogLine {
     }
 
     /// A text.
-    #[must_use]
     pub fn text(&self, key: Key) -> Option<&[u8]> {
         KEYS.iter().zip(&self.texts).find(|((known, ..), _)| *known == key)?.1.as_deref()
     }
 
     /// Reads a line from [`PREFIX`] to its end; `None` for any other, also for one that was cut off. Keys of a later
     /// gpushare are passed over.
-    #[must_use]
     pub fn parse(line: &[u8]) -> Option<LogLine> {
         let rest = line.strip_prefix(PREFIX.as_bytes())?;
         let (verdict, mut rest) = VERDICTS

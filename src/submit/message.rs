@@ -13,21 +13,18 @@ pub mod pages;
 
 /// The refusal as its user sees it: several lines, no newline at the end. For an update a single line, since scontrol
 /// puts the text into parentheses for each job of an array.
-#[must_use]
 pub fn refusal(refusal: &Refusal) -> String {
     let number = refusal.rule.number();
     laid_out(refusal, "gpushare: ", &format!("{number}, see `gpushare explain {number}`"))
 }
 
 /// The options of the message's `try:` line, or its command for an update, if it has one.
-#[must_use]
 pub fn correction(refusal: &Refusal) -> Option<String> {
     correction::written(refusal)
 }
 
-/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` where the rule is
+/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` if the rule is
 /// about something else than one GRES, or its option isn't known.
-#[must_use]
 pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
     let of_one_field = matches!(
         refusal.rule,
@@ -56,8 +53,7 @@ pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
     }
 }
 
-/// What the user is told of an accepted request, if anything.
-#[must_use]
+/// What to tell the user about an accepted request, if anything.
 pub fn remark(remark: &Remark) -> Option<String> {
     match remark {
         Remark::Passed(refusal, Because::Warn) => {

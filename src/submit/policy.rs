@@ -37,7 +37,7 @@ mod under;
 mod update;
 
 pub use accounts::{Association, GresLimit};
-pub use per_gpu::{Amount, Caps, MemoryGres, PerGpu};
+pub use per_gpu::{Amount, Caps, DefaultMemory, MemoryGres, PerGpu};
 pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
@@ -76,7 +76,7 @@ pub trait Accounting {
     fn counts(&self, gres: &[u8]) -> bool;
     /// Whose job it will be.
     fn owner(&self, request: &Request) -> Option<Owner<'_>>;
-    /// The most nodes that the job's partitions let a job have, the fewest of several; `None` where there is no such
+    /// The most nodes that the job's partitions let a job have, the fewest of several; `None` if there is no such
     /// bound, or it can't be told.
     fn most_nodes(&self, _request: &Request) -> Option<u32> {
         None
@@ -88,9 +88,9 @@ pub trait Accounting {
     fn has_node(&self, _name: &str) -> bool {
         true
     }
-    /// Whether slurm.conf gives memory to a job that names none (`DefMemPerCPU`, `DefMemPerNode`, `DefMemPerGPU`).
-    fn gives_memory(&self) -> bool {
-        true
+    /// What a job that names no memory gets in this partition, or in one that is not known where the name is empty.
+    fn default_memory(&self, _partition: &[u8]) -> DefaultMemory {
+        DefaultMemory { of_node: true, of_gpu: None }
     }
     /// The partition of a job that names neither a partition nor a reservation.
     fn default_partition(&self) -> Option<&[u8]>;
@@ -121,7 +121,7 @@ pub struct Owner<'a> {
 pub struct TypedLimit<'a> {
     /// The type, such as `a40`.
     pub gres_type: &'a [u8],
-    /// How many GPUs at once, on one node or on all; `None` where only minutes are limited.
+    /// How many GPUs at once, on one node or on all; `None` if only minutes are limited.
     pub count: Option<u64>,
     /// How many at once on all nodes.
     pub of_job: Option<u64>,
@@ -176,7 +176,7 @@ pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accountin
 ///
 /// Slurm shows a plugin less than it keeps of a job (not the tasks per GPU, and in some releases a GPU request survives
 /// when its strings are emptied). So a job comes into a governed QOS only with its GPUs named in the same command: then
-/// Slurm makes the request anew, or refuses the update itself.
+/// Slurm makes the request again, or refuses the update itself.
 pub fn judge_update<'a, A: Accounting>(
     update: &Update,
     existing: &Request,

@@ -16,11 +16,11 @@ pub struct Request<'a> {
     pub spelling: Spelling,
     /// The user the job is for, also when root or another cluster submits it.
     pub user_id: u32,
-    /// `--qos`; `None` where the default QOS will be taken. In an update `None` leaves a field as it is.
+    /// `--qos`; `None` if the default QOS will be taken. In an update `None` leaves a field as it is.
     pub qos: Option<&'a [u8]>,
-    /// `--account`; `None` where the user's default will be taken.
+    /// `--account`; `None` if the user's default will be taken.
     pub account: Option<&'a [u8]>,
-    /// `--partition`, perhaps a list; `None` where Slurm picks one.
+    /// `--partition`, perhaps a list; `None` if Slurm picks one.
     pub partition: Option<&'a [u8]>,
     /// `--gpus`.
     pub tres_per_job: Option<&'a [u8]>,
@@ -37,11 +37,11 @@ pub struct Request<'a> {
     /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type. In an update, 0 stands for the job's own
     /// value.
     pub ntasks_per_tres: Option<u16>,
-    /// `--ntasks`; `None` where not given.
+    /// `--ntasks`; `None` if not given.
     pub num_tasks: Option<u32>,
-    /// The fewest nodes of `--nodes`; `None` where not given.
+    /// The fewest nodes of `--nodes`; `None` if not given.
     pub min_nodes: Option<u32>,
-    /// The most nodes of `--nodes`; `None` where not given.
+    /// The most nodes of `--nodes`; `None` if not given.
     pub max_nodes: Option<u32>,
     /// `--cpus-per-task`
     pub cpus_per_task: Option<u16>,
@@ -61,7 +61,7 @@ pub struct Request<'a> {
     pub enforces_binding: bool,
     /// An update that lets a held job go.
     pub releases: bool,
-    /// `--requeue` is said: the job starts again after it was preempted or lost its node, or when its user says so.
+    /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user requeues it.
     pub starts_again: bool,
     /// The job of a crontab line (`scrontab`): slurmctld starts it again and again without asking plugins.
     pub recurs: bool,
@@ -80,13 +80,13 @@ pub struct Request<'a> {
 /// What only a batch job says: of its own repetition, and of its environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch<'a> {
-    /// `--requeue` or `--no-requeue`; `None` where neither is given.
+    /// `--requeue` or `--no-requeue`; `None` if neither is given.
     pub requeue: Option<bool>,
     /// `--open-mode` is given.
     pub open_mode: bool,
     /// `--array`
     pub array: Option<&'a [u8]>,
-    /// `--time` in minutes; `None` where not given.
+    /// `--time` in minutes; `None` if not given.
     pub time_limit: Option<u32>,
     /// slurmd asks the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`,
     /// scrontab.
@@ -97,41 +97,28 @@ pub struct Batch<'a> {
 /// only after its plugins.
 pub const LONGEST: usize = 1024;
 
-/// Which of the four strings a token stood in; decides the option that a corrected command names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
-    /// `tres_per_job`
-    Job,
-    /// `tres_per_node`
-    Node,
-    /// `tres_per_socket`
-    Socket,
-    /// `tres_per_task`
-    Task,
-}
-
-impl Field {
-    /// What `scontrol update` calls it (scontrol(1)).
-    #[must_use]
-    pub const fn update_key(self) -> &'static str {
-        match self {
-            Field::Job => "TresPerJob",
-            Field::Node => "TresPerNode",
-            Field::Socket => "TresPerSocket",
-            Field::Task => "TresPerTask",
-        }
+crate::names! {
+    /// Which of the four strings a token stood in; decides the option that a corrected command names. Its name is the
+    /// one that `scontrol update` has for it (scontrol(1)).
+    pub enum Field: update_key {
+        /// `tres_per_job`
+        Job = "TresPerJob",
+        /// `tres_per_node`
+        Node = "TresPerNode",
+        /// `tres_per_socket`
+        Socket = "TresPerSocket",
+        /// `tres_per_task`
+        Task = "TresPerTask",
     }
 }
 
 impl<'a> Request<'a> {
     /// A request for nothing.
-    #[must_use]
     pub fn new(spelling: Spelling) -> Self {
         Request { spelling, ..Request::default() }
     }
 
     /// A string that is longer than Slurm will accept, if there is one.
-    #[must_use]
     pub fn overlong(&self) -> Option<&'a [u8]> {
         let names = [self.qos, self.account, self.partition, self.reservation];
         let too_long =
@@ -244,14 +231,12 @@ impl<'a> Request<'a> {
     }
 
     /// Whether Slurm will take the partition from the job's reservation: which one that is can't be seen from here.
-    #[must_use]
     pub fn partition_is_the_reservations(&self) -> bool {
         let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
         !named(self.partition) && named(self.reservation)
     }
 
     /// Whether an update touches anything that a rule looks at: holding, releasing or giving another priority does not.
-    #[must_use]
     pub fn touches_rules(&self) -> bool {
         let names = [self.qos, self.account, self.partition, self.reservation];
         let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
@@ -262,7 +247,6 @@ impl<'a> Request<'a> {
     }
 
     /// Whether an update changes CPUs or memory.
-    #[must_use]
     pub fn touches_amounts(&self) -> bool {
         let numbers = [self.cpus_per_task, self.ntasks_per_node, self.sockets_per_node];
         self.amounts != Amounts::default() || numbers.iter().any(Option::is_some)
@@ -293,7 +277,6 @@ impl<'a> Request<'a> {
     }
 
     /// Whether anything in the request can lead to a GPU; a job that has nothing needs no look at its QOS.
-    #[must_use]
     pub fn may_use_gpus(&self) -> bool {
         // What begins as a GRES is one, or can't be read: no need to read it here.
         let may = |part: &[u8]| {
@@ -303,14 +286,12 @@ impl<'a> Request<'a> {
     }
 
     /// Whether no GRES but whole GPUs is asked for, as far as the beginnings tell.
-    #[must_use]
     pub fn names_only_gpus(&self) -> bool {
         let prefix = self.spelling.prefix();
         self.parts().all(|(_, part)| part.strip_prefix(prefix).is_none_or(|rest| rest.starts_with(b"gpu")))
     }
 
     /// Whether a GRES without a type may be asked for, by how many parts its tokens have.
-    #[must_use]
     pub fn may_lack_a_type(&self) -> bool {
         let prefix = self.spelling.prefix();
         let parts = |text: &[u8]| text.iter().filter(|byte| **byte == b':').count();
@@ -319,21 +300,18 @@ impl<'a> Request<'a> {
 
     /// Whether Slurm counts each GPU as it picks it: all are asked for per node, or all per task, and nothing is said
     /// of each.
-    #[must_use]
     pub fn is_counted_plainly(&self) -> bool {
         let two = self.tres_per_node.is_some() && self.tres_per_task.is_some();
         let others = [self.tres_per_job, self.tres_per_socket, self.cpus_per_tres, self.mem_per_tres];
         !two && others.iter().all(Option::is_none)
     }
 
-    /// Tasks for each GPU; 0 where not asked for.
-    #[must_use]
+    /// Tasks for each GPU; 0 if not asked for.
     pub fn ntasks_per_tres(&self) -> u16 {
         self.ntasks_per_tres.unwrap_or(0)
     }
 
     /// How often a field's count is asked for at least: for each node, socket or task.
-    #[must_use]
     pub fn times(&self, field: Field) -> u64 {
         let nodes = u64::from(self.min_nodes.unwrap_or(1).max(1));
         match field {
@@ -345,7 +323,6 @@ impl<'a> Request<'a> {
     }
 
     /// The share of one GPU that the job wants on each node: its only GRES token of that name, counted per node.
-    #[must_use]
     pub fn share(&self, name: &[u8]) -> Option<Gres<'a>> {
         let spelling = self.spelling;
         let begins_so =

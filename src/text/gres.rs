@@ -4,7 +4,6 @@
 pub type NodeGres = (String, Option<String>, u64);
 
 /// Reads the value of `Gres=` of `scontrol show node`. What is no GRES is left out.
-#[must_use]
 pub fn read(text: &str) -> Vec<NodeGres> {
     parts(text).filter_map(one).collect()
 }
@@ -15,7 +14,6 @@ pub fn parts(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What gres.conf may have as `Type=` of a GPU.
-#[must_use]
 pub fn is_gpu_type(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-+".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)

@@ -43,18 +43,17 @@ pub fn expand(name: &str) -> Option<Vec<String>> {
 }
 
 /// All names of a list; `None` if it can't be read or is too long.
-#[must_use]
 pub fn all(list: &str) -> Option<Vec<String>> {
     let names: Option<Vec<_>> = split(list).into_iter().map(expand).collect();
     names.map(|names| names.concat())
 }
 
-/// Whether it can be told of every name whether it is in a list.
+/// Whether this can decide for every name whether it is in a list.
 pub fn is_list(list: &str) -> bool {
     split(list).iter().all(|part| !part.is_empty() && in_brackets(part).is_some())
 }
 
-/// Whether a list has a name in it; `None` if that can't be told.
+/// Whether a list has a name in it; `None` if unknown.
 pub fn contains(list: &str, name: &str) -> Option<bool> {
     let mut unclear = false;
     for part in split(list) {

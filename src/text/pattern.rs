@@ -15,8 +15,7 @@ pub enum Case {
 pub struct Patterns(Vec<String>);
 
 impl Patterns {
-    /// Patterns separated by commas; `None` where one is empty or has a blank, an `=` or a control character in it.
-    #[must_use]
+    /// Patterns separated by commas; `None` if one is empty or has a blank, an `=` or a control character in it.
     pub fn parse(text: &str) -> Option<Patterns> {
         let list: Vec<String> = text.split(',').map(|pattern| pattern.trim().to_owned()).collect();
         let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '=';
@@ -24,22 +23,19 @@ impl Patterns {
     }
 
     /// Nothing was written.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether one of them stands for the whole of `name`.
-    #[must_use]
     pub fn match_name(&self, name: &[u8], case: Case) -> bool {
         self.0.iter().any(|pattern| matches(pattern.as_bytes(), name, case))
     }
 
     /// Whether one of them occurs in `name`, as in a search.
-    #[must_use]
     pub fn occur_in(&self, name: &[u8], case: Case) -> bool {
         let found = |pattern: &String| {
-            // Greedy only at the end: a `*` in front would be retried for ever longer beginnings.
+            // Greedy only at the end: a `*` in front would be retried forever longer beginnings.
             (0..=name.len()).any(|start| {
                 let rest = name.get(start..).unwrap_or_default();
                 starts_with(pattern.as_bytes(), rest, case)

@@ -1,14 +1,12 @@
 //! Times as sbatch(1) writes a limit: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes
 //! and days-hours:minutes:seconds.
 
-/// In minutes, seconds rounded up; `None` where sbatch takes no such text.
-#[must_use]
+/// In minutes, seconds rounded up; `None` if sbatch takes no such text.
 pub fn minutes(text: &str) -> Option<u32> {
     u32::try_from(seconds(text)?.div_ceil(60)).ok()
 }
 
-/// In seconds; `None` where sbatch takes no such text.
-#[must_use]
+/// In seconds; `None` if sbatch takes no such text.
 pub fn seconds(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(number(days)?), rest),
@@ -28,7 +26,6 @@ pub fn seconds(text: &str) -> Option<u64> {
 }
 
 /// As Slurm prints it: `1-02:03:04`, without days if it has none.
-#[must_use]
 pub fn text(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);

@@ -155,22 +155,35 @@ def prefix(cluster):
 
 # What an update of a job with one a40, 8 CPUs and 16G says; {} is how this Slurm begins a GRES.
 UPDATES = [
-    "CPUsPerTask=9", "NumCPUs=9", "MinCPUsNode=9", "NumTasks=2", "NumNodes=1-2 NumTasks=16 MinCPUsNode=16", "TasksPerNode=9 NumTasks=9",
-    "MinMemoryNode=17408", "MinMemoryCPU=4096", "MinMemoryNode=0", "CPUsPerTask=16 TresPerNode={}gpu:a40:2 Nice=-5",
-    "TresPerNode={}gpu:a40:2 CPUsPerTask=16", "CPUsPerTask=9 TresPerNode=", "TresPerNode={}gpu:0", "TresPerNode=",
-    "CpusPerTres={}gpu:9", "MemPerTres={}gpu:20000",
+    "CPUsPerTask=9 NumCPUs=9", "CPUsPerTask=9 MinCPUsNode=9", "NumTasks=2 NumCPUs=16", "MinMemoryNode=17408", "MinMemoryCPU=4096",
+    "MinMemoryNode=0", "CPUsPerTask=9 NumCPUs=9 TresPerNode=", "CPUsPerTask=9 NumCPUs=9 TresPerNode={}gpu:0",
+    # Slurm takes over the CPUs, then refuses the Nice.
+    "CPUsPerTask=16 NumCPUs=16 TresPerNode={}gpu:a40:2 Nice=-5", "CpusPerTres={}gpu:9",
 ]
+
+
+def after(cluster, *changes):
+    """What such a job has that runs after these updates, whatever became of them."""
+    job, _ = accepted(cluster, A40, "-c8", "--mem=16G")
+    for change in changes:
+        cluster.run(f"scontrol update job={job} {change.format(prefix(cluster))}", "alice")
+    cluster.ok(f"scontrol release {job}")
+    cluster.wait_state(job, "RUNNING")
+    found = allocated(cluster, job)
+    cluster.cancel_all()
+    return found
 
 
 @pytest.mark.parametrize("change", UPDATES)
 def test_no_update_takes_more(caps, change):
-    job, _ = accepted(caps, A40, "-c8", "--mem=16G")
-    caps.run(f"scontrol update job={job} {change.format(prefix(caps))}", "alice")
-    # Whatever became of it, and of one that follows.
-    caps.run(f"scontrol update job={job} CPUsPerTask=12", "alice")
-    caps.ok(f"scontrol release {job}")
-    caps.wait_state(job, "RUNNING")
-    assert is_within(*allocated(caps, job))
+    assert is_within(*after(caps, change, "CPUsPerTask=12 NumCPUs=12"))
+
+
+def test_without_caps_each_update_takes_more(capped):
+    """Slurm as it is: none of the tests above is right whatever gpushare does."""
+    harmless = [] if capped.newer_than("23.02") else ["CpusPerTres={}gpu:9"]
+    with configured(capped, "Mode=enforce"):
+        assert [change for change in UPDATES if is_within(*after(capped, change))] == harmless
 
 
 def test_more_gpus_first_and_then_more_cpus(caps):
@@ -197,6 +210,41 @@ def test_a_default_of_slurm_conf_is_enough(capped):
             assert is_within(*outcome(capped, A40, "-c8"))
     finally:
         capped.ok("sed -i /^DefMemPerCPU/d /etc/slurm/extra.conf; scontrol reconfigure")
+
+
+# What a partition gives a job that names no memory; {partition: (with a GPU, with a share)} is whether it is enough.
+DEFAULTS = {"DefMemPerCPU=1024": (True, True), "DefMemPerNode=4096": (True, True), "JobDefaults=DefMemPerGPU=8192": (True, False),
+            "JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=8192": (True, False), "JobDefaults=DefCpuPerGPU=2": (False, False)}
+
+
+@pytest.fixture(params=DEFAULTS)
+def giving(capped, request):
+    """A partition with defaults of its own, and whether they are enough."""
+    capped.ok(f"scontrol create partition=giving nodes=ALL {request.param}")
+    yield DEFAULTS[request.param]
+    capped.cancel_all()
+    capped.ok("scontrol delete partition=giving")
+
+
+def test_a_default_of_the_partition_is_enough_where_it_counts(capped, giving):
+    """For a share DefMemPerGPU doesn't: what Slurm gives without the rule shows it."""
+    jobs = [[A40, "-c2"], ["--gres=mps:40", "-c2"]]
+    with configured(capped, "Mode=enforce\nPlacement=own\nUnitsPerGpu=80"):
+        assert tuple(is_within(*outcome(capped, *job, "-p", "giving")) for job in jobs) == giving
+    with configured(capped, CAPS + "\nPlacement=own\nUnitsPerGpu=80"):
+        for job, is_enough in zip(jobs, giving):
+            explained = capped.run(["gpushare", "explain", "--", *job, "-p", "giving", "--wrap=true"], "alice")
+            if is_enough:
+                assert is_within(*outcome(capped, *job, "-p", "giving"))
+            else:
+                refused(capped, "GS128", *job, "-p", "giving")
+            assert ("GS128" in explained.stdout) != is_enough, explained
+            refused(capped, "GS128", *job, "-p", "giving,p")
+            refused(capped, "GS128", *job, "-p", "p")
+        if giving[0]:
+            job, _ = accepted(capped, *jobs[0], "-p", "giving")
+            moved = capped.run(f"scontrol update job={job} partition=p", "alice")
+            assert moved.returncode != 0 and capped.fields(job)["Partition"] == "giving", moved
 
 
 def test_a_partition_for_gpus_runs_no_job_without_one(capped):

@@ -2,6 +2,7 @@
 """Every command of every page: README.md and all below docs. Those of a page are run in its order on a cluster as the page
 presumes it; each ends with the status that is its own, and prints what the page shows. What can't be run here is in NOT_RUN."""
 
+import os
 import re
 import shlex
 import shutil
@@ -13,7 +14,7 @@ import client
 import install
 import packages
 import pytest
-from lab import EXAMPLES, TOP
+from lab import BOXES, EXAMPLES, TOP
 from pages import PROGRAMS, blocks, commands, has_prompts, is_printed, steps, unindented
 
 RULES, LIBRARY = "/etc/slurm/gpushare.conf", "/lab/out/libnvidia-ml.so.1"
@@ -76,7 +77,6 @@ NOT_RUN = {
     "make simulate": MEASURES,
     "tests/bench/simulate --quick": IS_A_TEST,
     "tests/siege/table": "it runs every way on six clusters, and writes the page",
-    "tests/siege/run --release 24.11 --plain --replay tests/siege/slurm-faults/arbitrary": "tests/siege makes its cluster itself",
     "make dist": "it packs the crates that cargo has downloaded; .github/workflows has it",
     "tar xf target/dist/gpushare-0.1.0.tar.gz && cd gpushare-0.1.0": "of what `make dist` packs",
 }
@@ -111,6 +111,18 @@ def test_nothing_is_listed_that_no_page_has():
     runs = {command.page for command in COMMANDS if command.text not in NOT_RUN}
     assert not [page for named in HERE.values() for page in named if page not in runs]
     assert set(GONE_THROUGH) <= pages
+
+
+def test_what_is_not_run_is_there():
+    """The scripts, and the targets of `make`; and what is said to be a part of `make test` is one."""
+    makefile, parts = (TOP / "Makefile").read_text(), (TOP / "tests/run").read_text()
+    for text, reason in NOT_RUN.items():
+        words = text.split()
+        for script in (word for word in words if re.fullmatch(r"(tests|packaging)/[a-z/]+", word) and words[0] != "cd"):
+            assert os.access(TOP / script, os.X_OK), text
+            assert reason != IS_A_TEST or script in parts, text
+        if words[0] == "make" and words[1:] and "=" not in words[1]:
+            assert re.search(rf"^{words[1]}:", makefile, re.M), text
 
 
 @pytest.mark.parametrize("page", GONE_THROUGH)
@@ -399,6 +411,19 @@ def who_writes_into_the_log(session):
         assert "\n[2026-11-24T12:00:00.000] error: anything" in session.cluster.log("slurmctld")
         return result
     return forges
+
+
+@prepared("slurm-faults", "tests/siege/run --release 24.11 --plain --replay tests/siege/slurm-faults/arbitrary")
+def on_a_cluster_of_its_own(session):
+    """Half a minute: slurmctld is given up. Once is enough, on the release that the command names."""
+    def runs(command):
+        if session.cluster.release != "24.11":
+            return subprocess.CompletedProcess(command, 0, "")
+        environment = os.environ | {"GPUSHARE_SIEGE_BOX": f"{BOXES}-pg"}
+        done = subprocess.run(command.split(), cwd=TOP, env=environment, capture_output=True, text=True, timeout=200)
+        assert "down" in done.stdout.splitlines(), done.stdout + done.stderr
+        return done
+    return runs
 
 
 @prepared("upgrade", "gpushare check --for 26.05.5", status=1)

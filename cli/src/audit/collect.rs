@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use gpushare::submit::counters::Outcome;
 use gpushare::submit::log_line::{Key, LogLine, PREFIX};
+use gpushare::submit::seal::Judge;
 
 use super::stamp::{self, Clock};
 use crate::period::Period;
@@ -15,7 +16,7 @@ const MOST: usize = 20_000;
 const NAMES: usize = 3;
 
 /// What is summed together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Form {
     pub user_id: u32,
     pub number: String,
@@ -54,11 +55,23 @@ pub struct Collector {
     pub unreadable: u64,
     /// Lines that tell no time.
     pub timeless: u64,
+    /// Tells the plugin's lines from others that look like them; nobody can without the key.
+    seals: Option<Judge>,
+    /// Lines that look like the plugin's, and it can't have written them.
+    pub unsealed: u64,
 }
 
 impl Collector {
-    pub fn new(period: Period) -> Collector {
-        Collector { period, forms: HashMap::new(), begin: None, unreadable: 0, timeless: 0 }
+    pub fn new(period: Period, seals: Option<Judge>) -> Collector {
+        Collector {
+            period,
+            forms: HashMap::new(),
+            begin: None,
+            unreadable: 0,
+            timeless: 0,
+            seals,
+            unsealed: 0,
+        }
     }
 
     /// Takes a line of slurmctld's log, whatever it is.
@@ -74,6 +87,8 @@ impl Collector {
         if !rest.starts_with(b"refused ") && !rest.starts_with(b"accepted ") {
             return;
         }
+        // Also of lines outside of the period, which may come back.
+        let is_sealed = self.seals.as_mut().is_none_or(|seals| seals.admits(message));
         let inside = |time: u32| (self.period.start..self.period.end).contains(&time);
         if !time.is_none_or(inside) {
             return;
@@ -82,6 +97,10 @@ impl Collector {
             self.unreadable += 1;
             return;
         };
+        if !is_sealed {
+            self.unsealed += 1;
+            return;
+        }
         self.timeless += u64::from(time.is_none());
         self.add(&read, time);
     }
@@ -101,7 +120,7 @@ impl Collector {
         };
         if self.forms.len() >= MOST && !self.forms.contains_key(&form) {
             let (user, number) = (form.user, form.number);
-            form = Form { is_rest: true, user, number, ..Form::of(line.user_id) };
+            form = Form { is_rest: true, user, number, user_id: line.user_id, ..Form::default() };
         }
         let sum = self.forms.entry(form).or_default();
         *match line.verdict.outcome() {
@@ -118,22 +137,6 @@ impl Collector {
                 true => sum.names.push(name.to_vec()),
                 false => sum.more_names = true,
             }
-        }
-    }
-}
-
-impl Form {
-    fn of(user_id: u32) -> Form {
-        Form {
-            user_id,
-            number: String::new(),
-            is_rest: false,
-            user: Vec::new(),
-            account: Vec::new(),
-            qos: Vec::new(),
-            partition: Vec::new(),
-            request: Vec::new(),
-            instead: Vec::new(),
         }
     }
 }

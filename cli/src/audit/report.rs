@@ -13,11 +13,11 @@ use super::collect::{Collector, Form, Sum};
 use crate::period::{Period, exact, text};
 
 /// All of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// Empty where nobody could be asked.
+    /// Empty if nobody could be asked.
     pub cluster: String,
-    /// None where the counts were read: they have no times.
+    /// None if the counts were read: they have no times.
     pub start: Option<String>,
     pub end: Option<String>,
     #[serde(skip)]
@@ -33,6 +33,8 @@ pub struct Report {
     pub exempt: u64,
     pub users_exempt: u64,
     pub requests: Vec<Asked>,
+    /// Lines that look like gpushare's and are not.
+    pub forged: u64,
     /// What the logs or counts can't tell, as sentences.
     pub remarks: Vec<String>,
 }
@@ -40,7 +42,7 @@ pub struct Report {
 /// One form of request of one user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Asked {
-    /// Empty where slurmctld knows no association of that user.
+    /// Empty if slurmctld knows no association of that user.
     pub user: String,
     /// None in counts.
     pub user_id: Option<u32>,
@@ -88,6 +90,7 @@ impl Report {
         let period = collected.period;
         let mut remarks = notes;
         remarks.extend(about(&collected));
+        let forged = collected.unsealed;
         let mut requests: Vec<Asked> =
             collected.forms.into_iter().map(|(form, sum)| asked(form, sum, advice)).collect();
         let whose = |one: &Asked| (one.user.clone(), one.user_id, one.number.clone(), one.request.clone());
@@ -102,6 +105,7 @@ impl Report {
             start: Some(exact(period.start)),
             end: Some(exact(period.end)),
             period: Some(period),
+            forged,
             ..Report::of(requests, read, remarks)
         }
     }
@@ -147,12 +151,7 @@ impl Report {
         };
         let would = |one: &Asked| one.would_be_refused && one.accepted() > 0;
         Report {
-            cluster: String::new(),
-            start: None,
-            end: None,
-            period: None,
             read,
-            from_counts: false,
             would_be_refused: requests.iter().filter(|one| would(one)).map(Asked::accepted).sum(),
             users_would_be_refused: users(&would),
             refused: requests.iter().map(|one| one.refused).sum(),
@@ -160,7 +159,9 @@ impl Report {
             exempt: requests.iter().map(|one| one.exempt).sum(),
             users_exempt: users(&|one| one.exempt > 0),
             requests,
+            forged: 0,
             remarks,
+            ..Report::default()
         }
     }
 }
@@ -218,6 +219,13 @@ fn about(collected: &Collector) -> Vec<String> {
             "{} lines tell no time (LogTimeFormat=clock, or standard error): they are counted whenever they were \
              written",
             collected.timeless
+        ));
+    }
+    if collected.unsealed > 0 {
+        said.push(format!(
+            "{} lines look like gpushare's, but it didn't write them (their seal is missing, wrong or used before): \
+             they are not counted; see who has put them there in the lines before them",
+            collected.unsealed
         ));
     }
     if collected.unreadable > 0 {

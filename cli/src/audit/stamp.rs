@@ -69,7 +69,7 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
-/// Seconds since 1970; `None` where there is no date in it, as with LogTimeFormat=clock.
+/// Seconds since 1970; `None` if there is no date in it, as with LogTimeFormat=clock.
 fn time(stamp: &[u8], clock: &Clock) -> Option<u32> {
     let text = std::str::from_utf8(stamp).ok()?;
     if !text.starts_with(|first: char| first.is_ascii_digit()) || !text.contains('T') {

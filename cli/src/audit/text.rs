@@ -1,5 +1,7 @@
 //! The report as text for people, which can be sent as mail, and as CSV for a spreadsheet.
 
+use gpushare::text::counted;
+
 use super::report::{Asked, Report};
 use crate::csv;
 use crate::period::{day, text, zone};
@@ -36,35 +38,30 @@ pub fn lines(report: &Report) -> String {
 /// The sentences above the table.
 fn summary(report: &Report) -> String {
     let of_users = |users: u64| {
-        if report.from_counts { String::new() } else { format!(" of {}", plural(users, "user")) }
+        if report.from_counts { String::new() } else { format!(" of {}", counted(users, "user")) }
     };
     let mut out = match report.would_be_refused {
         0 => "No request was accepted that Mode=enforce would refuse.\n".to_owned(),
         count => format!(
             "Accepted, although Mode=enforce would refuse them: {}{}.\n",
-            plural(count, "request"),
+            counted(count, "request"),
             of_users(report.users_would_be_refused)
         ),
     };
     if report.users_would_be_refused > 0 {
         out += &format!(
             "{} would be refused if you switched to enforce today.\n",
-            plural(report.users_would_be_refused, "user")
+            counted(report.users_would_be_refused, "user")
         );
     }
     if report.refused > 0 {
         out +=
-            &format!("Refused: {}{}.\n", plural(report.refused, "request"), of_users(report.users_refused));
+            &format!("Refused: {}{}.\n", counted(report.refused, "request"), of_users(report.users_refused));
     }
     if report.exempt > 0 {
-        out += &format!("Exempt: {}{}.\n", plural(report.exempt, "request"), of_users(report.users_exempt));
+        out += &format!("Exempt: {}{}.\n", counted(report.exempt, "request"), of_users(report.users_exempt));
     }
     out
-}
-
-/// `1 user`, `2 users`
-fn plural(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 struct Column {

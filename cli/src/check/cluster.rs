@@ -149,7 +149,7 @@ fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     findings
 }
 
-/// Whether users' processes run outside of all jobs. `None` where nothing is fenced.
+/// Whether users' processes run outside of all jobs. `None` if nothing is fenced.
 fn login_shells(config: &Config, settings: &Settings) -> Option<Finding> {
     let about = "GetUserEnv";
     if !config.places_anywhere() {

@@ -44,7 +44,7 @@ pub fn running(proc: &Path, node: &str) -> Option<Running> {
     Some(Running { since_boot: Duration::from_millis(started.saturating_mul(1000 / TICKS)) })
 }
 
-/// Debian calls the program slurmd-wlm, and so is a process that has started itself anew.
+/// Debian calls the program slurmd-wlm, and so is a process named that has restarted itself.
 fn is_slurmd(stat: &proc::Stat) -> bool {
     (stat.name == b"slurmd" || stat.name.starts_with(b"slurmd-")) && stat.state != 'Z'
 }
@@ -78,7 +78,7 @@ pub fn changes(files: &[PathBuf]) -> Vec<(String, SystemTime)> {
     files.iter().filter_map(change).collect()
 }
 
-/// Whether slurmd runs, and has read the files as they are. `started`: `None` where it doesn't run. Nothing where all
+/// Whether slurmd runs, and has read the files as they are. `started`: `None` if it doesn't run. Nothing if all
 /// is well. A change of slurm.conf, or of what it includes, is often about slurmctld alone (a partition, a priority):
 /// it is no fault.
 pub fn judge(

@@ -20,7 +20,7 @@ pub struct Finding {
 pub enum Status {
     /// It is.
     Ok,
-    /// It is not; what mends it.
+    /// It is not; how to fix it.
     Wrong(String),
     /// That can't be told here; why is what was said.
     Unknown,
@@ -32,7 +32,7 @@ impl Finding {
         Finding { about, said: said.into(), status: Status::Ok }
     }
 
-    /// Not as it must be, and what mends it.
+    /// Not as it must be, and how to fix it.
     pub fn wrong(about: &'static str, said: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { about, said: said.into(), status: Status::Wrong(fix.into()) }
     }

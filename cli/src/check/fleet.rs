@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpushare::text::counted;
 use serde::{Deserialize, Serialize};
 
 use super::finding;
@@ -88,8 +89,6 @@ impl Fleet {
         let of = |is: &dyn Fn(&Node) -> bool| self.nodes.iter().filter(|node| is(node)).count();
         let silent = of(&|node| node.report.is_none());
         let wrong = of(&|node| node.report.as_ref().is_some_and(|report| count(report, "wrong") > 0));
-        let counted =
-            |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         text + &format!(
             "{}: {wrong} with faults, {silent} without an answer, {}\n",
             counted(self.nodes.len(), "node"),

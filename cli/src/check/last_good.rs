@@ -5,13 +5,12 @@ use std::path::Path;
 
 use gpushare::config::last_good::{self, LastGood, NoCopy};
 use gpushare::config::{self, Config, LoadError};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::finding::Finding;
+use crate::period;
 use crate::slurm::Settings;
 
-/// On a controller; nothing where the file is right.
+/// On a controller; nothing if the file is right.
 pub fn finding(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     let error = Config::load(&config::find(slurm_conf, Path::new(config::FALLBACK))).err()?;
     Some(judge(&error, last_good::read(Path::new(settings.get("StateSaveLocation")))))
@@ -41,11 +40,7 @@ fn judge(error: &LoadError, copy: Result<LastGood, NoCopy>) -> Finding {
 }
 
 fn time(seconds: u64) -> String {
-    let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(
-        || "an unknown time".to_owned(),
-        |time| time.to_zoned(TimeZone::system()).strftime("%F %T").to_string(),
-    )
+    u32::try_from(seconds).map_or_else(|_| "an unknown time".to_owned(), period::second)
 }
 
 #[cfg(test)]

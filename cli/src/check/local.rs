@@ -42,7 +42,7 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
 /// What gres.conf gives the node.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct OwnGres {
-    /// How many GPUs; `None` where slurmd looks for them itself, or the file names none.
+    /// How many GPUs; `None` if slurmd looks for them itself, or the file names none.
     gpus: Option<u64>,
     /// The lines of the share's GRES.
     shares: Vec<Share>,
@@ -51,7 +51,7 @@ pub struct OwnGres {
 /// A line about shares.
 #[derive(Debug, PartialEq, Eq)]
 struct Share {
-    /// `Count`; `None` where it can't be told.
+    /// `Count`; `None` if unknown.
     count: Option<u64>,
     /// `Flags=all_sharing`
     all: bool,

@@ -5,44 +5,48 @@ use gpushare::config::Config;
 
 use super::finding::{Finding, listed};
 use crate::requirements::limits_memory;
-use crate::slurm::Slurm;
+use crate::slurm::{Partition, Slurm};
 
-/// Nothing where Slurm doesn't count memory, has a default, or nothing limits it.
+/// Nothing where Slurm doesn't count memory, nothing limits it, or every partition with GPUs or shares has a default.
 pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
-    let counted = slurm.settings.get("SelectTypeParameters").to_ascii_uppercase().contains("_MEMORY");
-    if !counted || slurm.settings.gives_memory() {
+    if !slurm.settings.get("SelectTypeParameters").to_ascii_uppercase().contains("_MEMORY") {
         return None;
     }
-    let finding = |effect: &str| {
-        let said = format!(
-            "neither DefMemPerCPU, DefMemPerNode nor DefMemPerGPU is set: a job with GPUs that names no memory {effect}"
-        );
-        Some(Finding::unknown("DefMemPerGPU", said))
-    };
-    // The plugin looks at slurm.conf's own defaults alone, not at a partition's.
     let policy = &config.policy;
     let of_qoses = policy.records.iter().map(|record| &record.caps);
     let of_partitions = policy.partition_records.iter().map(|record| &record.caps);
-    if of_qoses.chain(of_partitions).chain([&policy.caps]).any(|caps| caps.mem.is_some()) {
-        return finding("is refused where MaxMemPerGpu holds (GS128)");
-    }
-    if !limits_memory(config) {
+    let is_capped = of_qoses.chain(of_partitions).chain([&policy.caps]).any(|caps| caps.mem.is_some());
+    if !is_capped && !limits_memory(config) {
         return None;
     }
-    let has_gpus = |name: &String| {
-        let mut nodes = slurm.nodes.iter().filter(|node| node.partitions.contains(name));
-        nodes.any(|node| node.gres.iter().any(|(gres, ..)| gres == "gpu" || *gres == config.node.share_gres))
+    let conf = slurm.settings.default_memory();
+    let has = |partition: &Partition, is_it: &dyn Fn(&str) -> bool| {
+        let mut nodes = slurm.nodes.iter().filter(|node| node.partitions.contains(&partition.name));
+        nodes.any(|node| node.gres.iter().any(|(gres, ..)| is_it(gres)))
     };
-    let open =
-        slurm.partitions.iter().filter(|partition| !partition.gives_memory && has_gpus(&partition.name));
-    let names: Vec<String> = open.map(|partition| partition.name.clone()).collect();
+    let is_open = |partition: &&Partition| {
+        let memory = partition.memory.over(conf);
+        let gpus = has(partition, &|gres| gres == "gpu") && !memory.is_given(true);
+        gpus || has(partition, &|gres| gres == config.node.share_gres) && !memory.is_given(false)
+    };
+    let names: Vec<String> =
+        slurm.partitions.iter().filter(is_open).map(|partition| partition.name.clone()).collect();
     if names.is_empty() {
         return None;
     }
-    finding(&format!(
-        "gets all of its nodes' in partition {}, and counts as that against Mem= of its QOS",
-        listed(&names)
-    ))
+    let effect = match is_capped {
+        true => "is refused where MaxMemPerGpu holds (GS128)",
+        false => "gets all of its nodes', and counts as that against Mem= of its QOS",
+    };
+    let only_gpus = slurm.partitions.iter().all(|one| one.memory.over(conf).is_given(true));
+    let missing = if only_gpus {
+        "DefMemPerGPU gives nothing to a job with a share, and neither DefMemPerCPU nor DefMemPerNode is set"
+    } else {
+        "neither DefMemPerCPU, DefMemPerNode nor DefMemPerGPU is set"
+    };
+    let said =
+        format!("{missing}: in partition {} a job with GPUs that names no memory {effect}", listed(&names));
+    Some(Finding::unknown("DefMemPerGPU", said))
 }
 
 #[cfg(test)]
@@ -54,14 +58,21 @@ mod tests {
     const COUNTED: &str = "SelectTypeParameters = CR_CORE_MEMORY\n";
 
     fn said(rules: &str, settings: &str, partitions: [&str; 2]) -> Option<String> {
+        said_on("gpu:a40:4", rules, settings, partitions)
+    }
+
+    fn said_on(gres: &str, rules: &str, settings: &str, partitions: [&str; 2]) -> Option<String> {
         let partition = |name, more: &str| slurm::partition(&format!("PartitionName={name} {more}"));
         let [gpu, cpu] = partitions;
         let slurm = Slurm {
             settings: Settings::parse(settings),
-            nodes: ["NodeName=n1 Gres=gpu:a40:4 Partitions=gpu", "NodeName=n2 Gres=(null) Partitions=cpu"]
-                .into_iter()
-                .filter_map(slurm::node)
-                .collect(),
+            nodes: [
+                &format!("NodeName=n1 Gres={gres} Partitions=gpu"),
+                "NodeName=n2 Gres=(null) Partitions=cpu",
+            ]
+            .into_iter()
+            .filter_map(slurm::node)
+            .collect(),
             partitions: [partition("gpu", gpu), partition("cpu", cpu)].into_iter().flatten().collect(),
             ..Slurm::default()
         };
@@ -75,7 +86,11 @@ mod tests {
         let quota = "QOS=x GPUs=a40:4 Mem=100G";
         let none = "JobDefaults=(null) DefMemPerNode=UNLIMITED";
         let shown = said(quota, COUNTED, [none, none]).unwrap();
-        assert!(shown.contains("in partition gpu, and counts"), "{shown}");
+        assert!(
+            shown.contains("in partition gpu a job")
+                && shown.ends_with("counts as that against Mem= of its QOS"),
+            "{shown}"
+        );
         for (rules, settings, partition) in [
             ("QOS=x GPUs=a40:4", COUNTED, none),
             (quota, "SelectTypeParameters = CR_CORE", none),
@@ -93,15 +108,27 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_on_memory_needs_a_default_of_slurm_conf() {
+    fn a_cap_on_memory_needs_one_too() {
         let of_partition = "DefMemPerCPU=4000";
         for cap in
             ["MaxMemPerGpu=a40:8G", "PartitionName=gpu MaxMemPerGpu=8G", "QOS=x GPUs=a40:4 MaxMemPerGpu=8G"]
         {
-            let shown = said(cap, COUNTED, [of_partition; 2]).unwrap();
-            assert!(shown.ends_with("(GS128)"), "{shown}");
+            let shown = said(cap, COUNTED, ["", of_partition]).unwrap();
+            assert!(shown.contains("in partition gpu a job") && shown.ends_with("(GS128)"), "{shown}");
+            assert_eq!(said(cap, COUNTED, [of_partition, ""]), None, "{cap}");
             assert_eq!(said(cap, &format!("{COUNTED}DefMemPerCPU = 4000"), [""; 2]), None, "{cap}");
         }
         assert_eq!(said("MaxCPUsPerGpu=4", COUNTED, [""; 2]), None);
+    }
+
+    #[test]
+    fn a_default_for_gpus_is_none_for_shares_and_a_partition_can_take_it_away() {
+        let gpus = format!("{COUNTED}JobDefaults = DefMemPerGPU=4000");
+        assert_eq!(said("MaxMemPerGpu=8G", &gpus, [""; 2]), None);
+        assert!(said("MaxMemPerGpu=8G", &gpus, ["JobDefaults=DefMemPerGPU=0", ""]).is_some());
+        let shares = |partition| said_on("gpu:a40:4,mps:400", "MaxMemPerGpu=8G", &gpus, [partition, ""]);
+        let shown = shares("").unwrap();
+        assert!(shown.starts_with("DefMemPerGPU gives nothing to a job with a share"), "{shown}");
+        assert_eq!(shares("DefMemPerCPU=4000"), None);
     }
 }

@@ -14,8 +14,8 @@ use crate::slurm::Settings;
 
 const SHM: &str = "/dev/shm";
 
-/// Of this node; `None` where steps are in no user namespace. In one the kernel lets nobody ask for a cgroup's device
-/// programs, nor change its devices: Slurm gets round that with a BPF token, which doesn't cover asking.
+/// Of this node; `None` if steps are in no user namespace. In one, the kernel lets nobody query a cgroup's device
+/// programs or change its devices. Slurm's BPF token allows the change, but not the query.
 pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     let about = "NamespaceType";
     if settings.get(about) != "namespace/linux" {

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use gpushare::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_written};
+use gpushare::word::Word;
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::{self, How, MpsError, UNREAD};
@@ -18,14 +19,10 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
     let about = "Placement";
     let has = |name: &str| node.gres.iter().any(|(found, ..)| found == name);
     let share = config.share_gres.as_str();
-    let word = match config.placement {
-        Placement::Off => {
-            return vec![Finding::ok(about, "off: gpushare leaves this node's jobs as they are")];
-        }
-        Placement::Follow => "follow",
-        Placement::Own => "own",
-        Placement::Override => "override",
-    };
+    if config.placement == Placement::Off {
+        return vec![Finding::ok(about, "off: gpushare leaves this node's jobs as they are")];
+    }
+    let word = config.placement.word();
     let mut findings = Vec::new();
     let units = gpus.and_then(|gpus| gpu::units_of(config, gpus));
     let units = units.as_deref();
@@ -270,7 +267,7 @@ const FIX_UNREAD: &str = "ask the daemon by hand, get_default_device_pinned_mem_
                           MemPerUnit= or Mps=off otherwise";
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
 
-/// What a user puts into his daemon's folders is on the file system of `MpsDir`.
+/// What users put into their daemons' folders is on the file system of `MpsDir`.
 pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     let about = "MpsDir";
     if config.mps != Mps::PerUser {
@@ -293,11 +290,10 @@ pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
 /// NVIDIA's daemons. Starting one for a moment is the only way to find out whether it can serve several users.
 pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     let about = "Mps";
-    let word = match config.mps {
-        Mps::Off => return Vec::new(),
-        Mps::PerUser => "per-user",
-        Mps::Multiuser => "multiuser",
-    };
+    if config.mps == Mps::Off {
+        return Vec::new();
+    }
+    let word = config.mps.word();
     let program = config.mps_control.display();
     if !config.mps_control.exists() {
         let said = format!("{word}, and there is no {program}");

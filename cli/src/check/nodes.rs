@@ -34,7 +34,7 @@ pub enum Way<'a> {
 /// Asks them. `list`: a hostlist, or nothing for every node that has GPUs or shares.
 ///
 /// # Errors
-/// slurmctld can't be asked which nodes there are, or the list is none.
+/// slurmctld doesn't say which nodes exist, or the list is invalid.
 pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckError> {
     let (nodes, names) = if list.is_empty() {
         let nodes = known().map_err(CheckError::WhichNodes)?;

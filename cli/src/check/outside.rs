@@ -11,7 +11,7 @@ use gpushare::text::pattern::Case;
 use super::finding::{Finding, listed};
 use crate::slurm::{Partition, Slurm};
 
-/// Nothing where there is nothing to get round.
+/// Nothing if there is nothing to bypass.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = whole_nodes(config, slurm);
     findings.extend(partitions(config, slurm));
@@ -62,8 +62,8 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     open.into_iter().map(finding).collect()
 }
 
-/// The types of GPU that a QOS's jobs can land on and that Slurm counts, as its database has them. Of others
-/// `AccountingStorageTRES` is said to be wrong.
+/// The GPU types that a QOS's jobs can get and that Slurm counts, as its database has them. For others, the check of
+/// `AccountingStorageTRES` reports an error.
 fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
     let tracked = slurm.settings.list("AccountingStorageTRES");
     let admits = |name: &String| {

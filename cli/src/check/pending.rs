@@ -9,7 +9,7 @@ const FIELDS: &str = "JobArrayID:24|,QOS:48|,Reason:40|,tres-alloc:200|";
 /// So many jobs are named.
 const NAMED: usize = 5;
 
-/// Asks slurmctld. Nothing where no job waits in vain.
+/// Asks slurmctld. Nothing if no job waits forever.
 pub fn finding(qoses: &Qoses) -> Option<Finding> {
     let about = "pending jobs";
     let mut stuck = Stuck::default();

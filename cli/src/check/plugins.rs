@@ -12,6 +12,7 @@ use super::finding::Finding;
 use super::plugstack::{Line, Plugstack};
 use super::version::{Version, VersionError};
 use crate::requirements::{is_plugin, matching};
+use crate::slurm::file::ConfFile;
 use crate::slurm::{Node, Settings};
 
 const JOB_SUBMIT: &str = "job_submit_gpushare.so";
@@ -35,7 +36,7 @@ struct Loader<'a> {
     version: Version,
     /// Which part of it must be the plugin's.
     how: Match,
-    /// What happens where it is not.
+    /// What happens if it is not.
     otherwise: &'a str,
 }
 
@@ -204,7 +205,7 @@ fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: b
 /// Where gpushare's plugins of a node are, whether they are there or not; and slurmctld's, where it is.
 pub fn files(settings: &Settings, slurm_conf: &Path) -> Vec<(&'static str, PathBuf)> {
     let dirs = match settings.get("PluginDir") {
-        "" => plugin_dir(&fs::read_to_string(slurm_conf).unwrap_or_default(), &prefixes()),
+        "" => plugin_dir(written(slurm_conf).get("PluginDir"), &prefixes()),
         dirs => dirs.to_owned(),
     };
     let all = [JOB_SUBMIT, FENCE, HOOKS].map(|name| (name, in_dirs(&dirs, name)));
@@ -225,9 +226,9 @@ pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
 /// # Errors
 /// Nothing is installed here.
 pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, CheckError> {
-    let conf = fs::read_to_string(slurm_conf).unwrap_or_default();
-    let dirs = plugin_dir(&conf, &prefixes());
-    let stack = Plugstack::read(written(&conf, "PlugStackConfig").unwrap_or_default(), slurm_conf);
+    let conf = written(slurm_conf);
+    let dirs = plugin_dir(conf.get("PluginDir"), &prefixes());
+    let stack = Plugstack::read(conf.get("PlugStackConfig"), slurm_conf);
     let mut findings = Vec::new();
     let path = in_dirs(&dirs, JOB_SUBMIT);
     if path.exists() {
@@ -265,8 +266,11 @@ fn prefixes() -> Vec<PathBuf> {
     found
 }
 
-/// slurm.conf's PluginDir, or else the first folder that has Slurm's plugins.
-fn plugin_dir(slurm_conf: &str, prefixes: &[PathBuf]) -> String {
+/// slurm.conf's PluginDir, if it has one, or else the first folder that has Slurm's plugins.
+fn plugin_dir(said: &str, prefixes: &[PathBuf]) -> String {
+    if !said.is_empty() {
+        return said.to_owned();
+    }
     let candidates = prefixes.iter().flat_map(|prefix| {
         let in_lib =
             fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -277,16 +281,12 @@ fn plugin_dir(slurm_conf: &str, prefixes: &[PathBuf]) -> String {
     let mut folders = candidates.flat_map(|folder| [folder.join("slurm-wlm"), folder.join("slurm")]);
     // Every machine with Slurm has one of those.
     let mut found = || folders.find(|folder| !matching(&folder.join("auth"), "auth_*.so").is_empty());
-    let dirs = written(slurm_conf, "PluginDir").map(str::to_owned);
-    dirs.or_else(|| Some(found()?.display().to_string())).unwrap_or_else(|| "/usr/lib64/slurm".to_owned())
+    found().map_or_else(|| "/usr/lib64/slurm".to_owned(), |found| found.display().to_string())
 }
 
-/// A value in the text of slurm.conf, without what that includes.
-fn written<'a>(slurm_conf: &'a str, key: &str) -> Option<&'a str> {
-    slurm_conf.lines().find_map(|line| {
-        let (found, value) = line.split('#').next()?.split_once('=')?;
-        found.trim().eq_ignore_ascii_case(key).then(|| value.trim())
-    })
+/// slurm.conf as it is here.
+fn written(slurm_conf: &Path) -> Settings {
+    ConfFile::read(slurm_conf).unwrap_or_default().settings()
 }
 
 /// A plugin that is named by its file or its path, in PluginDir, which may be a list.

@@ -11,7 +11,7 @@ const DEPTH: usize = 4;
 /// A line of plugstack.conf that names a plugin.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
-    /// srun and slurmstepd end with an error where it can't be loaded.
+    /// srun and slurmstepd end with an error if it can't be loaded.
     pub required: bool,
     /// As it is written: a name in PluginDir, or a path.
     pub plugin: String,

@@ -69,7 +69,7 @@ impl Version {
         self.release == other.release
     }
 
-    /// Whether both are 24.11.5, say; `None` where that was not said of one and the other is of its release.
+    /// Whether both are 24.11.5, say; `None` if that was not said of one and the other is of its release.
     pub fn is(self, other: Version) -> Option<bool> {
         match (self.micro, other.micro) {
             (Some(one), Some(two)) => Some(self.release == other.release && one == two),

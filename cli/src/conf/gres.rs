@@ -82,7 +82,7 @@ fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, Co
     Ok(lines + &format!("\n# In slurm.conf:\n# NodeName={name} … Gres={}\n", gres.join(",")))
 }
 
-/// What is said of the line of shares where the same gpushare.conf is for nodes without.
+/// The note on the line of shares if the same gpushare.conf is for nodes without shares.
 const WITHOUT: &str = " A node for whole GPUs only goes without.";
 
 /// What Slurm must count of the share.

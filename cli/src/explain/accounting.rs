@@ -4,9 +4,10 @@
 //! sacctmgr prints default QOSes, and limits on single jobs, with what they inherit. For accounts this looks at the
 //! limits on all of their jobs together. It doesn't look up a reservation's partition.
 
-use gpushare::submit::policy::{self, Accounting, DefaultQos, Owner, TypedLimit};
+use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, Owner, TypedLimit};
 use gpushare::submit::request::Request;
 
+use crate::slurm;
 use crate::slurm::run::{ProgramError, ask};
 
 mod associations;
@@ -33,8 +34,9 @@ pub struct Database {
     default_account: Vec<u8>,
     root_default: Vec<u8>,
     default_partition: Vec<u8>,
-    /// slurm.conf gives a job that names none some memory.
-    gives_memory: bool,
+    /// What slurm.conf says of the memory of a job that names none, and what partitions do.
+    default_memory: DefaultMemory,
+    memory_of: Vec<(String, DefaultMemory)>,
 }
 
 /// A QOS and its limits.
@@ -84,13 +86,13 @@ impl Database {
     ///
     /// # Errors
     /// slurmdbd or slurmctld doesn't answer.
-    pub fn read(user: &str, cluster: &str, gives_memory: bool) -> Result<Database, ProgramError> {
+    pub fn read(user: &str, cluster: &str, default_memory: DefaultMemory) -> Result<Database, ProgramError> {
         let (at, of) = (format!("cluster={cluster}"), format!("user={user}"));
         let users = ["-nP", "show", "user", "where", &at, &of, "format=user,defaultaccount"];
         let default = default_account(&ask("sacctmgr", &users)?, user);
         let partitions = ask("scontrol", &["-a", "-o", "show", "partition"])?;
         let tables = Tables { partitions, ..Tables::ask(Some(user), cluster)? };
-        Ok(Database { default_account: default, gives_memory, ..Database::of(user, &tables) })
+        Ok(Database { default_account: default, default_memory, ..Database::of(user, &tables) })
     }
 
     /// For jobs that name their account.
@@ -105,12 +107,12 @@ impl Database {
             root_default: root_default(&accounts),
             accounts,
             default_partition: default_partition(&tables.partitions),
-            gives_memory: true,
+            default_memory: DefaultMemory { of_node: true, of_gpu: None },
+            memory_of: memory_of(&tables.partitions),
         }
     }
 
     /// Whose job it is.
-    #[must_use]
     pub fn user(&self) -> &[u8] {
         &self.user
     }
@@ -125,8 +127,7 @@ impl Database {
         self.association_in(request, partition)
     }
 
-    /// The first of the partitions that the job may land in; empty where that isn't known.
-    #[must_use]
+    /// The first of the partitions that the job may land in; empty if that isn't known.
     pub fn first_partition<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
         let list = request.partition.filter(|list| !list.is_empty());
         let default = Some(self.default_partition.as_slice());
@@ -135,7 +136,6 @@ impl Database {
     }
 
     /// The account that is charged.
-    #[must_use]
     pub fn account<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
         request.account.unwrap_or(&self.default_account)
     }
@@ -188,7 +188,7 @@ impl Qos {
         &self.name
     }
 
-    /// The lowest limits on a TRES, of all and of those that are not for a node alone; `None` where nothing is limited.
+    /// The lowest limits on a TRES, of all and of those that are not for a node alone; `None` if nothing is limited.
     fn limit(&self, tres: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
         let of = |limits: &[(Vec<u8>, u64)]| {
             limits.iter().filter(|(name, _)| name == tres).map(|(_, count)| *count).min()
@@ -269,8 +269,9 @@ impl<'c> Accounting for &'c Database {
         }
     }
 
-    fn gives_memory(&self) -> bool {
-        self.gives_memory
+    fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
+        let own = self.memory_of.iter().find(|(name, _)| name.as_bytes() == partition);
+        own.map_or(self.default_memory, |(_, own)| own.over(self.default_memory))
     }
 
     fn default_partition(&self) -> Option<&[u8]> {
@@ -281,6 +282,12 @@ impl<'c> Accounting for &'c Database {
 /// `gres/gpu:a40` → `a40`, for the GRES named.
 fn type_of<'a>(tres: &'a [u8], gres: &[u8]) -> Option<&'a [u8]> {
     tres.strip_prefix(b"gres/")?.strip_prefix(gres)?.strip_prefix(b":")
+}
+
+/// Of the lines of `scontrol -o show partition`.
+fn memory_of(partitions: &[u8]) -> Vec<(String, DefaultMemory)> {
+    let text = String::from_utf8_lossy(partitions);
+    text.lines().filter_map(slurm::partition).map(|one| (one.name, one.memory)).collect()
 }
 
 /// The columns of each line of `sacctmgr -nP`.

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::ExplainError;
-use crate::slurm::{self, ProgramError, ask, run};
+use crate::slurm::{ProgramError, ask, host, run};
 
 mod id;
 mod limits;
@@ -27,7 +27,7 @@ use smaller::Smaller;
 /// More tasks of an array than somebody reads.
 const MOST: usize = 8;
 
-/// What is told of one job, or of the waiting tasks of an array.
+/// The report about one job, or about the waiting tasks of an array.
 #[derive(Debug, Serialize)]
 struct Told {
     /// As squeue names it: `12`, `12_3`, `12_[4-9]`, `12+1`.
@@ -77,7 +77,7 @@ pub struct Options<'a> {
     pub conf: Option<&'a Path>,
 }
 
-/// What there is to say of a job; `Ok(None)` where Slurm shows no such job.
+/// What there is to say of a job; `Ok(None)` if Slurm shows no such job.
 ///
 /// # Errors
 /// Slurm could not be asked.
@@ -188,9 +188,4 @@ pub fn above(job: Above) -> Result<Vec<String>, ProgramError> {
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     let above = limits.iter().filter(|limit| limit.is_never() && !is_said(limit));
     Ok(above.map(write::above).collect())
-}
-
-/// This machine's name.
-fn host() -> String {
-    slurm::host()
 }

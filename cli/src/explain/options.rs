@@ -20,7 +20,7 @@ pub enum Source {
 pub struct Given {
     /// Without dashes, in full.
     pub name: &'static str,
-    /// `None` where there is none.
+    /// `None` if there is none.
     pub value: Option<Vec<u8>>,
     /// Where it stood.
     pub source: Source,

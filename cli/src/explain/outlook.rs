@@ -11,7 +11,7 @@ use super::accounting::Database;
 use super::job::{self, Above};
 use crate::slurm;
 
-/// Names that Slurm knows; empty where they can't be told.
+/// Names that Slurm knows; empty if unknown.
 #[derive(Debug, Default)]
 pub struct Names {
     /// Partitions.
@@ -64,7 +64,7 @@ impl Names {
     }
 }
 
-/// Limits that are below what a request asks for, a line each; none where slurmctld can't be asked.
+/// Limits that are below what a request asks for, a line each; none if slurmctld can't be asked.
 pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remark]) -> Vec<String> {
     let is_advice = |remark: &Remark| match remark {
         Remark::Passed(refusal, because) => *because == Because::Warn && refusal.rule == Rule::BeyondLimit,

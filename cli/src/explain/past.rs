@@ -42,8 +42,7 @@ pub struct Place<'a> {
 /// An option, without dashes and in full, and its value.
 pub type Asked = (&'static str, Option<Vec<u8>>);
 
-/// The options of a command line; `None` where the line is none of sbatch's, srun's or salloc's, or can't
-/// be read for certain.
+/// The options of a command line; `None` if the line isn't sbatch's, srun's or salloc's, or isn't certain.
 pub fn options(line: &[u8], release: Release) -> Option<Vec<Asked>> {
     let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut words: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();

@@ -37,7 +37,6 @@ impl Release {
     }
 
     /// How this release's clients write a GRES.
-    #[must_use]
     pub fn spelling(self) -> Spelling {
         if self >= Release(23, 11) { Spelling::Slash } else { Spelling::Colon }
     }

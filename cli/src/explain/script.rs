@@ -103,7 +103,7 @@ fn words_of_line(line: &[u8], number: usize, release: Release) -> Result<Vec<Vec
     Ok(words)
 }
 
-/// The first word and what follows it; `None` where a quote is left open.
+/// The first word and what follows it; `None` if a quote is left open.
 fn word(line: &[u8], release: Release) -> Option<(Option<Vec<u8>>, &[u8])> {
     let mut word = None;
     let mut quote = None;

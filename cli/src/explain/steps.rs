@@ -102,7 +102,7 @@ fn fails(name: &str, value: &str, sets: Sets, release: Release) -> bool {
     }
 }
 
-/// `None` where it asks for no GPU, or where that can't be told.
+/// `None` if it asks for no GPU, or if that is unknown.
 fn is_typed(name: &str, value: &str) -> Option<bool> {
     if value.contains('$') || value.contains('`') {
         return None;

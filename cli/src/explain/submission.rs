@@ -78,7 +78,6 @@ impl Submission {
     }
 
     /// The same for the policy.
-    #[must_use]
     pub fn request(&self, spelling: Spelling, user_id: u32) -> Request<'_> {
         Request {
             spelling,
@@ -318,7 +317,7 @@ fn is_open_mode(given: &Given) -> bool {
     given.value.as_deref().and_then(<[u8]>::first).is_some_and(|letter| b"aAtT".contains(letter))
 }
 
-/// Whether the whole node is asked for; `None` where sbatch takes no such value.
+/// Whether the whole node is asked for; `None` if sbatch takes no such value.
 fn is_exclusive(given: &Given) -> Option<bool> {
     let Some(value) = &given.value else { return Some(true) };
     let is = |word: &&str| value.eq_ignore_ascii_case(word.as_bytes());

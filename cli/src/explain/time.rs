@@ -3,8 +3,7 @@
 /// slurm.h's INFINITE, which is what no limit is sent as.
 const NO_LIMIT: u32 = u32::MAX;
 
-/// In minutes, seconds rounded up; `None` where sbatch takes no such text.
-#[must_use]
+/// In minutes, seconds rounded up; `None` if sbatch takes no such text.
 pub fn minutes(text: &[u8]) -> Option<u32> {
     if [b"-1".as_slice(), b"infinite", b"unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Some(NO_LIMIT);

@@ -23,7 +23,7 @@ pub struct Cause {
     pub form: Form,
 }
 
-/// What is summed: a limit, and whose GPUs where it holds for each by himself.
+/// What is summed: a limit, and whose GPUs, if it applies to each user or account separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     pub limit: usize,

@@ -55,7 +55,7 @@ impl Form {
         Some(Form { options: all, on_line: true })
     }
 
-    /// As a user would write it; empty where no GPUs were asked for.
+    /// As a user would write it; empty if no GPUs were asked for.
     pub fn text(&self) -> String {
         let one = |(name, value): &Asked| match value {
             Some(value) => format!("--{name}={}", value.escape_ascii()),

@@ -52,7 +52,7 @@ impl Nodes {
         Nodes { types, known: HashMap::new() }
     }
 
-    /// All types on the nodes of a list; `None` where a node is not known.
+    /// All types on the nodes of a list; `None` if a node is not known.
     fn types(&mut self, list: &[u8], number: u32) -> Option<Types> {
         let key = (list.to_vec(), number);
         if let Some(found) = self.known.get(&key) {
@@ -171,7 +171,9 @@ mod tests {
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("slurm.conf", "ClusterName=x # a name\ninclude nodes.conf\nNodeName=b \\\n  Gres=gpu:h100:2\n");
         write("nodes.conf", "NodeName=a[1-2] Gres=gpu:a40:4\n");
-        let mut nodes = Nodes::read(&slurm::Settings::lines(&folder.path().join("slurm.conf")).unwrap());
+        let mut nodes = Nodes::read(
+            &slurm::file::ConfFile::read(&folder.path().join("slurm.conf")).unwrap().lines.join("\n"),
+        );
         assert_eq!(nodes.types(b"b", 1), Some(vec![Some("h100".to_owned())]));
         assert_eq!(nodes.types(b"a[1-2]", 2), Some(vec![Some("a40".to_owned())]));
     }

@@ -31,8 +31,8 @@ pub struct Report {
 /// One limit.
 #[derive(Debug, Serialize)]
 pub struct OfLimit {
-    /// `qos`, `account` or `user`, and its name: of a user with his account, and the partition where it is for one
-    /// only.
+    /// `qos`, `account` or `user`, and its name; a user's has the account too, and the partition if the limit is for
+    /// only one.
     pub owner_kind: &'static str,
     pub owner: String,
     #[serde(skip)]
@@ -50,10 +50,10 @@ pub struct OfLimit {
 /// A limit that was exceeded.
 #[derive(Debug, Serialize)]
 pub struct Exceeded {
-    /// The user or account that exceeded it; none where it is a limit on all together, or on each job.
+    /// The user or account that exceeded it; none if it is a limit on all together, or on each job.
     pub of: Option<String>,
     pub certain: Sums,
-    /// With the GPUs whose type is not known; none where all are known.
+    /// With the GPUs whose type is not known; none if all are known.
     pub at_most: Option<Sums>,
     /// Of the certain ones, GPU-hours above that were asked for with their type: another limit held then, or none.
     pub unexplained_gpu_hours: f64,

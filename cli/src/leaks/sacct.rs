@@ -31,7 +31,7 @@ pub struct Job<'t> {
     /// `None` while it runs.
     pub end: Option<u32>,
     pub state: &'t [u8],
-    /// The command; empty where none is known.
+    /// The command; empty if none is known.
     pub line: &'t [u8],
 }
 
@@ -87,7 +87,7 @@ fn number(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// `Unknown` where there is none.
+/// `Unknown` if there is none.
 fn time(text: &[u8]) -> Option<u32> {
     number(text).filter(|time| *time > 0)
 }

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use super::LeaksError;
+use crate::error::FileError;
 use crate::explain::past::{Release, Tables};
 use crate::period::Period;
+use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, run};
 
 /// All but the jobs.
@@ -55,11 +57,11 @@ fn of_slurmctld() -> Result<Cluster, ProgramError> {
 
 /// Accounting is there without slurmctld, and slurm.conf has what is needed.
 fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, LeaksError> {
-    let text = match slurm::Settings::lines(path) {
-        Ok(text) => text,
+    let conf = match ConfFile::read(path).map_err(FileError::of(path)) {
+        Ok(conf) => conf,
         Err(read) => return Err(LeaksError::NoSettings(asked, read)),
     };
-    let name = slurm::Settings::parse(&text).get("ClusterName").to_owned();
+    let (name, text) = (conf.settings().get("ClusterName").to_owned(), conf.lines.join("\n"));
     // As scontrol writes it.
     let partitions = text.replace(" QOS=", " QoS=").replace(" Qos=", " QoS=");
     let remark = format!("partitions and nodes are those of {}: {asked}", path.display());

@@ -20,7 +20,7 @@ struct Text(String);
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
 impl Text {
-    /// A family; nothing where it has no samples.
+    /// A family; nothing if it has no samples.
     fn family<'a, V: Display>(
         &mut self,
         (name, gres_type, help): (&str, &str, &str),
@@ -48,7 +48,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// All of it. `success`: when all could be read for the last time, where that is known.
+/// All of it. `success`: when all could be read for the last time, if that is known.
 pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
     let mut text = Text::default();
     let version = env!("CARGO_PKG_VERSION");

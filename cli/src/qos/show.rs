@@ -8,6 +8,7 @@ use std::path::Path;
 use gpushare::config::qos::field::FIELDS;
 use gpushare::config::qos::value::{self, Settings, Value};
 use gpushare::config::{ManagedQos, Members};
+use gpushare::text::counted;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::usage::{self, Usage};
 use gpushare_qos::{Actual, table};
@@ -40,7 +41,7 @@ pub struct Shown {
     words: Words,
 }
 
-/// The same in words; empty where there is nothing to say.
+/// The same in words; empty if there is nothing to say.
 #[derive(Debug, Default)]
 struct Words {
     quota: String,
@@ -91,7 +92,7 @@ fn one(managed: &ManagedQos, actual: &Actual, usage: Option<&Usage>, differs: Ve
     let settings = known.map(|qos| qos.settings.clone()).unwrap_or_default();
     let there = as_there(managed, settings);
     let words = |usage: &Usage| {
-        let jobs = format!("{} job{}", usage.jobs, if usage.jobs == 1 { "" } else { "s" });
+        let jobs = counted(usage.jobs, "job");
         let used = table::in_use(&there, usage);
         if used.is_empty() { jobs } else { format!("{used}; {jobs}") }
     };

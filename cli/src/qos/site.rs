@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpushare::config::{self, Config, LoadError, ManagedQos, Members};
+use gpushare::config::{LoadError, ManagedQos, Members};
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
@@ -13,6 +13,7 @@ use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
 use super::error::QosError;
 use crate::slurm::command;
 use crate::slurm::run::{Output, run};
+use crate::status::local;
 
 /// Longer than a busy slurmdbd takes for one change.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -74,9 +75,7 @@ pub fn actual(cluster: &Cluster) -> Result<Actual, QosError> {
 /// # Errors
 /// There is no such file, or it has a mistake.
 pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), LoadError> {
-    let found = || config::find(&crate::slurm::conf(), Path::new(config::FALLBACK));
-    let path = conf.map_or_else(found, Path::to_owned);
-    let config = Config::load_named(&path)?;
+    let (path, config) = local::config_there(conf)?;
     Ok((path, config.qoses))
 }
 
@@ -118,7 +117,7 @@ pub fn used() -> Result<InUse, QosError> {
     Ok(used)
 }
 
-/// What slurmctld has missed of the database's QOSes, in one line; `None` where it has all.
+/// What slurmctld has missed of the database's QOSes, in one line; `None` if it has all.
 ///
 /// # Errors
 /// slurmctld or slurmdbd can't be asked.
@@ -131,7 +130,7 @@ pub fn missed() -> Result<Option<String>, QosError> {
         .then(|| format!("slurmctld missed changes while it had no slurmdbd: {}{more}", shown.join(", "))))
 }
 
-/// By getent(1), since the name service is the site's affair; where it can't be asked, nobody is a stranger.
+/// By getent(1), since the site configures the name service; if getent fails, every user counts as known.
 fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
     let users = qoses.iter().filter_map(|managed| match &managed.members {
         Members::Users(_, users) => Some(users),

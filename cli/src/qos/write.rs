@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use gpushare::text::counted;
 use gpushare_qos::change::Sign;
 use gpushare_qos::{Change, Finding, Plan};
 
@@ -24,8 +25,7 @@ pub fn plan(plan: &Plan) -> String {
     let counts = [(Sign::Add, "to add"), (Sign::Change, "to change"), (Sign::Remove, "to remove")];
     let counts = counts.map(|(sign, words)| (count(sign), words)).into_iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, words)| format!("{count} {words}")).collect();
-    let calls = plan.changes.len();
-    let _ = writeln!(text, "{}, in {calls} step{}", counts.join(", "), if calls == 1 { "" } else { "s" });
+    let _ = writeln!(text, "{}, in {}", counts.join(", "), counted(plan.changes.len(), "step"));
     text
 }
 

@@ -15,7 +15,7 @@ pub struct Bill {
     pub line: String,
 }
 
-/// Every partition that has nodes with GPUs; of a cluster that there isn't yet, `DEFAULT`. Nothing where gpushare.conf
+/// Every partition that has nodes with GPUs; of a cluster that there isn't yet, `DEFAULT`. Nothing if gpushare.conf
 /// has no weights.
 pub fn billing(config: &Config, slurm: &Slurm) -> Vec<Bill> {
     let weights: Vec<String> = config.gpu_weights.iter().map(ToString::to_string).collect();

@@ -33,8 +33,8 @@ fn submission() -> Vec<Requirement> {
         Requirement::slurm(
             "AccountingStorageEnforce",
             owned(&["associations", "limits", "qos"]),
-            "limits of QOSes don't hold, or anybody may use any (with it, who has no association can't submit, and his \
-             waiting jobs don't start: look at 'sacctmgr show assoc' first)",
+            "limits of QOSes don't hold, or anybody may use any (with it, users without an association can't submit, \
+             and their waiting jobs don't start: look at 'sacctmgr show assoc' first)",
         ),
     ]
 }

@@ -1,9 +1,8 @@
 //! slurmctld's settings: `scontrol show config`, which has slurm.conf and, since 22.05 at the latest, cgroup.conf.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use crate::error::FileError;
+use gpushare::submit::policy::DefaultMemory;
 
 /// The values by their keys, in small letters: releases don't agree on capitals. One key may have several lines.
 #[derive(Debug, Default)]
@@ -12,14 +11,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The lines of slurm.conf and of what it includes: continued ones as one, without comments.
-    ///
-    /// # Errors
-    /// It, or a file that it includes, can't be read.
-    pub fn lines(path: &Path) -> Result<String, FileError> {
-        lines_of(path, 0).map_err(FileError::of(path))
-    }
-
     /// Reads lines `Key = value`; of `Key[0] = value` and so on each stays as it is.
     pub fn parse(text: &str) -> Settings {
         Settings::of(text.lines().filter_map(|line| line.split_once('=')))
@@ -39,7 +30,7 @@ impl Settings {
         Settings { values }
     }
 
-    /// A value, the first if there are several; empty where there is none.
+    /// A value, the first if there are several; empty if there is none.
     pub fn get(&self, key: &str) -> &str {
         self.all(key).first().map_or("", String::as_str)
     }
@@ -64,41 +55,26 @@ impl Settings {
         self.list(key).iter().any(|found| found.eq_ignore_ascii_case(word))
     }
 
-    /// A number; 0 where there is none.
+    /// A number; 0 if there is none.
     pub fn number(&self, key: &str) -> u64 {
         self.get(key).parse().unwrap_or(0)
     }
 
-    /// Whether slurm.conf gives a job that names none some memory; as the plugin asks.
-    pub fn gives_memory(&self) -> bool {
-        gives_memory(|key| self.get(key))
+    /// What slurm.conf says of the memory of a job that names none; as the plugin asks.
+    pub fn default_memory(&self) -> DefaultMemory {
+        default_memory(|key| self.get(key))
     }
 }
 
 /// The same of whatever has these keys: slurm.conf or a partition. `UNLIMITED` is no default.
-pub(super) fn gives_memory<'a>(value: impl Fn(&str) -> &'a str) -> bool {
-    let of_cpu_or_node = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
-    let of_gpu = value("JobDefaults").to_ascii_lowercase();
-    of_cpu_or_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0))
-        || of_gpu.contains("defmempergpu")
-}
-
-fn lines_of(path: &Path, depth: usize) -> std::io::Result<String> {
-    let text = std::fs::read_to_string(path)?.replace("\\\n", " ");
-    let mut all = String::new();
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        let included =
-            line.get(..8).filter(|word| word.eq_ignore_ascii_case("include ")).and_then(|_| line.get(8..));
-        match included {
-            Some(name) if depth < 8 => {
-                let folder = path.parent().unwrap_or_else(|| Path::new("/"));
-                all += &lines_of(&folder.join(name.trim()), depth + 1)?;
-            }
-            _ => all += &format!("{line}\n"),
-        }
+pub(super) fn default_memory<'a>(value: impl Fn(&str) -> &'a str) -> DefaultMemory {
+    let of_node = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
+    let defaults = value("JobDefaults").to_ascii_lowercase();
+    let of_gpu = defaults.split(',').find_map(|word| word.trim().strip_prefix("defmempergpu="));
+    DefaultMemory {
+        of_node: of_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0)),
+        of_gpu: of_gpu.map(|value| value != "0"),
     }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use gpushare::config::{Config, NodeConfig, Placement, UnitsPerGpu};
 use gpushare::text::hostlist;
 use serde::Serialize;
 
-use super::local::{conf_path, now};
+use super::local::{self, now};
 use super::{StatusError, Wanted};
 use crate::error::FileError;
 use crate::slurm::{self, ProgramError, run};
@@ -60,11 +60,11 @@ pub struct Node {
     /// Units that can still be given; none of a node that is not usable.
     pub free: u64,
     pub capacity: u64,
-    /// The GPUs; empty where nobody says on which GPU a share is.
+    /// The GPUs; empty if nobody says on which GPU a share is.
     pub gpus: Vec<Gpu>,
     pub jobs: Vec<Job>,
     pub partitions: Vec<String>,
-    /// How many seconds ago the node said so; null where Slurm's count is shown.
+    /// How many seconds ago the node said so; null if Slurm's count is shown.
     pub age: Option<u64>,
 }
 
@@ -83,13 +83,13 @@ pub struct Gpu {
 /// A job on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Job {
-    /// 0 where nobody can say which it is.
+    /// 0 if nobody can say which it is.
     pub job: u32,
     /// Up to the first line break.
     pub name: Option<String>,
     pub user: Option<String>,
     pub partition: Option<String>,
-    /// Units of its share; null where it has whole GPUs.
+    /// Units of its share; null if it has whole GPUs.
     pub units: Option<u64>,
     /// Where it is, as far as known.
     pub gpus: Vec<u32>,
@@ -210,12 +210,9 @@ fn made(
     Cluster { time, without_shares: all - nodes.len(), filtered: false, nodes, complaints }
 }
 
-/// The rules, and what is said where they can't be read.
+/// The rules, and what is said where they can't be read. Without a gpushare.conf shares are Slurm's own.
 fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
-    // Without a gpushare.conf shares are Slurm's own.
-    let config =
-        conf.map_or_else(|| Config::load(&conf_path(None)), |path| Config::load_named(path).map(Some));
-    match config {
+    match local::config(conf) {
         Ok(config) => (config, Vec::new()),
         Err(reason) => (None, vec![format!("{reason}; shares are taken for Slurm's own")]),
     }

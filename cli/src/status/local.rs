@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config, NodeConfig, Placement};
+use gpushare::config::{self, Config, LoadError, NodeConfig, Placement};
 use gpushare_node::exec;
 use gpushare_node::foreign::{Foreign, Jobs, Usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Gpu, Roots};
@@ -32,7 +32,7 @@ pub(crate) struct Status {
     pub node: String,
     pub gpus: Vec<GpuTotal>,
     pub jobs: Vec<Entry>,
-    /// Names by user number, where there is one.
+    /// Names by user number, if there is one.
     pub users: BTreeMap<u32, String>,
     /// Jobs that can't run here, and why; for root.
     pub failures: Vec<(u32, String)>,
@@ -55,7 +55,7 @@ impl Status {
         self.used.iter().find(is_it).map(Used::idle)
     }
 
-    /// What a job's processes use of a GPU of its own, where NVML tells.
+    /// What a job's processes use of a GPU of its own, if NVML reports it.
     pub fn usage(&self, entry: &Entry, gpu: &Gpu) -> Option<&Usage> {
         let total = self.gpus.iter().find(|total| total.gpu.number == gpu.number)?;
         total.usage.get(&entry.key.id)
@@ -83,7 +83,7 @@ pub(crate) struct GpuTotal {
     pub whole: bool,
     /// What NVML says of it.
     pub state: GpuState,
-    /// Processes that have no business there; `None` where NVML doesn't list any processes.
+    /// Processes that have no business there; `None` if NVML doesn't list any processes.
     pub foreign: Option<Vec<Foreign>>,
     /// What each job's processes use of it.
     pub usage: BTreeMap<u32, Usage>,
@@ -110,11 +110,11 @@ pub(crate) struct Node {
     /// The same with those that are missing or can't be shared.
     pub details: Vec<Detail>,
     /// Units that fill a GPU, where the node has a placement.
-    /// Units that fill each GPU, by Slurm's index; empty where that isn't known.
+    /// Units that fill each GPU, by Slurm's index; empty if that isn't known.
     pub units: Vec<u32>,
     pub nvml: Option<Nvml>,
     pub daemons: Vec<Seen>,
-    /// The sessions of the daemons, where they are known.
+    /// The sessions of the daemons, if they are known.
     pub sessions: Option<Vec<u32>>,
 }
 
@@ -161,6 +161,24 @@ pub fn conf_path(conf: Option<&Path>) -> PathBuf {
     conf.map_or_else(|| config::find(&slurm::conf(), Path::new(config::FALLBACK)), Path::to_owned)
 }
 
+/// The gpushare.conf that is named, or the one that is found, if there is one.
+///
+/// # Errors
+/// The one that is named isn't there, or it can't be used.
+pub fn config(conf: Option<&Path>) -> Result<Option<Config>, LoadError> {
+    conf.map_or_else(|| Config::load(&conf_path(None)), |path| Config::load_named(path).map(Some))
+}
+
+/// The same where there must be one, and its path.
+///
+/// # Errors
+/// There is none, or it can't be used.
+pub fn config_there(conf: Option<&Path>) -> Result<(PathBuf, Config), LoadError> {
+    let path = conf_path(conf);
+    let config = Config::load_named(&path)?;
+    Ok((path, config))
+}
+
 /// The node's GPUs, and NVML, asked.
 ///
 /// # Errors
@@ -170,7 +188,7 @@ pub(crate) fn node(
     ledger: &Ledger,
     complaints: &mut Vec<String>,
 ) -> Result<Node, StatusError> {
-    let config = Config::load_named(&conf_path(conf))?;
+    let (_, config) = config_there(conf)?;
     let host = slurm::host();
     let config = config.of_node(&host);
     let nvml = Some(Nvml::start(config, ledger, &Roots::system(), true));
@@ -251,8 +269,7 @@ pub(crate) fn find_foreign(gpus: &mut [GpuTotal], jobs: &Jobs) {
     }
 }
 
-/// Names of the users, by getent(1), since the name service is Slurm's and the site's affair; where it fails, numbers
-/// do.
+/// Names of the users, by getent(1), since Slurm and the site configure the name service; if it fails, numbers do.
 fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
     let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
     numbers.sort_unstable();

@@ -13,7 +13,6 @@ use crate::gpu::DeviceNumber;
 
 /// What the cgroup of this process answers for reading and writing `device`. access(2) runs the kernel's device check,
 /// which open(2) would run, but wakes no driver and powers up no GPU.
-#[must_use]
 pub fn of(device: &Path) -> Access {
     let Ok(path) = CString::new(device.as_os_str().as_bytes()) else { return Access::Unclear(libc::EINVAL) };
     // SAFETY: a C string, and flags that access(2) knows.

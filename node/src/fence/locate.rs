@@ -61,7 +61,6 @@ pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option
 
 /// On cgroup v1: the job's folders by which Slurm finds its processes, which this one is among already, and by which it
 /// fences devices.
-#[must_use]
 pub fn v1_job(cgroup: &str, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
     let job = paths(cgroup, Hierarchy::Freezer.controller()).find_map(|path| up_to(path, "job_"))?;
     let folder = |hierarchy| mounted(hierarchy, &job, mountinfo).ok();
@@ -70,7 +69,6 @@ pub fn v1_job(cgroup: &str, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
 
 /// The folder of the job in one of whose steps a process is, as /proc/PID/cgroup has it. Below user.slice users make
 /// folders of any name.
-#[must_use]
 pub fn job_folder(cgroup: &str) -> Option<PathBuf> {
     let hierarchies = [Hierarchy::Devices, Hierarchy::Freezer, Hierarchy::Unified];
     let mut all = hierarchies.iter().flat_map(|hierarchy| paths(cgroup, hierarchy.controller()));
@@ -135,7 +133,6 @@ pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Res
 
 /// The folder at which a hierarchy is mounted, whichever part of it that shows. A cgroup made there has none of Slurm's
 /// above it.
-#[must_use]
 pub fn mount_point(hierarchy: Hierarchy, mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;

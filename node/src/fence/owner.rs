@@ -38,7 +38,6 @@ pub struct OwnerError {
 impl Folders {
     /// From the texts of /proc/self/cgroup and /proc/self/mountinfo. In the hook `init` slurmstepd is in the job's
     /// freezer cgroup and not in the step's of any; the other hierarchies' folders have the same names.
-    #[must_use]
     pub fn find(cgroup: &str, mountinfo: &str) -> Folders {
         let lines = || HIERARCHIES.iter().flat_map(|hierarchy| paths(cgroup, hierarchy.controller()));
         let everywhere = |found: Option<PathBuf>| -> Vec<PathBuf> {

@@ -90,7 +90,7 @@ fn open_once(job: &Path, device: DeviceNumber) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// Folders of that kind; none where the parent has just gone.
+/// Folders of that kind; none if the parent has just gone.
 pub(super) fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = parent.read_dir() else { return Vec::new() };
     entries
@@ -139,12 +139,8 @@ impl std::error::Error for RuleError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::gpu;
     use crate::gpu::Gpu;
-
-    fn gpu(index: u32) -> Gpu {
-        let number = DeviceNumber { major: 195, minor: index };
-        Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: None }
-    }
 
     /// A folder with the two files of a cgroup; ordinary files keep what was written last.
     fn cgroup(path: &Path) {

@@ -36,7 +36,7 @@ use super::filter::unblind::unblind;
 pub use error::{V2Error, Whose};
 pub use kernel::{Attached, Flags, Kernel, Refused};
 
-/// How often a program that is replaced between two calls is looked up anew: each time another step was starting.
+/// How often to look up a program again that was replaced between two calls: each time another step was starting.
 const ATTEMPTS: u32 = 100;
 /// Directory of the extern step, which a job has from its start to its end (`PrologFlags=Contain`).
 const EXTERN: &str = "step_extern";
@@ -156,7 +156,7 @@ fn ready<K: Kernel>(
     }
 }
 
-/// The program at the job's extern step that has this text. Whatever can't be had is loaded instead.
+/// The program at the job's extern step with this text. If that fails, the caller loads a new one.
 fn of_extern_step<K: Kernel>(kernel: &K, step: &Step<K>, text: &[Instruction]) -> Option<K::Program> {
     let is_same = |program: &K::Program| {
         let shown = kernel.instructions(program).ok().flatten();

@@ -21,7 +21,7 @@ pub(super) struct Known {
     pub(super) excluded: bool,
 }
 
-/// Every GPU that the driver knows, in order of PCI address; none where there is no driver. The file is
+/// Every GPU that the driver knows, in order of PCI address; none if there is no driver. The file is
 /// `gpus/<PCI address>/information`, with lines `Model: …`, `GPU UUID: GPU-…` and `Device Minor: 0`.
 pub(super) fn known(roots: &Roots) -> Vec<Known> {
     let Ok(entries) = roots.proc.join("driver/nvidia/gpus").read_dir() else { return Vec::new() };
@@ -85,7 +85,6 @@ fn hexadecimal(digits: &str) -> Option<u32> {
 }
 
 /// A GPU's UUID, and not the `GPU-????????-…` of one that nothing has initialised since boot.
-#[must_use]
 pub fn is_uuid(uuid: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     uuid.starts_with("GPU-") && uuid.len() <= 64 && uuid.bytes().all(plain)

@@ -6,7 +6,6 @@
 use super::{Device, DeviceNumber, MOST, Roots, driver};
 
 /// The DRM nodes of the GPU at a PCI address, in order of their names.
-#[must_use]
 pub fn nodes(roots: &Roots, pci: &str) -> Vec<Device> {
     if driver::position(pci).is_none() {
         return Vec::new();

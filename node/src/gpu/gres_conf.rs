@@ -24,7 +24,7 @@ const LONGEST: u64 = 1 << 20;
 /// The node's GPUs in gres.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// One for each index; `None` where gres.conf names no files of this node: then it is every GPU there is.
+    /// One for each index; `None` if gres.conf names no files of this node: then it is every GPU there is.
     pub slots: Option<Vec<Slot>>,
     /// Whether their order is Slurm's.
     pub order: Order,
@@ -57,7 +57,7 @@ pub enum Order {
     NameOrPci,
 }
 
-/// Reads the file for a node; `None` where there is no such file.
+/// Reads the file for a node; `None` if there is no such file.
 ///
 /// # Errors
 /// It can't be read, or Slurm would refuse it.

@@ -79,19 +79,16 @@ pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError>
 
 impl Inventory {
     /// How many GPUs Slurm counts.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.details.len()
     }
 
     /// Those whose device nodes are there.
-    #[must_use]
     pub fn gpus(&self) -> Vec<Gpu> {
         self.details.iter().filter_map(Detail::gpu).collect()
     }
 
     /// The GPU with Slurm's index.
-    #[must_use]
     pub fn detail(&self, index: u32) -> Option<&Detail> {
         self.details.iter().find(|detail| detail.index == index)
     }
@@ -118,14 +115,12 @@ impl Detail {
         }
     }
 
-    /// The NUMA node that it belongs to, where there is one. Not for free: a file is read.
-    #[must_use]
+    /// The NUMA node that it belongs to, if there is one. Not for free: a file is read.
     pub fn numa(&self, roots: &Roots) -> Option<u32> {
         driver::numa(roots, self.pci.as_deref()?)
     }
 
     /// The GPU, if its device node is there.
-    #[must_use]
     pub fn gpu(&self) -> Option<Gpu> {
         let Detail { index, path, uuid, .. } = self;
         self.number.map(|number| Gpu { index: *index, path: path.clone(), number, uuid: uuid.clone() })

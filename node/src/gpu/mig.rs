@@ -10,14 +10,12 @@ use std::path::{Path, PathBuf};
 use super::{Device, DeviceNumber, MOST, Roots, driver, sort_by};
 
 /// Whether MIG is enabled on the GPU with this minor.
-#[must_use]
 pub fn is_enabled(roots: &Roots, minor: u32) -> bool {
     !numbered(&folder(roots, minor), "gi").is_empty()
 }
 
 /// The capability devices of every part of the GPU with this minor. Their device nodes may not exist yet: the driver
 /// makes them on demand.
-#[must_use]
 pub fn parts(roots: &Roots, minor: u32) -> Vec<Device> {
     let gpu_instances = numbered(&folder(roots, minor), "gi");
     if gpu_instances.is_empty() {

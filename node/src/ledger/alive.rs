@@ -54,7 +54,6 @@ fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<(u32, u64)> {
 }
 
 /// Whether that process is gone. If that can't be told, it counts as alive.
-#[must_use]
 pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
     match start_time(proc, witness.pid) {
         Ok(found) => found != Some(witness.start),
@@ -107,7 +106,6 @@ impl Ledger {
     }
 
     /// Whether a process stands for this start of a job, gone or not.
-    #[must_use]
     pub fn is_witnessed(&self, key: JobKey) -> bool {
         self.read_witness(key.id).is_some_and(|witness| witness.restart == key.restart)
     }
@@ -120,7 +118,6 @@ impl Ledger {
 
 impl Locked<'_> {
     /// Whether [`Locked::reconcile`] has not been called for a while. `now` is in seconds since 1970.
-    #[must_use]
     pub fn is_reconcile_due(&self, now: u64) -> bool {
         let stamp = self.ledger.stamp().symlink_metadata().and_then(|found| found.modified());
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);

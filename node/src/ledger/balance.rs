@@ -39,7 +39,7 @@ pub struct Row {
     pub user_id: u32,
     /// The GPU that Slurm allocated for the shares, by its index, where it did.
     pub allocated_gpu: Option<u32>,
-    /// Units that filled the GPU when these shares were given; 0 where it is given whole.
+    /// Units that filled the GPU when these shares were given; 0 if it is given whole.
     pub capacity: u32,
     /// How many shares.
     pub shares: u32,
@@ -56,14 +56,12 @@ impl Row {
 
     /// The units on today's scale, where `UnitsPerGpu` was changed since they were given. Rounded up, so that nothing
     /// is given twice.
-    #[must_use]
     pub fn units_of(&self, capacity: u32) -> u64 {
         on_scale(self.units, self.capacity, capacity)
     }
 }
 
 /// So many units of a GPU that `was` fill, on a scale of which `now` fill it.
-#[must_use]
 pub fn on_scale(units: u64, was: u32, now: u32) -> u64 {
     if was == now || was == 0 {
         return units;
@@ -74,7 +72,6 @@ pub fn on_scale(units: u64, was: u32, now: u32) -> u64 {
 
 impl Balance {
     /// Sums entries.
-    #[must_use]
     pub fn of(entries: &[Entry]) -> Balance {
         let mut balance = Balance::default();
         for entry in entries {
@@ -84,7 +81,6 @@ impl Balance {
     }
 
     /// A row for each GPU, user and allocated GPU that there is anything of.
-    #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }

@@ -7,32 +7,25 @@ use std::io;
 use super::{Entry, Holding, Ledger, Locked};
 use gpushare::counter_file::{self, CounterFile};
 
-/// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A share was given a GPU.
-    Share,
-    /// A job was given whole GPUs.
-    Whole,
-    /// A share was given a GPU on which it doesn't fit.
-    Overcommitted,
-    /// A job can't run here.
-    Failed,
+const FILE: &str = "counts";
+
+gpushare::names! {
+    /// What is counted, by its name in the file and in its order.
+    pub enum Event: name {
+        /// A share was given a GPU.
+        Share = "share",
+        /// A job was given whole GPUs.
+        Whole = "whole",
+        /// A share was given a GPU on which it doesn't fit.
+        Overcommitted = "overcommitted",
+        /// A job can't run here.
+        Failed = "failed",
+    }
 }
 
-const FILE: &str = "counts";
-/// In the order of the enum and of the file.
-const EVENTS: [Event; 4] = [Event::Share, Event::Whole, Event::Overcommitted, Event::Failed];
-
-/// Its name in the file.
 impl AsRef<str> for Event {
     fn as_ref(&self) -> &str {
-        match self {
-            Event::Share => "share",
-            Event::Whole => "whole",
-            Event::Overcommitted => "overcommitted",
-            Event::Failed => "failed",
-        }
+        self.name()
     }
 }
 
@@ -42,19 +35,18 @@ pub struct Counts(Vec<u64>);
 
 impl Counts {
     /// How often it happened.
-    #[must_use]
     pub fn of(&self, event: Event) -> u64 {
         self.0.get(event as usize).copied().unwrap_or(0)
     }
 }
 
 impl Ledger {
-    /// What was counted; nothing where no prolog has counted yet.
+    /// What was counted; nothing if no prolog has counted yet.
     ///
     /// # Errors
     /// The file can't be read.
     pub fn counts(&self) -> io::Result<Counts> {
-        match counter_file::read(&self.dir.join(FILE), &EVENTS) {
+        match counter_file::read(&self.dir.join(FILE), &Event::ALL) {
             Ok(counts) => Ok(Counts(counts)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Counts::default()),
             Err(error) => Err(error),
@@ -74,7 +66,7 @@ impl Locked<'_> {
 
     pub(super) fn count(&self, events: &[Event]) {
         let path = self.ledger.dir.join(FILE);
-        let counted = CounterFile::open(&path, &EVENTS)
+        let counted = CounterFile::open(&path, &Event::ALL)
             .and_then(|mut file| events.iter().try_for_each(|event| file.add(event.as_ref())));
         match counted {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => self.set_aside(&path),
@@ -87,15 +79,12 @@ impl Locked<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::{SOON, ledger};
     use crate::job::JobKey;
-    use std::time::Duration;
-
-    const SOON: Duration = Duration::from_millis(20);
 
     #[test]
     fn a_job_that_fails_twice_in_one_start_is_counted_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (_dir, ledger) = ledger();
         assert_eq!(ledger.counts().unwrap(), Counts::default());
         let locked = ledger.lock(SOON).unwrap();
         let failed = |id, restart| {
@@ -108,19 +97,17 @@ mod tests {
 
     #[test]
     fn every_event_has_a_count_of_its_own() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (_dir, ledger) = ledger();
         let locked = ledger.lock(SOON).unwrap();
-        for (index, event) in EVENTS.iter().enumerate() {
+        for (index, event) in Event::ALL.iter().enumerate() {
             (0..=index).for_each(|_| locked.count(&[*event]));
         }
-        assert_eq!(EVENTS.map(|event| ledger.counts().unwrap().of(event)), [1, 2, 3, 4]);
+        assert_eq!(Event::ALL.map(|event| ledger.counts().unwrap().of(event)), [1, 2, 3, 4]);
     }
 
     #[test]
     fn what_stands_in_its_place_is_set_aside() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (dir, ledger) = ledger();
         let locked = ledger.lock(SOON).unwrap();
         std::fs::create_dir(dir.path().join("gpushare/counts")).unwrap();
         assert!(ledger.counts().is_err());

@@ -11,7 +11,6 @@ const FILE: &str = "daemons";
 
 impl Ledger {
     /// The folders. Empty if no daemon was ever started, or if the file can't be read.
-    #[must_use]
     pub fn daemon_folders(&self) -> Vec<PathBuf> {
         let text = read_note(&self.dir.join(FILE)).unwrap_or_default();
         text.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
@@ -33,11 +32,11 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::ledger;
 
     #[test]
     fn a_folder_is_remembered_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (dir, ledger) = ledger();
         assert!(ledger.daemon_folders().is_empty());
         for folder in ["/run/gpushare/mps", "/srv/mps", "/run/gpushare/mps"] {
             ledger.note_daemon_folder(Path::new(folder), Duration::from_secs(5)).unwrap();

@@ -37,7 +37,7 @@ pub enum Holding {
         capacity: u32,
         /// The GPU that Slurm allocated, by its index, where that is another question than which one the job has.
         allocated_gpu: Option<u32>,
-        /// The GPU memory of the share in MiB, where it is known.
+        /// The GPU memory of the share in MiB, if it is known.
         memory: Option<u32>,
     },
     /// Whole GPUs, which Slurm picked.
@@ -46,7 +46,6 @@ pub enum Holding {
 
 impl Entry {
     /// Units of a share; 0 for whole GPUs.
-    #[must_use]
     pub fn units(&self) -> u32 {
         match self.holding {
             Holding::Share { units, .. } => units,
@@ -55,7 +54,6 @@ impl Entry {
     }
 
     /// The GPU of a share.
-    #[must_use]
     pub fn share_gpu(&self) -> Option<&Gpu> {
         match self.holding {
             Holding::Share { .. } => self.gpus.first(),
@@ -64,7 +62,6 @@ impl Entry {
     }
 
     /// Whether the job has this GPU or a share of it. A GPU is known by its device number, which no reordering changes.
-    #[must_use]
     pub fn is_on(&self, gpu: &Gpu) -> bool {
         self.gpus.iter().any(|own| own.number == gpu.number)
     }

@@ -18,25 +18,17 @@ use gpushare::root_file;
 
 use super::note::read_note;
 use super::{Entry, Ledger, LedgerError, Locked};
-use crate::gpu::{self, Gpu, Roots};
+use crate::gpu::{self, Gpu, Roots, is_uuid};
 
-/// Whose files they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Exporter {
-    Jobstats,
-    Dcgm,
+gpushare::names! {
+    /// Whose files they are, by the key that names their folder.
+    enum Exporter: key {
+        Jobstats = "JobstatsDir",
+        Dcgm = "DcgmJobMappingDir",
+    }
 }
 
-const EXPORTERS: [Exporter; 2] = [Exporter::Jobstats, Exporter::Dcgm];
-
 impl Exporter {
-    fn key(self) -> &'static str {
-        match self {
-            Exporter::Jobstats => "JobstatsDir",
-            Exporter::Dcgm => "DcgmJobMappingDir",
-        }
-    }
-
     /// The ledger's file with the folder's path.
     fn file(self) -> &'static str {
         match self {
@@ -88,12 +80,12 @@ impl Locked<'_> {
         roots: &Roots,
     ) -> Vec<(&'static str, LedgerError)> {
         let tell = |exporter: Exporter| self.tell(exporter, exporter.folder(config), roots);
-        EXPORTERS.into_iter().filter_map(|one| Some((one.key(), tell(one).err()?))).collect()
+        Exporter::ALL.into_iter().filter_map(|one| Some((one.key(), tell(one).err()?))).collect()
     }
 
     /// The same, where they were the last time. What is wrong with them the next prolog says.
     pub(crate) fn keep_exporters(&self) {
-        for exporter in EXPORTERS {
+        for exporter in Exporter::ALL {
             let kept = self.ledger.exporter_dir(exporter);
             let _ = kept.map(|folder| self.fill(exporter, &folder, &Roots::system()));
         }
@@ -137,7 +129,7 @@ fn of_single_jobs(entries: &[Entry]) -> BTreeMap<String, String> {
 }
 
 /// dcgm-exporter's: DCGM numbers GPUs as NVML does, by their PCI addresses, which is the driver's order here. A GPU
-/// that the driver doesn't know has Slurm's index where there is no driver, and no file where there is one.
+/// that the driver doesn't know has Slurm's index where there is no driver, and no file if there is one.
 fn of_all_jobs(entries: &[Entry], known: &[(Option<String>, u32)]) -> BTreeMap<String, String> {
     let number = |gpu: &Gpu| match known.iter().position(|(_, minor)| *minor == gpu.number.minor) {
         None if known.is_empty() => Some(gpu.index.to_string()),
@@ -153,11 +145,6 @@ fn of_all_jobs(entries: &[Entry], known: &[(Option<String>, u32)]) -> BTreeMap<S
         }
     }
     files
-}
-
-fn is_uuid(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    name.starts_with("GPU-") && name.bytes().all(plain)
 }
 
 fn make_like(exporter: Exporter, folder: &Path, files: &BTreeMap<String, String>) -> Result<(), LedgerError> {
@@ -186,21 +173,15 @@ fn make_like(exporter: Exporter, folder: &Path, files: &BTreeMap<String, String>
 mod tests {
     use super::super::Holding;
     use super::*;
-    use crate::gpu::DeviceNumber;
-    use crate::job::JobKey;
-    use std::time::Duration;
-
-    const SOON: Duration = Duration::from_millis(20);
+    use crate::fake::{self, SOON, share};
 
     fn gpu(index: u32, uuid: Option<&str>) -> Gpu {
-        let number = DeviceNumber { major: 195, minor: index };
-        Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: uuid.map(str::to_owned) }
+        Gpu { uuid: uuid.map(str::to_owned), ..fake::gpu(index) }
     }
 
     fn entry(id: u32, gpus: Vec<Gpu>) -> Entry {
-        let holding = Holding::Share { units: 40, capacity: 80, allocated_gpu: None, memory: None };
-        let holding = if gpus.len() > 1 { Holding::Whole } else { holding };
-        Entry { key: JobKey { id, restart: 0 }, user_id: 2000 + id, holding, gpus, since: 1 }
+        let holding = if gpus.len() > 1 { Holding::Whole } else { share(40, None) };
+        Entry { user_id: 2000 + id, holding, ..fake::entry(id, gpus) }
     }
 
     fn files(folder: &Path) -> BTreeMap<String, String> {
@@ -218,8 +199,7 @@ mod tests {
     }
 
     fn no_driver() -> Roots {
-        let none = || "/no/such/folder".into();
-        Roots { dev: none(), proc: none(), sys: none() }
+        Roots::at(Path::new("/no/such/folder"))
     }
 
     fn jobstats(folder: Option<&Path>) -> NodeConfig {

@@ -16,7 +16,7 @@ impl Ledger {
     }
 }
 
-/// What such a file holds; `None` where it is missing or can't be one.
+/// What such a file holds; `None` if it is missing or can't be one.
 pub(crate) fn read_note(path: &Path) -> Option<String> {
     String::from_utf8(root_file::read(path, LONGEST).ok()??).ok()
 }

@@ -1,11 +1,9 @@
 use super::*;
-use crate::gpu::{DeviceNumber, Gpu};
-
-const SOON: Duration = Duration::from_millis(20);
+use crate::fake::{self, SOON, ledger};
+use crate::gpu::Gpu;
 
 fn gpu(index: u32) -> Gpu {
-    let number = DeviceNumber { major: 195, minor: index };
-    Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: Some("GPU-1".to_owned()) }
+    Gpu { uuid: Some("GPU-1".to_owned()), ..fake::gpu(index) }
 }
 
 fn entry(id: u32, restart: u32) -> Entry {
@@ -16,12 +14,6 @@ fn entry(id: u32, restart: u32) -> Entry {
         gpus: vec![gpu(2)],
         since: 1_700_000_000,
     }
-}
-
-fn ledger() -> (tempfile::TempDir, Ledger) {
-    let dir = tempfile::tempdir().unwrap();
-    let ledger = Ledger::at(dir.path().join("gpushare"));
-    (dir, ledger)
 }
 
 #[test]

@@ -31,7 +31,6 @@ pub struct Used {
 
 impl Used {
     /// For how long it was not seen to use it, up to the last look.
-    #[must_use]
     pub fn idle(&self) -> u64 {
         self.looked.saturating_sub(self.used)
     }
@@ -41,8 +40,7 @@ impl Used {
     }
 }
 
-/// What is known after a look. `busy` says of a GPU which jobs use it, `None` where that can't be told now.
-#[must_use]
+/// What is known after a look. `busy` says of a GPU which jobs use it, `None` if unknown now.
 pub fn after_look(
     known: &[Used],
     entries: &[Entry],
@@ -69,7 +67,6 @@ pub fn after_look(
 
 impl Ledger {
     /// What the last look has written. Skips lines that can't be read.
-    #[must_use]
     pub fn used(&self) -> Vec<Used> {
         read_note(&self.dir.join(FILE)).unwrap_or_default().lines().filter_map(read).collect()
     }
@@ -98,18 +95,13 @@ fn read(line: &str) -> Option<Used> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Holding;
     use super::*;
-    use crate::gpu::DeviceNumber;
+    use crate::fake::{self, ledger};
 
-    fn gpu(minor: u32) -> Gpu {
-        let path = format!("/dev/nvidia{minor}").into();
-        Gpu { index: 9 - minor, path, number: DeviceNumber { major: 195, minor }, uuid: None }
-    }
-
-    fn entry(id: u32, restart: u32, gpus: &[u32]) -> Entry {
-        let gpus = gpus.iter().copied().map(gpu).collect();
-        Entry { key: JobKey { id, restart }, user_id: 2001, holding: Holding::Whole, gpus, since: 1000 }
+    /// By the GPUs' minors, which are not their indices.
+    fn entry(id: u32, restart: u32, minors: &[u32]) -> Entry {
+        let gpus = minors.iter().map(|minor| Gpu { index: 9 - minor, ..fake::gpu(*minor) });
+        Entry { key: JobKey { id, restart }, ..fake::entry(id, gpus.collect()) }
     }
 
     #[test]
@@ -132,8 +124,7 @@ mod tests {
 
     #[test]
     fn it_is_read_as_it_was_written() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
+        let (dir, ledger) = ledger();
         assert_eq!(ledger.used(), []);
         let all = after_look(&[], &[entry(7, 3, &[0, 5])], |_| Some(Vec::new()), 1060);
         let all = [all[0], Used { told: true, ..all[1] }];

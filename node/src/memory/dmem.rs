@@ -21,14 +21,12 @@ pub const LIMIT_FILE: &str = "dmem.max";
 pub const CAPACITY_FILE: &str = "dmem.capacity";
 
 /// The lines to be written to `dmem.max`, each by itself, so that a cgroup has that many MiB of a GPU's memory at the
-/// most; none where the kernel doesn't know the GPU's memory.
-#[must_use]
+/// most; none if the kernel doesn't know the GPU's memory.
 pub fn limit_lines(capacity: &str, pci: &str, mib: u32) -> Vec<String> {
     regions(capacity, pci).map(|(name, _)| format!("{name} {}\n", u64::from(mib) << 20)).collect()
 }
 
 /// Whether a GPU's memory is limited already by what a cgroup's `dmem.max` says.
-#[must_use]
 pub fn is_limited(limits: &str, pci: &str) -> bool {
     regions(limits, pci).any(|(_, limit)| limit != "max")
 }

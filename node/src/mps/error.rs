@@ -15,7 +15,7 @@ use crate::nvml::Trouble;
 pub const UNREAD: &str = "may not limit memory, for its driver shows the limit in a form that is not known";
 
 gpushare::errors! {
-    /// Why a daemon can't be had, or can't be ended.
+    /// Why a daemon can't start or serve the job, or can't be ended.
     #[derive(Debug)]
     pub enum MpsError {
         /// By nothing else can a daemon be confined to a GPU.

@@ -50,7 +50,7 @@ pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked
     }
 }
 
-/// As [`lock`], of a folder that is there; `None` where it isn't.
+/// As [`lock`], of a folder that is there; `None` if it isn't.
 pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let folder = daemon.folder(mps_dir);
     match folder.symlink_metadata() {
@@ -60,7 +60,7 @@ pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Resu
     }
 }
 
-/// `None` where the folder was removed meanwhile, with the lock that was waited for.
+/// `None` if the folder was removed meanwhile, with the lock that was waited for.
 fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let path = folder.join("lock");
     let failed = |error| MpsError::File(path.clone(), error);

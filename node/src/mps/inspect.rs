@@ -23,7 +23,6 @@ pub struct Seen {
 }
 
 /// Every daemon that has a folder, in order; of others' users only root finds the process.
-#[must_use]
 pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     let mut daemons = super::daemons(config);
     daemons.sort_unstable();
@@ -38,9 +37,8 @@ pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     daemons.into_iter().map(one).collect()
 }
 
-/// The sessions of all daemons that were started and may have servers left; `None` where gpushare starts none, and to
+/// The sessions of all daemons that were started and may have servers left; `None` if gpushare starts none, and to
 /// others than root, who can't see all.
-#[must_use]
 pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
     if config.mps == Mps::Off || crate::user_id() != Some(0) {
         return None;

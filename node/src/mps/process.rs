@@ -59,7 +59,7 @@ pub fn is_stuck(pid: u32) -> Option<char> {
     stat(pid).map(|stat| stat.state).filter(|state| "TtZX".contains(*state))
 }
 
-/// The daemon, if it lives, and the living processes of its session. Empty where the session is another one of the same
+/// The daemon, if it lives, and the living processes of its session. Empty if the session is another one of the same
 /// number.
 fn session_of(daemon: &Process) -> Vec<u32> {
     match of(daemon.pid) {

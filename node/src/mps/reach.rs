@@ -21,16 +21,15 @@ const SHM: &str = "/dev/shm";
 pub struct Reach {
     /// The daemon's pipe folder, in which its socket is.
     pipe: PathBuf,
-    /// The device that the folder is on, where that is known.
+    /// The device that the folder is on, if that is known.
     device: Option<(u32, u32)>,
-    /// The daemon's /dev/shm, by device and number, where that is known.
+    /// The daemon's /dev/shm, by device and number, if that is known.
     shm: Option<(u64, u64)>,
     /// Without the socket the job runs, without limits.
     may_run_without: bool,
 }
 
 /// What this job's programs must find; `None` without `Mps`, and for whole GPUs.
-#[must_use]
 pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
     let daemon = Daemon::of(entry, config.mps)?;
     let folder = daemon.folder(&config.mps_dir);

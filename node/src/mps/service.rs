@@ -36,7 +36,6 @@ pub enum Serves {
 
 impl Daemon {
     /// The daemon for a job; none without `Mps`, and none for whole GPUs.
-    #[must_use]
     pub fn of(entry: &Entry, mps: Mps) -> Option<Daemon> {
         let minor = entry.share_gpu()?.number.minor;
         match mps {
@@ -47,7 +46,6 @@ impl Daemon {
     }
 
     /// Whether it serves this job, whatever `Mps` says by now.
-    #[must_use]
     pub fn serves(&self, entry: &Entry) -> bool {
         let same_user = match self.serves {
             Serves::User(user_id) => entry.user_id == user_id,
@@ -57,19 +55,16 @@ impl Daemon {
     }
 
     /// Its folder.
-    #[must_use]
     pub fn folder(&self, mps_dir: &Path) -> PathBuf {
         mps_dir.join(self.to_string())
     }
 
     /// `CUDA_MPS_PIPE_DIRECTORY`; with the longest `MpsDir` still below the 87 characters that a daemon takes.
-    #[must_use]
     pub fn pipe(&self, mps_dir: &Path) -> PathBuf {
         self.folder(mps_dir).join("pipe")
     }
 
     /// `CUDA_MPS_LOG_DIRECTORY`
-    #[must_use]
     pub fn log(&self, mps_dir: &Path) -> PathBuf {
         self.folder(mps_dir).join("log")
     }
@@ -102,7 +97,7 @@ impl FromStr for Daemon {
 /// What a program of a share may use of its GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// GPU memory in MiB; `None` where it isn't limited.
+    /// GPU memory in MiB; `None` if it isn't limited.
     pub memory: Option<u32>,
     /// Threads, in whole percent of the GPU's, 1 to 100.
     pub percent: u32,
@@ -110,7 +105,6 @@ pub struct Limits {
 
 impl Limits {
     /// The limits of a job's share; whole GPUs have none.
-    #[must_use]
     pub fn of(entry: &Entry) -> Option<Limits> {
         match entry.holding {
             Holding::Share { units, capacity, memory, .. } => {
@@ -134,14 +128,12 @@ impl Limits {
 
 /// The share in whole percent of the GPU that the job really has, at least 1 and at the most 100. Slurm's own value
 /// relates to the GPU that it allocated, which may count for the whole node.
-#[must_use]
 pub fn percent(units: u32, capacity: u32) -> u32 {
     let percent = (u64::from(units) * 100).checked_div(u64::from(capacity)).unwrap_or(100).clamp(1, 100);
     u32::try_from(percent).unwrap_or(100)
 }
 
 /// The memory of a share in MiB: what `MemPerUnit` says, else its part of the GPU's.
-#[must_use]
 pub fn memory((units, capacity): (u32, u32), config: &NodeConfig, all: Option<u32>) -> Option<u32> {
     let of_units = config.mem_per_unit.map(|mib| units.saturating_mul(mib));
     let part = |all: u32| {

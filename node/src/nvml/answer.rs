@@ -66,20 +66,20 @@ pub struct GpuState {
     pub running: Vec<Running>,
 }
 
-/// A GPU's compute mode, `nvmlComputeMode_t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Any number of processes.
-    Default,
-    /// One process, such as an MPS server.
-    ExclusiveProcess,
-    /// None.
-    Prohibited,
+gpushare::names! {
+    /// A GPU's compute mode, `nvmlComputeMode_t`.
+    pub enum Mode: word {
+        /// Any number of processes.
+        Default = "default",
+        /// One process, such as an MPS server.
+        ExclusiveProcess = "exclusive-process",
+        /// None.
+        Prohibited = "prohibited",
+    }
 }
 
 impl Measured {
-    /// What is said of this GPU.
-    #[must_use]
+    /// What NVML says about this GPU.
     pub fn of(&self, gpu: &Gpu) -> Option<&GpuState> {
         let same = |state: &&GpuState| match &gpu.uuid {
             Some(uuid) => state.uuid == *uuid,
@@ -90,8 +90,7 @@ impl Measured {
 }
 
 impl GpuState {
-    /// What the choice goes by: both figures or none.
-    #[must_use]
+    /// What the choice uses: both figures or none.
     pub fn load(&self) -> Option<Load> {
         Some(Load { memory: self.used?.into(), utilization: self.utilization? })
     }
@@ -128,7 +127,7 @@ impl fmt::Display for Measured {
                 }
             }
             if let Some(mode) = gpu.mode {
-                write!(out, " mode={mode}")?;
+                write!(out, " mode={}", mode.word())?;
             }
             writeln!(out)?;
             if let Some(fault) = &gpu.fault {
@@ -239,22 +238,11 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str(match self {
-            Mode::Default => "default",
-            Mode::ExclusiveProcess => "exclusive-process",
-            Mode::Prohibited => "prohibited",
-        })
-    }
-}
-
 impl FromStr for Mode {
     type Err = Unreadable;
 
     fn from_str(text: &str) -> Result<Self, Unreadable> {
-        let modes = [Mode::Default, Mode::ExclusiveProcess, Mode::Prohibited];
-        modes.into_iter().find(|mode| mode.to_string() == text).ok_or(Unreadable::Line)
+        Mode::ALL.into_iter().find(|mode| mode.word() == text).ok_or(Unreadable::Line)
     }
 }
 

@@ -16,13 +16,12 @@ const LIMITS: &str = "limits";
 pub struct Silence {
     /// The reason.
     pub reason: String,
-    /// How long ago; `None` where the clock was set back since.
+    /// How long ago; `None` if the clock was set back since.
     pub age: Option<Duration>,
 }
 
 impl Ledger {
     /// Why NVML had no answer the last time. What can't be read is not known.
-    #[must_use]
     pub fn silence(&self) -> Option<Silence> {
         let path = self.dir.join(SILENCE);
         let reason = one_line(&read_note(&path)?);
@@ -31,7 +30,6 @@ impl Ledger {
     }
 
     /// Whether the driver can limit GPU memory for a cgroup.
-    #[must_use]
     pub fn has_limits(&self) -> bool {
         self.dir.join(LIMITS).symlink_metadata().is_ok_and(|found| found.is_file())
     }
@@ -50,7 +48,7 @@ impl Ledger {
         }
     }
 
-    /// Remembers why NVML had no answer; `true` where that is another reason than the last time. What the driver can is
+    /// Remembers why NVML had no answer; `true` if that is another reason than the last time. What the driver can is
     /// still so when it doesn't answer.
     pub(crate) fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
         let locked = self.lock(wait)?;
@@ -64,14 +62,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SOON: Duration = Duration::from_millis(20);
-
-    fn ledger() -> (tempfile::TempDir, Ledger) {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(dir.path().join("gpushare"));
-        (dir, ledger)
-    }
+    use crate::fake::{SOON, ledger};
 
     #[test]
     fn the_same_reason_is_news_once() {

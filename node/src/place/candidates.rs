@@ -6,7 +6,6 @@ use crate::ledger::{Balance, Row};
 use crate::nvml::answer::{GpuState, Measured};
 
 /// The node's GPUs as the choice sees them, for a share of that user's. `units` fill each of them, in Slurm's order.
-#[must_use]
 pub fn candidates(
     gpus: &Inventory,
     balance: &Balance,

@@ -54,7 +54,7 @@ enum Attempt {
     Crowded(Vec<JobKey>),
 }
 
-/// `over` has the jobs that are over by slurmctld, or nothing where it was not asked yet.
+/// `over` has the jobs that are over by slurmctld, or nothing if it was not asked yet.
 fn attempt(
     node: Node,
     (job, allocation): (&NodeJob, &Allocation),

@@ -24,7 +24,7 @@ pub struct Running {
     pub start: u64,
     /// The most that it used of the GPU in NVML's last samples, in percent.
     pub busy: u32,
-    /// What it uses of the GPU's memory, in MiB, where NVML tells.
+    /// What it uses of the GPU's memory, in MiB, if NVML reports it.
     pub memory: Option<u32>,
     /// Its user; the lowest where it has several.
     pub user: u32,
@@ -57,14 +57,12 @@ pub struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     /// Looks at nothing yet.
-    #[must_use]
     pub fn new(proc: &'a Path) -> Self {
         Finder { proc, folders: OnceCell::new() }
     }
 
     /// The process with that number, if it started before `asked`. If it started later, another process may have got
     /// the number, so nothing else is known of it.
-    #[must_use]
     pub fn process(&self, pid: u32, asked: u64) -> Running {
         self.look(pid, asked).unwrap_or(Running { pid, ..Running::default() })
     }
@@ -84,7 +82,7 @@ impl<'a> Finder<'a> {
         Some(Running { pid, start: found.start, busy: 0, memory: None, user, session: found.session, place })
     }
 
-    /// Its job's folder; `None` where that can't be read.
+    /// Its job's folder; `None` if that can't be read.
     fn folder(&self, pid: u32) -> Option<Option<PathBuf>> {
         let path = self.proc.join(pid.to_string()).join("cgroup");
         let text = beginning(&path, LONGEST_CGROUP).ok()??;

@@ -2,7 +2,8 @@
 //! a QOS's typed limits, and tells the user the command that works.
 //!
 //! Read → judge → apply: [`submit`] and [`modify`] are all of it. The rules are in `gpushare::submit::policy`; [`live`]
-//! watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in the log.
+//! watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in the log,
+//! in lines that [`sealed`] proves to be ours.
 #![forbid(unsafe_code)]
 
 use gpushare::submit::counters::Outcome;
@@ -16,6 +17,7 @@ use gpushare_slurm::{daemon, export_job_submit};
 
 mod count;
 mod live;
+mod sealed;
 mod who;
 
 use who::Who;
@@ -33,8 +35,9 @@ const SHARE: &str = "GPUSHARE_SHARE";
 
 static LIVE: live::Live = live::Live::new();
 static COUNTED: count::Counted = count::Counted::new();
+static SEALED: sealed::Sealed = sealed::Sealed::new();
 
-/// 22.05 and 23.02 load the plugin anew in the same process when JobSubmitPlugins changes: what is in the file then
+/// 22.05 and 23.02 load the plugin again in the same process when JobSubmitPlugins changes: what is in the file then
 /// holds.
 fn load() -> bool {
     let plugins = daemon::job_submit_plugins();
@@ -50,7 +53,9 @@ fn load() -> bool {
         log::error!("job_submit/gpushare: slurmctld has no path of slurm.conf");
         return false;
     };
-    match LIVE.start(&slurm_conf, daemon::state_folder()) {
+    let state = daemon::state_folder();
+    SEALED.start(state.as_deref());
+    match LIVE.start(&slurm_conf, state) {
         Ok(counts) => {
             COUNTED.start(counts.as_deref());
             true
@@ -204,7 +209,7 @@ impl Note {
 }
 
 fn refuse(job: &mut Submission, who: &Who, refusal: &Refusal) -> ReturnCode {
-    log::info!("{}", who.line(Verdict::Refused, refusal));
+    log::info!("{}", SEALED.line(&who.line(Verdict::Refused, refusal)));
     COUNTED.add(refusal.rule.number(), Outcome::Refused);
     job.say(&message::refusal(refusal));
     if refusal.rule.is_about_qos() { ReturnCode::InvalidQos } else { ReturnCode::InvalidGres }
@@ -213,7 +218,7 @@ fn refuse(job: &mut Submission, who: &Who, refusal: &Refusal) -> ReturnCode {
 fn apply(job: &mut Submission, who: &Who, remark: &Remark) {
     match remark {
         Remark::Passed(refusal, because) => {
-            log::info!("{}", who.line(Verdict::Passed(*because), refusal));
+            log::info!("{}", SEALED.line(&who.line(Verdict::Passed(*because), refusal)));
             COUNTED.add(refusal.rule.number(), because.into());
         }
         Remark::Changed(change) => {

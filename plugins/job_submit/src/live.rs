@@ -43,7 +43,7 @@ struct File {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp {
     path: PathBuf,
-    /// Device, inode, size, seconds and nanoseconds of the last change; `None` where there is no file.
+    /// Device, inode, size, seconds and nanoseconds of the last change; `None` if there is no file.
     file: Option<(u64, u64, u64, i64, i64)>,
 }
 

@@ -6,7 +6,9 @@
 
 use std::cell::{Cell, OnceCell};
 
-use gpushare::submit::policy::{Accounting, Association, DefaultQos, GresLimit, Owner, TypedLimit};
+use gpushare::submit::policy::{
+    Accounting, Association, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit,
+};
 use gpushare::submit::request::Request;
 use slurm_sys::{slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
@@ -37,14 +39,12 @@ pub enum Reach {
 
 impl Cache {
     /// Locks nothing yet.
-    #[must_use]
     pub fn new(reach: Reach) -> Cache {
         Cache { locks: OnceCell::new(), reach, fell_short: Cell::new(false) }
     }
 
     /// Whether the limits of associations were asked for in vain: then nothing is decided, and another cache must be
     /// asked.
-    #[must_use]
     pub fn fell_short(&self) -> bool {
         self.fell_short.get()
     }
@@ -136,8 +136,8 @@ impl<'c> Accounting for &'c Cache {
         partition::most_nodes(self.locks(), request)
     }
 
-    fn gives_memory(&self) -> bool {
-        locks::gives_memory()
+    fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
+        partition::default_memory(partition).unwrap_or_default().over(locks::default_memory())
     }
 
     fn associations<'s>(&'s self, request: &Request, mut look: impl FnMut(Association<'s>)) {
@@ -194,7 +194,7 @@ unsafe fn association_limit(record: &slurmdb_assoc_rec_t, position: usize) -> Op
 }
 
 /// The lowest of a QOS's limits on one TRES, of all and of those that are not for a node alone: nothing in them where
-/// only minutes are limited. `None` where nothing is.
+/// only minutes are limited. `None` if nothing is.
 ///
 /// # Safety
 /// `position` is one of the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's

@@ -19,8 +19,7 @@ pub const UPDATES_ARE_MADE_ANEW: bool = cfg!(slurm_23_02);
 /// (src/plugins/cgroup/v1/xcgroup.c, `xcgroup_create_hierarchy`).
 pub const USERS_OWN_CGROUPS: bool = cfg!(not(slurm_23_02));
 
-/// The path of the slurm.conf that the daemon runs on; `None` where it has none.
-#[must_use]
+/// The path of the slurm.conf that the daemon runs on; `None` if it has none.
 pub fn slurm_conf() -> Option<PathBuf> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: the daemon's own global, filled before it loads plugins (src/common/read_config.c).
@@ -31,8 +30,7 @@ pub fn slurm_conf() -> Option<PathBuf> {
     path_of(bytes)
 }
 
-/// `StateSaveLocation`, the folder where slurmctld keeps what must survive it; `None` where it has none.
-#[must_use]
+/// `StateSaveLocation`, the folder where slurmctld keeps what must survive it; `None` if it has none.
 pub fn state_folder() -> Option<PathBuf> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: as in `slurm_conf`.
@@ -47,7 +45,6 @@ fn path_of(bytes: &[u8]) -> Option<PathBuf> {
 }
 
 /// `JobSubmitPlugins` of slurm.conf, as it stands there.
-#[must_use]
 pub fn job_submit_plugins() -> Vec<u8> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: as in `slurm_conf`.

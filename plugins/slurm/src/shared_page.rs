@@ -80,7 +80,6 @@ impl SharedPage {
     }
 
     /// What was said last.
-    #[must_use]
     pub fn get(&self) -> FenceState {
         let page = self.page();
         match page.state.load(Ordering::Acquire) {

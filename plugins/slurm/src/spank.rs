@@ -50,37 +50,31 @@ impl Step<'_> {
     }
 
     /// The job's number.
-    #[must_use]
     pub fn job_id(self) -> Option<u32> {
         self.number(slurm_sys::S_JOB_ID)
     }
 
     /// The job's user.
-    #[must_use]
     pub fn user_id(self) -> Option<u32> {
         self.number(slurm_sys::S_JOB_UID)
     }
 
     /// Which start of the job: 0 unless it was requeued.
-    #[must_use]
     pub fn restart(self) -> u32 {
         self.number(slurm_sys::S_SLURM_RESTART_COUNT).unwrap_or(0)
     }
 
     /// Tasks of this step on this node.
-    #[must_use]
     pub fn local_tasks(self) -> u32 {
         self.number(slurm_sys::S_JOB_LOCAL_TASK_COUNT).unwrap_or(1)
     }
 
     /// Whether it runs a batch script.
-    #[must_use]
     pub fn is_batch(self) -> bool {
         self.number(slurm_sys::S_JOB_STEPID) == Some(slurm_sys::SLURM_BATCH_SCRIPT)
     }
 
     /// Which kind of step it is.
-    #[must_use]
     pub fn kind(self) -> Kind {
         match self.number(slurm_sys::S_JOB_STEPID) {
             Some(slurm_sys::SLURM_EXTERN_CONT) => Kind::Extern,
@@ -91,7 +85,6 @@ impl Step<'_> {
 
     /// What Slurm calls the step's folder in each cgroup hierarchy (src/plugins/cgroup/common); a het job's component
     /// adds to it.
-    #[must_use]
     pub fn folder(self) -> Option<String> {
         Some(match self.number(slurm_sys::S_JOB_STEPID)? {
             slurm_sys::SLURM_EXTERN_CONT => "step_extern".to_owned(),
@@ -102,7 +95,6 @@ impl Step<'_> {
     }
 
     /// A variable of the step's environment, if it is set and of a sensible length.
-    #[must_use]
     #[doc(alias = "spank_getenv")]
     pub fn variable(self, name: &str) -> Option<Vec<u8>> {
         let name = c_string(name);
@@ -119,7 +111,6 @@ impl Step<'_> {
     }
 
     /// Whether a variable is set in the step's environment, however long it is.
-    #[must_use]
     pub fn has_variable(self, name: &str) -> bool {
         let name = c_string(name);
         let mut buffer: [c_char; 1] = [0; 1];
@@ -128,7 +119,7 @@ impl Step<'_> {
         code == slurm_sys::SPANK_SUCCESS || code == slurm_sys::ESPANK_NOSPACE
     }
 
-    /// Sets a variable of the step's environment; `false` where Slurm refuses.
+    /// Sets a variable of the step's environment; `false` if Slurm refuses.
     #[doc(alias = "spank_setenv")]
     pub fn set_variable(self, name: &str, value: &str) -> bool {
         let (name, value) = (c_string(name), c_string(value));
@@ -150,7 +141,6 @@ pub enum ReturnCode {
 
 impl ReturnCode {
     /// As a hook returns it.
-    #[must_use]
     pub const fn code(self) -> c_int {
         match self {
             ReturnCode::Success => 0,
@@ -163,7 +153,6 @@ impl ReturnCode {
 ///
 /// # Safety
 /// `arguments` is what Slurm passed to the hook that is running: `count` C strings.
-#[must_use]
 pub unsafe fn arguments(count: c_int, arguments: *mut *mut c_char) -> Vec<Vec<u8>> {
     let count = usize::try_from(count).unwrap_or(0);
     if arguments.is_null() {

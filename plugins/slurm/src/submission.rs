@@ -37,7 +37,6 @@ pub enum ReturnCode {
 
 impl ReturnCode {
     /// As job_submit() returns it (slurm_errno.h).
-    #[must_use]
     pub fn code(self) -> c_int {
         let code = match self {
             ReturnCode::Accept => slurm_sys::SLURM_SUCCESS,
@@ -65,20 +64,17 @@ impl<'a> Submission<'a> {
     }
 
     /// What is asked for, borrowed from the description.
-    #[must_use]
     pub fn request(&self) -> Request<'_> {
         request_of(self.description)
     }
 
     /// The job's name, for the log and the tests.
-    #[must_use]
     pub fn name(&self) -> Option<&[u8]> {
         // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
         unsafe { text::bytes(self.description.name) }
     }
 
     /// The job of an update as its user named it, such as `12_3`; for the message.
-    #[must_use]
     pub fn job_id(&self) -> Option<&[u8]> {
         // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
         unsafe { text::bytes(self.description.job_id_str) }
@@ -87,7 +83,6 @@ impl<'a> Submission<'a> {
     /// Whether an update says nothing but what names the job, its QOS, account, partition, reservation and GPUs. Every
     /// other member must be as slurm_init_job_desc_msg() leaves it, also one that a later release brings.
     #[doc(alias = "slurm_init_job_desc_msg")]
-    #[must_use]
     pub fn says_only_gpus(&self) -> bool {
         let said: &job_desc_msg_t = self.description;
         // SAFETY: a C structure of numbers and pointers, for which all zero is a value.
@@ -213,37 +208,24 @@ impl<'a> Submission<'a> {
     /// Frees the entries `NAME=…` and `SPANK_NAME=…` and moves the others up. slurmctld puts the prefix on later, where
     /// it is missing, so a user can send either.
     fn drop_job_control_variable(&mut self, name: &str) {
-        let array = self.description.spank_job_env;
-        if array.is_null() {
-            return;
-        }
+        let (array, size) = (self.description.spank_job_env, self.description.spank_job_env_size);
+        // SAFETY: null, or slurmctld keeps that many entries there; the description is ours alone (see `new`).
+        let entries = unsafe { entries(array, size) };
         let mut kept = 0;
-        for at in 0..self.description.spank_job_env_size {
-            // SAFETY: slurmctld keeps `spank_job_env_size` entries there; kept <= at.
-            let place = unsafe { array.add(index(at)) };
-            // SAFETY: the same; the entry is a pointer in Slurm's memory.
-            let mut entry = unsafe { *place };
+        for at in 0..entries.len() {
+            let Some(entry) = entries.get_mut(at) else { break };
             // SAFETY: an entry is null or a C string.
-            let bytes = unsafe { text::bytes(entry) }.unwrap_or_default();
+            let bytes = unsafe { text::bytes(*entry) }.unwrap_or_default();
             let plain = bytes.strip_prefix(b"SPANK_").unwrap_or(bytes);
             if plain.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'=')) {
-                // SAFETY: in Slurm's memory; its place in the array is written over or cut off below.
-                unsafe { text::free(&mut entry) };
+                // SAFETY: in Slurm's memory; this clears its place in the array.
+                unsafe { text::free(entry) };
                 continue;
             }
-            // SAFETY: kept <= at, so inside the array.
-            let place = unsafe { array.add(index(kept)) };
-            // SAFETY: the same.
-            unsafe { place.write(entry) };
+            entries.swap(kept, at);
             kept += 1;
         }
-        if kept < self.description.spank_job_env_size {
-            // SAFETY: inside the array, where an entry was.
-            let place = unsafe { array.add(index(kept)) };
-            // SAFETY: the same; what was there has moved up or is freed.
-            unsafe { place.write(std::ptr::null_mut()) };
-        }
-        self.description.spank_job_env_size = kept;
+        self.description.spank_job_env_size = u32::try_from(kept).unwrap_or(0);
     }
 
     /// Makes a new array with one entry more: xmalloc'd, with a null at the end that its size does not count.
@@ -278,20 +260,28 @@ fn index(count: u32) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
+/// The entries of an array of Slurm's, which has none where it is null.
+///
+/// # Safety
+/// `array` is null or has `count` entries, which nobody else uses for 'a.
+unsafe fn entries<'a>(array: *mut *mut c_char, count: u32) -> &'a mut [*mut c_char] {
+    if array.is_null() {
+        return &mut [];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(array, index(count)) }
+}
+
 /// What sbatch writes into the environment of a job for which slurmd asks the login shell, and slurmd looks for
 /// (src/slurmd/slurmd/req.c, `_get_user_env`).
 const USER_ENV: &CStr = c"SLURM_GET_USER_ENV=1";
 
 /// The entries of a job's environment that say so.
 fn user_env(job: &job_desc_msg_t) -> impl Iterator<Item = *mut c_char> {
-    let array = job.environment;
-    let count = if array.is_null() { 0 } else { index(job.env_size) };
-    // SAFETY: slurmctld keeps `env_size` entries there.
-    let places = (0..count).map(move |at| unsafe { array.add(at) });
-    // SAFETY: the same.
-    let entries = places.map(|place| unsafe { *place });
+    // SAFETY: null, or slurmctld keeps `env_size` entries there, which nobody else looks at meanwhile.
+    let entries = unsafe { entries(job.environment, job.env_size) };
     // SAFETY: an entry is null or a C string.
-    entries.filter(|entry| unsafe { text::bytes(*entry) } == Some(USER_ENV.to_bytes()))
+    entries.iter().copied().filter(|entry| unsafe { text::bytes(*entry) } == Some(USER_ENV.to_bytes()))
 }
 
 /// Reads what the rules look at, and nothing else.

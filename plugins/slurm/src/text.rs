@@ -7,7 +7,6 @@ use std::ptr::NonNull;
 ///
 /// # Safety
 /// `string` is null, or points to bytes that end in NUL and stay as they are for `'a`.
-#[must_use]
 pub unsafe fn bytes<'a>(string: *const c_char) -> Option<&'a [u8]> {
     if string.is_null() {
         return None;
@@ -17,7 +16,6 @@ pub unsafe fn bytes<'a>(string: *const c_char) -> Option<&'a [u8]> {
 }
 
 /// A C string for a call; whatever follows a NUL in `text` is cut off, since C would not see it either.
-#[must_use]
 pub fn c_string(text: impl AsRef<[u8]>) -> CString {
     let kept: Vec<u8> = text.as_ref().iter().copied().take_while(|byte| *byte != 0).collect();
     CString::new(kept).unwrap_or_default()

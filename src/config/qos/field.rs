@@ -30,7 +30,7 @@ pub enum Kind {
 /// A limit or option.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Field {
-    /// In gpushare.conf and in what is said: sacctmgr's longest name.
+    /// The name in gpushare.conf and in output: sacctmgr's longest one.
     pub name: &'static str,
     /// For sacctmgr.
     pub column: &'static str,
@@ -138,7 +138,6 @@ pub const MISSPELT_FLAG: (&str, &str) = ("RequiresReservaton", "RequiresReservat
 
 impl Field {
     /// By any of its names, without case.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Field> {
         FIELDS.iter().find(|field| field.is_called(name))
     }
@@ -150,7 +149,6 @@ impl Field {
 
 impl OldName {
     /// By its name, without case.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static OldName> {
         OLD_NAMES.iter().find(|old| old.name.eq_ignore_ascii_case(name))
     }

@@ -36,7 +36,6 @@ const MOST: u64 = 4_000_000_000;
 const MOST_TRES: u64 = 1 << 60;
 
 /// What an administrator may write.
-#[must_use]
 pub fn allowed(kind: Kind) -> &'static str {
     match kind {
         Kind::Count => "a whole number from 0 to 4000000000",
@@ -53,7 +52,7 @@ pub fn allowed(kind: Kind) -> &'static str {
     }
 }
 
-/// What an administrator wrote. `Err` where it can't be that; `Ok(None)` where it is what nobody has to write.
+/// What an administrator wrote. `Err` if it can't be that; `Ok(None)` if it is what nobody has to write.
 ///
 /// # Errors
 /// It can't be that.
@@ -79,7 +78,7 @@ pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     Ok(Some(value).filter(|value| !is_unset(field, value)))
 }
 
-/// What sacctmgr printed. `Err` where that is nothing known, `Ok(None)` where nothing is set.
+/// What sacctmgr printed. `Err` if that is nothing known, `Ok(None)` if nothing is set.
 ///
 /// # Errors
 /// It is nothing known.
@@ -115,7 +114,6 @@ fn is_unset(field: &Field, value: &Value) -> bool {
 }
 
 /// As sacctmgr takes it after `NAME=`; times as the numbers that every release takes.
-#[must_use]
 pub fn argument(field: &Field, value: &Value) -> String {
     match value {
         Value::Time(seconds) if field.kind == Kind::Seconds => seconds.to_string(),
@@ -124,7 +122,6 @@ pub fn argument(field: &Field, value: &Value) -> String {
 }
 
 /// For people, and for sacctmgr where [`argument`] has nothing better.
-#[must_use]
 pub fn text(value: &Value) -> String {
     match value {
         Value::Count(number) => number.to_string(),
@@ -144,13 +141,11 @@ pub(crate) fn decimal(millionths: u64) -> String {
 }
 
 /// `mem=975G`, `cpu=32`.
-#[must_use]
 pub fn limit(name: &str, number: u64) -> String {
     format!("{name}={}", amount(name, number))
 }
 
 /// The number of a TRES with its unit, as sacctmgr prints it: the largest that leaves no fraction.
-#[must_use]
 pub fn amount(name: &str, number: u64) -> String {
     if !is_size(name) {
         return number.to_string();
@@ -164,7 +159,6 @@ pub fn amount(name: &str, number: u64) -> String {
 }
 
 /// `32`, `975G`: for memory a number alone is MiB.
-#[must_use]
 pub fn quantity(name: &str, text: &str) -> Option<u64> {
     if !is_size(name) {
         return count(text).filter(|number| *number <= MOST_TRES);
@@ -192,7 +186,6 @@ fn count(text: &str) -> Option<u64> {
 
 /// At most six digits after the point count.
 /// `0.5`, in millionths.
-#[must_use]
 pub fn factor(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let fraction = fraction.get(..6).unwrap_or(fraction);
@@ -239,7 +232,6 @@ fn is_tres(name: &str) -> bool {
 }
 
 /// What may be the name of a QOS, an account or a user: nothing that sacctmgr or a shell would read as something else.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-@".contains(c);
     name.len() <= 100

@@ -11,7 +11,7 @@ use crate::submit::request::{Field, Memory};
 /// No longer than somebody would copy from a terminal.
 const LONGEST_COMMAND: usize = 600;
 
-/// The command that would be accepted, where there is one and it can be written.
+/// The command that would be accepted, if there is one and it can be written.
 pub(super) fn written(refusal: &Refusal) -> Option<String> {
     let correction = refusal.correction.as_deref().filter(|correction| !contradictory(correction))?;
     let words = match &refusal.command {
@@ -127,7 +127,7 @@ fn cpus_of(tokens: &[&[u8]]) -> Option<u32> {
     all.next().filter(|_| all.next().is_none())
 }
 
-/// `a40:2,h100:1`; `None` where something is no GPU.
+/// `a40:2,h100:1`; `None` if something is no GPU.
 fn gpus(tokens: &[&[u8]], spelling: Spelling) -> Option<String> {
     let one = |token: &&[u8]| match grammar::token(token, spelling) {
         Token::Gres(Gres { name: b"gpu", gres_type: Some(gres_type), count }) => {

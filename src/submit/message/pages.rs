@@ -181,15 +181,16 @@ pub const PAGES: [Page; 32] = [
                the lowest number counts: name the type. With GPUs for the whole job (--gpus) the job may get one node \
                for each GPU: say how many nodes, for example -N1. With --gres-flags=enforce-binding Slurm may give all \
                CPUs of a node: say --cpus-per-gpu too, or leave the flag out. With a share you must leave it out. \
-               Slurm changes a job's CPUs before its GPUs, so in an update ask for more GPUs first, in a command of its own.",
+               Slurm changes a job's CPUs before its GPUs, so in an update ask for more GPUs first, in a command of \
+               its own.",
     },
     Page {
         number: "GS128",
         title: "too much memory for the GPUs",
         text: "A job may have only a limited amount of memory for each of its GPUs (MaxMemPerGpu in gpushare.conf). \
                Ask for less memory or for more GPUs. --mem is for each node and --mem=0 is all that a node has. A job \
-               that names no memory would get all of it too, unless slurm.conf has a default. Otherwise the same holds \
-               as for CPUs (GS127).",
+               that names no memory would get all of it too, unless its partition or slurm.conf has a default. \
+               Otherwise the same holds as for CPUs (GS127).",
     },
     Page {
         number: "GS129",
@@ -243,47 +244,12 @@ pub const PAGES: [Page; 32] = [
 ];
 
 /// The page of a number such as `GS101`; case does not count.
-#[must_use]
 pub fn page(number: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.number.eq_ignore_ascii_case(number))
 }
 
 impl Rule {
-    /// The number that messages and `gpushare explain` use.
-    #[must_use]
-    pub const fn number(self) -> &'static str {
-        match self {
-            Rule::TypeMissing => "GS101",
-            Rule::TypeUnknown => "GS102",
-            Rule::TypeForeign => "GS103",
-            Rule::Unreadable => "GS104",
-            Rule::NtasksPerGpuAlone => "GS105",
-            Rule::QosList => "GS106",
-            Rule::OptionInsideQos => "GS107",
-            Rule::TooLong => "GS108",
-            Rule::ShareUncounted => "GS109",
-            Rule::NotRestated => "GS110",
-            Rule::TypeResembles => "GS111",
-            Rule::TypeOfNone => "GS112",
-            Rule::TooManyNodes => "GS113",
-            Rule::BeyondLimit => "GS114",
-            Rule::OldRequestStays => "GS115",
-            Rule::CountedTwoWays => "GS116",
-            Rule::NotAlone => "GS117",
-            Rule::ShareReservation => "GS121",
-            Rule::ShareSize => "GS122",
-            Rule::WholeGpu => "GS123",
-            Rule::ShareFixed => "GS124",
-            Rule::ShareForm => "GS125",
-            Rule::GpuMissing => "GS126",
-            Rule::TooManyCpus => "GS127",
-            Rule::TooMuchMemory => "GS128",
-            Rule::ShareMemory => "GS129",
-        }
-    }
-
     /// Whether the QOS rather than the GPU request is at fault; decides which of Slurm's errors goes with the message.
-    #[must_use]
     pub const fn is_about_qos(self) -> bool {
         matches!(self, Rule::QosList | Rule::OptionInsideQos)
     }
@@ -291,7 +257,6 @@ impl Rule {
 
 impl Change {
     /// The number that messages and `gpushare explain` use.
-    #[must_use]
     pub const fn number(&self) -> &'static str {
         match self {
             Change::Type { .. } => "GS151",

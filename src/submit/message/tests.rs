@@ -73,9 +73,9 @@ fn numbers_lead_to_pages_in_order() {
 #[test]
 fn docs_messages_are_the_pages() {
     let mut text = String::from(
-        "# Messages\n\nThis page lists gpushare's messages to users by number; `gpushare explain GS101` shows the same. GS101 to \
-         GS117 are about\nQOSes, partitions and accounts that count GPUs by type. GS121 to GS129 are a site's rules on \
-         shares and on jobs with GPUs.\nGS151 to GS156 go with accepted jobs. To change one, edit \
+        "# Messages\n\nThis page lists gpushare's messages to users by number; `gpushare explain GS101` shows the \
+         same. GS101 to GS117 are about\nQOSes, partitions and accounts that count GPUs by type. GS121 to GS129 are a \
+         site's rules on shares and on jobs with GPUs.\nGS151 to GS156 go with accepted jobs. To change one, edit \
          `src/submit/message/pages.rs`.\n",
     );
     for page in PAGES {

@@ -28,9 +28,9 @@ pub struct Association<'a> {
 pub struct GresLimit<'a> {
     /// `gpu`
     pub gres: &'a [u8],
-    /// `a40`; `None` where it is on all types.
+    /// `a40`; `None` if it is on all types.
     pub gres_type: Option<&'a [u8]>,
-    /// How many at once; `None` where only minutes are limited.
+    /// How many at once; `None` if only minutes are limited.
     pub count: Option<u64>,
 }
 
@@ -46,7 +46,6 @@ impl Association<'_> {
 
 impl Policy {
     /// Whether GPUs must be typed for jobs that are charged to an association.
-    #[must_use]
     pub fn governs_account(&self, association: &Association) -> bool {
         match &self.accounts {
             GovernedAccounts::Off => false,

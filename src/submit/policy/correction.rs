@@ -155,7 +155,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// Mends one fault; then the next fault, if there is one. `None` where it can't be mended.
+    /// Fixes one fault; returns the next fault, if there is one. `None` if it can't be fixed.
     fn mended(&self, wanted: &mut Correction, fault: &Refusal) -> Option<Option<Refusal>> {
         self.mend(wanted, fault)?;
         let Some((update, existing)) = self.update else {

@@ -26,7 +26,6 @@ impl Policy {
     /// Whether jobs under a QOS that has limits on types of GPU are kept from all other types. Slurm itself gives a
     /// whole-node job the GPUs of its nodes, whatever it asks for: only a limit of 0 on the other types keeps those
     /// away.
-    #[must_use]
     pub fn keeps_to_its_types(&self, qos: &[u8]) -> bool {
         let governed = match &self.governed {
             Governed::Auto => true,

@@ -6,7 +6,7 @@ use super::{Accounting, Ground, Judgement, Refusal, Rule, shortened};
 use crate::submit::grammar::{self, Spelling, Token};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// The first type in the request that is none of the cluster's and has the number of one.
+    /// The first type in the request that the cluster doesn't have, but whose hash equals that of a type that it has.
     pub(super) fn lookalike(&self) -> Option<Refusal> {
         if self.known.get() {
             return None;

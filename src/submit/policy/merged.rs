@@ -15,7 +15,7 @@ pub(super) enum Now<'a> {
     Unclear,
 }
 
-/// The string with each token's new form, `None` where one is unclear. What then asks for the same twice is one token
+/// The string with each token's new form, `None` if one is unclear. What then asks for the same twice is one token
 /// with the sum, for Slurm would take the last alone; of untyped ones it did so before.
 pub(super) fn rewritten<'a>(
     text: &'a [u8],

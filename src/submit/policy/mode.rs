@@ -117,7 +117,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         is_exempt(&exempt.accounts, account).then_some(Because::Account)
     }
 
-    /// The partitions that the job names or will get; none where its reservation decides.
+    /// The partitions that the job names or will get; none if its reservation decides.
     fn partitions<'s>(&'s self, request: &Request<'s>) -> Option<&'s [u8]> {
         match request.partition.filter(|list| !list.is_empty()) {
             Some(list) => Some(list),
@@ -126,7 +126,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// The request with the QOS's type where it names none; `None` where that would not make it right.
+    /// The request with the QOS's type where it names none; `None` if that would not make it right.
     fn with_type(&self, fault: &Refusal) -> Option<Change> {
         let Ground::Qos(name) = &fault.ground else { return None };
         let qos = self.accounting.qos_named(name)?;

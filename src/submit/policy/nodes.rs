@@ -74,7 +74,7 @@ pub(super) fn times(request: &Request, field: Field) -> u64 {
     }
 }
 
-/// The most nodes on which no GPU that is counted for the whole job, or for its tasks, is given twice; `None` where all
+/// The most nodes on which no GPU that is counted for the whole job, or for its tasks, is given twice; `None` if all
 /// are counted as they are picked.
 fn most_nodes(request: &Request) -> Option<u32> {
     if request.tres_per_job.is_none() && (request.tres_per_task.is_none() || request.tres_per_node.is_none())

@@ -12,7 +12,6 @@ pub struct Caps {
 
 impl Caps {
     /// Whether there is one.
-    #[must_use]
     pub const fn any(&self) -> bool {
         self.cpus.is_some() || self.mem.is_some()
     }
@@ -36,7 +35,6 @@ pub struct PerGpu {
 
 impl PerGpu {
     /// For a GPU of this type. One of no type may turn out to be any, so the lowest counts.
-    #[must_use]
     pub fn of(&self, gres_type: Option<&[u8]>) -> Option<u64> {
         let Some(gres_type) = gres_type else {
             return self.types.iter().map(|(_, cap)| *cap).chain(self.others).min();
@@ -64,4 +62,27 @@ pub struct MemoryGres {
     pub mem_per_unit: u64,
     /// `UnitsPerGpu` by type, where it is given so.
     pub types: Vec<(String, u64)>,
+}
+
+/// Which defaults for a job that names no memory slurm.conf or a partition has. Without any it gets all of its nodes'.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DefaultMemory {
+    /// `DefMemPerCPU` or `DefMemPerNode`, which are one number.
+    pub of_node: bool,
+    /// `DefMemPerGPU`: whether it is more than 0, if it is said.
+    pub of_gpu: Option<bool>,
+}
+
+impl DefaultMemory {
+    /// A partition's own; what it doesn't say slurm.conf does.
+    #[must_use]
+    pub fn over(self, conf: DefaultMemory) -> DefaultMemory {
+        DefaultMemory { of_node: self.of_node || conf.of_node, of_gpu: self.of_gpu.or(conf.of_gpu) }
+    }
+
+    /// Whether a job is given some; `DefMemPerGPU` counts for one with GPUs, not for one with shares alone.
+    #[must_use]
+    pub fn is_given(self, has_gpus: bool) -> bool {
+        self.of_node || (has_gpus && self.of_gpu == Some(true))
+    }
 }

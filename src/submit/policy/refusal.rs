@@ -28,7 +28,7 @@ pub struct Refusal {
     pub offer: Offer,
     /// The GPUs that the whole job asks for, where that is more than is offered of any type.
     pub beyond: Option<u64>,
-    /// The whole command that would be accepted, where there is one.
+    /// The whole command that would be accepted, if there is one.
     pub correction: Option<Box<Correction>>,
     /// What the user did.
     pub command: Command,
@@ -47,7 +47,7 @@ pub struct Correction {
     pub partition: Option<Vec<u8>>,
     /// The reservation to name.
     pub reservation: Option<Vec<u8>>,
-    /// The strings with Slurm's prefix, empty where an update clears one.
+    /// The strings with Slurm's prefix, empty if an update clears one.
     pub tres: Vec<(Field, Vec<u8>)>,
     /// `--cpus-per-gpu`, with Slurm's prefix.
     pub cpus_per_tres: Option<Vec<u8>>,
@@ -82,7 +82,7 @@ pub struct Correction {
 pub enum Ground {
     /// The QOS as Slurm names it, or as it was asked for where it doesn't exist.
     Qos(Vec<u8>),
-    /// The partition; empty where Slurm will choose it by the reservation.
+    /// The partition; empty if Slurm will choose it by the reservation.
     Partition(Vec<u8>),
     /// An association that the job is charged to.
     Account {
@@ -100,7 +100,7 @@ pub enum Ground {
 /// What a message can offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Types that the QOS or the account has limits for, and how many at once; `None` where only minutes are limited.
+    /// Types that the QOS or the account has limits for, and how many at once; `None` if only minutes are limited.
     OfQos(Vec<(Vec<u8>, Option<u64>)>),
     /// All types that the cluster has.
     OfCluster(Vec<Vec<u8>>),
@@ -139,61 +139,36 @@ pub enum Command {
     },
 }
 
-/// The rules, each with its number in messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// GS101
-    TypeMissing,
-    /// GS102
-    TypeUnknown,
-    /// GS103
-    TypeForeign,
-    /// GS104
-    Unreadable,
-    /// GS105
-    NtasksPerGpuAlone,
-    /// GS106
-    QosList,
-    /// GS107
-    OptionInsideQos,
-    /// GS108
-    TooLong,
-    /// GS109
-    ShareUncounted,
-    /// GS110
-    NotRestated,
-    /// GS111
-    TypeResembles,
-    /// GS112
-    TypeOfNone,
-    /// GS113
-    TooManyNodes,
-    /// GS114
-    BeyondLimit,
-    /// GS115
-    OldRequestStays,
-    /// GS116
-    CountedTwoWays,
-    /// GS117
-    NotAlone,
-    /// GS121
-    ShareReservation,
-    /// GS122
-    ShareSize,
-    /// GS123
-    WholeGpu,
-    /// GS124
-    ShareFixed,
-    /// GS125
-    ShareForm,
-    /// GS126
-    GpuMissing,
-    /// GS127
-    TooManyCpus,
-    /// GS128
-    TooMuchMemory,
-    /// GS129
-    ShareMemory,
+crate::names! {
+    /// The rules, each with its number in messages and in `gpushare explain`.
+    pub enum Rule: number {
+        TypeMissing = "GS101",
+        TypeUnknown = "GS102",
+        TypeForeign = "GS103",
+        Unreadable = "GS104",
+        NtasksPerGpuAlone = "GS105",
+        QosList = "GS106",
+        OptionInsideQos = "GS107",
+        TooLong = "GS108",
+        ShareUncounted = "GS109",
+        NotRestated = "GS110",
+        TypeResembles = "GS111",
+        TypeOfNone = "GS112",
+        TooManyNodes = "GS113",
+        BeyondLimit = "GS114",
+        OldRequestStays = "GS115",
+        CountedTwoWays = "GS116",
+        NotAlone = "GS117",
+        ShareReservation = "GS121",
+        ShareSize = "GS122",
+        WholeGpu = "GS123",
+        ShareFixed = "GS124",
+        ShareForm = "GS125",
+        GpuMissing = "GS126",
+        TooManyCpus = "GS127",
+        TooMuchMemory = "GS128",
+        ShareMemory = "GS129",
+    }
 }
 
 /// What was changed in an accepted request, for the user's good and to the user's knowledge.

@@ -12,7 +12,7 @@ struct Choice {
     gres_type: Vec<u8>,
     /// How many there are at once.
     most: u64,
-    /// One of several of the cluster's, of which only the user knows his nodes'.
+    /// One of several types of the cluster; only the user knows which their nodes have.
     open: bool,
 }
 
@@ -199,7 +199,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         fields.push((Field::Job, text));
     }
 
-    /// Whether a string is the job's old one, in the place of which an update names its GPUs in another.
+    /// Whether a string is the job's old one, which an update replaces by naming its GPUs in another.
     fn is_replaced(&self, field: Field) -> bool {
         let Some((update, _)) = self.update else { return false };
         let names = |token: &Token| match token {

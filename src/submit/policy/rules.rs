@@ -3,6 +3,7 @@
 use super::per_gpu::{Caps, MemoryGres};
 use super::{LargestGpu, SHARES};
 use crate::text::pattern::{Case, Patterns};
+use crate::word::words;
 
 /// All of them. The default governs every QOS and every association with a typed GPU limit, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -74,7 +75,7 @@ impl Policy {
     }
 }
 
-/// The GRES whose counts are shares of one GPU; `mps` unless something else is said.
+/// The GRES whose counts are shares of one GPU; `mps` by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareGres(pub String);
 
@@ -129,40 +130,43 @@ impl GovernedGres {
     }
 }
 
-/// May a governed QOS be used for a GPU type that it has no limit for?
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum ForeignTypes {
-    /// No: the QOS is for the types it lists.
-    #[default]
-    Deny,
-    /// Yes, for any type that Slurm knows.
-    Allow,
+words! {
+    /// May a governed QOS be used for a GPU type that it has no limit for?
+    pub enum ForeignTypes: "deny or allow" {
+        /// No: the QOS is for the types it lists.
+        #[default]
+        Deny = "deny",
+        /// Yes, for any type that Slurm knows.
+        Allow = "allow",
+    }
 }
 
-/// What becomes of a request for more GPUs than its QOS can ever give, which Slurm keeps waiting without an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum LimitAdvice {
-    /// It is accepted, and the user is told.
-    #[default]
-    Warn,
-    /// It is refused.
-    Refuse,
-    /// It is accepted.
-    Off,
+words! {
+    /// What becomes of a request for more GPUs than its QOS can ever give, which Slurm keeps waiting without an end.
+    pub enum LimitAdvice: "warn, refuse or off" {
+        /// It is accepted, and the user is told.
+        #[default]
+        Warn = "warn",
+        /// It is refused.
+        Refuse = "refuse",
+        /// It is accepted.
+        Off = "off",
+    }
 }
 
-/// What becomes of a job that breaks a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// It is refused.
-    #[default]
-    Enforce,
-    /// It is accepted, and the user reads what is wrong with it.
-    Warn,
-    /// It is accepted; only the log says so.
-    Audit,
-    /// A GPU request without a type gets the QOS's type and the user is told; everything else is refused.
-    Default,
+words! {
+    /// What becomes of a job that breaks a rule.
+    pub enum Mode: "enforce, warn, audit or default" {
+        /// It is refused.
+        #[default]
+        Enforce = "enforce",
+        /// It is accepted, and the user reads what is wrong with it.
+        Warn = "warn",
+        /// It is accepted; only the log says so.
+        Audit = "audit",
+        /// A GPU request without a type gets the QOS's type and the user is told; everything else is refused.
+        Default = "default",
+    }
 }
 
 /// A line `QOS=NAMES Key=Value…`: settings of some QOSes. Of several lines for one QOS the first that has a setting
@@ -177,7 +181,7 @@ pub struct QosRecord {
     pub default_type: Option<String>,
     /// `Requeue=yes`: batch jobs are requeued when preempted, unless they say otherwise.
     pub requeue: Option<bool>,
-    /// `OpenMode=append`: a requeued batch job adds to its output instead of starting it anew.
+    /// `OpenMode=append`: a requeued batch job appends to its output instead of overwriting it.
     pub append: Option<bool>,
     /// `ArrayTasks` and `ArrayTasksOver`
     pub throttle: Option<Throttle>,
@@ -222,7 +226,7 @@ pub struct Exempt {
 pub struct ShareRules {
     /// `ShareReservations`: shares are only for reservations in whose name one of these occurs.
     pub reservations: Patterns,
-    /// `ShareSizes`: the numbers of units that a job may ask for; empty where any.
+    /// `ShareSizes`: the numbers of units that a job may ask for; empty if any.
     pub sizes: Vec<u64>,
     /// `ShareOnlyPartitions`: no whole GPUs there.
     pub only_partitions: Patterns,
@@ -242,7 +246,6 @@ impl Policy {
     }
 
     /// The mode for jobs of a QOS.
-    #[must_use]
     pub fn mode(&self, qos: &[u8]) -> Mode {
         self.of_qos(qos, |record| record.mode).unwrap_or(self.mode)
     }

@@ -106,7 +106,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         leaves.then(|| self.refusal(Rule::NotRestated, Ground::Site))
     }
 
-    /// The share that the node is told of.
+    /// The share to record for the node.
     pub(super) fn share_to_note(&self) -> Option<(&'a str, u64)> {
         self.share_of(&self.request)
     }
@@ -116,7 +116,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         names.into_iter().find_map(|name| Some((name, request.share(name.as_bytes())?.count)))
     }
 
-    /// A share that the node couldn't be told of, or that is more than a GPU.
+    /// A share that can't be recorded for the node, or that is more than a GPU.
     pub(super) fn share_unclear(&self) -> Option<Refusal> {
         let name = self.policy.share_gres.0.as_bytes();
         let most = self.policy.shares.most?;
@@ -213,7 +213,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    /// The first partition of the job that is for shares only; empty where its reservation will decide.
+    /// The first partition of the job that is for shares only; empty if its reservation will decide.
     fn shares_only_here(&self) -> Option<&[u8]> {
         self.matching_partition(&self.policy.shares.only_partitions)
     }
@@ -264,7 +264,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 }
 
-/// The array with at most `tasks` at once; `None` where it is short, small or throttled already.
+/// The array with at most `tasks` at once; `None` if it is short, small or throttled already.
 fn throttled(batch: &Batch, tasks: u32, over_minutes: u32) -> Option<Vec<u8>> {
     let array = batch.array.filter(|array| !array.is_empty())?;
     if batch.time_limit.is_some_and(|minutes| minutes <= over_minutes) {
@@ -286,7 +286,7 @@ fn throttled(batch: &Batch, tasks: u32, over_minutes: u32) -> Option<Vec<u8>> {
     Some([indices, format!("%{tasks}").as_bytes()].concat())
 }
 
-/// How many tasks `0-15:4,20` are; `None` where Slurm wouldn't read it.
+/// How many tasks `0-15:4,20` are; `None` if Slurm wouldn't read it.
 fn size(indices: &[u8]) -> Option<u64> {
     let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
     std::str::from_utf8(indices).ok()?.split(',').try_fold(0_u64, |sum, part| {

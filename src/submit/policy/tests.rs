@@ -4,13 +4,22 @@ use super::*;
 use crate::submit::grammar::{Spelling, Token};
 use crate::submit::request::Batch;
 use crate::text::pattern::Patterns;
+use asked::{accepted, asked, broken, changed, refused, tried};
 
 fn patterns(text: &str) -> Patterns {
     Patterns::parse(text).unwrap()
 }
 
 /// QOSes with their limits (`a40`: on gres/gpu:a40, `mps:`: on all of gres/mps), and the types the cluster knows.
-struct Table;
+struct Table {
+    /// It may be asked for the QOS and the owner, and for associations.
+    names: bool,
+    associations: bool,
+    /// What slurm.conf gives a job that names none.
+    memory: DefaultMemory,
+}
+const TABLE: Table =
+    Table { names: true, associations: true, memory: DefaultMemory { of_node: true, of_gpu: None } };
 type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
@@ -32,9 +41,11 @@ const QOSES: [(&str, Limits); 11] = [
 impl Accounting for Table {
     type Qos = usize;
     fn qos_named(&self, name: &[u8]) -> Option<usize> {
+        assert!(self.names, "looked up a QOS");
         QOSES.iter().position(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
     }
     fn default_qos(&self, request: &Request) -> DefaultQos<usize> {
+        assert!(self.names, "looked up the default QOS");
         let named = |name: &[u8]| self.qos_named(name);
         if request.reservation.is_some() && request.partition.is_none() {
             return DefaultQos::OneOf(
@@ -74,22 +85,30 @@ impl Accounting for Table {
         [b"gpu".as_slice(), b"shard", b"gpu:h100", b"gpu:a40"].contains(&gres)
     }
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
+        assert!(self.names, "looked up the owner");
         let user: &[u8] = if request.user_id == 0 { b"root" } else { b"alice" };
         Some(Owner { user, account: if request.account.is_some() { b"staff" } else { b"course" } })
     }
     fn associations<'s>(&'s self, request: &Request, look: impl FnMut(Association<'s>)) {
+        assert!(self.associations, "looked up the associations");
         accounts::chain(request).into_iter().for_each(look);
     }
     fn default_partition(&self) -> Option<&[u8]> {
         Some(b"main")
     }
+    fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
+        let own = match partition {
+            b"given" => (true, None),
+            b"for_gpus" => (false, Some(true)),
+            b"for_none" => (false, Some(false)),
+            _ => (false, None),
+        };
+        DefaultMemory { of_node: own.0, of_gpu: own.1 }.over(self.memory)
+    }
 }
 
 fn rule(request: &Request, policy: &Policy) -> Option<Rule> {
-    match judge(request, policy, &Table) {
-        Verdict::Accept(_) => None,
-        Verdict::Refuse(refusal) => Some(refusal.rule),
-    }
+    broken(judge(request, policy, &TABLE))
 }
 
 fn node<'a>(qos: &'a str, text: &'a str) -> Request<'a> {
@@ -145,7 +164,7 @@ fn a_type_is_written_as_the_file_writes_it() {
         ("gres/gpu:mAA0zxtUzzzz:1", Some(Rule::TypeUnknown)),
     ] {
         let request = node("qos_lafferty", text);
-        let Verdict::Refuse(refusal) = judge(&request, &policy, &Table) else {
+        let Verdict::Refuse(refusal) = judge(&request, &policy, &TABLE) else {
             assert_eq!(expected, None, "{text}");
             continue;
         };
@@ -154,7 +173,7 @@ fn a_type_is_written_as_the_file_writes_it() {
     }
     let filled = Policy { mode: Mode::Default, ..policy };
     let request = node("qos_lafferty", "gres/gpu:2");
-    let Verdict::Accept(accepted) = judge(&request, &filled, &Table) else { panic!("the type is filled in") };
+    let accepted = accepted(judge(&request, &filled, &TABLE));
     let Some(Remark::Changed(Change::Type { given, .. })) = accepted.remarks.first() else {
         panic!("{accepted:?}")
     };
@@ -194,9 +213,9 @@ fn the_default_qos_is_judged_and_pinned() {
     assert_eq!(rule(&request, &Policy::default()), Some(Rule::TypeMissing));
     request.tres_per_node = Some(b"gres/gpu:a40:2");
     let expected = Acceptance { pin_qos: Some(b"qos_lafferty"), ..Acceptance::default() };
-    assert_eq!(judge(&request, &Policy::default(), &Table), Verdict::Accept(expected));
+    assert_eq!(judge(&request, &Policy::default(), &TABLE), Verdict::Accept(expected));
     request.tres_per_node = None;
-    assert_eq!(judge(&request, &Policy::default(), &Table), Verdict::Accept(Acceptance::default()));
+    assert_eq!(judge(&request, &Policy::default(), &TABLE), Verdict::Accept(Acceptance::default()));
 }
 
 #[test]
@@ -233,51 +252,18 @@ fn foreign_types_pass_where_the_site_allows_them() {
 
 #[test]
 fn a_share_is_passed_on() {
-    let request = node("normal", "gres/mps:40");
     let policy = Policy::default();
-    let Verdict::Accept(accepted) = judge(&request, &policy, &Table) else { panic!("refused") };
+    let accepted = accepted(judge(&node("normal", "gres/mps:40"), &policy, &TABLE));
     assert_eq!(accepted.share, Some(("mps", 40)));
 }
 
 #[test]
 fn what_is_longer_than_slurm_accepts_is_refused_without_a_look() {
-    struct NoLook;
-    impl Accounting for NoLook {
-        type Qos = ();
-        fn qos_named(&self, _: &[u8]) -> Option<()> {
-            panic!("looked up a QOS")
-        }
-        fn default_qos(&self, _: &Request) -> DefaultQos<()> {
-            panic!("looked up the default QOS")
-        }
-        fn limits_all(&self, (): (), _: &[u8]) -> bool {
-            false
-        }
-        fn counts(&self, _: &[u8]) -> bool {
-            false
-        }
-        fn owner(&self, _: &Request) -> Option<Owner<'_>> {
-            panic!("looked up the owner")
-        }
-        fn default_partition(&self) -> Option<&[u8]> {
-            None
-        }
-        fn name(&self, (): ()) -> &[u8] {
-            b""
-        }
-        fn typed_limits<'s>(&'s self, (): (), _: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-            std::iter::empty()
-        }
-        fn types<'s>(&'s self, _: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-            std::iter::empty()
-        }
-    }
+    let no_look = Table { names: false, ..TABLE };
     let long = "gres/gpu:a40:1,".repeat(100_000);
     let list = "a,".repeat(100_000);
     for request in [node("qos_lafferty", &long), node(&list, "gres/gpu:a40:1"), node(&long, "")] {
-        let Verdict::Refuse(refusal) = judge(&request, &Policy::default(), &NoLook) else {
-            panic!("accepted")
-        };
+        let refusal = refused(judge(&request, &Policy::default(), &no_look));
         assert_eq!((refusal.rule, refusal.asked.len()), (Rule::TooLong, QUOTED));
     }
     assert_eq!(
@@ -292,9 +278,7 @@ fn ntasks_per_gpu_is_advised_as_many_gpus_as_slurm_would_invent() {
     let empty = Request { qos: Some(b"qos_lafferty"), ..Request::new(Spelling::Slash) };
     for (tasks, each, expected) in [(Some(4), 1, 4), (Some(5), 2, 3), (None, 2, 1), (Some(0), 1, 1)] {
         let request = Request { num_tasks: tasks, ntasks_per_tres: Some(each), ..empty };
-        let Verdict::Refuse(refusal) = judge(&request, &Policy::default(), &Table) else {
-            panic!("accepted")
-        };
+        let refusal = refused(judge(&request, &Policy::default(), &TABLE));
         assert_eq!(refusal.count, expected, "{tasks:?} tasks, {each} each");
     }
 }
@@ -356,10 +340,11 @@ fn a_default_qos_that_depends_on_the_reservation_is_judged_in_every_form_and_not
     let request = Request { qos: None, reservation: Some(b"r"), ..node("", "gres/gpu:1") };
     assert_eq!(rule(&request, &Policy::default()), Some(Rule::TypeMissing));
     let typed = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..request };
-    assert_eq!(judge(&typed, &Policy::default(), &Table), Verdict::Accept(Acceptance::default()));
+    assert_eq!(judge(&typed, &Policy::default(), &TABLE), Verdict::Accept(Acceptance::default()));
 }
 
 mod accounts;
+mod asked;
 mod corrections;
 mod entries;
 mod modes;
@@ -394,7 +379,7 @@ fn types_are_offered_by_name_whatever_the_order_of_the_database() {
     let policy = Policy { partitions: patterns("owned"), ..Policy::default() };
     for text in ["gres/gpu:1", "gres/gpu:h1:1"] {
         let request = Request { partition: Some(b"owned"), ..node("normal", text) };
-        let Verdict::Refuse(refusal) = judge(&request, &policy, &Table) else { panic!("{text} passed") };
+        let refusal = refused(judge(&request, &policy, &TABLE));
         assert_eq!(refusal.offer, Offer::OfCluster(["a40", "h100"].map(Vec::from).to_vec()));
     }
 }

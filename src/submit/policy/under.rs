@@ -4,7 +4,7 @@
 #[derive(Clone, Copy)]
 pub(super) enum Under<'n, Qos> {
     Qos(Qos),
-    /// By name; empty where Slurm will take the partition from the reservation.
+    /// By name; empty if Slurm will take the partition from the reservation.
     Partition(&'n [u8]),
     /// The associations of [`Judgement::governing`](super::Judgement::governing), of which there is one at least.
     Account,

@@ -27,7 +27,6 @@ const PER_CPU: u64 = 1 << 63;
 
 impl Memory {
     /// As Slurm keeps it. `--mem-per-cpu=0` is `--mem=0` to it.
-    #[must_use]
     pub const fn of(number: u64) -> Memory {
         match number & !PER_CPU {
             0 => Memory::PerNode(0),

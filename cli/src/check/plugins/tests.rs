@@ -129,8 +129,8 @@ fn a_controller_without_the_plugin_that_it_names_will_not_start() {
 fn plugins_are_found_without_asking_slurm() {
     let dir = tempfile::tempdir().unwrap();
     let prefixes = [dir.path().join("opt"), dir.path().join("usr")];
-    assert_eq!(plugin_dir("# PluginDir=/no\nplugindir = /a:/b # both\n", &prefixes), "/a:/b");
-    assert_eq!(plugin_dir("ClusterName=x\n", &prefixes), "/usr/lib64/slurm");
+    assert_eq!(plugin_dir("/a:/b", &prefixes), "/a:/b");
+    assert_eq!(plugin_dir("", &prefixes), "/usr/lib64/slurm");
     let folder = dir.path().join("usr/lib/x86_64-linux-gnu/slurm-wlm");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("auth_munge.so"), "").unwrap();

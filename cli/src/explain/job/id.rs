@@ -20,7 +20,7 @@ enum Part {
 }
 
 impl JobId {
-    /// `None` where it is no job's number.
+    /// `None` if it is no job's number.
     pub fn parse(word: &[u8]) -> Option<JobId> {
         let text = std::str::from_utf8(word).ok()?;
         let digits =

@@ -51,7 +51,7 @@ pub struct Limit {
     /// `gres/gpu:a40`, or `jobs`.
     pub tres: String,
     pub limit: u64,
-    /// Null where the limit is on each job by itself.
+    /// Null if the limit is on each job by itself.
     pub used: Option<u64>,
     /// Users whose running jobs the caller can see.
     pub users: Vec<User>,

@@ -16,7 +16,7 @@ use crate::status::local;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Place {
     pub node: String,
-    /// By index; empty where it isn't known.
+    /// By index; empty if it isn't known.
     pub gpus: Vec<u32>,
     /// Of a share; null for whole GPUs.
     pub units: Option<u64>,

@@ -7,7 +7,7 @@ use super::ask;
 use super::queue::Row;
 use crate::slurm::{self, ProgramError};
 
-/// By TRES: the limit, where there is one, and what is in use.
+/// By TRES: the limit, if there is one, and what is in use.
 pub type Counts = BTreeMap<String, (Option<u64>, u64)>;
 
 /// Whose limits they are.
@@ -28,7 +28,7 @@ pub struct Record {
     pub fields: BTreeMap<&'static str, Counts>,
 }
 
-/// All that is known of a job's limits.
+/// Everything known about a job's limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// The QOS whose limits come first, then the other: the partition's and the job's.

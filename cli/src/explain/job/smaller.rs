@@ -9,7 +9,7 @@ use super::queue::Row;
 /// The largest request of the same kind that passes the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Smaller {
-    /// How many GPUs; 0 where any is too much.
+    /// How many GPUs; 0 if any is too much.
     pub gpus: u64,
     /// `gpu:a40`, `gpu`
     pub gres: String,
@@ -17,7 +17,7 @@ pub struct Smaller {
     pub options: Option<String>,
 }
 
-/// `None` where no limit stops the job, or another one than those on its GPUs, or it asks for several types.
+/// `None` if no limit stops the job, or another one than those on its GPUs, or it asks for several types.
 pub fn of(job: &Row, limits: &[Limit]) -> Option<Smaller> {
     let typed: Vec<&str> = job.tres.keys().filter_map(|name| name.strip_prefix("gres/gpu:")).collect();
     let (gres, names) = match typed.as_slice() {

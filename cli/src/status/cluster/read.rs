@@ -28,7 +28,7 @@ pub struct NodeText {
 /// A job, as `scontrol show job -d` tells of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobText {
-    /// 0 where the text has the number twice: one of the two is part of a name, and none can say which.
+    /// 0 if the text has the number twice: one of the two is part of a name, and nobody can tell which.
     pub id: u32,
     /// Its name, up to the first line break.
     pub name: String,
@@ -40,7 +40,7 @@ pub struct JobText {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gres {
     pub name: String,
-    /// Its type, where it has one.
+    /// Its type, if it has one.
     pub gres_type: Option<String>,
     pub count: u64,
     pub which: Which,

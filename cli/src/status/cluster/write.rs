@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use gpushare::text::counted;
+
 use super::super::columns::{Line, Look, Side};
 use super::super::table::{self, Cell, Column, Style};
 use super::super::write::free;
@@ -58,9 +60,9 @@ pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec
     }
     let last = match (cluster.nodes.is_empty(), cluster.without_shares) {
         (true, _) if cluster.filtered => Some("no such jobs".to_owned()),
-        (true, count) => Some(format!("none of {} has shares", of(count, "node"))),
+        (true, count) => Some(format!("none of {} has shares", counted(count, "node"))),
         (false, 0) => None,
-        (false, count) => Some(format!("{} without shares left out", of(count, "node"))),
+        (false, count) => Some(format!("{} without shares left out", counted(count, "node"))),
     };
     lines.extend(last.map(|text| Line::new(&text, Look::Plain)));
     Ok(lines)
@@ -200,10 +202,6 @@ fn some(names: &[String]) -> String {
     text
 }
 
-fn of(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 /// The last line. What is neither in use nor free is whole GPUs', or can't be given now.
 fn sums(cluster: &Cluster) -> String {
     let nodes = &cluster.nodes;
@@ -219,13 +217,13 @@ fn sums(cluster: &Cluster) -> String {
     let parts = parts.into_iter().filter(|(units, _)| *units > 0);
     format!(
         "{}{}: {} GPUs, {} whole; {units} of {capacity} units in use, {free} free{}; {} of {}",
-        of(nodes.len(), "node"),
+        counted(nodes.len(), "node"),
         if out == 0 { String::new() } else { format!(" ({out} out of service)") },
         sum(|node| node.gpu_count.unwrap_or(0)),
         sum(|node| node.whole),
         parts.map(|(units, what)| format!(", {units} {what}")).collect::<String>(),
-        of(jobs.len(), "job"),
-        of(users(&all).len(), "user"),
+        counted(jobs.len(), "job"),
+        counted(users(&all).len(), "user"),
     )
 }
 

@@ -64,7 +64,6 @@ gpushare::errors! {
 impl Instruction {
     /// As the kernel has it in memory. The two registers share a byte, the target in the half that comes first
     /// in this machine's order of bits.
-    #[must_use]
     pub fn encode(self) -> [u8; SIZE] {
         let (low, high) = in_order(self.target, self.source);
         let [o0, o1] = self.offset.to_ne_bytes();
@@ -73,7 +72,6 @@ impl Instruction {
     }
 
     /// From the kernel's memory.
-    #[must_use]
     pub fn decode(bytes: [u8; SIZE]) -> Instruction {
         let [code, registers, o0, o1, i0, i1, i2, i3] = bytes;
         let (target, source) = in_order(registers & 0xf, registers >> 4);

@@ -26,7 +26,6 @@ pub struct DeviceRules {
 
 impl DeviceRules {
     /// The rules of `fence`. What it has both ways is closed.
-    #[must_use]
     pub fn of(fence: &Fence) -> DeviceRules {
         let closed: Vec<DeviceNumber> = fence.closed.iter().map(|device| device.number).collect();
         let open = fence.open.iter().map(|device| device.number).filter(|number| !closed.contains(number));

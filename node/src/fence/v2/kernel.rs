@@ -23,7 +23,7 @@ pub trait Kernel {
     /// What bpf(2) answers.
     fn program(&self, id: u32) -> io::Result<Self::Program>;
 
-    /// The program's instructions; `None` where the kernel won't show them.
+    /// The program's instructions; `None` if the kernel won't show them.
     ///
     /// # Errors
     /// What bpf(2) answers.

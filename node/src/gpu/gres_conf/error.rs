@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub struct GresConfError {
     /// gres.conf, or a file that it includes.
     pub file: PathBuf,
-    /// Counted from 1; `None` where no single line is at fault.
+    /// Counted from 1; `None` if no single line is at fault.
     pub line: Option<usize>,
     /// What is wrong there.
     pub problem: Problem,

@@ -2,7 +2,6 @@
 
 /// The lines with their numbers: without comments, continued lines (`\` at the end) put together, escapes resolved.
 /// The order of these steps is Slurm's (`_get_next_line`): a backslash within a comment continues nothing.
-#[must_use]
 pub fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     let mut joined = String::new();
@@ -53,7 +52,6 @@ fn unescaped(line: &str) -> String {
 }
 
 /// `Key=Value Key="Value with blanks" …`; `None` for what Slurm would stop at, and for `+=` and the like.
-#[must_use]
 pub fn fields(line: &str) -> Option<Vec<(&str, &str)>> {
     let mut fields = Vec::new();
     let mut rest = line.trim();
@@ -86,7 +84,6 @@ pub fn fields(line: &str) -> Option<Vec<(&str, &str)>> {
 }
 
 /// The file that an `Include` line names.
-#[must_use]
 pub fn include(line: &str) -> Option<&str> {
     let (word, name) = line.trim().split_once(char::is_whitespace)?;
     word.eq_ignore_ascii_case("include").then(|| name.trim())

@@ -3,22 +3,15 @@
 use std::fs;
 
 use super::*;
+use crate::fake::gpu;
 use crate::foreign::{Foreign, Jobs, Whose};
-use crate::gpu::{DeviceNumber, Gpu};
-use crate::job::JobKey;
-use crate::ledger::{Entry, Holding};
+use crate::ledger::Entry;
 use crate::nvml::answer::GpuState;
 
 const STEP: &str = "0::/system.slice/n1_slurmstepd.scope";
 
-fn gpu(minor: u32) -> Gpu {
-    let path = format!("/dev/nvidia{minor}").into();
-    Gpu { index: minor, path, number: DeviceNumber { major: 195, minor }, uuid: None }
-}
-
 fn entry(id: u32, minor: u32) -> Entry {
-    let key = JobKey { id, restart: 0 };
-    Entry { key, user_id: 2001, holding: Holding::Whole, gpus: vec![gpu(minor)], since: 1 }
+    crate::fake::entry(id, vec![gpu(minor)])
 }
 
 /// A process: its parent, its session, its user, its name and its cgroup. It started when its number says.

@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 
+use gpushare::submit::policy::DefaultMemory;
 use gpushare::submit::request::Request;
 use slurm_sys::{assoc_mgr_lock_t, slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
@@ -332,21 +333,23 @@ pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
     unsafe { text::bytes(default) }
 }
 
-/// Whether slurm.conf says how much memory a job gets that names none: `DefMemPerCPU` or `DefMemPerNode`, which are one
-/// number, or `DefMemPerGPU`. Else it gets all that its nodes have (src/slurmctld/job_mgr.c, `_validate_job_desc`).
+/// What slurm.conf says of the memory of a job that names none. Without anything it gets all that its nodes have
+/// (src/slurmctld/job_mgr.c, `_validate_job_desc`).
 #[doc(alias = "job_defaults_list")]
-pub(super) fn gives_memory() -> bool {
+pub(super) fn default_memory() -> DefaultMemory {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: the daemon's own global; callers of job_submit and job_modify hold slurmctld's configuration lock.
     let of_cpu_or_node = unsafe { (*configuration).def_mem_per_cpu };
     // SAFETY: the same.
     let defaults = unsafe { (*configuration).job_defaults_list };
-    let mut of_gpu = false;
+    let mut of_gpu = None;
     let look = |record: &slurm_sys::job_defaults_t| {
-        of_gpu |= u32::from(record.type_) == slurm_sys::JOB_DEF_MEM_PER_GPU && record.value > 0;
+        if u32::from(record.type_) == slurm_sys::JOB_DEF_MEM_PER_GPU {
+            of_gpu = Some(record.value > 0);
+        }
     };
     // SAFETY: null, or a list of such records, which stay under that lock (src/common/job_resources.c,
     // job_defaults_copy).
     unsafe { each(defaults, look) };
-    of_cpu_or_node != 0 || of_gpu
+    DefaultMemory { of_node: of_cpu_or_node != 0, of_gpu }
 }

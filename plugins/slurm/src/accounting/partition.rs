@@ -1,9 +1,10 @@
-//! How many nodes partitions let a job have. A partition's record has a different layout in every micro release, so
-//! this reads it in the form that slurmctld sends to a client: the protocol defines that layout, and its first fields
-//! are the same from 22.05 to 26.05.
+//! How many nodes partitions let a job have, and the memory that they give a job which names none. A partition's record
+//! has a different layout in every micro release, so this reads it in the form that slurmctld sends to a client: the
+//! protocol defines that layout, and its first fields and its last one are the same from 22.05 to 26.05.
 
 use std::ffi::CStr;
 
+use gpushare::submit::policy::DefaultMemory;
 use gpushare::submit::request::Request;
 
 use super::locks::{Locks, default_partition};
@@ -34,7 +35,7 @@ impl Size {
 }
 
 /// The fewest `MaxNodes` of the partitions that a job names, or of the default one, but for those that are too small
-/// for it; `None` where its reservation decides, where one is unknown, and where there is no limit.
+/// for it; `None` if its reservation decides, where one is unknown, and where there is no limit.
 pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
     if request.partition_is_the_reservations() {
         return None;
@@ -47,8 +48,18 @@ pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
     fitting.or_else(|| all().max()).filter(|most| *most < slurm_sys::UNSET_U32)
 }
 
-#[doc(alias = "find_part_record")]
 fn size_of_partition(name: &CStr) -> Option<Size> {
+    packed(name, |packed| read(packed, name.to_bytes()))
+}
+
+/// What a partition itself says of the memory of a job that names none; `None` where there is no such partition.
+pub(super) fn default_memory(name: &[u8]) -> Option<DefaultMemory> {
+    text::with_c_string(name, |name| packed(name, |packed| memory(packed, name.to_bytes())))
+}
+
+/// Shows the partition as it is sent.
+#[doc(alias = "find_part_record")]
+fn packed<T>(name: &CStr, show: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
     // SAFETY: the name is only read; the partition lock, which callers of job_submit and job_modify hold, keeps the
     // record.
     let record = unsafe { slurm_sys::find_part_record(name.as_ptr().cast_mut()) };
@@ -70,23 +81,54 @@ fn size_of_partition(name: &CStr) -> Option<Size> {
     let length = usize::try_from(length).unwrap_or(0);
     // SAFETY: `processed` bytes were written from `head` on.
     let written = unsafe { std::slice::from_raw_parts(head.cast::<u8>(), length) };
-    let found = read(written, name.to_bytes());
+    let found = show(written);
     // SAFETY: made above, not used afterwards.
     unsafe { slurm_sys::free_buf(buffer) };
     found
 }
 
-/// Name (its length with the NUL, then its bytes), cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes,
-/// total_nodes, total_cpus: numbers of 32 bits, the highest byte first.
+/// cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes, total_nodes, total_cpus: numbers of 32 bits, the
+/// highest byte first.
 fn read(packed: &[u8], name: &[u8]) -> Option<Size> {
+    let mut numbers = numbers(packed, name)?.skip(4);
+    let most = numbers.next()?;
+    Some(Size { most, nodes: numbers.nth(1)?, cpus: numbers.next()? })
+}
+
+/// After total_cpus def_mem_per_cpu, of 64 bits; and at the very end job_defaults_list: how many there are, and of each
+/// its type in 16 bits and its value in 64 (src/slurmctld/partition_mgr.c, `pack_part`).
+fn memory(packed: &[u8], name: &[u8]) -> Option<DefaultMemory> {
+    let mut numbers = numbers(packed, name)?.skip(8);
+    let of_cpu_or_node = [numbers.next()?, numbers.next()?];
+    let of_gpu = defaults(packed).into_iter().find(|(kind, _)| *kind == slurm_sys::JOB_DEF_MEM_PER_GPU);
+    Some(DefaultMemory { of_node: of_cpu_or_node != [0, 0], of_gpu: of_gpu.map(|(_, value)| value > 0) })
+}
+
+/// There are two types, each once at the most; before the list is the end of a text, which is no such number.
+fn defaults(packed: &[u8]) -> Vec<(u32, u64)> {
+    const EACH: usize = 10;
+    let list = |count: u8| {
+        let length = 4 + usize::from(count) * EACH;
+        let (said, list) = number(packed.get(packed.len().checked_sub(length)?..)?)?;
+        let (list, rest) = list.as_chunks::<EACH>();
+        let read = list.iter().map(|[high, low, value @ ..]| {
+            (u32::from(u16::from_be_bytes([*high, *low])), u64::from_be_bytes(*value))
+        });
+        let read: Vec<_> = read.collect();
+        let known = [slurm_sys::JOB_DEF_CPU_PER_GPU, slurm_sys::JOB_DEF_MEM_PER_GPU];
+        let is_it = said == u32::from(count) && rest.is_empty();
+        (is_it && read.iter().all(|(kind, _)| known.contains(kind))).then_some(read)
+    };
+    [2, 1].into_iter().find_map(list).unwrap_or_default()
+}
+
+/// The numbers after the name, which stands first: its length with the NUL, then its bytes.
+fn numbers<'p>(packed: &'p [u8], name: &[u8]) -> Option<impl Iterator<Item = u32> + use<'p>> {
     let (length, rest) = number(packed)?;
     let (packed_name, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
     let same = packed_name.strip_suffix(b"\0") == Some(name);
     let numbers = std::iter::successors(number(rest), |(_, rest)| number(rest));
-    let mut numbers = numbers.map(|(number, _)| number).skip(4);
-    let most = numbers.next()?;
-    let size = Size { most, nodes: numbers.nth(1)?, cpus: numbers.next()? };
-    same.then_some(size)
+    same.then(|| numbers.map(|(number, _)| number))
 }
 
 fn number(packed: &[u8]) -> Option<(u32, &[u8])> {
@@ -97,9 +139,10 @@ fn number(packed: &[u8]) -> Option<(u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use gpushare::submit::grammar::Spelling;
+    use gpushare::submit::policy::DefaultMemory;
     use gpushare::submit::request::Request;
 
-    use super::{Size, read};
+    use super::{Size, memory, read};
 
     #[test]
     fn the_numbers_after_the_name_are_it() {
@@ -111,6 +154,49 @@ mod tests {
         assert_eq!(read(&packed, b"q"), None, "another record than asked for");
         for length in 0..packed.len() {
             assert_eq!(read(&packed[..length], b"p"), None, "{length} bytes");
+        }
+    }
+
+    /// As 24.11 sends one without texts, and as 22.05 ends.
+    #[test]
+    fn the_memory_is_after_the_first_numbers_and_at_the_end() {
+        const MEM_PER_CPU: u64 = 1 << 63;
+        let packed = |of_node: u64, texts: &[u8], defaults: &[(u16, u64)]| {
+            let mut packed = b"\0\0\0\x02p\0".to_vec();
+            (1_u32..=8).for_each(|number| packed.extend(number.to_be_bytes()));
+            packed.extend(of_node.to_be_bytes());
+            packed.extend(texts);
+            match defaults {
+                [] => packed.extend(slurm_sys::NO_VAL.to_be_bytes()),
+                all => packed.extend(u32::try_from(all.len()).unwrap().to_be_bytes()),
+            }
+            for (kind, value) in defaults {
+                packed.extend(kind.to_be_bytes());
+                packed.extend(value.to_be_bytes());
+            }
+            packed
+        };
+        let (cpus, mem) = (slurm_sys::JOB_DEF_CPU_PER_GPU, slurm_sys::JOB_DEF_MEM_PER_GPU);
+        let [cpus, mem] = [cpus, mem].map(|kind| u16::try_from(kind).unwrap());
+        for (of_node, defaults, expected) in [
+            (0, vec![], (false, None)),
+            (4096, vec![], (true, None)),
+            (MEM_PER_CPU | 1024, vec![], (true, None)),
+            (0, vec![(cpus, 4)], (false, None)),
+            (0, vec![(mem, 4)], (false, Some(true))),
+            (0, vec![(mem, 0)], (false, Some(false))),
+            (0, vec![(cpus, 4), (mem, 1 << 32)], (false, Some(true))),
+            (0, vec![(mem, 1 << 40), (cpus, 0)], (false, Some(true))),
+        ] {
+            let expected = DefaultMemory { of_node: expected.0, of_gpu: expected.1 };
+            for texts in [&[0; 60][..], b"\0\0\0\x09cpu=4,gr\0\0\0\0\x01\0", b"\0\0\0\x01\0\0\x01\0\0"] {
+                let packed = packed(of_node, texts, &defaults);
+                assert_eq!(memory(&packed, b"p"), Some(expected), "{of_node} {defaults:?} {texts:?}");
+                assert_eq!(memory(&packed, b"q"), None);
+                for length in 0..packed.len() {
+                    let _ = memory(&packed[..length], b"p");
+                }
+            }
         }
     }
 

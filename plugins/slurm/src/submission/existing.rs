@@ -33,7 +33,6 @@ impl Existing {
     }
 
     /// The job's name, for the log.
-    #[must_use]
     pub fn name(&self) -> Option<&[u8]> {
         // SAFETY: made by `copy_of`, ours alone until it is dropped.
         let job = unsafe { self.0.as_ref() };
@@ -42,7 +41,6 @@ impl Existing {
     }
 
     /// The job as it is.
-    #[must_use]
     pub fn request(&self) -> Request<'_> {
         // SAFETY: made by `copy_of`, ours alone until it is dropped.
         let job = unsafe { self.0.as_ref() };

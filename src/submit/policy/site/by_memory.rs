@@ -37,7 +37,7 @@ impl Translated {
 }
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// What becomes of a submission, or of what an update says; `None` where nobody asks by memory.
+    /// What becomes of a submission, or of what an update says; `None` if nobody asks by memory.
     pub(in super::super) fn by_memory(&self, said: &Request) -> Option<Ruling<Translated>> {
         let rule = self.policy.memory_gres.as_ref()?;
         let is_it = |gres: &Gres| gres.name == rule.name.as_bytes();

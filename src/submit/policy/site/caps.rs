@@ -72,7 +72,8 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         self.in_each_place(request, |qos, partition| {
             [Amount::Cpus, Amount::Memory].into_iter().find_map(|amount| {
                 let (cap, ground) = self.cap(amount, qos, partition)?;
-                let (nodes, allowed, wanted) = load.excess(amount, cap, || self.accounting.gives_memory())?;
+                let (nodes, allowed, wanted) =
+                    load.excess(amount, cap, || self.accounting.default_memory(partition))?;
                 Some(Excess {
                     amount,
                     cap,

@@ -2,7 +2,7 @@
 
 use super::super::merged::written;
 use super::super::nodes::times;
-use super::super::{Amount, Correction, GPU, Ground, PerGpu, Policy};
+use super::super::{Amount, Correction, DefaultMemory, GPU, Ground, PerGpu, Policy};
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Memory, Request};
 
@@ -56,7 +56,7 @@ impl Entry<'_> {
 }
 
 impl<'r> Load<'r> {
-    /// `None` where the request names neither a GPU nor a share.
+    /// `None` if the request names neither a GPU nor a share.
     pub(super) fn of(request: &Request<'r>, policy: &Policy) -> Option<Load<'r>> {
         let mut entries: Vec<Entry<'r>> = Vec::new();
         let on_each = |tasks: Option<u16>| tasks.filter(|_| said(request.num_tasks).is_none()).map(u64::from);
@@ -103,13 +103,13 @@ impl<'r> Load<'r> {
         &self,
         amount: Amount,
         cap: &PerGpu,
-        gives_memory: impl Fn() -> bool,
+        default: impl Fn() -> DefaultMemory,
     ) -> Option<(u64, u64, Option<u64>)> {
         self.nodes().into_iter().find_map(|nodes| {
             let allowed = self.allowed(cap, nodes)?;
             let wanted = match amount {
                 Amount::Cpus => self.cpus(nodes),
-                Amount::Memory => self.memory(nodes, &gives_memory),
+                Amount::Memory => self.memory(nodes, &default),
             };
             wanted.is_none_or(|wanted| wanted > allowed).then_some((nodes, allowed, wanted))
         })
@@ -126,7 +126,7 @@ impl<'r> Load<'r> {
         [fewest, most.max(fewest)]
     }
 
-    /// `None` where a type has no cap.
+    /// `None` if a type has no cap.
     fn allowed(&self, cap: &PerGpu, nodes: u64) -> Option<u64> {
         self.entries.iter().try_fold(0_u64, |sum, entry| {
             let all = cap.of(entry.gres.gres_type)?.saturating_mul(entry.count(nodes));
@@ -164,13 +164,14 @@ impl<'r> Load<'r> {
     }
 
     /// `None` for all that the nodes have.
-    fn memory(&self, nodes: u64, gives_memory: impl Fn() -> bool) -> Option<u64> {
+    fn memory(&self, nodes: u64, default: impl Fn() -> DefaultMemory) -> Option<u64> {
+        let is_given = || default().is_given(self.entries.iter().any(|entry| entry.gres.name == GPU));
         let of_gpus = self.request.mem_per_tres.filter(|text| !text.is_empty());
         let named = match self.request.amounts.memory {
             Some(Memory::PerNode(0)) => return None,
             Some(Memory::PerNode(each)) => each.saturating_mul(nodes),
             Some(Memory::PerCpu(each)) => each.saturating_mul(self.cpus(nodes)?),
-            None if of_gpus.is_none() && !gives_memory() => return None,
+            None if of_gpus.is_none() && !is_given() => return None,
             None => 0,
         };
         match of_gpus {
@@ -179,7 +180,7 @@ impl<'r> Load<'r> {
         }
     }
 
-    /// What a string such as `gres/gpu:8` makes for all GPUs; `None` where it is 0, or can't be read.
+    /// What a string such as `gres/gpu:8` makes for all GPUs; `None` if it is 0, or can't be read.
     fn of_each_gpu(&self, text: Option<&[u8]>, nodes: u64) -> Option<u64> {
         let text = text.filter(|text| !text.is_empty())?;
         grammar::parts(text, self.request.spelling).try_fold(0_u64, |sum, part| {

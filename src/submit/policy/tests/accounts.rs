@@ -75,10 +75,7 @@ fn by<'a>(account: &'a str, text: &'a str) -> Request<'a> {
 }
 
 fn refusal(request: &Request, policy: &Policy) -> Refusal {
-    match judge(request, policy, &Table) {
-        Verdict::Refuse(refusal) => *refusal,
-        Verdict::Accept(accepted) => panic!("{request:?} passed: {accepted:?}"),
-    }
+    refused(judge(request, policy, &TABLE))
 }
 
 fn ground(name: &str, own: bool, named: &str) -> Ground {
@@ -236,10 +233,8 @@ fn modes_and_exemptions_hold_under_accounts() {
 #[test]
 fn the_default_account_that_was_judged_is_pinned() {
     let policy = Policy::default();
-    let pinned = |request: &Request| match judge(request, &policy, &Table) {
-        Verdict::Accept(accepted) => accepted.pin_account.map(<[u8]>::to_vec),
-        Verdict::Refuse(refusal) => panic!("{refusal:?}"),
-    };
+    let pinned =
+        |request: &Request| accepted(judge(request, &policy, &TABLE)).pin_account.map(<[u8]>::to_vec);
     let untyped = Request { account: None, ..by("", "gres/gpu:2") };
     assert_eq!(pinned(&untyped), Some(b"course".to_vec()));
     assert_eq!(pinned(&by("free", "gres/gpu:2")), None, "it is named");
@@ -251,45 +246,7 @@ fn the_default_account_that_was_judged_is_pinned() {
 /// Any look at the associations would be for nothing.
 #[test]
 fn typed_requests_need_no_association() {
-    struct NoLook;
-    impl Accounting for NoLook {
-        type Qos = usize;
-        fn qos_named(&self, name: &[u8]) -> Option<usize> {
-            Table.qos_named(name)
-        }
-        fn default_qos(&self, request: &Request) -> DefaultQos<usize> {
-            Table.default_qos(request)
-        }
-        fn name(&self, qos: usize) -> &[u8] {
-            Table.name(qos);
-            QOSES[qos].0.as_bytes()
-        }
-        fn typed_limits<'s>(&'s self, qos: usize, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-            Table.typed_limits(qos, gres).collect::<Vec<_>>().into_iter().map(|limit| TypedLimit {
-                of_job: limit.count,
-                gres_type: if limit.gres_type == b"a40" { b"a40" } else { b"h100" },
-                count: limit.count,
-            })
-        }
-        fn limits_all(&self, qos: usize, gres: &[u8]) -> bool {
-            Table.limits_all(qos, gres)
-        }
-        fn types<'s>(&'s self, _: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-            [b"h100".as_slice(), b"a40"].into_iter()
-        }
-        fn counts(&self, gres: &[u8]) -> bool {
-            Table.counts(gres)
-        }
-        fn owner(&self, _: &Request) -> Option<Owner<'_>> {
-            None
-        }
-        fn associations<'s>(&'s self, _: &Request, _: impl FnMut(Association<'s>)) {
-            panic!("looked up the associations")
-        }
-        fn default_partition(&self) -> Option<&[u8]> {
-            None
-        }
-    }
+    let no_look = Table { associations: false, ..TABLE };
     let tasks = Request { ntasks_per_tres: Some(2), ..by("acct", "gres/gpu:a40:2") };
     for request in [
         by("acct", "gres/gpu:a40:2"),
@@ -299,74 +256,54 @@ fn typed_requests_need_no_association() {
         Request { qos: None, ..by("acct", "gres/gpu:a40:2") },
         tasks,
     ] {
-        let policy = Policy::default();
-        let verdict = judge(&request, &policy, &NoLook);
-        assert!(matches!(verdict, Verdict::Accept(_)), "{request:?}");
-    }
-}
-
-fn update(change: Request, existing: &Request, policy: &Policy) -> Option<Refusal> {
-    match judge_update(
-        &Update { job: b"7", request: change, anew: true, alone: true },
-        existing,
-        policy,
-        &Table,
-    ) {
-        Verdict::Accept(_) => None,
-        Verdict::Refuse(refusal) => Some(*refusal),
+        accepted(judge(&request, &Policy::default(), &no_look));
     }
 }
 
 #[test]
 fn a_job_comes_under_an_account_only_with_its_gpus_named_again() {
-    let none = Request::new(Spelling::Slash);
-    let to = |account: &'static str| Request { account: Some(account.as_bytes()), ..none };
-    let gres = |text: &'static str| Request { tres_per_node: Some(text.as_bytes()), ..none };
-    let here = |partition: &'static str| Request { partition: Some(partition.as_bytes()), ..none };
-    let qos = |name: &'static str| Request { qos: Some(name.as_bytes()), ..none };
     let typed = "gres/gpu:a40:2";
-    for (change, existing, expected) in [
-        (to("acct"), by("free", "gres/gpu:2"), Some(Rule::TypeMissing)),
-        (to("acct"), by("free", typed), Some(Rule::NotRestated)),
-        (to("acct"), by("free", ""), Some(Rule::NotRestated)),
-        (Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..to("acct") }, by("free", "gres/gpu:2"), None),
-        (to("ACCT"), by("acct", typed), None),
-        (to("free"), by("acct", "gres/gpu:2"), None),
-        (to("mine"), by("acct", typed), Some(Rule::NotRestated)),
+    for (change, account, text, expected) in [
+        ("account=acct", "free", "gres/gpu:2", Some(Rule::TypeMissing)),
+        ("account=acct", "free", typed, Some(Rule::NotRestated)),
+        ("account=acct", "free", "", Some(Rule::NotRestated)),
+        ("account=acct node=gres/gpu:a40:1", "free", "gres/gpu:2", None),
+        ("account=ACCT", "acct", typed, None),
+        ("account=free", "acct", "gres/gpu:2", None),
+        ("account=mine", "acct", typed, Some(Rule::NotRestated)),
         // Their account above has the limit, and the job was under it.
-        (to("sister"), by("child", typed), None),
-        (to("child"), by("sister", typed), Some(Rule::NotRestated)),
-        (gres("gres/gpu:2"), by("acct", typed), Some(Rule::TypeMissing)),
-        (gres("gresgpu"), by("acct", typed), Some(Rule::Unreadable)),
-        (gres("gres/gpu:h100:2"), by("acct", typed), None),
-        (gres("gres/gpu:2"), by("free", typed), None),
-        (Request { ntasks_per_tres: Some(1), ..none }, by("acct", ""), Some(Rule::NtasksPerGpuAlone)),
-        (here("q"), by("parted", typed), Some(Rule::NotRestated)),
-        (here("q"), by("parted", "gres/gpu:2"), Some(Rule::TypeMissing)),
-        (Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..here("q") }, by("parted", "gres/gpu:2"), None),
-        (here("q"), by("acct", typed), None),
-        (qos("listed_by_name"), by("acct", typed), None),
+        ("account=sister", "child", typed, None),
+        ("account=child", "sister", typed, Some(Rule::NotRestated)),
+        ("node=gres/gpu:2", "acct", typed, Some(Rule::TypeMissing)),
+        ("node=gresgpu", "acct", typed, Some(Rule::Unreadable)),
+        ("node=gres/gpu:h100:2", "acct", typed, None),
+        ("node=gres/gpu:2", "free", typed, None),
+        ("per-gpu=1", "acct", "", Some(Rule::NtasksPerGpuAlone)),
+        ("p=q", "parted", typed, Some(Rule::NotRestated)),
+        ("p=q", "parted", "gres/gpu:2", Some(Rule::TypeMissing)),
+        ("p=q node=gres/gpu:a40:1", "parted", "gres/gpu:2", None),
+        ("p=q", "acct", typed, None),
+        ("qos=listed_by_name", "acct", typed, None),
     ] {
-        let found = update(change, &existing, &Policy::default()).map(|refusal| refusal.rule);
-        assert_eq!(found, expected, "{change:?} of {existing:?}");
+        let found = broken(changed(asked(change), &by(account, text), &Policy::default()));
+        assert_eq!(found, expected, "{change} of {account} {text}");
     }
     let warned = with_record("soft", QosRecord { mode: Some(Mode::Warn), ..QosRecord::default() });
     let soft = Request { qos: Some(b"soft"), ..by("acct", "") };
-    let found = update(qos("normal"), &soft, &warned).map(|refusal| refusal.rule);
+    let found = broken(changed(asked("qos=normal"), &soft, &warned));
     assert_eq!(found, Some(Rule::NotRestated), "what was let pass there is not here");
 }
 
 #[test]
 fn an_updates_correction_names_what_brings_the_job_there() {
-    let none = Request::new(Spelling::Slash);
-    for (change, existing, expected) in [
-        (Request { account: Some(b"acct"), ..none }, by("free", "gres/gpu:a40:2"), Some(("account", "acct"))),
-        (Request { partition: Some(b"q"), ..none }, by("parted", "gres/gpu:a40:2"), Some(("partition", "q"))),
-        (Request { tres_per_node: Some(b"gres/gpu:2"), ..none }, by("acct", "gres/gpu:a40:1"), None),
+    for (change, account, text, expected) in [
+        ("account=acct", "free", "gres/gpu:a40:2", Some(("account", "acct"))),
+        ("p=q", "parted", "gres/gpu:a40:2", Some(("partition", "q"))),
+        ("node=gres/gpu:2", "acct", "gres/gpu:a40:1", None),
     ] {
-        let found = update(change, &existing, &Policy::default()).map(|refusal| refusal.ground);
-        let Some(Ground::Account { named, .. }) = found else { panic!("{found:?}") };
-        assert_eq!(named, expected.map(|(key, name)| (key, name.as_bytes().to_vec())), "{change:?}");
+        let found = refused(changed(asked(change), &by(account, text), &Policy::default())).ground;
+        let Ground::Account { named, .. } = found else { panic!("{found:?}") };
+        assert_eq!(named, expected.map(|(key, name)| (key, name.as_bytes().to_vec())), "{change}");
     }
 }
 
@@ -375,10 +312,8 @@ fn gpus_for_the_whole_job_bound_its_nodes_under_an_account_too() {
     for (account, expected) in [("acct", Some(1)), ("child", Some(1)), ("free", None)] {
         let request =
             Request { tres_per_node: None, tres_per_job: Some(b"gres/gpu:a40:1"), ..by(account, "") };
-        match judge(&request, &Policy::default(), &Table) {
-            Verdict::Accept(accepted) => assert_eq!(accepted.most_nodes, expected, "{account}"),
-            Verdict::Refuse(refusal) => panic!("{account}: {refusal:?}"),
-        }
+        let most = accepted(judge(&request, &Policy::default(), &TABLE)).most_nodes;
+        assert_eq!(most, expected, "{account}");
     }
     let hidden = Request { cpus_per_tres: Some(b"gres/gpu:A40:1"), ..by("acct", "gres/gpu:a40:4") };
     assert_eq!(rule(&hidden, &Policy::default()), Some(Rule::TypeOfNone));

@@ -4,22 +4,8 @@ use super::*;
 use crate::submit::message;
 use crate::submit::request::Field;
 
-/// The command behind `try:`.
-fn tried(refusal: &Refusal) -> Option<String> {
-    let text = message::refusal(refusal);
-    let end = if refusal.command == Command::Submit { "\n" } else { ";" };
-    Some(text.split_once("try: ")?.1.split(end).next()?.to_owned())
-}
-
-fn refused(request: &Request, policy: &Policy) -> Refusal {
-    match judge(request, policy, &Table) {
-        Verdict::Refuse(refusal) => *refusal,
-        Verdict::Accept(accepted) => panic!("{request:?}: {accepted:?}"),
-    }
-}
-
 fn advice(request: &Request, policy: &Policy) -> Option<String> {
-    tried(&refused(request, policy))
+    tried(&refused(judge(request, policy, &TABLE)))
 }
 
 fn lafferty<'a>() -> Request<'a> {
@@ -33,7 +19,7 @@ fn text(text: &str) -> Option<&[u8]> {
 #[test]
 fn the_refusal_ends_in_a_command_that_works() {
     assert_eq!(
-        message::refusal(&refused(&node("qos_lafferty", "gres/gpu:2"), &Policy::default())),
+        message::refusal(&refused(judge(&node("qos_lafferty", "gres/gpu:2"), &Policy::default(), &TABLE))),
         "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none\n  \
          this QOS has: a40 (4)\n  \
          try: --qos=qos_lafferty --gres=gpu:a40:2\n  \
@@ -43,74 +29,37 @@ fn the_refusal_ends_in_a_command_that_works() {
 
 #[test]
 fn nothing_of_the_request_is_lost() {
-    let none = lafferty();
     let q = "--qos=qos_lafferty";
-    for (request, expected) in [
-        (Request { tres_per_job: text("gres/gpu:2"), ..none }, "--gpus=a40:2"),
+    for (options, expected) in [
+        ("job=gres/gpu:2", "--gpus=a40:2"),
+        ("job=gres/gpu:2 node=gres/gpu:1", "--gres=gpu:a40:1 --gpus=a40:2"),
+        ("task=gres/gpu=1 n=2", "-n2 --gpus-per-task=a40:1"),
+        ("task=cpu=2,gres/gpu=1 n=2", "-n2 -c2 --gpus-per-task=a40:1"),
+        ("task=license/matlab:1,gres/gpu=1 n=1", "-n1 --tres-per-task=license/matlab:1,gres/gpu:a40:1"),
+        ("socket=gres/gpu:1 sockets=2", "--sockets-per-node=2 --gpus-per-socket=a40:1"),
         (
-            Request { tres_per_job: text("gres/gpu:2"), tres_per_node: text("gres/gpu:1"), ..none },
-            "--gres=gpu:a40:1 --gpus=a40:2",
-        ),
-        (
-            Request { tres_per_task: text("gres/gpu=1"), num_tasks: Some(2), ..none },
-            "-n2 --gpus-per-task=a40:1",
-        ),
-        (
-            Request { tres_per_task: text("cpu=2,gres/gpu=1"), num_tasks: Some(2), ..none },
-            "-n2 -c2 --gpus-per-task=a40:1",
-        ),
-        (
-            Request { tres_per_task: text("license/matlab:1,gres/gpu=1"), num_tasks: Some(1), ..none },
-            "-n1 --tres-per-task=license/matlab:1,gres/gpu:a40:1",
-        ),
-        (
-            Request { tres_per_socket: text("gres/gpu:1"), sockets_per_node: Some(2), ..none },
-            "--sockets-per-node=2 --gpus-per-socket=a40:1",
-        ),
-        (
-            Request {
-                tres_per_node: text("gres/nic:1,gres/gpu:2,gres/gpu:a40:1"),
-                min_nodes: Some(1),
-                max_nodes: Some(1),
-                ntasks_per_node: Some(4),
-                ..none
-            },
+            "node=gres/nic:1,gres/gpu:2,gres/gpu:a40:1 N=1 Nmax=1 per-node=4",
             "-N1 --ntasks-per-node=4 --gres=nic:1,gpu:a40:3",
         ),
+        ("job=gres/gpu:2 N=1 Nmax=2", "-N1-2 --gpus=a40:2"),
         (
-            Request { tres_per_job: text("gres/gpu:2"), min_nodes: Some(1), max_nodes: Some(2), ..none },
-            "-N1-2 --gpus=a40:2",
-        ),
-        (
-            Request {
-                tres_per_node: text("gres/gpu:2"),
-                cpus_per_tres: text("gres/gpu:4"),
-                mem_per_tres: text("gres/gpu:1024"),
-                ..none
-            },
+            "node=gres/gpu:2 cpus-per-gpu=gres/gpu:4 mem-per-gpu=gres/gpu:1024",
             "--gres=gpu:a40:2 --cpus-per-gpu=4 --mem-per-gpu=1024M",
         ),
-        (
-            Request { num_tasks: Some(4), ntasks_per_tres: Some(2), ..none },
-            "-n4 --gpus=a40:2 --ntasks-per-gpu=2",
-        ),
-        (
-            Request { tres_per_job: text("gres/gpu:2"), ntasks_per_tres: Some(2), ..none },
-            "--gpus=a40:2 --ntasks-per-gpu=2",
-        ),
+        ("n=4 per-gpu=2", "-n4 --gpus=a40:2 --ntasks-per-gpu=2"),
+        ("job=gres/gpu:2 per-gpu=2", "--gpus=a40:2 --ntasks-per-gpu=2"),
         // Several faults, each of another kind.
-        (
-            Request { tres_per_job: text("gres/gpu:h100:2"), tres_per_node: text("gresgpu:2"), ..none },
-            "--gres=gpu:a40:2 --gpus=a40:2",
-        ),
+        ("job=gres/gpu:h100:2 node=gresgpu:2", "--gres=gpu:a40:2 --gpus=a40:2"),
         // A share is of one GPU.
-        (Request { tres_per_node: text("gres/mps:50"), ..none }, "--gres=gpu:a40:1"),
+        ("node=gres/mps:50", "--gres=gpu:a40:1"),
         // As Slurm reads them: the last of two, and nothing of none.
-        (Request { tres_per_node: text("gres/gpu:2,gres/gpu:3,gres/nic:0"), ..none }, "--gres=gpu:a40:3"),
+        ("node=gres/gpu:2,gres/gpu:3,gres/nic:0", "--gres=gpu:a40:3"),
     ] {
+        let request = Request { qos: text("qos_lafferty"), ..asked(options) };
         let found = advice(&request, &Policy::default());
-        assert_eq!(found, Some(format!("{q} {expected}")), "{request:?}");
+        assert_eq!(found, Some(format!("{q} {expected}")), "{options}");
     }
+    let none = lafferty();
     let few = Policy { shares: ShareRules { most: Some(12), ..ShareRules::default() }, ..Policy::default() };
     let share = Request { tres_per_node: text("gres/mps:50"), ..none };
     let found = advice(&share, &few);
@@ -153,7 +102,7 @@ fn the_type_is_one_that_has_enough() {
 #[test]
 fn what_no_type_has_enough_of_is_said() {
     let none = lafferty();
-    let nine = refused(&node("qos_lafferty", "gres/gpu:9"), &Policy::default());
+    let nine = refused(judge(&node("qos_lafferty", "gres/gpu:9"), &Policy::default(), &TABLE));
     let said = message::refusal(&nine);
     assert!(said.contains("this QOS has: a40 (4); the job asks for 9 in all\n  try: "), "{said}");
     for request in [
@@ -163,7 +112,7 @@ fn what_no_type_has_enough_of_is_said() {
         Request { min_nodes: Some(5), max_nodes: Some(5), ..node("qos_lafferty", "gres/gpu:1") },
         Request { min_nodes: Some(5), max_nodes: Some(5), tres_per_job: text("gres/gpu:5"), ..none },
     ] {
-        let refusal = refused(&request, &Policy::default());
+        let refusal = refused(judge(&request, &Policy::default(), &TABLE));
         assert_eq!(tried(&refusal), None, "{request:?}");
         assert!(message::refusal(&refusal).contains("; the job asks for "), "{request:?}");
     }
@@ -272,79 +221,56 @@ fn a_line_is_whole_or_it_is_not_there() {
 }
 
 fn updated(change: Request, existing: &Request, policy: &Policy) -> Option<String> {
-    match judge_update(
-        &Update { job: b"12_3", request: change, anew: true, alone: true },
-        existing,
-        policy,
-        &Table,
-    ) {
-        Verdict::Refuse(refusal) => tried(&refusal),
-        Verdict::Accept(accepted) => panic!("{change:?}: {accepted:?}"),
-    }
+    tried(&refused(changed(change, existing, policy)))
 }
 
 #[test]
 fn an_update_is_one_command() {
-    let none = Request::new(Spelling::Slash);
-    let qos = Request { qos: text("qos_lafferty"), ..none };
-    let lafferty = lafferty();
-    let job = Request { tres_per_job: text("gres/gpu:2"), ..none };
-    let both = Request { tres_per_node: text("gres/gpu:1,gres/nic:1"), ..job };
-    let gpus = Request { tres_per_node: text("gres/gpu:a40:1"), ..qos };
+    let typed = "qos=qos_lafferty TresPerJob=gres/gpu:a40:2";
     for (change, existing, expected) in [
-        (qos, job, Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2")),
-        (qos, both, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1,gres/nic:1 TresPerJob=gres/gpu:a40:2")),
-        (qos, node("normal", "gres/gpu:a40:2"), Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:2")),
-        (qos, none, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT")),
+        ("qos=qos_lafferty", "job=gres/gpu:2", Some(typed)),
         (
-            qos,
-            node("normal", "gres/nic:1"),
+            "qos=qos_lafferty",
+            "job=gres/gpu:2 node=gres/gpu:1,gres/nic:1",
+            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1,gres/nic:1 TresPerJob=gres/gpu:a40:2"),
+        ),
+        (
+            "qos=qos_lafferty",
+            "qos=normal node=gres/gpu:a40:2",
+            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:2"),
+        ),
+        ("qos=qos_lafferty", "", Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT")),
+        (
+            "qos=qos_lafferty",
+            "qos=normal node=gres/nic:1",
             Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT,gres/nic:1"),
         ),
         // The new request replaces the old one, in whatever field that was.
-        (gpus, job, Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1 TresPerJob=")),
         (
-            gpus,
-            Request { tres_per_node: None, tres_per_job: text("gres/gpu:2,gres/nic:1"), ..both },
-            None, // Slurm wouldn't count the GPUs beside it.
+            "qos=qos_lafferty node=gres/gpu:a40:1",
+            "job=gres/gpu:2",
+            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1 TresPerJob="),
         ),
+        // Slurm wouldn't count the GPUs beside it.
+        ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2,gres/nic:1", None),
+        ("qos=normal,qos_lafferty", "job=gres/gpu:2", Some(typed)),
+        ("qos=", "job=gres/gpu:2 user=2001", Some(typed)),
         (
-            Request { qos: text("normal,qos_lafferty"), ..none },
-            job,
-            Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2"),
-        ),
-        (
-            Request { qos: text(""), ..none },
-            Request { user_id: 2001, ..job },
-            Some("qos=qos_lafferty TresPerJob=gres/gpu:a40:2"),
-        ),
-        (
-            Request {
-                tres_per_node: text("gres/gpu:2"),
-                num_tasks: Some(4),
-                min_nodes: Some(1),
-                max_nodes: Some(2),
-                ..none
-            },
-            lafferty,
+            "node=gres/gpu:2 n=4 N=1 Nmax=2",
+            "qos=qos_lafferty",
             Some("NumNodes=1-2 NumTasks=4 TresPerNode=gres/gpu:a40:2"),
         ),
         (
-            Request {
-                tres_per_task: text("gres/gpu:1"),
-                cpus_per_tres: text("gres/gpu:2"),
-                account: text("a"),
-                partition: text("p"),
-                ..none
-            },
-            lafferty,
+            "task=gres/gpu:1 cpus-per-gpu=gres/gpu:2 account=a p=p",
+            "qos=qos_lafferty",
             Some("account=a partition=p TresPerTask=gres/gpu:a40:1 CpusPerTres=gres/gpu:2"),
         ),
         // scontrol can't say it.
-        (Request { ntasks_per_tres: Some(1), ..none }, lafferty, None),
+        ("per-gpu=1", "qos=qos_lafferty", None),
     ] {
         let expected = expected.map(|expected| format!("scontrol update job=12_3 {expected}"));
-        assert_eq!(updated(change, &existing, &Policy::default()), expected, "{change:?} of {existing:?}");
+        let found = updated(asked(change), &asked(existing), &Policy::default());
+        assert_eq!(found, expected, "{change} of {existing}");
     }
 }
 
@@ -354,12 +280,8 @@ fn the_refusal_of_an_update_is_one_line() {
         let old = format!("{prefix}gpu:2");
         let existing = Request { tres_per_job: text(&old), ..Request::new(spelling) };
         let request = Request { qos: text("qos_lafferty"), ..Request::new(spelling) };
-        let update = Update { job: b"12_3", request, anew: true, alone: true };
-        let Verdict::Refuse(refusal) = judge_update(&update, &existing, &Policy::default(), &Table) else {
-            panic!("accepted")
-        };
         assert_eq!(
-            message::refusal(&refusal),
+            message::refusal(&refused(changed(request, &existing, &Policy::default()))),
             format!(
                 "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none; this QOS has: a40 (4); \
                  try: scontrol update job=12_3 qos=qos_lafferty TresPerJob={prefix}gpu:a40:2; \
@@ -383,7 +305,7 @@ fn a_job_leaves_a_reservation_for_shares_with_what_it_has() {
 fn a_warning_has_the_same_advice() {
     let warns = Policy { mode: Mode::Warn, ..Policy::default() };
     let request = Request { tres_per_job: text("gres/gpu:2"), ..node("qos_lafferty", "gres/gpu:1") };
-    let Verdict::Accept(accepted) = judge(&request, &warns, &Table) else { panic!("refused") };
+    let accepted = accepted(judge(&request, &warns, &TABLE));
     let [Remark::Passed(refusal, Because::Warn)] = accepted.remarks.as_slice() else {
         panic!("{accepted:?}")
     };

@@ -5,7 +5,7 @@ use crate::submit::request::Field;
 
 fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
     static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge_update(&Update { job: b"7", request: change, anew, alone: true }, existing, &POLICY, &Table) {
+    match judge_update(&Update { job: b"7", request: change, anew, alone: true }, existing, &POLICY, &TABLE) {
         Verdict::Accept(accepted) => Ok(accepted),
         Verdict::Refuse(refusal) => Err(refusal.rule),
     }
@@ -13,7 +13,7 @@ fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<
 
 fn submitted(request: &Request) -> Result<Acceptance<'static>, Rule> {
     static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge(request, &POLICY, &Table) {
+    match judge(request, &POLICY, &TABLE) {
         Verdict::Accept(accepted) => Ok(accepted),
         Verdict::Refuse(refusal) => Err(refusal.rule),
     }
@@ -107,29 +107,20 @@ fn a_type_with_the_number_of_another_is_refused_to_everybody() {
 
 #[test]
 fn gpus_for_the_whole_job_bound_its_nodes() {
-    let job = |text: &'static str| Request { tres_per_job: Some(text.as_bytes()), ..plain("qos_two") };
-    let a40 = job("gres/gpu:a40:2");
-    for (request, expected) in [
-        (job("gres/gpu:a40:1"), Some(1)),
-        (a40, Some(2)),
-        (job("gres/gpu:a40:4,gres/gpu:h100:2"), Some(2)),
-        (Request { max_nodes: Some(2), ..a40 }, None),
-        (Request { max_nodes: Some(1), ..a40 }, None),
-        (Request { max_nodes: Some(3), ..a40 }, Some(2)),
-        (Request { tres_per_node: Some(b"gres/gpu:a40:2"), ..a40 }, Some(1)),
-        (Request { tres_per_task: Some(b"gres/gpu:a40:1"), ..a40 }, Some(2)),
-        (
-            Request {
-                tres_per_task: Some(b"gres/gpu:a40:1"),
-                num_tasks: Some(4),
-                ..node("qos_two", "gres/gpu:a40:2")
-            },
-            Some(2),
-        ),
-        (node("qos_two", "gres/gpu:a40:2"), None),
-        (Request { qos: Some(b"normal"), ..a40 }, None),
+    for (options, expected) in [
+        ("qos=qos_two job=gres/gpu:a40:1", Some(1)),
+        ("qos=qos_two job=gres/gpu:a40:2", Some(2)),
+        ("qos=qos_two job=gres/gpu:a40:4,gres/gpu:h100:2", Some(2)),
+        ("qos=qos_two job=gres/gpu:a40:2 Nmax=2", None),
+        ("qos=qos_two job=gres/gpu:a40:2 Nmax=1", None),
+        ("qos=qos_two job=gres/gpu:a40:2 Nmax=3", Some(2)),
+        ("qos=qos_two job=gres/gpu:a40:2 node=gres/gpu:a40:2", Some(1)),
+        ("qos=qos_two job=gres/gpu:a40:2 task=gres/gpu:a40:1", Some(2)),
+        ("qos=qos_two node=gres/gpu:a40:2 task=gres/gpu:a40:1 n=4", Some(2)),
+        ("qos=qos_two node=gres/gpu:a40:2", None),
+        ("qos=normal job=gres/gpu:a40:2", None),
     ] {
-        assert_eq!(submitted(&request).map(|accepted| accepted.most_nodes), Ok(expected), "{request:?}");
+        assert_eq!(submitted(&asked(options)).map(|accepted| accepted.most_nodes), Ok(expected), "{options}");
     }
 }
 
@@ -194,25 +185,23 @@ fn an_update_that_means_the_stored_tasks_per_gpu_needs_gpus() {
 
 #[test]
 fn where_updates_keep_the_old_request_no_job_is_moved_in_and_types_stay() {
-    let colon = Request::new(Spelling::Colon);
-    let text = |text: &'static str| Request { tres_per_node: Some(text.as_bytes()), ..colon };
-    let qos = |name: &'static str, request| Request { qos: Some(name.as_bytes()), ..request };
-    let a40 = qos("qos_two", text("gres:gpu:a40:1"));
+    let old = |options| Request { spelling: Spelling::Colon, ..asked(options) };
+    let a40 = "qos=qos_two node=gres:gpu:a40:1";
     let stays = Some(Rule::OldRequestStays);
     for (change, existing, expected) in [
-        (qos("qos_two", text("gres:gpu:a40:1")), qos("normal", text("gres:gpu:a40:1")), stays),
-        (qos("qos_two", colon), qos("normal", colon), stays),
-        (text("gres:gpu:a40:2"), a40, None),
-        (text("gres:gpu:a40:2,gres:gpu:h100:1"), a40, None),
-        (text("gres:gpu:h100:1"), a40, stays),
-        (text(""), a40, None),
-        (text("gres:gpu:A40:1"), a40, stays),
-        (text("gres:gpu:a40:1"), qos("qos_two", text("")), None),
-        (text("gres:gpu:A40:1"), qos("qos_two", text("")), stays),
-        (text("gres:gpu:h100:1"), qos("normal", text("gres:gpu:a40:1")), None),
-        (qos("normal", colon), a40, None),
+        (a40, "qos=normal node=gres:gpu:a40:1", stays),
+        ("qos=qos_two", "qos=normal", stays),
+        ("node=gres:gpu:a40:2", a40, None),
+        ("node=gres:gpu:a40:2,gres:gpu:h100:1", a40, None),
+        ("node=gres:gpu:h100:1", a40, stays),
+        ("node=", a40, None),
+        ("node=gres:gpu:A40:1", a40, stays),
+        ("node=gres:gpu:a40:1", "qos=qos_two node=", None),
+        ("node=gres:gpu:A40:1", "qos=qos_two node=", stays),
+        ("node=gres:gpu:h100:1", "qos=normal node=gres:gpu:a40:1", None),
+        ("qos=normal", a40, None),
     ] {
-        assert_eq!(judged(change, &existing, false).err(), expected, "{change:?}");
+        assert_eq!(judged(old(change), &old(existing), false).err(), expected, "{change} of {existing}");
     }
 }
 
@@ -220,7 +209,7 @@ fn where_updates_keep_the_old_request_no_job_is_moved_in_and_types_stay() {
 fn more_than_the_qos_ever_has_is_said() {
     let advised = |request: &Request, advice| {
         let policy = Policy { limit_advice: advice, ..Policy::default() };
-        match judge(request, &policy, &Table) {
+        match judge(request, &policy, &TABLE) {
             Verdict::Accept(accepted) => Ok(accepted.remarks.len()),
             Verdict::Refuse(refusal) => Err(refusal.rule),
         }
@@ -249,7 +238,7 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
         exempt: Exempt { reservations: patterns("maint*"), ..Exempt::default() },
         ..Policy::default()
     };
-    let verdict = |request: &Request| match judge(request, &policy, &Table) {
+    let verdict = |request: &Request| match judge(request, &policy, &TABLE) {
         Verdict::Accept(accepted) => Ok(accepted.once),
         Verdict::Refuse(refusal) => Err(refusal.rule),
     };
@@ -262,9 +251,9 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
     let left = Request { reservation: None, ..inside };
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
     let update = Update { job: b"7", request: release, anew: true, alone: true };
-    let verdict = judge_update(&update, &left, &policy, &Table);
+    let verdict = judge_update(&update, &left, &policy, &TABLE);
     assert!(matches!(verdict, Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing));
     assert!(
-        matches!(judge_update(&update, &inside, &policy, &Table), Verdict::Accept(accepted) if accepted.once)
+        matches!(judge_update(&update, &inside, &policy, &TABLE), Verdict::Accept(accepted) if accepted.once)
     );
 }

@@ -7,17 +7,14 @@ pub(super) fn with_record(names: &str, record: QosRecord) -> Policy {
 }
 
 pub(super) fn remarks(verdict: Verdict) -> Vec<Remark> {
-    match verdict {
-        Verdict::Accept(accepted) => accepted.remarks,
-        Verdict::Refuse(refusal) => panic!("refused: {refusal:?}"),
-    }
+    accepted(verdict).remarks
 }
 
 #[test]
 fn modes_let_pass_what_they_should_and_only_under_their_qos() {
     for (mode, because) in [(Mode::Warn, Because::Warn), (Mode::Audit, Because::Audit)] {
         let policy = with_record("QOS_laff*", QosRecord { mode: Some(mode), ..QosRecord::default() });
-        let passed = remarks(judge(&node("qos_lafferty", "gres/gpu:2"), &policy, &Table));
+        let passed = remarks(judge(&node("qos_lafferty", "gres/gpu:2"), &policy, &TABLE));
         assert!(
             matches!(&passed[..], [Remark::Passed(fault, why)] if fault.rule == Rule::TypeMissing && *why == because)
         );
@@ -27,7 +24,7 @@ fn modes_let_pass_what_they_should_and_only_under_their_qos() {
             Some(Rule::OptionInsideQos),
             "Slurm's error"
         );
-        assert_eq!(remarks(judge(&node("qos_lafferty", "gres/gpu:a40:2"), &policy, &Table)), []);
+        assert_eq!(remarks(judge(&node("qos_lafferty", "gres/gpu:a40:2"), &policy, &TABLE)), []);
     }
 }
 
@@ -54,7 +51,7 @@ fn the_default_type_is_filled_in_where_it_makes_the_request_right() {
         ("qos_shards", None, "gres/shard:2", None),
     ] {
         let policy = policy(gres_type);
-        let verdict = judge(&node(qos, text), &policy, &Table);
+        let verdict = judge(&node(qos, text), &policy, &TABLE);
         let filled = match verdict {
             Verdict::Accept(accepted) => match &accepted.remarks[..] {
                 [Remark::Changed(Change::Type { fields, .. })] => {
@@ -68,7 +65,7 @@ fn the_default_type_is_filled_in_where_it_makes_the_request_right() {
         assert_eq!(filled.as_deref(), expected, "{qos} {text}");
     }
     let tasks = Request { num_tasks: Some(4), ntasks_per_tres: Some(2), ..node("qos_lafferty", "") };
-    let added = remarks(judge(&tasks, &policy(None), &Table));
+    let added = remarks(judge(&tasks, &policy(None), &TABLE));
     assert!(
         matches!(&added[..], [Remark::Changed(Change::Type { fields, .. })]
             if fields[..] == [(crate::submit::request::Field::Job, b"gres/gpu:a40:2".to_vec())]),
@@ -105,7 +102,7 @@ fn exemptions_are_for_all_that_a_job_names() {
         ("other", "maintenance", 2001, Some(Because::Reservation)),
         ("other", "maintenance,r", 2001, None),
     ] {
-        let found = match judge(&request(partition, reservation, uid), &policy, &Table) {
+        let found = match judge(&request(partition, reservation, uid), &policy, &TABLE) {
             Verdict::Refuse(_) => None,
             Verdict::Accept(accepted) => match &accepted.remarks[..] {
                 [Remark::Passed(_, because)] => Some(*because),
@@ -117,7 +114,7 @@ fn exemptions_are_for_all_that_a_job_names() {
     let crontab = Request { recurs: true, ..request("other", "maintenance", 2001) };
     assert_eq!(rule(&crontab, &policy), Some(Rule::TypeMissing), "it starts again");
     let of_staff = Request { account: Some(b"staff"), ..request("other", "", 2001) };
-    let passed = remarks(judge(&of_staff, &policy, &Table));
+    let passed = remarks(judge(&of_staff, &policy, &TABLE));
     assert!(matches!(&passed[..], [Remark::Passed(_, Because::Account)]));
 }
 

@@ -79,7 +79,7 @@ fn a_free_qos_sets_what_the_user_leaves_open() {
     };
     let policy = with_record("savio_lowprio,normal", record);
     let numbers = |request: &Request| {
-        let found = remarks(judge(request, &policy, &Table));
+        let found = remarks(judge(request, &policy, &TABLE));
         let number = |remark: &Remark| match remark {
             Remark::Changed(change) => change.number(),
             Remark::Passed(..) => panic!("{remark:?}"),
@@ -107,9 +107,9 @@ fn the_login_shell_is_asked_where_that_is_allowed() {
         ..Request::new(Spelling::Slash)
     };
     let drops = Policy { drops_user_env: true, ..Policy::default() };
-    assert_eq!(remarks(judge(&job(true), &drops, &Table)), [Remark::Changed(Change::UserEnv)]);
-    assert_eq!(remarks(judge(&job(false), &drops, &Table)), []);
-    assert_eq!(remarks(judge(&job(true), &Policy::default(), &Table)), []);
+    assert_eq!(remarks(judge(&job(true), &drops, &TABLE)), [Remark::Changed(Change::UserEnv)]);
+    assert_eq!(remarks(judge(&job(false), &drops, &TABLE)), []);
+    assert_eq!(remarks(judge(&job(true), &Policy::default(), &TABLE)), []);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
         ("gres/mps:24", "n3", "", Ok(None)),
         ("gres/gpu:a40:4", "n3", "", Ok(None)),
     ] {
-        let found = match judge(&asked(tres, nodes, excluded), &policy, &Table) {
+        let found = match judge(&asked(tres, nodes, excluded), &policy, &TABLE) {
             Verdict::Accept(accepted) => Ok(accepted.excluded_nodes),
             Verdict::Refuse(refusal) => Err((refusal.rule, refusal.asked, refusal.offer)),
         };
@@ -217,6 +217,6 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
     let job = asked("gres/gpushare:24", "", "");
     let request = Request { qos: Some(b"normal"), ..Request::new(Spelling::Slash) };
     let update = Update { job: b"7", request, anew: true, alone: true };
-    let Verdict::Accept(accepted) = judge_update(&update, &job, &policy, &Table) else { panic!("refused") };
+    let accepted = accepted(judge_update(&update, &job, &policy, &TABLE));
     assert_eq!(accepted.excluded_nodes, None, "a running job's nodes can't be changed");
 }

@@ -4,69 +4,47 @@ use super::modes::with_record;
 use super::*;
 
 fn update(change: Request, existing: &Request, policy: &Policy) -> Option<Rule> {
-    match judge_update(
-        &Update { job: b"7", request: change, anew: true, alone: true },
-        existing,
-        policy,
-        &Table,
-    ) {
-        Verdict::Accept(_) => None,
-        Verdict::Refuse(refusal) => Some(refusal.rule),
-    }
+    broken(changed(change, existing, policy))
 }
 
 #[test]
 fn a_job_comes_into_a_governed_qos_only_with_its_gpus_named_again() {
-    let none = Request::new(Spelling::Slash);
-    let untyped = node("normal", "gres/gpu:2");
-    let typed = node("normal", "gres/gpu:a40:2");
-    let governed = node("qos_lafferty", "gres/gpu:a40:2");
-    let qos = |name: &'static str| Request { qos: Some(name.as_bytes()), ..none };
-    let gres = |text: &'static str| Request { tres_per_node: Some(text.as_bytes()), ..none };
-    let both = |name: &'static str, text: &'static str| Request { qos: Some(name.as_bytes()), ..gres(text) };
-    let old = Request { spelling: Spelling::Colon, ..none };
+    let untyped = "qos=normal node=gres/gpu:2";
+    let typed = "qos=normal node=gres/gpu:a40:2";
+    let governed = "qos=qos_lafferty node=gres/gpu:a40:2";
     for (change, existing, expected) in [
-        (qos("qos_lafferty"), untyped, Some(Rule::TypeMissing)),
-        (qos("qos_lafferty"), typed, Some(Rule::NotRestated)),
-        (qos("qos_lafferty"), none, Some(Rule::NotRestated)),
-        (qos("QOS_lafferty"), governed, None),
-        (qos("qos_two"), governed, Some(Rule::NotRestated)),
-        (qos("normal"), governed, None),
-        (both("qos_lafferty", "gres/gpu:a40:1"), untyped, None),
-        (both("qos_lafferty", "gres/gpu:0"), untyped, Some(Rule::NotRestated)),
-        (both("qos_lafferty", ""), untyped, Some(Rule::NotRestated)),
-        (both("qos_lafferty", "gres:gpu:a40:1"), untyped, Some(Rule::Unreadable)),
-        (both("qos_lafferty", "xgres/gpu:2"), none, Some(Rule::Unreadable)),
-        (
-            both("qos_lafferty", "gres/gpu:a40:1"),
-            Request { tres_per_job: Some(b"gres/gpu:2"), ..none },
-            Some(Rule::TypeMissing),
-        ),
-        (
-            Request { tres_per_job: Some(b""), ..both("qos_lafferty", "gres/gpu:a40:1") },
-            Request { tres_per_job: Some(b"gres/gpu:2"), ..none },
-            None,
-        ),
-        (gres("gres/gpu:2"), governed, Some(Rule::TypeMissing)),
-        (gres("gresgpu"), governed, Some(Rule::Unreadable)),
-        (gres("gres/gpu:a40:3"), governed, None),
-        (gres("gres/gpu:2"), untyped, None),
-        (qos("normal,qos_lafferty"), untyped, Some(Rule::QosList)),
-        (qos(""), Request { user_id: 2001, ..untyped }, Some(Rule::TypeMissing)),
-        (qos(""), untyped, None),
-        (Request { ntasks_per_tres: Some(1), ..none }, qos("qos_lafferty"), Some(Rule::NtasksPerGpuAlone)),
-        (
-            Request { tres_per_node: Some(b"gres:gpu:a40:1"), qos: Some(b"qos_lafferty"), ..old },
-            Request { tres_per_node: Some(b"gres:gpu:2"), ..old },
-            None,
-        ),
-        (
-            Request { tres_per_node: Some(b"gres/gpu:a40:1"), qos: Some(b"qos_lafferty"), ..old },
-            Request { tres_per_node: Some(b"gres:gpu:2"), ..old },
-            Some(Rule::Unreadable),
-        ),
+        ("qos=qos_lafferty", untyped, Some(Rule::TypeMissing)),
+        ("qos=qos_lafferty", typed, Some(Rule::NotRestated)),
+        ("qos=qos_lafferty", "", Some(Rule::NotRestated)),
+        ("qos=QOS_lafferty", governed, None),
+        ("qos=qos_two", governed, Some(Rule::NotRestated)),
+        ("qos=normal", governed, None),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", untyped, None),
+        ("qos=qos_lafferty node=gres/gpu:0", untyped, Some(Rule::NotRestated)),
+        ("qos=qos_lafferty node=", untyped, Some(Rule::NotRestated)),
+        ("qos=qos_lafferty node=gres:gpu:a40:1", untyped, Some(Rule::Unreadable)),
+        ("qos=qos_lafferty node=xgres/gpu:2", "", Some(Rule::Unreadable)),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2", Some(Rule::TypeMissing)),
+        ("qos=qos_lafferty node=gres/gpu:a40:1 job=", "job=gres/gpu:2", None),
+        ("node=gres/gpu:2", governed, Some(Rule::TypeMissing)),
+        ("node=gresgpu", governed, Some(Rule::Unreadable)),
+        ("node=gres/gpu:a40:3", governed, None),
+        ("node=gres/gpu:2", untyped, None),
+        ("qos=normal,qos_lafferty", untyped, Some(Rule::QosList)),
+        ("qos=", "qos=normal node=gres/gpu:2 user=2001", Some(Rule::TypeMissing)),
+        ("qos=", untyped, None),
+        ("per-gpu=1", "qos=qos_lafferty", Some(Rule::NtasksPerGpuAlone)),
     ] {
-        assert_eq!(update(change, &existing, &Policy::default()), expected, "{change:?} of {existing:?}");
+        let found = update(asked(change), &asked(existing), &Policy::default());
+        assert_eq!(found, expected, "{change} of {existing}");
+    }
+    let old = |options| Request { spelling: Spelling::Colon, ..asked(options) };
+    for (change, expected) in [
+        ("qos=qos_lafferty node=gres:gpu:a40:1", None),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", Some(Rule::Unreadable)),
+    ] {
+        let found = update(old(change), &old("node=gres:gpu:2"), &Policy::default());
+        assert_eq!(found, expected, "before 23.11: {change}");
     }
 }
 
@@ -123,22 +101,17 @@ fn a_job_leaves_an_exemption_only_with_its_gpus_named_again() {
     };
     let policy = Policy { exempt, ..Policy::default() };
     // As Slurm shows a job of --ntasks-per-gpu, or one whose request was emptied.
-    let hidden =
-        Request { qos: Some(b"qos_lafferty"), partition: Some(b"main"), ..Request::new(Spelling::Slash) };
-    let none = Request::new(Spelling::Slash);
-    let typed = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..none };
-    let debug = Request { partition: Some(b"debug"), ..hidden };
-    let reserved = Request { reservation: Some(b"maint"), ..hidden };
+    let debug = "qos=qos_lafferty p=debug";
     for (change, existing, expected) in [
-        (Request { partition: Some(b"main"), ..none }, debug, Some(Rule::NotRestated)),
-        (Request { partition: Some(b"main,debug"), ..none }, debug, Some(Rule::NotRestated)),
-        (Request { partition: Some(b"main"), ..typed }, debug, None),
-        (Request { reservation: Some(b""), ..none }, reserved, Some(Rule::NotRestated)),
-        (Request { reservation: Some(b"maint"), ..none }, debug, None),
-        (Request { partition: Some(b"main"), qos: Some(b"normal"), ..none }, debug, None),
-        (Request { partition: Some(b"other"), ..none }, hidden, None),
+        ("p=main", debug, Some(Rule::NotRestated)),
+        ("p=main,debug", debug, Some(Rule::NotRestated)),
+        ("p=main node=gres/gpu:a40:1", debug, None),
+        ("reservation=", "qos=qos_lafferty p=main reservation=maint", Some(Rule::NotRestated)),
+        ("reservation=maint", debug, None),
+        ("p=main qos=normal", debug, None),
+        ("p=other", "qos=qos_lafferty p=main", None),
     ] {
-        assert_eq!(update(change, &existing, &policy), expected, "{change:?} of {existing:?}");
+        assert_eq!(update(asked(change), &asked(existing), &policy), expected, "{change} of {existing}");
     }
 }
 
@@ -154,41 +127,32 @@ fn a_list_of_qoses_is_no_way_into_a_governed_partition() {
     assert_eq!(update(change, &node("normal", "gres/gpu:a40:2"), &policy), Some(Rule::NotRestated));
 }
 
-fn in_course(text: &'static str) -> Request<'static> {
-    Request { reservation: Some(b"course_1"), ..node("normal", text) }
-}
-
 #[test]
 fn a_job_comes_among_shares_or_out_of_their_reservation_only_with_its_gres_named_again() {
-    let none = Request::new(Spelling::Slash);
-    let gres = |text: &'static str| Request { tres_per_node: Some(text.as_bytes()), ..none };
-    let to = |partition: &'static str| Request { partition: Some(partition.as_bytes()), ..none };
     let shares = ShareRules {
         reservations: patterns("course"),
         only_partitions: patterns("shared"),
         ..ShareRules::default()
     };
     let policy = Policy { shares, ..Policy::default() };
-    let course_2 = Request { reservation: Some(b"course_2"), ..none };
-    let left = Request { reservation: Some(b""), ..none };
     for (change, existing, expected) in [
-        (to("shared"), node("normal", ""), Some(Rule::NotRestated)),
-        (to("shared"), node("normal", "gres/gpu:1"), Some(Rule::WholeGpu)),
-        (to("shared"), Request { partition: Some(b"shared"), ..node("normal", "") }, None),
-        (to("p"), node("normal", ""), None),
+        ("p=shared", "qos=normal node=", Some(Rule::NotRestated)),
+        ("p=shared", "qos=normal node=gres/gpu:1", Some(Rule::WholeGpu)),
+        ("p=shared", "qos=normal node= p=shared", None),
+        ("p=p", "qos=normal node=", None),
+        ("p=shared node=gres/mps:1", "qos=normal node= reservation=course_1", None),
+        ("reservation=", "qos=normal node= reservation=course_1", Some(Rule::NotRestated)),
+        ("reservation=", "qos=normal node=gres/gpu:1 reservation=course_1", Some(Rule::NotRestated)),
+        ("reservation= node=gres/gpu:1", "qos=normal node= reservation=course_1", None),
         (
-            Request { tres_per_node: Some(b"gres/mps:1"), ..to("shared") },
-            Request { reservation: Some(b"course_1"), ..node("normal", "") },
-            None,
+            "reservation= node=gres/mps:1",
+            "qos=normal node= reservation=course_1",
+            Some(Rule::ShareReservation),
         ),
-        (left, in_course(""), Some(Rule::NotRestated)),
-        (left, in_course("gres/gpu:1"), Some(Rule::NotRestated)),
-        (Request { tres_per_node: Some(b"gres/gpu:1"), ..left }, in_course(""), None),
-        (Request { tres_per_node: Some(b"gres/mps:1"), ..left }, in_course(""), Some(Rule::ShareReservation)),
-        (course_2, in_course("gres/mps:1"), None),
-        (gres(""), in_course("gres/mps:1"), None),
+        ("reservation=course_2", "qos=normal node=gres/mps:1 reservation=course_1", None),
+        ("node=", "qos=normal node=gres/mps:1 reservation=course_1", None),
     ] {
-        assert_eq!(update(change, &existing, &policy), expected, "{change:?} of {existing:?}");
+        assert_eq!(update(asked(change), &asked(existing), &policy), expected, "{change} of {existing}");
     }
 }
 
@@ -245,11 +209,7 @@ fn whatever_a_rule_looks_at_is_looked_at() {
 fn an_update_to_the_default_qos_is_judged_under_it_and_pins_it() {
     let back = Request { qos: Some(b""), ..Request::new(Spelling::Slash) };
     let accept = |change: &Request, existing: &Request| {
-        let change = Update { job: b"7", request: *change, anew: true, alone: true };
-        match judge_update(&change, existing, &Policy::default(), &Table) {
-            Verdict::Accept(accepted) => accepted.pin_qos.map(<[u8]>::to_vec),
-            Verdict::Refuse(refusal) => panic!("{refusal:?}"),
-        }
+        accepted(changed(*change, existing, &Policy::default())).pin_qos.map(<[u8]>::to_vec)
     };
     let typed = Request { user_id: 2001, ..node("normal", "gres/gpu:a40:1") };
     let restated = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..back };

@@ -17,7 +17,7 @@ fn a_type_with_a_limit_of_0_is_not_offered() {
         (&allow, "qos_none_of_h100", "gres/gpu:h100:1", None),
         (&allow, "qos_of_nothing", "gres/gpu:a40:1", None),
     ] {
-        let offer = match judge(&node(qos, text), policy, &Table) {
+        let offer = match judge(&node(qos, text), policy, &TABLE) {
             Verdict::Accept(accepted) => {
                 let said: Vec<_> =
                     accepted.remarks.iter().filter_map(crate::submit::message::remark).collect();

@@ -3,7 +3,6 @@
 use super::*;
 use crate::config::Config;
 use crate::submit::message;
-use crate::submit::request::Memory;
 
 const CAPS: &str = "MaxCPUsPerGpu=a40:8,h100:16\nMaxMemPerGpu=a40:64G,h100:128G\nPlacement=own\nUnitsPerGpu=80\n\
                     PartitionName=small,tiny MaxCPUsPerGpu=2\nQOS=normal MaxMemPerGpu=32G\n";
@@ -12,46 +11,10 @@ fn policy(text: &str) -> Policy {
     Config::parse(text).unwrap().policy
 }
 
-/// The options of a request, as sbatch sends them.
-pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
-    let mut request = Request { qos: Some(b"listed_by_name"), ..Request::new(Spelling::Slash) };
-    let number = |text: &str| text.parse::<u32>().unwrap();
-    let small = |text: &str| Some(text.parse::<u16>().unwrap());
-    let memory = |text: &str| {
-        text.strip_suffix('G')
-            .map_or_else(|| text.parse().unwrap(), |text| text.parse::<u64>().unwrap() << 10)
-    };
-    let text = |text: &'a str| Some(text.as_bytes());
-    for option in options.split_whitespace() {
-        let (name, value) = option.split_once('=').unwrap();
-        match name {
-            "node" => request.tres_per_node = text(value),
-            "job" => request.tres_per_job = text(value),
-            "task" => request.tres_per_task = text(value),
-            "socket" => request.tres_per_socket = text(value),
-            "n" => request.num_tasks = Some(number(value)),
-            "N" => request.min_nodes = Some(number(value)),
-            "Nmax" => request.max_nodes = Some(number(value)),
-            "c" => request.cpus_per_task = small(value),
-            "per-node" => request.ntasks_per_node = small(value),
-            "per-socket" => request.amounts.ntasks_per_socket = small(value),
-            "sockets" => request.sockets_per_node = small(value),
-            "per-gpu" => request.ntasks_per_tres = small(value),
-            "mincpus" => request.amounts.cpus_per_node = small(value),
-            "cpus" => request.amounts.min_cpus = Some(number(value)),
-            "cpus-per-gpu" => request.cpus_per_tres = text(value),
-            "mem-per-gpu" => request.mem_per_tres = text(value),
-            "mem" => request.amounts.memory = Some(Memory::PerNode(memory(value))),
-            "mem-per-cpu" => request.amounts.memory = Some(Memory::PerCpu(memory(value))),
-            "p" => request.partition = text(value),
-            "qos" => request.qos = text(value),
-            "reservation" => request.reservation = text(value),
-            "exclusive" => request.exclusive = true,
-            "binding" => request.enforces_binding = true,
-            _ => panic!("{name}"),
-        }
-    }
-    request
+/// Under a QOS that nothing governs, unless another is named.
+pub(super) fn asked(options: &str) -> Request<'_> {
+    let request = super::asked(options);
+    Request { qos: request.qos.or(Some(b"listed_by_name")), ..request }
 }
 
 const CPUS: Option<Rule> = Some(Rule::TooManyCpus);
@@ -174,10 +137,7 @@ fn a_share_counts_as_a_gpu_where_nobody_says_how_many_units_are_one() {
 #[test]
 fn a_user_is_told_what_fits() {
     let policy = policy(CAPS);
-    let text = |options: &str| match judge(&asked(options), &policy, &Table) {
-        Verdict::Refuse(refusal) => message::refusal(&refusal),
-        Verdict::Accept(_) => "accepted".to_owned(),
-    };
+    let text = |options: &str| message::refusal(&refused(judge(&asked(options), &policy, &TABLE)));
     assert_eq!(
         text("node=gres/gpu:a40:1 n=1 c=16 cpus=16"),
         "gpushare: this cluster gives at most 8 CPUs with 'gpu:a40:1'; the job asks for 16\n  \
@@ -212,47 +172,13 @@ fn a_user_is_told_what_fits() {
         ("p=small node=gres/gpu:a40:1 c=8", "--partition=small -c2 --gres=gpu:a40:1"),
         ("n=4 per-gpu=2", "-n4 --gpus=2 --ntasks-per-gpu=2"),
     ] {
-        let found = text(options);
-        assert!(found.contains(&format!("try: {expected}\n")), "{options}: {found}");
+        let refusal = refused(judge(&asked(options), &policy, &TABLE));
+        assert_eq!(tried(&refusal).as_deref(), Some(expected), "{options}");
     }
 }
 
-/// A cluster whose slurm.conf gives no memory to a job that names none.
-struct NoDefaults;
-
-impl Accounting for NoDefaults {
-    type Qos = usize;
-    fn qos_named(&self, name: &[u8]) -> Option<usize> {
-        Table.qos_named(name)
-    }
-    fn default_qos(&self, request: &Request) -> DefaultQos<usize> {
-        Table.default_qos(request)
-    }
-    fn name(&self, qos: usize) -> &[u8] {
-        QOSES[qos].0.as_bytes()
-    }
-    fn typed_limits<'s>(&'s self, _: usize, _: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        std::iter::empty()
-    }
-    fn limits_all(&self, _: usize, _: &[u8]) -> bool {
-        false
-    }
-    fn types<'s>(&'s self, _: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-        [b"a40".as_slice()].into_iter()
-    }
-    fn counts(&self, _: &[u8]) -> bool {
-        true
-    }
-    fn owner(&self, _: &Request) -> Option<Owner<'_>> {
-        None
-    }
-    fn default_partition(&self) -> Option<&[u8]> {
-        Some(b"main")
-    }
-    fn gives_memory(&self) -> bool {
-        false
-    }
-}
+/// Where slurm.conf gives no memory to a job that names none.
+const NO_DEFAULT: Table = Table { memory: DefaultMemory { of_node: false, of_gpu: None }, ..TABLE };
 
 #[test]
 fn who_names_no_memory_would_get_all_without_a_default() {
@@ -262,17 +188,37 @@ fn who_names_no_memory_would_get_all_without_a_default() {
         ("node=gres/mps:40", "--gres=mps:40 --mem=32G"),
     ] {
         assert_eq!(rule(&asked(options), &policy), None, "{options} with a default");
-        let Verdict::Refuse(refusal) = judge(&asked(options), &policy, &NoDefaults) else {
-            panic!("{options} is accepted")
-        };
-        let found = message::refusal(&refusal);
+        let found = message::refusal(&refused(judge(&asked(options), &policy, &NO_DEFAULT)));
         assert!(
             found.contains("GS128") && found.contains(&format!("try: {expected}\n")),
             "{options}: {found}"
         );
     }
-    let named = asked("node=gres/gpu:a40:1 mem=10G");
-    assert!(matches!(judge(&named, &policy, &NoDefaults), Verdict::Accept(_)));
+    accepted(judge(&asked("node=gres/gpu:a40:1 mem=10G"), &policy, &NO_DEFAULT));
+}
+
+#[test]
+fn a_default_is_that_of_the_partition_or_else_of_slurm_conf() {
+    let policy = policy("MaxMemPerGpu=64G\nPlacement=own\nUnitsPerGpu=80");
+    let for_gpus = Table { memory: DefaultMemory { of_gpu: Some(true), ..NO_DEFAULT.memory }, ..TABLE };
+    for (options, without, with) in [
+        ("node=gres/mps:40 p=given", None, None),
+        ("node=gres/gpu:a40:1 p=for_gpus", None, None),
+        ("node=gres/mps:40 p=for_gpus", MEMORY, MEMORY),
+        ("node=gres/gpu:a40:1 p=for_none", MEMORY, MEMORY),
+        ("node=gres/gpu:a40:1 p=other", MEMORY, None),
+        ("node=gres/gpu:a40:1", MEMORY, None),
+        ("node=gres/mps:40", MEMORY, MEMORY),
+        // Whichever it lands in.
+        ("node=gres/gpu:a40:1 p=given,for_gpus", None, None),
+        ("node=gres/gpu:a40:1 p=given,other", MEMORY, None),
+        ("node=gres/gpu:a40:1 reservation=r", MEMORY, None),
+    ] {
+        for (cluster, expected) in [(&NO_DEFAULT, without), (&for_gpus, with)] {
+            let found = broken(judge(&asked(options), &policy, cluster));
+            assert_eq!(found, expected, "{options} {:?}", cluster.memory);
+        }
+    }
 }
 
 /// What becomes of an update of a job.
@@ -280,10 +226,7 @@ fn updated(existing: &str, change: &str, policy: &Policy) -> Option<Rule> {
     let existing = Request { min_nodes: Some(1), ..asked(existing) };
     let request = Request { qos: None, ..asked(change) };
     let update = Update { job: b"7", request, anew: true, alone: false };
-    match judge_update(&update, &existing, policy, &Table) {
-        Verdict::Accept(_) => None,
-        Verdict::Refuse(refusal) => Some(refusal.rule),
-    }
+    broken(judge_update(&update, &existing, policy, &TABLE))
 }
 
 #[test]
@@ -354,10 +297,7 @@ fn a_partition_for_gpus_wants_one_named() {
         ("p=gpu qos=qos_lafferty", "--partition=gpu --gres=gpu:a40:1"),
         ("reservation=r", "--partition=NAME"),
     ] {
-        let Verdict::Refuse(refusal) = judge(&asked(options), &policy, &Table) else {
-            panic!("{options} is accepted")
-        };
-        let found = message::refusal(&refusal);
-        assert!(found.contains(&format!("try: {expected}\n")), "{options}: {found}");
+        let refusal = refused(judge(&asked(options), &policy, &TABLE));
+        assert_eq!(tried(&refusal).as_deref(), Some(expected), "{options}");
     }
 }

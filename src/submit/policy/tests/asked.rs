@@ -1,0 +1,85 @@
+//! Requests as options, and what becomes of them.
+
+use super::*;
+use crate::submit::message;
+use crate::submit::request::Memory;
+
+/// The options of a request, as sbatch sends them.
+pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
+    let mut request = Request::new(Spelling::Slash);
+    let number = |text: &str| text.parse::<u32>().unwrap();
+    let small = |text: &str| Some(text.parse::<u16>().unwrap());
+    let memory = |text: &str| {
+        text.strip_suffix('G')
+            .map_or_else(|| text.parse().unwrap(), |text| text.parse::<u64>().unwrap() << 10)
+    };
+    let text = |text: &'a str| Some(text.as_bytes());
+    for option in options.split_whitespace() {
+        let (name, value) = option.split_once('=').unwrap();
+        match name {
+            "node" => request.tres_per_node = text(value),
+            "job" => request.tres_per_job = text(value),
+            "task" => request.tres_per_task = text(value),
+            "socket" => request.tres_per_socket = text(value),
+            "n" => request.num_tasks = Some(number(value)),
+            "N" => request.min_nodes = Some(number(value)),
+            "Nmax" => request.max_nodes = Some(number(value)),
+            "c" => request.cpus_per_task = small(value),
+            "per-node" => request.ntasks_per_node = small(value),
+            "per-socket" => request.amounts.ntasks_per_socket = small(value),
+            "sockets" => request.sockets_per_node = small(value),
+            "per-gpu" => request.ntasks_per_tres = small(value),
+            "mincpus" => request.amounts.cpus_per_node = small(value),
+            "cpus" => request.amounts.min_cpus = Some(number(value)),
+            "cpus-per-gpu" => request.cpus_per_tres = text(value),
+            "mem-per-gpu" => request.mem_per_tres = text(value),
+            "mem" => request.amounts.memory = Some(Memory::PerNode(memory(value))),
+            "mem-per-cpu" => request.amounts.memory = Some(Memory::PerCpu(memory(value))),
+            "account" => request.account = text(value),
+            "p" => request.partition = text(value),
+            "qos" => request.qos = text(value),
+            "user" => request.user_id = number(value),
+            "reservation" => request.reservation = text(value),
+            "exclusive" => request.exclusive = true,
+            "binding" => request.enforces_binding = true,
+            _ => panic!("{name}"),
+        }
+    }
+    request
+}
+
+/// The request, which must pass.
+pub(super) fn accepted(verdict: Verdict) -> Acceptance {
+    match verdict {
+        Verdict::Accept(accepted) => accepted,
+        Verdict::Refuse(refusal) => panic!("refused: {refusal:?}"),
+    }
+}
+
+/// Why it doesn't pass, which it must not.
+pub(super) fn refused(verdict: Verdict) -> Refusal {
+    match verdict {
+        Verdict::Accept(accepted) => panic!("accepted: {accepted:?}"),
+        Verdict::Refuse(refusal) => *refusal,
+    }
+}
+
+/// The rule that is broken, if one is.
+pub(super) fn broken(verdict: Verdict) -> Option<Rule> {
+    match verdict {
+        Verdict::Accept(_) => None,
+        Verdict::Refuse(refusal) => Some(refusal.rule),
+    }
+}
+
+/// A change of a pending job's, and what becomes of it.
+pub(super) fn changed<'a>(change: Request<'a>, existing: &Request<'a>, policy: &'a Policy) -> Verdict<'a> {
+    judge_update(&Update { job: b"12_3", request: change, anew: true, alone: true }, existing, policy, &TABLE)
+}
+
+/// What the user reads behind `try:`.
+pub(super) fn tried(refusal: &Refusal) -> Option<String> {
+    let text = message::refusal(refusal);
+    let end = if refusal.command == Command::Submit { "\n" } else { ";" };
+    Some(text.split_once("try: ")?.1.split(end).next()?.to_owned())
+}
