@@ -15,7 +15,8 @@ LAB = TOP / "tests/lab/lab"
 EXAMPLES = TOP / "docs/examples"
 CASES = TOP / "tests/live/conf"
 RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
-# Slurm's releases, the oldest first. One is upgraded from at most two releases before in one step, since 24.11 from three.
+# Slurm's releases, the oldest first. One is upgraded from at most two releases before in one step,
+# since 24.11 from three.
 SLURM = ["22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05"]
 
 
@@ -47,8 +48,8 @@ DESCRIBE = r"""
         grep -vE 'No such file|Trying backup|Database settings|xcpuinfo|debug levels|No error' | tail -n 20"""
 
 
-# SECONDS JOB STATE...: waits in the cluster for one of these states of a job, and prints the last one seen. To ask from here
-# each time takes three times as long.
+# SECONDS JOB STATE...: waits in the cluster for one of these states of a job, and prints the last one seen.
+# To ask from here each time takes three times as long.
 AWAIT_STATE = r"""
     end=$((SECONDS + $1)) job=$2
     shift 2
@@ -98,9 +99,10 @@ class Cluster:
         subprocess.run([LAB, "down", name], check=True)
         try:
             status = subprocess.run(command, timeout=180).returncode
+            if status == CANNOT:
+                raise NotHere(f"NOT TESTED: cgroup {cgroup} with Slurm {release}, which this machine can't have")
             if status:
-                raise NotHere(f"NOT TESTED: cgroup {cgroup} with Slurm {release}, which this machine can't have") if status == CANNOT else \
-                    RuntimeError(f"lab up {name}: status {status}, see above")
+                raise RuntimeError(f"lab up {name}: status {status}, see above")
         except BaseException:
             self.down()
             raise
@@ -129,13 +131,13 @@ class Cluster:
         return [int(part) for part in self.release.split(".")] >= [int(part) for part in release.split(".")]
 
     def run(self, command, user="root", timeout=None, stdin=None, node=None):
-        """COMMAND (a list, or a text for bash) in the cluster, or on a NODE with namespaces of its own; its result, whatever
-        its status."""
+        """COMMAND (a list, or a text for bash) in the cluster, or on a NODE with namespaces of its own;
+        its result, whatever its status."""
         if isinstance(command, str):
             command = ["bash", "-c", command]
         return subprocess.run(
-            self.inside(*command, user=user, node=node), capture_output=True, text=True, errors="replace", timeout=timeout or self.patience,
-            input=stdin,
+            self.inside(*command, user=user, node=node), capture_output=True, text=True, errors="replace",
+            timeout=timeout or self.patience, input=stdin,
         )
 
     def ok(self, command, user="root", **options):
@@ -147,7 +149,9 @@ class Cluster:
     def write(self, path, content, mode=644):
         """Replaces a file, by renaming: somebody may be reading it. CONTENT is text or bytes."""
         command = self.inside("sh", "-c", 'cat >"$0.new" && chmod "$1" "$0.new" && mv "$0.new" "$0"', path, mode)
-        subprocess.run(command, input=content.encode() if isinstance(content, str) else content, check=True, timeout=self.patience)
+        subprocess.run(
+            command, input=content.encode() if isinstance(content, str) else content, check=True, timeout=self.patience
+        )
 
     def sbatch(self, *options, script="sleep 60", user="alice"):
         """The number of a batch job that must be accepted; its output is in /lab/out/NUMBER."""

@@ -58,8 +58,8 @@ surf = clusters("surf", conf=SURF)
 guide = clusters("guide", conf=[CASES / "guide"], nvidia=True, cgroup=either)
 
 
-# As the pages have it that test_pages.py goes through: nodes with shares, a node of gpushare's own and one of Slurm's, MPS daemons
-# and systemd, and a machine without gpushare.
+# As the pages have it that test_pages.py goes through: nodes with shares, a node of gpushare's own and one of Slurm's,
+# MPS daemons and systemd, and a machine without gpushare.
 paged_nodes = clusters("pg-nodes", conf=[EXAMPLES / "follow-mps", CASES / "pages-nodes"], cgroup="v2")
 paged_own = clusters("pg-own", conf=[EXAMPLES / "own", CASES / "pages-own"], cgroup="v2")
 paged_mps = clusters(
@@ -69,7 +69,8 @@ paged_mps = clusters(
 paged_bare = clusters("pg-bare", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
 in_use = clusters("use", conf=[CASES / "switching"], cgroup="v2")
-# The same with a site's own scripts, rules in lua, or Slurm's own mps or shard; the tests do what docs/migration.md says.
+# The same with a site's own scripts, rules in lua, or Slurm's own mps or shard;
+# the tests do what docs/migration.md says.
 with_scripts, with_lua, with_mps, with_shard = (
     clusters(f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], cgroup="v2")
     for one in ("scripts", "lua", "mps", "shard")
@@ -105,11 +106,13 @@ status_nodes = placed_clusters("st", ["follow-mps", "follow-shard", "own", "over
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
 # As the examples stand, and one to break.
-checked = placed_clusters("chk", ["follow-mps", "follow-shard", "own", "surf"], lambda one: [EXAMPLES / one], cgroups=["v2"])
+checked = placed_clusters(
+    "chk", ["follow-mps", "follow-shard", "own", "surf"], lambda one: [EXAMPLES / one], cgroups=["v2"]
+)
 # Those with contributors' shares, for `gpushare qos apply` and then check.
 checked_shares = placed_clusters(
-    "chks", ["contributors", "misha", "qos-2009", "savio", "fairshare"], lambda one: [EXAMPLES / one, CASES / "many-gpus"],
-    cgroups=["v2"],
+    "chks", ["contributors", "misha", "qos-2009", "savio", "fairshare"],
+    lambda one: [EXAMPLES / one, CASES / "many-gpus"], cgroups=["v2"],
 )
 # The same, for what `gpushare conf` prints.
 configured = placed_clusters("conf", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
@@ -135,7 +138,9 @@ mixed_nodes = clusters(
     "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2"
 )
 # Builds whose fence fails when asked to.
-unfenced = placed_clusters("u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release)
+unfenced = placed_clusters(
+    "u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release
+)
 # The same with NVIDIA's own MPS daemon for each user and GPU.
 mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either)
 # The same with programs that start containers.
@@ -149,7 +154,9 @@ met = clusters("met", conf=COUNTED, nvidia=True, cgroup=either)
 
 @pytest.fixture(scope="module", params=["24.11"] if "24.11" in RELEASES else RELEASES[-1:])
 def met_systemd(request):
-    with started("met-systemd", request.param, "v2", conf=[*COUNTED, CASES / "systemd"], nvidia=True, systemd=True) as cluster:
+    with started(
+        "met-systemd", request.param, "v2", conf=[*COUNTED, CASES / "systemd"], nvidia=True, systemd=True
+    ) as cluster:
         yield cluster
 
 

@@ -26,22 +26,31 @@ BROKEN = {
     "a ledger for everybody": ("mkdir -p /run/gpushare && chmod 777 /run/gpushare", {"ledger"}),
     "no MPS program": (f"printf 'Mps=per-user\\nMpsControl=/no/such\\n' >>{RULES}", {"Mps"}),
     "another order of plugins": (
-        f"sed -i s/JobSubmitPlugins=.*/JobSubmitPlugins=gpushare,all_partitions/ {EXTRA} && {RESTART}", {"JobSubmitPlugins"}
+        f"sed -i s/JobSubmitPlugins=.*/JobSubmitPlugins=gpushare,all_partitions/ {EXTRA} && {RESTART}",
+        {"JobSubmitPlugins"},
     ),
     "no plugin": (f"sed -i /JobSubmitPlugins/d {EXTRA} && {RESTART}", {"JobSubmitPlugins"}),
     "a prolog that is not there": ("chmod 644 /usr/sbin/gpushare-prolog", {"Prolog"}),
     "no prolog": (f"sed -i /Prolog=/d {EXTRA} && {RESTART}", {"Prolog"}),
     "no step for ssh": (f"sed -i s/PrologFlags=.*/PrologFlags=Alloc/ {EXTRA} && {RESTART}", {"PrologFlags"}),
-    "limits that nobody enforces": (f"echo AccountingStorageEnforce=associations >>{EXTRA} && {RESTART}", {"AccountingStorageEnforce"}),
+    "limits that nobody enforces": (
+        f"echo AccountingStorageEnforce=associations >>{EXTRA} && {RESTART}",
+        {"AccountingStorageEnforce"},
+    ),
     "no fence of Slurm's by this node's own file": (
-        "sed -i /ConstrainDevices/d /etc/slurm/cgroup.conf && /lab/service restart slurmd", {"ConstrainDevices"}
+        "sed -i /ConstrainDevices/d /etc/slurm/cgroup.conf && /lab/service restart slurmd",
+        {"ConstrainDevices"},
     ),
     "shares on one GPU at a time": (
-        "sed -i 's/ Flags=all_sharing//' /etc/slurm/gres.conf && /lab/service restart slurmd", {"gres.conf"}
+        "sed -i 's/ Flags=all_sharing//' /etc/slurm/gres.conf && /lab/service restart slurmd",
+        {"gres.conf"},
     ),
     "a slurmd that is stopped": ("/lab/service stop slurmd", {"slurmd"}),
     "a node that takes no jobs": (f"{UPDATE} state=drain reason='GPU 2 is hot'", {"node"}),
-    "a QOS that preempts in vain": ("sacctmgr -i modify qos qos_lafferty set preempt=normal", {"PreemptType", "PreemptMode"}),
+    "a QOS that preempts in vain": (
+        "sacctmgr -i modify qos qos_lafferty set preempt=normal",
+        {"PreemptType", "PreemptMode"},
+    ),
     "a priority in vain": ("sacctmgr -i modify qos qos_lafferty set priority=7", {"PriorityWeightQOS"}),
 }
 MEND = (
@@ -80,14 +89,16 @@ def test_an_example_is_all_right(checked):
     findings, status = check(checked)
     assert wrong(findings) == set() and status == 0, findings
     assert {"JobSubmitPlugins", "Placement", "GpuFile", "spank_gpushare.so", "job_submit_gpushare.so"} <= set(findings)
-    assert findings["fence"]["said"].startswith("a process in a cgroup of its own could open 1 of 4 GPUs"), findings["fence"]
+    said = findings["fence"]["said"]
+    assert said.startswith("a process in a cgroup of its own could open 1 of 4 GPUs"), findings["fence"]
     assert cgroups(checked) == ""
 
 
 def test_the_example_with_daemons_is_all_right(mps):
     findings, status = check(mps)
     assert wrong(findings) == set() and status == 0 and findings["Mps"]["status"] == "ok", findings
-    assert findings["fence"]["status"] == "ok" and f"cgroup {mps.cgroup}" in findings["fence"]["said"], findings["fence"]
+    fence = findings["fence"]
+    assert fence["status"] == "ok" and f"cgroup {mps.cgroup}" in fence["said"], fence
     assert cgroups(mps) == ""
 
 
@@ -164,7 +175,10 @@ def test_a_plugin_of_another_version_is_named(whole):
     for plugin in PLUGINS:
         shutil.copy(BUILDS / other / plugin, whole.out / plugin)
         # By rename: the daemons have the old one open.
-        whole.ok(f"cp -a {folder}/{plugin} /lab/out/{plugin}.old && cp /lab/out/{plugin} {folder}/new && mv {folder}/new {folder}/{plugin}")
+        whole.ok(
+            f"cp -a {folder}/{plugin} /lab/out/{plugin}.old && cp /lab/out/{plugin} {folder}/new && "
+            f"mv {folder}/new {folder}/{plugin}"
+        )
     try:
         findings, _ = check(whole)
         assert wrong(findings) == set(PLUGINS), findings
@@ -215,7 +229,9 @@ def test_a_fence_that_the_kernel_refuses_is_wrong(whole):
 
 
 def test_a_fence_that_cannot_be_tried_is_not_called_right(whole):
-    read_only = "mount --bind /sys/fs/cgroup /sys/fs/cgroup && mount -o remount,bind,ro /sys/fs/cgroup && gpushare check"
+    read_only = (
+        "mount --bind /sys/fs/cgroup /sys/fs/cgroup && mount -o remount,bind,ro /sys/fs/cgroup && gpushare check"
+    )
     for command, user, why in (
         (["unshare", "--mount", "bash", "-c", read_only], "root", "no cgroup can be made"),
         (["gpushare", "check"], "alice", "only root can try it"),
@@ -237,7 +253,9 @@ def test_modes_that_refuse_nothing_and_jobs_that_never_start_are_shown(whole):
         jobs = [whole.sbatch(*ask, tasks) for tasks in ("8", "8", "9")]
         found = whole.wait(lambda: whole.findings("pending jobs"), "the job that asks for 9 of 8")
         assert [one["status"] for one in found] == ["unknown"], found
-        assert f"1 job asks for more than the limits ever allow and will never start: {jobs[2]} (cpu=9" in found[0]["said"], found
+        assert (
+            f"1 job asks for more than the limits ever allow and will never start: {jobs[2]} (cpu=9" in found[0]["said"]
+        ), found
     finally:
         whole.cancel_all()
         whole.ok(f"{limit}gres/gpu:a40=4,cpu=-1")
@@ -245,7 +263,10 @@ def test_modes_that_refuse_nothing_and_jobs_that_never_start_are_shown(whole):
 
 def test_without_the_daemons_all_else_is_printed(whole):
     local = {"gpushare.conf", "ConstrainDevices", "plugstack.conf", "GpuFile", "ledger", "slurmd", "fence"}
-    for daemon, more in (("slurmctld", {"GovernedQOS"}), ("slurmdbd", {"JobSubmitPlugins", "Placement", "gres.conf", "node"})):
+    for daemon, more in (
+        ("slurmctld", {"GovernedQOS"}),
+        ("slurmdbd", {"JobSubmitPlugins", "Placement", "gres.conf", "node"}),
+    ):
         whole.ok(f"/lab/service stop {daemon}", timeout=90)
         try:
             result = whole.run(["gpushare", "check", "--json"])
@@ -267,4 +288,5 @@ def test_without_slurm_it_says_so(whole):
 
 def test_rules_that_are_not_there_are_an_error(whole):
     result = whole.run("gpushare check --conf /nonexistent")
-    assert (result.returncode, result.stdout) == (2, "") and "/nonexistent: there is no such file" in result.stderr, result
+    assert (result.returncode, result.stdout) == (2, ""), result
+    assert "/nonexistent: there is no such file" in result.stderr, result

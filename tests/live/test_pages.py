@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every command of every page: README.md and all below docs. Those of a page are run in its order on a cluster as the page
-presumes it; each ends with the status that is its own, and prints what the page shows. What can't be run here is in NOT_RUN."""
+"""Every command of every page: README.md and all below docs. Those of a page are run in its order on a cluster as the
+page presumes it; each ends with the status that is its own, and prints what the page shows. What can't be run here is
+in NOT_RUN."""
 
 import os
 import re
@@ -18,7 +19,9 @@ from lab import BOXES, EXAMPLES, TOP
 from pages import PROGRAMS, blocks, commands, has_prompts, is_printed, steps, unindented
 
 RULES, LIBRARY = "/etc/slurm/gpushare.conf", "/lab/out/libnvidia-ml.so.1"
-PAGES = {str(path.relative_to(TOP)): path.read_text() for path in [TOP / "README.md", *sorted((TOP / "docs").rglob("*.md"))]}
+PAGES = {
+    str(path.relative_to(TOP)): path.read_text() for path in [TOP / "README.md", *sorted((TOP / "docs").rglob("*.md"))]
+}
 COMMANDS = [command for page, text in PAGES.items() for command in commands(page, text)]
 
 # Pages that another test goes through, all of it.
@@ -56,8 +59,8 @@ NOT_RUN = {
     "tests/lab/lab root 25.11 --source /path/to/slurm": A_SOURCE,
     "make test RELEASES=25.11": A_SOURCE,
     "tests/lab/lab root 25.11 --source slurm-25.11.7.tar.bz2 && tests/build 25.11": A_SOURCE,
-    "cd tests/live && GPUSHARE_RELEASES=25.11 pytest-3 -p no:cacheprovider ../abi test_{bypasses,caps,check,explain,fence,"
-    "migration,other_plugins,packages,package_files,placements,rules,surf}.py": A_SOURCE,
+    "cd tests/live && GPUSHARE_RELEASES=25.11 pytest-3 -p no:cacheprovider ../abi "
+    "test_{bypasses,caps,check,explain,fence,migration,other_plugins,packages,package_files,placements,rules,surf}.py": A_SOURCE,
     "tests/differential/run 25.11": A_SOURCE,
     "tests/build 26.05": COMPILES,
     "make test-abi RELEASES=26.05": IS_A_TEST,
@@ -98,8 +101,11 @@ def test_every_command_is_run_or_has_a_reason_why_not():
     assert not here & set(GONE_THROUGH)
     by_steps = {page: {step.command for step in steps(TOP / page)} for page in GONE_THROUGH}
     missing = [
-        where(command) for command in COMMANDS
-        if command.page not in here and command.text not in NOT_RUN and command.text not in by_steps.get(command.page, ())
+        where(command)
+        for command in COMMANDS
+        if command.page not in here
+        and command.text not in NOT_RUN
+        and command.text not in by_steps.get(command.page, ())
     ]
     assert not missing, "these commands are run by no test: " + "\n".join(missing)
 
@@ -132,11 +138,16 @@ def test_a_page_that_another_test_goes_through_is_read_there(page):
 
 
 def test_no_command_is_taken_for_text():
-    """In a block without prompts a command begins with a known program: no line begins with another one of this machine's."""
+    """In a block without prompts a command begins with a known program:
+    no line begins with another one of this machine's."""
     programs = {path.name for folder in ("/bin", "/sbin", "/usr/bin", "/usr/sbin") for path in Path(folder).iterdir()}
     unknown = [
-        f"{page}:{number}: {line}" for page, text in PAGES.items() for block in map(unindented, blocks(text)) if not has_prompts(block)
-        for number, line in block if line.strip() and line.split()[0] in programs - PROGRAMS
+        f"{page}:{number}: {line}"
+        for page, text in PAGES.items()
+        for block in map(unindented, blocks(text))
+        if not has_prompts(block)
+        for number, line in block
+        if line.strip() and line.split()[0] in programs - PROGRAMS
     ]
     assert not unknown, "\n".join(unknown)
 
@@ -144,8 +155,8 @@ def test_no_command_is_taken_for_text():
 # ---- What is run.
 
 PREPARED = {}
-# What depends on the release, or on what else the machine has: how many lines of `gpushare check` are right, and may be;
-# processes.
+# What depends on the release, or on what else the machine has: how many lines of `gpushare check` are right,
+# and may be; processes.
 VARIES = [(r"\d+(?= ok,)|\d+(?= to look at)|\d+(?= \\\(user)", r"\\d+")]
 
 
@@ -163,8 +174,8 @@ def nothing(session):
 
 @dataclass
 class Session:
-    """A page on a cluster. `names`: what is called otherwise here than on the page; `before`: folders and variables that
-    the page has changed to; `node`: where it is run, the machine of the cluster if it says nothing."""
+    """A page on a cluster. `names`: what is called otherwise here than on the page; `before`: folders and variables
+    that the page has changed to; `node`: where it is run, the machine of the cluster if it says nothing."""
 
     cluster: object
     page: str
@@ -176,7 +187,9 @@ class Session:
 
     def here(self, text):
         longest_first = sorted(self.names, key=len, reverse=True)
-        return re.sub("|".join(map(re.escape, longest_first)), lambda found: self.names[found[0]], text) if self.names else text
+        if not self.names:
+            return text
+        return re.sub("|".join(map(re.escape, longest_first)), lambda found: self.names[found[0]], text)
 
     def run(self, text):
         return self.cluster.run(f"exec 2>&1; {text}", self.user, node=self.node, timeout=90)
@@ -196,7 +209,10 @@ def perform(session, command):
         return result.returncode == session.status and is_printed(said, result.stdout, VARIES)
 
     if not is_said() and (not command.looks or not waited(session, is_said)):
-        raise AssertionError(f"{where(command)}\nas {text}\nends with {result.returncode}, not {session.status}, and prints\n{result.stdout}")
+        raise AssertionError(
+            f"{where(command)}\nas {text}\nends with {result.returncode}, not {session.status}, "
+            f"and prints\n{result.stdout}"
+        )
     if re.match(r"cd |[A-Z]=", text):
         session.before += f"{text}; "
 
@@ -282,10 +298,16 @@ def a_node_with_load(session):
     cluster = session.cluster
     session.node = "n1"
     settings(cluster, (EXAMPLES / "follow-mps/gpushare.conf").read_text() + f"Nvml={LIBRARY}\nNvmlTimeout=10000\n")
-    fake = client.compiled(TOP / "tests/fakes/nvml.c", cluster.release, cluster.out / "libnvidia-ml.so.1", "-shared", "-fPIC")
+    fake = client.compiled(
+        TOP / "tests/fakes/nvml.c", cluster.release, cluster.out / "libnvidia-ml.so.1", "-shared", "-fPIC"
+    )
     fake.chmod(0o755)
     uuids = cluster.ok("sed -n 's/^GPU UUID:\\s*//p' /proc/driver/nvidia/gpus/*/information", node="n1").split()
-    loads = ["used=30412 utilization=37 processes=2", "used=65310 utilization=100 processes=1", *["used=0 utilization=0"] * 2]
+    loads = [
+        "used=30412 utilization=37 processes=2",
+        "used=65310 utilization=100 processes=1",
+        *["used=0 utilization=0"] * 2,
+    ]
     cluster.write(f"{LIBRARY}.state", "".join(
         f"gpu {uuid} {minor} total=81920 reserved=920 {load}\n" for minor, (uuid, load) in enumerate(zip(uuids, loads))
     ))
@@ -304,7 +326,9 @@ def shares_on_a_node(session):
         share(session, "x", user, gres)
         for gres, user in (("mps:50", "alice"), ("mps:25", "bob"), ("mps:50", "bob"), ("gpu:a40:1", "alice"))
     )
-    session.names.update({"  1,2": f" {first},{second}", "bob        3": f"bob {third}", "alice      4": f"alice {whole}"})
+    session.names.update(
+        {"  1,2": f" {first},{second}", "bob        3": f"bob {third}", "alice      4": f"alice {whole}"}
+    )
     cluster.ok("scontrol update nodename=n2 state=drain reason='GPU 2 is hot'")
 
 
@@ -318,7 +342,9 @@ def jobs_with_names(session):
         share(session, name, user, gres)
 
 
-@prepared("status", "d=/shared/gpushare n=$(hostname -s); gpushare status --json >$d/.$n.new && mv $d/.$n.new $d/$n.json")
+@prepared(
+    "status", "d=/shared/gpushare n=$(hostname -s); gpushare status --json >$d/.$n.new && mv $d/.$n.new $d/$n.json"
+)
 def a_folder_of_reports(session):
     session.cluster.ok("mkdir -p /shared/gpushare")
 
@@ -373,7 +399,9 @@ def a_script(session):
 
 @prepared("gpushare.conf", "tail -n +2 StateSaveLocation/gpushare_last_good >/etc/slurm/gpushare.conf")
 def a_lost_file(session):
-    session.names["StateSaveLocation"] = session.cluster.ok("scontrol show config | sed -n 's/^StateSaveLocation *= *//p'")
+    session.names["StateSaveLocation"] = session.cluster.ok(
+        "scontrol show config | sed -n 's/^StateSaveLocation *= *//p'"
+    )
     text = session.cluster.ok(["cat", RULES])
     session.cluster.ok(["rm", RULES])
 
@@ -454,7 +482,10 @@ def on_that_node(session):
 
 @pytest.fixture(scope="module")
 def with_nvml(paged_mps, tmp_path_factory):
-    fake = client.compiled(TOP / "tests/fakes/nvml.c", paged_mps.release, tmp_path_factory.mktemp("f") / "libnvidia-ml.so.1", "-shared", "-fPIC")
+    fake = client.compiled(
+        TOP / "tests/fakes/nvml.c", paged_mps.release, tmp_path_factory.mktemp("f") / "libnvidia-ml.so.1", "-shared",
+        "-fPIC",
+    )
     client.install(paged_mps, fake, LIBRARY)
     return paged_mps
 
@@ -462,9 +493,13 @@ def with_nvml(paged_mps, tmp_path_factory):
 def says(cluster, words):
     """NVML's words of every GPU."""
     uuids = cluster.ok("sed -n 's/^GPU UUID:\\s*//p' /proc/driver/nvidia/gpus/*/information").split()
-    cluster.write(f"{LIBRARY}.state", "".join(
-        f"gpu {uuid} {minor} total=46068 reserved=260 used=100 utilization=1 {words}\n" for minor, uuid in enumerate(uuids)
-    ))
+    cluster.write(
+        f"{LIBRARY}.state",
+        "".join(
+            f"gpu {uuid} {minor} total=46068 reserved=260 used=100 utilization=1 {words}\n"
+            for minor, uuid in enumerate(uuids)
+        ),
+    )
 
 
 @pytest.mark.parametrize("page", HERE["mps"])
@@ -530,7 +565,9 @@ def with_squatters(session):
 @prepared("containers", "gpushare status")
 def round_mps(session):
     cluster = session.cluster
-    cluster.ok(f"grep -q ^Nvml= {RULES} || printf '%s\\n' Nvml={LIBRARY} NvmlTimeout=10000 >>{RULES}; rm -f /run/gpushare/nvml")
+    cluster.ok(
+        f"grep -q ^Nvml= {RULES} || printf '%s\\n' Nvml={LIBRARY} NvmlTimeout=10000 >>{RULES}; rm -f /run/gpushare/nvml"
+    )
     says(cluster, "processes=3 clients=2")
     cluster.start(HALF)
 
@@ -550,7 +587,8 @@ def slurmctld_in_the_journal(session):
     session.cluster.wait(lambda: "GS101" in session.cluster.ok("journalctl -u slurmctld"), "the journal")
 
 
-# ---- Packages: built from sources that `make` has been run in, installed on machines that have Slurm, and on a cluster.
+# ---- Packages: built from sources that `make` has been run in, installed on machines that have Slurm,
+# and on a cluster.
 
 # The machine's apt, for a root: as if it were there. It can't ask, so it says yes.
 APT = r"""
@@ -568,11 +606,13 @@ def on_this_machine(session):
     """In a folder with all that packaging needs, and what `make` has built."""
     cluster = session.cluster
     environment = {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "SLURM_INCLUDE_DIR": str(packages.root(cluster.release) / "usr/include"),
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "SLURM_INCLUDE_DIR": str(packages.root(cluster.release) / "usr/include"),
         "SLURM_PLUGIN_DIR": packages.PLUGIN_DIR, "SOURCE_DATE_EPOCH": "1700000000", **packages.QUICKLY,
     }
     return lambda text: subprocess.run(
-        ["bash", "-c", f"exec 2>&1; {text}"], cwd=cluster.out / "sources", env=environment, capture_output=True, text=True, timeout=120,
+        ["bash", "-c", f"exec 2>&1; {text}"], cwd=cluster.out / "sources", env=environment, capture_output=True,
+        text=True, timeout=120,
     )
 
 
@@ -590,18 +630,26 @@ def packed(cluster, name, slurm):
 
 
 def with_apt(*names):
-    """On a machine that has Slurm and, of gpushare, the packages with these names; what it has in the end is in the session."""
+    """On a machine that has Slurm and, of gpushare, the packages with these names;
+    what it has in the end is in the session."""
+
     def prepare(session):
         def runs(text):
             folder = packed(session.cluster, "sources", packages.slurm_of(session.cluster.release))
             text = text.removeprefix(session.before).replace("…", " ".join(names))
-            installs = f"chroot root bash -c 'dpkg -i {' '.join(f'/packages/{name}_*.deb' for name in names)}' >/dev/null\n" if names else ""
+            installs = (
+                f"chroot root bash -c 'dpkg -i {' '.join(f'/packages/{name}_*.deb' for name in names)}' >/dev/null\n"
+                if names
+                else ""
+            )
             outside = f"{APT}{installs}(cd root/packages && {text}) 2>&1"
             result = packages.in_root(session.cluster.release, folder, f"echo; {INSTALLED}", outside)
             has = set(result.stdout.splitlines()) & set(packages.NAMES)
             named = {name for name in packages.NAMES if re.search(rf"\b{name}(?=[_ ]|$)", text)}
             if result.returncode == 0:
-                assert has == (named if " install " in text else set(names) - (named if " remove " in text else set())), result.stdout
+                assert has == (
+                    named if " install " in text else set(names) - (named if " remove " in text else set())
+                ), result.stdout
             return result
         return runs
     return prepare
@@ -609,13 +657,16 @@ def with_apt(*names):
 
 @pytest.fixture(scope="module")
 def machine(paged_bare):
-    """With packages in /lab/out/sources/target/packages, those of the page's version for a Slurm before in /lab/out/before/target/packages,
-    and installed."""
+    """With packages in /lab/out/sources/target/packages,
+    those of the page's version for a Slurm before in /lab/out/before/target/packages, and installed."""
     cluster, here = paged_bare, packages.slurm_of(paged_bare.release)
     cluster.before = packages.Slurm(here.number - 1)
     for name, slurm in (("before", cluster.before), ("sources", here)):
         packed(cluster, name, slurm)
-    cluster.ok(f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site && ln -s /bin/true epilog.d/10-site")
+    cluster.ok(
+        f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site && "
+        "ln -s /bin/true epilog.d/10-site"
+    )
     cluster.ok("cd /lab/out/sources/target/packages && dpkg -i gpushare_*.deb gpushare-slurmd_*.deb")
     return cluster
 
@@ -693,7 +744,10 @@ def test_commands_on_slurms_repository(tmp_path):
             path.write_text(text)
 
     def bash(script):
-        return subprocess.run(["bash", "-c", f"exec 2>&1; set -o pipefail; {script}"], cwd=tmp_path, capture_output=True, text=True)
+        return subprocess.run(
+            ["bash", "-c", f"exec 2>&1; set -o pipefail; {script}"], cwd=tmp_path, capture_output=True, text=True
+        )
+
     commit = "git add . && git -c user.name=a -c user.email=a@b commit -qm a && git tag"
     write(OLD)
     assert bash(f"git init -q && {commit} slurm-24-11-5-1").returncode == 0

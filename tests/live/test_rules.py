@@ -68,7 +68,9 @@ def site(ways):
     ways.ok("sacctmgr -i add qos savio_lowprio")
     ways.ok("sacctmgr -i modify user alice set qos+=savio_lowprio")
     for name in ("jupyterhub_course_jobset", "maintenance"):
-        ways.ok(f"scontrol create reservation={name} starttime=tomorrow duration=60 users=alice,bob nodecnt=1 flags=overlap")
+        ways.ok(
+            f"scontrol create reservation={name} starttime=tomorrow duration=60 users=alice,bob nodecnt=1 flags=overlap"
+        )
     yield ways
     ways.cancel_all()
 
@@ -268,7 +270,9 @@ def test_the_database_may_be_down(site):
 
 def test_a_user_without_association_is_refused(site):
     for qos in ([], [QOS]):
-        result = site.run(["runuser", "-u", "daemon", "--", "sbatch", "--chdir=/tmp", *qos, "--gres=gpu:1", "--wrap", "true"])
+        result = site.run(
+            ["runuser", "-u", "daemon", "--", "sbatch", "--chdir=/tmp", *qos, "--gres=gpu:1", "--wrap", "true"]
+        )
         assert result.returncode != 0, result.stdout
     assert site.run("/lab/service status slurmctld").returncode == 0
 
