@@ -60,7 +60,8 @@ NOT_RUN = {
     "make test RELEASES=25.11": A_SOURCE,
     "tests/lab/lab root 25.11 --source slurm-25.11.7.tar.bz2 && tests/build 25.11": A_SOURCE,
     "cd tests/live && GPUSHARE_RELEASES=25.11 pytest-3 -p no:cacheprovider ../abi "
-    "test_{bypasses,caps,check,explain,fence,migration,other_plugins,packages,package_files,placements,rules,surf}.py": A_SOURCE,
+    "test_{bypasses,caps,check,explain,fence,migration,"
+    "other_plugins,packages,package_files,placements,rules,surf}.py": A_SOURCE,
     "tests/differential/run 25.11": A_SOURCE,
     "tests/build 26.05": COMPILES,
     "make test-abi RELEASES=26.05": IS_A_TEST,
@@ -186,9 +187,9 @@ class Session:
     status: int = 0
 
     def here(self, text):
-        longest_first = sorted(self.names, key=len, reverse=True)
         if not self.names:
             return text
+        longest_first = sorted(self.names, key=len, reverse=True)
         return re.sub("|".join(map(re.escape, longest_first)), lambda found: self.names[found[0]], text)
 
     def run(self, text):
