@@ -26,6 +26,10 @@ def upgrades(releases):
     steps = [(one, two) for one, two in zip(numbers, numbers[1:]) if two - one <= 2 + (SLURM[two] >= "24.11")]
     return [(SLURM[one], SLURM[two]) for one, two in steps]
 
+
+# Without two releases, one that the report names as not tested.
+UPGRADES = upgrades(RELEASES) or [("24.11", "26.05")]
+
 # Where the lab keeps what it makes, and what `tests/build` has built for each release.
 STATE = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab"))
 BUILDS = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab"))

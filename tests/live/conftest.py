@@ -4,7 +4,7 @@
 import bypass_table
 import pytest
 from clusters import clusters, placed_clusters, started
-from lab import CASES, EXAMPLES, RELEASES, TOP, upgrades
+from lab import CASES, EXAMPLES, RELEASES, TOP, UPGRADES
 
 
 def either(release):
@@ -175,10 +175,6 @@ def with_systemd(request):
 
 # To be upgraded once: SURF's node with contributors' shares, and one whose fence is gpushare's alone.
 UPGRADABLE = {"surf": [EXAMPLES / "surf", CASES / "upgrade"], "own": [EXAMPLES / "own"]}
-
-
-# Without two releases, one that the report names as not tested.
-UPGRADES = upgrades(RELEASES) or [("24.11", "26.05")]
 
 
 @pytest.fixture(params=[(*step, "surf") for step in UPGRADES], ids="-".join)

@@ -7,16 +7,15 @@ import os
 import re
 
 import pytest
-from conftest import UPGRADES
 from gpus import OPEN, opened
-from lab import BUILDS
+from lab import BUILDS, UPGRADES
 from shares import NOTHING
 
 PLUGINS = ["job_submit_gpushare.so", "spank_gpushare.so", "spank_gpushare_prolog.so"]
 SHARE, WHOLE = "--gres=mps:40", ["--qos=qos_titan", "--gres=gpu:titanrtx:2"]
 # A step when it is asked for, and the end when that is asked for; each says which GPUs it can open.
 WAITS = f"""{OPEN}; until test -e /lab/out/step; do sleep 0.1; done; srun {OPEN}; touch /lab/out/$SLURM_JOB_ID.stepped
-until test -e /lab/out/end; do sleep 0.1; done"""
+until test -e /lab/out/end -o -e /lab/out/$SLURM_JOB_ID.end; do sleep 0.1; done"""
 
 
 def put(cluster, source, target):
@@ -86,6 +85,8 @@ def starts_fenced(cluster, job):
 def busy(upgradable):
     """Contributors' shares in the database, and jobs of each kind that run, wait for a limit, or are held."""
     cluster = upgradable
+    if not cluster.newer_than("23.11") and cluster.next not in ("22.05", "23.02"):
+        pytest.skip("slurmctld ends when a job with mps from before 23.11 asks for a step (docs/slurm-faults.md)")
     cluster.ok(["gpushare", "qos", "apply", "-i"])
     cluster.running = cluster.sbatch(SHARE, script=WAITS)
     cluster.wait(lambda: opened(cluster.output(cluster.running)), "the first job")
@@ -116,8 +117,12 @@ def upgrade_the_head(cluster, old=(), named=()):
 
 
 def everything_ends(cluster):
-    cluster.ok("touch /lab/out/step /lab/out/end")
-    # Shares that start before it could lie on its GPUs, of which Slurm knows nothing.
+    # A job that waits for whole GPUs could be given those of shares: Slurm doesn't know where they are, and before 23.11
+    # doesn't wait for the epilog of a job that ends together with others.
+    shares = [job for job in cluster.all if job != cluster.whole and cluster.state(job) == "RUNNING"]
+    cluster.ok("touch /lab/out/step " + " ".join(f"/lab/out/{job}.end" for job in shares))
+    cluster.wait(lambda: not set(shares) & set(cluster.ledger()), "the epilogs of shares")
+    cluster.ok("touch /lab/out/end")
     assert cluster.finished(cluster.limited) == "COMPLETED"
     for job in cluster.held:
         cluster.run(["scontrol", "release", job])
@@ -207,6 +212,10 @@ def test_a_required_plugin_that_stops_fitting_loses_no_job(busy):
     install(busy, busy.release, PLUGINS[1:2])
     job = busy.held[0]
     busy.ok(["scontrol", "release", job])
+    if busy.next == "23.02":
+        busy.wait(lambda: busy.node_state() == "draining batch job complete failure", "the node to be drained")
+        assert busy.state(job) == "COMPLETED" and not busy.output(job), "lost, but never without its fence"
+        return
     reason = ["squeue", "-h", "-j", job, "-o", "%r"]
     busy.wait(lambda: "launch failed requeued held" in busy.ok(reason), "the job to be held")
     assert wrong(busy) - {"node"} == {"spank_gpushare.so"}
