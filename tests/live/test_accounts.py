@@ -102,7 +102,7 @@ def test_elsewhere_nothing_changes(accounts):
 def test_a_reservation_may_lead_into_the_partition(accounts):
     """Which partition it has isn't seen, so the limits of all associations with that account count."""
     accounts.cancel_all()
-    tomorrow = "starttime=tomorrow duration=60 users=alice nodecnt=1 flags=overlap"
+    tomorrow = "starttime=now+10days duration=60 users=alice nodecnt=1 flags=overlap"
     accounts.ok(f"scontrol create reservation=in_q partition=q {tomorrow}")
     where = ["-H", "-A", "parted", "--reservation=in_q"]
     refused = submit(accounts, [*where, "--gres=gpu:2"])

@@ -98,7 +98,7 @@ def way(ways):
     """A cluster with another partition, one whose own QOS has the limit, and reservations."""
     ways.ok("scontrol create partition=owned nodes=ALL qos=qos_partition")
     # Of tomorrow: today's would keep the node from all other jobs.
-    tomorrow = "starttime=tomorrow duration=60 users=alice,bob nodecnt=1 flags=overlap"
+    tomorrow = "starttime=now+10days duration=60 users=alice,bob nodecnt=1 flags=overlap"
     ways.ok(f"scontrol create reservation=free {tomorrow}")
     ways.ok(f"scontrol create reservation=in_q partition=q {tomorrow}")
     yield Ways(ways)

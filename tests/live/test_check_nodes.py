@@ -108,6 +108,7 @@ def by_ssh(reachable):
     )
     reachable.ok("cd /root/.ssh && cp id_ed25519.pub authorized_keys && echo Authorized use only >banner")
     reachable.write("/root/.ssh/config", "".join(HOST.format(node=node, port=port(node)) for node in NODES), 600)
+    reachable.write("/etc/pdsh/rcmd_default", "ssh\n")  # bookworm's has rsh
     for node in NODES:
         reachable.ok(f"ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/host_{node}")
         reachable.ok(f"echo {node} $(cut -d' ' -f1,2 /root/.ssh/host_{node}.pub) >>/root/.ssh/known_hosts")

@@ -242,7 +242,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         // A limit of 0 keeps a type away: it is nothing to offer.
         let (none, mut limits): (Vec<_>, Vec<_>) = limits.partition(|(_, count)| *count == Some(0));
         // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.
-        limits.sort_by(|(a, _), (b, _)| first_then_by_name(a, b, gres_type));
+        limits.sort_unstable_by(|(a, _), (b, _)| first_then_by_name(a, b, gres_type));
         let others = none.is_empty() || self.policy.foreign_types == ForeignTypes::Allow;
         if !limits.is_empty() || !others {
             return Offer::OfQos(limits);
@@ -250,7 +250,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let types = self.accounting.types(gres).map(|gres_type| self.written(gres_type));
         let mut types: Vec<_> =
             types.filter(|gres_type| none.iter().all(|(not, _)| not != gres_type)).collect();
-        types.sort_by(|a, b| first_then_by_name(a, b, gres_type));
+        types.sort_unstable_by(|a, b| first_then_by_name(a, b, gres_type));
         Offer::OfCluster(types)
     }
 
