@@ -324,8 +324,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
 
     /// Whichever QOS it will be, the request must be right under it. Governed ones first, for the message.
     fn judge_all(&self, candidates: Vec<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
-        let (governed, others): (Vec<_>, Vec<_>) =
-            candidates.into_iter().partition(|qos| self.governs(*qos));
+        let (governed, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|qos| self.governs(*qos));
         governed.into_iter().chain(others).try_for_each(|qos| {
             let fault = self.grounds_fault(self.ground(Some(qos)), accepted);
             // A type filled in for one of them was not judged under the others.

@@ -102,8 +102,8 @@ def test_elsewhere_nothing_changes(accounts):
 def test_a_reservation_may_lead_into_the_partition(accounts):
     """Which partition it has isn't seen, so the limits of all associations with that account count."""
     accounts.cancel_all()
-    tomorrow = "starttime=now+10days duration=60 users=alice nodecnt=1 flags=overlap"
-    accounts.ok(f"scontrol create reservation=in_q partition=q {tomorrow}")
+    later = "starttime=now+10days duration=60 users=alice nodecnt=1 flags=overlap"
+    accounts.ok(f"scontrol create reservation=in_q partition=q {later}")
     where = ["-H", "-A", "parted", "--reservation=in_q"]
     refused = submit(accounts, [*where, "--gres=gpu:2"])
     assert refused.returncode != 0 and "GS101" in refused.stderr, refused.stdout + refused.stderr

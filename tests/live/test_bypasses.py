@@ -97,10 +97,10 @@ class Ways:
 def way(ways):
     """A cluster with another partition, one whose own QOS has the limit, and reservations."""
     ways.ok("scontrol create partition=owned nodes=ALL qos=qos_partition")
-    # Of tomorrow: today's would keep the node from all other jobs.
-    tomorrow = "starttime=now+10days duration=60 users=alice,bob nodecnt=1 flags=overlap"
-    ways.ok(f"scontrol create reservation=free {tomorrow}")
-    ways.ok(f"scontrol create reservation=in_q partition=q {tomorrow}")
+    # Far ahead: one that begins soon would keep the node from all other jobs.
+    later = "starttime=now+10days duration=60 users=alice,bob nodecnt=1 flags=overlap"
+    ways.ok(f"scontrol create reservation=free {later}")
+    ways.ok(f"scontrol create reservation=in_q partition=q {later}")
     yield Ways(ways)
     ways.cancel_all()
 

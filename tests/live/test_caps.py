@@ -256,7 +256,9 @@ def test_a_default_of_the_partition_is_enough_where_it_counts(capped, giving):
 
 
 def test_a_partition_for_gpus_runs_no_job_without_one(capped):
-    capped.ok("scontrol create reservation=workshop starttime=now+10days duration=60 users=alice nodecnt=1 flags=overlap")
+    capped.ok(
+        "scontrol create reservation=workshop starttime=now+10days duration=60 users=alice nodecnt=1 flags=overlap"
+    )
     with configured(capped, "GpuPartitions=small"):
         # On no GPU:
         for options in (["-c4"], ["--exclusive"], ["--gres=gpu:0"], ["--cpus-per-task=2", "--mem=1G"]):

@@ -69,7 +69,8 @@ def site(ways):
     ways.ok("sacctmgr -i modify user alice set qos+=savio_lowprio")
     for name in ("jupyterhub_course_jobset", "maintenance"):
         ways.ok(
-            f"scontrol create reservation={name} starttime=now+10days duration=60 users=alice,bob nodecnt=1 flags=overlap"
+            f"scontrol create reservation={name} starttime=now+10days duration=60 users=alice,bob "
+            "nodecnt=1 flags=overlap"
         )
     yield ways
     ways.cancel_all()

@@ -117,8 +117,8 @@ def upgrade_the_head(cluster, old=(), named=()):
 
 
 def everything_ends(cluster):
-    # A job that waits for whole GPUs could be given those of shares: Slurm doesn't know where they are, and before 23.11
-    # doesn't wait for the epilog of a job that ends together with others.
+    # A job that waits for whole GPUs could be given those of shares: Slurm doesn't know where they are, and before
+    # 23.11 doesn't wait for the epilog of a job that ends together with others.
     shares = [job for job in cluster.all if job != cluster.whole and cluster.state(job) == "RUNNING"]
     cluster.ok("touch /lab/out/step " + " ".join(f"/lab/out/{job}.end" for job in shares))
     cluster.wait(lambda: not set(shares) & set(cluster.ledger()), "the epilogs of shares")
