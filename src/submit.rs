@@ -1,6 +1,5 @@
 //! Submission: [`request`] (what was asked) → [`grammar`] (what Slurm's GRES strings mean) → [`policy`] (the verdict) →
-//! [`message`] (what the user reads). [`log_line`] is the line in the log, and [`seal`] proves it; [`counters`] names
-//! the counts.
+//! [`message`] (what the user reads). [`log_line`] is the line in the log; [`counters`] names the counts.
 
 pub mod counters;
 pub mod grammar;
@@ -8,4 +7,3 @@ pub mod log_line;
 pub mod message;
 pub mod policy;
 pub mod request;
-pub mod seal;

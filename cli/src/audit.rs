@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use gpushare::config::{Config, LoadError};
 use gpushare::counter_file;
-use gpushare::submit::{counters, seal};
+use gpushare::submit::counters;
 use jiff::tz::TimeZone;
 
 mod collect;
@@ -48,10 +48,6 @@ pub struct Arguments {
     /// Logs to read, also gzipped ones; - is standard input [default: SlurmctldLogFile and its rotated files]
     #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
     log: Vec<PathBuf>,
-    /// What proves that gpushare wrote a line: gpushare_log_key of the controller whose logs these are [default: that
-    /// in StateSaveLocation]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    log_key: Option<PathBuf>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
@@ -84,14 +80,6 @@ gpushare::errors! {
     } from { Period(PeriodError), Load(LoadError), File(FileError), Json(serde_json::Error) }
 }
 
-gpushare::errors! {
-    /// Why there is no key.
-    #[derive(Debug)]
-    enum KeyError {
-        NoFolder => "slurm.conf has no StateSaveLocation here (--log-key)";
-    } from { File(FileError) }
-}
-
 /// What is said.
 ///
 /// # Errors
@@ -105,20 +93,15 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     }
     let conf = local::conf_path(arguments.conf.as_deref());
     let config = Config::load(&conf)?.unwrap_or_default();
-    let settings = if arguments.log.is_empty() { settings() } else { Ok(of_file().unwrap_or_default()) };
+    let settings = if arguments.log.is_empty() { settings() } else { Ok(Settings::default()) };
     let found = settings.and_then(|settings| {
-        let (files, mut notes) = logs(&arguments.log, &settings, period)?;
-        let key = key(arguments.log_key.as_deref(), &settings);
-        notes.extend(key.as_ref().err().map(|reason| {
-            format!("whether gpushare wrote these lines can't be told: {reason}; users can put such lines into the log")
-        }));
-        let mut collector = Collector::new(period, key.ok().map(seal::Judge::new));
+        let mut collector = Collector::new(period);
+        let (files, notes) = logs(&arguments.log, &settings, period)?;
         for file in &files {
             let clock = Clock { zone: TimeZone::system(), latest: file.written.saturating_add(86_400) };
             files::lines(&file.path, |line| collector.take(line, &clock))?;
         }
-        let cluster = if arguments.log.is_empty() { settings.get("ClusterName") } else { "" };
-        Ok((collector, files, notes, cluster.to_owned()))
+        Ok((collector, files, notes, settings.get("ClusterName").to_owned()))
     });
     let report = match found {
         Ok((collector, files, notes, cluster)) => {
@@ -143,26 +126,11 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
 
 /// slurmctld's own settings, or those of slurm.conf while it doesn't answer.
 fn settings() -> Result<Settings, AuditError> {
-    slurm::ask("scontrol", &["show", "config"])
-        .map(|text| Settings::parse(&text))
-        .or_else(|asked| of_file().map_err(|read| AuditError::NoSettings(asked, read)))
-}
-
-/// Those of slurm.conf.
-fn of_file() -> Result<Settings, FileError> {
-    let path = slurm::conf();
-    ConfFile::read(&path).map(|conf| conf.settings()).map_err(FileError::of(&path))
-}
-
-/// What the plugin's lines are sealed with.
-fn key(named: Option<&Path>, settings: &Settings) -> Result<seal::Key, KeyError> {
-    let folder = settings.get("StateSaveLocation");
-    let path = match named {
-        Some(path) => path.to_owned(),
-        None if folder.is_empty() => return Err(KeyError::NoFolder),
-        None => seal::path(Path::new(folder)),
-    };
-    Ok(seal::read(&path).map_err(FileError::of(&path))?)
+    slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|asked| {
+        let path = slurm::conf();
+        let conf = ConfFile::read(&path).map_err(FileError::of(&path));
+        conf.map(|conf| conf.settings()).map_err(|read| AuditError::NoSettings(asked, read))
+    })
 }
 
 /// Which files to read, the oldest first, and the notes about them.

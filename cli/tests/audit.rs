@@ -1,9 +1,7 @@
 //! docs/audit.md is what the program prints of tests/data/audit/slurmctld.log; and a long log needs little memory.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -11,28 +9,13 @@ fn top() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// A controller's slurm.conf and state folder, with the key that has sealed tests/data/audit/slurmctld.log.
-fn controller() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let key = std::fs::read(top().join("tests/data/audit/gpushare_log_key")).unwrap();
-    let mut file = OpenOptions::new();
-    let mut file =
-        file.write(true).create(true).mode(0o600).open(folder.path().join("gpushare_log_key")).unwrap();
-    file.write_all(&key).unwrap();
-    let conf = format!("StateSaveLocation={}\n", folder.path().display());
-    std::fs::write(folder.path().join("slurm.conf"), conf).unwrap();
-    folder
-}
-
 fn audit(options: &[&str]) -> (String, Option<i32>) {
-    let controller = controller();
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpushare"));
     command.args(["audit", "--conf", "/no/such/gpushare.conf"]).args(options);
     let output = command
         .current_dir(top().join("tests/data/audit"))
         .env("TZ", "UTC")
         .env("PATH", "")
-        .env("SLURM_CONF", controller.path().join("slurm.conf"))
         .output()
         .unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -58,7 +41,6 @@ fn the_page_shows_what_is_printed() {
 fn the_exit_status_says_whether_something_was_let_pass() {
     assert_eq!(audit(&["--log", "slurmctld.log", "--start", "2026-11-23", "--end", "2026-11-24"]).1, Some(0));
     assert_eq!(audit(&["--log", "none.log"]).1, Some(2));
-    // Nor a log where slurm.conf names none.
     let (text, status) = audit(&[]);
     assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");
 }
@@ -72,14 +54,8 @@ fn a_long_log_needs_little_memory() {
         "-c",
         "ulimit -v 100000; exec \"$0\" audit --conf /no/such/gpushare.conf --start 2026-11-16 --end 2026-11-17 --log -",
     ]);
-    let mut child = shell
-        .arg(program)
-        .env("TZ", "UTC")
-        .env("SLURM_CONF", "/no/such/slurm.conf")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        shell.arg(program).env("TZ", "UTC").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut log = child.stdin.take().unwrap();
     for number in 0..200_000 {
         let line = format!(

@@ -103,37 +103,6 @@ def test_no_text_of_a_users_forges_an_entry(lab, log):
         assert "\x1b" not in output and "\x07" not in output
 
 
-def test_a_line_break_in_slurms_own_message_forges_no_entry(lab, log):
-    """Slurm writes the name of an unknown QOS into its log as it is."""
-    when = lab.ok("date +%FT%T.000")
-    forged = (
-        f"[{when}] job_submit/gpushare: refused GS101 uid=2002 qos='q' asked='gpu:9' user='bob' request='--gres=gpu:9'"
-    )
-    refused(lab, "GS101", QOS, "--gres=gpu:2", "-J", "mine")
-    genuine = lab.ok(f"grep -h 'refused GS101' {log}")
-    assert re.search(r" name='mine' try='[^']*' seal=[0-9a-f]+-[0-9a-f]{16}$", genuine), genuine
-    # It closes a bracket after the name.
-    for line in (forged, f"{forged} seal=1-0123456789abcdef", genuine):
-        lab.run(["sbatch", f"--qos=x\n{line}\n", "--wrap=true"], "alice")
-    text = lab.ok(f"cat {log}")
-    if forged not in text.splitlines():
-        pytest.skip("this release writes no line break of a QOS's name")
-    assert f"{forged} seal=1-0123456789abcdef" in text.splitlines() and text.splitlines().count(genuine) == 2, text
-    mine = ("alice", "GS101", "--gres=gpu:2", "mine")
-    assert told(lab, status=0) == {mine: (0, 0, 1, 0)}
-    report = json.loads(audit(lab, "--json", status=0))
-    assert report["forged"] == 3, report
-    assert any("3 lines look like gpushare's" in remark for remark in report["remarks"]), report
-    # Who can't read the key can't tell, and is told so; a copy of it is as good.
-    lab.ok(
-        f"cp {log} /lab/out/log; chmod 644 /lab/out/log; "
-        "cp $(scontrol show config | sed -n 's/^StateSaveLocation *= //p')/gpushare_log_key /lab/out/key"
-    )
-    report = json.loads(audit(lab, "--json", "--log", "/lab/out/log", user="alice", status=0))
-    assert report["refused"] == 4 and any("can't be told" in remark for remark in report["remarks"]), report
-    assert told(lab, "--log", "/lab/out/log", "--log-key", "/lab/out/key", status=0) == {mine: (0, 0, 1, 0)}
-
-
 def test_every_form_of_the_time_is_read(lab, log):
     conf = "/etc/slurm/slurm.conf"
     old = lab.ok(["cat", conf])

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use gpushare::submit::counters::Outcome;
 use gpushare::submit::log_line::{Key, LogLine, PREFIX};
-use gpushare::submit::seal::Judge;
 
 use super::stamp::{self, Clock};
 use crate::period::Period;
@@ -55,23 +54,11 @@ pub struct Collector {
     pub unreadable: u64,
     /// Lines that tell no time.
     pub timeless: u64,
-    /// Tells the plugin's lines from others that look like them; nobody can without the key.
-    seals: Option<Judge>,
-    /// Lines that look like the plugin's, and it can't have written them.
-    pub unsealed: u64,
 }
 
 impl Collector {
-    pub fn new(period: Period, seals: Option<Judge>) -> Collector {
-        Collector {
-            period,
-            forms: HashMap::new(),
-            begin: None,
-            unreadable: 0,
-            timeless: 0,
-            seals,
-            unsealed: 0,
-        }
+    pub fn new(period: Period) -> Collector {
+        Collector { period, forms: HashMap::new(), begin: None, unreadable: 0, timeless: 0 }
     }
 
     /// Takes a line of slurmctld's log, whatever it is.
@@ -87,8 +74,6 @@ impl Collector {
         if !rest.starts_with(b"refused ") && !rest.starts_with(b"accepted ") {
             return;
         }
-        // Also of lines outside of the period, which may come back.
-        let is_sealed = self.seals.as_mut().is_none_or(|seals| seals.admits(message));
         let inside = |time: u32| (self.period.start..self.period.end).contains(&time);
         if !time.is_none_or(inside) {
             return;
@@ -97,10 +82,6 @@ impl Collector {
             self.unreadable += 1;
             return;
         };
-        if !is_sealed {
-            self.unsealed += 1;
-            return;
-        }
         self.timeless += u64::from(time.is_none());
         self.add(&read, time);
     }

@@ -33,8 +33,6 @@ pub struct Report {
     pub exempt: u64,
     pub users_exempt: u64,
     pub requests: Vec<Asked>,
-    /// Lines that look like gpushare's and are not.
-    pub forged: u64,
     /// What the logs or counts can't tell, as sentences.
     pub remarks: Vec<String>,
 }
@@ -90,7 +88,6 @@ impl Report {
         let period = collected.period;
         let mut remarks = notes;
         remarks.extend(about(&collected));
-        let forged = collected.unsealed;
         let mut requests: Vec<Asked> =
             collected.forms.into_iter().map(|(form, sum)| asked(form, sum, advice)).collect();
         let whose = |one: &Asked| (one.user.clone(), one.user_id, one.number.clone(), one.request.clone());
@@ -105,7 +102,6 @@ impl Report {
             start: Some(exact(period.start)),
             end: Some(exact(period.end)),
             period: Some(period),
-            forged,
             ..Report::of(requests, read, remarks)
         }
     }
@@ -159,7 +155,6 @@ impl Report {
             exempt: requests.iter().map(|one| one.exempt).sum(),
             users_exempt: users(&|one| one.exempt > 0),
             requests,
-            forged: 0,
             remarks,
             ..Report::default()
         }
@@ -219,13 +214,6 @@ fn about(collected: &Collector) -> Vec<String> {
             "{} lines tell no time (LogTimeFormat=clock, or standard error): they are counted whenever they were \
              written",
             collected.timeless
-        ));
-    }
-    if collected.unsealed > 0 {
-        said.push(format!(
-            "{} lines look like gpushare's, but it didn't write them (their seal is missing, wrong or used before): \
-             they are not counted; see who has put them there in the lines before them",
-            collected.unsealed
         ));
     }
     if collected.unreadable > 0 {

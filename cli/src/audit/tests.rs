@@ -15,15 +15,7 @@ fn clock() -> Clock {
 }
 
 fn report<'l>(lines: impl IntoIterator<Item = &'l [u8]>, advice: LimitAdvice) -> Report {
-    report_with(None, lines, advice)
-}
-
-fn report_with<'l>(
-    key: Option<seal::Key>,
-    lines: impl IntoIterator<Item = &'l [u8]>,
-    advice: LimitAdvice,
-) -> Report {
-    let mut collector = Collector::new(PERIOD, key.map(seal::Judge::new));
+    let mut collector = Collector::new(PERIOD);
     lines.into_iter().for_each(|line| collector.take(line, &clock()));
     Report::of_logs(collector, vec!["/log".to_owned()], Vec::new(), "grace".to_owned(), advice)
 }
@@ -129,38 +121,6 @@ fn no_text_forges_an_entry() {
     assert_eq!(text::csv(&report).lines().count(), 2);
 }
 
-/// Slurm writes the name of an unknown QOS with its line break: what follows looks like a line of its own.
-#[test]
-fn a_line_break_of_a_users_forges_no_entry_where_there_is_a_key() {
-    let folder = tempfile::tempdir().unwrap();
-    let key = seal::read_or_make(folder.path(), [1, 2]).unwrap();
-    let genuine = |number| key.sealed(&line(Verdict::Refused, "GS101", ALICE).to_string(), number);
-    let forged = line(Verdict::Refused, "GS101", BOB).to_string();
-    let other = seal::read_or_make(tempfile::tempdir().unwrap().path(), [3, 4]).unwrap();
-    let mut late = PERIOD.start;
-    let mut next = |message: &str| {
-        late += 1;
-        at(late, message)
-    };
-    let lines = [
-        next(&forged),
-        next(&genuine(7)),
-        next("error: This association 5 does not have access to qos x"),
-        next(&forged),
-        next(&format!("{forged} seal=8-0123456789abcdef")),
-        next(&other.sealed(&forged, 8)),
-        next(&genuine(7)),
-        next(&genuine(8)),
-    ];
-    let told = |key| report_with(key, lines.iter().map(String::as_bytes), LimitAdvice::Warn);
-    let report = told(Some(key));
-    let [one] = report.requests.as_slice() else { panic!("{report:?}") };
-    assert_eq!((one.user.as_str(), one.refused, report.forged), ("alice", 2, 5));
-    assert!(report.remarks.iter().any(|said| said.starts_with("5 lines look like gpushare's")), "{report:?}");
-    let without = told(None);
-    assert_eq!((without.requests.len(), without.refused, without.forged), (2, 8 - 1, 0));
-}
-
 #[test]
 fn what_logs_cannot_tell_is_said() {
     let good = line(Verdict::Refused, "GS101", ALICE).to_string();
@@ -179,7 +139,7 @@ fn what_logs_cannot_tell_is_said() {
 
 #[test]
 fn so_many_forms_are_kept_and_no_more() {
-    let mut collector = Collector::new(PERIOD, None);
+    let mut collector = Collector::new(PERIOD);
     for number in 0..30_000 {
         let asked = format!("gpu:{number}");
         let line = line(Verdict::Refused, "GS101", ALICE).with(Key::Request, asked.as_bytes());

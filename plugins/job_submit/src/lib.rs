@@ -2,8 +2,7 @@
 //! a QOS's typed limits, and tells the user the command that works.
 //!
 //! Read → judge → apply: [`submit`] and [`modify`] are all of it. The rules are in `gpushare::submit::policy`; [`live`]
-//! watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in the log,
-//! in lines that [`sealed`] proves to be ours.
+//! watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in the log.
 #![forbid(unsafe_code)]
 
 use gpushare::submit::counters::Outcome;
@@ -17,7 +16,6 @@ use gpushare_slurm::{daemon, export_job_submit};
 
 mod count;
 mod live;
-mod sealed;
 mod who;
 
 use who::Who;
@@ -35,7 +33,6 @@ const SHARE: &str = "GPUSHARE_SHARE";
 
 static LIVE: live::Live = live::Live::new();
 static COUNTED: count::Counted = count::Counted::new();
-static SEALED: sealed::Sealed = sealed::Sealed::new();
 
 /// 22.05 and 23.02 load the plugin again in the same process when JobSubmitPlugins changes: what is in the file then
 /// holds.
@@ -53,9 +50,7 @@ fn load() -> bool {
         log::error!("job_submit/gpushare: slurmctld has no path of slurm.conf");
         return false;
     };
-    let state = daemon::state_folder();
-    SEALED.start(state.as_deref());
-    match LIVE.start(&slurm_conf, state) {
+    match LIVE.start(&slurm_conf, daemon::state_folder()) {
         Ok(counts) => {
             COUNTED.start(counts.as_deref());
             true
@@ -209,7 +204,7 @@ impl Note {
 }
 
 fn refuse(job: &mut Submission, who: &Who, refusal: &Refusal) -> ReturnCode {
-    log::info!("{}", SEALED.line(&who.line(Verdict::Refused, refusal)));
+    log::info!("{}", who.line(Verdict::Refused, refusal));
     COUNTED.add(refusal.rule.number(), Outcome::Refused);
     job.say(&message::refusal(refusal));
     if refusal.rule.is_about_qos() { ReturnCode::InvalidQos } else { ReturnCode::InvalidGres }
@@ -218,7 +213,7 @@ fn refuse(job: &mut Submission, who: &Who, refusal: &Refusal) -> ReturnCode {
 fn apply(job: &mut Submission, who: &Who, remark: &Remark) {
     match remark {
         Remark::Passed(refusal, because) => {
-            log::info!("{}", SEALED.line(&who.line(Verdict::Passed(*because), refusal)));
+            log::info!("{}", who.line(Verdict::Passed(*because), refusal));
             COUNTED.add(refusal.rule.number(), because.into());
         }
         Remark::Changed(change) => {
