@@ -90,7 +90,7 @@ pub trait Accounting {
     }
     /// What a job that names no memory gets in this partition, or in one that is not known where the name is empty.
     fn default_memory(&self, _partition: &[u8]) -> DefaultMemory {
-        DefaultMemory { of_node: true, of_gpu: None }
+        DefaultMemory { of_node: Some(true), of_gpu: None }
     }
     /// The partition of a job that names neither a partition nor a reservation.
     fn default_partition(&self) -> Option<&[u8]>;

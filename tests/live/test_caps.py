@@ -221,7 +221,7 @@ def test_a_default_of_slurm_conf_is_enough(capped):
 DEFAULTS = {
     "DefMemPerCPU=1024": (True, True), "DefMemPerNode=4096": (True, True),
     "JobDefaults=DefMemPerGPU=8192": (True, False), "JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=8192": (True, False),
-    "JobDefaults=DefCpuPerGPU=2": (False, False),
+    "JobDefaults=DefCpuPerGPU=2": (False, False), "DefMemPerCPU=0": (False, False),
 }
 
 

@@ -107,7 +107,7 @@ impl Database {
             root_default: root_default(&accounts),
             accounts,
             default_partition: default_partition(&tables.partitions),
-            default_memory: DefaultMemory { of_node: true, of_gpu: None },
+            default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
             memory_of: memory_of(&tables.partitions),
         }
     }

@@ -1,7 +1,7 @@
 //! `srun` lines of a batch script that Slurm will refuse in the job: the job's own option sets a variable that names a
 //! type for every step, and the step's option names none.
 //!
-//! We tried which these are on 22.05, 24.11 and 26.05: the table of docs/tools.md, which `tests/live/test_tools.py`
+//! We tried which these are on 22.05 to 26.05: the table of docs/tools.md, which `tests/live/test_tools.py`
 //! checks. This doesn't evaluate lines like a shell, so it skips lines with a `$`.
 
 use super::options::Given;
@@ -21,20 +21,20 @@ enum Sets {
 enum Fails {
     No,
     Always,
-    In22,
-    Since26,
+    Before(Release),
+    Since(Release),
 }
 
 /// The step's option, whether it names a type, and when it fails beside `--gpus`, `--gpus-per-node` and
 /// `--gpus-per-task`.
 const TABLE: [(&str, bool, [Fails; 3]); 7] = [
     ("gres", false, [Fails::Always, Fails::Always, Fails::Always]),
-    ("gres", true, [Fails::No, Fails::Since26, Fails::No]),
-    ("gpus", false, [Fails::No, Fails::In22, Fails::Always]),
+    ("gres", true, [Fails::No, Fails::Since(Release(26, 5)), Fails::No]),
+    ("gpus", false, [Fails::No, Fails::Before(Release(24, 11)), Fails::Always]),
     ("gpus-per-node", false, [Fails::Always, Fails::No, Fails::Always]),
     ("gpus-per-task", false, [Fails::Always, Fails::Always, Fails::No]),
     ("ntasks-per-gpu", false, [Fails::No, Fails::No, Fails::Always]),
-    ("tres-per-task", false, [Fails::Always, Fails::Always, Fails::In22]),
+    ("tres-per-task", false, [Fails::Always, Fails::Always, Fails::Before(Release(23, 11))]),
 ];
 
 /// A line for each `srun` that will fail.
@@ -97,8 +97,8 @@ fn fails(name: &str, value: &str, sets: Sets, release: Release) -> bool {
     match row.and_then(|(.., fails)| fails.get(at)) {
         None | Some(Fails::No) => false,
         Some(Fails::Always) => true,
-        Some(Fails::In22) => release.0 == 22,
-        Some(Fails::Since26) => release >= Release(26, 5),
+        Some(Fails::Before(first)) => release < *first,
+        Some(Fails::Since(first)) => release >= *first,
     }
 }
 
@@ -206,26 +206,30 @@ mod tests {
         for line in page.lines().filter(|line| line.starts_with("| `--") && line.contains(" | ")) {
             let columns: Vec<&str> = line.split('|').map(str::trim).collect();
             let [_, step, gres, gpus, per_node, per_task, _] = columns.as_slice() else { continue };
-            if !["yes", "no"].iter().any(|word| gres.contains(word) || gres.contains("not")) {
+            if !["yes", "no", "from"].iter().any(|word| gres.contains(word)) {
                 continue;
             }
             let step = step.split('`').nth(1).unwrap();
             let jobs = ["--gpus=a40:2", "--gpus-per-node=a40:2", "--gpus-per-task=a40:1"];
             for (cell, job) in [gpus, per_node, per_task].into_iter().zip(jobs) {
-                for release in [Release(22, 5), Release(24, 11), Release(26, 5)] {
-                    // 22.05's srun has no such option, and says so itself.
-                    if release == Release(22, 5) && step.contains("--tres-per-task") {
+                let releases = [(22, 5), (23, 2), (23, 11), (24, 5), (24, 11), (25, 5), (25, 11), (26, 5)];
+                for release in releases.map(|(year, month)| Release(year, month)) {
+                    // Older ones have no such option, and say so themselves.
+                    if release < Release(23, 11) && step.contains("--tres-per-task") {
                         continue;
                     }
-                    let works =
-                        *cell == "yes" || (cell.starts_with("not ") && *cell != format!("not {release}"));
+                    let works = match cell.split_once(' ') {
+                        Some(("from", since)) => release.to_string().as_str() >= since,
+                        Some((_, but)) => release.to_string() != but,
+                        None => *cell == "yes",
+                    };
                     let found = said(job, &format!("srun {step} true"), release);
                     assert_eq!(found.is_empty(), works, "{job}, {step}, {release}: {cell}; {found:?}");
                     cells += 1;
                 }
             }
         }
-        assert!(cells > 90, "the table was not found: {cells} cells");
+        assert!(cells > 240, "the table was not found: {cells} cells");
     }
 
     #[test]

@@ -66,13 +66,16 @@ impl Settings {
     }
 }
 
-/// The same of whatever has these keys: slurm.conf or a partition. `UNLIMITED` is no default.
+/// The same of whatever has these keys: slurm.conf or a partition. scontrol writes `DefMemPerCPU=UNLIMITED` for 0, and
+/// `DefMemPerNode=UNLIMITED` where nothing is said.
 pub(super) fn default_memory<'a>(value: impl Fn(&str) -> &'a str) -> DefaultMemory {
-    let of_node = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
+    let [of_cpu, of_node] = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
+    let is_more = |value: &str| value.parse::<u64>().is_ok_and(|value| value > 0);
+    let is_unlimited = of_cpu.eq_ignore_ascii_case("UNLIMITED") || of_cpu == "0";
     let defaults = value("JobDefaults").to_ascii_lowercase();
     let of_gpu = defaults.split(',').find_map(|word| word.trim().strip_prefix("defmempergpu="));
     DefaultMemory {
-        of_node: of_node.iter().any(|value| value.parse::<u64>().is_ok_and(|value| value > 0)),
+        of_node: (is_more(of_cpu) || is_more(of_node)).then_some(true).or(is_unlimited.then_some(false)),
         of_gpu: of_gpu.map(|value| value != "0"),
     }
 }

@@ -67,8 +67,9 @@ pub struct MemoryGres {
 /// Which defaults for a job that names no memory slurm.conf or a partition has. Without any it gets all of its nodes'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefaultMemory {
-    /// `DefMemPerCPU` or `DefMemPerNode`, which are one number.
-    pub of_node: bool,
+    /// `DefMemPerCPU` or `DefMemPerNode`, which are one number: whether it is more than 0, if it is said. 0 is all of a
+    /// node's memory.
+    pub of_node: Option<bool>,
     /// `DefMemPerGPU`: whether it is more than 0, if it is said.
     pub of_gpu: Option<bool>,
 }
@@ -77,12 +78,12 @@ impl DefaultMemory {
     /// A partition's own; what it doesn't say slurm.conf does.
     #[must_use]
     pub fn over(self, conf: DefaultMemory) -> DefaultMemory {
-        DefaultMemory { of_node: self.of_node || conf.of_node, of_gpu: self.of_gpu.or(conf.of_gpu) }
+        DefaultMemory { of_node: self.of_node.or(conf.of_node), of_gpu: self.of_gpu.or(conf.of_gpu) }
     }
 
     /// Whether a job is given some; `DefMemPerGPU` counts for one with GPUs, not for one with shares alone.
     #[must_use]
     pub fn is_given(self, has_gpus: bool) -> bool {
-        self.of_node || (has_gpus && self.of_gpu == Some(true))
+        self.of_node == Some(true) || (has_gpus && self.of_gpu == Some(true))
     }
 }

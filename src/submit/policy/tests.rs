@@ -19,7 +19,7 @@ struct Table {
     memory: DefaultMemory,
 }
 const TABLE: Table =
-    Table { names: true, associations: true, memory: DefaultMemory { of_node: true, of_gpu: None } };
+    Table { names: true, associations: true, memory: DefaultMemory { of_node: Some(true), of_gpu: None } };
 type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
@@ -98,10 +98,11 @@ impl Accounting for Table {
     }
     fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
         let own = match partition {
-            b"given" => (true, None),
-            b"for_gpus" => (false, Some(true)),
-            b"for_none" => (false, Some(false)),
-            _ => (false, None),
+            b"given" => (Some(true), None),
+            b"unlimited" => (Some(false), None),
+            b"for_gpus" => (None, Some(true)),
+            b"for_none" => (None, Some(false)),
+            _ => (None, None),
         };
         DefaultMemory { of_node: own.0, of_gpu: own.1 }.over(self.memory)
     }

@@ -40,7 +40,7 @@ fn database() -> Database {
         default_account: default_account(b"alice|acct\n", "alice"),
         root_default: root_default(&associations::read(ACCOUNTS, "")),
         default_partition: default_partition(PARTITIONS),
-        default_memory: DefaultMemory { of_node: true, of_gpu: None },
+        default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
         memory_of: Vec::new(),
     }
 }
@@ -192,7 +192,7 @@ fn anything_printed_gives_a_database() {
             default_account: default_account(text, "alice"),
             root_default: root_default(&associations::read(text, "")),
             default_partition: default_partition(text),
-            default_memory: DefaultMemory { of_node: true, of_gpu: None },
+            default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
             memory_of: Vec::new(),
             user: Vec::new(),
         };

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 
 use gpushare::submit::policy::DefaultMemory;
-use gpushare::submit::request::Request;
+use gpushare::submit::request::{Memory, Request};
 use slurm_sys::{assoc_mgr_lock_t, slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
 use super::{Qos, Reach};
@@ -333,6 +333,12 @@ pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
     unsafe { text::bytes(default) }
 }
 
+/// `def_mem_per_cpu` as Slurm keeps it: 0 where nothing is said, and of `DefMemPerCPU=0`, which is all of a node's, the
+/// flag `MEM_PER_CPU` alone.
+pub(super) fn is_given(def_mem_per_cpu: u64) -> Option<bool> {
+    (def_mem_per_cpu != 0).then(|| Memory::of(def_mem_per_cpu) != Memory::PerNode(0))
+}
+
 /// What slurm.conf says of the memory of a job that names none. Without anything it gets all that its nodes have
 /// (src/slurmctld/job_mgr.c, `_validate_job_desc`).
 #[doc(alias = "job_defaults_list")]
@@ -351,5 +357,5 @@ pub(super) fn default_memory() -> DefaultMemory {
     // SAFETY: null, or a list of such records, which stay under that lock (src/common/job_resources.c,
     // job_defaults_copy).
     unsafe { each(defaults, look) };
-    DefaultMemory { of_node: of_cpu_or_node != 0, of_gpu }
+    DefaultMemory { of_node: is_given(of_cpu_or_node), of_gpu }
 }

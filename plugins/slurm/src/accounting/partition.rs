@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use gpushare::submit::policy::DefaultMemory;
 use gpushare::submit::request::Request;
 
-use super::locks::{Locks, default_partition};
+use super::locks::{Locks, default_partition, is_given};
 use crate::text;
 
 /// slurmctld asks whether the client's protocol is at least of a release, the newest first: so this is its own.
@@ -101,7 +101,8 @@ fn memory(packed: &[u8], name: &[u8]) -> Option<DefaultMemory> {
     let mut numbers = numbers(packed, name)?.skip(8);
     let of_cpu_or_node = [numbers.next()?, numbers.next()?];
     let of_gpu = defaults(packed).into_iter().find(|(kind, _)| *kind == slurm_sys::JOB_DEF_MEM_PER_GPU);
-    Some(DefaultMemory { of_node: of_cpu_or_node != [0, 0], of_gpu: of_gpu.map(|(_, value)| value > 0) })
+    let [high, low] = of_cpu_or_node.map(u64::from);
+    Some(DefaultMemory { of_node: is_given((high << 32) | low), of_gpu: of_gpu.map(|(_, value)| value > 0) })
 }
 
 /// There are two types, each once at the most; before the list is the end of a text, which is no such number.
@@ -160,7 +161,6 @@ mod tests {
     /// As 24.11 sends one without texts, and as 22.05 ends.
     #[test]
     fn the_memory_is_after_the_first_numbers_and_at_the_end() {
-        const MEM_PER_CPU: u64 = 1 << 63;
         let packed = |of_node: u64, texts: &[u8], defaults: &[(u16, u64)]| {
             let mut packed = b"\0\0\0\x02p\0".to_vec();
             (1_u32..=8).for_each(|number| packed.extend(number.to_be_bytes()));
@@ -176,17 +176,19 @@ mod tests {
             }
             packed
         };
+        const MEM_PER_CPU: u64 = 1 << 63;
         let (cpus, mem) = (slurm_sys::JOB_DEF_CPU_PER_GPU, slurm_sys::JOB_DEF_MEM_PER_GPU);
         let [cpus, mem] = [cpus, mem].map(|kind| u16::try_from(kind).unwrap());
         for (of_node, defaults, expected) in [
-            (0, vec![], (false, None)),
-            (4096, vec![], (true, None)),
-            (MEM_PER_CPU | 1024, vec![], (true, None)),
-            (0, vec![(cpus, 4)], (false, None)),
-            (0, vec![(mem, 4)], (false, Some(true))),
-            (0, vec![(mem, 0)], (false, Some(false))),
-            (0, vec![(cpus, 4), (mem, 1 << 32)], (false, Some(true))),
-            (0, vec![(mem, 1 << 40), (cpus, 0)], (false, Some(true))),
+            (0, vec![], (None, None)),
+            (4096, vec![], (Some(true), None)),
+            (MEM_PER_CPU | 1024, vec![], (Some(true), None)),
+            (MEM_PER_CPU, vec![], (Some(false), None)),
+            (0, vec![(cpus, 4)], (None, None)),
+            (0, vec![(mem, 4)], (None, Some(true))),
+            (0, vec![(mem, 0)], (None, Some(false))),
+            (0, vec![(cpus, 4), (mem, 1 << 32)], (None, Some(true))),
+            (0, vec![(mem, 1 << 40), (cpus, 0)], (None, Some(true))),
         ] {
             let expected = DefaultMemory { of_node: expected.0, of_gpu: expected.1 };
             for texts in [&[0; 60][..], b"\0\0\0\x09cpu=4,gr\0\0\0\0\x01\0", b"\0\0\0\x01\0\0\x01\0\0"] {

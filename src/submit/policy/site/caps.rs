@@ -4,11 +4,13 @@
 //! This judges the request itself: the fewest GPUs that it can get against the most CPUs and memory that it asks for,
 //! with the fewest nodes and with the most. It doesn't see what Slurm adds (whole cores, whole nodes, defaults).
 
+use std::cell::RefCell;
+
 use super::super::governed::invented;
 use super::super::refusal::plain;
 use super::super::{
-    Accounting, Amount, Correction, DefaultQos, GPU, Ground, Judgement, Offer, PerGpu, QosRecord, Refusal,
-    Rule, shortened,
+    Accounting, Amount, Correction, DefaultMemory, DefaultQos, GPU, Ground, Judgement, Offer, PerGpu,
+    QosRecord, Refusal, Rule, shortened,
 };
 use super::load::{Excess, Load};
 use crate::submit::grammar::Token;
@@ -69,11 +71,20 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     /// The first cap that the request is over, whichever of its QOSes and partitions the job will be in.
     pub(super) fn excess(&self, request: &Request) -> Option<Excess<'_>> {
         let load = Load::of(request, self.policy)?;
+        // Asked once for each partition: slurmctld must pack its whole record for that.
+        let known: RefCell<Vec<(Vec<u8>, DefaultMemory)>> = RefCell::default();
+        let default_memory = |partition: &[u8]| {
+            let found = known.borrow().iter().find(|(name, _)| name == partition).map(|(_, memory)| *memory);
+            found.unwrap_or_else(|| {
+                let memory = self.accounting.default_memory(partition);
+                known.borrow_mut().push((partition.to_owned(), memory));
+                memory
+            })
+        };
         self.in_each_place(request, |qos, partition| {
             [Amount::Cpus, Amount::Memory].into_iter().find_map(|amount| {
                 let (cap, ground) = self.cap(amount, qos, partition)?;
-                let (nodes, allowed, wanted) =
-                    load.excess(amount, cap, || self.accounting.default_memory(partition))?;
+                let (nodes, allowed, wanted) = load.excess(amount, cap, || default_memory(partition))?;
                 Some(Excess {
                     amount,
                     cap,
@@ -115,8 +126,9 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         let reserved = request.partition_is_the_reservations();
         let records = || self.policy.partition_records.iter().flat_map(|record| record.names.iter());
         let default = || self.accounting.default_partition().unwrap_or_default();
-        let mut in_qos = |qos: &[u8]| match request.partition.filter(|list| !list.is_empty()) {
-            Some(list) => list.split(|byte| *byte == b',').find_map(|partition| look(qos, partition)),
+        let partitions = request.partition.filter(|list| !list.is_empty()).map(each_name);
+        let mut in_qos = |qos: &[u8]| match &partitions {
+            Some(list) => list.iter().find_map(|partition| look(qos, partition)),
             None if reserved => records()
                 .map(str::as_bytes)
                 .chain([b"".as_slice()])
@@ -129,7 +141,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         }
         let name = |qos| self.accounting.name(qos);
         match request.qos {
-            Some(list) => list.split(|byte| *byte == b',').find_map(in_qos),
+            Some(list) => each_name(list).into_iter().find_map(in_qos),
             None => match self.accounting.default_qos(request) {
                 DefaultQos::None => in_qos(b""),
                 DefaultQos::One(qos) => in_qos(name(qos)),
@@ -174,4 +186,15 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         let excess = self.excess(&request)?;
         Load::of(&request, self.policy)?.fit(&excess, wanted)
     }
+}
+
+/// The names of a list, each once: nobody may keep slurmctld busy with one of them five hundred times.
+fn each_name(list: &[u8]) -> Vec<&[u8]> {
+    let mut names: Vec<&[u8]> = Vec::new();
+    for name in list.split(|byte| *byte == b',') {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }

@@ -178,7 +178,7 @@ fn a_user_is_told_what_fits() {
 }
 
 /// Where slurm.conf gives no memory to a job that names none.
-const NO_DEFAULT: Table = Table { memory: DefaultMemory { of_node: false, of_gpu: None }, ..TABLE };
+const NO_DEFAULT: Table = Table { memory: DefaultMemory { of_node: None, of_gpu: None }, ..TABLE };
 
 #[test]
 fn who_names_no_memory_would_get_all_without_a_default() {
@@ -209,6 +209,8 @@ fn a_default_is_that_of_the_partition_or_else_of_slurm_conf() {
         ("node=gres/gpu:a40:1 p=other", MEMORY, None),
         ("node=gres/gpu:a40:1", MEMORY, None),
         ("node=gres/mps:40", MEMORY, MEMORY),
+        ("node=gres/gpu:a40:1 p=unlimited", MEMORY, None),
+        ("node=gres/mps:40 p=unlimited", MEMORY, MEMORY),
         // Whichever it lands in.
         ("node=gres/gpu:a40:1 p=given,for_gpus", None, None),
         ("node=gres/gpu:a40:1 p=given,other", MEMORY, None),
@@ -219,6 +221,8 @@ fn a_default_is_that_of_the_partition_or_else_of_slurm_conf() {
             assert_eq!(found, expected, "{options} {:?}", cluster.memory);
         }
     }
+    assert_eq!(rule(&asked("node=gres/mps:40"), &policy), None);
+    assert_eq!(rule(&asked("node=gres/mps:40 p=unlimited"), &policy), MEMORY, "for all its slurm.conf has");
 }
 
 /// What becomes of an update of a job.
