@@ -22,7 +22,7 @@ SLURM = ["22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05"]
 
 def upgrades(releases):
     """Each two neighbours of RELEASES that Slurm is upgraded between in one step."""
-    numbers = sorted(SLURM.index(release) for release in releases)
+    numbers = sorted(SLURM.index(release) for release in releases if release in SLURM)
     steps = [(one, two) for one, two in zip(numbers, numbers[1:]) if two - one <= 2 + (SLURM[two] >= "24.11")]
     return [(SLURM[one], SLURM[two]) for one, two in steps]
 

@@ -29,8 +29,8 @@ pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
         let gpus = has(partition, &|gres| gres == "gpu") && !memory.is_given(true);
         gpus || has(partition, &|gres| gres == config.node.share_gres) && !memory.is_given(false)
     };
-    let names: Vec<String> =
-        slurm.partitions.iter().filter(is_open).map(|partition| partition.name.clone()).collect();
+    let open: Vec<&Partition> = slurm.partitions.iter().filter(is_open).collect();
+    let names: Vec<String> = open.iter().map(|partition| partition.name.clone()).collect();
     if names.is_empty() {
         return None;
     }
@@ -38,7 +38,7 @@ pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
         true => "is refused where MaxMemPerGpu holds (GS128)",
         false => "gets all of its nodes', and counts as that against Mem= of its QOS",
     };
-    let only_gpus = slurm.partitions.iter().all(|one| one.memory.over(conf).is_given(true));
+    let only_gpus = open.iter().all(|one| one.memory.over(conf).is_given(true));
     let missing = if only_gpus {
         "DefMemPerGPU gives nothing to a job with a share, and neither DefMemPerCPU nor DefMemPerNode is set"
     } else {
@@ -127,6 +127,10 @@ mod tests {
         assert_eq!(said("MaxMemPerGpu=8G", &gpus, [""; 2]), None);
         assert!(said("MaxMemPerGpu=8G", &gpus, ["JobDefaults=DefMemPerGPU=0", ""]).is_some());
         let shares = |partition| said_on("gpu:a40:4,mps:400", "MaxMemPerGpu=8G", &gpus, [partition, ""]);
+        // What the other partition has doesn't matter.
+        let others = ["JobDefaults=DefMemPerGPU=4000", ""];
+        let shown = said_on("gpu:a40:4,mps:400", "MaxMemPerGpu=8G", COUNTED, others).unwrap();
+        assert!(shown.starts_with("DefMemPerGPU gives nothing to a job with a share"), "{shown}");
         let shown = shares("").unwrap();
         assert!(shown.starts_with("DefMemPerGPU gives nothing to a job with a share"), "{shown}");
         assert_eq!(shares("DefMemPerCPU=4000"), None);
