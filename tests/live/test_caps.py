@@ -68,7 +68,8 @@ def allocated(cluster, job):
     shown = cluster.ok(["scontrol", "-o", "show", "job", job])
     # 22.05 has TRES= for it.
     tres = dict(word.split("=") for word in re.search(r" (?:Alloc)?TRES=(\S+)", shown).group(1).split(","))
-    size, unit = re.fullmatch(r"([\d.]+)([MGT])", tres["mem"]).groups()
+    # Up to 24.11 a job with all memory of a node may show none.
+    size, unit = re.fullmatch(r"([\d.]+)([MGT])", tres.get("mem", "1024T")).groups()
     memory = float(size) * {"M": 1, "G": 1024, "T": 1 << 20}[unit]
     gpus = {name.split(":")[1]: int(number) for name, number in tres.items() if name.startswith("gres/gpu:")}
     gpus["share"] = int(tres.get("gres/mps", 0))
