@@ -127,8 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
 /// slurmctld's own settings, or those of slurm.conf while it doesn't answer.
 fn settings() -> Result<Settings, AuditError> {
     slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|asked| {
-        let path = slurm::conf();
-        let conf = ConfFile::read(&path).map_err(FileError::of(&path));
+        let conf = ConfFile::read_whole(&slurm::conf());
         conf.map(|conf| conf.settings()).map_err(|read| AuditError::NoSettings(asked, read))
     })
 }

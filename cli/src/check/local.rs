@@ -148,7 +148,7 @@ mod tests {
     use crate::check::finding::Status;
 
     fn conf(text: &str) -> ConfFile {
-        ConfFile { files: Vec::new(), lines: text.lines().map(str::to_owned).collect() }
+        ConfFile { files: Vec::new(), lines: text.lines().map(str::to_owned).collect(), unread: None }
     }
 
     #[test]

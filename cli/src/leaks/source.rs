@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::LeaksError;
-use crate::error::FileError;
 use crate::explain::past::{Release, Tables};
 use crate::period::Period;
 use crate::slurm::file::ConfFile;
@@ -57,7 +56,7 @@ fn of_slurmctld() -> Result<Cluster, ProgramError> {
 
 /// Accounting is there without slurmctld, and slurm.conf has what is needed.
 fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, LeaksError> {
-    let conf = match ConfFile::read(path).map_err(FileError::of(path)) {
+    let conf = match ConfFile::read_whole(path) {
         Ok(conf) => conf,
         Err(read) => return Err(LeaksError::NoSettings(asked, read)),
     };

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use gpushare_node::gpu::gres_conf::lines::{fields, include, logical_lines};
 
 use super::Settings;
+use crate::error::FileError;
 
 /// How many files may include one another.
 const DEPTH: usize = 4;
@@ -19,6 +20,8 @@ pub struct ConfFile {
     pub files: Vec<PathBuf>,
     /// Its lines, continued ones put together, without comments.
     pub lines: Vec<String>,
+    /// The first included file that can't be read.
+    pub unread: Option<FileError>,
 }
 
 impl ConfFile {
@@ -32,13 +35,25 @@ impl ConfFile {
         Ok(found)
     }
 
+    /// The same, with all that it includes.
+    ///
+    /// # Errors
+    /// It, or a file that it includes, can't be read.
+    pub fn read_whole(path: &Path) -> Result<ConfFile, FileError> {
+        let mut found = ConfFile::read(path).map_err(FileError::of(path))?;
+        found.unread.take().map_or(Ok(found), Err)
+    }
+
     fn add(&mut self, path: &Path, depth: usize) -> io::Result<()> {
         let text = fs::read_to_string(path)?;
         self.files.push(path.to_owned());
         for (_, line) in logical_lines(&text) {
             match include(&line) {
                 Some(name) if depth > 0 => {
-                    let _ = self.add(&path.with_file_name(name), depth - 1);
+                    let path = path.with_file_name(name);
+                    if let Err(error) = self.add(&path, depth - 1).map_err(FileError::of(&path)) {
+                        self.unread.get_or_insert(error);
+                    }
                 }
                 Some(_) => {}
                 None => self.lines.push(line),
@@ -72,6 +87,9 @@ mod tests {
         fs::write(path("b.conf"), "plugindir=/b\nNodeName=n[1-3] \\\n Gres=gpu:1\n").unwrap();
         let found = ConfFile::read(&path("a.conf")).unwrap();
         assert_eq!(found.files, [path("a.conf"), path("b.conf")]);
+        let error = ConfFile::read_whole(&path("a.conf")).unwrap_err().to_string();
+        assert!(error.starts_with(&*path("gone.conf").to_string_lossy()), "{error}");
+        assert_eq!(ConfFile::read_whole(&path("b.conf")).unwrap().files, [path("b.conf")]);
         let settings = found.settings();
         assert_eq!((settings.get("ClusterName"), settings.get("PluginDir")), ("x", "/b"));
         assert_eq!(settings.get("Gres"), "gpu:1");

@@ -1,5 +1,7 @@
 //! The rules as tables: one line a case.
 
+use std::cell::Cell;
+
 use super::*;
 use crate::submit::grammar::{Spelling, Token};
 use crate::submit::request::Batch;
@@ -20,6 +22,10 @@ struct Table {
 }
 const TABLE: Table =
     Table { names: true, associations: true, memory: DefaultMemory { of_node: Some(true), of_gpu: None } };
+thread_local! {
+    /// How often a partition's memory was asked for.
+    static ASKED: Cell<usize> = const { Cell::new(0) };
+}
 type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
@@ -97,6 +103,7 @@ impl Accounting for Table {
         Some(b"main")
     }
     fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
+        ASKED.set(ASKED.get() + 1);
         let own = match partition {
             b"given" => (Some(true), None),
             b"unlimited" => (Some(false), None),

@@ -198,3 +198,11 @@ fn each_name(list: &[u8]) -> Vec<&[u8]> {
     }
     names
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_name_counts_once_in_its_place() {
+        assert_eq!(super::each_name(b"b,a,b,,a,"), [b"b".as_slice(), b"a", b""]);
+    }
+}

@@ -225,6 +225,16 @@ fn a_default_is_that_of_the_partition_or_else_of_slurm_conf() {
     assert_eq!(rule(&asked("node=gres/mps:40 p=unlimited"), &policy), MEMORY, "for all its slurm.conf has");
 }
 
+#[test]
+fn a_partition_is_asked_once_however_often_it_and_qoses_are_named() {
+    let policy = policy("MaxMemPerGpu=64G\nQOS=lean MaxMemPerGpu=32G");
+    let names = ["given", "other"].repeat(80).join(",");
+    let request = format!("node=gres/gpu:a40:1 p={names} qos={names}");
+    ASKED.set(0);
+    assert_eq!(rule(&asked(&request), &policy), None);
+    assert_eq!(ASKED.get(), 2);
+}
+
 /// What becomes of an update of a job.
 fn updated(existing: &str, change: &str, policy: &Policy) -> Option<Rule> {
     let existing = Request { min_nodes: Some(1), ..asked(existing) };
