@@ -154,9 +154,12 @@ fn accepted(text: String) -> Answer {
 
 fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, ExplainError> {
     let release = Release::parse(&ask("sbatch", &["--version"])?)?;
-    let (job, steps) = read_job(words, release)?;
+    let (mut job, steps) = read_job(words, release)?;
     let policy = read_policy(conf)?;
     let settings = settings()?;
+    if settings.list("SelectTypeParameters").iter().any(|word| word.eq_ignore_ascii_case("ENFORCE_BINDING_GRES")) {
+        job.enforce_binding_by_default();
+    }
     let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty());
     let cluster = cluster.ok_or(ExplainError::NoCluster)?;
     if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {

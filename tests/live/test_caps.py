@@ -207,6 +207,27 @@ def test_more_gpus_first_and_then_more_cpus(caps):
     assert (cpus, gpus["a40"]) == (16, 2)
 
 
+def test_a_cluster_that_binds_every_job_to_cores_of_its_gpus(capped):
+    """sbatch sets the flag by itself then, and explain has to know."""
+    if not capped.newer_than("24.05"):
+        pytest.skip("scontrol shows ENFORCE_BINDING_GRES from 24.05; before 23.11 Slurm doesn't have it")
+    conf = "/etc/slurm/extra.conf"
+    capped.ok(f"sed -i s/CR_Core_Memory/\\&,ENFORCE_BINDING_GRES/ {conf}; scontrol reconfigure")
+    try:
+        capped.wait(lambda: "ENFORCE_BINDING" in capped.ok("scontrol show config"), "the parameter")
+        with configured(capped, CAPS):
+            for flags in ([], ["--gres-flags=enforce-binding"], ["--gres-flags=disable-binding"]):
+                job = [A40, "-c8", "--mem=16G", *flags]
+                explained = capped.run(["gpushare", "explain", "--", *job, "--wrap=true"], "alice")
+                if flags == ["--gres-flags=disable-binding"]:
+                    assert is_within(*outcome(capped, *job)) and explained.returncode == 0, explained
+                else:
+                    refused(capped, "GS127", *job)
+                    assert "GS127" in explained.stdout and explained.returncode == 1, explained
+    finally:
+        capped.ok(f"sed -i s/,ENFORCE_BINDING_GRES// {conf}; scontrol reconfigure")
+
+
 def test_a_default_of_slurm_conf_is_enough(capped):
     """A job that names no memory then gets that."""
     capped.ok("echo DefMemPerCPU=1024 >> /etc/slurm/extra.conf; scontrol reconfigure")

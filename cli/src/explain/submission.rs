@@ -40,7 +40,8 @@ pub struct Submission {
     nodes: Option<Vec<u8>>,
     excluded_nodes: Option<Vec<u8>>,
     exclusive: bool,
-    enforces_binding: bool,
+    /// `--gres-flags=enforce-binding` or `disable-binding`; the cluster decides where neither is said.
+    enforces_binding: Option<bool>,
     requeue: Option<bool>,
     open_mode: bool,
     time_limit: Option<u32>,
@@ -103,7 +104,7 @@ impl Submission {
             excluded_nodes: self.excluded_nodes.as_deref(),
             amounts: self.amounts,
             exclusive: self.exclusive,
-            enforces_binding: self.enforces_binding,
+            enforces_binding: self.enforces_binding == Some(true),
             batch: Some(Batch {
                 requeue: self.requeue,
                 open_mode: self.open_mode,
@@ -113,6 +114,11 @@ impl Submission {
             }),
             ..Request::new(spelling)
         }
+    }
+
+    /// The cluster has `SelectTypeParameters=ENFORCE_BINDING_GRES`.
+    pub fn enforce_binding_by_default(&mut self) {
+        self.enforces_binding.get_or_insert(true);
     }
 
     fn take(&mut self, given: &Given) -> Result<(), OptionError> {
@@ -172,8 +178,9 @@ impl Submission {
             "oversubscribe" => self.exclusive = false,
             "gres-flags" => {
                 let list = text().unwrap_or_default();
-                let mut flags = list.split(|byte| *byte == b',');
-                self.enforces_binding = flags.any(|flag| flag.eq_ignore_ascii_case(b"enforce-binding"));
+                let says = |name: &[u8]| list.split(|byte| *byte == b',').any(|flag| flag.eq_ignore_ascii_case(name));
+                self.enforces_binding =
+                    says(b"enforce-binding").then_some(true).or(says(b"disable-binding").then_some(false));
             }
             "time" => self.time_limit = Some(text().as_deref().and_then(time::minutes).ok_or_else(bad)?),
             "get-user-env" => self.get_user_env = true,

@@ -200,3 +200,19 @@ fn options_become_the_numbers_that_sbatch_sends() {
         assert!(submission(line, NEW).is_err(), "{line}");
     }
 }
+
+#[test]
+fn the_cluster_decides_about_binding_only_where_the_job_does_not() {
+    for (line, alone, by_default) in [
+        ("", false, true),
+        ("--gres-flags=enforce-binding", true, true),
+        ("--gres-flags=disable-binding", false, false),
+        ("--gres-flags=one-task-per-sharing,Disable-Binding", false, false),
+        ("--gres-flags=enforce-binding --gres-flags=one-task-per-sharing", false, true),
+    ] {
+        let mut job = submission(line, NEW).unwrap();
+        assert_eq!(job.request(NEW.spelling(), 0).enforces_binding, alone, "{line}");
+        job.enforce_binding_by_default();
+        assert_eq!(job.request(NEW.spelling(), 0).enforces_binding, by_default, "{line}");
+    }
+}
