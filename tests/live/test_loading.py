@@ -124,7 +124,7 @@ def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_f
     assert restart(broken).returncode == 0
     checked = broken.run(["gpushare", "check"])
     said = re.search(
-        r"WRONG +slurmctld's rules +slurmctld runs with the rules of (.*), because line 2: ForeignTypes can't be 'no'",
+        r"WRONG +slurmctld's rules +slurmctld uses the rules of (.*), because line 2: ForeignTypes can't be 'no'",
         checked.stdout,
     )
     assert checked.returncode == 1 and said, checked.stdout
@@ -193,7 +193,7 @@ def changed(cluster, command, back):
 
 
 def test_not_being_the_last_plugin_is_an_error_in_the_log(whole):
-    line = "gpushare must be last, or a later plugin can change a request that was judged"
+    line = "gpushare must be last, or a later plugin can change a request that gpushare has judged"
     assert line not in whole.log("slurmctld")
     edit = "sed -i.good s/JobSubmitPlugins=gpushare/JobSubmitPlugins=gpushare,logging/ /etc/slurm/extra.conf"
     with changed(whole, edit, "mv /etc/slurm/extra.conf.good /etc/slurm/extra.conf"):

@@ -223,7 +223,7 @@ def test_a_whole_gpu_that_nobody_has_noted_is_open_only_where_slurm_keeps_shares
         step = node.run(["srun", "--gres=gpu:1", OPEN], "alice")
         for text in (node.output(batch), step.stdout + step.stderr):
             if node.kind == "override":
-                assert "this job can't have its GPU here: gpushare-prolog noted none of its GPUs" in text, text
+                assert "this job can't have its GPU here: gpushare-prolog recorded none of its GPUs" in text, text
             assert len(opened(text)) == (0 if node.kind == "override" else 1), text
         assert (state, step.returncode == 0) == (("FAILED", False) if node.kind == "override" else ("COMPLETED", True))
         if node.kind != "override":

@@ -53,8 +53,8 @@ fn a_daemon_that_is_not_what_is_installed_is_named() {
     let judged =
         |running, installed| daemon("slurmd", "slurmctld", running, installed).map(|found| told(&found));
     assert_eq!(judged("24.11.5", Some(version("24.11.5"))).as_deref(), Some("ok"));
-    let other = "24.11.5 runs, and 24.11.6 is installed: its next start upgrades it / restart slurmd, after slurmctld \
-                 and with plugins that fit";
+    let other = "24.11.5 runs, but 24.11.6 is installed: its next start upgrades it / restart slurmd, after \
+                 slurmctld and with plugins built for it";
     assert_eq!(judged("24.11.5", Some(version("24.11.6"))).as_deref(), Some(other));
     // Nothing to compare with.
     assert_eq!(judged("24.11.5", None), None);
@@ -92,7 +92,11 @@ fn what_becomes_of_jobs_is_said() {
     let node = crate::slurm::node("NodeName=n1 Version=24.11.5").unwrap();
     for (line, on_a_node, on_a_login_node) in [
         ("required spank_gpushare.so", "no job starts here", "no job can be submitted here"),
-        ("optional spank_gpushare.so", "jobs run WITHOUT A FENCE", "srun and sbatch complain, and work"),
+        (
+            "optional spank_gpushare.so",
+            "jobs run WITHOUT A FENCE",
+            "srun and sbatch print an error, but work",
+        ),
     ] {
         let last = |findings: Vec<Finding>| findings.last().unwrap().said.clone();
         let said = last(on_node(&stack(Some(line)), &settings, &node, None));
@@ -153,7 +157,7 @@ fn without_a_plugin_there_is_nothing_to_say_of_another_slurm() {
     let conf = dir.path().join("slurm.conf");
     fs::write(&conf, format!("PluginDir={}\n", dir.path().display())).unwrap();
     let error = for_another(version("26.05.5"), &conf).unwrap_err().to_string();
-    assert!(error.starts_with("no plugin of gpushare's is in "), "{error}");
+    assert!(error.starts_with("none of gpushare's plugins is in "), "{error}");
     fs::write(dir.path().join("spank_gpushare.so"), "no plugin").unwrap();
     assert_eq!(for_another(version("26.05.5"), &conf).unwrap().len(), 1);
 }
