@@ -244,7 +244,7 @@ def test_first_after_boot(control):
 def test_unknown_user(control):
     """One whom no name service of the node knows; one whose home isn't there is nothing special."""
     node = MpsNode(control)
-    refused(node, f"knows no user {UNKNOWN}", user=UNKNOWN)
+    refused(node, f"has no user {UNKNOWN}", user=UNKNOWN)
     assert not Path("/nonexistent").exists()
     started(node)
     node.epilog(7)

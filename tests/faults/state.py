@@ -370,7 +370,8 @@ def test_forgotten():
     node.reconfigure("ShareGRES=gpushare", "ShareGRES=mps")
     noted = node.variables(7) | {"SPANK_GPUSHARE_SHARE": "mps:40"}
     done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=noted, capture_output=True, text=True)
-    assert done.returncode == 0 and "job 7: it asked for mps:40, but Slurm gave it none on this node" in done.stderr, done
+    said = "job 7: it asked for mps:40, but Slurm gave it none on this node"
+    assert done.returncode == 0 and said in done.stderr, done
     done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=node.variables(8), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), "a job without a share"
     assert node.entries() == {}

@@ -96,9 +96,8 @@ def test_a_job_above_a_limit_waits_forever(jobs):
     before = jobs.ok(
         ["gpushare", "explain", "--conf", "/lab/out/off.conf", "--", "--qos=two", "--gres=gpu:a40:3"], "alice"
     )
-    assert (
-        "note: QOS 'two' never allows more than 2 gres/gpu:a40 for all its jobs (GrpTRES), but this asks for 3" in before
-    ), before
+    never = "note: QOS 'two' never allows more than 2 gres/gpu:a40 for all its jobs (GrpTRES), but this asks for 3"
+    assert never in before, before
     below = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--gres=gpu:a40:2"], "alice")
     assert "note:" not in below, below
     account = jobs.ok(["gpushare", "explain", "--", "-A", "below", "--gres=gpu:a40:2"], "alice")

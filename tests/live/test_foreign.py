@@ -89,7 +89,8 @@ def test_processes_that_belong_to_nobody_are_named(node):
         elsewhere = {"pid": task, "user_id": 2001, "job": int(job)}
         expected = {index: [bobs] if index == gpu else [elsewhere, bobs] for index in range(4)}
         assert {one["index"]: one["foreign"] for one in status(node)["gpus"]} == expected
-        assert f"GPU {gpu} has foreign processes, in none of its jobs: {pid} (user 2002)\n" in node.ok("gpushare status") + "\n"
+        shown = f"GPU {gpu} has foreign processes, in none of its jobs: {pid} (user 2002)\n"
+        assert shown in node.ok("gpushare status") + "\n"
         counts = [
             line.rsplit(" ", 1)[1]
             for line in node.ok("gpushare metrics").splitlines()

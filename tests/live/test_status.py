@@ -364,7 +364,8 @@ def test_without_a_terminal_it_says_so(fakes):
     for term in ("dumb", ""):
         with fakes.terminal("--watch", TERM=term) as terminal:
             assert os.WEXITSTATUS(terminal.wait_end()) == 2
-            assert "TERM names a terminal on which --watch can't draw" in terminal.text() and ENTER not in terminal.text()
+            text = terminal.text()
+            assert "TERM names a terminal on which --watch can't draw" in text and ENTER not in text
 
 
 def test_colours_are_for_terminals_that_want_them(fakes):

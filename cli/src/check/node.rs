@@ -99,9 +99,8 @@ fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>
             ))
         }
         (Some(units), _) if units.iter().all(|units| *units == 0) => {
-            let said = format!(
-                "none of the types matches one of this node's {gpus} GPUs: every job with a share fails"
-            );
+            let said =
+                format!("no type matches one of this node's {gpus} GPUs: every job with a share fails");
             Some(Finding::wrong(
                 about,
                 said,
@@ -216,10 +215,7 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
     let shown = path.display();
     let found = match path.symlink_metadata() {
         Err(_) => {
-            return vec![Finding::ok(
-                about,
-                format!("{shown} does not exist yet; the first prolog makes it"),
-            )];
+            return vec![Finding::ok(about, format!("{shown} does not exist; the first prolog makes it"))];
         }
         Ok(found) => found,
     };
@@ -327,8 +323,7 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
         Err(error @ MpsError::NoMultiuser(..)) => Finding::wrong(
             about,
             error.to_string(),
-            "gpushare.conf: Mps=per-user; or a driver with a multi-user \
-                                                      server",
+            "gpushare.conf: Mps=per-user; or a driver with a multi-user server",
         ),
         Err(error) => {
             Finding::wrong(about, error.to_string(), "run it by hand, as NVIDIA's documentation says")

@@ -70,7 +70,7 @@ fn status(
         }
         None => {
             let said = format!(
-                "{shown} is built for Slurm {found}; of which micro release is {wanted}? It must be the same"
+                "{shown} is built for Slurm {found}; say which micro release of {wanted}, since it must be the same"
             );
             Finding::unknown(about, said)
         }

@@ -110,7 +110,7 @@ mod tests {
         let lenient = Reach { may_run_without: true, ..reach.clone() };
         assert_eq!(lenient.fault(), None);
         fs::write(&control, "").unwrap();
-        assert!(reach.fault().unwrap().contains("no socket"));
+        assert!(reach.fault().unwrap().contains("not a socket"));
         fs::remove_file(&control).unwrap();
         let _socket = UnixListener::bind(&control).unwrap();
         assert_eq!(reach.fault(), None);
