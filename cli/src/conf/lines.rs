@@ -37,8 +37,9 @@ pub fn bills(bills: &[Bill]) -> String {
     for Bill { partition, met, line } in bills {
         if text.is_empty() {
             text += "\n# What a second on a GPU counts, by its type, also for a job that names no type. A resource \
-                     that is not in\n# the list counts nothing; you may add CPU=1.0 or Mem=0.25G. Restart slurmctld: in \
-                     22.05, scontrol reconfigure\n# with a new type in the list ends it.\n";
+                     that is not in\n# the list counts nothing; you may add CPU=1.0 or Mem=0.25G. Restart slurmctld \
+                     after a change: with a new type\n# in the list, scontrol reconfigure ends the slurmctld of \
+                     22.05.\n";
         }
         text += &match (partition.as_str(), met) {
             ("DEFAULT", _) => {
