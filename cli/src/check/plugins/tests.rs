@@ -23,7 +23,7 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
             "24.11.5",
             "24.11.6",
             Micro,
-            "p is built for Slurm 24.11.5, and it is 24.11.6: bad / install the build for Slurm 24.11.6 together with \
+            "p is built for Slurm 24.11.5, but it is 24.11.6: bad / install the build for Slurm 24.11.6 together with \
              it",
         ),
         ("24.11.5", "24.11", Micro, "?"),
@@ -31,7 +31,7 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
             "24.11.5",
             "26.05",
             Micro,
-            "p is built for Slurm 24.11.5, and it is 26.05: bad / install the build for Slurm 26.05 together with it",
+            "p is built for Slurm 24.11.5, but it is 26.05: bad / install the build for Slurm 26.05 together with it",
         ),
         ("24.11.5", "24.11.6", Release, "ok"),
         ("24.11.5", "24.11", Release, "ok"),
@@ -39,7 +39,7 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
             "24.11.5",
             "26.05.5",
             Release,
-            "p is built for Slurm 24.11.5, and it is 26.05.5: bad / install the build for Slurm 26.05 together with it",
+            "p is built for Slurm 24.11.5, but it is 26.05.5: bad / install the build for Slurm 26.05 together with it",
         ),
     ] {
         let loader = Loader { who: "it is", version: version(wanted), how, otherwise: "bad" };
