@@ -130,7 +130,7 @@ def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_f
     assert checked.returncode == 1 and said, checked.stdout
     read_at = broken.ok(f"date -d @$(cut -d' ' -f4 {COPY} | head -n 1) '+%F %T'")
     assert said.group(1) == read_at
-    assert f"fix: mend {CONF}; the rules in force are in {COPY}" in checked.stdout
+    assert f"fix: correct {CONF}; the rules in force are in {COPY}" in checked.stdout
     assert "\ngpushare_config_error 1\n" in broken.run(["gpushare", "metrics"]).stdout
     # Mended, and nobody restarts anything.
     before = broken.log("slurmctld").count("gpushare.conf read again")

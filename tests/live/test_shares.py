@@ -207,7 +207,7 @@ def test_what_is_somebodys_default_stays_until_it_is_not(shared):
         assert result.returncode == 1, result.stdout
         line = next(line for line in result.stdout.splitlines() if line.startswith("!"))
         assert line.startswith(
-            f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first: "
+            f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first run: "
         )
         assert "qos_mine" in may_use(shared, "alice", "lafferty")
     command = line.split("first: ")[1].split()

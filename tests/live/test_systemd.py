@@ -378,7 +378,7 @@ def test_a_device_that_is_not_there_yet_is_asked_for_and_missed_aloud(node):
     try:
         started, remark = prolog(node, 901)
         assert started.endswith(f", unit {UNIT}"), started
-        assert "can open every GPU: /dev/nvidia-uvm is not there" in remark, remark
+        assert "can open every GPU: /dev/nvidia-uvm is missing" in remark, remark
         assert show(node, UNIT, "DevicePolicy") == "auto"
         epilog(node, 901)
         with replaced(
