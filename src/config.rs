@@ -99,10 +99,10 @@ crate::errors! {
         /// One key's value makes another key necessary.
         Missing { key: &'static str, because: &'static str } => "{because} needs {key}";
         /// One setting can't be had with another.
-        Against { setting: &'static str, needs: &'static str } => "{setting} can only be had with {needs}";
+        Against { setting: &'static str, needs: &'static str } => "{setting} needs {needs}";
         /// One limit in two ways.
         SaidTwice(what: SaidTwice) => "{what}";
-        SameQos(qos: String, first: usize) => "QOS '{qos}' has its owner or limits in line {first} already";
+        SameQos(qos: String, first: usize) => "the owner or limits of QOS '{qos}' are already in line {first}";
         NotText => "bytes that are not UTF-8";
         /// Somebody's disk was full, or an editor is not done.
         Empty => "the file is empty; for the defaults, remove it or leave a comment in it";
@@ -117,7 +117,7 @@ crate::errors! {
         TooLong(path: PathBuf) => "{}: longer than {LONGEST} bytes", path.display();
         /// Nobody says which node this is.
         Nameless(path: PathBuf) =>
-            "{}: it has lines NodeName=, and SLURMD_NODENAME doesn't say which node this is", path.display();
+            "{}: it has NodeName= lines, but SLURMD_NODENAME doesn't say which node this is", path.display();
         /// Somebody named it.
         Missing(path: PathBuf) => "{}: there is no such file", path.display();
         Content(path: PathBuf, error: ConfigError) => "{}: {error}", path.display();

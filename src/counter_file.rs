@@ -85,7 +85,7 @@ pub fn read(path: &Path, names: &[impl AsRef<str>]) -> io::Result<Vec<u64>> {
 }
 
 fn foreign() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is no file of gpushare's counts")
+    io::Error::new(io::ErrorKind::InvalidData, "it is not a file of gpushare's counts")
 }
 
 /// Of a file with so many counts.

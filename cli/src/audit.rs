@@ -67,8 +67,8 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum AuditError {
         Syslog =>
-            "SlurmctldLogFile is not set, so slurmctld writes to syslog: 'journalctl -u slurmctld -o short-iso | \
-             gpushare audit --log -' reads that";
+            "SlurmctldLogFile is not set, so slurmctld writes to syslog: run 'journalctl -u slurmctld -o short-iso | \
+             gpushare audit --log -'";
         /// Neither slurmctld nor slurm.conf tells the settings.
         NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
         NoLog(why: Box<AuditError>) =>

@@ -71,9 +71,9 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum CheckError {
         NoPlugin { dirs: String, slurm_conf: PathBuf } =>
-            "no plugin of gpushare's is in {dirs} (PluginDir of {})", slurm_conf.display();
-        WhichNodes(error: ProgramError) => "which nodes there are: {error}; or name them: --nodes LIST";
-        NoList(list: String) => "'{list}' is no list of nodes, such as n[1-3],gpu1";
+            "none of gpushare's plugins is in {dirs} (PluginDir of {})", slurm_conf.display();
+        WhichNodes(error: ProgramError) => "can't list the nodes: {error}; or name them: --nodes LIST";
+        NoList(list: String) => "'{list}' is not a list of nodes, such as n[1-3],gpu1";
     } from { Load(LoadError), Json(serde_json::Error) }
 }
 
@@ -184,7 +184,7 @@ impl<'a> Look<'a> {
             }
             (_, true) => self.this_node(&stack),
             (_, false) => {
-                let said = format!("{host} is no node of Slurm's; run this on one too");
+                let said = format!("{host} is not a node of Slurm; run this on one too");
                 let mut findings = plugins::on_login(&stack, settings, Version::of_program("srun"));
                 findings.push(Finding::unknown("node", said));
                 findings
@@ -283,12 +283,14 @@ impl<'a> Look<'a> {
         Some(match qos::drift(conf) {
             Err(error) => Finding::unknown(about, error.to_string()),
             Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "gpushare.conf: correct the line"),
-            Ok(qos::Drift::Pending(said)) => {
-                Finding::wrong(about, said, "gpushare qos plan, and if it is as wanted gpushare qos apply")
-            }
+            Ok(qos::Drift::Pending(said)) => Finding::wrong(
+                about,
+                said,
+                "gpushare qos plan; if it shows what you want, gpushare qos apply",
+            ),
             Ok(qos::Drift::Missed(said)) => Finding::wrong(about, said, qos::MENDS),
             Ok(qos::Drift::Leftover(said)) => Finding::ok(about, format!("{lines}; {said}")),
-            Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database is like them")),
+            Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database matches")),
         })
     }
 }

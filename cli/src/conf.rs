@@ -51,9 +51,9 @@ gpushare::errors! {
     /// Why the lines can't be told.
     #[derive(Debug)]
     pub enum ConfError {
-        Slurm(error: ProgramError) => "{error} (for a cluster that there isn't yet: --new)";
+        Slurm(error: ProgramError) => "{error} (for a cluster that doesn't exist yet: --new)";
         Node(error: DeviceError) => "{error}; run this on the node";
-        Units(gpus: usize) => "UnitsPerGpu in gpushare.conf is for another number of GPUs than the {gpus} here";
+        Units(gpus: usize) => "UnitsPerGpu in gpushare.conf is not for the {gpus} GPUs of this node";
     } from { Load(LoadError) }
 }
 
@@ -107,8 +107,8 @@ fn plugstack(placed: bool, login: bool) -> String {
             "\n# A machine without jobs works as well without it.\noptional spank_gpushare.so\n".to_owned()
         }
         (_, false) => {
-            "\n# Without it, jobs have no fence. If it can't be loaded, jobs fail and don't run without one.\nrequired \
-             spank_gpushare.so\n"
+            "\n# Without it, jobs have no fence. If it can't be loaded, jobs fail instead of running without \
+             one.\nrequired spank_gpushare.so\n"
                 .to_owned()
         }
     }

@@ -93,8 +93,8 @@ fn manual_page() -> String {
     let synopsis = |leaf: &Command| part(|to| Man::new(leaf.clone()).render_synopsis_section(to));
     page += &leaves(&command).into_iter().map(synopsis).collect::<Vec<_>>().join(".br\n");
     page += &format!(
-        ".SH DESCRIPTION\n{}.\n.PP\n.B gpushare\n.I command\n.B \\-\\-help\nsays what is here too, and\n\
-         .B gpushare \\-\\-version\nwhich version it is.\n.SH COMMANDS\n",
+        ".SH DESCRIPTION\n{}.\n.PP\n.B gpushare\n.I command\n.B \\-\\-help\nprints this text, and\n\
+         .B gpushare \\-\\-version\nprints the version.\n.SH COMMANDS\n",
         text[..1].to_uppercase() + &text[1..]
     );
     page + &shown(&command).map(section).collect::<String>() + WHERE_ALL_ENDS

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Share GPUs on Slurm: who is on which GPU, what a message means, and whose the cluster's GPUs are.
+/// Share GPUs on Slurm: show who is on which GPU, explain messages and jobs, and manage groups' QOSes.
 #[derive(Parser)]
 #[command(name = "gpushare", version, propagate_version = true, max_term_width = 100)]
 struct Arguments {

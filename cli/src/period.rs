@@ -17,7 +17,7 @@ gpushare::errors! {
     #[derive(Debug, PartialEq, Eq)]
     pub enum PeriodError {
         NoTime(text: String) =>
-            "'{}' is no time; write 2026-10-31, 2026-10-31T12:00, now or now-30days", text.escape_debug();
+            "'{}' is not a time; write 2026-10-31, 2026-10-31T12:00, now or now-30days", text.escape_debug();
         Empty(period: Period) =>
             "--start, {}, is not before --end, {}", text(period.start), text(period.end);
         Outside(file: Period) => "the file has jobs from {} to {} only", text(file.start), text(file.end);

@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
             } else {
                 print(&write::plan(&plan))?;
                 if let Some(missed) = missed {
-                    print(&format!("! {missed}; what helps: {MENDS}\n"))?;
+                    print(&format!("! {missed}; to correct that: {MENDS}\n"))?;
                 }
             }
             let pending = *detailed_exitcode && !plan.changes.is_empty();

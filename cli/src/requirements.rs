@@ -112,7 +112,7 @@ impl Requirement {
                 let list = settings.list(self.key);
                 match list.iter().position(|found| is_plugin(found, word)) {
                     Some(at) if at + 1 == list.len() => Met::Yes,
-                    Some(_) => Met::No(format!("'{now}' has others after {word}")),
+                    Some(_) => Met::No(format!("'{now}' has other plugins after {word}")),
                     None => Met::No(format!("'{now}' lacks {word}")),
                 }
             }
@@ -126,7 +126,7 @@ impl Requirement {
                 if named.iter().any(|path| runs(path, program)) {
                     Met::Yes
                 } else if named.is_empty() {
-                    Met::No("there is none".to_owned())
+                    Met::No("none is set".to_owned())
                 } else {
                     Met::Perhaps(format!("'{}' must call {}", named.join(", "), installed(program)))
                 }

@@ -37,11 +37,11 @@ gpushare::errors! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Mismatch {
         NoGpuAllocated(placement: Placement) =>
-            "Placement={} does not fit: Slurm gave a share and names no GPU of it (gres.conf: is the share GRES \
-             CountOnly?)", placement.word();
+            "Placement={} does not fit: Slurm allocated a share but names no GPU for it (is the share GRES CountOnly \
+             in gres.conf?)", placement.word();
         GpuUnderOwn =>
-            "Placement=own does not fit: Slurm gave the job GPUs, so this node has a gpu GRES (follow or override \
-             is for those)";
+            "Placement=own does not fit: Slurm gave the job GPUs, so this node has a gpu GRES; use follow or \
+             override";
         SeveralGpus =>
             "Slurm spread the share over several GPUs; SelectTypeParameters=MULTIPLE_SHARING_GRES_PJ is not supported";
     }

@@ -305,7 +305,7 @@ impl fmt::Display for Reason {
     /// Completes "chosen by".
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         out.write_str(match self {
-            Reason::Only => "want of another",
+            Reason::Only => "being the only one",
             Reason::UserMix => "UserMix",
             Reason::Assigned => "the units assigned",
             Reason::Size => "size",

@@ -50,7 +50,7 @@ gpushare::errors! {
         Talk(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
         Deadline(path: PathBuf, patience: Duration) =>
             "{} did not answer in {} ms", path.display(), patience.as_millis();
-        TooMuch(path: PathBuf, longest: usize) => "{} said more than {longest} bytes", path.display();
+        TooMuch(path: PathBuf, longest: usize) => "{} printed more than {longest} bytes", path.display();
     }
 }
 
@@ -238,7 +238,7 @@ impl Output {
     /// The first line that says anything, for a report.
     pub fn first_line(&self) -> String {
         let lines = self.complaints.lines().chain(self.output.lines()).map(str::trim);
-        let line = { lines }.find(|line| !line.is_empty()).unwrap_or("it said nothing");
+        let line = { lines }.find(|line| !line.is_empty()).unwrap_or("it printed nothing");
         let printable = |c: char| if c.is_control() { ' ' } else { c };
         line.chars().take(200).map(printable).collect()
     }

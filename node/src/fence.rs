@@ -45,11 +45,11 @@ gpushare::errors! {
     /// What a task finds that its fence should have prevented.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Fault {
-        Closed(path: PathBuf) => "{} is the job's GPU and can't be opened", path.display();
-        Open(path: PathBuf) => "{} is not the job's GPU and can be opened", path.display();
-        Held(path: PathBuf) => "{} is not the job's GPU and is its input or output", path.display();
+        Closed(path: PathBuf) => "{} is the job's GPU, but can't be opened", path.display();
+        Open(path: PathBuf) => "{} is not the job's GPU, but can be opened", path.display();
+        Held(path: PathBuf) => "{} is not the job's GPU, but the job has it open as input or output", path.display();
         Unclear(path: PathBuf, errno: i32) =>
-            "{}: {}; only a device node that its mode lets users open can be checked",
+            "{}: {}; gpushare can check only device nodes whose mode lets users open them",
             path.display(), std::io::Error::from_raw_os_error(*errno);
     }
 }

@@ -146,14 +146,14 @@ gpushare::errors! {
     pub enum DeviceError {
         List(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
         Order =>
-            "gres.conf has AutoDetect=, by which Slurm orders the GPUs in a way that can't be told here; name \
-             them in Slurm's order with GpuFile= in gpushare.conf";
+            "gres.conf has AutoDetect=, so gpushare can't tell in which order Slurm counts the GPUs; name them in \
+             Slurm's order with GpuFile= in gpushare.conf";
         Parts =>
-            "gres.conf has AutoDetect=, and GPUs have MIG enabled: Slurm counts their parts, and no \
-             GPU of this node takes shares; here Placement=off, or follow without FenceDrm, leaves them to Slurm";
+            "gres.conf has AutoDetect=, and GPUs have MIG enabled: Slurm counts their parts, so no GPU of this node \
+             takes shares; to leave them to Slurm, set Placement=off, or follow without FenceDrm";
         /// The first, and what is wrong with it.
         NoneThere(path: PathBuf, unfit: Unfit) =>
-            "none of the node's GPUs is there; of {}: {unfit}", path.display();
+            "no GPU of this node can be used; {}: {unfit}", path.display();
         None => "no /dev/nvidiaN on this node; name the GPUs with GpuFile=";
     } from { GresConf(GresConfError) }
 }

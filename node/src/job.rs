@@ -62,7 +62,7 @@ gpushare::errors! {
         Missing(name: &'static str) =>
             "{name} is not set; slurmd runs this as Prolog= or Epilog= and sets it";
         NoNumber(name: &'static str, text: String) =>
-            "{name} is '{}', not a number it can be", text.escape_debug();
+            "{name} is '{}', which is not a valid number", text.escape_debug();
     }
 }
 

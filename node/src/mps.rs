@@ -89,7 +89,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
     match found {
         _ if locked_daemon.state.ending => {
             locked_daemon.end()?;
-            healed = Some("whoever was ending it was killed".to_owned());
+            healed = Some("the process that was ending it was killed".to_owned());
         }
         Found::Alive(process) if locked_daemon.is_fresh(process, limits, now) => {
             locked_daemon.admit(ledger)?;
@@ -111,7 +111,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
         },
         Found::Dead if users(ledger, daemon, Some(entry.key))?.is_empty() => locked_daemon.end()?,
         // Its servers may be working for other jobs: they end with the new daemon.
-        Found::Dead => healed = Some("the daemon before it is dead".to_owned()),
+        Found::Dead => healed = Some("the earlier daemon is dead".to_owned()),
         Found::Nothing => {}
     }
     let jobs = users(ledger, daemon, None)?;

@@ -239,7 +239,7 @@ mod tests {
                 "echo gpushare-nvml 1",
                 "the answer of gpushare-nvml makes no sense: its last line is not 'end'",
             ),
-            ("exit 1", "it said nothing"),
+            ("exit 1", "it printed nothing"),
             ("exit 3", "gpushare-nvml ended with exit status: 3"),
             ("kill -ABRT $$", "gpushare-nvml ended with signal: 6 (SIGABRT)"),
         ] {

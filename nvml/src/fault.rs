@@ -62,7 +62,7 @@ impl Health {
                 set(self.pages_pending),
                 "memory pages with uncorrectable errors wait for a reset to be retired",
             ),
-            (set(self.remap_failure), "a memory row with errors could not be remapped, no spare one is left"),
+            (set(self.remap_failure), "a memory row with errors could not be remapped: no spare row is left"),
         ];
         reasons.into_iter().find(|(is, _)| *is).map(|(_, reason)| reason.to_owned())
     }

@@ -33,7 +33,8 @@ pub fn look(node: Node, entry: &Entry, measured: &Measured) -> Result<(), String
         if found.is_empty() {
             continue;
         }
-        let mut said = format!("GPU {} has processes of no job of it: {}", gpu.index, listed(&found));
+        let mut said =
+            format!("GPU {} has foreign processes, in none of its jobs: {}", gpu.index, listed(&found));
         match node.config.foreign_processes {
             ForeignProcesses::Ignore | ForeignProcesses::Warn => {}
             ForeignProcesses::Fail => {

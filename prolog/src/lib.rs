@@ -97,7 +97,7 @@ fn place() -> Result<(), String> {
             if let Some(Noted { gres, units }) = noted {
                 // An update took it away; or slurmctld 24.11 forgot it, in the first seconds after its start.
                 let id = job.key.id;
-                log::info!("job {id}: it asked for {gres}:{units}, and Slurm gives it none here");
+                log::info!("job {id}: it asked for {gres}:{units}, but Slurm gave it none on this node");
             }
             Ok(())
         }
@@ -117,7 +117,7 @@ impl place::Ask for Asked<'_> {
     fn measured(&mut self) -> Option<Measured> {
         let (mut measured, trouble) = self.nvml.take()?.measured_for_job(self.node.ledger);
         if let Some(reason) = trouble {
-            log::error!("no load from NVML, shares go by the ledger alone: {reason}");
+            log::error!("no load from NVML, shares are placed by the ledger alone: {reason}");
         }
         self.processes = measured.as_mut().map(foreign::taken);
         measured
@@ -126,7 +126,7 @@ impl place::Ask for Asked<'_> {
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey> {
         let (over, unknown) = squeue::over(jobs, self.node.name, self.slurm_conf, &self.node.roots.proc);
         if let Some(reason) = unknown {
-            log::error!("whether jobs are over whose epilog never came is not known: {reason}");
+            log::error!("can't tell whether jobs are over whose epilog never ran: {reason}");
         }
         over
     }
@@ -167,8 +167,8 @@ fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), String> {
 /// another thread of it shuts X11 forwarding down (`_shutdown_x11_forward` in slurmstepd/mgr.c).
 fn as_user(id: u32, own: u32) -> String {
     format!(
-        "job {id}: this runs as user {own}, not as root, and takes no share back: with PrologFlags=RunInJob Slurm \
-         24.11 to 25.11 starts some epilogs so; a later job's prolog does it"
+        "job {id}: this epilog runs as user {own}, not as root, so a later job's prolog will release the share; \
+         Slurm 24.11 to 25.11 starts some epilogs this way with PrologFlags=RunInJob"
     )
 }
 
@@ -183,7 +183,7 @@ fn release() -> Result<(), String> {
     let entry = has_daemons.then(|| ledger.find(id).ok().flatten()).flatten();
     let released = place::release(&ledger, id, restart).map_err(|error| format!("job {id}: {error}"))?;
     if let Some(key) = released {
-        log::info!("job {}: share taken back", key.id);
+        log::info!("job {}: share released", key.id);
     }
     if !has_daemons {
         return Ok(());

@@ -81,7 +81,7 @@ pub fn started(id: u32, started: &Started) {
         log::error!("job {id}: MPS daemon {daemon} {UNREAD}: {said}");
     }
     if let Some(why) = healed {
-        log::error!("job {id}: MPS daemon {daemon} had to be started anew: {why}");
+        log::error!("job {id}: MPS daemon {daemon} had to be restarted: {why}");
     }
     if let Some(why) = mode {
         log::error!("job {id}: its GPU is not in compute mode exclusive-process: {why}");
@@ -101,36 +101,36 @@ fn line(entry: &Entry, notice: &Notice) -> String {
     let (id, units) = (entry.key.id, entry.units());
     match notice {
         Notice::Overcommitted => {
-            format!("job {id}: its GPU is overcommitted, none had {units} units free")
+            format!("job {id}: its GPU is overcommitted, no GPU had {units} units free")
         }
         Notice::Contradicted(noted) => format!(
-            "job {id}: asked for {noted} units, taken as {units}; Slurm counts otherwise: UnitsPerGpu must be what \
-             fills one GPU"
+            "job {id}: asked for {noted} units, recorded as {units}; Slurm counts differently: UnitsPerGpu must be \
+             the number that fills one GPU"
         ),
         Notice::Garbage(file) => {
             format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage)
         }
         Notice::Dropped(key) => {
-            format!("job {}: is over and no epilog has come yet, its share is taken back", key.id)
+            format!("job {}: it is over, but its epilog has not run; its share is released", key.id)
         }
         Notice::Collision(keys) => {
             format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", listed(keys))
         }
         Notice::LeftOut { index, path, why } => {
-            format!("GPU {index} ({}) takes no share: {why}", path.display())
+            format!("GPU {index} ({}) takes no shares: {why}", path.display())
         }
-        Notice::Faulty { index, fault } => format!("GPU {index} takes no share, NVML says: {fault}"),
+        Notice::Faulty { index, fault } => format!("GPU {index} takes no shares, NVML says: {fault}"),
         Notice::HeldWhole(key) => {
             format!("job {id}: Slurm put its share on the GPU that job {} has whole", key.id)
         }
         Notice::Exporter(key, error) => {
-            format!("job {id}: the files of {key} are not as they should be: {error}")
+            format!("job {id}: the files for {key} could not be updated: {error}")
         }
         Notice::Unwitnessed(error) => {
-            format!("job {id}: if no epilog comes, its share is not taken back: {error}")
+            format!("job {id}: if its epilog does not run, nothing releases its share: {error}")
         }
         Notice::SeveralCharged => format!(
-            "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); Placement=follow would fit"
+            "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); use Placement=follow"
         ),
     }
 }

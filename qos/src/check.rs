@@ -126,8 +126,8 @@ pub fn check(
                         say(
                             false,
                             format!(
-                                "with {gres_type}:{number} the QOSes add up to {sum} {gres_type}, and the cluster has \
-                                 {count}"
+                                "with {gres_type}:{number} the QOSes add up to {sum} {gres_type}, but the cluster \
+                                 has {count}"
                             ),
                         );
                     }
@@ -192,7 +192,7 @@ fn elsewhere(managed: &ManagedQos, actual: &Actual, cluster: &Cluster) -> Option
         .owner()
         .filter(|owner| !owner.eq_ignore_ascii_case(&cluster.name))?;
     Some(format!(
-        "QOS '{}' is in the gpushare.conf of cluster '{}', and this database's clusters have the same QOSes",
+        "QOS '{}' is also in the gpushare.conf of cluster '{}', and all clusters of a database share its QOSes",
         managed.name,
         owner.escape_debug()
     ))
@@ -221,7 +221,7 @@ fn unknown_members(
     let unknown = users.iter().filter(|user| strangers.contains(*user));
     // One who has left is in the database still, and mustn't stop everybody else's plan.
     unknown
-        .map(|user| (!actual.tree.has_user(account, user), format!("this system knows no user '{user}'")))
+        .map(|user| (!actual.tree.has_user(account, user), format!("this system has no user '{user}'")))
         .collect()
 }
 

@@ -85,7 +85,7 @@ impl fmt::Display for Obstacle {
         } else {
             (format!("user {user} in account {account}"), format!("user where name={user} account={account}"))
         };
-        write!(out, "qos {qos} stays{with}: it is the default of {of}; first: ")?;
+        write!(out, "qos {qos} stays{with}: it is the default of {of}; first run: ")?;
         write!(out, "sacctmgr modify {what} cluster={cluster} set DefaultQOS=-1")
     }
 }

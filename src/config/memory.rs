@@ -9,7 +9,7 @@ const KEY: &str = "MemoryGRES";
 pub(super) fn rule(config: &Config, name: String) -> Result<MemoryGres, Problem> {
     let own = [config.node.share_gres.as_str(), "mps", "shard"];
     if own.contains(&name.as_str()) {
-        return Err(Problem::Against { setting: KEY, needs: "a name that no share has" });
+        return Err(Problem::Against { setting: KEY, needs: "a name that is not a share's" });
     }
     let nodes: Vec<_> = config.every_node().filter(|node| node.placement != Placement::Off).collect();
     let first = nodes.first().ok_or(Problem::Missing { key: "Placement", because: KEY })?;

@@ -81,7 +81,7 @@ impl fmt::Display for SaidTwice {
 impl fmt::Display for OldName {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         let OldName { name, field, tres } = self;
-        write!(out, "{name} is {field}={tres} today")
+        write!(out, "{name} is now written {field}={tres}")
     }
 }
 
@@ -204,8 +204,8 @@ const OWNERS: [Key<Draft>; 5] = [
     },
 ];
 
-const ONE_NAME: &str = "the name of one QOS, where the line has its owner or limits: letters, digits, '_', '.', '-' \
-                        and '@', of which the first is a letter, a digit or '_'";
+const ONE_NAME: &str = "the name of one QOS, if the line has its owner or limits: letters, digits, '_', '.', '-' and \
+                        '@', starting with a letter, a digit or '_'";
 
 /// The keys as an error lists them.
 fn own_names() -> Vec<&'static str> {

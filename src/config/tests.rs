@@ -214,8 +214,11 @@ fn errors_name_line_key_and_what_is_allowed() {
         ("QOS=a Mode=warn mode=warn", "line 1: Mode is given twice"),
         ("QOS=a DefaultType=a/b", "line 1: DefaultType can't be 'a/b'; allowed is the name of a GPU type"),
         ("QOS=a ArrayTasksOver=2:00:00", "line 1: ArrayTasksOver needs ArrayTasks"),
-        ("QOS=a*\nQOS=q CPUs=1\n\nqos=Q CPUs=1", "line 4: QOS 'q' has its owner or limits in line 2 already"),
-        ("QOS=q Users=maria", "line 1: Users can only be had with one Account"),
+        (
+            "QOS=a*\nQOS=q CPUs=1\n\nqos=Q CPUs=1",
+            "line 4: the owner or limits of QOS 'q' are already in line 2",
+        ),
+        ("QOS=q Users=maria", "line 1: Users needs one Account"),
         ("QOS=q CPUs=1 GrpCpus=2", "line 1: GrpTRES of cpu is given twice"),
         ("QOS=q GrpCpus=1 grpcpus=1", "line 1: GrpCpus is given twice"),
         (

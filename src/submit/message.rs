@@ -59,7 +59,7 @@ pub fn remark(remark: &Remark) -> Option<String> {
         Remark::Passed(refusal, Because::Warn) => {
             let number = refusal.rule.number();
             let accepted =
-                if refusal.rule == Rule::BeyondLimit { "accepted all the same" } else { "accepted for now" };
+                if refusal.rule == Rule::BeyondLimit { "accepted anyway" } else { "accepted for now" };
             let last = format!("{accepted}; {number}, see `gpushare explain {number}`");
             Some(laid_out(refusal, "gpushare: warning: ", &last))
         }
@@ -88,10 +88,10 @@ fn fault(refusal: &Refusal) -> String {
     match refusal.rule {
         Rule::TypeMissing if limited => format!("{whose} has a limit on GPU types; '{asked}' names none"),
         Rule::TypeMissing => format!("{whose} needs a GPU type; '{asked}' names none"),
-        Rule::TypeUnknown => format!("{whose} needs a GPU type that exists; '{asked}' names another"),
+        Rule::TypeUnknown => format!("{whose} needs a GPU type that exists; the one in '{asked}' doesn't"),
         Rule::TypeForeign => format!("{whose} has no GPUs of the type in '{asked}'"),
         Rule::Unreadable => {
-            format!("{whose} needs requests of the form NAME[:TYPE][:COUNT]; '{asked}' is not one")
+            format!("{whose} accepts only requests of the form NAME[:TYPE][:COUNT], not '{asked}'")
         }
         Rule::NtasksPerGpuAlone => format!("{whose} needs a GPU type; --ntasks-per-gpu alone names none"),
         Rule::QosList => format!("{whose} must be named alone, not in the list '{asked}'"),
@@ -99,14 +99,14 @@ fn fault(refusal: &Refusal) -> String {
         Rule::TooLong => format!("more than {LONGEST} characters, which Slurm won't accept: '{asked}…'"),
         Rule::ShareUncounted => format!("{whose} has no limit that counts the share '{asked}'"),
         Rule::NotRestated if refusal.ground == Ground::Site => {
-            "a job leaves a reservation for shares only with its GPUs named again in the same command"
+            "to take a job out of a reservation for shares, name its GPUs again in the same command"
                 .to_owned()
         }
         Rule::NotRestated => {
-            format!("{whose} takes a job in only with its GPUs named again in the same command")
+            format!("to move a job under {whose}, name its GPUs again in the same command")
         }
         Rule::TypeResembles => format!(
-            "'{asked}' names no type of this cluster, and Slurm would take it for '{}'",
+            "the type in '{asked}' doesn't exist here, but Slurm would take it for '{}'",
             quoted(&refusal.resembles)
         ),
         Rule::TypeOfNone => {
@@ -116,19 +116,17 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::TooManyNodes => {
             format!(
-                "{whose} gives a job no more nodes than GPUs of a type; {asked} would be more than {}",
+                "{whose} allows a job no more nodes than GPUs of a type; {asked} are more than {}",
                 refusal.count
             )
         }
-        Rule::BeyondLimit => format!("'{asked}' is more than {whose} ever has at once, so the job waits"),
+        Rule::BeyondLimit => format!("'{asked}' is more than {whose} allows at once, so the job can't start"),
         Rule::CountedTwoWays => {
-            format!(
-                "{whose} needs GPUs asked for in one way; '{asked}' is asked for in another than the rest"
-            )
+            format!("{whose} needs all GPUs asked for in one way; '{asked}' is asked for in another")
         }
         Rule::NotAlone => {
             format!(
-                "{whose} takes a job in only by a command that changes nothing but its QOS, partition and GPUs"
+                "to move a job under {whose}, use a command that changes only its QOS, partition and GPUs"
             )
         }
         Rule::OldRequestStays => {
@@ -137,20 +135,22 @@ fn fault(refusal: &Refusal) -> String {
                  again"
             )
         }
-        Rule::ShareReservation => format!("the share '{asked}' is only for certain reservations"),
+        Rule::ShareReservation => format!("the share '{asked}' is allowed only in certain reservations"),
         Rule::ShareSize if matches!(refusal.offer, Offer::UpTo(_)) => {
             format!("the share '{asked}' is more than one GPU")
         }
-        Rule::ShareSize => format!("the share '{asked}' is of no size that is given here"),
-        Rule::ShareForm => format!("the share must be asked for once, in units per node; '{asked}' does not"),
-        Rule::ShareMemory => format!("no share here has the GPU memory of '{asked}'"),
-        Rule::ShareFixed => format!("the share '{asked}' of a job can't be changed once it is submitted"),
-        Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
-            format!("'{asked}' needs its partition named, since a reservation may lie in one for shares only")
+        Rule::ShareSize => format!("the share '{asked}' has a size that this cluster doesn't allow"),
+        Rule::ShareForm => {
+            format!("ask for the share once, in units per node; '{asked}' is asked for differently")
         }
-        Rule::WholeGpu => format!("{whose} is for shares of GPUs only; '{asked}' is more"),
+        Rule::ShareMemory => format!("no share here has as much GPU memory as '{asked}'"),
+        Rule::ShareFixed => format!("a job's share '{asked}' can't be changed after submission"),
+        Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
+            format!("name the partition for '{asked}': the reservation may be in one for shares only")
+        }
+        Rule::WholeGpu => format!("{whose} is for shares of GPUs only; '{asked}' is not a share"),
         Rule::GpuMissing if refusal.ground == Ground::Partition(Vec::new()) => {
-            "a job without a GPU needs its partition named, since a reservation may lie in one for GPUs only"
+            "name the partition for a job without a GPU: the reservation may be in one for GPUs only"
                 .to_owned()
         }
         Rule::GpuMissing => format!("{whose} is for jobs with GPUs; this job asks for none"),
@@ -164,9 +164,9 @@ fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
     let wanted = match (wanted, amount) {
         (Some(wanted), _) => format!("asks for {}", size(*amount, *wanted)),
         (None, Amount::Cpus) => {
-            "would get all that its nodes have, by --gres-flags=enforce-binding".to_owned()
+            "would get all CPUs of its nodes, because of --gres-flags=enforce-binding".to_owned()
         }
-        (None, Amount::Memory) => "would get all that its nodes have".to_owned(),
+        (None, Amount::Memory) => "would get all memory of its nodes".to_owned(),
     };
     let what = match amount {
         Amount::Cpus => "CPUs",
@@ -207,13 +207,13 @@ fn offer(refusal: &Refusal) -> Option<String> {
         Offer::OfCluster(types) => {
             ("this cluster has", types.iter().map(|gres_type| quoted(gres_type)).collect())
         }
-        Offer::Reservations(parts) => ("those with one of these in the name", parts.clone()),
+        Offer::Reservations(parts) => ("their names contain one of", parts.clone()),
         Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
         Offer::UpTo(units) => ("at most", vec![format!("{units}, a whole GPU")]),
         Offer::Memory(sizes) => {
             let size =
                 |(mebibytes, units): &(u64, u64)| format!("{} ({units})", correction::memory(*mebibytes));
-            ("sizes, and their units", sizes.iter().map(size).collect())
+            ("sizes (units)", sizes.iter().map(size).collect())
         }
         Offer::PerGpu { amount, cap, .. } => {
             let what = match amount {
@@ -246,7 +246,7 @@ fn changed(change: &Change) -> String {
         }
         Change::Type { qos, asked, given, .. } => {
             format!(
-                "QOS '{}' needs a GPU type; '{}' was taken as '{}'",
+                "QOS '{}' needs a GPU type; '{}' was changed to '{}'",
                 quoted(qos),
                 quoted(asked),
                 quoted(given)
@@ -270,14 +270,13 @@ fn changed(change: &Change) -> String {
         Change::Share { asked, given, mebibytes, .. } => {
             let memory = correction::memory(*mebibytes);
             format!(
-                "'{}' was taken as '{}', a share with {memory} of GPU memory",
+                "'{}' was changed to '{}', a share with {memory} of GPU memory",
                 quoted(asked),
                 quoted(given)
             )
         }
         Change::UserEnv => {
-            "the node doesn't run your login shell before the job, which has the variables that you export \
-             and no others"
+            "the node doesn't run your login shell before the job; the job has only the variables that you export"
                 .to_owned()
         }
     }

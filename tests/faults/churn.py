@@ -124,7 +124,7 @@ class Churn:
         """Counts what prologs and epilogs complain of, without names and numbers."""
         self.said += lines.splitlines()
         for line in lines.splitlines():
-            for words in ("no MPS daemon", "can't be ended", "had to be started anew", "internal error", "panicked"):
+            for words in ("no MPS daemon", "can't be ended", "had to be restarted", "internal error", "panicked"):
                 if words in line:
                     self.count[words] += 1
                     if words in ("can't be ended", "internal error", "panicked"):

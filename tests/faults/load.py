@@ -20,7 +20,7 @@ from fake_nvml import (
 from fake_nvml import says, told
 from lab import layer
 
-NO_LOAD = "no load from NVML, shares go by the ledger alone: "
+NO_LOAD = "no load from NVML, shares are placed by the ledger alone: "
 # A test on a loaded machine must not run into it where an answer is wanted.
 PATIENT, SHORT = 10_000, 100
 HANG = 600_000
@@ -64,7 +64,7 @@ class Row:
         node.epilog(job)
         node.check_empty()
         load = [line for line in lines if NO_LOAD in line]
-        fault = [line for line in lines if "takes no share, NVML says: " in line]
+        fault = [line for line in lines if "takes no shares, NVML says: " in line]
         assert len(load) + len(fault) + 1 == len(lines), lines
         return gpu, load, fault
 
@@ -232,8 +232,8 @@ def test_makes_no_sense():
         ("echo gpushare-nvml 2; echo end", "its first line is not"),
         ("printf 'gpushare-nvml 1\\ngpu=GPU-a used=1'", "its last line is not"),
         ("printf 'gpushare-nvml 1\\ngpu=GPU-a used=a\\nend\\n'", "a line that can't be read"),
-        ("exec yes", "said more than"),
-        ("exit 1", "it said nothing"),
+        ("exec yes", "printed more than"),
+        ("exit 1", "it printed nothing"),
         ("printf 'one\\nline \\033[2J' >&2; exit 1", NO_LOAD + "one"),
         ("exit 77", "exit status: 77"),
         ("kill -SEGV $$", "SIGSEGV"),
@@ -334,7 +334,7 @@ def test_shown():
     assert [first[key] for key in keys] == [40000, 81320, 90, 3, None], first
     assert second["processes"] == 0 and "remapped" in second["fault"], second
     table = status().stdout
-    assert "40000  81320   90%          3" in table and "GPU 1 takes no share, NVML says: " in table, table
+    assert "40000  81320   90%          3" in table and "GPU 1 takes no shares, NVML says: " in table, table
     says(fake, FIRST_BUSY + "crash nvmlInit_v2\n")
     done = status()
     assert "nothing from NVML: gpushare-nvml ended with signal: 6" in done.stderr, done
@@ -366,7 +366,7 @@ def test_foreign_processes():
     fake = library()
     with processes(2001, 0, 120) as (squatter, roots, system), processes(2002) as (elsewhere,):
         first = f"{IDLE} pid={squatter.pid} pid={roots.pid} pid={system.pid}"
-        said = f"job 1: GPU 0 has processes of no job of it: {squatter.pid} (user 2001)"
+        said = f"job 1: GPU 0 has foreign processes, in none of its jobs: {squatter.pid} (user 2001)"
         for value, told in (("ignore", []), ("warn", [said]), ("fail", [said]), ("end", [f"{said}; they were ended"])):
             node = asking(fake, more=f"ForeignProcesses={value}\n")
             says(fake, gpus(first, f"{BUSY} pid={elsewhere.pid}"))

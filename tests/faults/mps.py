@@ -92,7 +92,7 @@ def test_killed(each_control):
     os.kill(daemon[0], signal.SIGKILL)
     wait(lambda: not alive(*daemon), "its death")
     lines = node.prolog(2, 40, user=ALICE) + node.prolog(3, 20, user=ALICE)
-    assert len([line for line in lines if "had to be started anew" in line]) == 1, lines
+    assert len([line for line in lines if "had to be restarted" in line]) == 1, lines
     assert node.daemon(folder) not in (None, daemon) and node.ask(folder, LIMITS, ALICE) == ["50.0", "3G"]
     assert stat(server)[0] not in "ZX", "the first job's programs may be at work there"
     for job in (1, 2, 3):
@@ -169,13 +169,13 @@ def test_missing():
 FAULTY = {
     "hang": "no answer in 2000 ms",
     "exit": "Cannot access CUDA_MPS_PIPE_DIRECTORY=",
-    "silent": "started no daemon: it said nothing",
+    "silent": "started no daemon: it printed nothing",
     "no-daemon": "started no daemon",
     "dying": "",
     "nonsense": "",
-    "endless": "said more than",
+    "endless": "printed more than",
     "deaf": "did not answer in",
-    "ignore-limits": "does not take the share's limits",
+    "ignore-limits": "does not accept the share's limits",
 }
 
 
@@ -212,7 +212,7 @@ def test_shows_limits_otherwise(control):
     ):
         node = MpsNode(control, how=how)
         if said == "refused":
-            refused(node, "does not take the share's limits")
+            refused(node, "does not accept the share's limits")
             continue
         lines = node.prolog(7, user=ALICE)
         assert node.failure(7) is None and node.daemon(node.folder(7)), (how, lines)
@@ -244,7 +244,7 @@ def test_first_after_boot(control):
 def test_unknown_user(control):
     """One whom no name service of the node knows; one whose home isn't there is nothing special."""
     node = MpsNode(control)
-    refused(node, f"knows no user {UNKNOWN}", user=UNKNOWN)
+    refused(node, f"has no user {UNKNOWN}", user=UNKNOWN)
     assert not Path("/nonexistent").exists()
     started(node)
     node.epilog(7)
@@ -263,7 +263,7 @@ def test_stopped(control):
     node.epilog(4)
     # The same job once more, as after a requeue whose epilog was lost: nobody else has the daemon.
     lines = node.prolog(1, 40, user=ALICE, restart=1)
-    assert any("had to be started anew" in line for line in lines) and not alive(*daemon), lines
+    assert any("had to be restarted" in line for line in lines) and not alive(*daemon), lines
     assert node.daemon(folder) and node.failure(1) is None
     stand_still(node.daemon(folder)[0])
     node.epilog(1, restart=1)
@@ -625,7 +625,7 @@ def test_handed_over(control):
     epilog = node.start("gpushare-epilog", 1, before=slow)
     wait(lambda: 1 not in node.entries(), "the first job's entry to go")
     assert started(node, 2)[1] == daemon
-    assert finished(epilog)[0].startswith("gpushare-epilog: job 1: share taken back")
+    assert finished(epilog)[0].startswith("gpushare-epilog: job 1: share released")
     assert alive(*daemon), "the epilog has looked again"
     node.epilog(2)
     node.check_empty()

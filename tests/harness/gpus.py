@@ -91,7 +91,7 @@ def wait_taken_back(cluster, request):
 
     def is_empty():
         log = cluster.log("syslog")
-        if any(f"job {job}: this runs as user" in log for job in cluster.ledger()):
+        if any(f"job {job}: this epilog runs as user" in log for job in cluster.ledger()):
             a_minute_later(cluster)
             cluster.run(["srun", request, "true"], "alice")
         return cluster.ledger() == {}

@@ -28,7 +28,7 @@ def apply_until_heard(cluster, text, *words):
     """The same where slurmdbd was away just now: slurmctld may have missed something, which is said and mended."""
     write(cluster, text)
     result = qos(cluster, "apply", *words)
-    if "slurmctld missed changes while it had no slurmdbd" in result.stderr:
+    if "slurmctld missed changes while it could not reach slurmdbd" in result.stderr:
         assert result.returncode == 1
         mend(cluster)
     else:

@@ -26,7 +26,8 @@ def test_the_job_has_the_fewest_units_with_that_memory(by_memory):
     other, gpu = by_memory.start("--gres=gpumem:24000")
     assert by_memory.ledger()[job] != int(gpu)
     _, told = accepted(by_memory, "--gres=gpumem:12G")
-    assert "gpushare: 'gpumem:12G' was taken as 'gpushare:41', a share with 12300M of GPU memory (GS156)" in told, told
+    expected = "gpushare: 'gpumem:12G' was changed to 'gpushare:41', a share with 12300M of GPU memory (GS156)"
+    assert expected in told, told
 
 
 def test_interactive_jobs_too(by_memory):

@@ -90,7 +90,7 @@ def test_an_example_is_all_right(checked):
     assert wrong(findings) == set() and status == 0, findings
     assert {"JobSubmitPlugins", "Placement", "GpuFile", "spank_gpushare.so", "job_submit_gpushare.so"} <= set(findings)
     said = findings["fence"]["said"]
-    assert said.startswith("a process in a cgroup of its own could open 1 of 4 GPUs"), findings["fence"]
+    assert said.startswith("a test process with a share could open 1 of 4 GPUs"), findings["fence"]
     assert cgroups(checked) == ""
 
 
@@ -193,7 +193,7 @@ def test_a_node_with_fewer_shares_than_slurmctld_counts(whole):
     whole.run("sed -i s/Count=400/Count=300/ /etc/slurm/gres.conf; /lab/service restart slurmd", timeout=90)
     findings, _ = check(whole)
     assert wrong(findings) == {"gres.conf", "slurmd"}, findings
-    assert "has 300 mps for this node, and slurmctld counts 400" in findings["gres.conf"]["said"]
+    assert "has 300 mps for this node, but slurmctld counts 400" in findings["gres.conf"]["said"]
 
 
 def test_a_drained_node_says_why_and_since_when(whole):

@@ -81,7 +81,7 @@ def test_who_goes_round_mps_is_seen(node, tmp_path):
     try:
         job = node.sbatch(HALF)
         gpu = node.wait(lambda: node.state(job) == "RUNNING" and str(node.ledger().get(job, "")), "its GPU")
-        assert f"GPU {gpu}: 1 of its processes go round MPS" in node.ok("gpushare status")
+        assert f"GPU {gpu}: 1 of its processes bypass MPS" in node.ok("gpushare status")
         gpus = json.loads(node.ok("gpushare status --json"))["gpus"]
         assert {one["index"]: one["without_mps"] for one in gpus} == {i: 1 if str(i) == gpu else None for i in range(4)}
         family = [

@@ -40,8 +40,8 @@ def test_a_share_outside_of_the_courses_is_refused(node, name):
     for command in (["sbatch", "--wrap", "true"], ["srun", "true"], ["salloc", "true"]):
         result = node.run([command[0], QUARTER, *where, *command[1:]], "alice")
         assert result.returncode != 0
-        assert "the share 'mps:20' is only for certain reservations" in result.stderr, result.stderr
-        assert "those with one of these in the name: jhl_homework_gpu, jupyterhub_course_" in result.stderr, (
+        assert "the share 'mps:20' is allowed only in certain reservations" in result.stderr, result.stderr
+        assert "their names contain one of: jhl_homework_gpu, jupyterhub_course_" in result.stderr, (
             result.stderr
         )
         assert "try: --reservation=NAME --gres=mps:20" in result.stderr and "GS121" in result.stderr, result.stderr

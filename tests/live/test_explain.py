@@ -209,7 +209,7 @@ def test_every_option_of_sbatch_is_known(explained):
     for name, (sbatch, explain) in found.items():
         # Help lists options that are no more.
         known = "unrecognized option" not in sbatch
-        assert known == ("is no option" not in explain), f"--{name}: {sbatch}{explain}"
+        assert known == ("knows no option" not in explain), f"--{name}: {sbatch}{explain}"
         takes_none = "doesn't allow an argument" in sbatch
         assert takes_none == ("takes no value" in explain), f"--{name}: {sbatch}{explain}"
 

@@ -91,18 +91,17 @@ def test_a_job_above_a_limit_waits_forever(jobs):
     assert "the job asks for 3: that is above the limit, so it waits forever" in said, said
     running(jobs, *re.search(r"try: (.*) \(", said)[1].split())
     warned = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--gres=gpu:a40:3"], "alice")
-    assert "GS114 is let pass because of LimitAdvice=warn" in warned and "note:" not in warned, warned
+    assert "GS114 applies, but LimitAdvice=warn lets it pass" in warned and "note:" not in warned, warned
     jobs.ok("echo LimitAdvice=off >/lab/out/off.conf")
     before = jobs.ok(
         ["gpushare", "explain", "--conf", "/lab/out/off.conf", "--", "--qos=two", "--gres=gpu:a40:3"], "alice"
     )
-    assert (
-        "note: QOS 'two' never has more than 2 gres/gpu:a40 for all its jobs (GrpTRES), and this asks for 3" in before
-    ), before
+    never = "note: QOS 'two' never allows more than 2 gres/gpu:a40 for all its jobs (GrpTRES), but this asks for 3"
+    assert never in before, before
     below = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--gres=gpu:a40:2"], "alice")
     assert "note:" not in below, below
     account = jobs.ok(["gpushare", "explain", "--", "-A", "below", "--gres=gpu:a40:2"], "alice")
-    assert "note: account 'limits' never has more than 1 gres/gpu:a40" in account, account
+    assert "note: account 'limits' never allows more than 1 gres/gpu:a40" in account, account
 
 
 def test_the_partitions_own_qos_counts(jobs):
@@ -142,7 +141,7 @@ def test_who_may_not_see_others_jobs_is_told_the_sum(jobs):
         hidden = jobs.run(["gpushare", "explain", job], "alice")
         # By slurmdbd's own settings, and by release.
         by_accounting = (
-            f"job {job} of bob is pending by the accounting database; slurmctld doesn't show it to you "
+            f"job {job} of bob is pending according to the accounting database; slurmctld doesn't show it to you "
             "(PrivateData=jobs)\n"
         )
         assert hidden.stdout == by_accounting or hidden.stderr.startswith(f"gpushare: Slurm shows no job {job}: "), (

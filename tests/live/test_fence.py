@@ -106,7 +106,7 @@ def test_a_kernel_that_refuses_bpf_fails_the_jobs_and_not_the_node(refused, tmp_
         assert "launch failed" in said and opened(said) == [], said
         assert step.returncode != 0 or not refused.newer_than("23.11")
         assert refused.run("cat /tmp/epilog").stdout == ""
-        refused.wait(lambda: "not closed from the start" in refused.log("slurmd"), "the reason in slurmd's log")
+        refused.wait(lambda: "GPUs not closed from the start" in refused.log("slurmd"), "the reason in slurmd's log")
     finally:
         refused.ok(f"mv {stepd}.real {stepd}; rm -f /tmp/epilog")
         refused.cancel_all()

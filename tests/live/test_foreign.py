@@ -89,7 +89,8 @@ def test_processes_that_belong_to_nobody_are_named(node):
         elsewhere = {"pid": task, "user_id": 2001, "job": int(job)}
         expected = {index: [bobs] if index == gpu else [elsewhere, bobs] for index in range(4)}
         assert {one["index"]: one["foreign"] for one in status(node)["gpus"]} == expected
-        assert f"GPU {gpu} has processes of no job of it: {pid} (user 2002)\n" in node.ok("gpushare status") + "\n"
+        shown = f"GPU {gpu} has foreign processes, in none of its jobs: {pid} (user 2002)\n"
+        assert shown in node.ok("gpushare status") + "\n"
         counts = [
             line.rsplit(" ", 1)[1]
             for line in node.ok("gpushare metrics").splitlines()
@@ -109,7 +110,7 @@ def test_a_prolog_fails_its_job_for_them_or_ends_them_and_nothing_else(node, sha
             job = node.sbatch(share)
             assert node.finished(job) == "FAILED"
             said = node.output(job)
-            assert "has processes of no job of it: " in said and f"{pid} (user 2002)" in said, said
+            assert "has foreign processes, in none of its jobs: " in said and f"{pid} (user 2002)" in said, said
             assert lives(node, pid)
         with rule(node, "ForeignProcesses=end\nOnCollision=run"):
             job = node.sbatch(share)

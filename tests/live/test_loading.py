@@ -118,19 +118,19 @@ def rules(cluster, text):
 def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_file_is_mended(whole, broken):
     rules(broken, "GovernedQOS=norm*\n")
     assert " gpushare.conf " in broken.run(["gpushare", "check"]).stdout
-    assert "slurmctld runs with" not in broken.run(["gpushare", "check"]).stdout
+    assert "slurmctld uses" not in broken.run(["gpushare", "check"]).stdout
     assert "\ngpushare_config_error 0\n" in broken.run(["gpushare", "metrics"]).stdout
     broken.ok(f"printf '#\nForeignTypes=no\n' >{CONF}")
     assert restart(broken).returncode == 0
     checked = broken.run(["gpushare", "check"])
     said = re.search(
-        r"WRONG +slurmctld's rules +slurmctld runs with the rules of (.*), because line 2: ForeignTypes can't be 'no'",
+        r"WRONG +slurmctld's rules +slurmctld uses the rules of (.*), because line 2: ForeignTypes can't be 'no'",
         checked.stdout,
     )
     assert checked.returncode == 1 and said, checked.stdout
     read_at = broken.ok(f"date -d @$(cut -d' ' -f4 {COPY} | head -n 1) '+%F %T'")
     assert said.group(1) == read_at
-    assert f"fix: mend {CONF}; the rules in force are in {COPY}" in checked.stdout
+    assert f"fix: correct {CONF}; the rules in force are in {COPY}" in checked.stdout
     assert "\ngpushare_config_error 1\n" in broken.run(["gpushare", "metrics"]).stdout
     # Mended, and nobody restarts anything.
     before = broken.log("slurmctld").count("gpushare.conf read again")
@@ -141,7 +141,7 @@ def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_f
         return broken.log("slurmctld").count("gpushare.conf read again") > before
 
     broken.wait(is_taken_over, "the mended file")
-    assert "slurmctld runs with" not in broken.run(["gpushare", "check"]).stdout
+    assert "slurmctld uses" not in broken.run(["gpushare", "check"]).stdout
     assert "\ngpushare_config_error 0\n" in broken.run(["gpushare", "metrics"]).stdout
     assert broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice").returncode == 0
     broken.wait(lambda: broken.ok(["tail", "-n", "1", COPY]) == "GovernedQOS=qos_titan", "the new copy")
@@ -193,7 +193,7 @@ def changed(cluster, command, back):
 
 
 def test_not_being_the_last_plugin_is_an_error_in_the_log(whole):
-    line = "gpushare must be last, or a later plugin can change a request that was judged"
+    line = "gpushare must be last, or a later plugin can change a request that gpushare has judged"
     assert line not in whole.log("slurmctld")
     edit = "sed -i.good s/JobSubmitPlugins=gpushare/JobSubmitPlugins=gpushare,logging/ /etc/slurm/extra.conf"
     with changed(whole, edit, "mv /etc/slurm/extra.conf.good /etc/slurm/extra.conf"):

@@ -98,4 +98,4 @@ def test_an_unusable_gpu_takes_no_share(node):
     says(node, [f"{IDLE} field=145:1", IDLE, BUSY, BUSY])
     job, _ = running(node, "--gres=gpushare:80")
     assert node.ledger() == {job: 1}
-    assert "GPU 0 takes no share, NVML says: " in node.ok("gpushare status")
+    assert "GPU 0 takes no shares, NVML says: " in node.ok("gpushare status")

@@ -179,7 +179,7 @@ def test_counts_that_cannot_be_written_are_one_line_in_the_log(node, prepare):
     counts = "/run/slurm/counts/gpushare.counts"
     node.ok(f"rm -rf /run/slurm/counts; mkdir /run/slurm/counts; chmod 777 /run/slurm/counts; {prepare.format(counts)}")
     node.ok(["sed", "-i", f"s,^RefusalCounts=.*,RefusalCounts={counts},", CONF])
-    lines = lambda: node.log("slurmctld").count(f"nothing is counted: RefusalCounts={counts}: ")
+    lines = lambda: node.log("slurmctld").count(f"messages are not counted: RefusalCounts={counts}: ")
     before = lines()
     node.ok("/lab/service restart slurmctld")
     assert [refused(node, "--gres=mps:39") for _ in range(3)] == ["GS122"] * 3

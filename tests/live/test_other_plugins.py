@@ -47,7 +47,7 @@ def test_a_program_that_another_plugin_runs_for_the_user_is_fenced(beside):
     charged = {0} if (beside.kind, beside.cgroup) == ("override", "v1") else set()
     said = opened(beside.ok(f"cat {SAID}"))
     assert all(found <= {gpu} | charged for found in said), said
-    assert not beside.run("grep -ah 'not closed from the start' /var/log/slurm/*.log").stdout
+    assert not beside.run("grep -ah 'GPUs not closed from the start' /var/log/slurm/*.log").stdout
 
 
 def test_a_task_in_a_root_without_its_gpu_runs(beside, tmp_path):

@@ -158,7 +158,7 @@ def test_no_command_is_taken_for_text():
 PREPARED = {}
 # What depends on the release, or on what else the machine has: how many lines of `gpushare check` are right,
 # and may be; processes.
-VARIES = [(r"\d+(?= ok,)|\d+(?= to look at)|\d+(?= \\\(user)", r"\\d+")]
+VARIES = [(r"\d+(?= ok,)|\d+(?= to check)|\d+(?= \\\(user)", r"\\d+")]
 
 
 def prepared(page, text, status=0):

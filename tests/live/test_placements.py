@@ -223,14 +223,15 @@ def test_a_whole_gpu_that_nobody_has_noted_is_open_only_where_slurm_keeps_shares
         step = node.run(["srun", "--gres=gpu:1", OPEN], "alice")
         for text in (node.output(batch), step.stdout + step.stderr):
             if node.kind == "override":
-                assert "this job can't have its GPU here: gpushare-prolog noted none of its GPUs" in text, text
+                assert "this job can't have its GPU here: gpushare-prolog recorded none of its GPUs" in text, text
             assert len(opened(text)) == (0 if node.kind == "override" else 1), text
         assert (state, step.returncode == 0) == (("FAILED", False) if node.kind == "override" else ("COMPLETED", True))
         if node.kind != "override":
             # Its render nodes would be closed, and with them all that is not noted.
             node.ok("echo FenceDrm=yes >>/etc/slurm/gpushare.conf")
             step = node.run(["srun", "--gres=gpu:1", OPEN], "alice")
-            assert step.returncode != 0 and "noted none of its GPUs" in step.stderr and opened(step.stdout) == [], step
+            said = "recorded none of its GPUs"
+            assert step.returncode != 0 and said in step.stderr and opened(step.stdout) == [], step
         # Other makers' GPUs are neither closed nor shared.
         node.ok("mkdir /tmp/nodes && mv /dev/nvidia[0-9]* /tmp/nodes")
         node.ok(["srun", "--gres=gpu:1", "true"], "alice")

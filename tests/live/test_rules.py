@@ -116,7 +116,7 @@ def test_default_fills_the_type_in(site):
     with configured(site, "QOS=* Mode=default"):
         job, told = accepted(site, QOS, "--gres=gpu:2")
         assert site.fields(job)["TresPerNode"].endswith("gpu:a40:2")
-        assert "'gpu:2' was taken as 'gpu:a40:2' (GS151)" in told, told
+        assert "'gpu:2' was changed to 'gpu:a40:2' (GS151)" in told, told
         job, told = accepted(site, QOS, "-n2", "--ntasks-per-gpu=1")
         assert site.fields(job)["TresPerJob"].endswith("gpu:a40:2") and "GS151" in told, told
         refused(site, "GS103", QOS, "--gres=gpu:3090:1")

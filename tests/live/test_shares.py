@@ -207,7 +207,7 @@ def test_what_is_somebodys_default_stays_until_it_is_not(shared):
         assert result.returncode == 1, result.stdout
         line = next(line for line in result.stdout.splitlines() if line.startswith("!"))
         assert line.startswith(
-            f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first: "
+            f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first run: "
         )
         assert "qos_mine" in may_use(shared, "alice", "lafferty")
     command = line.split("first: ")[1].split()
@@ -238,7 +238,7 @@ def test_slurmdbd_goes_down_half_way_and_a_second_run_finishes(shared):
         assert stopped.returncode == 1, stopped.stdout
         assert len(stopped.stderr.splitlines()) == 1, stopped.stderr
         what = r"gpushare: stopped at '.+'( \(and \d+ more\))?: slurmdbd does not answer; is it running\?; "
-        assert re.match(what + rf"done: {done} of \d+ steps, running this again does the others$", stopped.stderr)
+        assert re.match(what + rf"done: {done} of \d+ steps; run this again to do the others$", stopped.stderr)
         assert len({line.split("/")[0] for line in stopped.stdout.splitlines()}) == done
         assert qos(shared, "plan").stderr == "gpushare: sacctmgr: slurmdbd does not answer; is it running?\n"
         shared.ok(["/lab/service", "start", "slurmdbd"])
@@ -262,9 +262,9 @@ def test_what_slurmctld_missed_while_it_had_no_slurmdbd_is_said(shared):
     result = qos(shared, "apply")
     assert "+ qos qos_mine" in "\n".join(lines(result.stdout)), result.stdout
     if shared.newer_than("23.02"):
-        missed = "slurmctld missed changes while it had no slurmdbd: it has an older 'qos_mine'"
+        missed = "slurmctld missed changes while it could not reach slurmdbd: it has an older 'qos_mine'"
         assert result.returncode == 1
-        assert result.stderr.startswith(f"gpushare: the database is like the file, but {missed}"), result.stderr
+        assert result.stderr.startswith(f"gpushare: the database matches the file, but {missed}"), result.stderr
         planned = plan(shared, MINE)
         assert planned.startswith(f"{NOTHING}! {missed}") and "scontrol reconfigure" in planned, planned
         checked = shared.run(["gpushare", "check", "--conf", FILE])
@@ -293,7 +293,7 @@ def test_only_prune_removes_and_not_what_a_job_uses(shared):
     refused = qos(shared, "apply", "--prune")
     assert refused.returncode == 1
     assert "! qos qos_gone is no longer in the file, but has 1 job and stays\n" in refused.stdout
-    assert refused.stderr == "gpushare: one thing was not taken away, see above; run this again when that is possible\n"
+    assert refused.stderr == "gpushare: one thing was not removed, see above; run this again when it can be removed\n"
     assert "qos_gone" in qoses(shared)
 
     shared.ok(["scancel", job])
@@ -316,9 +316,9 @@ AT = f"gpushare: /lab/out/gpushare.conf: line"
 BAD = [
     ("QOS=q GPUs=v100:1", f"{AT} 1: no node has a GPU of type 'v100'; there are a100, a40, h100"),
     ("#\nQOS=q GPUs=h100:13", f"{AT} 2: h100:13 is more than the cluster's 12"),
-    ("QOS=q CPUs=1\n\nQOS=Q CPUs=2", f"{AT} 3: QOS 'q' has its owner or limits in line 1 already"),
-    ("QOS=q Users=alice", f"{AT} 1: Users can only be had with one Account"),
-    ("QOS=q Account=lafferty Users=nobody-here", f"{AT} 1: this system knows no user 'nobody-here'"),
+    ("QOS=q CPUs=1\n\nQOS=Q CPUs=2", f"{AT} 3: the owner or limits of QOS 'q' are already in line 1"),
+    ("QOS=q Users=alice", f"{AT} 1: Users needs one Account"),
+    ("QOS=q Account=lafferty Users=nobody-here", f"{AT} 1: this system has no user 'nobody-here'"),
     ("QOS=q MaxTRESPerUser=gres/mps=4", f"{AT} 1: gres/mps is not a TRES that this cluster counts; add it to "
                                            "AccountingStorageTRES in slurm.conf and restart slurmctld"),
     ("QOS=q Preempt=nonesuch",
@@ -349,7 +349,7 @@ def test_bad_input_is_one_line_and_changes_nothing(shared):
     write(shared, oversold)
     result = qos(shared, "apply")
     assert result.returncode == 0, "sites sell more than they have on purpose"
-    assert result.stderr == f"{AT} 2: warning: with h100:2 the QOSes add up to 14 h100, and the cluster has 12\n"
+    assert result.stderr == f"{AT} 2: warning: with h100:2 the QOSes add up to 14 h100, but the cluster has 12\n"
 
 
 def test_slurmctld_keeps_its_rules_when_a_line_is_broken(shared):
@@ -387,7 +387,7 @@ def test_nothing_is_applied_unasked(shared):
         with Terminal(asked, rows=50, columns=120) as terminal:
             terminal.wait(lambda: "Apply these changes? (y/N)" in terminal.text(), "the question")
             shown = terminal.text().replace("\r", "")
-            assert "\nThis takes away:\n- qos qos_mine for account lafferty\n" in shown, shown
+            assert "\nThis removes:\n- qos qos_mine for account lafferty\n" in shown, shown
             terminal.type(answer)
             assert os.WEXITSTATUS(terminal.wait_end()) == status, terminal.text()
     assert "gres/gpu:a40=3" in field(shared, "qos_mine", "GrpTRES").split(",")

@@ -161,8 +161,8 @@ def test_what_nodes_have_said_fills_in_what_slurm_does_not_know(node):
     for spoil, why in (
         (f"truncate -s 50 {file}", "EOF while parsing"),
         (f"echo '{{}}' >{file}", "missing field"),
-        (f"gpushare status --json | sed 's/^ *\"time\": .*/\"time\": 1000,/' >{file}", "s old, and 900 s is the most"),
-        (f"gpushare status --json | sed 's/^ *\"node\": .*/\"node\": \"x\",/' >{file}", "it speaks of node 'x'"),
+        (f"gpushare status --json | sed 's/^ *\"time\": .*/\"time\": 1000,/' >{file}", "s old; the limit is 900 s"),
+        (f"gpushare status --json | sed 's/^ *\"node\": .*/\"node\": \"x\",/' >{file}", "it is for node 'x'"),
         (f"rm {file} && mkfifo {file}", "it is not a file"),
     ):
         node.ok(spoil)
@@ -334,7 +334,7 @@ def test_a_look_that_fails_is_said_and_the_next_mends_it(fakes):
     with fakes.terminal("--watch", "1", "--color", "never", columns=200) as terminal:
         terminal.wait_frame(is_drawn, "a picture")
         (fakes.folder / "broken").write_text("\x1b[2Jno \x9bcontroller\n")
-        frame = terminal.wait_frame(lambda frame: "the last look failed: " in "".join(frame), "the trouble")
+        frame = terminal.wait_frame(lambda frame: "the last refresh failed: " in "".join(frame), "the trouble")
         assert "no " in frame[1] and obeyed(frame[1]) == [] and any(row.startswith("n1 ") for row in frame), frame
         (fakes.folder / "broken").unlink()
         fakes.write(NODE.format(name="n7", used=3, state="IDLE"))
@@ -359,12 +359,13 @@ def test_a_look_that_hangs_keeps_nobody(fakes):
 def test_without_a_terminal_it_says_so(fakes):
     for options in (["--watch"], ["--nodes", "--watch", "5"]):
         done = fakes.run(*options)
-        assert done.returncode == 2 and not done.stdout and "draws on a terminal" in done.stderr, done
+        assert done.returncode == 2 and not done.stdout and "needs a terminal" in done.stderr, done
     assert fakes.run("--watch", "--json").returncode == 2
     for term in ("dumb", ""):
         with fakes.terminal("--watch", TERM=term) as terminal:
             assert os.WEXITSTATUS(terminal.wait_end()) == 2
-            assert "needs a terminal that can be drawn on" in terminal.text() and ENTER not in terminal.text()
+            text = terminal.text()
+            assert "TERM names a terminal on which --watch can't draw" in text and ENTER not in text
 
 
 def test_colours_are_for_terminals_that_want_them(fakes):

@@ -315,7 +315,7 @@ def test_a_wrong_unit_count_is_told(surf):
             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 "
             "SPANK_GPUSHARE_SHARE=mps:40 SLURM_CONF=/etc/slurm/slurm.conf gpushare-prolog"
         )
-        assert "job 999999: asked for 40 units, taken as 154; Slurm counts otherwise: UnitsPerGpu" in result.stderr
+        assert "job 999999: asked for 40 units, recorded as 154; Slurm counts differently: UnitsPerGpu" in result.stderr
     finally:
         surf.ok("mv /etc/slurm/gpushare.conf.good /etc/slurm/gpushare.conf; SLURM_JOB_ID=999999 gpushare-epilog")
 

@@ -247,7 +247,7 @@ def test_without_a_unit_it_would_be(node):
         pid = holder(node)
         said = node.ok("cat /lab/out/caller")
         assert f"process {pid}, without a unit" in said and units(node) == {}, said
-        assert "it is no systemd unit" in said and "/usr/bin/systemd-run can't be run" in said, said
+        assert "it is not a systemd unit" in said and "/usr/bin/systemd-run can't be run" in said, said
         assert all(path.endswith("/caller.service") for path in cgroups(node, pid)), cgroups(node, pid)
         assert opened(node, 0)[0] == gpus()
         node.ok("systemctl stop caller")
@@ -283,7 +283,7 @@ def test_servers_of_a_dead_daemon_go_on_and_keep_its_name(node):
         node.ok(f"kill -KILL {daemon}")
         node.wait(lambda: show(node, UNIT, "MainPID") == "0", "systemd to see it")
         said = prolog(node, 902)
-        assert len(said) == 2 and "the daemon before it is dead" in said[1], said
+        assert len(said) == 2 and "the earlier daemon is dead" in said[1], said
         name = re.search(r", unit (\S+)$", said[0]).group(1)
         assert re.fullmatch(rf"{UNIT}-\d+", name) and units(node)[name] == holder(node)
         assert lives(node, server), "its server was ended under a job"
@@ -342,8 +342,8 @@ def test_without_systemds_help_it_starts_all_the_same_and_says_so(node):
     for script, why in (
         ("echo 'Failed to connect to bus: Host is down' >&2; exit 1", "Failed to connect to bus: Host is down"),
         ("exec sleep 3600", "/usr/bin/systemd-run did not answer in 500 ms"),
-        ("exit 1", "it said nothing"),
-        ("exit 0", "/usr/bin/systemd-run started it, and it is not there"),
+        ("exit 1", "it printed nothing"),
+        ("exit 0", "/usr/bin/systemd-run started it, but it is not running"),
     ):
         configure(node, "MpsTimeout=1000")
         with replaced(node, "/usr/bin/systemd-run", script):
@@ -378,7 +378,7 @@ def test_a_device_that_is_not_there_yet_is_asked_for_and_missed_aloud(node):
     try:
         started, remark = prolog(node, 901)
         assert started.endswith(f", unit {UNIT}"), started
-        assert "can open every GPU: /dev/nvidia-uvm is not there" in remark, remark
+        assert "can open every GPU: /dev/nvidia-uvm is missing" in remark, remark
         assert show(node, UNIT, "DevicePolicy") == "auto"
         epilog(node, 901)
         with replaced(
@@ -412,7 +412,7 @@ def test_a_daemon_for_all_users_is_roots_and_as_closed(node):
 
 def test_check_tries_a_unit(node):
     line, = [line for line in node.run("gpushare check").stdout.splitlines() if re.match(r"\S+ +Mps ", line)]
-    assert line.startswith("ok") and "starts as a systemd unit, takes limits, and ends" in line, line
+    assert line.startswith("ok") and "starts as a systemd unit, accepts limits, and ends" in line, line
     with replaced(node, "/usr/bin/systemd-run", "echo no >&2; exit 1"):
         line, = [line for line in node.run("gpushare check").stdout.splitlines() if re.match(r"\S+ +Mps ", line)]
-    assert line.startswith("WRONG") and "it is no systemd unit, and can open every GPU: no" in line, line
+    assert line.startswith("WRONG") and "it is not a systemd unit, so it can open every GPU: no" in line, line

@@ -272,7 +272,7 @@ def test_a_micro_upgrade_needs_another_plugin_for_slurmctld_and_none_for_nodes(u
 def entry(cluster, job, version):
     """Makes the job's entry one of another format."""
     cluster.ok(f"sed -i 's/^gpushare-ledger 4$/gpushare-ledger {version}/' /run/gpushare/jobs/{job}")
-    assert f"another version of gpushare, format {version}" in cluster.ok(["gpushare", "status"])
+    assert f"another version of gpushare wrote it, in format {version}" in cluster.ok(["gpushare", "status"])
 
 
 def test_gpushare_is_upgraded_under_running_jobs(busy):
@@ -295,7 +295,7 @@ def test_a_share_in_another_format_keeps_its_gpu_and_has_no_more_steps(busy, ver
     other = busy.held[0]
     busy.ok(["scontrol", "release", other])
     assert busy.finished(other) == "FAILED", "no share is placed beside one that can't be read"
-    assert "jobs that may be running have entries that can't be read: '" in busy.output(other)
+    assert "can't read the entries of jobs that may be running: '" in busy.output(other)
     busy.ok("touch /lab/out/step /lab/out/end")
     assert busy.finished(busy.running) == "COMPLETED"
     lines = busy.output(busy.running)

@@ -53,7 +53,7 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node)
     try:
         node.cancel_all()
         assert first in node.ledger()
-        assert f"job {first}: this runs as user 2001, not as root, and takes no share back" in node.log("syslog")
+        assert f"job {first}: this epilog runs as user 2001, not as root" in node.log("syslog")
     finally:
         node.ok("mv /usr/sbin/away /usr/sbin/gpushare-epilog")
     second = node.sbatch(HALF)
@@ -63,4 +63,4 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node)
     third = node.sbatch(HALF)
     node.wait(lambda: third in node.ledger(), "the entry")
     assert set(node.ledger()) == {second, third}, "a job that lives keeps its GPU"
-    assert f"job {first}: is over and no epilog has come yet, its share is taken back" in node.log("syslog")
+    assert f"job {first}: it is over, but its epilog has not run; its share is released" in node.log("syslog")

@@ -133,8 +133,8 @@ impl Report {
         requests.retain(|one| one.accepted() + one.refused + one.exempt > 0);
         let remarks = vec![
             format!("no log could be read: {reason}"),
-            "the counts tell no users, times, requests or jobs, and --start and --end mean nothing to them: they are \
-             since the file of RefusalCounts was made"
+            "these are only counts, without users, times, requests or jobs; they began when the file of \
+             RefusalCounts was made, whatever --start and --end say"
                 .to_owned(),
         ];
         Report { from_counts: true, ..Report::of(requests, vec![path.display().to_string()], remarks) }
@@ -202,17 +202,17 @@ fn about(collected: &Collector) -> Vec<String> {
     let mut said = Vec::new();
     match collected.begin {
         Some(begin) if begin > collected.period.start => {
-            said.push(format!("the logs begin at {}: what was before is not in this report", text(begin)));
+            said.push(format!("the logs begin at {}: this report has nothing from before", text(begin)));
         }
         None if collected.timeless == 0 => {
-            said.push("no line in the logs is slurmctld's".to_owned());
+            said.push("the logs have no lines from slurmctld".to_owned());
         }
         _ => {}
     }
     if collected.timeless > 0 {
         said.push(format!(
-            "{} lines tell no time (LogTimeFormat=clock, or standard error): they are counted whenever they were \
-             written",
+            "{} lines have no date (LogTimeFormat=clock, or standard error): they are counted whatever --start and \
+             --end say",
             collected.timeless
         ));
     }

@@ -58,7 +58,7 @@ fn settings(config: &Config, slurm: &Slurm, hooks: bool, on_node: bool) -> Vec<F
     let mut findings: Vec<Finding> =
         judged.map(|requirement| setting(requirement, &slurm.settings)).collect();
     if hooks {
-        let said = "spank_gpushare_prolog.so in plugstack.conf does its work";
+        let said = "spank_gpushare_prolog.so in plugstack.conf replaces it";
         findings.extend(["Prolog", "Epilog"].map(|about| Finding::ok(about, said)));
     }
     if !requirements.iter().any(|requirement| requirement.key == "AccountingStorageTRES") {
@@ -122,7 +122,7 @@ fn governed_accounts(config: &Config, accounts: &Accounts) -> Finding {
     match (&config.policy.accounts, found.is_empty()) {
         (GovernedAccounts::Off, true) => Finding::ok(about, "off, and no account has a limit on a GPU type"),
         (GovernedAccounts::Off, false) => {
-            let said = format!("off: requests without a type pass the limits of {}", listed(found));
+            let said = format!("off: requests without a type bypass the limits of {}", listed(found));
             Finding::unknown(about, said)
         }
         (GovernedAccounts::Auto, true) => Finding::ok(about, "auto: no account has a limit on a GPU type"),
@@ -179,17 +179,17 @@ fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
     if shards().any(|node| node.placement == Placement::Override) {
         return Some(Finding::wrong(
             about,
-            "yes: Slurm limits a shard's memory, and reserves it, on the GPU that it allocated; under \
-             Placement=override the job is on another",
+            "yes: Slurm limits and reserves a shard's memory on the GPU that it allocated, but Placement=override \
+             may put the job on another",
             "cgroup.conf on each node: ConstrainDeviceMemory=no; then restart slurmd there",
         ));
     }
     let mut said = match shards().next() {
-        Some(_) => "yes: for shards Slurm's limit holds, and gpushare sets none for the job".to_owned(),
-        None => "yes: Slurm limits shards only; gpushare's limit holds for its shares".to_owned(),
+        Some(_) => "yes: Slurm limits the memory of shards, so gpushare sets no limit for the job".to_owned(),
+        None => "yes: Slurm limits only shards; gpushare limits its own shares".to_owned(),
     };
     if shards().any(|node| node.mps != Mps::Off) {
-        said += "; MPS limits each program besides: the smaller holds";
+        said += "; MPS also limits each program: the smaller limit applies";
     }
     Some(Finding::ok(about, said))
 }
@@ -204,8 +204,8 @@ fn epilogs_as_users(config: &Config, settings: &Settings) -> Option<Finding> {
         Finding::unknown(
             about,
             format!(
-                "RunInJob: Slurm {version} may start an epilog as the job's user; a later job's prolog then takes the \
-                 share back"
+                "RunInJob: Slurm {version} may start an epilog as the job's user; a later job's prolog then releases \
+                 the share"
             ),
         )
     })

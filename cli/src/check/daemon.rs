@@ -109,17 +109,17 @@ pub fn judge(
     Some(if reads_again {
         Finding::unknown(
             ABOUT,
-            format!("{said}: restart slurmd on {node}, unless 'scontrol reconfigure' has come since"),
+            format!("{said}: restart slurmd on {node}, unless you have run 'scontrol reconfigure' since"),
         )
     } else if others.is_empty() {
         Finding::unknown(
             ABOUT,
-            format!("{said}: unless the change is about slurmctld alone, run 'scontrol reconfigure'"),
+            format!("{said}: unless the change concerns only slurmctld, run 'scontrol reconfigure'"),
         )
     } else {
         Finding::wrong(
             ABOUT,
-            format!("{said}: it works with what was there before"),
+            format!("{said}: it still uses the old version"),
             format!("restart slurmd on {node}: systemctl restart slurmd"),
         )
     })

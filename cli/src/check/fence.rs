@@ -61,12 +61,12 @@ pub fn finding(config: &NodeConfig, gpus: &Inventory, plugin: &str, is_root: boo
         Ok((0, one)) if one == own.len() => {
             let of = all.len();
             let said = format!(
-                "a process in a cgroup of its own could open {one} of {of} GPUs, and none without a share (cgroup {})",
+                "a test process with a share could open {one} of {of} GPUs, and one without a share none (cgroup {})",
                 word(hierarchy)
             );
             Finding::ok(ABOUT, said)
         }
-        Ok((none, one)) => wrong(format!("{none} GPUs are open without a share, and {one} with one")),
+        Ok((none, one)) => wrong(format!("{none} GPUs can be opened without a share, and {one} with one")),
         Err(error) => wrong(error.to_string()),
     }
 }
@@ -75,16 +75,15 @@ gpushare::errors! {
     /// Why it doesn't hold, or can't be tried.
     #[derive(Debug)]
     pub enum FenceError {
-        Probe(said: String) => "the process that asks failed: {said}";
-        TooLittle => "the process that asks said too little";
-        Fault(fault: Fault) => "in a cgroup of its own: {fault}";
+        Probe(said: String) => "the test process failed: {said}";
+        TooLittle => "the test process printed too little";
+        Fault(fault: Fault) => "in the test process: {fault}";
     } from { File(FileError), Unified(v2::V2Error), Devices(v1::RuleError), Ask(AskError) }
 }
 
 fn wrong(said: String) -> Finding {
-    let fix = "root must be allowed bpf(2) and its device programs (cgroup v2), or to write to devices.deny (v1): look \
-               at kernel lockdown, security modules and the container that slurmd may be in; jobs with a share fail \
-               until then";
+    let fix = "let root use bpf(2) with device programs (cgroup v2), or write to devices.deny (v1): check kernel \
+               lockdown, security modules and whether slurmd is in a container; until then jobs with a share fail";
     Finding::wrong(ABOUT, said, fix)
 }
 

@@ -70,7 +70,7 @@ pub fn line(word: &str, about: &str, width: usize, said: &str) -> String {
 
 /// How many there are of each kind.
 pub fn sums(ok: usize, wrong: usize, unknown: usize) -> String {
-    let rest = if unknown == 0 { String::new() } else { format!(", {unknown} to look at (?)") };
+    let rest = if unknown == 0 { String::new() } else { format!(", {unknown} to check (?)") };
     format!("{ok} ok, {wrong} wrong{rest}")
 }
 

@@ -239,10 +239,9 @@ mod tests {
         ]);
         assert_eq!(
             fleet.text(),
-            "n1: 1 ok, 0 wrong, 1 to look at (?)\n\
-             n2: 1 ok, 1 wrong\n  WRONG  fence  is \\u{1b}so\n                fix: mend it\n\
-             n3: no answer: ssh: \\u{1b}no route\n\
-             3 nodes: 1 with faults, 1 without an answer, 0 differences\n"
+            "n1: 1 ok, 0 wrong, 1 to check (?)\nn2: 1 ok, 1 wrong\n  WRONG  fence  is \\u{1b}so\n                \
+             fix: mend it\nn3: no answer: ssh: \\u{1b}no route\n3 nodes: 1 with faults, 1 without an answer, 0 \
+             differences\n"
         );
         let right = |nodes: &[Node]| Fleet::of(nodes.to_vec()).is_right();
         assert!(

@@ -24,17 +24,17 @@ fn judge(error: &LoadError, copy: Result<LastGood, NoCopy>) -> Finding {
     };
     match copy.and_then(|copy| copy.config().map(|_| copy)) {
         Ok(LastGood { path, read_at, source, .. }) => {
-            let said = format!("slurmctld runs with the rules of {}, because {because}", time(read_at));
-            let fix = format!("mend {}; the rules in force are in {}", source.display(), path.display());
+            let said = format!("slurmctld uses the rules of {}, because {because}", time(read_at));
+            let fix = format!("correct {}; the rules in force are in {}", source.display(), path.display());
             Finding::wrong(about, said, fix)
         }
         Err(NoCopy::Read(path, error)) => Finding::unknown(
             about,
-            format!("by which rules slurmctld runs: {}: {error}; ask as root", path.display()),
+            format!("can't tell which rules slurmctld uses: {}: {error}; run this as root", path.display()),
         ),
         Err(no_copy) => {
             let said = format!("slurmctld would not start again, because {because}, and {no_copy}");
-            Finding::wrong(about, said, "mend the line before slurmctld is restarted or reconfigured")
+            Finding::wrong(about, said, "correct the line before you restart or reconfigure slurmctld")
         }
     }
 }
@@ -67,9 +67,9 @@ mod tests {
     #[test]
     fn the_copy_that_is_in_force_is_named() {
         let Finding { said, status, .. } = judge(&broken(), Ok(copy("")));
-        let start = "slurmctld runs with the rules of 2025-11-2";
+        let start = "slurmctld uses the rules of 2025-11-2";
         assert!(said.starts_with(start) && said.contains(", because line 2: Mode can't be 'x'"), "{said}");
-        let fix = "mend /etc/slurm/gpushare.conf; the rules in force are in /state/gpushare_last_good";
+        let fix = "correct /etc/slurm/gpushare.conf; the rules in force are in /state/gpushare_last_good";
         assert_eq!(status, Status::Wrong(fix.to_owned()));
     }
 

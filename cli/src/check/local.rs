@@ -120,7 +120,7 @@ pub fn gres(
         if let Some(here) = here.filter(|here| *here != there) {
             findings.push(Finding::wrong(
                 about,
-                format!("{shown} has {here} {name} for this node, and slurmctld counts {there}"),
+                format!("{shown} has {here} {name} for this node, but slurmctld counts {there}"),
                 format!(
                     "make {shown} and Gres= of this node in slurm.conf agree; then restart slurmctld and this slurmd"
                 ),

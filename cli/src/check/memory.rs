@@ -35,12 +35,12 @@ pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
         return None;
     }
     let effect = match is_capped {
-        true => "is refused where MaxMemPerGpu holds (GS128)",
-        false => "gets all of its nodes', and counts as that against Mem= of its QOS",
+        true => "is refused where MaxMemPerGpu applies (GS128)",
+        false => "gets all memory of its nodes, which counts against Mem= of its QOS",
     };
     let only_gpus = open.iter().all(|one| one.memory.over(conf).is_given(true));
     let missing = if only_gpus {
-        "DefMemPerGPU gives nothing to a job with a share, and neither DefMemPerCPU nor DefMemPerNode is set"
+        "DefMemPerGPU gives no memory to a job with a share, and neither DefMemPerCPU nor DefMemPerNode is set"
     } else {
         "neither DefMemPerCPU, DefMemPerNode nor DefMemPerGPU is set"
     };
@@ -88,7 +88,7 @@ mod tests {
         let shown = said(quota, COUNTED, [none, none]).unwrap();
         assert!(
             shown.contains("in partition gpu a job")
-                && shown.ends_with("counts as that against Mem= of its QOS"),
+                && shown.ends_with("which counts against Mem= of its QOS"),
             "{shown}"
         );
         for (rules, settings, partition) in [
@@ -130,9 +130,9 @@ mod tests {
         // What the other partition has doesn't matter.
         let others = ["JobDefaults=DefMemPerGPU=4000", ""];
         let shown = said_on("gpu:a40:4,mps:400", "MaxMemPerGpu=8G", COUNTED, others).unwrap();
-        assert!(shown.starts_with("DefMemPerGPU gives nothing to a job with a share"), "{shown}");
+        assert!(shown.starts_with("DefMemPerGPU gives no memory to a job with a share"), "{shown}");
         let shown = shares("").unwrap();
-        assert!(shown.starts_with("DefMemPerGPU gives nothing to a job with a share"), "{shown}");
+        assert!(shown.starts_with("DefMemPerGPU gives no memory to a job with a share"), "{shown}");
         assert_eq!(shares("DefMemPerCPU=4000"), None);
     }
 }

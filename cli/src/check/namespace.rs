@@ -36,9 +36,7 @@ pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
         )),
         Private::Unclear => Some(Finding::unknown(
             about,
-            format!(
-                "namespace/linux: whether {shown} has CLONE_NEWUSER for this node; all jobs' tasks fail where it has"
-            ),
+            format!("namespace/linux: if {shown} has CLONE_NEWUSER for this node, all jobs' tasks fail"),
         )),
     }
 }
@@ -74,7 +72,7 @@ pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &s
         Ok(Private::No) => Finding::ok(about, format!("{kind}, and jobs share {SHM} with MPS daemons")),
         Ok(Private::Unclear) => Finding::unknown(
             about,
-            format!("{kind}: whether {shown} leaves {SHM} out for this node; shares fail where it doesn't"),
+            format!("{kind}: unless {shown} leaves {SHM} out for this node, shares fail"),
         ),
         Err(error) => Finding::unknown(about, format!("{kind}: {shown}: {error}")),
     })
@@ -162,7 +160,7 @@ pub fn pyxis(config: &NodeConfig, stack: &Plugstack) -> Option<Finding> {
         Finding::wrong(
             "plugstack.conf",
             "pyxis comes after spank_gpushare.so: a container in which MPS can't be reached runs without limits",
-            "pyxis's line, or the include that it is in, before that of gpushare",
+            "move pyxis's line, or the include that has it, before gpushare's",
         )
     })
 }

@@ -20,7 +20,7 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
     let has = |name: &str| node.gres.iter().any(|(found, ..)| found == name);
     let share = config.share_gres.as_str();
     if config.placement == Placement::Off {
-        return vec![Finding::ok(about, "off: gpushare leaves this node's jobs as they are")];
+        return vec![Finding::ok(about, "off: gpushare neither places nor fences jobs on this node")];
     }
     let word = config.placement.word();
     let mut findings = Vec::new();
@@ -45,11 +45,11 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
         };
         findings.push(Finding::wrong(
             about,
-            format!("{word}, and node {} has no gres/{share}", node.name),
+            format!("{word}, but node {} has no gres/{share}", node.name),
             fix,
         ));
     } else if config.placement == Placement::Own && has("gpu") {
-        let said = format!("own, and Slurm gives GPUs of node {} away itself (gres/gpu)", node.name);
+        let said = format!("own, but Slurm itself allocates GPUs of node {} (gres/gpu)", node.name);
         findings.push(Finding::wrong(
             about,
             said,
@@ -57,7 +57,7 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
              Placement=follow",
         ));
     } else if config.placement != Placement::Own && !has("gpu") {
-        let said = format!("{word}, and node {} has no gres/gpu", node.name);
+        let said = format!("{word}, but node {} has no gres/gpu", node.name);
         findings.push(Finding::wrong(
             about,
             said,
@@ -91,7 +91,7 @@ fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>
     match (units, listed) {
         (None, Some(listed)) => {
             let said =
-                format!("a list for {listed} GPUs, and this node has {gpus}: every job with a share fails");
+                format!("a list for {listed} GPUs, but this node has {gpus}: every job with a share fails");
             Some(Finding::wrong(
                 about,
                 said,
@@ -100,11 +100,12 @@ fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>
         }
         (Some(units), _) if units.iter().all(|units| *units == 0) => {
             let said =
-                format!("none of the types is one of this node's {gpus} GPUs: every job with a share fails");
+                format!("no type matches one of this node's {gpus} GPUs: every job with a share fails");
             Some(Finding::wrong(
                 about,
                 said,
-                "gpushare.conf: in UnitsPerGpu the types as gres.conf has them, or parts of what nvidia-smi -L shows",
+                "gpushare.conf: UnitsPerGpu with the types as in gres.conf, or with parts of the names that \
+                 nvidia-smi -L shows",
             ))
         }
         _ => None,
@@ -128,7 +129,7 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
     } else {
         Finding::wrong(
             about,
-            format!("{} are {wanted}, and Slurm counts {all} {}", units_written(units?), config.share_gres),
+            format!("{} are {wanted}, but Slurm counts {all} {}", units_written(units?), config.share_gres),
             format!(
                 "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count, then restart slurmctld and \
                  this slurmd; or gpushare.conf: another UnitsPerGpu",
@@ -145,9 +146,10 @@ pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Opti
     let counted = (config.placement != Placement::Own).then_some(gres_conf);
     let files = gpu::Files::of(&config.gpu_files, counted, Some(name)).map_err(DeviceError::from);
     match files.and_then(|files| gpu::inventory(&files, &Roots::system())) {
-        Err(error) => {
-            (Finding::wrong(about, error.to_string(), "gpushare.conf: GpuFile=/dev/nvidia[0-3], say"), None)
-        }
+        Err(error) => (
+            Finding::wrong(about, error.to_string(), "gpushare.conf: GpuFile=, such as /dev/nvidia[0-3]"),
+            None,
+        ),
         Ok(found) => {
             let unfit: Vec<String> = found
                 .details
@@ -164,7 +166,8 @@ pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Opti
                     "see the driver's log; or gpushare.conf: GpuFile without them",
                 )
             } else if without > 0 && config.mps != Mps::Off {
-                let said = format!("{count} GPUs; the driver tells no UUID of {without}, which Mps needs");
+                let said =
+                    format!("{count} GPUs; the driver shows no UUID for {without} of them, and Mps needs it");
                 Finding::wrong(about, said, "load NVIDIA's driver; or gpushare.conf: Mps=off")
             } else {
                 let gpus: Vec<String> = found.details.iter().map(described).collect();
@@ -212,12 +215,12 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
     let shown = path.display();
     let found = match path.symlink_metadata() {
         Err(_) => {
-            return vec![Finding::ok(about, format!("{shown} is not there yet; the first prolog makes it"))];
+            return vec![Finding::ok(about, format!("{shown} does not exist; the first prolog makes it"))];
         }
         Ok(found) => found,
     };
     if !found.is_dir() || found.uid() != 0 || found.mode() & 0o022 != 0 {
-        let said = format!("{shown} is not a folder that root alone can change");
+        let said = format!("{shown} is not a folder that only root can change");
         return vec![Finding::wrong(
             about,
             said,
@@ -233,8 +236,8 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
             vec![Finding::wrong(
                 about,
                 said,
-                "the next prolog sets aside what is no entry; those of another version, or that can't be read now, end \
-                 with their jobs",
+                "the next prolog sets aside files that are not entries; entries of another version, or unreadable \
+                 ones, go when their jobs end",
             )]
         }
         Ok(listing) => vec![Finding::ok(about, format!("{} jobs", listing.entries.len()))],
@@ -251,20 +254,20 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
     Some(match Nvml::start(config, &Ledger::system(), &Roots::system(), false).measured() {
         Ok(measured) => match measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?))) {
             Some((uuid, fault)) => {
-                Finding::wrong(about, format!("{uuid} takes no share: {fault}"), "repair or drain it")
+                Finding::wrong(about, format!("{uuid} takes no shares: {fault}"), "repair or drain it")
             }
             None => Finding::ok(about, format!("{} GPUs measured", measured.gpus.len())),
         },
         // The ledger decides alone, and an explicit MemPerUnit limits memory.
         Err(trouble) if trouble.is_absence() => {
-            Finding::unknown(about, format!("{trouble}: shares go by the ledger alone"))
+            Finding::unknown(about, format!("{trouble}: shares are placed by the ledger alone"))
         }
         Err(trouble) => Finding::wrong(about, trouble.to_string(), fix),
     })
 }
 
-const FIX_UNREAD: &str = "ask the daemon by hand, get_default_device_pinned_mem_limit 0, and report its answer; \
-                          MemPerUnit= or Mps=off otherwise";
+const FIX_UNREAD: &str = "send the daemon get_default_device_pinned_mem_limit 0 by hand and report its answer; until \
+                          then set MemPerUnit= or Mps=off";
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
 
 /// What users put into their daemons' folders is on the file system of `MpsDir`.
@@ -296,7 +299,7 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     let word = config.mps.word();
     let program = config.mps_control.display();
     if !config.mps_control.exists() {
-        let said = format!("{word}, and there is no {program}");
+        let said = format!("{word}, but there is no {program}");
         return vec![Finding::wrong(
             about,
             said,
@@ -315,13 +318,15 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
         }
         Ok(how) => {
             let unit = if how.is_some_and(|how| how.unit.is_some()) { " as a systemd unit" } else { "" };
-            Finding::ok(about, format!("{word}: {program} starts{unit}, takes limits, and ends"))
+            Finding::ok(about, format!("{word}: {program} starts{unit}, accepts limits, and ends"))
         }
-        Err(error @ MpsError::NoMultiuser(..)) => {
-            Finding::wrong(about, error.to_string(), "gpushare.conf: Mps=per-user, or a driver that can")
-        }
+        Err(error @ MpsError::NoMultiuser(..)) => Finding::wrong(
+            about,
+            error.to_string(),
+            "gpushare.conf: Mps=per-user; or a driver with a multi-user server",
+        ),
         Err(error) => {
-            Finding::wrong(about, error.to_string(), "run it by hand as its own documentation says")
+            Finding::wrong(about, error.to_string(), "run it by hand, as NVIDIA's documentation says")
         }
     }]
 }

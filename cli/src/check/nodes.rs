@@ -110,7 +110,7 @@ gpushare::errors! {
     pub enum NodeError {
         NoFile(folder: PathBuf, node: String) => "there is no {}/{node}.json", folder.display();
         NoCommand => "no command";
-        Silent(program: String) => "{program} said nothing";
+        Silent(program: String) => "{program} printed nothing";
         Complaint(line: String) => "{line}";
         NoReport(line: String, error: serde_json::Error) => "{line} ({error})";
         Thread => "the thread that asks failed";

@@ -105,14 +105,15 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
             .collect();
         if !names.is_empty() {
             let said = format!(
-                "partition {} has QOS {own}, whose {} there takes the place of the same limit of QOS {}",
+                "partition {} has QOS {own}, whose {} replaces the same limit of QOS {}",
                 partition.name,
                 limits.into_iter().collect::<Vec<_>>().join(", "),
                 listed(&names)
             );
             // A QOS that has a line loses what is set by hand.
             let fix = format!(
-                "sacctmgr modify qos where name={} set Flags+=OverPartQOS; in lines of gpushare.conf Flags=OverPartQOS",
+                "sacctmgr modify qos where name={} set Flags+=OverPartQOS; for QOSes in gpushare.conf \
+                 Flags=OverPartQOS there",
                 names.join(",")
             );
             findings.push(Finding::wrong("GovernedPartitions", said, fix));
@@ -134,8 +135,8 @@ fn reservations(config: &Config, slurm: &Slurm) -> Option<Finding> {
             "{} has NO_HOLD_JOBS_AFTER_END: jobs that wait in it start after its end, exempt from the rules",
             listed(&names)
         );
-        let fix = "hold the jobs that wait in it, delete it and make it again without that flag, which no update takes \
-                   away";
+        let fix = "hold the jobs that wait in it, delete it and make it again without that flag, which no update can \
+                   remove";
         Finding::wrong("ExemptReservations", said, fix)
     })
 }
@@ -149,8 +150,8 @@ fn alternates(config: &Config, slurm: &Slurm) -> Option<Finding> {
     };
     let found: Vec<String> = slurm.partitions.iter().filter_map(leads_out).collect();
     (!found.is_empty()).then(|| {
-        let said = format!("{}: what is exempt in the one may run in the other", listed(&found));
-        Finding::wrong("ExemptPartitions", said, "take Alternate away, or exempt both partitions or neither")
+        let said = format!("{}: jobs that are exempt in one may run in the other", listed(&found));
+        Finding::wrong("ExemptPartitions", said, "remove Alternate, or exempt both partitions or neither")
     })
 }
 

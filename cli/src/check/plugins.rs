@@ -65,12 +65,12 @@ fn status(
     match same {
         Some(true) => Finding::ok(about, format!("{shown} is built for Slurm {found}")),
         Some(false) => {
-            let said = format!("{shown} is built for Slurm {found}, and {who} {wanted}: {otherwise}");
+            let said = format!("{shown} is built for Slurm {found}, but {who} {wanted}: {otherwise}");
             Finding::wrong(about, said, fix)
         }
         None => {
             let said = format!(
-                "{shown} is built for Slurm {found}; {wanted} of which micro release? It must be the same"
+                "{shown} is built for Slurm {found}; say which micro release of {wanted}, since it must be the same"
             );
             Finding::unknown(about, said)
         }
@@ -86,10 +86,10 @@ pub fn daemon(
 ) -> Option<Finding> {
     let (running, installed) = (Version::parse(running)?, installed?);
     if running == installed {
-        return Some(Finding::ok(about, format!("{running} runs, and is what is installed")));
+        return Some(Finding::ok(about, format!("{running} runs, and the same is installed")));
     }
-    let said = format!("{running} runs, and {installed} is installed: its next start upgrades it");
-    Some(Finding::wrong(about, said, format!("restart {about}, after {first} and with plugins that fit")))
+    let said = format!("{running} runs, but {installed} is installed: its next start upgrades it");
+    Some(Finding::wrong(about, said, format!("restart {about}, after {first} and with plugins built for it")))
 }
 
 /// job_submit_gpushare.so, on a controller; elsewhere nothing loads it. `installed`: slurmctld, where it was found.
@@ -113,7 +113,7 @@ pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Fin
     settings.list("JobSubmitPlugins").iter().any(|word| is_plugin(word, "gpushare")).then(|| {
         Finding::wrong(
             JOB_SUBMIT,
-            format!("{}: there is no such file, and slurmctld needs it to start", path.display()),
+            format!("{}: there is no such file, but slurmctld needs it to start", path.display()),
             "install the package gpushare-slurmctld, or make install, on this controller",
         )
     })
@@ -159,7 +159,7 @@ pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Versio
     let Some(Line { required, .. }) = stack.fence else { return Vec::new() };
     let said = if required {
         format!(
-            "{} requires {FENCE}: should it fail to load, no job can be submitted here (gpushare conf plugstack \
+            "{} requires {FENCE}: if it fails to load, no job can be submitted here (gpushare conf plugstack \
              --login)",
             stack.path.display()
         )
@@ -194,7 +194,7 @@ fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: b
                 (true, true) => "no job starts here",
                 (true, false) => "no job can be submitted here",
                 (false, true) => "jobs run WITHOUT A FENCE",
-                (false, false) => "srun and sbatch complain, and work",
+                (false, false) => "srun and sbatch print an error, but work",
             };
             let loader = Loader { who, version: wanted, how: Match::Release, otherwise };
             fits(about, &in_dirs(dirs, &line.plugin), &loader)

@@ -26,7 +26,7 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Co
         }
         (Ok(None), Some(_)) => Err(LoadError::Missing(path)),
         (Ok(None), None) => {
-            let said = format!("{shown}: there is no such file; the defaults hold");
+            let said = format!("{shown}: there is no such file; the defaults apply");
             Ok((vec![Finding::ok(ABOUT, said)], Config::default()))
         }
         (Err(error), _) => {
@@ -45,8 +45,9 @@ fn of_file(path: &Path) -> Finding {
     let by_others =
         |found: Metadata| found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && found.gid() != 0);
     if path.metadata().is_ok_and(by_others) {
-        let said =
-            format!("{shown} can be changed by others than its owner, and names what root runs on nodes");
+        let said = format!(
+            "users other than its owner can change {shown}, which names programs that root runs on nodes"
+        );
         return Finding::wrong(ABOUT, said, format!("chmod go-w {shown}"));
     }
     Finding::ok(ABOUT, shown.to_string())
@@ -63,7 +64,7 @@ fn modes(config: &Config) -> Vec<Finding> {
     all.filter_map(|(whose, mode)| {
         let (word, effect) = match mode {
             Mode::Enforce | Mode::Default => return None,
-            Mode::Warn => ("warn", "gpushare refuses nothing and only tells the user"),
+            Mode::Warn => ("warn", "gpushare refuses nothing and only warns the user"),
             Mode::Audit => ("audit", "gpushare refuses nothing and only writes to slurmctld's log"),
         };
         Some(Finding::unknown(

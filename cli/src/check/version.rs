@@ -103,7 +103,7 @@ gpushare::errors! {
         NoSymbol => "it has no plugin_version, so Slurm can't load it";
         Unreadable => "its plugin_version can't be read";
         /// On the command line.
-        NotOne => "not a version of Slurm's, such as 24.11.5";
+        NotOne => "not a version of Slurm, such as 24.11.5";
     } from { Read(io::Error), Elf(object::Error) }
 }
 

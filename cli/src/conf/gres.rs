@@ -50,13 +50,13 @@ fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, Co
     let mut gres: Vec<String> = Vec::new();
     for detail in details {
         if let Some(unfit) = &detail.unfit {
-            lines += &format!("# {}: {unfit}, and takes no share\n", detail.path.display());
+            lines += &format!("# {}: {unfit}; it takes no shares\n", detail.path.display());
         }
     }
     if config.placement == Placement::Own {
-        lines += "\n# Slurm only counts shares here and knows no GPUs: gpushare gives them away.\n";
+        lines += "\n# Slurm only counts shares here and knows no GPUs: gpushare chooses the GPU.\n";
     } else {
-        lines += "\n# In this order, whatever the driver finds.\nAutoDetect=off\n";
+        lines += "\n# GPUs in this order, not as the driver finds them.\nAutoDetect=off\n";
         if groups.len() > 1 && config.placement != Placement::Off {
             lines += "# GPUs of several types: gpushare.conf needs GpuFile=, in the order that slurmd -G prints.\n";
         }
@@ -83,7 +83,7 @@ fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, Co
 }
 
 /// The note on the line of shares if the same gpushare.conf is for nodes without shares.
-const WITHOUT: &str = " A node for whole GPUs only goes without.";
+const WITHOUT: &str = " Leave this out on a node for whole GPUs only.";
 
 /// What Slurm must count of the share.
 struct Shares {
@@ -106,11 +106,14 @@ fn shares(config: &NodeConfig, units: &[u32]) -> Option<Shares> {
         Placement::Off => return None,
         Placement::Own => Shares { count: all, flags: " Flags=CountOnly", why, by_gpu: false },
         Placement::Follow if is_mps => {
-            let why = format!("{why}, which Slurm shares all at once");
+            let why = format!("{why}, and Slurm may use all of them at the same time");
             Shares { count: all, flags: " Flags=all_sharing", why, by_gpu: differ }
         }
         Placement::Override if is_mps => {
-            let why = format!("{why} are {all}; Slurm gives away only one GPU's part of the count at once");
+            let why = format!(
+                "{why} are {all}; the count is higher because Slurm uses only one GPU's part of it at \
+                               a time"
+            );
             Shares { count: all.saturating_mul(gpus), flags: "", why, by_gpu: false }
         }
         Placement::Follow => Shares { count: all, flags: "", why, by_gpu: differ },

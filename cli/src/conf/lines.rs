@@ -36,16 +36,17 @@ pub fn bills(bills: &[Bill]) -> String {
     let mut text = String::new();
     for Bill { partition, met, line } in bills {
         if text.is_empty() {
-            text += "\n# What a second of a GPU is counted as, by its type; also of a job that names none. What is not \
-                     in the list counts\n# nothing: CPU=1.0 or Mem=0.25G may stand in it too. Restart slurmctld; 22.05 \
-                     does not survive scontrol reconfigure with a new\n# type in it.\n";
+            text += "\n# What a second on a GPU counts, by its type, also for a job that names no type. A resource \
+                     that is not in\n# the list counts nothing; you may add CPU=1.0 or Mem=0.25G. Restart slurmctld \
+                     after a change: with a new type\n# in the list, scontrol reconfigure ends the slurmctld of \
+                     22.05.\n";
         }
         text += &match (partition.as_str(), met) {
             ("DEFAULT", _) => {
-                format!("# It is for the partitions that follow.\nPartitionName=DEFAULT {line}\n")
+                format!("# It applies to the partitions that follow.\nPartitionName=DEFAULT {line}\n")
             }
             (name, true) => format!("# PartitionName={name} has it: {line}\n"),
-            (name, false) => format!("# To be added to PartitionName={name}: {line}\n"),
+            (name, false) => format!("# Add to PartitionName={name}: {line}\n"),
         };
     }
     text

@@ -44,16 +44,16 @@ gpushare::errors! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum OptionError {
         Unknown(option: String, release: Release) =>
-            "'{option}' is no option of Slurm {release}'s sbatch that is known here; judge the command without it";
+            "gpushare knows no option '{option}' of sbatch in Slurm {release}; leave it out to judge the command";
         Short { name: String, meant: Vec<String> } =>
             "'--{name}' may be {}; write it in full", meant.join(" or ");
         Flag(name: &'static str) => "sbatch's option --{name} takes no value";
         NoValue(option: String) => "sbatch's option {option} needs a value";
-        Value(given: Given) => "sbatch takes no {}", given.shown();
+        Value(given: Given) => "sbatch does not accept {}", given.shown();
         OtherUser => "--uid submits for another user; name that user with gpushare's --user";
         SubmitsNothing(name: &'static str) => "with --{name} sbatch submits nothing";
         /// Which of the two counts depends on where each was given, and differs between releases.
-        BothPerTask => "--gpus-per-task and --tres-per-task both name GPUs; say it with one of them";
+        BothPerTask => "--gpus-per-task and --tres-per-task both name GPUs; use only one of them";
     }
 }
 
@@ -215,8 +215,8 @@ mod tests {
     #[test]
     fn what_sbatch_would_not_take_is_said() {
         for (line, part) in [
-            ("--no-such=1", "'--no-such' is no option of Slurm 24.11's sbatch"),
-            ("-Z", "'-Z' is no option"),
+            ("--no-such=1", "gpushare knows no option '--no-such' of sbatch in Slurm 24.11"),
+            ("-Z", "gpushare knows no option '-Z'"),
             ("--gpus-per=1", "--gpus-per-node or --gpus-per-socket or --gpus-per-task"),
             ("--hold=1", "--hold takes no value"),
             ("--qos", "--qos needs a value"),

@@ -7,7 +7,7 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum ReleaseError {
         None(said: Vec<u8>) =>
-            "sbatch --version says '{}', which is no release", said.trim_ascii().escape_ascii();
+            "sbatch --version says '{}', which is not a release", said.trim_ascii().escape_ascii();
         Old(release: Release) => "Slurm {release} is older than gpushare knows; 22.05 is the oldest";
     }
 }

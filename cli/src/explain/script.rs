@@ -15,12 +15,13 @@ gpushare::errors! {
     #[derive(Debug, PartialEq, Eq)]
     pub enum ScriptError {
         TooLong => "longer than {LONGEST} bytes";
-        Form(reason: &'static str) => "sbatch takes no such script: {reason}";
+        Form(reason: &'static str) => "sbatch does not accept this script: {reason}";
         Heterogeneous(line: usize) => "line {line}: {HETEROGENEOUS}";
         OpenQuote(line: usize) => "line {line}: a quote is not closed";
-        NoOption(word: String) => "'{word}' on an #SBATCH line is no option";
+        NoOption(word: String) => "'{word}' on an #SBATCH line is not an option";
         OtherLanguage(word: &'static str) =>
-            "sbatch reads its {word} lines too, which can't be judged; write #SBATCH or add --ignore-pbs";
+            "sbatch also reads the script's {word} lines, which gpushare can't judge; write #SBATCH or add \
+             --ignore-pbs";
     } from { Option(OptionError) }
 }
 
@@ -76,7 +77,7 @@ fn acceptable(text: &[u8]) -> Result<(), ScriptError> {
     } else if text.contains(&0) {
         "it holds a NUL byte"
     } else if text.windows(2).any(|pair| pair == b"\r\n") {
-        "its lines end as on Windows; dos2unix mends that"
+        "its lines end as on Windows; dos2unix corrects that"
     } else {
         return Ok(());
     };

@@ -131,7 +131,7 @@ fn remedy(name: &str, sets: Sets, release: Release) -> String {
     };
     match (name, sets) {
         ("gres", Sets::PerNode) if release >= Release(26, 5) => {
-            "can't stand beside it; write --gpus-per-node there".to_owned()
+            "can't be combined with it; write --gpus-per-node there".to_owned()
         }
         ("ntasks-per-gpu" | "tres-per-task", _) => {
             format!("names none; put `unset {variable}` before it")

@@ -58,7 +58,7 @@ fn reason(
     acceptance: &Acceptance,
 ) -> Result<String, Refused> {
     if let Some((rule, why)) = acceptance.remarks.iter().find_map(let_pass) {
-        return Ok(format!("{rule} is let pass because of {why}"));
+        return Ok(format!("{rule} applies, but {why} lets it pass"));
     }
     if !request.may_use_gpus() {
         return Ok("asks for no GPUs".to_owned());

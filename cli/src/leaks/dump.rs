@@ -190,7 +190,7 @@ mod tests {
             "gpushare leaks 1\nversion 3\nab",
         ] {
             std::fs::write(&path, text).unwrap();
-            assert!(Reader::open(&path).err().unwrap().to_string().contains("is no file of"), "{text}");
+            assert!(Reader::open(&path).err().unwrap().to_string().contains("was not written by"), "{text}");
         }
     }
 }

@@ -24,11 +24,11 @@ gpushare::errors! {
              with AdminLevel=Operator";
         NoOutput => "sacct has no output";
         NoRecord(text: Vec<u8>) =>
-            "sacct printed what is no record of a job: '{}'", text.escape_ascii();
-        Exists(path: PathBuf) => "{} is there already; name another file", path.display();
-        NoDump(path: PathBuf) => "{} is no file of 'gpushare leaks --dump'", path.display();
-        NotWhole(why: Box<LeaksError>) => "the file is not whole: {why}";
-        NoEnd => "it ends before its end";
+            "sacct printed a line that is not a job record: '{}'", text.escape_ascii();
+        Exists(path: PathBuf) => "{} exists already; name another file", path.display();
+        NoDump(path: PathBuf) => "{} was not written by 'gpushare leaks --dump'", path.display();
+        NotWhole(why: Box<LeaksError>) => "the file is incomplete: {why}";
+        NoEnd => "its end is missing";
         NoCount => "it has no number of jobs";
         Plot(error: PlotError) => "the plot: {error}";
     } from {

@@ -310,7 +310,7 @@ fn remarks(counts: &Counts) -> Vec<String> {
     }
     if counts.untold > 0 {
         said.push(format!(
-            "jobs whose GPU type neither accounting nor their nodes tell: {}. They count only under \"possibly \
+            "jobs whose GPU type neither accounting nor their nodes show: {}. They count only under \"possibly \
              exceeded\". To record types from now on, list every gres/gpu:TYPE in AccountingStorageTRES",
             counts.untold
         ));

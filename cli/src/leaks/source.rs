@@ -85,8 +85,8 @@ fn may_see_all(release: Release) -> Result<Remarks, LeaksError> {
     }
     if release >= TELLS_ITS_OWN {
         return Ok(vec![format!(
-            "if slurmdbd.conf has PrivateData, which this Slurm doesn't show, other users' jobs are missing: '{user}' \
-             is no accounting administrator. Run this as root to be sure"
+            "'{user}' is not an accounting administrator: if slurmdbd.conf has PrivateData, which this Slurm release \
+             doesn't show, other users' jobs are missing. Run this as root to be sure"
         )]);
     }
     private(&config).map_or(Ok(Remarks::new()), |private| Err(LeaksError::NotAll { user, private }))

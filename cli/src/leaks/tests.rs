@@ -155,7 +155,7 @@ fn what_accounting_cannot_tell_is_no_overuse_but_a_possible_one() {
     let said = report.remarks.join("\n");
     assert!(
         said.contains("jobs without an end in accounting: 1.")
-            && said.contains("neither accounting nor their nodes tell: 1."),
+            && said.contains("neither accounting nor their nodes show: 1."),
         "{said}"
     );
     assert!(text::lines(&report).contains("  possibly exceeded, if GPUs of unknown type count: once"));

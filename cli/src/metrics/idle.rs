@@ -43,7 +43,7 @@ fn remember(ledger: &Ledger, known: &[Used], used: &[Used]) {
     if known != used
         && let Err(error) = ledger.note_used(used, LOCK_WAIT)
     {
-        complain(&[format!("when jobs used their GPUs is not remembered: {error}")]);
+        complain(&[format!("can't record when jobs used their GPUs: {error}")]);
     }
 }
 
@@ -65,7 +65,9 @@ pub fn tell(facts: &mut Facts, ledger: &Ledger, after: Option<u64>) {
         );
         match notify(used.key.id, &note) {
             Ok(()) => used.told = true,
-            Err(why) => complain(&[format!("job {} is not told that it uses no GPU: {why}", used.key.id)]),
+            Err(why) => {
+                complain(&[format!("can't notify job {} that it does not use its GPU: {why}", used.key.id)])
+            }
         }
     }
     remember(ledger, &known, &node.used);

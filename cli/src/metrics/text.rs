@@ -58,7 +58,7 @@ pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
     );
     text.gauge(
         "gpushare_up",
-        "Whether all that this machine has to say could be read.",
+        "Whether everything about this machine could be read.",
         u8::from(facts.is_complete()),
     );
     text.family(
@@ -71,12 +71,16 @@ pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
     );
     text.gauge(
         "gpushare_config_error",
-        "Whether gpushare.conf can't be used; then slurmctld keeps its last good rules, and jobs with GPUs fail on \
+        "Whether gpushare.conf is broken; then slurmctld keeps its last good rules, and jobs with GPUs fail on \
          nodes.",
         u8::from(facts.config_error),
     );
     if let Some(success) = success {
-        text.gauge(LAST_SUCCESS, "When all could be read for the last time, in seconds since 1970.", success);
+        text.gauge(
+            LAST_SUCCESS,
+            "The last time that everything could be read, in seconds since 1970.",
+            success,
+        );
     }
     if let Some(node) = &facts.node {
         gpus(&mut text, node);
@@ -120,22 +124,22 @@ fn gpus(text: &mut Text, node: &Node) {
     );
     each(
         "gpushare_gpu_processes_without_mps",
-        "Processes that compute on this GPU and go round the MPS daemons of its shares, so without limits.",
+        "Processes on this GPU that bypass the MPS daemons of its shares, and so run without limits.",
         &|total| total.without_mps(&node.daemons).map(u64::from),
     );
     each(
         "gpushare_gpu_foreign_processes",
-        "Processes that compute on this GPU and are in no job of it.",
+        "Foreign processes: they compute on this GPU but are in none of its jobs.",
         &|total| total.foreign.as_ref().map(|found| found.len() as u64),
     );
     each(
         "gpushare_gpu_idle_seconds",
-        "The longest time that a job on this GPU was not seen to use it, up to the last look.",
+        "The longest time that a job on this GPU was not seen to use it, up to the last check.",
         &|total| node.idle(&total.gpu),
     );
     let missing = node.details.iter().filter(|detail| detail.number.is_none()).count();
-    text.gauge("gpushare_gpus", "GPUs that are there.", node.gpus.len());
-    text.gauge("gpushare_gpus_missing", "GPUs that are listed for this node and are not there.", missing);
+    text.gauge("gpushare_gpus", "GPUs that exist on this node.", node.gpus.len());
+    text.gauge("gpushare_gpus_missing", "GPUs that are listed for this node but missing.", missing);
     text.family(
         ("gpushare_gpu_info", "gauge", "Names of this GPU, as labels; always 1."),
         node.gpus.iter().zip(&names).zip(paths(node).iter()).map(|((_, (index, uuid)), (device, minor))| {
@@ -154,8 +158,8 @@ fn jobs(text: &mut Text, node: &Node) {
     let Node { entries, failures, unreadable, .. } = node;
     text.gauge("gpushare_jobs", "Jobs with a share or a whole GPU on this node.", entries.len());
     text.gauge("gpushare_users", "Users of these jobs.", Node::users(entries.iter()));
-    text.gauge("gpushare_failed_jobs", "Jobs that are still on this node and can't run here.", failures);
-    text.gauge("gpushare_unreadable_entries", "Files in the ledger's place that can't be read.", unreadable);
+    text.gauge("gpushare_failed_jobs", "Jobs that failed on this node and have not left it yet.", failures);
+    text.gauge("gpushare_unreadable_entries", "Files in the ledger that can't be read.", unreadable);
 }
 
 /// By state, and not by user: users come and go.
@@ -199,12 +203,12 @@ fn placements(text: &mut Text, facts: &Facts) {
     );
     counter(
         "gpushare_overcommitted_placements_total",
-        "Shares that went to a GPU on which they don't fit.",
+        "Shares placed on a GPU that had too few units free.",
         &[("", Event::Overcommitted)],
     );
     counter(
         "gpushare_placement_failures_total",
-        "Starts of jobs that couldn't run here.",
+        "Starts of jobs that failed on this node.",
         &[("", Event::Failed)],
     );
 }

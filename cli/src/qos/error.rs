@@ -22,17 +22,17 @@ gpushare::errors! {
             path.display(), if *count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") };
         NoQos(path: PathBuf, name: String) => "{} has no managed QOS '{}'", path.display(), name.escape_debug();
         NobodyToAsk =>
-            "nothing was changed: without a terminal nobody can be asked; read 'gpushare qos plan', then run \
+            "nothing was changed: without a terminal gpushare can't ask you; read 'gpushare qos plan', then run \
              'gpushare qos apply --immediate'";
         Answer(error: io::Error) => "standard input: {error}";
         Stopped { change: Change, why: Box<QosError>, done: usize, all: usize } =>
-            "stopped at {}: {why}; done: {done} of {all} steps, running this again does the others", first(change);
+            "stopped at {}: {why}; done: {done} of {all} steps; run this again to do the others", first(change);
         /// What can't be taken away now.
-        Stays(count: usize) => "{} not taken away, see above; run this again when that is possible",
+        Stays(count: usize) => "{} not removed, see above; run this again when it can be removed",
             if *count == 1 { "one thing was".to_owned() } else { format!("{count} things were") };
         StillToDo(line: String) =>
-            "Slurm took every step, but '{line}' is still to do: is somebody else at it?";
-        Missed(missed: String) => "the database is like the file, but {missed}; what helps: {MENDS}";
+            "Slurm accepted every step, but '{line}' is still to do: is somebody else changing the database?";
+        Missed(missed: String) => "the database matches the file, but {missed}; to correct that: {MENDS}";
     } from {
         Load(LoadError), Program(ProgramError), Read(ReadError), Json(serde_json::Error), Print(PrintError)
     }

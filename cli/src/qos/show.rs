@@ -164,7 +164,7 @@ fn paragraph(shown: &Shown) -> String {
     match (shown.in_database, shown.differs.len()) {
         (false, _) => put("missing", "not in Slurm's database yet: gpushare qos apply"),
         (true, 0) => {}
-        (true, _) => put("differs", "the file has other values: gpushare qos apply would do"),
+        (true, _) => put("differs", "the file has other values; gpushare qos apply would do this:"),
     }
     if shown.in_database {
         for line in &shown.differs {

@@ -126,8 +126,9 @@ pub fn missed() -> Result<Option<String>, QosError> {
         stale::missed(&ask("sacctmgr", &stale::IN_DATABASE)?, &ask("scontrol", &stale::IN_SLURMCTLD)?);
     let shown: Vec<&str> = missed.iter().map(String::as_str).take(4).collect();
     let more = if missed.len() > 4 { " and more" } else { "" };
-    Ok((!missed.is_empty())
-        .then(|| format!("slurmctld missed changes while it had no slurmdbd: {}{more}", shown.join(", "))))
+    Ok((!missed.is_empty()).then(|| {
+        format!("slurmctld missed changes while it could not reach slurmdbd: {}{more}", shown.join(", "))
+    }))
 }
 
 /// By getent(1), since the site configures the name service; if getent fails, every user counts as known.
@@ -178,5 +179,5 @@ pub fn reason(answer: &Output) -> String {
     }
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     let line: String = said.join("; ").chars().take(300).map(printable).collect();
-    if line.is_empty() { format!("it said nothing ({})", answer.status) } else { line }
+    if line.is_empty() { format!("it printed nothing ({})", answer.status) } else { line }
 }

@@ -34,7 +34,7 @@ pub fn taken(plan: &Plan) -> String {
     let lines = plan.changes.iter().flat_map(|change| &change.lines);
     let taken: String =
         lines.filter(|(sign, _)| *sign == Sign::Remove).map(|(_, line)| format!("- {line}\n")).collect();
-    if taken.is_empty() { taken } else { format!("\nThis takes away:\n{taken}\n") }
+    if taken.is_empty() { taken } else { format!("\nThis removes:\n{taken}\n") }
 }
 
 /// What has been done, with how far it is.

@@ -28,13 +28,13 @@ fn submission() -> Vec<Requirement> {
         Requirement::slurm(
             "JobSubmitPlugins",
             Must::Last("gpushare"),
-            "no job is looked at, or what comes after gpushare changes what it has judged",
+            "jobs are not judged, or a later plugin can change them after gpushare has judged them",
         ),
         Requirement::slurm(
             "AccountingStorageEnforce",
             owned(&["associations", "limits", "qos"]),
-            "limits of QOSes don't hold, or anybody may use any (with it, users without an association can't submit, \
-             and their waiting jobs don't start: look at 'sacctmgr show assoc' first)",
+            "Slurm does not enforce limits of QOSes, or anybody may use any QOS (with it, users without an \
+             association can't submit, and their waiting jobs don't start: check 'sacctmgr show assoc' first)",
         ),
     ]
 }
@@ -71,8 +71,8 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     wanted.extend(limited);
     wanted.sort();
     wanted.dedup();
-    let why = "no QOS or account can limit what is missing, nor fair-share count it (a new one needs a restart of \
-               slurmctld)";
+    let why = "QOSes and accounts can't limit what is missing, and fair-share can't count it (a new one needs a \
+               restart of slurmctld)";
     (!wanted.is_empty()).then(|| Requirement::slurm("AccountingStorageTRES", Must::Words(wanted), why))
 }
 
@@ -100,8 +100,8 @@ pub fn limits_memory(config: &Config) -> bool {
 
 /// Limits on memory count what jobs are given, and Slurm gives none unless memory is a resource.
 fn memory(config: &Config) -> Option<Requirement> {
-    let why = "limits on memory limit nothing (and a job that doesn't name any gets all of a node's: set DefMemPerCPU \
-               or DefMemPerGPU too)";
+    let why = "limits on memory have no effect (with it, a job that names no memory gets all of a node's: set \
+               DefMemPerCPU or DefMemPerGPU too)";
     limits_memory(config).then(|| Requirement::slurm("SelectTypeParameters", Must::CountMemory, why))
 }
 
@@ -114,16 +114,12 @@ fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
         .iter()
         .any(|managed| ["suspend", "gang"].iter().any(|mode| is_preempted_by(managed, mode)));
     let (mode, why) = if suspends {
-        (Must::Be("SUSPEND,GANG"), "no QOS's jobs can be suspended (and those that are keep their GPUs)")
+        (Must::Be("SUSPEND,GANG"), "no job can be suspended (a suspended job keeps its GPUs)")
     } else {
         (Must::NotOff("REQUEUE"), "nothing is preempted, whatever PreemptMode a QOS has")
     };
     let mut requirements = vec![
-        Requirement::slurm(
-            "PreemptType",
-            Must::Be("preempt/qos"),
-            "QOSes that preempt others preempt nobody",
-        ),
+        Requirement::slurm("PreemptType", Must::Be("preempt/qos"), "no QOS preempts another"),
         Requirement::slurm("PreemptMode", mode, why),
     ];
     // A rule of submission may say --requeue for its jobs.
@@ -136,7 +132,7 @@ fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
         requirements.push(Requirement::slurm(
             "JobRequeue",
             Must::Be("1"),
-            "a preempted batch job is over, unless it was submitted with --requeue",
+            "a preempted batch job ends for good, unless it was submitted with --requeue",
         ));
     }
     requirements
@@ -147,11 +143,11 @@ fn priority(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
     let by_use = !config.gpu_weights.is_empty();
     let mut requirements = Vec::new();
     if by_qos || by_use {
-        let why = "jobs start in the order in which they came";
+        let why = "jobs start in the order of their submission";
         requirements.push(Requirement::slurm("PriorityType", Must::Be("priority/multifactor"), why));
     }
     if by_qos {
-        let why = "QOSes differ in priority, and it counts for nothing";
+        let why = "the priorities of QOSes have no effect";
         requirements.push(Requirement::slurm("PriorityWeightQOS", Must::Positive(100_000), why));
     }
     if by_use {
@@ -167,10 +163,10 @@ fn fair_share() -> Vec<Requirement> {
         Requirement::slurm(
             "PriorityWeightFairshare",
             Must::Positive(100_000),
-            "what GPUs are counted as counts for nothing",
+            "the billing weights of GPUs have no effect on priority",
         ),
         choice("PriorityWeightAge", "10000", "Points of a job that has waited for PriorityMaxAge or longer"),
-        choice("PriorityMaxAge", "5-0", "After that a job gains no more by waiting"),
+        choice("PriorityMaxAge", "5-0", "After this time a job's points for waiting no longer grow"),
         choice(
             "PriorityWeightTRES",
             "GRES/gpu=20000",
@@ -181,7 +177,7 @@ fn fair_share() -> Vec<Requirement> {
             "10000",
             "Points of a job in the partition with the highest PriorityJobFactor",
         ),
-        choice("PriorityDecayHalfLife", "60-0", "After that, use counts half"),
+        choice("PriorityDecayHalfLife", "60-0", "After this time, use counts half"),
     ]
 }
 
@@ -204,7 +200,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
         return Vec::new();
     }
     let mut requirements = vec![
-        Requirement::slurm("GresTypes", Must::Words(gres), "Slurm counts no such things"),
+        Requirement::slurm("GresTypes", Must::Words(gres), "Slurm does not know these resources"),
         Requirement::slurm("TaskPlugin", owned(&["task/cgroup"]), "a step's devices can't be fenced"),
     ];
     if placed {
@@ -213,7 +209,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
             Must::Be("proctrack/cgroup"),
             "steps have no cgroup",
         ));
-        let why = "ssh sessions have no step, and the share's size is not the prolog's to trust";
+        let why = "ssh sessions are in no step, and the prolog can't trust the share's size";
         requirements.push(Requirement::slurm("PrologFlags", owned(&["Contain"]), why));
         if !hooks {
             requirements.push(Requirement::slurm(
@@ -224,7 +220,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
             requirements.push(Requirement::slurm(
                 "Epilog",
                 Must::Run("gpushare-epilog"),
-                "no share is given back",
+                "no share is released",
             ));
         }
     }

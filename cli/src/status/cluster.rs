@@ -214,7 +214,7 @@ fn made(
 fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
     match local::config(conf) {
         Ok(config) => (config, Vec::new()),
-        Err(reason) => (None, vec![format!("{reason}; shares are taken for Slurm's own")]),
+        Err(reason) => (None, vec![format!("{reason}; shares are shown as Slurm's own")]),
     }
 }
 

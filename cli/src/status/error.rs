@@ -27,11 +27,11 @@ gpushare::errors! {
         NoColumn { name: String, there: Vec<&'static str> } =>
             "there is no column '{}' here; the columns are {}", clean(name), there.join(", ");
         NoTerminal =>
-            "--watch draws on a terminal, and standard output is none; without --watch it prints once";
-        DumbTerminal => "--watch needs a terminal that can be drawn on; TERM says that this one can't";
+            "--watch needs a terminal, but standard output is not one; without --watch it prints once";
+        DumbTerminal => "TERM names a terminal on which --watch can't draw";
         Terminal(error: io::Error) => "the terminal: {error}";
-        Signals(error: io::Error) => "signals can't be taken: {error}";
-        Broken => "a look has failed in a way that it must not";
+        Signals(error: io::Error) => "can't handle signals: {error}";
+        Broken => "internal error while refreshing";
     } from {
         Program(ProgramError), Load(LoadError), Devices(DeviceError), Ledger(LedgerError), Json(serde_json::Error)
     }

@@ -129,7 +129,7 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let node = match node(conf, &ledger, &mut complaints) {
         Ok(node) => node,
         Err(reason) => {
-            complaints.push(format!("{reason}; shown is what the ledger has"));
+            complaints.push(format!("{reason}; this shows what the ledger has"));
             Node::default()
         }
     };
@@ -203,7 +203,7 @@ pub(crate) fn node(
     for detail in &gpus.details {
         if let Some(why) = detail.unfit {
             let (index, path) = (detail.index, detail.path.display());
-            complaints.push(format!("GPU {index} ({path}) takes no share: {why}"));
+            complaints.push(format!("GPU {index} ({path}) takes no shares: {why}"));
         }
     }
     Ok(Node { gpus: gpus.gpus(), details: gpus.details, units, nvml, daemons, sessions })

@@ -158,15 +158,15 @@ impl Shown {
 fn rows_of(shown: &Shown, interval: Duration, rows: usize, columns: usize, colour: bool) -> Vec<String> {
     let wrong = |text: &str| Line::new(text, columns::Look::Wrong);
     let head = match shown.time {
-        0 => "looking …  (q ends)".to_owned(),
+        0 => "reading …  (q quits)".to_owned(),
         time => {
             let (hour, minute, second) = (time / 3600 % 24, time / 60 % 60, time % 60);
             let every = interval.as_secs();
-            format!("{hour:02}:{minute:02}:{second:02} UTC, every {every} s  (q ends)")
+            format!("{hour:02}:{minute:02}:{second:02} UTC, every {every} s  (q quits)")
         }
     };
     let mut all = vec![Line::new(&format!("gpushare status  {head}"), columns::Look::Bold)];
-    all.extend(shown.trouble.iter().map(|trouble| wrong(&format!("the last look failed: {trouble}"))));
+    all.extend(shown.trouble.iter().map(|trouble| wrong(&format!("the last refresh failed: {trouble}"))));
     all.extend(shown.complaints.iter().map(|complaint| wrong(complaint)));
     all.push(Line::default());
     all.extend(shown.lines.iter().cloned());
@@ -218,7 +218,7 @@ mod tests {
         let mut shown = shown(2);
         shown.take(Err(StatusError::Signals(std::io::Error::other("no answer\x07"))));
         let rows = rows_of(&shown, Duration::from_secs(2), 30, 80, true);
-        assert_eq!(rows[1], "\x1b[31mthe last look failed: signals can't be taken: no answer\\u{7}\x1b[0m");
+        assert_eq!(rows[1], "\x1b[31mthe last refresh failed: can't handle signals: no answer\\u{7}\x1b[0m");
         assert!(rows.iter().any(|row| row == "line 1") && rows[0].contains("04:05:06"));
         shown.take(Ok(Look { lines: vec![], complaints: vec![] }));
         assert!(!rows_of(&shown, Duration::from_secs(2), 30, 80, true).concat().contains("failed"));

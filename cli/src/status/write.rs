@@ -74,14 +74,14 @@ fn notes(status: &Status) -> Vec<Line> {
     for total in &status.gpus {
         if let Some(fault) = &total.state.fault {
             let index = total.gpu.index;
-            lines.push(Line::new(&format!("GPU {index} takes no share, NVML says: {fault}"), Look::Wrong));
+            lines.push(Line::new(&format!("GPU {index} takes no shares, NVML says: {fault}"), Look::Wrong));
         }
     }
     for total in &status.gpus {
         if let Some(number @ 1..) = total.without_mps(&status.daemons) {
             let index = total.gpu.index;
             let said = format!(
-                "GPU {index}: {number} of its processes go round MPS, without limits: see docs/containers.md"
+                "GPU {index}: {number} of its processes bypass MPS and run without limits: see docs/containers.md"
             );
             lines.push(Line::new(&said, Look::Wrong));
         }
@@ -89,7 +89,7 @@ fn notes(status: &Status) -> Vec<Line> {
     for total in &status.gpus {
         if let Some(found @ [_, ..]) = total.foreign.as_deref() {
             let (index, listed) = (total.gpu.index, foreign::listed(found));
-            let said = format!("GPU {index} has processes of no job of it: {listed}");
+            let said = format!("GPU {index} has foreign processes, in none of its jobs: {listed}");
             lines.push(Line::new(&said, Look::Wrong));
         }
     }

@@ -17,9 +17,9 @@ gpushare::errors! {
     /// Why the step's cgroup is not known.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum LocateError {
-        NotInStep => "slurmstepd is in no step's device cgroup; cgroup.conf needs ConstrainDevices=yes";
+        NotInStep => "slurmstepd is not in a step's device cgroup; cgroup.conf needs ConstrainDevices=yes";
         NotMounted(hierarchy: Hierarchy) =>
-            "{} is not mounted where slurmstepd can see its step", match hierarchy {
+            "{} is not mounted where slurmstepd can find its step", match hierarchy {
             Hierarchy::Unified => "cgroup2".to_owned(),
             v1 => format!("the cgroup hierarchy '{}'", v1.controller()),
         };

@@ -81,7 +81,7 @@ fn there(folder: &Path, result: io::Result<()>) -> Result<(), OwnerError> {
 
 impl fmt::Display for OwnerError {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        write!(out, "{} can't be made root's alone: {}", self.folder.display(), self.error)
+        write!(out, "can't restrict {} to root: {}", self.folder.display(), self.error)
     }
 }
 

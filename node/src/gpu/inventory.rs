@@ -44,7 +44,7 @@ gpushare::errors! {
     pub enum Unfit {
         Missing(kind: io::ErrorKind) => "its device node {}", match kind {
             io::ErrorKind::NotFound => "is missing".to_owned(),
-            kind => format!("can't be looked at: {kind}"),
+            kind => format!("can't be read: {kind}"),
         };
         NoDevice => "it is not a character device";
         Excluded => "the driver excludes it (NVreg_ExcludedGpus)";

@@ -77,12 +77,12 @@ gpushare::errors! {
         /// The kernel doesn't let it be read, or not now: an entry all the same.
         Unreadable(kind: io::ErrorKind) => "{kind}";
         /// An entry, of a job that may be running, but not ours to read.
-        OtherVersion(version: u32) => "it is of another version of gpushare, format {version}";
+        OtherVersion(version: u32) => "another version of gpushare wrote it, in format {version}";
         Foreign => "its first line is not '{FIRST_LINE}'";
         Truncated => "its last line is not '{LAST_LINE}'";
         Line(key: &'static str) => "its line '{key}=' is missing or wrong";
-        Surplus => "it has lines that no entry has";
-        Misnamed => "it names another job than its file does";
+        Surplus => "it has lines that don't belong in an entry";
+        Misnamed => "its job is not the one in its file's name";
     }
 }
 

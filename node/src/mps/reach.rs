@@ -53,7 +53,7 @@ impl Reach {
         if let Err(why) = self.socket() {
             let pipe = self.pipe.display();
             let said = format!(
-                "its MPS daemon can't be reached from here, and CUDA would go without limits: {pipe}: {why}; see \
+                "its MPS daemon can't be reached from here, so CUDA would run without limits: {pipe}: {why}; see \
                  docs/containers.md"
             );
             return (!self.may_run_without).then_some(said);
@@ -61,7 +61,7 @@ impl Reach {
         let (Some(daemons), ours) = (self.shm, identity(Path::new(SHM)).ok()) else { return None };
         (ours != Some(daemons)).then(|| {
             format!(
-                "{SHM} is not the node's here, and programs share it with their MPS daemon: leave it out of Dirs \
+                "{SHM} is not the node's here, but programs share it with their MPS daemon: remove it from Dirs \
                  (job_container.conf, namespace.yaml), or bind the node's into the container; see docs/containers.md"
             )
         })
@@ -79,7 +79,7 @@ impl Reach {
         };
         match look() {
             Ok(found) if found.file_type().is_socket() => Ok(()),
-            Ok(_) => Err("control is no socket".to_owned()),
+            Ok(_) => Err("control is not a socket".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 Err("another file system is mounted there".to_owned())
             }
@@ -110,7 +110,7 @@ mod tests {
         let lenient = Reach { may_run_without: true, ..reach.clone() };
         assert_eq!(lenient.fault(), None);
         fs::write(&control, "").unwrap();
-        assert!(reach.fault().unwrap().contains("no socket"));
+        assert!(reach.fault().unwrap().contains("not a socket"));
         fs::remove_file(&control).unwrap();
         let _socket = UnixListener::bind(&control).unwrap();
         assert_eq!(reach.fault(), None);

@@ -81,7 +81,8 @@ pub fn start(
     };
     match found() {
         Some(found) => {
-            let notice = no_unit.map(|why| format!("it is no systemd unit, and can open every GPU: {why}"));
+            let notice =
+                no_unit.map(|why| format!("it is not a systemd unit, so it can open every GPU: {why}"));
             Ok((found, How { unit: None, notice, unread: None }))
         }
         None => Err(not_started(&startup, said, no_unit)),

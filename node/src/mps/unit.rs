@@ -53,12 +53,14 @@ pub fn start(
         // Also where systemd-run says otherwise, or nothing: it may have been slow only.
         if let Some(process) = found() {
             let notice = missing.map(|path| {
-                format!("unit {name} can open every GPU: {path} is not there; load its kernel module at boot")
+                format!("unit {name} can open every GPU: {path} is missing; load its kernel module at boot")
             });
             return Ok((process, How { unit: Some(name), notice, unread: None }));
         }
         why = match answered {
-            Ok(answer) if answer.status.success() => format!("{SYSTEMD_RUN} started it, and it is not there"),
+            Ok(answer) if answer.status.success() => {
+                format!("{SYSTEMD_RUN} started it, but it is not running")
+            }
             Ok(answer) => answer.first_line(),
             Err(AskError::Deadline(path, _)) => return Err(AskError::Deadline(path, patience).to_string()),
             Err(error) => return Err(error.to_string()),

@@ -21,17 +21,16 @@ gpushare::errors! {
         Unfit { index: u32, path: PathBuf, why: Unfit } => "Slurm names GPU {index}, {}: {why}", path.display();
         /// Each part of the request was less than a GPU, and Slurm added them up.
         TooLarge { units: u32, capacity: u32 } =>
-            "it asks for {units} units on a node, and a share is of one GPU, which has {capacity}";
+            "it asks for {units} units on a node, but a share is a part of one GPU, which has {capacity}";
         UnitsListed { listed: usize, gpus: usize } =>
-            "UnitsPerGpu in gpushare.conf lists {listed} GPUs, and this node has {gpus}";
+            "UnitsPerGpu in gpushare.conf lists {listed} GPUs, but this node has {gpus}";
         Nowhere { units: u32, capacity: u32, why: NothingFits } => "{}", nowhere(*units, *capacity, *why);
         /// `OnCollision=fail`
         Collision(jobs: Vec<JobKey>) =>
             "Slurm gave it a GPU that other jobs have shares of: {}", listed(jobs);
         /// Such as entries of another version of gpushare: a share could go where one of their jobs is.
         Unread(entries: Vec<String>) =>
-            "jobs that may be running have entries that can't be read: {}; shares are placed again when they have \
-             ended",
+            "can't read the entries of jobs that may be running: {}; no share is placed until they have ended",
             entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
     } from { Ledger(LedgerError) }
 }
@@ -95,11 +94,11 @@ fn nowhere(units: u32, capacity: u32, why: NothingFits) -> String {
     match why {
         NothingFits::Full => {
             format!(
-                "no GPU has {units} of its {capacity} units free and gpushare.conf says Overcommit=refuse"
+                "no GPU has {units} of its {capacity} units free, and gpushare.conf says Overcommit=refuse"
             )
         }
         NothingFits::OtherUsers => format!(
-            "every GPU that could take {units} units has other users' shares and gpushare.conf says UserMix=deny"
+            "every GPU that could take {units} units has other users' shares, and gpushare.conf says UserMix=deny"
         ),
         NothingFits::NoneLeft => "every GPU is held whole by a job or can't be used".to_owned(),
     }

@@ -25,8 +25,8 @@ impl Counted {
         let opened = path.map(|path| {
             CounterFile::open(path, &counters::names()).map_err(|error| {
                 log::error!(
-                    "job_submit/gpushare: nothing is counted: RefusalCounts={}: {error}; SlurmUser must be able to \
-                     write it",
+                    "job_submit/gpushare: messages are not counted: RefusalCounts={}: {error}; SlurmUser must be \
+                     able to write it",
                     path.display()
                 );
             })

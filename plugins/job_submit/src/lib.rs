@@ -43,11 +43,11 @@ fn load() -> bool {
         let plugins = plugins.escape_ascii();
         log::error!(
             "job_submit/gpushare: JobSubmitPlugins={plugins}: gpushare must be last, or a later plugin can change a \
-             request that was judged"
+             request that gpushare has judged"
         );
     }
     let Some(slurm_conf) = daemon::slurm_conf() else {
-        log::error!("job_submit/gpushare: slurmctld has no path of slurm.conf");
+        log::error!("job_submit/gpushare: slurmctld doesn't know the path of slurm.conf");
         return false;
     };
     match LIVE.start(&slurm_conf, daemon::state_folder()) {

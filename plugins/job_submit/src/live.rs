@@ -69,7 +69,7 @@ impl Live {
                 config
             }
             Ok(Start::Defaults) => {
-                log::info!("job_submit/gpushare: {path} not there, the defaults hold");
+                log::info!("job_submit/gpushare: {path} does not exist, the defaults apply");
                 Config::default()
             }
             Ok(Start::LastGood(config, copy, error)) => {

@@ -80,7 +80,7 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
             && let Err(reason) = state.prepare(step)
         {
             let id = step.job_id().unwrap_or(0);
-            log::error!("spank/gpushare: job {id}: not closed from the start: {reason}");
+            log::error!("spank/gpushare: job {id}: GPUs not closed from the start: {reason}");
             // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has
             // none, and would drain the node.
             if !step.is_batch() {

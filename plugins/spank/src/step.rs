@@ -174,7 +174,7 @@ fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> 
             all_closed(config, step, Some("gpushare-prolog gave it no GPU on this node".to_owned()))
         }
         Ok(_) => {
-            without_entry(config, step, "gpushare-prolog noted none of its GPUs on this node".to_owned())
+            without_entry(config, step, "gpushare-prolog recorded none of its GPUs on this node".to_owned())
         }
     }
 }
@@ -290,14 +290,14 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
             Some(path) if path.starts_with(b"/") => named = Some(PathBuf::from(OsStr::from_bytes(path))),
             _ => {
                 let argument = argument.escape_ascii();
-                return Err(format!("plugstack.conf: '{argument}' is not allowed; conf=/PATH is"));
+                return Err(format!("plugstack.conf: '{argument}' is not allowed, only conf=/PATH is"));
             }
         }
     }
     let slurm_conf = || std::env::var_os("SLURM_CONF").map(PathBuf::from).or_else(daemon::slurm_conf);
     let path = named
         .or_else(|| slurm_conf().map(|path| config::find(&path, Path::new(config::FALLBACK))))
-        .ok_or("slurmstepd has no path of slurm.conf; plugstack.conf needs conf=/PATH")?;
+        .ok_or("slurmstepd doesn't know the path of slurm.conf; plugstack.conf needs conf=/PATH")?;
     // slurmstepd has it from slurmd (src/slurmd/slurmstepd/slurmstepd.c, `_init_from_slurmd`).
     let node = std::env::var("SLURMD_NODENAME").ok();
     Ok(Config::load_on_node(&path, node.as_deref()).map_err(|error| error.to_string())?.unwrap_or_default())

@@ -66,19 +66,19 @@ fn lines_that_cannot_be_had_say_why() {
             "1 error: Preempt names QOS 'normale', which is neither in this file nor in Slurm's database"
                 .to_owned(),
         ),
-        ("QOS=q Account=a Users=eve", "1 error: this system knows no user 'eve'".to_owned()),
-        ("QOS=q Account=a Users=old", "1 warning: this system knows no user 'old'".to_owned()),
+        ("QOS=q Account=a Users=eve", "1 error: this system has no user 'eve'".to_owned()),
+        ("QOS=q Account=a Users=old", "1 warning: this system has no user 'old'".to_owned()),
         (
             "QOS=theirs",
-            "1 error: QOS 'theirs' is in the gpushare.conf of cluster 'north', and this database's clusters have the \
-             same QOSes"
+            "1 error: QOS 'theirs' is also in the gpushare.conf of cluster 'north', and all clusters of a database \
+             share its QOSes"
                 .to_owned(),
         ),
         ("QOS=q Account=root", "1 error: every user is below the account root; write Account=*".to_owned()),
         ("QOS=q MaxTRESPerUser=gres/mps=3,cpu=2", format!("1 error: gres/mps is not a TRES {counts}")),
         (
             "QOS=q GPUs=a40:4\nQOS=r GPUs=a40:3\nQOS=s GPUs=a40:1",
-            "2 warning: with a40:3 the QOSes add up to 7 a40, and the cluster has 6".to_owned(),
+            "2 warning: with a40:3 the QOSes add up to 7 a40, but the cluster has 6".to_owned(),
         ),
     ] {
         assert_eq!(said(text), [expected], "{text}");

@@ -352,14 +352,14 @@ fn what_is_somebodys_default_is_not_taken_away() {
     let [obstacle] = plan.obstacles.as_slice() else { panic!("{:?}", plan.obstacles) };
     assert_eq!(
         obstacle.to_string(),
-        "qos q stays with account a: it is the default of user alice in account a; first: \
-         sacctmgr modify user where name=alice account=a cluster=lab set DefaultQOS=-1"
+        "qos q stays with account a: it is the default of user alice in account a; first run: sacctmgr modify user \
+         where name=alice account=a cluster=lab set DefaultQOS=-1"
     );
     let plan = super::plan(&[], &there, &cluster(), Some(&InUse::new()));
     assert_eq!((plan.changes.len(), plan.leftovers.len()), (0, 0));
     let said: Vec<String> = plan.obstacles.iter().map(Obstacle::to_string).collect();
     assert!(
-        said[0].starts_with("qos q stays: it is the default of user alice in account a; first: "),
+        said[0].starts_with("qos q stays: it is the default of user alice in account a; first run: "),
         "{said:?}"
     );
 }

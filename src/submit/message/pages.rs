@@ -50,8 +50,8 @@ pub const PAGES: [Page; 32] = [
     },
     Page {
         number: "GS106",
-        title: "a QOS that guarantees GPUs in a list",
-        text: "A list of QOSes lets Slurm choose one later. A QOS that guarantees GPUs must be the only one named.",
+        title: "a QOS with guaranteed GPUs in a list of QOSes",
+        text: "With a list of QOSes, Slurm chooses one of them later. If a QOS guarantees GPUs, name it alone.",
     },
     Page {
         number: "GS107",
@@ -75,19 +75,19 @@ pub const PAGES: [Page; 32] = [
     },
     Page {
         number: "GS110",
-        title: "a job comes into the QOS without naming its GPUs",
+        title: "moving a job without naming its GPUs",
         text: "To move a pending job under a QOS, a partition or an account that guarantees or limits GPUs by type, \
-               name its GPUs and their type again in the same command, because Slurm does not show all that it keeps \
-               of the old request. The same holds when a job leaves a partition, reservation or account that \
-               gpushare.conf exempts. You can't move a job without GPUs: cancel it and submit it anew. If the line to \
-               try says COUNT, Slurm shows too little of the job: put the number of GPUs in its place.",
+               name its GPUs and their type again in the same command, because Slurm does not show every part of the \
+               old request that it keeps. The same holds when a job leaves a partition, reservation or account that \
+               gpushare.conf exempts. You can't move a job without GPUs: cancel it and submit it again. If the \
+               command to try says COUNT, Slurm doesn't show how many GPUs the job asked for: put the number there.",
     },
     Page {
         number: "GS111",
-        title: "a type that Slurm would take for another",
-        text: "The cluster has no such type, but Slurm finds types by a hash of their letters, and this one has the \
-               hash of a type that exists. The job would get those GPUs, and no limit would count them. Write the \
-               type's exact name.",
+        title: "a type that Slurm would mistake for another",
+        text: "The cluster has no such type. But Slurm compares types by a hash of their letters, and this name has \
+               the same hash as an existing type: the job would get GPUs of that type, and no limit would count \
+               them. Write the type's exact name.",
     },
     Page {
         number: "GS112",
@@ -105,7 +105,7 @@ pub const PAGES: [Page; 32] = [
     },
     Page {
         number: "GS114",
-        title: "more GPUs than the QOS ever has",
+        title: "more GPUs than the QOS allows at once",
         text: "The job asks for more GPUs of a type than the QOS lets run at once, so Slurm keeps it waiting until \
                somebody raises the limit (squeue shows QOSGrpGRES or another limit of the QOS). Ask for fewer, or \
                cancel the job. LimitAdvice in gpushare.conf says whether this is a warning or a refusal.",
@@ -114,8 +114,8 @@ pub const PAGES: [Page; 32] = [
         number: "GS115",
         title: "an update can't change this job",
         text: "Up to Slurm 22.05 an update keeps those parts of a job's old GPU request that it doesn't name, and \
-               Slurm doesn't show them. So you can't move a job under a QOS that guarantees GPUs there, or change a \
-               job's GPU types under one. Cancel the job and submit it again.",
+               Slurm doesn't show them. So on these releases you can't move a job under a QOS that guarantees GPUs, \
+               or change a job's GPU types under one. Cancel the job and submit it again.",
     },
     Page {
         number: "GS116",
@@ -127,14 +127,14 @@ pub const PAGES: [Page; 32] = [
     },
     Page {
         number: "GS117",
-        title: "a move needs a command of its own",
+        title: "moving a job needs a command of its own",
         text: "Slurm applies the fields of an update one by one, the GPUs last, and keeps the earlier ones when it \
                refuses a later one. So a command that moves a job under a QOS (or partition) that guarantees GPUs may \
                name only its QOS, account, partition, reservation and GPUs. Change the rest in a second command.",
     },
     Page {
         number: "GS121",
-        title: "shares are for certain reservations",
+        title: "shares are only for certain reservations",
         text: "This cluster keeps shares of GPUs (gres/mps, gres/shard) for reservations, such as those of courses. \
                Name the reservation that you were given with --reservation; `scontrol show reservation` lists them. \
                The list is ShareReservations in gpushare.conf.",
@@ -161,17 +161,18 @@ pub const PAGES: [Page; 32] = [
     },
     Page {
         number: "GS125",
-        title: "a share is asked for once, and per node",
-        text: "The node learns the size of this kind of share from the request alone, so ask for one share, as a \
-               number of units for each node: --gres=NAME:UNITS. Don't ask per task or job, or in parts.",
+        title: "ask for a share once, and per node",
+        text: "The node learns the size of this kind of share from the request alone, so ask for one share with one \
+               option, as a number of units for each node: --gres=NAME:UNITS. Don't ask per task or per job, or for \
+               several parts.",
     },
     Page {
         number: "GS126",
-        title: "no GPU in a partition for GPUs",
+        title: "no GPU in a partition for jobs with GPUs",
         text: "The partition is for jobs that have a GPU or a share of one (GpuPartitions in gpushare.conf). Ask for \
-               one, such as --gres=gpu:1, or submit the job to another partition. --exclusive and --ntasks-per-gpu \
-               alone name no GPU. A job without a GPU that names a reservation must name its partition too, since the \
-               reservation may be in such a partition.",
+               one, such as --gres=gpu:1, or submit the job to another partition. --exclusive or --ntasks-per-gpu \
+               alone asks for no GPU. A job without a GPU that names a reservation must name its partition too, \
+               since the reservation may be in such a partition.",
     },
     Page {
         number: "GS127",
@@ -188,15 +189,16 @@ pub const PAGES: [Page; 32] = [
         number: "GS128",
         title: "too much memory for the GPUs",
         text: "A job may have only a limited amount of memory for each of its GPUs (MaxMemPerGpu in gpushare.conf). \
-               Ask for less memory or for more GPUs. --mem is for each node and --mem=0 is all that a node has. A job \
-               that names no memory would get all of it too, unless its partition or slurm.conf has a default. \
-               Otherwise the same holds as for CPUs (GS127).",
+               Ask for less memory or for more GPUs. --mem counts for each node, and --mem=0 means all memory of the \
+               node. A job that names no memory would get all of it too, unless its partition or slurm.conf has a \
+               default. The rest is as for CPUs (GS127).",
     },
     Page {
         number: "GS129",
-        title: "no share with so much GPU memory",
+        title: "no share has that much GPU memory",
         text: "You can ask for a share by its GPU memory (MemoryGRES in gpushare.conf), and get the smallest share \
-               that has it. No share here is that large: ask for one of the sizes in the message, or for whole GPUs.",
+               with at least that much. No share here is that large: ask for one of the sizes in the message, or for \
+               whole GPUs.",
     },
     Page {
         number: "GS151",
@@ -220,17 +222,17 @@ pub const PAGES: [Page; 32] = [
     Page {
         number: "GS154",
         title: "fewer tasks of the array at once",
-        text: "Long tasks of an array hold resources that other users of this free QOS wait for, so only some of them \
-               run at once (the number after % in --array). This doesn't hold back tasks with a shorter time limit: \
+        text: "Long tasks of an array hold resources that other users of this free QOS wait for, so only some of \
+               them run at once (the number after % in --array). Tasks with a shorter time limit are not held back: \
                set one with --time.",
     },
     Page {
         number: "GS155",
         title: "no login shell before the job",
         text: "With --get-user-env, with an --export that is neither ALL nor NIL, and in scrontab, Slurm starts the \
-               user's login shell on the node before the job, outside of the job and its GPUs. This cluster doesn't do \
-               that (GetUserEnv in gpushare.conf): the job has only the variables that you exported. With \
-               --export=ALL,NAME=VALUE those are all that you had. Instead of --export=NONE say \
+               user's login shell on the node before the job, outside of the job and its GPUs. This cluster doesn't \
+               do that (GetUserEnv in gpushare.conf): the job has only the variables that you exported. With \
+               --export=ALL,NAME=VALUE the job has all variables of your shell. Instead of --export=NONE say \
                --export=HOME,USER,PATH, and begin the script with #!/bin/bash -l if it needs what the login shell \
                sets.",
     },

@@ -27,8 +27,7 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
     assert_eq!(
         finding(rules, "PrologFlags = Alloc", "PrologFlags"),
         (
-            "'Alloc' lacks Contain: ssh sessions have no step, and the share's size is not the prolog's to \
-             trust"
+            "'Alloc' lacks Contain: ssh sessions are in no step, and the prolog can't trust the share's size"
                 .into(),
             Status::Wrong(
                 "slurm.conf: PrologFlags=Alloc,Contain; then restart slurmctld and every slurmd".into()
@@ -75,7 +74,7 @@ fn accounts_with_limits_on_types_are_listed() {
         (
             "GovernedAccounts=Off",
             vec!["acct"],
-            "off: requests without a type pass the limits of acct",
+            "off: requests without a type bypass the limits of acct",
             Status::Unknown,
         ),
     ] {
@@ -166,12 +165,12 @@ fn whose_limit_of_gpu_memory_holds_is_said() {
         assert_eq!(said(rules, settings), None, "{rules}{settings}");
     }
     for (rules, status, part) in [
-        (follow, Status::Ok, "gpushare's limit holds for its shares"),
-        (&*shards, Status::Ok, "Slurm's limit holds, and gpushare sets none for the job"),
+        (follow, Status::Ok, "gpushare limits its own shares"),
+        (&*shards, Status::Ok, "Slurm limits the memory of shards, so gpushare sets no limit for the job"),
         (
             &*format!("{shards}Mps=per-user\n"),
             Status::Ok,
-            "MPS limits each program besides: the smaller holds",
+            "MPS also limits each program: the smaller limit applies",
         ),
         (
             "Placement=override\nUnitsPerGpu=8\nShareGRES=shard\n",

@@ -97,10 +97,10 @@ fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
     };
     let wrong = of(&made("PartitionName=x AllowQos=ALL QoS=own", "a40"));
     let said: Vec<_> = wrong.iter().map(|finding| finding.said.as_str()).collect();
-    let what = "partition x has QOS own, whose GrpTRES=gres/gpu:a40 there takes the place of the same limit of QOS q1, \
-                q2";
+    let what = "partition x has QOS own, whose GrpTRES=gres/gpu:a40 replaces the same limit of QOS q1, q2";
     assert_eq!(said, [what]);
-    let fix = "sacctmgr modify qos where name=q1,q2 set Flags+=OverPartQOS; in lines of gpushare.conf Flags=OverPartQOS"
+    let fix = "sacctmgr modify qos where name=q1,q2 set Flags+=OverPartQOS; for QOSes in gpushare.conf \
+               Flags=OverPartQOS there"
         .to_owned();
     assert_eq!(wrong.first().map(|finding| &finding.status), Some(&Status::Wrong(fix)));
     assert_eq!(of(&made("PartitionName=x QoS=N/A", "a40")), []);

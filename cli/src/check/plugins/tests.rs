@@ -23,7 +23,7 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
             "24.11.5",
             "24.11.6",
             Micro,
-            "p is built for Slurm 24.11.5, and it is 24.11.6: bad / install the build for Slurm 24.11.6 together with \
+            "p is built for Slurm 24.11.5, but it is 24.11.6: bad / install the build for Slurm 24.11.6 together with \
              it",
         ),
         ("24.11.5", "24.11", Micro, "?"),
@@ -31,7 +31,7 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
             "24.11.5",
             "26.05",
             Micro,
-            "p is built for Slurm 24.11.5, and it is 26.05: bad / install the build for Slurm 26.05 together with it",
+            "p is built for Slurm 24.11.5, but it is 26.05: bad / install the build for Slurm 26.05 together with it",
         ),
         ("24.11.5", "24.11.6", Release, "ok"),
         ("24.11.5", "24.11", Release, "ok"),
@@ -39,7 +39,7 @@ fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_rel
             "24.11.5",
             "26.05.5",
             Release,
-            "p is built for Slurm 24.11.5, and it is 26.05.5: bad / install the build for Slurm 26.05 together with it",
+            "p is built for Slurm 24.11.5, but it is 26.05.5: bad / install the build for Slurm 26.05 together with it",
         ),
     ] {
         let loader = Loader { who: "it is", version: version(wanted), how, otherwise: "bad" };
@@ -53,8 +53,8 @@ fn a_daemon_that_is_not_what_is_installed_is_named() {
     let judged =
         |running, installed| daemon("slurmd", "slurmctld", running, installed).map(|found| told(&found));
     assert_eq!(judged("24.11.5", Some(version("24.11.5"))).as_deref(), Some("ok"));
-    let other = "24.11.5 runs, and 24.11.6 is installed: its next start upgrades it / restart slurmd, after slurmctld \
-                 and with plugins that fit";
+    let other = "24.11.5 runs, but 24.11.6 is installed: its next start upgrades it / restart slurmd, after \
+                 slurmctld and with plugins built for it";
     assert_eq!(judged("24.11.5", Some(version("24.11.6"))).as_deref(), Some(other));
     // Nothing to compare with.
     assert_eq!(judged("24.11.5", None), None);
@@ -92,7 +92,11 @@ fn what_becomes_of_jobs_is_said() {
     let node = crate::slurm::node("NodeName=n1 Version=24.11.5").unwrap();
     for (line, on_a_node, on_a_login_node) in [
         ("required spank_gpushare.so", "no job starts here", "no job can be submitted here"),
-        ("optional spank_gpushare.so", "jobs run WITHOUT A FENCE", "srun and sbatch complain, and work"),
+        (
+            "optional spank_gpushare.so",
+            "jobs run WITHOUT A FENCE",
+            "srun and sbatch print an error, but work",
+        ),
     ] {
         let last = |findings: Vec<Finding>| findings.last().unwrap().said.clone();
         let said = last(on_node(&stack(Some(line)), &settings, &node, None));
@@ -153,7 +157,7 @@ fn without_a_plugin_there_is_nothing_to_say_of_another_slurm() {
     let conf = dir.path().join("slurm.conf");
     fs::write(&conf, format!("PluginDir={}\n", dir.path().display())).unwrap();
     let error = for_another(version("26.05.5"), &conf).unwrap_err().to_string();
-    assert!(error.starts_with("no plugin of gpushare's is in "), "{error}");
+    assert!(error.starts_with("none of gpushare's plugins is in "), "{error}");
     fs::write(dir.path().join("spank_gpushare.so"), "no plugin").unwrap();
     assert_eq!(for_another(version("26.05.5"), &conf).unwrap().len(), 1);
 }

@@ -2,19 +2,19 @@
 
 /// Those that are words of their own.
 const REASONS: [(&str, &str); 31] = [
-    ("None", "Slurm has not looked at it yet"),
+    ("None", "Slurm has not considered it yet"),
     ("Priority", "jobs with a higher priority go first"),
     ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
     ("Dependency", "it waits for other jobs, as its --dependency says"),
     (
         "DependencyNeverSatisfied",
-        "a job that it depends on ended otherwise than required; it never starts, cancel it",
+        "a job that it depends on did not end as required; it never starts, cancel it",
     ),
-    ("JobHeldUser", "its user holds it; `scontrol release` lets it go"),
+    ("JobHeldUser", "its user holds it; `scontrol release` releases it"),
     ("JobHeldAdmin", "an administrator holds it"),
     (
         "BeginTime",
-        "its begin time is not yet there; Slurm sets one for about two minutes when it requeues a job",
+        "its begin time has not come yet; when Slurm requeues a job, it sets one about two minutes ahead",
     ),
     ("JobArrayTaskLimit", "as many tasks of the array run as the array allows (% in --array)"),
     ("Licenses", "the licenses that it needs are in use"),
@@ -28,8 +28,8 @@ const REASONS: [(&str, &str); 31] = [
     ("PartitionNodeLimit", "it asks for more or fewer nodes than its partition allows"),
     ("PartitionTimeLimit", "its time limit is longer than its partition's"),
     ("PartitionConfig", "its request does not fit its partition's settings"),
-    ("QOSNotAllowed", "its partition does not admit its QOS"),
-    ("AccountNotAllowed", "its partition does not admit its account"),
+    ("QOSNotAllowed", "its partition does not allow its QOS"),
+    ("AccountNotAllowed", "its partition does not allow its account"),
     ("InvalidQOS", "its QOS may not be used any more; cancel it"),
     ("InvalidAccount", "its account may not be used any more; cancel it"),
     ("QOSUsageThreshold", "the usage of its account is above what its QOS allows"),
@@ -75,7 +75,7 @@ fn limit(reason: &str) -> Option<String> {
     let rest = rest.strip_prefix("iation").unwrap_or(rest);
     let at = |part: &str| rest.to_ascii_lowercase().find(&part.to_ascii_lowercase());
     let limited = LIMITED.iter().filter_map(|(name, words)| Some((at(name)?, *words)));
-    let limited = limited.min_by_key(|(place, _)| *place).map_or("something", |(_, words)| words);
+    let limited = limited.min_by_key(|(place, _)| *place).map_or("a resource", |(_, words)| words);
     let limited =
         if at("Minutes").is_some() { format!("the minutes of {limited}") } else { limited.to_owned() };
     let has = |part: &str| rest.contains(part);
@@ -84,9 +84,9 @@ fn limit(reason: &str) -> Option<String> {
     } else if has("PerAccount") {
         format!("its account's jobs have reached a limit of the {whose} on {limited}")
     } else if has("PerJob") || has("PerNode") || has("MaxWall") {
-        format!("it asks for more than the {whose} lets one job have of {limited}")
+        format!("it asks for more than the {whose} allows one job: {limited}")
     } else if has("Min") && has("NotSatisfied") || has("Min") && !has("Minutes") {
-        format!("it asks for less than the {whose} wants of {limited}")
+        format!("it asks for less than the {whose} requires: {limited}")
     } else {
         format!("the jobs of its {whose} together have reached a limit on {limited}")
     })
@@ -118,19 +118,16 @@ mod tests {
             ("QOSMaxGRESPerUser", "its user's jobs have reached a limit of the QOS on GPUs or other GRES"),
             ("QOSMaxJobsPerUserLimit", "its user's jobs have reached a limit of the QOS on running jobs"),
             ("QOSMaxMemoryPerAccount", "its account's jobs have reached a limit of the QOS on memory"),
-            ("QOSMaxGRESPerJob", "it asks for more than the QOS lets one job have of GPUs or other GRES"),
-            ("QOSMaxWallDurationPerJobLimit", "it asks for more than the QOS lets one job have of run time"),
-            ("QOSMinGRES", "it asks for less than the QOS wants of GPUs or other GRES"),
+            ("QOSMaxGRESPerJob", "it asks for more than the QOS allows one job: GPUs or other GRES"),
+            ("QOSMaxWallDurationPerJobLimit", "it asks for more than the QOS allows one job: run time"),
+            ("QOSMinGRES", "it asks for less than the QOS requires: GPUs or other GRES"),
             (
                 "QOSGrpGRESMinutes",
                 "the jobs of its QOS together have reached a limit on the minutes of GPUs or other GRES",
             ),
             ("AssocGrpGRES", "the jobs of its account together have reached a limit on GPUs or other GRES"),
             ("AssocMaxJobsLimit", "its user's jobs have reached a limit of the account on running jobs"),
-            (
-                "AssocMaxGRESPerNode",
-                "it asks for more than the account lets one job have of GPUs or other GRES",
-            ),
+            ("AssocMaxGRESPerNode", "it asks for more than the account allows one job: GPUs or other GRES"),
             ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
             ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "nodes that it needs are down, drained or reserved"),
             ("SomethingNew", "Slurm gives no other explanation"),

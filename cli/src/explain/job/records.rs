@@ -63,8 +63,7 @@ pub fn read(job: &Row) -> Result<(Known, Vec<String>), ProgramError> {
         Some(_) => match ask("sacctmgr", &["-nP", "show", "qos", "format=name,flags"]) {
             Ok(text) => overrides_partition(&text, &job.qos),
             Err(reason) => {
-                notes
-                    .push(format!("whether the job's QOS overrides its partition's can't be told: {reason}"));
+                notes.push(format!("can't tell whether the job's QOS overrides its partition's: {reason}"));
                 false
             }
         },
@@ -86,7 +85,7 @@ pub fn read(job: &Row) -> Result<(Known, Vec<String>), ProgramError> {
         }
     }
     if known.qoses.len() < qoses.len() {
-        notes.push(format!("slurmctld tells nothing of QOS '{}'", qoses.join("' or '")));
+        notes.push(format!("slurmctld shows no QOS '{}'", qoses.join("' or '")));
     }
     let is_root = |record: &Record| record.holder == Holder::Account("root".to_owned());
     if !known.associations.iter().any(is_root) {

@@ -43,7 +43,8 @@ fn one(told: &Told) -> String {
             lines.extend(notes.iter().map(|note| format!("  note: {note}")));
         }
         What::Hidden {} => lines.push(format!(
-            "job {job} of {user} is {} by the accounting database; slurmctld doesn't show it to you (PrivateData=jobs)",
+            "job {job} of {user} is {} according to the accounting database; slurmctld doesn't show it to you \
+             (PrivateData=jobs)",
             state.to_ascii_lowercase()
         )),
         What::Over { end } if ["Unknown", "N/A", ""].contains(&end.as_str()) => {
@@ -70,8 +71,8 @@ pub fn above(limit: &Limit) -> String {
     let Limit { holder, field, tres, .. } = limit;
     let (asks, most) = (amount(tres, limit.asks), amount(tres, limit.limit));
     format!(
-        "{holder} never has more than {most} {tres} for {} ({field}), and this asks for {asks}: the job waits forever, \
-         or Slurm refuses it",
+        "{holder} never allows more than {most} {tres} for {} ({field}), but this asks for {asks}: the job waits \
+         forever, or Slurm refuses it",
         whose(limit.scope)
     )
 }
@@ -140,7 +141,7 @@ fn outlook(limits: &[Limit], smaller: Option<&Smaller>, reason: &str, job: &str)
         None if !stopped && reason::is_limit(reason) => {
             vec!["  none of these limits stops it now; Slurm's reason is from its last try".to_owned()]
         }
-        None if !stopped => vec!["  no limit on numbers stops it now".to_owned()],
+        None if !stopped => vec!["  none of the limits that gpushare checks stops it now".to_owned()],
         None => Vec::new(),
         Some(Smaller { gpus: 0, gres, .. }) => {
             vec![format!("  these limits let no job with {gres} start now")]
@@ -170,7 +171,7 @@ fn place(place: &Place, job: &str) -> String {
     }
     parts.extend(memory.map(|mebibytes| format!("{mebibytes} MiB")));
     parts.extend(idle.map(|seconds| match seconds {
-        0 => "in use at the last look".to_owned(),
+        0 => "in use at the last check".to_owned(),
         seconds => format!("not seen in use for {}", time(seconds)),
     }));
     let unknown = if gpus.is_empty() {

@@ -20,14 +20,13 @@ fn the_databases_limits_are_shown_and_where_the_file_differs() {
     let there = actual("QOS=qos_a GrpTRES=gres/gpu:a40=2,gres/gpu=2,gres/gpu:h100=0 Priority=7");
     let differs = vec!["~ qos qos_a  GrpTRES gres/gpu:a40: 2 -> 4".to_owned()];
     let shown = one(file, &there, None, differs);
-    let expected = "\
-qos_a
+    let expected = "qos_a
     owner    account lab
     members  nobody yet
     quota    2 A40
     none of  h100
     set      GrpTRES=gres/gpu=2,gres/gpu:A40=2,gres/gpu:h100=0 Priority=7
-    differs  the file has other values: gpushare qos apply would do
+    differs  the file has other values; gpushare qos apply would do this:
              ~ qos qos_a  GrpTRES gres/gpu:a40: 2 -> 4
 ";
     assert_eq!(paragraph(&shown), expected);

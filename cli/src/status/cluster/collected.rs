@@ -89,9 +89,9 @@ gpushare::errors! {
     pub enum Why {
         NoFile => "it is not a file";
         TooLong => "it is longer than {LONGEST} bytes";
-        OtherNode(node: String) => "it speaks of node '{node}'";
-        Ahead(seconds: u64) => "it is of {seconds} s from now; do the clocks agree?";
-        Old(age: u64) => "it is {age} s old, and {OLDEST} s is the most";
+        OtherNode(node: String) => "it is for node '{node}'";
+        Ahead(seconds: u64) => "its time is {seconds} s in the future; check the clocks";
+        Old(age: u64) => "it is {age} s old; the limit is {OLDEST} s";
     } from { Read(io::Error), Json(serde_json::Error) }
 }
 
@@ -151,9 +151,9 @@ mod tests {
             (text("n1", 4000), None),
             (text("n1", 5060), None),
             (text("n1", 4100), None),
-            (text("n1", 4099), Some("it is 901 s old, and 900 s is the most")),
-            (text("n1", 5061), Some("it is of 61 s from now; do the clocks agree?")),
-            (text("n2\x1b", 5000).replace('\x1b', "\\u001b"), Some("it speaks of node 'n2\x1b'")),
+            (text("n1", 4099), Some("it is 901 s old; the limit is 900 s")),
+            (text("n1", 5061), Some("its time is 61 s in the future; check the clocks")),
+            (text("n2\x1b", 5000).replace('\x1b', "\\u001b"), Some("it is for node 'n2\x1b'")),
             (text("n1", 5000).replace("[]", "7"), Some("invalid type: integer `7`, expected a sequence")),
             (text("n1", 5000)[..20].to_owned(), Some("EOF while parsing")),
             (String::new(), Some("EOF while parsing")),

@@ -242,12 +242,11 @@ fn people_get_a_line_a_node_or_a_gpu() {
     cluster.nodes[1].usable = true;
     cluster.nodes[1].free = 200;
     cluster.nodes[0].gpus[3].fault = Some("on\nfire\u{9b}".to_owned());
-    let expected = "\
-NODE  STATE        GPUS  WHOLE  UNITS  FREE   OF  JOBS  AGE  USERS      REASON
+    let expected = "NODE  STATE        GPUS  WHOLE  UNITS  FREE   OF  JOBS  AGE  USERS      REASON
 n1    mixed+drain     4      1    120     -  400     4    -  alice,bob  GPU 2 [hot] is = \\u{1b}[31mred
 n2    mixed+drain     4      0    120   200  320     3   7s  alice,bob\n
 2 nodes (1 out of service): 8 GPUs, 1 whole; 240 of 720 units in use, 200 free, 100 in whole GPUs, 180 out of service; 4 jobs of 2 users
-n1 GPU 3 takes no share, NVML says: on\\nfire\\u{9b}
+n1 GPU 3 takes no shares, NVML says: on\\nfire\\u{9b}
 2 nodes without shares left out
 ";
     let lines = text(&cluster, None);

@@ -53,7 +53,7 @@ pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec
     for node in &cluster.nodes {
         for gpu in &node.gpus {
             if let Some(fault) = &gpu.fault {
-                let text = format!("{} GPU {} takes no share, NVML says: {fault}", node.node, gpu.index);
+                let text = format!("{} GPU {} takes no shares, NVML says: {fault}", node.node, gpu.index);
                 lines.push(Line::new(&text, Look::Wrong));
             }
         }

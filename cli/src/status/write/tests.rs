@@ -76,8 +76,7 @@ fn parsable_jobs(status: &Status) -> String {
 
 #[test]
 fn people_get_gpus_then_jobs_then_what_is_wrong() {
-    let expected = "\
-GPU        DEVICE          UUID  UNITS  FREE  OF  SHARES
+    let expected = "GPU        DEVICE          UUID  UNITS  FREE  OF  SHARES
   0  /dev/nvidia0  GPU-01234567     90     0  80       2
   1  /dev/nvidia1             -  whole     0  80       0
   2  /dev/nvidia2             -  whole     0  80       0
@@ -93,7 +92,7 @@ MPS daemon 1.all is process 4712, which can't answer (state T)
 MPS daemon 2.2002 has no process
 job 11 failed here: no \\room
 not an entry: 'x\\ny': its last line is not 'end'
-an entry that can't be read: '12': it is of another version of gpushare, format 3
+an entry that can't be read: '12': another version of gpushare wrote it, in format 3
 ";
     assert_eq!(tables(&status()), expected);
     let empty = Status {
@@ -135,8 +134,8 @@ fn measured() -> Status {
 
 #[test]
 fn what_nvml_says_stands_beside_it() {
-    let expected = "\
-GPU        DEVICE          UUID  UNITS  FREE  OF  SHARES  MIB USED     OF  BUSY  PROCESSES
+    let expected =
+        "GPU        DEVICE          UUID  UNITS  FREE  OF  SHARES  MIB USED     OF  BUSY  PROCESSES
   0  /dev/nvidia0  GPU-01234567     20    60  80       1      1200  81000   37%          2
   1  /dev/nvidia1             -  whole     0  80       0         -      -     -          -
   2  /dev/nvidia2             -      0    80  80       0         -      -     -          -
@@ -145,7 +144,7 @@ GPU        DEVICE          UUID  UNITS  FREE  OF  SHARES  MIB USED     OF  BUSY 
 JOB    USER  GPU  UNITS        TIME    MIB
   7  al\"ice    0     20  2-03:04:05  20250
   9  al\"ice    1  whole  2-03:04:05      -
-GPU 3 takes no share, NVML says: must|be reset
+GPU 3 takes no shares, NVML says: must|be reset
 ";
     assert_eq!(tables(&measured()), expected);
     let gpus = parsable_gpus(&measured());
@@ -177,7 +176,7 @@ fn who_goes_round_mps_is_said_where_shares_have_it() {
         let daemons = vec![Seen { daemon, pid: Some(77), stuck: None }];
         let status = Status { daemons, ..measured() };
         (
-            tables(&status).contains("GPU 0: 1 of its processes go round MPS"),
+            tables(&status).contains("GPU 0: 1 of its processes bypass MPS"),
             object(&status)["gpus"][0]["without_mps"].clone(),
         )
     };
@@ -199,12 +198,11 @@ fn foreign_processes_and_idle_jobs_are_shown() {
     let other = Used { key: JobKey { id: 9, restart: 0 }, ..used(9, 1) };
     status.used = vec![used(7, 0), used(9, 0), other];
     let text = tables(&status);
-    let expected = "\
-JOB    USER  GPU  UNITS        TIME    MIB  IDLE
+    let expected = "JOB    USER  GPU  UNITS        TIME    MIB  IDLE
   7  al\"ice    0     20  2-03:04:05  20250  1:05
   9  al\"ice    1  whole  2-03:04:05      -     -
-GPU 3 takes no share, NVML says: must|be reset
-GPU 0 has processes of no job of it: 4711 (user 2002), 4712 (user 2003, job 8)
+GPU 3 takes no shares, NVML says: must|be reset
+GPU 0 has foreign processes, in none of its jobs: 4711 (user 2002), 4712 (user 2003, job 8)
 ";
     assert!(text.ends_with(expected), "{text}");
     assert!(parsable_jobs(&status).contains("|20250|65|183845||\n"));

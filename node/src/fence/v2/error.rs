@@ -13,11 +13,11 @@ gpushare::errors! {
     pub enum V2Error {
         DeviceRules(error: ProgramError) => "{error}";
         Query(folder: PathBuf, error: io::Error) =>
-            "asking for the device programs of {}: {error}{}", folder.display(), remedy(error);
+            "listing the device programs of {}: {error}{}", folder.display(), remedy(error);
         Taken(folder: PathBuf) =>
             "{} has a device program that is not gpushare's; {}", folder.display(), look(folder);
         Exclusive(folder: PathBuf) =>
-            "{} has a device program that allows none below it; {}", folder.display(), look(folder);
+            "{} has a device program that allows no others below it; {}", folder.display(), look(folder);
         Several(folder: PathBuf, count: usize) =>
             "{} has {count} device programs where Slurm attaches one; {}", folder.display(), look(folder);
         /// It is below the step, and would go on forbidding.
@@ -28,20 +28,20 @@ gpushare::errors! {
         Read(folder: PathBuf, error: io::Error) =>
             "reading the device program of {}: {error}{}", folder.display(), remedy(error);
         Unreadable(folder: PathBuf) =>
-            "{}: the kernel won't show its device program, which Placement=override has to copy; \
-             net.core.bpf_jit_harden=2 and kernel.kptr_restrict=2 together forbid it, one of them must be lower",
+            "{}: Placement=override must copy its device program, but the kernel won't show it, because of \
+             net.core.bpf_jit_harden=2 and kernel.kptr_restrict=2; lower one of the two",
             folder.display();
         Strange(folder: PathBuf, strange: Strange) =>
-            "{}: its device program can't be copied: {strange}; net.core.bpf_jit_harden=1 leaves it as it is",
+            "{}: its device program can't be copied: {strange}; net.core.bpf_jit_harden=1 makes that possible",
             folder.display();
         List(folder: PathBuf, error: io::Error) => "{}: {error}", folder.display();
         Load(folder: PathBuf, refused: Refused) =>
             "loading the device program for {}: {refused}{}", folder.display(),
             if refused.verifier.is_empty() { remedy(&refused.error) } else { "" };
         Attach(folder: PathBuf, whose: Whose, error: io::Error) =>
-            "{} does not take {} device program: {error}; {}", folder.display(), whose.name(), look(folder);
+            "{} does not accept {} device program: {error}; {}", folder.display(), whose.name(), look(folder);
         Detach(folder: PathBuf, error: io::Error) =>
-            "taking a device program from {}: {error}{}", folder.display(), remedy(error);
+            "removing a device program from {}: {error}{}", folder.display(), remedy(error);
     }
 }
 
@@ -76,11 +76,11 @@ fn remedy(error: &io::Error) -> &'static str {
         }
         Some(libc::EPERM) => {
             "; slurmstepd may not use bpf(2): a user namespace (CLONE_NEWUSER in Slurm's namespace.yaml), a seccomp \
-             filter, a security module or a container without CAP_SYS_ADMIN forbids it, or before Linux 5.11 the limit \
-             on locked memory"
+             filter, a security module or a container without CAP_SYS_ADMIN forbids it; before Linux 5.11 the limit \
+             on locked memory may too"
         }
-        Some(libc::EINVAL) => "; a kernel before 4.15 or without CONFIG_CGROUP_BPF answers this",
-        Some(libc::EBADF) => "; it is no directory of a mounted cgroup2 file system",
+        Some(libc::EINVAL) => "; a kernel before 4.15 or without CONFIG_CGROUP_BPF gives this error",
+        Some(libc::EBADF) => "; it is not a directory of a mounted cgroup2 file system",
         _ => "",
     }
 }

@@ -380,7 +380,7 @@ fn what_the_kernel_answers_is_told_with_where_to_look() {
         (0, libc::ENOSYS, "CONFIG_CGROUP_BPF"),
         (0, libc::EPERM, "may not use bpf(2)"),
         (0, libc::EINVAL, "before 4.15"),
-        (0, libc::EBADF, "no directory of a mounted cgroup2"),
+        (0, libc::EBADF, "not a directory of a mounted cgroup2"),
         (0, libc::ENOENT, "No such file"),
         (4, libc::EACCES, "R11 is invalid"),
         (5, libc::EPERM, "bpftool cgroup tree"),

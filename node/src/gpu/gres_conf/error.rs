@@ -27,12 +27,12 @@ gpushare::errors! {
         Line => "it can't be read as a line of gres.conf";
         Files(value: String) => "the files '{}' can't be read", value.escape_debug();
         Nodes(value: String) => "NodeName='{}' can't be read", value.escape_debug();
-        NodeUnknown => "it is for certain nodes, and this one's name is not known";
+        NodeUnknown => "it is for certain nodes, and this node's name is unknown";
         /// In an included file, or with a pattern in its name.
-        Include(name: String) => "Include of '{}' is not followed", name.escape_debug();
+        Include(name: String) => "gpushare does not read the included file '{}'", name.escape_debug();
         Twice(path: PathBuf) => "{} is listed twice", path.display();
         SeveralTypes => "the GPUs have several types, and Slurm's order depends on slurm.conf";
-        PartsDetected => "MultipleFiles= and AutoDetect= together can't be followed";
+        PartsDetected => "gpushare can't follow MultipleFiles= together with AutoDetect=";
     }
 }
 

@@ -83,7 +83,7 @@ fn what_is_no_share_is_refused_with_one() {
     let told = outcome(&node("listed_by_name", "gres/gpumem:13000"), &sizes).unwrap_err();
     assert_eq!(
         told,
-        "gpushare: no share here has the GPU memory of 'gpumem:13000M'\n  sizes, and their units: 6000M (20), 12000M \
+        "gpushare: no share here has as much GPU memory as 'gpumem:13000M'\n  sizes (units): 6000M (20), 12000M \
          (40)\n  try: --gres=gpushare:40\n  GS129, see `gpushare explain GS129`"
     );
 }
@@ -139,7 +139,7 @@ fn a_file_that_says_too_little_is_a_mistake() {
     for (text, problem) in [
         ("MemoryGRES=gpumem", "MemoryGRES needs Placement"),
         ("MemoryGRES=gpumem\nPlacement=own\nUnitsPerGpu=80", "MemoryGRES needs MemPerUnit"),
-        ("MemoryGRES=mps\nPlacement=own\nUnitsPerGpu=80\nMemPerUnit=300", "a name that no share has"),
+        ("MemoryGRES=mps\nPlacement=own\nUnitsPerGpu=80\nMemPerUnit=300", "a name that is not a share's"),
         (
             "MemoryGRES=gpumem\nPlacement=own\nUnitsPerGpu=80\nMemPerUnit=300\nNodeName=n2 MemPerUnit=400",
             "the same MemPerUnit on all nodes",

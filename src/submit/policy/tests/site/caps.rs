@@ -145,9 +145,9 @@ fn a_user_is_told_what_fits() {
     );
     assert_eq!(
         text("node=gres/gpu:a40:2 mem=0"),
-        "gpushare: this cluster gives at most 128G of memory with 'gpu:a40:2'; the job would get all that its nodes \
-         have\n  memory for each GPU: a40 64G, h100 128G\n  try: --gres=gpu:a40:2 --mem=128G\n  GS128, see `gpushare \
-         explain GS128`"
+        "gpushare: this cluster gives at most 128G of memory with 'gpu:a40:2'; the job would get all memory of its \
+         nodes\n  memory for each GPU: a40 64G, h100 128G\n  try: --gres=gpu:a40:2 --mem=128G\n  GS128, see \
+         `gpushare explain GS128`"
     );
     for (options, expected) in [
         ("node=gres/gpu:a40:1 n=64", "-n8 -c1 --gres=gpu:a40:1"),
