@@ -69,8 +69,7 @@ pub trait Accounting {
     fn typed_limits<'s>(&'s self, qos: Self::Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>>;
     /// Whether the QOS has a limit on all of `gres`, of any type.
     fn limits_all(&self, qos: Self::Qos, gres: &[u8]) -> bool;
-    /// The types of `gres` that are TRES of this cluster, in lowercase as in Slurm's database, however nodes spell
-    /// them.
+    /// The types of `gres` that are TRES of this cluster, in lowercase as in Slurm's database, not as nodes spell them.
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]>;
     /// Whether `gres` is a TRES of this cluster.
     fn counts(&self, gres: &[u8]) -> bool;
@@ -153,8 +152,7 @@ pub struct Acceptance<'a> {
     /// The nodes on which the job must not run: those that it excludes itself, and those whose GPUs are too small for
     /// its share.
     pub excluded_nodes: Option<Vec<u8>>,
-    /// The job may not start again: it passes because of its reservation, which may have ended by then, and slurmctld
-    /// then asks no plugin.
+    /// The job may not start again: the reservation that lets it pass may have ended, and slurmctld asks no plugin then.
     pub once: bool,
     /// What is changed or let pass. Usually empty.
     pub remarks: Vec<Remark>,
