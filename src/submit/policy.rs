@@ -152,7 +152,7 @@ pub struct Acceptance<'a> {
     /// The nodes on which the job must not run: those that it excludes itself, and those whose GPUs are too small for
     /// its share.
     pub excluded_nodes: Option<Vec<u8>>,
-    /// The job may not start again: the reservation that lets it pass may have ended, and slurmctld asks no plugin then.
+    /// The job may not start again: the reservation that lets it pass may have ended, and slurmctld asks no plugin.
     pub once: bool,
     /// What is changed or let pass. Usually empty.
     pub remarks: Vec<Remark>,
