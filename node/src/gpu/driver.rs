@@ -21,8 +21,8 @@ pub(super) struct Known {
     pub(super) excluded: bool,
 }
 
-/// Every GPU that the driver knows, in order of PCI address; empty if there is no driver. The file is `gpus/<PCI
-/// address>/information`, with lines `Model: …`, `GPU UUID: GPU-…` and `Device Minor: 0`.
+/// Every GPU that the driver knows, in order of PCI address; empty if there is no driver. The file is
+/// `gpus/<PCI address>/information`, with lines `Model: …`, `GPU UUID: GPU-…` and `Device Minor: 0`.
 pub(super) fn known(roots: &Roots) -> Vec<Known> {
     let Ok(entries) = roots.proc.join("driver/nvidia/gpus").read_dir() else { return Vec::new() };
     let mut known: Vec<Known> = entries

@@ -38,10 +38,10 @@ macro_rules! export_identity {
 
 /// Exports a job_submit plugin: `init`, `job_submit` and `job_modify`, for the release of the headers.
 ///
-/// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which is fatal for it. `submit =
-/// f` takes `fn(&mut Submission, u32) -> ReturnCode`: the description and the submitting user. `modify = f` takes
-/// `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> ReturnCode`: the changes, a function that copies the
-/// current job, and the user who changes it.
+/// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which is fatal for it.
+/// `submit = f` takes `fn(&mut Submission, u32) -> ReturnCode`: the description and the submitting user. `modify = f`
+/// takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> ReturnCode`: the changes, a function that copies
+/// the current job, and the user who changes it.
 #[macro_export]
 macro_rules! export_job_submit {
     (

@@ -1,8 +1,8 @@
 //! Every limit and option of a QOS in Slurm's database: its name in gpushare.conf and for sacctmgr, and what its values
 //! mean.
 //!
-//! Names are those of sacctmgr(1) from 22.05 to 26.05. `column` is the name that `show qos format=` and `modify qos
-//! set` accept in all of them: some releases accept a longer name in only one of the two.
+//! Names are those of sacctmgr(1) from 22.05 to 26.05. `column` is the name that `show qos format=` and
+//! `modify qos set` accept in all of them: some releases accept a longer name in only one of the two.
 
 /// What kind of value a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
