@@ -195,7 +195,7 @@ impl<'a> Occupancy<'a> {
         Ok((Occupancy { ledger, balance, others }, garbage))
     }
 
-    /// The jobs that have shares of these GPUs or, if `whole`, a whole one. Reads every entry.
+    /// The jobs that have shares of these GPUs or, if `whole`, that have one of them whole. Reads every entry.
     fn holders(&self, gpus: &[Gpu], whole: bool) -> Result<Vec<JobKey>, LedgerError> {
         let entries = self.ledger.list()?.entries;
         let here = entries.iter().filter(|entry| (entry.holding == Holding::Whole) == whole);

@@ -105,8 +105,7 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     }
 }
 
-/// Shows each record, with its text, and counts those for which `show` returns `true`. `last` is the line that must
-/// follow the last record, if there must be one.
+/// Shows each record, with its text. `last` is the line that must follow the last record, if there must be one.
 ///
 /// # Errors
 /// A record can't be read, the last line is missing, or `show` fails.

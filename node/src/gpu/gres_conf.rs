@@ -26,7 +26,7 @@ const LONGEST: u64 = 1 << 20;
 pub struct Counted {
     /// One slot for each index. `None` if gres.conf names no files for this node: then every existing GPU counts.
     pub slots: Option<Vec<Slot>>,
-    /// Whether their order is Slurm's.
+    /// How Slurm orders them.
     pub order: Order,
 }
 
