@@ -66,7 +66,7 @@ impl Form {
     }
 }
 
-/// The `--gpus=…` that matches what Slurm counted, without a type for GPUs whose type it didn't know.
+/// `--gpus=…` with what Slurm counted; if it counted GPUs without a type, only those.
 fn counted(job: &Job) -> Vec<Asked> {
     let (mut all, mut typed, mut named) = (0_u32, 0_u32, Vec::new());
     for (gres_type, count) in gpus(job.asked) {
