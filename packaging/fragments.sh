@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What packages' scripts do: Slurm acts on a fragment for plugstack.conf and on a link in prolog.d as soon as it is there.
-# dpkg and rpm would put them there before the plugin and the program that they name; dpkg would leave the fragment when
-# the plugin is removed. So they are put there last and taken away first, and what an administrator has there stays.
+# What the packages' scripts do. Slurm acts on a fragment for plugstack.conf and on a link in prolog.d as soon as it
+# exists. dpkg and rpm would install them before the plugin and the program that they name; dpkg would keep the fragment
+# when the plugin is removed. So the scripts install them last and remove them first, and keep what an administrator has
+# there.
 
 fragment=$SYSCONFDIR/plugstack.conf.d/50-gpushare.conf
 
 is_there() { [[ -e $1 || -L $1 ]]; }
 
-put_fragments() { # of a new installation
+put_fragments() { # for a new installation
     local hook link template=$SHARED/plugstack.conf
     if is_shared; then
         echo "$PACKAGE: $SYSCONFDIR is on another file system than /etc, perhaps shared, and is left as it is"
         return 0
     fi
     [[ $PACKAGE == gpushare-slurmd ]] || template=$SHARED/plugstack-login.conf
-    # rpm takes gpushare-client away after this, and with it its line, if that still stands there.
+    # rpm removes gpushare-client after this, and also its line if that is still there.
     if ! is_there "$fragment" || cmp -s "$SHARED/plugstack-login.conf" "$fragment"; then
         install -m 644 "$template" "$SYSCONFDIR/plugstack.conf.d/.50-gpushare.new"
         mv "$SYSCONFDIR/plugstack.conf.d/.50-gpushare.new" "$fragment"
@@ -27,7 +28,7 @@ put_fragments() { # of a new installation
     done
 }
 
-# Of a login node, only its own: where jobs run, another package has put it there.
+# For a login node, removes only its own line: where jobs run, another package has written it.
 take_fragments() {
     local hook link
     ! is_shared || return 0
@@ -41,11 +42,11 @@ take_fragments() {
     done
 }
 
-# Whether the package may go: not while Slurm would fail without it, unless root insists.
+# Whether the package may be removed: not while Slurm would fail without it, unless root insists.
 may_go() {
     local still
     case $PACKAGE in
-    # rpm goes on to it when another package of the same command has refused.
+    # rpm continues with this package even if another one of the same command has refused.
     gpushare) still=$(compgen -G "$PLUGIN_DIR/*_gpushare*.so" | sed 's/$/ is still there/' || true) ;;
     gpushare-slurmctld) still=$(needed_by_slurmctld) ;;
     gpushare-slurmd) still=$(needed_by_steps && needed_by_slurmd) ;;
@@ -73,6 +74,6 @@ put_package() { # [new]
 take_package() {
     [[ $PACKAGE == gpushare-slurmd || $PACKAGE == gpushare-client ]] || return 0
     take_fragments
-    # A job that is left would need what is in there.
+    # Jobs that still run would need its content.
     [[ $PACKAGE != gpushare-slurmd || -n $(compgen -G "/run/gpushare/jobs/*") ]] || rm -rf /run/gpushare
 }

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What of the running Slurm would fail if gpushare were taken away now, a line each, and whether Slurm's folder is this machine's
-# alone; SYSCONFDIR is where slurm.conf is, PREFIX where the programs are. For bash; packaging/install sources it, and the
-# packages' scripts have it in them. A daemon that doesn't run needs nothing; jobs that run do.
+# What would fail in the running Slurm if gpushare were removed now, one line each, and whether Slurm's folder belongs
+# only to this machine. SYSCONFDIR is the folder of slurm.conf, PREFIX that of the programs. For bash; packaging/install
+# sources it, and the packages' scripts include it. A stopped daemon needs nothing; running jobs do.
 
 REMEDY="First take gpushare out of JobSubmitPlugins=, Prolog=, Epilog= and plugstack.conf, restart slurmctld and slurmd, and \
 let the node's jobs end; or set GPUSHARE_REMOVE=anyway"
 
-# One folder for all machines: to change it here would change Slurm on machines that don't have gpushare.
+# Whether one folder is shared by all machines: changing it here would change Slurm on machines without gpushare.
 is_shared() { [[ -d $SYSCONFDIR && $(stat -Lc %d "$SYSCONFDIR") != "$(stat -Lc %d /etc)" ]]; }
 
-# A daemon is known by the file that it runs, and not by its process's name: after `scontrol reconfigure` that is another
-# one (slurmctld-wlm). What it needs is what it has in memory: Slurm's files may say something else since it read them. One
-# in a container has files of its own, and is not meant.
+# A daemon is recognized by the file that it runs, not by its process's name, which changes after `scontrol reconfigure`
+# (slurmctld-wlm). It needs what it has in memory: Slurm's files may have changed since it read them. A daemon in a
+# container has its own files, and doesn't count.
 
-# has_file PID FILE: whether FILE is the same one for the process as it is here.
+# has_file PID FILE: whether FILE is the same file for the process as here.
 has_file() { [[ /proc/$1/root$2 -ef $2 ]]; }
 
 # runs PID PROGRAM
@@ -29,7 +29,7 @@ loaded_by() { # PLUGIN
     done
 }
 
-# The paths in a process's heap, a line each.
+# The paths in a process's heap, one per line.
 paths_in_memory() { # PID
     local from to
     grep -sF '[heap]' "/proc/$1/maps" | while IFS=' -' read -r from to _; do
@@ -38,7 +38,7 @@ paths_in_memory() { # PID
     done | sort -u || true
 }
 
-# slurmctld doesn't start, and doesn't reconfigure itself, without a plugin that it is to load.
+# slurmctld neither starts nor reconfigures itself without a plugin that it should load.
 needed_by_slurmctld() {
     local pid
     for pid in $(loaded_by job_submit_gpushare.so); do
@@ -49,15 +49,15 @@ needed_by_slurmctld() {
 # Steps, and srun and sbatch, fail without a plugin that plugstack.conf requires.
 needed_by_steps() {
     grep -hsE '^[^#]*spank_gpushare' "$SYSCONFDIR/plugstack.conf" || true
-    # Elsewhere this one goes with the plugin.
+    # On other machines, this line is removed together with the plugin.
     ! is_shared || grep -sHE '^ *required.*spank_gpushare' "$SYSCONFDIR/plugstack.conf.d/50-gpushare.conf" |
         sed 's/$/ (of all machines)/' || true
 }
 
-# Whether ours is all that is in the folder.
+# Whether the folder has only our file.
 is_last() { [[ $(echo "$1"/*) == "$1/50-gpushare" ]]; }
 
-# The steps that run under gpushare's plugin. Later steps of their jobs would have no fence.
+# The steps that run under gpushare's plugin. Later steps of the same jobs would have no fence.
 running_steps() {
     local pid
     for pid in $(loaded_by spank_gpushare.so); do
@@ -65,11 +65,11 @@ running_steps() {
     done 2>/dev/null
 }
 
-# slurmd drains a node whose Prolog= can't be run, also where it is FOLDER/* and nothing is there; and a job that has a GPU
-# would go on without a fence, and without its epilog.
+# slurmd drains a node if its Prolog= can't be run, also if that is FOLDER/* and the folder is empty. A job with a GPU
+# would continue without a fence and without its epilog.
 needed_by_slurmd() {
     local exe pid paths folder entries steps
-    # They go on while slurmd is stopped.
+    # Jobs continue while slurmd is stopped.
     mapfile -t entries < <(compgen -G "/run/gpushare/jobs/*" || true)
     ((${#entries[@]} == 0)) || echo "running jobs with GPUs (${entries[*]##*/})"
     steps=$(running_steps)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What deb/build and rpm/build share: versions, which file is in which package, the tree of all of them, and the scripts
-# that packages run. For bash, in the top folder. Besides the variables of packaging/install:
+# What deb/build and rpm/build share: versions, which file is in which package, the tree of all files, and the scripts
+# that packages run. For bash, in the top folder. In addition to the variables of packaging/install:
 #
-#   PACKAGES           target/packages, where the result goes
-#   REVISION           1, of the packages; a rebuild of the same gpushare for the same Slurm has a higher one
-#   SLURM_VERSION      24.11.5 for example, if it is not that of the headers
-#   SOURCE_DATE_EPOCH  the time in the packages; else that of the last commit, or of CHANGELOG.md
+#   PACKAGES           target/packages, the folder for the result
+#   REVISION           1, that of the packages; a rebuild of the same gpushare for the same Slurm needs a higher one
+#   SLURM_VERSION      for example 24.11.5, if not that of the headers
+#   SOURCE_DATE_EPOCH  the time in the packages; by default that of the last commit, or of CHANGELOG.md
 
-# What fails in $(…) fails the build.
+# A failure in $(…) fails the build.
 shopt -s inherit_errexit
 
 NAMES=(gpushare gpushare-slurmctld gpushare-slurmd gpushare-client)
@@ -24,7 +24,7 @@ stop() {
     exit 1
 }
 
-# The texts are in the spec.
+# The spec has the texts.
 summary() { # NAME
     local part=${1#gpushare}
     sed -n "${part:+/^%package ${part#-}\$/,}/^Summary:/s/^Summary: *//p" packaging/rpm/gpushare.spec | head -n 1
@@ -35,7 +35,7 @@ description() { # NAME
     sed -n "/^%description${part:+ ${part#-}}\$/,/^\$/p" packaging/rpm/gpushare.spec | sed '1d; /^$/d'
 }
 
-# find_packages PATH: sets `packages` to those in which an installed file or link is. The one list of it.
+# find_packages PATH: sets `packages` to those that contain an installed file or link. This is the only such list.
 find_packages() {
     case $1 in
     */job_submit_gpushare.so) packages=gpushare-slurmctld ;;
@@ -49,7 +49,7 @@ find_packages() {
     esac
 }
 
-# folders_of NAME: empty folders that are its own.
+# folders_of NAME: the empty folders that belong to it.
 folders_of() {
     case $1 in
     gpushare-slurmd) echo "$SYSCONFDIR"/{plugstack.conf.d,prolog.d,epilog.d} ;;
@@ -59,7 +59,7 @@ folders_of() {
 
 has_scripts() { [[ $1 != gpushare ]]; }
 
-# What a script begins with: where things are, what still needs them, and what puts the fragments into place.
+# The beginning of a script: where things are, what still needs them, and what installs the fragments.
 script_head() { # NAME
     printf '#!/bin/bash\n# SPDX-License-Identifier: GPL-2.0-or-later\nset -euo pipefail\n'
     printf 'PACKAGE=%q SYSCONFDIR=%q PREFIX=%q SHARED=%q PLUGIN_DIR=%q\n\n' "$1" "$SYSCONFDIR" "$PREFIX" "$SHARED" "$PLUGIN_DIR"
@@ -79,19 +79,19 @@ find_versions() {
     fi
     [[ $SLURM_VERSION =~ ^([0-9]+)\.([0-9]+)\.([0-9]+)$ ]] || stop "SLURM_VERSION can't be '$SLURM_VERSION'"
     SLURM_RELEASE=${BASH_REMATCH[1]}.${BASH_REMATCH[2]}
-    # What is not of the same micro release any more, and not of the same release.
+    # The next versions that are no longer the same micro release, or no longer the same release.
     NEXT_MICRO=$SLURM_RELEASE.$((10#${BASH_REMATCH[3]} + 1))
     NEXT_RELEASE=${BASH_REMATCH[1]}.$(printf '%02d' $((10#${BASH_REMATCH[2]} + 1)))
     : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}"
     export SOURCE_DATE_EPOCH
 }
 
-# Slurm compares what the plugin has, not the package's name. Where there is no readelf, nobody can tell.
+# Slurm checks what the plugin contains, not the package's name. Without readelf, this can't be checked.
 check_plugin() { # FILE
     local address offset found
     command -v readelf >/dev/null || return 0
     address=$(readelf -W --dyn-syms "$1" | awk '$8 == "plugin_version" { print $2 }')
-    # Where the file has the section in which it is: address and offset of that.
+    # Address and file offset of the section that contains it.
     offset=$(readelf -SW "$1" | sed 's/^ *\[ *[0-9]*\] *//' | while read -r _ _ start from size _; do
         [[ $start$size =~ ^[0-9a-f]+$ ]] && ((16#$start)) || continue
         ((16#$address < 16#$start || 16#$address >= 16#$start + 16#$size)) || echo $((16#$address - 16#$start + 16#$from))
@@ -102,8 +102,8 @@ check_plugin() { # FILE
         stop "$1 is built for Slurm $found, and the headers are of $SLURM_VERSION: build it anew, or set SLURM_INCLUDE_DIR"
 }
 
-# make_tree FOLDER: all files of all packages, as packaging/install installs them. What Slurm acts on once it is there is
-# put into place by the packages' scripts (fragments.sh), when all else is.
+# make_tree FOLDER: all files of all packages, as packaging/install installs them. The packages' scripts install what
+# Slurm acts on immediately (fragments.sh), after everything else.
 make_tree() {
     local tree=$1 file
     DESTDIR=$tree PREFIX=$PREFIX SYSCONFDIR=$SYSCONFDIR BUILT=$BUILT packaging/install >/dev/null

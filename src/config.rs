@@ -35,135 +35,136 @@ pub use nodes::NodeRecord;
 pub use qos::{ManagedQos, Members, SaidTwice};
 pub use units::{UnitsPerGpu, units_written};
 
-/// Nobody writes a longer file; a daemon must not read without bound.
+/// No real file is longer; a daemon must not read without a limit.
 const LONGEST: u64 = 1 << 20;
 
-/// Where the ledger is on a node.
+/// The ledger's folder on a node.
 pub const RUN_DIR: &str = "/run/gpushare";
 
-/// All of gpushare.conf.
+/// The whole of gpushare.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The submit side's part.
+    /// The rules of submission.
     pub policy: Policy,
-    /// The node side's part, for nodes that no line `NodeName=` names.
+    /// The settings of nodes without a `NodeName=` line.
     pub node: NodeConfig,
-    /// Nodes with settings of their own, in the order of the lines.
+    /// Nodes with their own settings, in the order of the lines.
     pub nodes: Vec<NodeRecord>,
     /// The QOSes that the file defines, in the order of their lines.
     pub qoses: Vec<ManagedQos>,
-    /// `GpuWeight`: what fair-share counts a GPU of each type as.
+    /// `GpuWeight`: how much a GPU of each type counts for fair-share.
     pub gpu_weights: Vec<GpuWeight>,
-    /// `RefusalCounts`: where slurmctld's plugin counts its messages.
+    /// `RefusalCounts`: the file in which slurmctld's plugin counts its messages.
     pub refusal_counts: Option<PathBuf>,
 }
 
-/// What a second of a GPU is counted as.
+/// How much a GPU of one type counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuWeight {
-    /// Its type.
+    /// The type.
     pub gres_type: String,
-    /// The number, in millionths.
+    /// The weight, in millionths.
     pub millionths: u64,
 }
 
 impl fmt::Display for GpuWeight {
-    /// As a word of `TRESBillingWeights`.
+    /// As in `TRESBillingWeights`.
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         write!(out, "GRES/gpu:{}={}", self.gres_type, decimal(self.millionths))
     }
 }
 
-/// Why a text is no configuration.
+/// Why a text isn't a valid configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Counted from 1; `None` if the file as a whole is at fault.
+    /// Counted from 1; `None` if no single line is wrong.
     pub line: Option<usize>,
     /// What is wrong and what is allowed.
     pub problem: Problem,
 }
 
 crate::errors! {
-    /// What is wrong with a line, or with all of them together.
+    /// What is wrong with a line, or with the whole file.
     #[derive(Debug, PartialEq, Eq)]
     pub enum Problem {
         NoValue(line: String) => "'{}' is not of the form Key=Value", line.escape_debug();
-        /// No such key; those that there are.
+        /// The key doesn't exist; the keys that do.
         UnknownKey(name: String, keys: Vec<&'static str>) =>
             "unknown key '{}' here; {}gpushare.conf(5) lists the keys", name.escape_debug(), meant(name, keys);
         BadValue { key: &'static str, value: String, allowed: &'static str } =>
             "{key} can't be '{}'; allowed is {allowed}", value.escape_debug();
-        /// The line where it was first; `None` for the same line.
+        /// `first` is the line that has it first; `None` for the same line.
         Twice { key: &'static str, first: Option<usize> } => "{key} is given twice{}",
             first.map(|first| format!(", first in line {first}")).unwrap_or_default();
-        /// One key's value makes another key necessary.
+        /// The value of one key requires another key.
         Missing { key: &'static str, because: &'static str } => "{because} needs {key}";
-        /// One setting can't be had with another.
+        /// One setting doesn't work with another.
         Against { setting: &'static str, needs: &'static str } => "{setting} needs {needs}";
-        /// One limit in two ways.
+        /// One limit is set in two ways.
         SaidTwice(what: SaidTwice) => "{what}";
         SameQos(qos: String, first: usize) => "the owner or limits of QOS '{qos}' are already in line {first}";
         NotText => "bytes that are not UTF-8";
-        /// Somebody's disk was full, or an editor is not done.
+        /// A disk was full, or an editor is still writing.
         Empty => "the file is empty; for the defaults, remove it or leave a comment in it";
     }
 }
 
 crate::errors! {
-    /// Why a file is no configuration.
+    /// Why a file isn't a valid configuration.
     #[derive(Debug)]
     pub enum LoadError {
         Read(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
         TooLong(path: PathBuf) => "{}: longer than {LONGEST} bytes", path.display();
-        /// Nobody says which node this is.
+        /// The name of this node is unknown.
         Nameless(path: PathBuf) =>
             "{}: it has NodeName= lines, but SLURMD_NODENAME doesn't say which node this is", path.display();
-        /// Somebody named it.
+        /// The file was named explicitly.
         Missing(path: PathBuf) => "{}: there is no such file", path.display();
         Content(path: PathBuf, error: ConfigError) => "{}: {error}", path.display();
     }
 }
 
-/// Where the configuration is if it isn't beside slurm.conf: a configless slurmd keeps a slurm.conf of its own making
-/// in a folder of its own, and brings no other files.
+/// Where the configuration is if it isn't in slurm.conf's folder: a configless slurmd keeps its slurm.conf in a folder
+/// that it makes itself, and fetches no other files.
 pub const FALLBACK: &str = "/etc/slurm/gpushare.conf";
 
-/// The configuration's path: beside the running slurm.conf if something of that name is there, else `fallback`.
+/// The configuration's path: in the folder of the running slurm.conf if anything has that name there, otherwise
+/// `fallback`.
 pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
     let beside = slurm_conf.with_file_name("gpushare.conf");
     if beside.symlink_metadata().is_ok() { beside } else { fallback.to_owned() }
 }
 
 impl Config {
-    /// Reads the file; `None` if there is none. A link that leads nowhere is an error, not "none".
+    /// Reads the file; `None` if it doesn't exist. A dangling link is an error, not "doesn't exist".
     ///
     /// # Errors
-    /// It can't be read, or has a mistake.
+    /// The file can't be read, or has a mistake.
     pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
         Ok(Config::load_with_text(path)?.map(|(config, _)| config))
     }
 
-    /// Reads a file that must be there.
+    /// Reads a file that must exist.
     ///
     /// # Errors
-    /// As [`Config::load`]; or there is none.
+    /// As for [`Config::load`]; or the file doesn't exist.
     pub fn load_named(path: &Path) -> Result<Config, LoadError> {
         Config::load(path)?.ok_or_else(|| LoadError::Missing(path.to_owned()))
     }
 
-    /// The same, with the text that it was read from.
+    /// Reads the file. Also returns its text.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// As for [`Config::load`].
     pub fn load_with_text(path: &Path) -> Result<Option<(Config, String)>, LoadError> {
         load_with(path, Some(keys::take_record))
     }
 
-    /// The same for a node, where a job waits for it: nodes have no use for records `QOS=` and `PartitionName=`. They
-    /// are not read, so a mistake in one fails no job. `node` is what Slurm calls this node.
+    /// Reads the file on a node, where a job waits for it. Skips records `QOS=` and `PartitionName=`, which nodes don't
+    /// need, so that a mistake in one fails no job. `node` is Slurm's name for this node.
     ///
     /// # Errors
-    /// As [`Config::load`]; or it has lines for single nodes, and `node` is not known.
+    /// As for [`Config::load`]; or the file has lines for single nodes, and `node` is unknown.
     pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
         match (load_with(path, None)?.map(|(config, _)| config), node) {
             (None, _) => Ok(None),
@@ -172,18 +173,18 @@ impl Config {
         }
     }
 
-    /// What applies on a node: the first line that names it, else the settings for all.
+    /// The settings of a node: those of the first line that names it, otherwise those for all.
     pub fn of_node(&self, name: &str) -> &NodeConfig {
         let own = self.nodes.iter().find(|record| record.names(name));
         own.map_or(&self.node, |record| &record.config)
     }
 
-    /// Whether gpushare has a say on any node.
+    /// Whether gpushare places shares on any node.
     pub fn places_anywhere(&self) -> bool {
         self.every_node().any(|node| node.placement != Placement::Off)
     }
 
-    /// What holds on nodes of each kind.
+    /// The settings for all nodes, and those of each `NodeName=` line.
     pub fn every_node(&self) -> impl Iterator<Item = &NodeConfig> {
         self.nodes.iter().map(|record| &record.config).chain([&self.node])
     }
@@ -216,7 +217,7 @@ fn load_with(path: &Path, records: Option<keys::TakeRecord>) -> Result<Option<(C
     }
     let unreadable = |error| LoadError::Read(path.to_owned(), error);
     let mut bytes = Vec::with_capacity(4096);
-    // A pipe would keep a daemon waiting for its other end.
+    // Opening a pipe would make a daemon wait for its other end.
     let mut options = std::fs::OpenOptions::new();
     let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable)?;
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
@@ -244,7 +245,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Whether one word is the other with a slip in one place, of two letters at most.
+/// Whether the words differ by a typing error in one place, of at most two letters.
 fn is_nearly(word: &str, key: &str) -> bool {
     let (word, key) = (word.to_ascii_lowercase(), key.to_ascii_lowercase());
     let (longer, shorter) = if word.len() < key.len() { (key, word) } else { (word, key) };
@@ -253,7 +254,7 @@ fn is_nearly(word: &str, key: &str) -> bool {
     longer.len() - start - ends.take_while(|(a, b)| a == b).count() <= 2
 }
 
-/// The key that an unknown one comes near to.
+/// The key that an unknown one resembles.
 fn meant(name: &str, keys: &[&str]) -> String {
     let found = keys.iter().find(|key| is_nearly(name, key));
     found.map(|key| format!("did you mean {key}? ")).unwrap_or_default()

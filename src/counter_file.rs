@@ -2,7 +2,7 @@
 //!
 //! Each increase is one pwrite(2) of the count's line, so a crash leaves either the old or the new value, and readers
 //! never wait. If a file of counts is damaged or has other names, it is rewritten from 0. A file that isn't gpushare's
-//! is left alone. Only one process at a time may write; the caller must ensure that.
+//! is not touched. Only one process at a time may write; the caller must ensure that.
 //!
 //! ```text
 //! gpushare-tally 1
@@ -17,15 +17,15 @@ use std::path::Path;
 use crate::root_file;
 
 const FIRST_LINE: &str = "gpushare-tally 1\n";
-/// What files of all versions begin with.
+/// How files of all versions begin.
 const FIRST_WORD: &str = "gpushare-tally ";
-/// A name, filled up with blanks; a blank; the number; the end of the line.
+/// The width of a name, padded with blanks. A blank, the number and the end of the line follow.
 const NAME: usize = 20;
 const LINE: usize = NAME + 1 + 20 + 1;
 /// No file of counts is longer.
 const LONGEST: u64 = 16 << 10;
 
-/// A file of counts, open.
+/// An open file of counts.
 #[derive(Debug)]
 pub struct CounterFile {
     file: File,
@@ -34,10 +34,10 @@ pub struct CounterFile {
 }
 
 impl CounterFile {
-    /// Opens the file, making it where it is missing. What was counted before goes on. Never waits and follows no link.
+    /// Opens the file, or makes it if it is missing. Continues from its counts. Never waits, and follows no link.
     ///
     /// # Errors
-    /// It can't be opened or written; `InvalidData` if the file isn't gpushare's.
+    /// The file can't be opened or written; `InvalidData` if it isn't gpushare's.
     pub fn open(path: &Path, names: &[impl AsRef<str>]) -> io::Result<CounterFile> {
         let file = root_file::open(path)?;
         if !file.metadata()?.is_file() {
@@ -62,10 +62,10 @@ impl CounterFile {
         Ok(counters)
     }
 
-    /// One more of a name. A name that there is no count of is left out.
+    /// Adds 1 to the count with that name. Ignores unknown names.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The count can't be written.
     pub fn add(&mut self, name: &str) -> io::Result<()> {
         let Some(index) = self.names.iter().position(|known| *known == name) else { return Ok(()) };
         let Some(count) = self.counts.get_mut(index) else { return Ok(()) };
@@ -74,10 +74,10 @@ impl CounterFile {
     }
 }
 
-/// What was counted, in the order of the names.
+/// The counts, in the order of the names.
 ///
 /// # Errors
-/// There is no file, or it isn't one of these counts.
+/// The file doesn't exist, or doesn't have these counts.
 pub fn read(path: &Path, names: &[impl AsRef<str>]) -> io::Result<Vec<u64>> {
     let bytes = root_file::read(path, LONGEST)?;
     let counts = bytes.and_then(|bytes| parse(&bytes, names));
@@ -88,7 +88,7 @@ fn foreign() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it is not a file of gpushare's counts")
 }
 
-/// Of a file with so many counts.
+/// The length of a file with this many counts.
 fn length(counts: usize) -> usize {
     FIRST_LINE.len() + counts * LINE
 }

@@ -1,7 +1,7 @@
 //! Error enums: declares each variant once, with the message that an administrator reads.
 
-/// Declares an error enum. A variant's message, in the form of `format!`, is its documentation too. After `from` stand
-/// other errors that become this one by `?`, in their own words.
+/// Declares an error enum. A variant's message, in the form of `format!`, is also its documentation. `from` lists other
+/// errors that `?` converts to this one, with their own messages.
 ///
 /// ```
 /// gpushare::errors! {

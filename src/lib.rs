@@ -1,15 +1,15 @@
 //! What both sides of gpushare share, and the rules by which slurmctld's plugin decides.
 //!
 //! - [`config`]: gpushare.conf, the administrator's rules for both sides.
-//! - [`submit`]: whether a request for GPUs may pass, and what its user reads.
-//! - [`text`]: Slurm's formats that more than one room reads.
+//! - [`submit`]: whether a request for GPUs may pass, and what its user sees.
+//! - [`text`]: Slurm's formats that several crates parse.
 //! - [`counter_file`] and [`root_file`]: files that both sides keep.
-//! - [`errors`], [`names`] and [`word`]: how error enums, enums with names, and settings that are one of a few words
-//!   are declared.
+//! - [`errors`], [`names`] and [`word`]: declare error enums, enums with names, and settings that are one of a few
+//!   words.
 //!
-//! What happens on a node is in the crate `gpushare-node`, groups' QOSes in the accounting database are in
-//! `gpushare-qos`, and the safe layer over Slurm is `gpushare-slurm`. Nothing here knows Slurm's structures, reads the
-//! clock or the process environment, or is unsafe; paths are parameters.
+//! The crate `gpushare-node` is for what happens on a node, `gpushare-qos` for groups' QOSes in the accounting
+//! database, and `gpushare-slurm` is the safe layer over Slurm. Nothing here knows Slurm's structures, reads the clock
+//! or the process environment, or is unsafe; paths are parameters.
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -14,10 +14,10 @@ crate::errors! {
     }
 }
 
-/// Makes a folder that everybody reads and only its owner can change, or checks that it is one.
+/// Makes a folder that all users can read and only its owner can change, or checks an existing one.
 ///
 /// # Errors
-/// It can't be made, or others than root could change it.
+/// The folder can't be made, or users other than root could change it.
 pub fn make_folder(path: &Path) -> Result<(), FolderError> {
     let failed = |error| FolderError::Io(path.to_owned(), error);
     match fs::create_dir(path) {
@@ -26,12 +26,12 @@ pub fn make_folder(path: &Path) -> Result<(), FolderError> {
     }
     let found = path.symlink_metadata().map_err(failed)?;
     let others_may_write = found.mode() & 0o022 != 0;
-    // Our own files' owner is root on a node and the test's user in a test.
+    // Our own files belong to root on a node, and to the test's user in a test.
     let foreign = found.uid() != 0 && Some(found.uid()) != own_user_id();
     if !found.is_dir() || others_may_write || foreign {
         return Err(FolderError::Unsafe(path.to_owned()));
     }
-    // A tight umask made it so, but users' steps and `gpushare status` read here. This also repairs a folder whose
+    // A strict umask made it so, but users' steps and `gpushare status` read here. This also repairs a folder whose
     // maker was killed. A folder in use keeps the mode that an administrator gave it.
     if found.mode() & 0o055 != 0o055 && path.read_dir().map_err(failed)?.next().is_none() {
         fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?;
@@ -43,14 +43,14 @@ fn own_user_id() -> Option<u32> {
     Path::new("/proc/self").metadata().ok().map(|process| process.uid())
 }
 
-/// What a regular file holds, up to `longest` bytes; `None` if there is something else.
+/// The content of a regular file, up to `longest` bytes; `None` for anything else.
 ///
 /// # Errors
-/// It doesn't exist, or it can't be read.
+/// The file doesn't exist, or it can't be read.
 pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        // open(2): O_NOFOLLOW, and it is a link; or a socket, or a device that isn't there.
+        // open(2) with O_NOFOLLOW fails like this for a link, a socket, or a device that doesn't exist.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO | libc::ENODEV)) => {
             return Ok(None);
         }
@@ -64,14 +64,14 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a whole file under another name and renames it, so that a reader sees all of it or nothing. A file that can't
-/// be finished is removed. Everybody can read it.
+/// Writes a whole file under another name and renames it, so that a reader sees either the old or the new file. A file
+/// that can't be completed is removed. All users can read it.
 ///
-/// The file is synced, so that a file system that finds out late that it is full says so here. Its folder is not: that
-/// would only matter after a crash of the machine, which empties /run, and elsewhere leaves the file of before.
+/// Syncs the file, so that a file system that notices late that it is full reports that here. Does not sync the folder:
+/// that would only matter after a crash of the machine, which empties /run, and elsewhere leaves the previous file.
 ///
 /// # Errors
-/// It can't be written or renamed.
+/// The file can't be written or renamed.
 pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
     replace_with(temporary, path, text, 0o644)
 }
@@ -79,7 +79,7 @@ pub fn replace(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
 /// The same with another mode.
 ///
 /// # Errors
-/// As of [`replace`].
+/// As for [`replace`].
 pub fn replace_with(temporary: &Path, path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let written = write(temporary, text, mode).and_then(|()| fs::rename(temporary, path));
     if written.is_err() {
@@ -89,7 +89,7 @@ pub fn replace_with(temporary: &Path, path: &Path, text: &str, mode: u32) -> io:
 }
 
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    // A killed process may have left it; only the holder of the lock comes here.
+    // A killed process may have left it; only the holder of the lock gets here.
     remove(path)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.set_permissions(Permissions::from_mode(mode))?;
@@ -97,10 +97,10 @@ fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Removes a file; `false` if there was none.
+/// Removes a file; `false` if it didn't exist.
 ///
 /// # Errors
-/// It can't be removed.
+/// The file can't be removed.
 pub fn remove(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
@@ -109,10 +109,10 @@ pub fn remove(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Opens a file to be read and written in place, making it where it is missing.
+/// Opens a file to read and write it in place, or makes it if it is missing.
 ///
 /// # Errors
-/// It can't be opened or made, or is a link.
+/// The file can't be opened or made, or is a link.
 pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -120,7 +120,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        // Non-blocking: a pipe in its place must not make anyone wait.
+        // Non-blocking, so that a pipe in its place doesn't make the process wait.
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)
 }

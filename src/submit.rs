@@ -1,5 +1,5 @@
-//! Submission: [`request`] (what was asked) → [`grammar`] (what Slurm's GRES strings mean) → [`policy`] (the verdict) →
-//! [`message`] (what the user reads). [`log_line`] is the line in the log; [`counters`] names the counts.
+//! Submission: [`request`] (what was requested) → [`grammar`] (what Slurm's GRES strings mean) → [`policy`] (the
+//! verdict) → [`message`] (what the user sees). [`log_line`] is the line in the log; [`counters`] names the counts.
 
 pub mod counters;
 pub mod grammar;

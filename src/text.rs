@@ -1,5 +1,5 @@
-//! Formats of Slurm's that more than one room reads: lists of hosts, GRES of a node, times; and our own, such as
-//! patterns of names.
+//! Slurm's formats that several crates parse: lists of hosts, GRES of a node, times; and our own, such as patterns of
+//! names.
 
 pub mod gres;
 pub mod hostlist;
@@ -14,8 +14,8 @@ pub fn counted(count: impl Display, what: &str) -> String {
     format!("{count} {what}{}", if count == "1" { "" } else { "s" })
 }
 
-/// The number of texts, as if they were one, by FNV-1a of 64 bits: machines of one release and of others agree on it,
-/// and it tells a change or damage, not malice.
+/// A hash of the texts as if they were joined, by 64-bit FNV-1a. Machines of different releases get the same result. It
+/// reveals a change or damage, but not malice.
 pub fn number<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let hash = texts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -23,7 +23,7 @@ pub fn number<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> String {
     format!("{hash:016x}")
 }
 
-/// The words between commas; those inside brackets separate nothing.
+/// The words between commas; commas inside brackets don't separate.
 fn split_outside<const OPEN: char, const CLOSE: char>(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |c: char| {
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_number_is_that_of_every_implementation() {
-        // From the authors' own table of test vectors.
+        // From the test vectors of the algorithm's authors.
         assert_eq!(number([b"".as_slice()]), "cbf29ce484222325");
         assert_eq!(number([b"foo".as_slice(), b"bar".as_slice()]), "85944171f73967e8");
     }

@@ -1,18 +1,18 @@
 //! Settings that are one of a few words: each enum is written once, with its words.
 
-/// What one of a few words of gpushare.conf means.
+/// A value that gpushare.conf writes as one of a few words.
 pub trait Word: Copy + PartialEq + 'static {
-    /// The words, each with what it means.
+    /// The words, each with its meaning.
     const WORDS: &'static [(&'static str, Self)];
-    /// The words as an error lists them.
+    /// The words, as an error lists them.
     const ALLOWED: &'static str;
 
-    /// Reads a word, whatever its case.
+    /// Reads a word, ignoring case.
     fn read(text: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, meaning)| *meaning)
     }
 
-    /// As it is written.
+    /// The word as written.
     fn word(self) -> &'static str {
         Self::WORDS.iter().find(|(_, meaning)| *meaning == self).map_or("", |(word, _)| word)
     }
@@ -23,7 +23,7 @@ impl Word for bool {
     const ALLOWED: &'static str = "yes or no";
 }
 
-/// Declares an enum with the name of each variant, the method that gives it, and `ALL` of them in order.
+/// Declares an enum with the name of each variant, the method that returns it, and `ALL` variants in order.
 ///
 /// ```
 /// gpushare::names! {

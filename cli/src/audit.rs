@@ -59,17 +59,17 @@ pub struct Arguments {
     csv: bool,
 }
 
-/// How long the period is by default.
+/// The length of the period by default.
 const DAYS: u32 = 7;
 
 gpushare::errors! {
-    /// Why it could not be told.
+    /// Why there is no report.
     #[derive(Debug)]
     pub enum AuditError {
         Syslog =>
             "SlurmctldLogFile is not set, so slurmctld writes to syslog: run 'journalctl -u slurmctld -o short-iso | \
              gpushare audit --log -'";
-        /// Neither slurmctld nor slurm.conf tells the settings.
+        /// Neither slurmctld nor slurm.conf provides the settings.
         NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
         NoLog(why: Box<AuditError>) =>
             "{why}. Run this on the controller as root or SlurmUser, or name a log with --log";
@@ -80,7 +80,7 @@ gpushare::errors! {
     } from { Period(PeriodError), Load(LoadError), File(FileError), Json(serde_json::Error) }
 }
 
-/// What is said.
+/// The report.
 ///
 /// # Errors
 /// Neither a log nor the counts can be read.
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     let now = period::now();
     let mut period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), now, DAYS)?;
     if arguments.end.is_none() {
-        // This second, too.
+        // The period includes the current second.
         period.end = period.end.saturating_add(1);
     }
     let conf = local::conf_path(arguments.conf.as_deref());
@@ -124,7 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
 }
 
-/// slurmctld's own settings, or those of slurm.conf while it doesn't answer.
+/// slurmctld's own settings, or those of slurm.conf if it doesn't answer.
 fn settings() -> Result<Settings, AuditError> {
     slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|asked| {
         let conf = ConfFile::read_whole(&slurm::conf());
@@ -132,7 +132,7 @@ fn settings() -> Result<Settings, AuditError> {
     })
 }
 
-/// Which files to read, the oldest first, and the notes about them.
+/// The files to read, the oldest first, and the notes about them.
 fn logs(
     named: &[PathBuf],
     settings: &Settings,
@@ -167,7 +167,7 @@ fn logs(
     Ok((files, notes))
 }
 
-/// The counts of slurmctld's plugin; an error says why there is nothing to read at all.
+/// The counts of slurmctld's plugin. The error says why there is nothing to read at all.
 fn counts(path: &Path, why: Box<AuditError>) -> Result<Vec<u64>, AuditError> {
     counter_file::read(path, &counters::names()).map_err(|error| match error.kind() {
         ErrorKind::NotFound => AuditError::NoCounts(why, path.to_owned()),

@@ -77,10 +77,10 @@ gpushare::errors! {
     } from { Load(LoadError), Json(serde_json::Error) }
 }
 
-/// What is right and what is wrong.
+/// Runs the checks.
 ///
 /// # Errors
-/// The gpushare.conf that was named isn't there, no plugin is installed, or nobody says which nodes there are.
+/// The named gpushare.conf doesn't exist, no plugin is installed, or the nodes are unknown.
 pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
@@ -116,13 +116,13 @@ fn answer(
     Ok(Answer { text, status: u8::from(wrong) })
 }
 
-/// What to judge.
+/// What to check.
 struct Look<'a> {
     config: &'a Config,
     slurm_conf: &'a Path,
-    /// slurm.conf as it is on this machine.
+    /// slurm.conf as this machine has it.
     own_conf: ConfFile,
-    /// Its settings are those of the files here if slurmctld doesn't answer.
+    /// If slurmctld doesn't answer, the settings come from the files here.
     slurm: Slurm,
     reach: Reach,
     host: String,
@@ -160,7 +160,8 @@ impl<'a> Look<'a> {
         findings.extend(self.qoses(conf));
         let controllers = cluster::controllers(settings);
         if reach.slurmctld.is_err() {
-            // A plugin may be why it doesn't run; and after an upgrade its commands don't understand daemons of before.
+            // A plugin may be the reason why slurmctld doesn't run. And after an upgrade, the new commands don't
+            // understand older daemons.
             findings.extend(plugins::for_installed(self.slurm_conf));
         } else if controllers.contains(&host.as_str()) {
             findings.extend(cluster::other_controllers(&controllers, host));
@@ -193,7 +194,7 @@ impl<'a> Look<'a> {
         findings
     }
 
-    /// Whether this is a node: slurmctld says so, or, while it doesn't answer, slurm.conf here.
+    /// Whether this is a node, according to slurmctld or, if it doesn't answer, to the slurm.conf here.
     fn runs_jobs(&self) -> bool {
         if self.reach.slurmctld.is_ok() {
             return self.node().is_some();
@@ -205,7 +206,7 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// What slurmctld says of this node.
+    /// What slurmctld says about this node.
     fn node(&self) -> Option<&slurm::Node> {
         self.slurm.nodes.iter().find(|node| node.name == self.host)
     }
@@ -264,7 +265,7 @@ impl<'a> Look<'a> {
             daemon::changes(&files.iter().flat_map(|conf| conf.files.clone()).collect::<Vec<PathBuf>>())
         };
         let judged = daemon::judge(&self.host, started, &changes(&[slurm_conf]), &changes(others), installed);
-        // What slurmctld remembers of a slurmd that has ended says nothing.
+        // What slurmctld remembers about a slurmd that has ended doesn't count.
         let version = self.node().filter(|_| started.is_some()).map(|node| node.version.as_str());
         let version = version.and_then(|version| plugins::daemon("slurmd", "slurmctld", version, installed));
         judged.into_iter().chain(version).collect()

@@ -48,7 +48,7 @@ enum Command {
 }
 
 gpushare::errors! {
-    /// Why the lines can't be told.
+    /// Why the lines can't be printed.
     #[derive(Debug)]
     pub enum ConfError {
         Slurm(error: ProgramError) => "{error} (for a cluster that doesn't exist yet: --new)";
@@ -57,10 +57,10 @@ gpushare::errors! {
     } from { Load(LoadError) }
 }
 
-/// What is printed.
+/// The lines.
 ///
 /// # Errors
-/// There is no gpushare.conf, Slurm doesn't answer, or the node's GPUs can't be told.
+/// There is no gpushare.conf, Slurm doesn't answer, or the node's GPUs can't be determined.
 pub fn run(arguments: &Arguments) -> Result<String, ConfError> {
     let slurm_conf = slurm::conf();
     let (path, config) = local::config_there(arguments.conf.as_deref())?;

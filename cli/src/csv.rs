@@ -1,14 +1,14 @@
-//! CSV for a spreadsheet, without anything that a spreadsheet would take for a formula or a terminal for a command.
+//! CSV for a spreadsheet, without text that a spreadsheet would treat as a formula or a terminal as a command.
 
 use crate::status::columns::clean;
 
-/// A line for the heads, and one for each row.
+/// A line of column names, then one line for each row.
 pub fn text(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
     let line = |row: Vec<String>| row.iter().map(|word| cell(word)).collect::<Vec<_>>().join(",") + "\n";
     format!("{head}\n") + &rows.map(line).collect::<String>()
 }
 
-/// Quoted where it has to be (RFC 4180); what a spreadsheet would take for a formula has an apostrophe before it.
+/// Quotes a word if necessary (RFC 4180). Puts an apostrophe before text that a spreadsheet would treat as a formula.
 fn cell(word: &str) -> String {
     let word = clean(word);
     let formula = word.starts_with(['=', '+', '-', '@']) && word.parse::<f64>().is_err();

@@ -1,10 +1,10 @@
-//! What goes wrong with files in all commands.
+//! Errors with files, for all commands.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 gpushare::errors! {
-    /// A file or folder, and what the kernel said.
+    /// A file or folder, and the kernel's error.
     #[derive(Debug)]
     pub enum FileError {
         Failed(path: PathBuf, error: io::Error) => "{}: {error}", path.display();

@@ -43,7 +43,7 @@ use release::Release;
 use script::{LONGEST, ScriptError};
 use submission::Submission;
 
-/// The note about jobs that are several requests in one.
+/// The error about jobs that consist of several requests.
 const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each by itself";
 
 /// The command line of `gpushare explain`.
@@ -71,10 +71,10 @@ pub struct Arguments {
     words: Vec<OsString>,
 }
 
-/// What there is to say.
+/// The explanation.
 ///
 /// # Errors
-/// There is no such message or job, or it could not be judged.
+/// There is no such message or job, or the request could not be judged.
 pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
     let arguments = options_first(arguments)?;
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
@@ -95,7 +95,7 @@ pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
     }
 }
 
-/// Options may follow a number. What follows a script is the script's.
+/// Allows options after a number. Words after a script belong to the script.
 fn options_first(arguments: Arguments) -> Result<Arguments, ExplainError> {
     let is_named = arguments.words.first().is_some_and(|word| Named::of(word.as_bytes()).is_some());
     let at = arguments.words.iter().position(|word| word.as_bytes().starts_with(b"-"));
@@ -116,7 +116,7 @@ fn options_first(arguments: Arguments) -> Result<Arguments, ExplainError> {
     })
 }
 
-/// A word of the command line that is no script.
+/// A word of the command line that isn't a script.
 enum Named {
     Message(String),
     Job(JobId),
@@ -137,7 +137,7 @@ impl Named {
             }
             Named::Job(id) => id,
         };
-        // Users leave letters out: where Slurm shows no such job, the message is meant.
+        // Users omit letters: if Slurm shows no such job, they mean the message.
         let page = messages::one(&format!("GS{id}"));
         match (job::explain(id, options), page) {
             (Ok(Some(text)), _) => Ok(text),
@@ -186,7 +186,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     })
 }
 
-/// `#SBATCH` lines, then the environment, then the command line; and what is to be said of the script's steps.
+/// Combines `#SBATCH` lines, then the environment, then the command line. Also returns notes about the script's steps.
 fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<String>), ExplainError> {
     let (line, rest) = options::split(words, release, Source::Line)?;
     if words.iter().any(|word| word == b":") {
@@ -215,7 +215,7 @@ fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<Stri
     }
 }
 
-/// Beside the caller, or in PATH, as sbatch looks for it.
+/// Looks next to the caller, or in PATH, as sbatch does.
 fn read_script(name: &[u8]) -> Result<Vec<u8>, ExplainError> {
     let path = Path::new(std::ffi::OsStr::from_bytes(name));
     let anywhere = || {
@@ -233,20 +233,20 @@ fn read_script(name: &[u8]) -> Result<Vec<u8>, ExplainError> {
     Ok(text)
 }
 
-/// As the plugin finds it; without a file the defaults hold.
+/// Finds the file as the plugin does; without a file the defaults apply.
 ///
 /// # Errors
-/// The file that is named isn't there; or it has a mistake.
+/// The named file doesn't exist, or the file has a mistake.
 pub fn read_policy(conf: Option<&Path>) -> Result<Policy, LoadError> {
     Ok(local::config(conf)?.unwrap_or_default().policy)
 }
 
-/// What slurmctld runs on.
+/// The settings that slurmctld uses.
 fn settings() -> Result<Settings, ProgramError> {
     Ok(Settings::parse(&String::from_utf8_lossy(&ask("scontrol", &["show", "config"])?)))
 }
 
-/// Name and number.
+/// The user's name and number.
 fn identity(user: Option<&str>) -> Result<(String, u32), ExplainError> {
     let id = |option: &str| match user {
         Some(name) => ask("id", &[option, "--", name]),

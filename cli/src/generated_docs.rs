@@ -52,7 +52,7 @@ A page for each command, messages.md, and examples/ with configurations that wor
 "#;
 
 fn command() -> Command {
-    // On every page they would say the same.
+    // These texts would be the same on every page.
     let mut command = Arguments::command()
         .propagate_version(false)
         .disable_version_flag(true)
@@ -66,13 +66,13 @@ fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|below| !below.is_hide_set())
 }
 
-/// The commands that do something: all but those that only have others below them.
+/// The commands that do something: all except those that only have subcommands.
 fn leaves(command: &Command) -> Vec<&Command> {
     let below: Vec<&Command> = shown(command).flat_map(leaves).collect();
     if below.is_empty() { vec![command] } else { below }
 }
 
-/// A part of clap_mangen's page of a command, without its heading and what each page begins with.
+/// A part of clap_mangen's page of a command, without its heading and the beginning that all pages share.
 fn part(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
     let mut bytes = Vec::new();
     render(&mut bytes).unwrap();
@@ -128,7 +128,7 @@ fn the_manual_page_is_that_of_the_command() {
     is_in_its_file("man/gpushare.1", &manual_page());
 }
 
-/// Whatever the generator leaves out.
+/// Finds anything that the generator leaves out.
 #[test]
 fn every_option_is_in_the_manual_page_below_its_command() {
     let (command, page) = (command(), manual_page());

@@ -1,16 +1,16 @@
-//! Prints JSON by serde_json, without characters that control a terminal.
+//! Prints JSON with serde_json, without characters that control a terminal.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
-/// One object, on lines of its own.
+/// One object on its own lines.
 ///
 /// # Errors
-/// It has a map whose keys are no texts.
+/// It has a map whose keys aren't texts.
 pub fn text(object: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string_pretty(object)?;
-    // JSON lets DEL and C1 stand as they are.
+    // JSON doesn't escape DEL and C1.
     let mut safe = String::with_capacity(text.len() + 1);
     for c in text.chars() {
         if c.is_control() && c != '\n' {

@@ -1,9 +1,9 @@
 //! `gpushare leaks`: from Slurm's accounting alone, when more GPUs of a type ran than a limit allows, through which
-//! requests, and what gpushare would have said about them. It needs no other part of gpushare, and changes nothing.
+//! requests, and what gpushare would have replied to them. It needs no other part of gpushare, and changes nothing.
 //!
 //! Read → sum → print: it reads jobs as a stream (`source`, `sacct`), keeps a few numbers of each (`collect`), sums
 //! these over time (`sweep`), judges and prints them (`report`, `text`, `plot`). If accounting lacks a fact, it says so
-//! and doesn't guess (`nodes`).
+//! instead of guessing (`nodes`).
 
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ pub struct Arguments {
     plot: Option<PathBuf>,
 }
 
-/// How long the period is by default.
+/// The length of the period by default.
 const DAYS: u32 = 30;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -85,10 +85,10 @@ enum Csv {
     Times,
 }
 
-/// What is said.
+/// The report.
 ///
 /// # Errors
-/// It could not be told.
+/// There is no report; why.
 pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
     let report = match &arguments.from {
         Some(path) => from_file(arguments, path)?,
@@ -123,7 +123,7 @@ fn from_file(arguments: &Arguments, path: &Path) -> Result<Report, LeaksError> {
     let facts = std::mem::take(&mut reader.facts);
     let period =
         facts.period.within(arguments.start.as_deref(), arguments.end.as_deref(), facts.period.end)?;
-    // The rules of this machine are not that cluster's.
+    // This machine's rules don't apply to that cluster.
     let policy = match arguments.conf.as_deref() {
         Some(path) => explain::read_policy(Some(path))?,
         None => Policy::default(),

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Command::Audit(arguments) => finish(audit::run(&arguments), 2),
         Command::Check(arguments) => finish(check::run(&arguments), 2),
         Command::Conf(arguments) => finish(conf::run(&arguments), 2),
-        // 1 is a verdict here.
+        // For this command, 1 is a verdict.
         Command::Explain(arguments) => finish(explain::run(arguments), 2),
         Command::Leaks(arguments) => finish(leaks::run(&arguments), 2),
         Command::Metrics(arguments) => finish(metrics::run(&arguments), 1),
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a command says on standard output, and its exit status.
+/// A command's standard output, and its exit status.
 struct Answer {
     text: String,
     status: u8,
@@ -113,7 +113,7 @@ fn completions(shell: clap_complete::Shell) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Prints the answer, or says why there is none, and gives the exit status.
+/// Prints the answer, or why there is none, and returns the exit status.
 fn finish(answer: Result<impl Into<Answer>, impl Display>, failure: u8) -> ExitCode {
     let fail = |reason: &dyn Display| {
         let _ = writeln!(io::stderr(), "gpushare: {reason}");
@@ -126,17 +126,17 @@ fn finish(answer: Result<impl Into<Answer>, impl Display>, failure: u8) -> ExitC
 }
 
 gpushare::errors! {
-    /// Standard output takes nothing.
+    /// Standard output can't be written.
     #[derive(Debug)]
     enum PrintError {
         Failed(error: io::Error) => "standard output: {error}";
     }
 }
 
-/// A reader that closes early, such as head(1), is no error.
+/// If a reader such as head(1) closes early, that isn't an error.
 fn print(text: &str) -> Result<(), PrintError> {
     let mut stdout = io::stdout();
-    // A question has no line end.
+    // A question has no line end, so it must be flushed.
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(PrintError::Failed(error)),
         _ => Ok(()),

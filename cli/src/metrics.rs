@@ -29,7 +29,7 @@ use crate::status::local::{self, GpuTotal};
 mod idle;
 mod text;
 
-/// What node_exporter reads; it leaves out files of other names.
+/// The extension that node_exporter requires; it ignores other files.
 const EXTENSION: &str = "prom";
 
 /// The command line of `gpushare metrics`.
@@ -51,27 +51,27 @@ pub struct Arguments {
     conf: Option<PathBuf>,
 }
 
-/// What there is to say.
+/// The facts to print.
 #[derive(Default)]
 struct Facts {
     /// gpushare.conf is broken.
     config_error: bool,
-    /// What could be read, or why not.
+    /// The sources, and whether each could be read.
     sources: Vec<(&'static str, bool)>,
     node: Option<Node>,
     /// The ledger's counts.
     counts: Option<Counts>,
-    /// The plugin's.
+    /// The plugin's counts.
     outcomes: Vec<(&'static str, Outcome, u64)>,
 }
 
-/// A machine with GPUs.
+/// The facts of a machine with GPUs.
 struct Node {
     gpus: Vec<GpuTotal>,
     entries: Vec<Entry>,
-    /// GPUs that Slurm counts, with what is wrong with them.
+    /// The GPUs that Slurm counts, with what is wrong with them.
     details: Vec<Detail>,
-    /// Whether faults would be known; not where NVML should answer and didn't.
+    /// Whether faults would be known: not if NVML should answer but didn't.
     is_health_known: bool,
     /// Jobs that can't run here.
     failures: usize,
@@ -83,7 +83,7 @@ struct Node {
 }
 
 impl Facts {
-    /// Takes what was read, or says why it wasn't.
+    /// Returns what was read, or reports why it wasn't.
     fn take<T>(&mut self, source: &'static str, read: Result<T, impl std::fmt::Display>) -> Option<T> {
         self.sources.push((source, read.is_ok()));
         read.map_err(|error| complain(&[format!("{source}: {error}")])).ok()
@@ -105,10 +105,10 @@ gpushare::errors! {
     }
 }
 
-/// What is printed, unless a file is named.
+/// The text to print, unless a file is named.
 ///
 /// # Errors
-/// That file has a wrong name, or can't be written.
+/// The file's name is wrong, or it can't be written.
 pub fn run(arguments: &Arguments) -> Result<Answer, MetricsError> {
     if let Some(out) = &arguments.out {
         check_name(out)?;
@@ -134,7 +134,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
     if let Some(path) = &config.refusal_counts {
         let names = counters::names();
         match counter_file::read(path, &names) {
-            // Slurm's folder in /run is there as long as slurmctld runs: another machine is the controller.
+            // slurmctld's folder in /run exists while slurmctld runs; without it, another machine is the controller.
             Err(error) if error.kind() == ErrorKind::NotFound && !path.parent().is_some_and(Path::exists) => {
             }
             read => {
@@ -144,7 +144,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
             }
         }
     }
-    // The same gpushare.conf is on all machines; one that never had a share and has no GPU is no node.
+    // All machines have the same gpushare.conf; one that never had a share and has no GPU isn't a node.
     let was_used = ledger.is_there();
     if config.of_node(&slurm::host()).placement == Placement::Off && !was_used {
         return facts;
@@ -174,7 +174,7 @@ fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
             (measured.unwrap_or_default(), known)
         }
     };
-    // After NVML: what it has seen has its entry by now.
+    // Read after NVML, so that every job that NVML has seen has an entry.
     let listed = ledger.list().and_then(|listing| Ok((listing, ledger.failures()?.len())));
     let listed = facts.take("ledger", listed);
     let Some((Listing { entries, garbage }, failures)) = listed else { return };
@@ -218,15 +218,15 @@ fn check_name(out: &Path) -> Result<(), MetricsError> {
     right.then_some(()).ok_or_else(|| MetricsError::Name(out.to_owned()))
 }
 
-/// Renames, so that node_exporter reads the old file or the new one.
+/// Renames the file, so that node_exporter reads either the old or the new one.
 fn write(out: &Path, text: &str) -> Result<(), MetricsError> {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
-    // Another run at the same time has another; none ends in .prom.
+    // A simultaneous run uses another name; none ends in .prom.
     let temporary = out.with_file_name(format!(".{name}.{}", std::process::id()));
     root_file::replace(&temporary, out, text).map_err(|error| MetricsError::Write(out.to_owned(), error))
 }
 
-/// The last success from the replaced file, if this run isn't one.
+/// The time of the last success in the file to be replaced, for a run that isn't a success.
 fn last_success(out: &Path) -> Option<u64> {
     let bytes = root_file::read(out, 1 << 20).ok()??;
     let text = String::from_utf8(bytes).ok()?;

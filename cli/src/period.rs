@@ -5,7 +5,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
-/// Seconds since 1970; the end is not in it.
+/// Seconds since 1970; the end is excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     pub start: u32,
@@ -13,7 +13,7 @@ pub struct Period {
 }
 
 gpushare::errors! {
-    /// What is no time or no period.
+    /// Why a text isn't a time or a period.
     #[derive(Debug, PartialEq, Eq)]
     pub enum PeriodError {
         NoTime(text: String) =>
@@ -25,10 +25,10 @@ gpushare::errors! {
 }
 
 impl Period {
-    /// As it is written. By default the end is now, and the start so many days before the end.
+    /// Parses a period. By default it ends now, and starts `days` days before the end.
     ///
     /// # Errors
-    /// One of the two is no time, or the start is not before the end.
+    /// One of the two isn't a time, or the start is not before the end.
     pub fn parse(start: Option<&str>, end: Option<&str>, now: u32, days: u32) -> Result<Period, PeriodError> {
         let zone = TimeZone::system();
         let end = end.map_or(Ok(now), |text| moment(text, now, &zone))?;
@@ -41,10 +41,10 @@ impl Period {
         Ok(period)
     }
 
-    /// A part of it.
+    /// Parses a part of this period.
     ///
     /// # Errors
-    /// One of the two is no time, or is outside.
+    /// One of the two isn't a time, or is outside.
     pub fn within(self, start: Option<&str>, end: Option<&str>, now: u32) -> Result<Period, PeriodError> {
         let zone = TimeZone::system();
         let of = |given: Option<&str>, else_: u32| given.map_or(Ok(else_), |text| moment(text, now, &zone));
@@ -59,19 +59,19 @@ impl Period {
         self.end.saturating_sub(self.start)
     }
 
-    /// It in parts of a day each, so that neither slurmdbd nor sacct has a month in memory.
+    /// Splits the period into days, so that neither slurmdbd nor sacct needs memory for a month.
     pub fn days(self) -> impl Iterator<Item = Period> {
         let starts = (self.start..self.end).step_by(86_400);
         starts.map(move |start| Period { start, end: start.saturating_add(86_400).min(self.end) })
     }
 }
 
-/// Now.
+/// The current time.
 pub fn now() -> u32 {
     u32::try_from(Timestamp::now().as_second()).unwrap_or(u32::MAX)
 }
 
-/// `2026-10-31`, `2026-10-31T12:00`, `now`, `now-30days`.
+/// Parses `2026-10-31`, `2026-10-31T12:00`, `now`, `now-30days`.
 fn moment(text: &str, now: u32, zone: &TimeZone) -> Result<u32, PeriodError> {
     let bad = || PeriodError::NoTime(text.to_owned());
     let now = Timestamp::from_second(now.into()).map_err(|_| bad())?;
@@ -100,7 +100,7 @@ pub fn text(time: u32) -> String {
     written(time, "%Y-%m-%d %H:%M")
 }
 
-/// `2026-10-31 12:00:07`, for people who look closely.
+/// `2026-10-31 12:00:07`, for people who need the seconds.
 pub fn second(time: u32) -> String {
     written(time, "%Y-%m-%d %H:%M:%S")
 }
@@ -115,7 +115,7 @@ pub fn day(time: u32) -> String {
     written(time, "%m-%d %H:%M")
 }
 
-/// What the zone is called at that time.
+/// The name of the time zone at that time.
 pub fn zone(time: u32) -> String {
     written(time, "%Z")
 }

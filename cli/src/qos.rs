@@ -1,8 +1,7 @@
 //! `gpushare qos`: makes Slurm's database match the QOSes that gpushare.conf defines.
 //!
 //! Read → judge → apply: it reads the file and the database, [`gpushare_qos`] makes the plan, and `apply` carries it
-//! out, one sacctmgr call after another. Each call leaves the database in a state from which the next plan can
-//! continue.
+//! out, one sacctmgr call after another. After each call, the next plan can continue from the database's state.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -23,9 +22,9 @@ mod write;
 use error::QosError;
 use site::Site;
 
-/// What makes slurmctld read all QOSes again.
+/// The command that makes slurmctld read all QOSes again.
 pub const MENDS: &str = "scontrol reconfigure, up to 23.02 a restart of slurmctld";
-/// Longer than slurmctld takes, and than 22.05 takes to find slurmdbd again.
+/// Longer than slurmctld needs, and longer than 22.05 needs to reconnect to slurmdbd.
 const PATIENCE: Duration = Duration::from_secs(12);
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -93,7 +92,7 @@ enum Command {
     },
 }
 
-/// The exit status.
+/// Runs the command. Returns the exit status.
 ///
 /// # Errors
 /// Nothing was done.
@@ -102,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
     match &arguments.command {
         Command::Plan { prune, detailed_exitcode, json } => {
             let (_, plan) = plan(conf, *prune)?;
-            // Not everybody may see it.
+            // Not every user may see it.
             let missed = site::missed().ok().flatten();
             if *json {
                 print(&json::plan(&plan, missed.as_deref())?)?;
@@ -124,7 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
                 apply::apply(&plan).and_then(|()| confirm(&plan, site)).and_then(|()| wait_for_slurmctld());
             match done {
                 Ok(()) => Ok(0),
-                // Not all of it; an error of this function says that nothing was tried.
+                // Some of it is done; an error of this function would mean that nothing was tried.
                 Err(error) => {
                     crate::status::complain(&[error.to_string()]);
                     Ok(1)
@@ -149,7 +148,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
     }
 }
 
-/// Up to 22.05 at least, sacctmgr claims that some changes are done when they aren't, so this reads the database again.
+/// Up to at least 22.05, sacctmgr reports some changes as done when they aren't, so this reads the database again.
 fn confirm(done: &Plan, site: Site) -> Result<(), QosError> {
     if done.changes.is_empty() {
         return Ok(());
@@ -162,7 +161,7 @@ fn confirm(done: &Plan, site: Site) -> Result<(), QosError> {
     }
 }
 
-/// slurmctld learns of a change some moments after the database has it; or, without slurmdbd, never.
+/// slurmctld learns about a change a moment after the database has it or, without slurmdbd, never.
 fn wait_for_slurmctld() -> Result<(), QosError> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -176,19 +175,19 @@ fn wait_for_slurmctld() -> Result<(), QosError> {
 
 /// How the database differs from the file, for `gpushare check`.
 pub enum Drift {
-    /// It doesn't.
+    /// There is no difference.
     None,
-    /// A line is impossible; which, and why.
+    /// A line can't be applied; which, and why.
     Mistake(String),
     /// What `apply` would do, or can't do.
     Pending(String),
-    /// A QOS whose line was removed, which stays until somebody uses `--prune`.
+    /// A QOS whose line was removed; it stays until an administrator uses `--prune`.
     Leftover(String),
     /// The database matches the file, but slurmctld doesn't match the database.
     Missed(String),
 }
 
-/// Reads both and prints nothing.
+/// Reads both; prints nothing.
 ///
 /// # Errors
 /// One of them can't be read.

@@ -1,5 +1,5 @@
 //! What gpushare.conf needs in slurm.conf and cgroup.conf, setting by setting. `gpushare check` judges slurmctld's
-//! values with it, and `gpushare conf` prints the lines, so that the lines of one fix what the other calls wrong. Pure,
+//! values with it, and `gpushare conf` prints the lines, so the lines of one fix what the other calls wrong. Pure,
 //! except for the links that `Prolog=` and `Epilog=` may name, and the path of this program.
 
 use std::fs;
@@ -18,17 +18,17 @@ pub use list::{limits_memory, requirements};
 /// A setting, and how it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// Where it is written.
+    /// The file that has it.
     pub file: File,
     /// Its name.
     pub key: &'static str,
-    /// Its value.
+    /// What its value must be.
     pub must: Must,
-    /// What happens without it; of a [`Must::Choice`], what it means. Without a full stop.
+    /// What happens without it; for a [`Must::Choice`], what it means. Without a period.
     pub why: String,
 }
 
-/// A file beside slurm.conf, or itself.
+/// slurm.conf, or a file next to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum File {
     Slurm,
@@ -36,7 +36,7 @@ pub enum File {
 }
 
 impl File {
-    /// As it is called.
+    /// The file's name.
     pub fn name(self) -> &'static str {
         match self {
             File::Slurm => "slurm.conf",
@@ -45,39 +45,39 @@ impl File {
     }
 }
 
-/// How a value must be.
+/// What a value must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Must {
-    /// A list with these words, whatever else is in it.
+    /// A list with these words; it may have others.
     Words(Vec<String>),
-    /// A list that ends with this word.
+    /// A list whose last word is this.
     Last(&'static str),
-    /// This; of a list these words, in whatever order.
+    /// This value; for a list, these words in any order.
     Be(&'static str),
-    /// Whatever, but not `OFF`; this, if nothing else is wanted.
+    /// Anything except `OFF`; this value, if nothing else is wanted.
     NotOff(&'static str),
-    /// One of `CR_Core_Memory` and the like.
+    /// A value such as `CR_Core_Memory`.
     CountMemory,
-    /// Above 0; so much, if nothing else is wanted.
+    /// A number above 0; this one, if nothing else is wanted.
     Positive(u64),
-    /// The path of this program of ours, or of one of the site's that calls it.
+    /// The path of this gpushare program, or of one of the site's programs that calls it.
     Run(&'static str),
-    /// The administrator's choice; this, where slurmctld has none.
+    /// The administrator's choice; this value, if slurmctld has none.
     Choice(&'static str),
 }
 
 /// Whether a need is met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// It is.
+    /// The value meets it.
     Yes,
-    /// It is not; what is wrong with the value.
+    /// The value doesn't; what is wrong with it.
     No(String),
-    /// That depends on a program of the site's.
+    /// It depends on one of the site's programs.
     Perhaps(String),
 }
 
-/// Words that nobody writes: no list, and what slurmctld counts of itself.
+/// Words that mean an empty list, and what slurmctld counts by itself.
 const OF_ITSELF: [&str; 12] = [
     "(none)",
     "none",
@@ -94,12 +94,12 @@ const OF_ITSELF: [&str; 12] = [
 ];
 
 impl Requirement {
-    /// Of slurm.conf.
+    /// A requirement of slurm.conf.
     fn slurm(key: &'static str, must: Must, why: impl Into<String>) -> Requirement {
         Requirement { file: File::Slurm, key, must, why: why.into() }
     }
 
-    /// Whether slurmctld has it so.
+    /// Whether slurmctld's value meets it.
     pub fn met(&self, settings: &Settings) -> Met {
         let now = settings.get(self.key);
         let is = |met: bool| if met { Met::Yes } else { Met::No(format!("'{now}'")) };
@@ -135,7 +135,7 @@ impl Requirement {
         }
     }
 
-    /// The line that meets it, with what slurmctld has of its own. `None` if only the site's program can.
+    /// The line that meets it, including slurmctld's other values. `None` if only the site's program can meet it.
     pub fn line(&self, settings: &Settings) -> Option<String> {
         let key = self.key;
         let now = settings.get(key);
@@ -158,7 +158,7 @@ impl Requirement {
             Must::Run(program) => match self.met(settings) {
                 Met::Perhaps(_) => return None,
                 Met::No(_) => installed(program),
-                // Slurm takes a line for each, and a comma as a part of a path.
+                // Slurm expects one line for each program, and treats a comma as part of a path.
                 Met::Yes => settings.all(key).join(&format!("\n{key}=")),
             },
             Must::Choice(_) if !matches!(now, "" | "0") => now.to_owned(),
@@ -167,7 +167,7 @@ impl Requirement {
         Some(format!("{key}={value}"))
     }
 
-    /// What must read the file again before the line holds.
+    /// What to restart before the line takes effect.
     pub fn restart(&self) -> &'static str {
         match (self.file, self.key) {
             (File::Cgroup, _) => "restart slurmd on each node that has it",
@@ -178,7 +178,7 @@ impl Requirement {
         }
     }
 
-    /// slurmctld does not start with NoHold beside Contain.
+    /// slurmctld refuses to start with both NoHold and Contain.
     fn excludes(&self, word: &str) -> bool {
         let contains = matches!(&self.must, Must::Words(words) if words.iter().any(|word| word == "Contain"));
         contains && word.eq_ignore_ascii_case("NoHold")
@@ -191,7 +191,8 @@ impl Requirement {
     }
 }
 
-/// The files that an include line, or `Prolog=`, names; `*` in its last part only, as everybody writes it.
+/// The files that an include line, or `Prolog=`, names. Supports `*` only in the last part of the path, where sites
+/// write it.
 pub fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
     let path = from.with_file_name(pattern);
     let Some((before, after)) = path.file_name().and_then(|name| name.to_str()?.split_once('*')) else {
@@ -209,12 +210,12 @@ pub fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Slurm takes a plugin's name with its gres_type before it, too.
+/// Slurm also accepts a plugin's name with its type before it.
 pub fn is_plugin(word: &str, name: &str) -> bool {
     word.strip_prefix("job_submit/").unwrap_or(word) == name
 }
 
-/// Whether a program of that name is what slurmd runs for `Prolog=PATH`: itself, by a link, or as one of `FOLDER/*`.
+/// Whether slurmd runs a program of that name for `Prolog=PATH`: directly, through a link, or as one of `FOLDER/*`.
 fn runs(path: &str, program: &str) -> bool {
     let is_it = |path: &Path| path.file_name().is_some_and(|name| name == program);
     let files = matching(Path::new("/"), path);
@@ -225,7 +226,7 @@ fn installed(name: &str) -> String {
     exec::installed(&exec::own(), name).display().to_string()
 }
 
-/// `CR_Core,CR_ONE_TASK_PER_CORE` with memory.
+/// Adds memory to a value such as `CR_Core,CR_ONE_TASK_PER_CORE`.
 fn with_memory(now: &str) -> String {
     let units = ["CR_Core", "CR_CPU", "CR_Socket", "CR_Board"];
     let mut found = now.to_ascii_uppercase().contains("_MEMORY");

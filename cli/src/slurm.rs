@@ -1,5 +1,5 @@
 //! What Slurm says about itself: its settings, nodes, partitions and QOSes. Runs Slurm's commands and reads their
-//! output. It changes nothing, and waits no longer than a health check may.
+//! output. Changes nothing, and waits no longer than a health check may.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -28,34 +28,34 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Everything that `check` and `conf` compare gpushare.conf with. The default is a cluster that doesn't exist yet.
 #[derive(Debug, Default)]
 pub struct Slurm {
-    /// slurm.conf and cgroup.conf.
+    /// The settings of slurm.conf and cgroup.conf.
     pub settings: Settings,
-    /// Every node.
+    /// All nodes.
     pub nodes: Vec<Node>,
-    /// Every partition.
+    /// All partitions.
     pub partitions: Vec<Partition>,
-    /// What the database says of QOSes.
+    /// The database's QOSes.
     pub qoses: Qoses,
     /// Reservations, if gpushare.conf exempts some.
     pub reservations: Vec<Reservation>,
-    /// And of associations.
+    /// The database's associations.
     pub accounts: Accounts,
 }
 
-/// A node, as `scontrol show node` tells of it.
+/// A node, from `scontrol show node`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// `(gpu, Some(a40), 4)`
+    /// Such as `(gpu, Some(a40), 4)`.
     pub gres: Vec<NodeGres>,
-    /// The partitions that it is in.
+    /// Its partitions.
     pub partitions: Vec<String>,
-    /// What its slurmd is, such as 24.11.5; empty while slurmctld has not heard of it.
+    /// Its slurmd's version, such as 24.11.5; empty until the slurmd has contacted slurmctld.
     pub version: String,
-    /// `IDLE+DRAIN`
+    /// Such as `IDLE+DRAIN`.
     pub state: String,
-    /// Why it is out of service, by whom and since when: `GPU 2 is hot [root@2026-11-24T19:00:00]`.
+    /// Why it is out of service, who did that and when: `GPU 2 is hot [root@2026-11-24T19:00:00]`.
     pub reason: Option<String>,
 }
 
@@ -64,19 +64,19 @@ pub struct Node {
 pub struct Partition {
     /// Its name.
     pub name: String,
-    /// `TRESBillingWeights`, a word each.
+    /// The words of `TRESBillingWeights`.
     pub billing: Vec<String>,
-    /// QOSes that are allowed or denied in it, or its own.
+    /// All QOSes that it allows, denies, or has as its own.
     pub qoses: Vec<String>,
-    /// `AllowQos`; empty if all are.
+    /// `AllowQos`; empty if all QOSes are allowed.
     pub allowed: Vec<String>,
-    /// `DenyQos`, which counts where `AllowQos` says nothing.
+    /// `DenyQos`, which counts if there is no `AllowQos`.
     pub denied: Vec<String>,
-    /// Its own.
+    /// Its own QOS.
     pub own: Option<String>,
     /// The partition that gets its new jobs while it takes none.
     pub alternate: Option<String>,
-    /// What it says itself of the memory of a job that names none.
+    /// Its own default for jobs that request no memory.
     pub memory: DefaultMemory,
 }
 
@@ -93,7 +93,7 @@ impl Slurm {
     /// Asks slurmctld and slurmdbd.
     ///
     /// # Errors
-    /// One of them doesn't answer.
+    /// One of the two doesn't answer.
     pub fn ask(config: &Config) -> Result<Slurm, ProgramError> {
         let mut slurm = Slurm::default();
         slurm.ask_slurmctld(config)?;
@@ -102,10 +102,10 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// What slurmctld knows.
+    /// Asks slurmctld for what it knows.
     ///
     /// # Errors
-    /// It doesn't answer, and is asked nothing more.
+    /// slurmctld doesn't answer, and isn't asked anything else.
     pub fn ask_slurmctld(&mut self, config: &Config) -> Result<(), ProgramError> {
         let list = |what| ask("scontrol", &["-a", "-o", "show", what]);
         let settings = ask("scontrol", &["show", "config"])?;
@@ -119,10 +119,10 @@ impl Slurm {
         Ok(())
     }
 
-    /// What the database has.
+    /// Asks slurmdbd for what the database has.
     ///
     /// # Errors
-    /// slurmdbd doesn't answer, and is asked nothing more.
+    /// slurmdbd doesn't answer, and isn't asked anything else.
     pub fn ask_slurmdbd(&mut self, config: &Config, cluster: &str) -> Result<(), ProgramError> {
         self.qoses = Qoses::ask(config)?;
         self.accounts = Accounts::ask(config, cluster)?;
@@ -131,19 +131,19 @@ impl Slurm {
 }
 
 impl Partition {
-    /// Whether jobs of a QOS may run in it.
+    /// Whether jobs of a QOS may run in this partition.
     pub fn admits(&self, qos: &str) -> bool {
         let has = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case(qos));
         if self.allowed.is_empty() { !has(&self.denied) } else { has(&self.allowed) }
     }
 }
 
-/// Where slurm.conf is.
+/// The path of slurm.conf.
 pub fn conf() -> PathBuf {
     std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into()
 }
 
-/// This machine's name as Slurm would have it; in a job, as slurmd has it.
+/// This machine's name in Slurm; in a job, the name that slurmd uses.
 pub fn host() -> String {
     if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
         return name;
@@ -152,17 +152,17 @@ pub fn host() -> String {
     name.trim().split('.').next().unwrap_or_default().to_owned()
 }
 
-/// What one of Slurm's commands prints. A health check must come to an end: without slurmctld or a slurm.conf some of
-/// them try for minutes.
+/// The output of one of Slurm's commands. A health check must not hang: without slurmctld or a slurm.conf, some
+/// commands keep trying for minutes.
 ///
 /// # Errors
-/// As [`run::run`] and [`run::succeeded`].
+/// The same as for [`run::run`] and [`run::succeeded`].
 pub fn ask(name: &str, arguments: &[&str]) -> Result<String, ProgramError> {
     let answer = run::run(command(name).args(arguments), PATIENCE)?;
     run::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
-/// Without the caller's variables that make Slurm's programs speak of another cluster, or of some jobs only.
+/// A command without the caller's variables that make Slurm's programs show another cluster, or only some jobs.
 pub fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -196,7 +196,7 @@ pub fn node(line: &str) -> Option<Node> {
     })
 }
 
-/// It is a text of several words, and what may follow it begins with one of these.
+/// The reason may have several words; the text after it begins with one of these.
 fn reason(line: &str) -> Option<String> {
     let (_, text) = line.split_once(" Reason=")?;
     let ends = [" Comment=", " Extra=", " InstanceId=", " InstanceType=", " ResvName="];
@@ -208,7 +208,7 @@ fn reason(line: &str) -> Option<String> {
 pub fn partition(line: &str) -> Option<Partition> {
     let name = value(line, "PartitionName")?.to_owned();
     let list = |key| words(value(line, key).unwrap_or_default());
-    // What stands if there is none.
+    // The values if there is none.
     let is_one = |name: &String| !["ALL", "N/A"].contains(&name.as_str());
     let named = |key| -> Vec<String> { list(key).into_iter().filter(is_one).collect() };
     let (allowed, denied) = (named("AllowQos"), named("DenyQos"));

@@ -1,4 +1,4 @@
-//! `gpushare status`: GPUs, their assigned units, and whose they are, for this node or for the cluster.
+//! `gpushare status`: GPUs, their assigned units, and who has them, for this node or for the cluster.
 //!
 //! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, through `table`), once or repeatedly
 //! (`watch`).
@@ -83,17 +83,17 @@ pub struct Arguments {
     conf: Option<PathBuf>,
 }
 
-/// The columns that are wanted.
+/// The columns to show.
 type Format = Vec<(String, Option<usize>)>;
 
-/// What a line of the table is, unless it is the usual.
+/// What a line of the table stands for, if not the usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     Gpus,
     Jobs,
 }
 
-/// Which jobs are shown; all of them if it names none.
+/// The jobs to show; all if this names none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     users: Vec<String>,
@@ -113,9 +113,9 @@ impl Wanted {
     }
 }
 
-/// What is asked for, of this node or of the cluster.
+/// What to show, for this node or for the cluster.
 struct Question<'a> {
-    /// `None`: this node.
+    /// `None` for this node.
     places: Option<Places>,
     wanted: Wanted,
     view: Option<View>,
@@ -123,7 +123,7 @@ struct Question<'a> {
     arguments: &'a Arguments,
 }
 
-/// When there are colours.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Color {
     Auto,
@@ -131,14 +131,14 @@ enum Color {
     Never,
 }
 
-/// What a look has seen.
+/// The result of one refresh.
 struct Look {
     lines: Vec<Line>,
-    /// What could not be read.
+    /// Texts about what could not be read.
     complaints: Vec<String>,
 }
 
-/// What is printed.
+/// The text to print.
 ///
 /// # Errors
 /// The ledger can't be read, Slurm can't be asked, or there is no such node, partition or column.
@@ -228,7 +228,7 @@ impl Question<'_> {
     }
 }
 
-/// <https://no-color.org>: set and not empty. A terminal that is dumb has no colours.
+/// <https://no-color.org>: it counts if set and not empty. A dumb terminal has no colours.
 fn colours(color: Color) -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     match color {

@@ -1,4 +1,4 @@
-//! docs/audit.md is what the program prints of tests/data/audit/slurmctld.log; and a long log needs little memory.
+//! docs/audit.md has the program's output for tests/data/audit/slurmctld.log; and a long log needs little memory.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::io::Write;
@@ -45,7 +45,7 @@ fn the_exit_status_says_whether_something_was_let_pass() {
     assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");
 }
 
-/// 30 MB of log, by a program that may have 100 MB of address space, most of which it has by itself.
+/// A 30 MB log, read by a program with a limit of 100 MB of address space, most of which it needs anyway.
 #[test]
 fn a_long_log_needs_little_memory() {
     let program = env!("CARGO_BIN_EXE_gpushare");

@@ -1,5 +1,5 @@
-//! `gpushare check` where a daemon doesn't answer: it is asked one question and no more, and everything else is still
-//! printed. scontrol, sacctmgr and squeue are scripts here, which write down what they are asked.
+//! `gpushare check` with a daemon that doesn't answer: the daemon gets only one query, and everything else is still
+//! printed. scontrol, sacctmgr and squeue are scripts here, which record their queries.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::fs::{self, Permissions};
@@ -9,12 +9,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What a daemon does with a question.
+/// How a daemon handles a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Answer,
     Refuse,
-    /// It has the connection and never answers.
+    /// It accepts the connection and never answers.
     Hang,
 }
 
@@ -30,7 +30,7 @@ fn script(folder: &Path, name: &str, does: Does, answers: &str) {
     fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// What is asked of each daemon, what is found, and the exit status.
+/// The queries to each daemon, the findings, and the exit status.
 fn check(slurmctld: Does, slurmdbd: Does, words: &[&str]) -> (Vec<String>, Vec<String>, String, Option<i32>) {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();

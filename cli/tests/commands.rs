@@ -21,7 +21,7 @@ const COMMANDS: [&[&str]; 14] = [
     &["status"],
 ];
 
-/// Without Slurm and without a gpushare.conf, unless `more` names one.
+/// Runs the program without Slurm, and without a gpushare.conf unless `more` names one.
 fn run(words: &[&str], more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gpushare"))
         .args(words)
@@ -37,7 +37,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// An error that is said as every error is, without a panic and without half an answer.
+/// Checks that an error has the usual form, without a panic and without a partial answer.
 fn is_error(words: &[&str], output: &Output) {
     let (said, complaint) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{words:?}: {said}{complaint}");
@@ -109,7 +109,7 @@ fn a_broken_gpushare_conf_is_an_error() {
     }
 }
 
-/// What can't be had from Slurm is said; what needs no Slurm works.
+/// The command reports what it can't get from Slurm; what needs no Slurm works.
 #[test]
 fn without_slurm_what_needs_it_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ fn a_wrong_column_or_job_is_an_error() {
         (&["status", "--jobs=x"], "--jobs: 'x' is not a job's number; write nodes before --jobs"),
     ] {
         let output = run(words, &[]);
-        // There is no gpushare.conf here, which is said too.
+        // There is no gpushare.conf here, and that is reported too.
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(text(&output.stderr).contains(expected), "{words:?}: {}", text(&output.stderr));
         assert!(output.stdout.is_empty(), "{words:?}");

@@ -1,5 +1,5 @@
-//! docs/leaks.md and docs/leaks.svg are what the program prints of tests/data/leaks/month.
-//! After a change of the picture: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli --test leaks`
+//! docs/leaks.md and docs/leaks.svg have the program's output for tests/data/leaks/month. After a change of the
+//! picture: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli --test leaks`
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -50,7 +50,7 @@ fn the_picture_is_the_one_drawn() {
     );
 }
 
-/// The same month in a zone whose clocks went back in it.
+/// The same month in a time zone whose clocks went back in it.
 #[test]
 fn hours_are_counted_once_where_the_clocks_change() {
     let month = top().join("tests/data/leaks/month");
@@ -65,7 +65,7 @@ fn hours_are_counted_once_where_the_clocks_change() {
     assert_eq!(hours(&here), hours(&there));
 }
 
-/// Slurm's commands for a cluster with three jobs, of which sacct shows each on every day on which it ran.
+/// Slurm's commands for a cluster with three jobs; sacct shows each job on every day on which it ran.
 const SACCT: &str = r#"#!/bin/bash
 [[ $1 == --version ]] && { echo slurm 24.11.5; exit; }
 for word; do case $word in --delimiter=*) d=${word#*=} ;; uts*) t+=("${word#uts}") ;; esac; done
@@ -131,7 +131,7 @@ fn asked(options: &[&str], private: &str, broken: &str) -> (String, Option<i32>)
 fn a_job_of_several_days_is_counted_once() {
     let (text, status) = asked(&["--json"], "none", "");
     assert_eq!(status, Some(1), "{text}");
-    // Two GPUs for 60 hours of the period, one of them with another for an hour; the last job has the limit's one.
+    // Two GPUs for 60 hours of the period, of which one hour has a further GPU; the last job has the limit's one.
     for part in [
         "\"jobs\": 3,",
         "\"gpu_hours_above\": 61.0,",

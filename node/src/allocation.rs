@@ -1,6 +1,6 @@
 //! Which of this node's GPUs a job may have, by what Slurm says about the job and how Slurm counts here (`Placement`).
 //!
-//! | placement | a share is recognized by | Slurm says about it |
+//!  placement | what shows a share | what Slurm says about it |
 //! |---|---|---|
 //! | follow, mps | the percentage that gres/mps sets | the GPU that has it |
 //! | follow, shard | our note, since a prolog is told nothing else | the GPU that has it |
@@ -21,11 +21,11 @@ pub enum Allocation {
     Nothing,
     /// A share of one GPU.
     Share {
-        /// Its units.
+        /// The share's units.
         units: u32,
-        /// The GPU that Slurm allocated, by its index.
+        /// Slurm's index of the GPU that it allocated.
         allocated_gpu: Option<u32>,
-        /// Units noted at submission that Slurm's own count contradicts.
+        /// The units noted at submission, if Slurm's own count contradicts them.
         contradicted: Option<u32>,
     },
     /// These GPUs, by Slurm's index.
@@ -33,7 +33,7 @@ pub enum Allocation {
 }
 
 gpushare::errors! {
-    /// `Placement` is not what this node's Slurm is configured for.
+    /// `Placement` doesn't match how this node's Slurm is configured.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Mismatch {
         NoGpuAllocated(placement: Placement) =>
@@ -48,7 +48,7 @@ gpushare::errors! {
 }
 
 impl Allocation {
-    /// Whether an entry is what this allocation led to.
+    /// Whether this allocation led to that entry.
     pub fn is_of(&self, entry: &Entry) -> bool {
         match (self, &entry.holding) {
             (
@@ -62,7 +62,7 @@ impl Allocation {
         }
     }
 
-    /// Reads the allocation of a job on a node whose GPUs have so many units each.
+    /// Reads the allocation of a job. `units` are the units of each of the node's GPUs.
     pub fn of(job: &NodeJob, config: &NodeConfig, units: &[u32]) -> Result<Allocation, Mismatch> {
         let share = share_units(job, config, units);
         match (config.placement, share) {
@@ -90,12 +90,12 @@ impl Allocation {
     }
 }
 
-/// Units, and a note that Slurm's percentage contradicts.
+/// The units of the job's share, and the noted units if Slurm's percentage contradicts them.
 fn share_units(job: &NodeJob, config: &NodeConfig, of_gpus: &[u32]) -> Option<(u32, Option<u32>)> {
     let noted = job.noted.as_ref().filter(|noted| noted.gres == config.share_gres).map(|noted| noted.units);
     match job.percent {
         Some(percent) if config.share_gres == "mps" => {
-            // Under `override` Slurm charges one GPU for all: its units are the node's.
+            // Under `override` Slurm charges one GPU for all, so that GPU has all units of the node.
             let total = match (config.placement, job.gpus.first()) {
                 (Placement::Override, _) | (_, None) => of_gpus.iter().map(|units| u64::from(*units)).sum(),
                 (_, Some(index)) => usize::try_from(*index)
@@ -110,8 +110,8 @@ fn share_units(job: &NodeJob, config: &NodeConfig, of_gpus: &[u32]) -> Option<(u
     }
 }
 
-/// The count noted at submission if Slurm's percentage of `total` confirms it, else the count that the percentage
-/// stands for, to the nearest unit.
+/// The count noted at submission, if Slurm's percentage of `total` confirms it. Otherwise the count that matches the
+/// percentage, to the nearest unit.
 fn units(percent: u32, noted: Option<u32>, total: u64) -> (u32, Option<u32>) {
     let slurms = |units: u32| (u64::from(units) * 100).checked_div(total).unwrap_or(0).max(1);
     match noted {

@@ -44,21 +44,21 @@ use gpushare::config::{NodeConfig, Overcommit, Packing, UserMix};
 pub struct Candidate {
     /// Slurm's index of the GPU.
     pub index: u32,
-    /// Units that fill it.
+    /// How many units fill it.
     pub capacity: u32,
-    /// Units assigned; may exceed the capacity where overcommit is allowed.
+    /// Units assigned; they may exceed the capacity where overcommit is allowed.
     pub assigned: u64,
     /// How many users have shares of it.
     pub users: u32,
-    /// Whether another user than the one who asks has a share of it.
+    /// Whether a user other than the requesting one has a share of it.
     pub foreign: bool,
-    /// A job has it whole.
+    /// A job has the whole GPU.
     pub held: bool,
-    /// It can be given away.
+    /// It can take a share.
     pub healthy: bool,
-    /// All of its memory in MiB; weighs GPUs of different types against each other.
+    /// Its total memory in MiB, to weigh GPUs of different types against each other.
     pub memory: Option<u64>,
-    /// What was measured, if anything.
+    /// The measured load, if any.
     pub load: Option<Load>,
 }
 
@@ -71,10 +71,10 @@ pub struct Load {
     pub utilization: u32,
 }
 
-/// What the administrator wants.
+/// The administrator's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementRules {
-    /// `Policy`
+    /// `Packing`
     pub packing: Packing,
     /// `UserMix`
     pub user_mix: UserMix,
@@ -94,18 +94,18 @@ impl From<&NodeConfig> for PlacementRules {
 pub struct Choice {
     /// Slurm's index of the GPU.
     pub index: u32,
-    /// The share didn't fit there, nor anywhere else.
+    /// The share didn't fit on this or any other GPU.
     pub overcommitted: bool,
-    /// What told the GPU from the others.
+    /// What distinguished this GPU from the others.
     pub reason: Reason,
 }
 
-/// The step that left one GPU only.
+/// The step that left only one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// No other could be taken.
+    /// No other GPU was eligible.
     Only,
-    /// The others that could be taken have other users' shares.
+    /// The other eligible GPUs have other users' shares.
     UserMix,
     /// Units assigned.
     Assigned,
@@ -115,25 +115,25 @@ pub enum Reason {
     Load,
     /// How many users have shares of it.
     Users,
-    /// They were equal in all of that, and it comes first.
+    /// The GPUs were equal in all of that, and this one has the lowest index.
     Index,
 }
 
-/// The share may go nowhere.
+/// Why no GPU can take the share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NothingFits {
-    /// No GPU has the units free, and `Overcommit=refuse`.
+    /// No GPU has enough free units, and `Overcommit=refuse`.
     Full,
-    /// `UserMix=deny`: GPUs that could be taken all have other users' shares.
+    /// `UserMix=deny`: all eligible GPUs have other users' shares.
     OtherUsers,
     /// Every GPU is held whole, unhealthy or smaller than the share.
     NoneLeft,
 }
 
-/// Chooses among `gpus` for a share of so many units. The order of `gpus` has no influence.
+/// Chooses among `gpus` for a share of `units` units. The order of `gpus` doesn't matter.
 ///
 /// # Errors
-/// No GPU may take it; why.
+/// Why no GPU can take the share.
 pub fn choose(gpus: &[Candidate], units: u32, rules: PlacementRules) -> Result<Choice, NothingFits> {
     let large_enough = |gpu: &&Candidate| gpu.capacity >= units;
     let usable: Vec<&Candidate> =
@@ -160,17 +160,17 @@ pub fn choose(gpus: &[Candidate], units: u32, rules: PlacementRules) -> Result<C
 }
 
 impl Candidate {
-    /// What is assigned once the share is there.
+    /// The units assigned if the share is added.
     fn with(&self, units: u32) -> u128 {
         u128::from(self.assigned) + u128::from(units)
     }
 }
 
-/// Which measurements all GPUs have that could be given away.
+/// Which measurements exist for every GPU that is neither held nor unhealthy.
 struct Measured {
-    /// The largest memory, if GPUs differ in nothing but memory.
+    /// The largest memory, if GPUs differ only in memory.
     largest: Option<u64>,
-    /// All tell how much memory they have.
+    /// All report how much memory they have.
     memory: bool,
     /// All have a load.
     load: bool,
@@ -189,13 +189,13 @@ impl Measured {
         }
     }
 
-    /// Eighths of the largest GPU's memory; the same for all GPUs if memory doesn't count.
+    /// The GPU's memory in eighths of the largest; the same for all GPUs if memory doesn't count.
     fn eighths(&self, gpu: &Candidate) -> u128 {
         let (Some(largest), Some(memory)) = (self.largest.map(u128::from), gpu.memory) else { return 8 };
         (u128::from(memory) * 8 + largest / 2) / largest.max(1)
     }
 
-    /// What the units assigned are compared with: half the computing, which is taken as equal, and half the memory.
+    /// What assigned units are divided by: half for computing, which is taken as equal, and half for memory.
     fn weight(&self, gpu: &Candidate) -> u128 {
         u128::from(gpu.capacity) * (8 + self.eighths(gpu))
     }
@@ -212,7 +212,7 @@ impl Measured {
     }
 }
 
-/// The GPUs that are left, and the step that last made them fewer.
+/// The remaining GPUs, and the last step that removed any.
 struct Field<'a> {
     left: Vec<&'a Candidate>,
     reason: Reason,
@@ -268,7 +268,7 @@ impl Field<'_> {
     }
 }
 
-/// A part of a whole, compared without division; a whole of nothing counts as one.
+/// A fraction that is compared without division. A `whole` of 0 counts as 1.
 #[derive(Clone, Copy, Debug)]
 struct Fraction {
     part: u128,

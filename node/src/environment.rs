@@ -1,25 +1,26 @@
-//! The variables that tell a job's programs which GPU they have, and how much of it: pure, from the ledger's entry.
+//! The variables that tell a job's programs which GPU they have, and how much of it. Pure: made from the ledger's
+//! entry.
 
 use crate::gpu::is_same_pci;
 use crate::ledger::{Entry, Holding};
 use crate::mps::service::{self, Daemon};
 use gpushare::config::{FrameworkEnv, NodeConfig, VisibleDevices};
 
-/// PyTorch's allocator takes all of its settings from one variable; a user's own must stay.
+/// PyTorch's allocator reads all its settings from this variable; the user's own must stay.
 pub const PYTORCH: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
 const MEMORY: &str = "GPUSHARE_MEM_MIB";
 const MPS_MEMORY: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 
-/// What Slurm 26.11 tells programs where it limits the memory of shards (`ConstrainDeviceMemory=yes`):
+/// Slurm 26.11 sets this where it limits the memory of shards (`ConstrainDeviceMemory=yes`), as in
 /// `0000:c1:00.0=3002M`, with a comma before each further GPU.
 pub const SHARD_MEMORY: &str = "SLURM_SHARD_MEM_PER_GPU";
 
-/// Variables of every task, batch script and shell of a job with a share; none for one with whole GPUs, whose variables
-/// are Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can open, and
-/// the fence leaves one; an MPS daemon's clients count the daemon's GPUs (NVIDIA's MPS documentation), and it has one;
-/// a container that uses `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, if the driver
-/// shows it.
+/// The variables of every task, batch script and shell of a job with a share. A job with whole GPUs gets none from
+/// gpushare, only Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can
+/// open, and the fence leaves one; clients of an MPS daemon count the daemon's GPUs (NVIDIA's MPS documentation), and
+/// it has one; a container that uses `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, if
+/// the driver reports it.
 pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
     let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
     else {
@@ -37,14 +38,14 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
     ];
     let named = gpu.uuid.as_ref().filter(|_| config.visible_devices == VisibleDevices::Uuid);
     variables.push(("CUDA_VISIBLE_DEVICES", named.map_or_else(|| "0".to_owned(), String::clone)));
-    // Read outside of the fence too, where GPUs have other numbers.
+    // This variable is also read outside the fence, where GPUs have other numbers.
     variables.extend(gpu.uuid.clone().map(|uuid| ("NVIDIA_VISIBLE_DEVICES", uuid)));
     variables.extend(memory.map(|mib| (MEMORY, mib.to_string())));
     if let Some(daemon) = Daemon::of(entry, config.mps) {
         let folder = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
         variables.push(("CUDA_MPS_PIPE_DIRECTORY", folder(daemon.pipe(&config.mps_dir))));
         variables.push(("CUDA_MPS_LOG_DIRECTORY", folder(daemon.log(&config.mps_dir))));
-        // 0 is the only GPU that the program sees; one that it doesn't see would undo all limits.
+        // The program sees only GPU 0. A limit for a GPU that it doesn't see would cancel all limits.
         variables.extend(memory.map(|mib| (MPS_MEMORY, format!("0={mib}M"))));
     }
     if config.framework_env >= FrameworkEnv::Yes {
@@ -57,9 +58,9 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
     variables
 }
 
-/// Makes them agree with Slurm's limit as [`SHARD_MEMORY`] has it, for a share of the GPU at `pci`. Programs
-/// can't get more than the limit, so they learn the smaller size. A limit on another GPU, which Slurm allocated and
-/// gpushare didn't take, is not this job's.
+/// Makes the variables agree with Slurm's limit in [`SHARD_MEMORY`], for a share of the GPU at `pci`. If Slurm's limit
+/// is smaller, programs learn that size, since they can't get more. A limit on another GPU, which Slurm allocated and
+/// gpushare replaced, doesn't apply to this job.
 pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &str) {
     let own = variables.iter().find(|(name, _)| *name == MEMORY).and_then(|(_, mib)| mib.parse::<u32>().ok());
     let sizes = slurms.split(',').filter_map(|one| one.trim().rsplit_once('='));
@@ -79,7 +80,7 @@ pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &st
     }
 }
 
-/// The same as lines for a shell to read: an ssh session gets none of a step's variables.
+/// The same variables as lines for a shell to read: an ssh session gets none of a step's variables.
 pub fn shell_lines(entry: &Entry, config: &NodeConfig) -> String {
     let line = |(name, value): (&str, String)| {
         let unless_set =
@@ -89,7 +90,7 @@ pub fn shell_lines(entry: &Entry, config: &NodeConfig) -> String {
     variables(entry, config).into_iter().map(line).collect()
 }
 
-/// The share as a number from 0.001 to 1, with three digits, rounded down.
+/// The share as a number from 0.001 to 1 with three digits, rounded down.
 fn fraction(units: u32, capacity: u32) -> String {
     let thousandths =
         (u64::from(units) * 1000).checked_div(u64::from(capacity)).unwrap_or(1000).clamp(1, 1000);
@@ -178,10 +179,10 @@ mod tests {
         for (slurms, expected) in [
             ("0000:c1:00.0=3002M", ["3002", "0=3002M", "-"]),
             ("0000:17:00.0=8M,00000000:C1:00.0=3002M", ["3002", "0=3002M", "-"]),
-            // Ours is the smaller one: both hold.
+            // Ours is smaller; both limits apply.
             ("0000:c1:00.0=5000M", ["4096", "0=4096M", "-"]),
             ("0000:c1:00.0=much", ["4096", "0=4096M", "-"]),
-            // The GPU that Slurm allocated.
+            // Slurm's limit is for the GPU that it allocated.
             ("0000:17:00.0=3002M", ["4096", "0=4096M", "0000:c1:00.0=4096M"]),
             ("", ["4096", "0=4096M", "0000:c1:00.0=4096M"]),
         ] {

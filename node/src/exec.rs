@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 
 use crate::unix::{self, To};
 
-/// More than any answer of a few lines.
+/// Longer than any answer of a few lines.
 const LONGEST: usize = 256 << 10;
-/// What a pipe takes at once, however little memory its user may have left for pipes (pipe(7)).
+/// A pipe always takes this much at once, however little pipe memory its user has left (pipe(7)).
 const LONGEST_INPUT: usize = 4096;
-/// How often a program that has closed its output is looked at.
+/// How often to check a program that has closed its output.
 const PAUSE: Duration = Duration::from_micros(200);
-/// How long a killed program is waited for; one that hangs in the kernel is left to itself.
+/// How long to wait for a killed program; after that, one that hangs in the kernel is left alone.
 const LAST_PATIENCE: Duration = Duration::from_millis(100);
 
-/// A program that was started and has not answered yet. Dropped, it is killed.
+/// A program that was started and has not answered yet. Dropping it kills the program.
 #[derive(Debug)]
 pub struct Asked {
     path: PathBuf,
@@ -30,11 +30,11 @@ pub struct Asked {
     ended: bool,
 }
 
-/// What a program said.
+/// A program's answer.
 #[derive(Debug)]
 #[must_use]
 pub struct Output {
-    /// How it ended.
+    /// How the program ended.
     pub status: ExitStatus,
     /// Its standard output.
     pub output: String,
@@ -54,19 +54,19 @@ gpushare::errors! {
     }
 }
 
-/// The running program; if that is unknown, as if a package had put it there.
+/// The path of the running program; if that is unknown, the path where packages install the prolog.
 pub fn own() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "/usr/sbin/gpushare-prolog".into())
 }
 
-/// The path of one of gpushare's programs that only gpushare calls: in the sbin beside the bin of `own`, where `make
-/// install` puts it; otherwise where packages put it.
+/// The path of a program that only gpushare calls: in the `sbin` next to the `bin` of `own`, where `make install` puts
+/// it; otherwise where packages put it.
 pub fn installed(own: &Path, name: &str) -> PathBuf {
     let beside = own.parent().map(|folder| folder.with_file_name("sbin").join(name));
     beside.filter(|path| path.is_file()).unwrap_or_else(|| Path::new("/usr/sbin").join(name))
 }
 
-/// A program to be asked: nothing of our own environment, in a process group of its own.
+/// A program to ask, with an empty environment and in its own process group.
 pub fn program(path: &Path) -> Command {
     let mut command = Command::new(path);
     command.env_clear().current_dir("/").process_group(0);
@@ -76,16 +76,16 @@ pub fn program(path: &Path) -> Command {
 /// Asks a program and waits for the answer.
 ///
 /// # Errors
-/// It can't be run, or gave no answer in time.
+/// The program can't be run, or gave no answer in time.
 pub fn ask(command: &mut Command, input: &str, patience: Duration) -> Result<Output, AskError> {
     Asked::start(command, input)?.answer(patience)
 }
 
 impl Asked {
-    /// Starts the program. `input` is a few lines: more than fits into a pipe would be waited for without a deadline.
+    /// Starts the program. `input` is a few lines: writing more than fits into a pipe would block without a deadline.
     ///
     /// # Errors
-    /// It can't be run, or `input` is too long.
+    /// The program can't be run, or `input` is too long.
     pub fn start(command: &mut Command, input: &str) -> Result<Asked, AskError> {
         let path = PathBuf::from(command.get_program());
         if input.len() > LONGEST_INPUT {
@@ -99,7 +99,7 @@ impl Asked {
         Ok(Asked { path, child, output, complaints, longest: LONGEST, ended: false })
     }
 
-    /// Takes an answer of so many bytes, where that is no few lines.
+    /// Accepts an answer of up to `bytes` bytes, for programs that print more than a few lines.
     #[must_use]
     pub fn at_most(mut self, bytes: usize) -> Asked {
         self.longest = bytes;
@@ -109,14 +109,14 @@ impl Asked {
     /// Waits for the answer, as text.
     ///
     /// # Errors
-    /// It gave none in time, or too long a one; it is killed then.
+    /// The program gave no answer in time, or a too long one; it is then killed.
     pub fn answer(self, patience: Duration) -> Result<Output, AskError> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (status, output, complaints) = self.bytes(patience)?;
         Ok(Output { status, output: text(output), complaints: text(complaints) })
     }
 
-    /// Waits for the answer: how it ended, its standard output and its standard error.
+    /// Waits for the answer: how the program ended, its standard output and its standard error.
     ///
     /// # Errors
     /// As [`Asked::answer`].
@@ -130,8 +130,8 @@ impl Asked {
         Ok((status, output, complaints))
     }
 
-    /// Hands on the output piece by piece, however much it is, as long as the program is never silent for longer than
-    /// `patience`. Gives how it ended, and its standard error.
+    /// Passes on the output piece by piece, of any length, as long as the program is never silent for longer than
+    /// `patience`. Returns how the program ended, and its standard error.
     ///
     /// # Errors
     /// As [`Asked::answer`].
@@ -146,7 +146,7 @@ impl Asked {
         })
     }
 
-    /// `take` says whether there may be more. `renew`: the time begins again with every piece.
+    /// `take` returns whether more output is allowed. With `renew`, the time starts again with every piece.
     fn read(
         &mut self,
         patience: Duration,
@@ -197,8 +197,8 @@ impl Asked {
     }
 }
 
-/// A program's input, all of it there before the program is. Writing to one that its user has killed meanwhile would be
-/// a SIGPIPE, which ends slurmstepd where this is a SPANK plugin.
+/// A program's input, written in full before the program starts. Writing to a program that its user has killed
+/// meanwhile would raise SIGPIPE, which would end slurmstepd when this runs in a SPANK plugin.
 fn stdin(input: &str) -> io::Result<Stdio> {
     if input.is_empty() {
         return Ok(Stdio::null());
@@ -208,7 +208,7 @@ fn stdin(input: &str) -> io::Result<Stdio> {
     Ok(reader.into())
 }
 
-/// Reads what is there; at its end the stream is closed.
+/// Reads what is available; at its end the stream is closed.
 fn read_some<'b, S: Read>(stream: &mut Option<S>, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
     let Some(open) = stream else { return Ok(&[]) };
     let count = open.read(buffer)?;
@@ -223,8 +223,8 @@ impl Drop for Asked {
         if self.ended {
             return;
         }
-        // It leads its group until it is waited for, so no other group can have the number. Prolog and epilog are root,
-        // so they can also kill a program that has become another user.
+        // The program leads its group until it is waited for, so no other group can have the number. Prolog and epilog
+        // are root, so they can also kill a program that has become another user.
         let _ = unix::kill(To::Group(self.child.id()));
         let _ = self.child.kill();
         let end = Instant::now() + LAST_PATIENCE;
@@ -235,7 +235,7 @@ impl Drop for Asked {
 }
 
 impl Output {
-    /// The first line that says anything, for a report.
+    /// The first line that isn't blank, for a report.
     pub fn first_line(&self) -> String {
         let lines = self.complaints.lines().chain(self.output.lines()).map(str::trim);
         let line = { lines }.find(|line| !line.is_empty()).unwrap_or("it printed nothing");

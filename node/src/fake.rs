@@ -6,7 +6,7 @@ use crate::gpu::{DeviceNumber, Gpu};
 use crate::job::JobKey;
 use crate::ledger::{Entry, Holding, Ledger};
 
-/// Long enough for a lock that nobody holds.
+/// Long enough for a lock that nothing holds.
 pub(crate) const SOON: Duration = Duration::from_millis(20);
 
 /// A GPU whose minor is its index.
@@ -15,17 +15,17 @@ pub(crate) fn gpu(index: u32) -> Gpu {
     Gpu { index, path: format!("/dev/nvidia{index}").into(), number, uuid: None }
 }
 
-/// A job that has GPUs whole.
+/// An entry of a job that has whole GPUs.
 pub(crate) fn entry(id: u32, gpus: Vec<Gpu>) -> Entry {
     Entry { key: JobKey { id, restart: 0 }, user_id: 2001, holding: Holding::Whole, gpus, since: 1000 }
 }
 
-/// A share of a GPU with 80 units, which Slurm allocated no GPU for.
+/// A share of a GPU with 80 units, for which Slurm allocated no GPU.
 pub(crate) fn share(units: u32, memory: Option<u32>) -> Holding {
     Holding::Share { units, capacity: 80, allocated_gpu: None, memory }
 }
 
-/// One in a folder that goes with the test.
+/// A ledger in a folder that is removed with the test.
 pub(crate) fn ledger() -> (tempfile::TempDir, Ledger) {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::at(dir.path().join("gpushare"));

@@ -1,11 +1,11 @@
 //! The fence: which of the node's GPUs the tasks of one step can open, enforced by the step's device cgroup.
 //!
-//! Slurm has already fenced the step to the GPU that it allocated. A share's GPU may be another one, so the fence opens
-//! that GPU and closes every other; it touches only GPUs. slurmstepd puts it up as root, after Slurm's own rules and
+//! Slurm has already fenced the step to the GPU that it allocated. A share may have another GPU, so the fence opens
+//! that one and closes every other; it touches only GPUs. slurmstepd sets it up as root, after Slurm's own rules and
 //! before any task runs, and each task checks it for itself.
 //!
 //! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs,
-//! which [`filter`] writes. [`owner`] gives root what old releases give to users.
+//! which [`filter`] writes. [`owner`] makes root the owner of folders that old releases give to users.
 
 pub mod access;
 pub mod bpf;
@@ -24,7 +24,7 @@ use crate::gpu::{Device, DeviceNumber, Gpu};
 pub struct Fence {
     /// The job's GPUs.
     pub open: Vec<Device>,
-    /// The node's other GPUs, and what else belongs to them.
+    /// The node's other GPUs, and their other device nodes.
     pub closed: Vec<Device>,
     /// The fence also opens devices that Slurm closes. Otherwise it only narrows what Slurm allows.
     pub widens: bool,
@@ -33,16 +33,16 @@ pub struct Fence {
 /// What the device cgroup answers for a device node (see [`Fence::fault`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It can be opened for reading and writing.
+    /// The process can open it for reading and writing.
     Open,
     /// The device cgroup forbids it (EPERM).
     Closed,
-    /// Something else is in the way, with its errno; says nothing about the fence.
+    /// Something else prevents it, with this errno; it says nothing about the fence.
     Unclear(i32),
 }
 
 gpushare::errors! {
-    /// What a task finds that its fence should have prevented.
+    /// What a task finds although its fence should have prevented it.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Fault {
         Closed(path: PathBuf) => "{} is the job's GPU, but can't be opened", path.display();
@@ -55,20 +55,20 @@ gpushare::errors! {
 }
 
 impl Fence {
-    /// The fence of a job that has these GPUs, and to which those devices are closed. It doesn't widen.
+    /// The fence of a job that has these GPUs and must not open those devices. It doesn't widen.
     pub fn around(own: &[Gpu], closed: Vec<Device>) -> Fence {
         Fence { open: own.iter().map(Gpu::device).collect(), closed, widens: false }
     }
 
-    /// A device that the task must not open and has open: Slurm opens what `--input`, `--output` and `--error` name
-    /// before any fence of ours is up.
+    /// A device that the task has open but must not open: Slurm opens what `--input`, `--output` and `--error` name
+    /// before our fence is set up.
     #[must_use]
     pub fn held(&self, open: &[DeviceNumber]) -> Option<Fault> {
         let held = self.closed.iter().find(|device| open.contains(&device.number));
         held.map(|device| Fault::Held(device.path.clone()))
     }
 
-    /// The same fence for a process with another root folder, in which the job's own device nodes need not be.
+    /// The same fence for a process with another root folder, where the job's own device nodes may be missing.
     #[must_use]
     pub fn of_what_is_there(&self, access: impl Fn(&std::path::Path) -> Access) -> Fence {
         let mut fence = self.clone();
@@ -76,10 +76,10 @@ impl Fence {
         fence
     }
 
-    /// Asks `access` about every device; gives the first answer that isn't as it should be.
+    /// Asks `access` about every device and returns the first wrong answer.
     pub fn fault(&self, access: impl Fn(&std::path::Path) -> Access) -> Option<Fault> {
         let wrong = self.closed.iter().find_map(|device| match access(&device.path) {
-            // Not there, or not for this user at all.
+            // The device node is missing, or this user may not open it.
             Access::Closed | Access::Unclear(libc::ENOENT | libc::EACCES) => None,
             Access::Open => Some(Fault::Open(device.path.clone())),
             Access::Unclear(errno) => Some(Fault::Unclear(device.path.clone(), errno)),

@@ -1,9 +1,10 @@
-//! Decides whether a process that computes on a GPU belongs there: to a job that has the GPU, to none, or unknown.
+//! Decides about a process that computes on a GPU: it belongs to a job that has the GPU, it is foreign, or that is
+//! unknown.
 //!
-//! A process belongs to a job if Slurm has put it into the cgroup of one of the job's steps. Never foreign are
+//! A process belongs to a job if Slurm has put it into the cgroup of one of the job's steps. These are never foreign:
 //! processes of root and of system accounts, of MPS daemons, of a slurmstepd, and of a job without an entry in the
-//! ledger: this code doesn't know whether Slurm gave that job the GPU. [`proc::step`](crate::proc::step) finds where a
-//! process is.
+//! ledger, because this code doesn't know whether Slurm gave that job the GPU. [`proc::step`](crate::proc::step) finds
+//! out where a process is.
 
 mod end;
 
@@ -20,45 +21,45 @@ use crate::proc::step::{Place, Running};
 /// System accounts have lower numbers (login.defs(5), `UID_MIN`), such as that of nvidia-persistenced.
 const FIRST_USER: u32 = 1000;
 
-/// A process that has no business on its GPU.
+/// A process that should not be on its GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign {
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
-    /// When it started, in ticks since the machine did.
+    /// When it started, in ticks since the machine booted.
     pub start: u64,
-    /// Whose it is.
+    /// Its user.
     pub user_id: u32,
     /// The job that it is in, which has other GPUs.
     pub job: Option<u32>,
 }
 
-/// What a process of a GPU is.
+/// Which job a process on a GPU belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// It belongs to that job, which has the GPU.
     Job(u32),
     /// It belongs to no job that has the GPU.
     Foreign(Foreign),
-    /// That isn't known, or it is gone.
+    /// It is unknown, or the process is gone.
     Untold,
 }
 
-/// What a job's processes use of a GPU.
+/// How much of a GPU a job's processes use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Memory in MiB; `None` if NVML doesn't tell it of each of them.
+    /// Memory in MiB; `None` if NVML doesn't report it for each of them.
     pub memory: Option<u32>,
-    /// Utilization in percent, by NVML's last samples; `None` if they don't say whose it is.
+    /// Utilization in percent, by NVML's last samples; `None` if they don't say which process it is.
     pub busy: Option<u32>,
 }
 
-/// What is known of the node's jobs.
+/// What is known about the node's jobs.
 #[derive(Clone, Copy, Debug)]
 pub struct Jobs<'a> {
-    /// Who has which GPU, read after NVML was asked.
+    /// The ledger's entries, read after NVML was asked.
     pub entries: &'a [Entry],
-    /// The sessions of gpushare's own MPS daemons; if unknown, the daemons are recognized by their names.
+    /// The sessions of gpushare's own MPS daemons; if `None`, the daemons are recognized by their names.
     pub mps: Option<&'a [u32]>,
 }
 
@@ -74,8 +75,8 @@ impl Jobs<'_> {
         found
     }
 
-    /// The jobs on a GPU that have just used it; `None` if that isn't known. What can't be laid to one is laid to
-    /// all.
+    /// The jobs on a GPU that have just used it; `None` if that is unknown. Use that can't be attributed to one job
+    /// counts for all.
     pub fn busy(&self, gpu: &Gpu, state: &GpuState) -> Option<Vec<u32>> {
         let all = || self.entries.iter().filter(|entry| entry.is_on(gpu)).map(|entry| entry.key.id).collect();
         let mut busy = state.running.iter().filter(|process| process.busy > 0).peekable();
@@ -93,7 +94,7 @@ impl Jobs<'_> {
         Some(jobs)
     }
 
-    /// What each job's processes use of a GPU. A job that has no process there is not in it.
+    /// How much each job's processes use of a GPU. Omits jobs that have no process there.
     pub fn usage(&self, gpu: &Gpu, state: &GpuState) -> BTreeMap<u32, Usage> {
         // The work of an MPS server, or of a process that is gone, may be any job's.
         let mut busy = state.running.iter().filter(|process| process.busy > 0).peekable();
@@ -113,7 +114,7 @@ impl Jobs<'_> {
         usage
     }
 
-    /// What a process is to that GPU.
+    /// Which job a process on this GPU belongs to.
     pub fn whose(&self, gpu: &Gpu, process: &Running) -> Whose {
         let job = match process.place {
             Place::Job(id) => match self.entries.iter().find(|entry| entry.key.id == id) {

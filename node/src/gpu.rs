@@ -1,8 +1,8 @@
 //! The GPUs of a node: Slurm's index, device node, device number, UUID, PCI address, NUMA node, and what is wrong with
 //! one that can't be shared.
 //!
-//! Slurm counts GPUs in its own order, mostly that of gres.conf's `File=` ([`gres_conf`]); NVIDIA's minor is another
-//! number and CUDA's order a third. This reads the device number from the device node itself, and the rest from
+//! Slurm counts GPUs in its own order, mostly that of gres.conf's `File=` ([`gres_conf`]). NVIDIA's minor is a second
+//! number, and CUDA's order a third. This reads the device number from the device node itself, and the rest from
 //! /proc/driver/nvidia and /sys by that number, so it assumes no numbering. [`inventory`](inventory()) puts it
 //! together; [`mig`] and [`drm`] find a GPU's other device nodes, for a fence. It opens only text files, so it wakes no
 //! driver.
@@ -29,27 +29,26 @@ pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 
-/// The UUID, if it is known, and the minor of every GPU that the NVIDIA driver uses, also of one that doesn't answer
-/// any more.
+/// The UUID, if it is known, and the minor of every GPU that the NVIDIA driver uses, including one that no longer
+/// answers.
 pub fn known_to_the_driver(roots: &Roots) -> Vec<(Option<String>, u32)> {
     let used = driver::known(roots).into_iter().filter(|gpu| !gpu.excluded);
     used.map(|gpu| (gpu.uuid, gpu.minor)).collect()
 }
 
-/// Where a GPU is on the PCI bus, such as `0000:c1:00.0`, if the NVIDIA driver knows it.
+/// The GPU's address on the PCI bus, such as `0000:c1:00.0`, if the NVIDIA driver knows it.
 pub fn pci_address(gpu: &Gpu, roots: &Roots) -> Option<String> {
     driver::known(roots).into_iter().find(|known| known.minor == gpu.number.minor).map(|known| known.pci)
 }
 
-/// Whether two PCI addresses are the same, however many digits they are written with. Where the function is missing it
-/// is 0.
+/// Whether two PCI addresses are the same, however many digits they are written with. A missing function counts as 0.
 pub fn is_same_pci(one: &str, other: &str) -> bool {
     let position = |pci: &str| driver::position(pci).or_else(|| driver::position(&format!("{pci}.0")));
     position(one).is_some_and(|found| position(other) == Some(found))
 }
 
-/// The units of each GPU in Slurm's order, 0 of one that takes no share; `None` if `UnitsPerGpu` is a list of
-/// another length.
+/// The units of each GPU in Slurm's order, 0 for one that takes no share. `None` if `UnitsPerGpu` is a list of another
+/// length.
 pub fn units_of(config: &NodeConfig, gpus: &Inventory) -> Option<Vec<u32>> {
     let units = config.units_per_gpu.as_ref()?;
     let fits = units.listed().is_none_or(|listed| listed == gpus.count());
@@ -57,15 +56,15 @@ pub fn units_of(config: &NodeConfig, gpus: &Inventory) -> Option<Vec<u32>> {
     fits.then(|| gpus.details.iter().map(of).collect())
 }
 
-/// The one sort of paths: each other would be some kilobytes in the plugins.
+/// The only place that sorts paths: every further one would add some kilobytes to the plugins.
 fn sort_by(paths: &mut [PathBuf], order: &dyn Fn(&Path, &Path) -> std::cmp::Ordering) {
     paths.sort_by(|one, other| order(one, other));
 }
 
-/// More GPUs than any node has: bounds what a configuration or a folder can make us do.
+/// More GPUs than any node has; limits what a configuration or a folder can make us do.
 const MOST: usize = 256;
 
-/// Where a node's devices are looked up.
+/// The folders in which to look up a node's devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     /// /dev
@@ -77,7 +76,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Those of this machine.
+    /// This machine's folders.
     pub fn system() -> Roots {
         Roots::at(Path::new("/"))
     }
@@ -93,11 +92,11 @@ impl Roots {
 pub struct Gpu {
     /// Slurm's index.
     pub index: u32,
-    /// Device node, such as `/dev/nvidia0`.
+    /// The device node, such as `/dev/nvidia0`.
     pub path: PathBuf,
     /// Its device number.
     pub number: DeviceNumber,
-    /// `GPU-…`, where the NVIDIA driver says.
+    /// `GPU-…`, if the NVIDIA driver reports it.
     pub uuid: Option<String>,
 }
 
@@ -122,12 +121,12 @@ impl Gpu {
 pub struct DeviceNumber {
     /// 195 for NVIDIA GPUs.
     pub major: u32,
-    /// Which GPU, to the driver.
+    /// The GPU's number for the driver.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// Of a character device; `None` of anything else.
+    /// The number of a character device; `None` for anything else.
     pub fn of(file: &Metadata) -> Option<DeviceNumber> {
         let number = DeviceNumber { major: libc::major(file.rdev()), minor: libc::minor(file.rdev()) };
         file.file_type().is_char_device().then_some(number)
@@ -141,7 +140,7 @@ impl fmt::Display for DeviceNumber {
 }
 
 gpushare::errors! {
-    /// Why the GPUs of a node can't be told.
+    /// Why the GPUs of a node can't be determined.
     #[derive(Debug)]
     pub enum DeviceError {
         List(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
@@ -151,7 +150,7 @@ gpushare::errors! {
         Parts =>
             "gres.conf has AutoDetect=, and GPUs have MIG enabled: Slurm counts their parts, so no GPU of this node \
              takes shares; to leave them to Slurm, set Placement=off, or follow without FenceDrm";
-        /// The first, and what is wrong with it.
+        /// The first of them, and what is wrong with it.
         NoneThere(path: PathBuf, unfit: Unfit) =>
             "no GPU of this node can be used; {}: {unfit}", path.display();
         None => "no /dev/nvidiaN on this node; name the GPUs with GpuFile=";

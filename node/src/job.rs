@@ -1,22 +1,22 @@
-//! What slurmd tells a prolog or epilog about a job; reads the environment once.
+//! What slurmd tells a prolog or epilog about a job. Reads the environment once.
 //!
 //! Slurm gives a prolog no share count (prep_script_slurmd.c): gres/mps gives the share as a whole percentage of the
-//! GPU that Slurm allocated, rounded down. So job_submit_gpushare.so passes the count in `SPANK_GPUSHARE_SHARE`. It
-//! counts only if it agrees with Slurm's percentage, which no user can set.
+//! GPU that Slurm allocated, rounded down. So job_submit_gpushare.so passes the count in `SPANK_GPUSHARE_SHARE`. The
+//! count is used only if it agrees with Slurm's percentage, which no user can set.
 
 use std::fmt;
 
-/// The variable that job_submit_gpushare.so sets, as slurmd hands it on.
+/// The variable that job_submit_gpushare.so sets and slurmd passes on.
 pub const SHARE_VARIABLE: &str = "SPANK_GPUSHARE_SHARE";
 
-/// gres/mps sets it.
+/// Set by gres/mps.
 const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-/// gres/gpu, gres/mps and gres/shard set it.
+/// Set by gres/gpu, gres/mps and gres/shard.
 const GPUS: &str = "SLURM_JOB_GPUS";
-/// Bounds what a variable can make us do.
+/// Limits what a variable can make us do.
 const MOST_GPUS: u32 = 256;
 
-/// A job, and which start of it: a requeued job keeps its number.
+/// A job, and which of its starts: a requeued job keeps its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobKey {
     /// `SLURM_JOB_ID`
@@ -34,29 +34,29 @@ impl fmt::Display for JobKey {
 /// A job as its prolog sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeJob {
-    /// Which job.
+    /// Which job, and which start.
     pub key: JobKey,
-    /// Whose.
+    /// The job's user.
     pub user_id: u32,
     /// `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`: an mps share in whole percent, 1 to 100, of the GPU that Slurm allocated.
     pub percent: Option<u32>,
     /// The share as noted at submission.
     pub noted: Option<Noted>,
-    /// `SLURM_JOB_GPUS`: the GPUs that Slurm allocated, by its index.
+    /// `SLURM_JOB_GPUS`: Slurm's indices of the GPUs that it allocated.
     pub gpus: Vec<u32>,
 }
 
-/// A share as job_submit_gpushare.so notes it.
+/// A share as job_submit_gpushare.so noted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
-    /// Of which GRES, such as `mps`.
+    /// The GRES, such as `mps`.
     pub gres: String,
     /// How many units.
     pub units: u32,
 }
 
 gpushare::errors! {
-    /// Why the environment is not a job's.
+    /// Why the environment isn't that of a job.
     #[derive(Debug, PartialEq, Eq)]
     pub enum JobError {
         Missing(name: &'static str) =>
@@ -67,12 +67,12 @@ gpushare::errors! {
 }
 
 impl NodeJob {
-    /// Neither Slurm nor our note says of any GPU.
+    /// Neither Slurm nor our note mentions any GPU.
     pub fn has_nothing(&self) -> bool {
         self.percent.is_none() && self.noted.is_none() && self.gpus.is_empty()
     }
 
-    /// Slurm or our note says of a share, whether or not it is one of this node's.
+    /// Slurm or our note mentions a share, whether or not this node has such shares.
     pub fn may_have_share(&self) -> bool {
         self.percent.is_some() || self.noted.is_some()
     }
@@ -100,7 +100,7 @@ impl NodeJob {
     }
 }
 
-/// The job's number and which start of it this is. slurmd doesn't know the second in every epilog: one that it runs
+/// The job's number, and which of its starts this is. slurmd doesn't know the start in every epilog: one that it runs
 /// without the job's credential has no `SLURM_JOB_RESTART_COUNT`.
 ///
 /// # Errors
@@ -117,14 +117,14 @@ fn number(variable: impl Fn(&str) -> Option<String>, name: &'static str) -> Resu
     }
 }
 
-/// `mps:40`
+/// Parses `mps:40`.
 fn noted(note: &str) -> Option<Noted> {
     let (gres, units) = note.split_once(':')?;
     let units = units.parse().ok().filter(|units| *units > 0)?;
     Some(Noted { gres: gres.to_owned(), units })
 }
 
-/// `0,2` or `0-2`; empty if Slurm gave none.
+/// Parses `0,2` or `0-2`; empty if Slurm gave none.
 fn indices(text: &str) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -138,7 +138,7 @@ fn indices(text: &str) -> Option<Vec<u32>> {
     Some(found)
 }
 
-/// `7, 9`; the first ten.
+/// Lists the first ten, such as `7, 9`.
 pub fn listed(keys: &[JobKey]) -> String {
     keys.iter().take(10).map(|key| key.id.to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -8,12 +8,12 @@
 //!
 //! ```text
 //! /run/gpushare/lock
-//! /run/gpushare/jobs/JOB       an entry, of the job's latest start on this node
-//! /run/gpushare/balance        the entries' sum
+//! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node
+//! /run/gpushare/balance        the sum of the entries
 //! /run/gpushare/failed/JOB     why the job can't run here
 //! /run/gpushare/env/JOB        the variables of a job with a share, for ssh sessions
 //! /run/gpushare/witness/JOB    the process that lives as long as the job
-//! /run/gpushare/reconciled     its date: when entries of jobs that are over were last looked for
+//! /run/gpushare/reconciled     its date: when the ledger last looked for jobs that are over
 //! /run/gpushare/nvml           why NVML has no answer
 //! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
 //! /run/gpushare/used           when jobs last used their GPUs
@@ -21,12 +21,12 @@
 //! /run/gpushare/counts         how many shares and GPUs were given since the reboot
 //! /run/gpushare/gpustat        where jobstats' files are, if anywhere
 //! /run/gpushare/dcgm           where dcgm-exporter's files are, if anywhere
-//! /run/gpushare/garbage/…      what stood in the place of one of these
+//! /run/gpushare/garbage/…      files that were in the place of one of these
 //! /run/gpushare/new            what is being written
 //! ```
 //!
-//! If the lock can't be opened, because it is a folder for example, an administrator must move it: if two processes
-//! moved it at once, each could get a lock of its own.
+//! If the lock can't be opened, for example because it is a folder, an administrator must move it: if two processes
+//! moved it at once, each could get its own lock.
 
 mod alive;
 mod balance;
@@ -63,9 +63,9 @@ use crate::job::JobKey;
 const JOBS: &str = "jobs";
 /// No entry is longer; a longer file is garbage.
 const LONGEST: u64 = 16 << 10;
-/// How often a taken lock is tried.
+/// How often to try again to get a lock that is taken.
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
-/// How many files of one name `garbage/` keeps; further ones are removed.
+/// How many files of one name `garbage/` keeps; further ones are deleted.
 const MOST_ASIDE: u32 = 100;
 
 /// The ledger of a node.
@@ -74,7 +74,7 @@ pub struct Ledger {
     pub(crate) dir: PathBuf,
 }
 
-/// The ledger, locked.
+/// The locked ledger.
 #[derive(Debug)]
 pub struct Locked<'a> {
     ledger: &'a Ledger,
@@ -82,21 +82,21 @@ pub struct Locked<'a> {
     _lock: File,
 }
 
-/// The entries, and what was found in their place.
+/// The entries, and the files that aren't entries.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// In the order of job numbers.
+    /// Sorted by job number.
     pub entries: Vec<Entry>,
-    /// Files that are no entries, or not ours to read.
+    /// Files that aren't entries, or that we can't read.
     pub garbage: Vec<Garbage>,
 }
 
-/// What can't be read in the folder of entries.
+/// The files in the folder of entries that can't be read.
 #[derive(Debug, Default)]
 pub struct Unread {
-    /// No entries; set aside.
+    /// Files that aren't entries; moved aside.
     pub garbage: Vec<Garbage>,
-    /// Entries of other versions of gpushare, and such as can't be read now; left where they are.
+    /// Entries of other versions of gpushare, or ones that can't be read now; left in place.
     pub others: Vec<Garbage>,
 }
 
@@ -105,13 +105,13 @@ pub struct Unread {
 pub struct Garbage {
     /// Its name.
     pub name: String,
-    /// Why it can't be one.
+    /// Why it can't be read.
     pub damage: Damage,
 }
 
 impl Garbage {
-    /// Whether it is an entry nevertheless, of another version or one that could not be read: its job may be running on
-    /// a GPU.
+    /// Whether it is an entry nevertheless: one of another version, or one that could not be read. Its job may be
+    /// running on a GPU.
     pub fn is_entry(&self) -> bool {
         matches!(self.damage, Damage::OtherVersion(_) | Damage::Unreadable(_))
             && entry::job_of(&self.name).is_some()
@@ -125,7 +125,7 @@ impl fmt::Display for Garbage {
 }
 
 impl Ledger {
-    /// That of this machine.
+    /// This machine's ledger.
     pub fn system() -> Ledger {
         Ledger::at(RUN_DIR)
     }
@@ -135,10 +135,10 @@ impl Ledger {
         Ledger { dir: dir.into() }
     }
 
-    /// Takes the lock, making the folders first; gives up after `wait`.
+    /// Takes the lock, after it makes the folders; gives up after `wait`.
     ///
     /// # Errors
-    /// It is still taken then, or the folder can't be made or is not root's.
+    /// The lock is still taken then, or the folder can't be made or doesn't belong to root.
     pub fn lock(&self, wait: Duration) -> Result<Locked<'_>, LedgerError> {
         root_file::make_folder(&self.dir)?;
         let path = self.dir.join("lock");
@@ -160,12 +160,12 @@ impl Ledger {
         Ok(locked)
     }
 
-    /// Whether there ever was a job with a GPU since the node booted.
+    /// Whether a job has had a GPU since the node booted.
     pub fn is_there(&self) -> bool {
         self.dir.join(JOBS).symlink_metadata().is_ok()
     }
 
-    /// The names in one of the ledger's folders; none if it was not made yet.
+    /// The names in one of the ledger's folders; empty if the folder doesn't exist yet.
     fn names(&self, folder: &Path) -> Result<Vec<String>, LedgerError> {
         let failed = |error| LedgerError::Read(folder.to_owned(), error);
         let name = |found: io::Result<fs::DirEntry>| {
@@ -178,7 +178,7 @@ impl Ledger {
         }
     }
 
-    /// Every entry; changes nothing.
+    /// Lists every entry; changes nothing.
     ///
     /// # Errors
     /// A folder can't be read.
@@ -211,8 +211,7 @@ impl Ledger {
         }
     }
 
-    /// Whether the ledger has anything of a job: an entry (damaged or not), the mark of a failure, a witness, or
-    /// variables.
+    /// Whether the ledger has anything about a job: an entry (damaged or not), a failure mark, a witness, or variables.
     pub fn knows(&self, job_id: u32) -> bool {
         let exists = |path: PathBuf| match path.symlink_metadata() {
             Ok(_) => true,
@@ -224,7 +223,7 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Every entry. Moves other files to `garbage/`.
+    /// Lists every entry. Moves other files to `garbage/`.
     ///
     /// # Errors
     /// A folder can't be read.
@@ -236,17 +235,17 @@ impl Locked<'_> {
         Ok(listing)
     }
 
-    /// Writes a job's entry and removes all that the ledger had of the job, including a mark of failure and a witness:
-    /// they are of an earlier start, or of an old job with the same number.
+    /// Writes a job's entry and removes all else that the ledger has about the job, such as a failure mark and a
+    /// witness: these belong to an earlier start, or to an old job with the same number.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The entry can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
         let path = self.ledger.of_job(JOBS, entry.key.id);
         let mut draft = self.draft()?;
         let old = read(&path);
         if !matches!(old, Ok(_) | Err(Damage::Gone)) {
-            // What the balance has of a damaged entry is unknown.
+            // It is unknown how a damaged entry counts in the balance.
             draft.forget();
         }
         self.drop_marks(entry.key.id, None)?;
@@ -256,8 +255,8 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Removes a job's entry if it is of the start `up_to` or an earlier one; of any start if `up_to` is `None`. Gives
-    /// its start. The start of a damaged entry is unknown and taken to be `up_to`.
+    /// Removes a job's entry if it belongs to the start `up_to` or an earlier one, or to any start if `up_to` is
+    /// `None`. Returns its start. A damaged entry doesn't show its start, so it counts as `up_to`.
     pub(crate) fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let path = self.ledger.of_job(JOBS, job_id);
         let old = read(&path);
@@ -278,8 +277,8 @@ impl Locked<'_> {
         Ok(Some(key))
     }
 
-    /// Removes all that the ledger has of a job's start `up_to` and earlier ones; of any start if `up_to` is `None`.
-    /// Gives the start that had an entry.
+    /// Removes all that the ledger has about a job's start `up_to` and earlier ones, or about any start if `up_to` is
+    /// `None`. Returns the start that had an entry.
     ///
     /// # Errors
     /// Something can't be removed.
@@ -292,13 +291,13 @@ impl Locked<'_> {
         Ok(removed)
     }
 
-    /// The mark of a failure and the witness; both begin with the start that they are of.
+    /// Removes the failure mark and the witness. Both begin with the number of their start.
     fn drop_marks(&self, job_id: u32, up_to: Option<u32>) -> Result<(), LedgerError> {
         let mut paths =
             [failure::FOLDER, alive::FOLDER].map(|folder| self.ledger.of_job(folder, job_id)).into_iter();
         paths.try_for_each(|path| match up_to {
             Some(_) if restart_in(&path) > up_to => Ok(()),
-            // Where something else is in the folder's place there is no mark.
+            // If the folder isn't a folder, there is no mark in it.
             _ => self.remove_note(&path).or_else(|error| match path.symlink_metadata() {
                 Ok(_) => Err(error),
                 Err(_) => Ok(()),
@@ -306,7 +305,7 @@ impl Locked<'_> {
         })
     }
 
-    /// Makes a folder of the ledger. Anything else of that name moves to `garbage/`.
+    /// Makes a folder of the ledger. If something else has that name, it moves to `garbage/`.
     fn make_folder(&self, name: &str) -> Result<(), LedgerError> {
         let path = self.ledger.dir.join(name);
         match root_file::make_folder(&path) {
@@ -325,7 +324,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Moves something to `garbage/`. If that fails, the next call tries again.
+    /// Moves a file to `garbage/`. If that fails, the next call tries again.
     fn set_aside(&self, path: &Path) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let garbage = self.ledger.dir.join("garbage");

@@ -36,7 +36,7 @@ mod unix;
 
 pub use unix::keep_files_private;
 
-/// The user as whom this process acts.
+/// The effective user of this process.
 #[doc(alias = "geteuid")]
 pub fn user_id() -> Option<u32> {
     Some(Path::new("/proc/self").metadata().ok()?.uid())

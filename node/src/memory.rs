@@ -1,5 +1,5 @@
 //! Limits the GPU memory of a whole job, not only of each of its programs, if the machine offers that: through NVML and
-//! the driver (615 and newer), else through the kernel's dmem controller. Both need cgroup v2.
+//! the driver (615 and newer), otherwise through the kernel's dmem controller. Both need cgroup v2.
 //!
 //! The driver comes first, because NVIDIA asks for that ("Always set limits through nvidia-smi or NVML rather than
 //! writing the dmem.* files directly", MPS documentation, Memory Partitioning). Nothing is reserved, so nothing must be
@@ -18,7 +18,7 @@ use crate::nvml::{self, Trouble};
 
 mod dmem;
 
-/// Who limits a job's memory.
+/// What limits a job's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Limited {
@@ -26,14 +26,14 @@ pub enum Limited {
     ByDriver,
     /// The kernel.
     ByKernel,
-    /// There was a limit already, such as Slurm's by ConstrainDeviceMemory (26.11).
+    /// A limit that already existed, such as Slurm's by ConstrainDeviceMemory (26.11).
     Before,
-    /// Nobody: the machine offers nothing, or the job has no limit.
+    /// Nothing: the machine offers no limit, or the job has none.
     Not,
 }
 
 gpushare::errors! {
-    /// Why a limit that is offered can't be set.
+    /// Why an offered limit can't be set.
     #[derive(Debug)]
     pub enum MemoryError {
         NoUuid => "the UUID of its GPU is not known";
@@ -42,10 +42,10 @@ gpushare::errors! {
     }
 }
 
-/// Limits what the processes in a job's cgroup, `cgroup`, can have of their share's GPU.
+/// Limits how much memory of the share's GPU the processes in a job's cgroup, `cgroup`, can have.
 ///
 /// # Errors
-/// A limit is offered and can't be set.
+/// A limit is offered but can't be set.
 pub fn limit(
     config: &NodeConfig,
     ledger: &Ledger,
@@ -73,11 +73,11 @@ pub fn limit(
 
 /// What the kernel's controller can do about a GPU's memory in a job's cgroup.
 enum Kernel {
-    /// It is limited.
+    /// The memory is already limited.
     Limits,
-    /// It would be by these lines.
+    /// Writing these lines would limit it.
     Would { file: PathBuf, lines: Vec<String> },
-    /// The controller isn't enabled for the cgroup; Slurm or the site must do that. The driver then refuses too.
+    /// The controller isn't enabled for the cgroup; Slurm or the site must do that. Until then the driver refuses too.
     NotHere,
     /// There is no controller, or the GPU's driver doesn't support it.
     Without,
@@ -102,7 +102,7 @@ fn read(path: &Path) -> Result<String, MemoryError> {
     fs::read_to_string(path).map_err(|error| MemoryError::File(path.to_owned(), error))
 }
 
-/// Line by line: the kernel takes one region at a time.
+/// Writes line by line: the kernel takes one region at a time.
 fn write(path: PathBuf, lines: &[String]) -> Result<(), MemoryError> {
     let write = |line: &String| OpenOptions::new().write(true).open(&path)?.write_all(line.as_bytes());
     lines.iter().try_for_each(write).map_err(|error| MemoryError::File(path, error))
@@ -117,7 +117,7 @@ mod tests {
         Entry { holding: share(20, memory), ..fake::entry(7, vec![gpu(0)]) }
     }
 
-    /// A machine with one GPU in `proc`, a root cgroup and a job's.
+    /// A machine with one GPU in `proc`, a root cgroup and a job's cgroup.
     fn machine() -> (tempfile::TempDir, PathBuf) {
         let top = tempfile::tempdir().unwrap();
         let gpu = top.path().join("proc/driver/nvidia/gpus/0000:c1:00.0");
@@ -165,7 +165,7 @@ mod tests {
             fs::write(&capacity, format!("{region} 85899345920\nnvidia/0000:17:00/vidmem 1\n")).unwrap();
             for driver in [false, true] {
                 ledger.note_answer(driver, std::time::Duration::from_secs(1)).unwrap();
-                // A smaller one, and a larger one: it would be back with the next step.
+                // A smaller limit, and a larger one, which Slurm would write again at the next step.
                 for slurms in ["1048576", "85899345920"] {
                     let text = format!("{region} {slurms}\nnvidia/0000:17:00/vidmem max\n");
                     fs::write(&file, &text).unwrap();
@@ -174,7 +174,7 @@ mod tests {
                 }
             }
             ledger.note_answer(false, std::time::Duration::from_secs(1)).unwrap();
-            // Of another GPU than the share's, and none: a job whose share is no shard.
+            // A limit on another GPU than the share's, and none: the job's share isn't a shard.
             for others in ["1048576", "max"] {
                 fs::write(&file, format!("{region} max\nnvidia/0000:17:00/vidmem {others}\n")).unwrap();
                 assert_eq!(limit(), Ok(Limited::ByKernel), "{region} {others}");

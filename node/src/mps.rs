@@ -41,7 +41,7 @@ use daemon::{Found, LockedDaemon};
 
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// How long to wait for a process that works on the daemon of other jobs.
+/// How long to wait for a process that is busy with the daemon of other jobs.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// What was done for a job.
@@ -50,24 +50,24 @@ const SHORT: Duration = Duration::from_millis(50);
 pub enum Prepared {
     /// It needs no daemon.
     None,
-    /// Its daemon was there.
+    /// Its daemon was already running.
     There,
-    /// One was started.
+    /// A daemon was started.
     Started(Started),
 }
 
-/// A daemon that was started.
+/// A daemon that was just started.
 #[derive(Debug)]
 pub struct Started {
-    /// Which.
+    /// Which daemon.
     pub daemon: Daemon,
-    /// Its process.
+    /// Its process number.
     pub pid: u32,
     /// How it was started.
     pub how: How,
-    /// Why the one before it had to go.
+    /// Why the previous daemon had to be replaced.
     pub healed: Option<String>,
-    /// Why its GPU is not in the compute mode that it should be in.
+    /// Why its GPU could not be put into the right compute mode.
     pub mode: Option<Trouble>,
 }
 
@@ -110,7 +110,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
             }
         },
         Found::Dead if users(ledger, daemon, Some(entry.key))?.is_empty() => locked_daemon.end()?,
-        // Its servers may be working for other jobs: they end with the new daemon.
+        // The dead daemon's servers may be working for other jobs: they end with the new daemon.
         Found::Dead => healed = Some("the earlier daemon is dead".to_owned()),
         Found::Nothing => {}
     }
@@ -128,24 +128,24 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
     Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed, mode }))
 }
 
-/// A daemon that was ended.
+/// A daemon that was ended, or that should have been.
 #[derive(Debug)]
 pub struct Ended {
-    /// Which.
+    /// Which daemon.
     pub daemon: Daemon,
-    /// Whether it could be.
+    /// Whether it could be ended.
     pub result: Result<(), MpsError>,
 }
 
-/// After a job is out of the ledger: clears what it left in its daemon, if other jobs use that; ends every daemon that
-/// no job uses any more. Gives those that it ended.
+/// Call it after a job is removed from the ledger. Clears what the job left in its daemon, if other jobs use that, and
+/// ends every daemon that no job uses any more. Returns the daemons that it ended.
 pub fn leave(config: &NodeConfig, ledger: &Ledger, entry: Option<&Entry>) -> Vec<Ended> {
     if let Some(entry) = entry {
-        // Errors are not reported: the next prolog looks again.
+        // Errors are not reported: the next prolog checks again.
         let _ = tidy(config, ledger, entry);
     }
     let mut ended = Vec::new();
-    // Also in former folders, if `MpsDir` was changed.
+    // Includes former folders, in case `MpsDir` was changed.
     for folder in ledger.daemon_folders() {
         let config = NodeConfig { mps_dir: folder, ..config.clone() };
         ended.extend(daemons(&config).into_iter().filter_map(|daemon| sweep(&config, ledger, daemon)));
@@ -153,7 +153,7 @@ pub fn leave(config: &NodeConfig, ledger: &Ledger, entry: Option<&Entry>) -> Vec
     ended
 }
 
-/// The clients of a killed job stay with the server until it is told.
+/// The clients of a killed job stay with the server until the daemon is told to end them.
 fn tidy(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<(), MpsError> {
     let Some(daemon) = Daemon::of(entry, config.mps) else { return Ok(()) };
     if users(ledger, daemon, None)?.is_empty() {
@@ -183,13 +183,13 @@ fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> 
         return None;
     }
     let result = match folder::lock_existing(&config.mps_dir, daemon, SHORT) {
-        // The process at work there reads the ledger after this, or starts the daemon for a job.
+        // The process that holds the lock reads the ledger later, or is starting the daemon for a job.
         Ok(None) | Err(MpsError::Busy(..)) => return None,
         Err(error) => Err(error),
         Ok(Some(_)) if is_used() => return None,
         Ok(Some(locked)) => {
             match (LockedDaemon { config, daemon, state: locked.state(), locked }).finish(ledger) {
-                // It was only the leftovers of a daemon that never ran.
+                // There were only the leftovers of a daemon that never ran.
                 Ok(false) => return None,
                 result => result.map(|_| ()),
             }
@@ -198,7 +198,7 @@ fn sweep(config: &NodeConfig, ledger: &Ledger, daemon: Daemon) -> Option<Ended> 
     Some(Ended { daemon, result })
 }
 
-/// The jobs that a daemon serves, but for one.
+/// The jobs that a daemon serves, except one.
 fn users(ledger: &Ledger, daemon: Daemon, but: Option<JobKey>) -> Result<Vec<Entry>, MpsError> {
     let mut entries = ledger.list()?.entries;
     entries.retain(|entry| daemon.serves(entry) && Some(entry.key) != but);
@@ -209,7 +209,7 @@ fn keys(entries: &[Entry]) -> Vec<JobKey> {
     entries.iter().map(|entry| entry.key).collect()
 }
 
-/// What a daemon of these jobs must allow.
+/// The limits of a daemon that serves these jobs.
 fn limits_for(entries: &[Entry]) -> Option<Limits> {
     entries.iter().filter_map(Limits::of).reduce(Limits::with)
 }

@@ -2,8 +2,8 @@
 //! can set.
 //!
 //! If NVML doesn't answer, no job fails: placement uses the ledger alone. A problem is reported once, not for every
-//! job, and remembered in the ledger's folder. Without a library or driver, queries happen once a minute. They are less
-//! frequent too if a driver hangs, so that processes that can't be killed don't pile up.
+//! job, and remembered in the ledger's folder. Without a library or driver, NVML is queried only once a minute. It is
+//! also queried less often if a driver hangs, so that processes that can't be killed don't pile up.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,11 +25,12 @@ const NAME: &str = "gpushare-nvml";
 const LATE: &str = "no answer in";
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// How long a node without a library or driver is not asked again: only an administrator can change that.
+/// How long to wait before asking again on a node without a library or driver: only an administrator can change that.
 const QUIET: Duration = Duration::from_secs(60);
-/// How long a driver that hangs is not asked again.
+/// How long to wait before asking a hanging driver again.
 const QUIET_AFTER_A_HANG: Duration = Duration::from_secs(10);
-/// The least time to wait for the answer: one that is already there counts even if earlier work used up the time.
+/// The minimum time to wait for the answer: an answer that is already there counts, even if earlier work used up the
+/// time.
 const LEAST: Duration = Duration::from_millis(5);
 
 gpushare::errors! {
@@ -37,19 +38,19 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum Trouble {
         Off => "Nvml=off in gpushare.conf";
-        /// What it said a short while ago; it isn't asked now.
+        /// The reason from a short while ago; NVML isn't asked now.
         Remembered(reason: String) => "{reason}";
         Ask(error: AskError) => "{error}";
-        /// It was killed then.
+        /// gpushare-nvml was then killed.
         Late(patience: Duration) => "{LATE} {} ms", patience.as_millis();
         Said(reason: String) => "{reason}";
-        /// By a signal, such as that of a crash, or with a status that makes no sense.
+        /// It ended by a signal, such as after a crash, or with an unexpected status.
         Ended(status: std::process::ExitStatus) => "{NAME} ended with {status}";
         Nonsense(why: Unreadable) => "the answer of {NAME} makes no sense: {why}";
     }
 }
 
-/// A question to NVML without an answer yet. Dropping it kills gpushare-nvml.
+/// A query to NVML without an answer yet. Dropping it kills gpushare-nvml.
 #[derive(Debug)]
 #[must_use]
 pub struct Nvml {
@@ -58,9 +59,9 @@ pub struct Nvml {
 }
 
 impl Nvml {
-    /// Asks. gpushare-nvml then runs beside whatever the caller does next. It may take as long as an MPS daemon where
-    /// one needs the UUID of a GPU that nothing has initialised since boot: NVML does that first. With `processes` it
-    /// is asked for the GPUs' processes too.
+    /// Starts gpushare-nvml, which then runs in parallel to the caller. If MPS daemons need the UUID of a GPU that
+    /// nothing has initialised since boot, it may take as long as such a daemon, because NVML initialises the GPU
+    /// first. With `processes` it also reports the GPUs' processes.
     pub fn start(config: &NodeConfig, ledger: &Ledger, roots: &Roots, processes: bool) -> Nvml {
         let wakes =
             config.mps != Mps::Off && known_to_the_driver(roots).iter().any(|(uuid, _)| uuid.is_none());
@@ -83,10 +84,10 @@ impl Nvml {
         Nvml { asked: asked.map(|asked| (asked, start)), patience }
     }
 
-    /// Waits for the answer, as long as its patience since it was asked.
+    /// Waits for the answer, until the time that counts from the start has passed.
     ///
     /// # Errors
-    /// There is none, or it makes no sense.
+    /// There is no answer, or it can't be read.
     pub fn measured(self) -> Result<Measured, Trouble> {
         let (asked, start) = self.asked?;
         let left = self.patience.saturating_sub(start.elapsed()).max(LEAST);
@@ -94,7 +95,8 @@ impl Nvml {
             .and_then(|text| text.parse().map_err(Trouble::Nonsense))
     }
 
-    /// The same, remembered for the next prolog. Gives the reason only the first time that there is no answer.
+    /// The same, and remembers the result for the next prolog. Returns the reason only the first time that there is no
+    /// answer.
     pub fn measured_for_job(self, ledger: &Ledger) -> (Option<Measured>, Option<String>) {
         match self.measured() {
             Ok(measured) => {
@@ -104,7 +106,7 @@ impl Nvml {
             Err(Trouble::Off | Trouble::Remembered(_)) => (None, None),
             Err(trouble) => {
                 let reason = trouble.to_string();
-                // Where it can't be remembered it is told at every job, and so is that.
+                // If it can't be remembered, every job reports it, and also that.
                 match ledger.note_silence(&reason, LOCK_WAIT) {
                     Ok(is_new) => (None, Some(reason).filter(|_| is_new)),
                     Err(error) => (None, Some(format!("{reason}; {error}"))),
@@ -119,8 +121,8 @@ pub(crate) fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> R
     set(config, &["compute-mode", uuid, mode.word()])
 }
 
-/// Limits the memory of a GPU that the processes in a cgroup can have, those of its parts included; for drivers whose
-/// answer had `limits`. `cgroup` is its folder, `memory` in MiB.
+/// Limits how much of a GPU's memory the processes in a cgroup, and in those below it, can have; for drivers whose
+/// answer had `limits`. `cgroup` is its folder, `memory` is in MiB.
 ///
 /// # Errors
 /// NVML can't be asked, or refuses.
@@ -128,7 +130,7 @@ pub fn limit_memory(config: &NodeConfig, uuid: &str, cgroup: &Path, memory: u32)
     set(config, &["limit", uuid, &cgroup.to_string_lossy(), &memory.to_string()])
 }
 
-/// As patient as with an MPS daemon: a GPU that sleeps is woken first.
+/// Waits as long as for an MPS daemon: a sleeping GPU is woken first.
 fn set(config: &NodeConfig, words: &[&str]) -> Result<(), Trouble> {
     let mut command = command(config)?;
     command.args(words);
@@ -150,7 +152,7 @@ fn is_absent(reason: &str) -> bool {
     reason.starts_with(NO_LIBRARY) || reason.starts_with(NO_DRIVER)
 }
 
-/// gpushare-nvml, with the library that the administrator wants.
+/// gpushare-nvml, with the library that gpushare.conf names.
 fn command(config: &NodeConfig) -> Result<Command, Trouble> {
     let mut command = program(&path(&own()));
     match &config.nvml {
@@ -163,13 +165,13 @@ fn command(config: &NodeConfig) -> Result<Command, Trouble> {
     Ok(command)
 }
 
-/// Beside the running program, so that a build that is not installed uses its own; or where it is installed.
+/// Next to the running program, so that a build that isn't installed uses its own; otherwise where it is installed.
 fn path(own: &Path) -> PathBuf {
     let beside = own.with_file_name(NAME);
     if beside.is_file() { beside } else { installed(own, NAME) }
 }
 
-/// What it printed, if all went well.
+/// What it printed, if it succeeded.
 fn said(answer: Result<crate::exec::Output, Trouble>) -> Result<String, Trouble> {
     let answer = answer?;
     match answer.status.code() {
@@ -183,7 +185,7 @@ fn said(answer: Result<crate::exec::Output, Trouble>) -> Result<String, Trouble>
     }
 }
 
-/// The same words for the same trouble, however much time was left.
+/// The message is always the same, however much time was left.
 fn late(error: AskError, patience: Duration) -> Trouble {
     match error {
         AskError::Deadline(..) => Trouble::Late(patience),
@@ -192,7 +194,7 @@ fn late(error: AskError, patience: Duration) -> Trouble {
 }
 
 impl Trouble {
-    /// NVML is off or not installed, which is not an error.
+    /// Whether NVML is off or not installed, which is not an error.
     pub fn is_absence(&self) -> bool {
         match self {
             Trouble::Off => true,

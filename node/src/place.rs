@@ -1,8 +1,8 @@
 //! The node's pipeline: what a job may have → the node's GPUs and ledger → a recorded GPU; and the reverse.
 //!
 //! Callers may call [`place`] in any order and any number of times: if a job's start already has its GPUs, it keeps
-//! them. [`release`] succeeds if there is nothing to do. Neither runs a program; the caller does, through [`Ask`]. If a
-//! job can't have its share, the ledger marks it as failed, and its steps say why.
+//! them. [`release`] succeeds even if there is nothing to do. Neither runs a program; the caller does, through [`Ask`].
+//! If a job can't have its share, the ledger marks it as failed, and its steps report why.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,46 +24,46 @@ pub use candidates::candidates;
 pub use error::PlaceError;
 use record::record;
 
-/// Longer than any number of prologs at once needs, shorter than Slurm's patience with one.
+/// Longer than any number of simultaneous prologs needs, but shorter than Slurm waits for a prolog.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// An entry that is younger is left to its epilog, unless it is in the way.
+/// A younger entry is left to its epilog, unless another job needs the space.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Where the node's facts are found.
+/// Where to find the node's facts.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
     /// The administrator's rules.
     pub config: &'a NodeConfig,
-    /// Who is on which GPU.
+    /// The record of which job is on which GPU.
     pub ledger: &'a Ledger,
-    /// Where its devices are.
+    /// The folders in which to look up its devices.
     pub roots: &'a Roots,
-    /// gres.conf, beside the running slurm.conf; decides what `GpuFile=auto` means where Slurm counts GPUs.
+    /// gres.conf, in the folder of the running slurm.conf. It decides what `GpuFile=auto` means where Slurm counts
+    /// GPUs.
     pub gres_conf: Option<&'a Path>,
-    /// What Slurm calls this node.
+    /// Slurm's name for this node.
     pub name: Option<&'a str>,
 }
 
 impl Node<'_> {
     fn inventory(&self) -> Result<Inventory, DeviceError> {
-        // Under `own` Slurm doesn't know the GPUs, and gres.conf may say whatever it likes.
+        // Under `own` Slurm doesn't know the GPUs, so gres.conf doesn't matter.
         let gres_conf = self.gres_conf.filter(|_| self.config.placement != Placement::Own);
         let files = gpu::Files::of(&self.config.gpu_files, gres_conf, self.name)?;
         gpu::inventory(&files, self.roots)
     }
 }
 
-/// What the ledger doesn't know, and others do. Asked without its lock.
+/// What the ledger doesn't know and must ask others. Called without its lock.
 pub trait Ask {
-    /// What the GPUs are doing; asked at the most once, for a job with a share, or with any GPU where its processes are
-    /// looked at.
+    /// What the GPUs are doing. Called at most once, for a job with a share, or for a job with any GPU if the GPU's
+    /// processes are checked.
     fn measured(&mut self) -> Option<Measured>;
-    /// Those of these jobs that slurmctld doesn't have on this node any more; asked at the most once, for a job that
-    /// finds no room.
+    /// Which of these jobs slurmctld no longer has on this node. Called at most once, for a job that finds no room.
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey>;
 }
 
-/// Nobody is asked.
+/// Asks nothing.
 impl Ask for () {
     fn measured(&mut self) -> Option<Measured> {
         None
@@ -74,36 +74,36 @@ impl Ask for () {
     }
 }
 
-/// What became of a job.
+/// The result for a job.
 #[derive(Debug)]
 #[must_use]
 pub enum Placed {
-    /// It has no GPU, or gpushare has no say on this node.
+    /// The job has no GPU, or gpushare has no say on this node.
     NotOurs,
-    /// It was recorded before.
+    /// The job was already recorded.
     Before(Entry),
-    /// It is recorded now.
+    /// The job is recorded now.
     Now(Entry, Vec<Notice>),
 }
 
-/// What an administrator should know of a placement.
+/// What an administrator should know about a placement.
 #[derive(Debug)]
 pub enum Notice {
-    /// The share is more than its GPU holds, and no other GPU had more room.
+    /// The share doesn't fit on its GPU, and no other GPU had more room.
     Overcommitted,
-    /// Units noted at submission that Slurm's own count contradicts.
+    /// The units noted at submission, which Slurm's own count contradicts.
     Contradicted(u32),
-    /// A file of the ledger was none, and is set aside.
+    /// A file of the ledger that isn't an entry was moved aside.
     Garbage(Garbage),
-    /// The job of an entry was over, and its epilog never took the entry back.
+    /// An entry was dropped: its job is over, but no epilog removed it.
     Dropped(JobKey),
-    /// Slurm gave whole GPUs that these jobs have shares of; `OnCollision=run`.
+    /// Slurm gave the job whole GPUs of which these jobs have shares; `OnCollision=run`.
     Collision(Vec<JobKey>),
-    /// Under `follow` Slurm put a share on a GPU that this job has whole, by the ledger.
+    /// Under `follow` Slurm put a share on a GPU that this job has whole, according to the ledger.
     HeldWhole(JobKey),
-    /// Slurm charges shares to more than one GPU, so it could pick by itself: `Placement=follow` would do.
+    /// Slurm charges shares to more than one GPU, so it could choose by itself: `Placement=follow` would be enough.
     SeveralCharged,
-    /// A GPU is not there, and no share goes to it.
+    /// A GPU is missing or faulty and takes no share.
     LeftOut {
         /// Slurm's index.
         index: u32,
@@ -114,9 +114,9 @@ pub enum Notice {
     },
     /// The files of `JobstatsDir` or `DcgmJobMappingDir` can't be kept.
     Exporter(&'static str, LedgerError),
-    /// The slurmstepd that runs the prolog can't be noted.
+    /// The slurmstepd that runs the prolog can't be recorded.
     Unwitnessed(LedgerError),
-    /// NVML reports an error of a GPU, and gpushare gives it no share.
+    /// NVML reports an error of a GPU, so gpushare gives it no share.
     Faulty {
         /// Slurm's index.
         index: u32,
@@ -125,18 +125,18 @@ pub enum Notice {
     },
 }
 
-/// Records what a job has of the node's GPUs, choosing first where that is gpushare's to do. `now` is in seconds since
+/// Records what a job has of the node's GPUs; first chooses a GPU if that is gpushare's task. `now` is in seconds since
 /// 1970.
 ///
 /// # Errors
-/// The job gets no GPU, or it can't be told which it has.
+/// The job gets no GPU, or it can't be determined which it has.
 pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<Placed, PlaceError> {
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
     }
     if job.has_nothing() {
-        // Most jobs: the node's devices are not looked at for them. Its number may be that of an old job whose epilog
-        // never came through.
+        // Most jobs come here, without any look at the node's devices. The number may be that of an old job whose
+        // epilog never succeeded.
         release(node.ledger, job.key.id, None)?;
         return Ok(Placed::NotOurs);
     }
@@ -158,10 +158,10 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     placed
 }
 
-/// The node's GPUs, and what they are doing where NVML said so in time.
+/// The node's GPUs, and what they are doing if NVML answered in time.
 struct Seen<'a> {
     gpus: &'a Inventory,
-    /// Units that fill each, 0 if it takes no share.
+    /// The units that fill each GPU; 0 if it takes no share.
     units: Vec<u32>,
     measured: Option<Measured>,
 }
@@ -172,7 +172,7 @@ impl Seen<'_> {
     }
 }
 
-/// Units that fill each GPU.
+/// The units that fill each GPU.
 fn units_of(config: &NodeConfig, gpus: Option<&Inventory>) -> Result<Vec<u32>, PlaceError> {
     let Some(gpus) = gpus else { return Ok(Vec::new()) };
     let listed = config.units_per_gpu.as_ref().and_then(UnitsPerGpu::listed);
@@ -181,7 +181,7 @@ fn units_of(config: &NodeConfig, gpus: Option<&Inventory>) -> Result<Vec<u32>, P
         .ok_or(PlaceError::UnitsListed { listed: listed.unwrap_or(0), gpus: gpus_there })
 }
 
-/// What there is on the node when a job comes.
+/// What the ledger says about the node when a job arrives.
 struct Occupancy<'a> {
     ledger: &'a Locked<'a>,
     balance: Balance,
@@ -195,7 +195,7 @@ impl<'a> Occupancy<'a> {
         Ok((Occupancy { ledger, balance, others }, garbage))
     }
 
-    /// The jobs that have shares of one of these GPUs, or have one whole. Reads every entry.
+    /// The jobs that have shares of these GPUs or, if `whole`, that have one of them whole. Reads every entry.
     fn holders(&self, gpus: &[Gpu], whole: bool) -> Result<Vec<JobKey>, LedgerError> {
         let entries = self.ledger.list()?.entries;
         let here = entries.iter().filter(|entry| (entry.holding == Holding::Whole) == whole);
@@ -203,7 +203,7 @@ impl<'a> Occupancy<'a> {
     }
 }
 
-/// What a job gets.
+/// The GPUs that a job gets.
 struct Held {
     holding: Holding,
     gpus: Vec<Gpu>,
@@ -230,7 +230,7 @@ fn hold(
             let mut gpu = gpu_of_share(config, job, (*units, *allocated_gpu), seen, &state, &mut notices)?;
             let found = seen.measured.as_ref().and_then(|measured| measured.of(&gpu));
             let all = found.and_then(|found| found.memory);
-            // /proc has none before something has initialised the GPU, as NVML does.
+            // Until something such as NVML has initialised the GPU, /proc has no UUID.
             let uuid = found.map(|found| found.uuid.clone()).filter(|uuid| gpu::is_uuid(uuid));
             gpu.uuid = gpu.uuid.or(uuid);
             let capacity = seen.units_of(gpu.index);
@@ -242,13 +242,13 @@ fn hold(
             notices.extend(collision(config, &own, &state)?);
             (Holding::Whole, own)
         }
-        // Not asked for: `place` is done with those.
+        // Never reached: `place` has already handled these.
         Allocation::Nothing => (Holding::Whole, Vec::new()),
     };
     Ok(Held { holding, gpus, notices })
 }
 
-/// Takes back what jobs have that are over. Failing to is no reason to fail the job that comes.
+/// Takes back the GPUs of jobs that are over. If this fails, the new job doesn't.
 fn reconcile(node: Node, ledger: &Locked, now: u64, grace: Duration) -> Vec<Notice> {
     let dropped = ledger.reconcile(&node.roots.proc, now, grace).unwrap_or_default();
     dropped.into_iter().map(Notice::Dropped).collect()
@@ -295,7 +295,7 @@ fn gpu_of_share(
     if units > capacity {
         return Err(PlaceError::TooLarge { units, capacity });
     }
-    // Our choice takes none that is held. Slurm has given the GPU away, so that job is over or no whole one.
+    // Our own choice avoids held GPUs. Slurm gave the GPU away, so that job is over or doesn't have it whole.
     if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number) {
         let holders = state.holders(std::slice::from_ref(&gpu), true)?;
         notices.extend(holders.first().map(|holder| Notice::HeldWhole(*holder)));
@@ -318,7 +318,7 @@ fn unfit(detail: &Detail) -> PlaceError {
     }
 }
 
-/// Faults that need a repair. MIG and exclusion are an administrator's choice.
+/// Faults that need a repair. MIG and exclusion are the administrator's choice.
 fn left_out(gpus: &Inventory) -> impl Iterator<Item = Notice> {
     gpus.details.iter().filter_map(|detail| match detail.unfit? {
         Unfit::MigEnabled | Unfit::Excluded => None,
@@ -326,14 +326,14 @@ fn left_out(gpus: &Inventory) -> impl Iterator<Item = Notice> {
     })
 }
 
-/// GPUs that NVML reports an error of.
+/// GPUs for which NVML reports an error.
 fn faulty(gpus: &Inventory, measured: &Measured) -> Vec<Notice> {
     let fault =
         |gpu: &Gpu| Some(Notice::Faulty { index: gpu.index, fault: measured.of(gpu)?.fault.clone()? });
     gpus.gpus().iter().filter_map(fault).collect()
 }
 
-/// Shares on GPUs that Slurm gave to a job whole.
+/// Checks for shares on GPUs that Slurm gave a job whole.
 fn collision(config: &NodeConfig, own: &[Gpu], state: &Occupancy) -> Result<Option<Notice>, PlaceError> {
     let shared = |row: &Row| row.shares > 0 && own.iter().any(|gpu| gpu.number == row.gpu);
     if !state.balance.rows().iter().any(shared) {
@@ -341,16 +341,16 @@ fn collision(config: &NodeConfig, own: &[Gpu], state: &Occupancy) -> Result<Opti
     }
     let hit = state.holders(own, false)?;
     match config.on_collision {
-        // Slurm keeps them apart where it picks: those jobs are over, or asked for no shares.
+        // If Slurm chooses, it keeps shares and whole GPUs apart: those jobs are over, or did not request shares.
         _ if config.placement == Placement::Follow => Ok(Some(Notice::Collision(hit))),
         OnCollision::Run => Ok(Some(Notice::Collision(hit))),
         OnCollision::Fail => Err(PlaceError::Collision(hit)),
     }
 }
 
-/// Takes back the GPU of this start of a job and of earlier ones, or of all where `restart` is not known. Gives the
-/// start that had one. The epilog of a job that was requeued may name the start to come already (seen on 22.05), but
-/// that one begins here only after this epilog has ended.
+/// Takes back the GPU of this start of a job and of earlier ones, or of all starts if `restart` is unknown. Returns the
+/// start that had one. The epilog of a requeued job may already name the next start (seen on 22.05), but that start
+/// begins here only after this epilog has ended.
 ///
 /// # Errors
 /// The ledger can't be locked or changed.

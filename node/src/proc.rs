@@ -6,35 +6,35 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// slurmstepd names itself so, for example `slurmstepd: [7.extern]` (src/slurmd/slurmstepd/mgr.c, `setproctitle`).
+/// How slurmstepd names itself, as in `slurmstepd: [7.extern]` (src/slurmd/slurmstepd/mgr.c, `setproctitle`).
 const TITLE: &[u8] = b"slurmstepd: [";
 /// Its name in the kernel.
 pub(crate) const STEPD: &[u8] = b"slurmstepd";
-/// Longer than any title's beginning with a job number.
+/// Longer than the beginning of any title with a job number.
 pub(crate) const LONGEST_TITLE: u64 = 64;
 
 /// No /proc/PID/stat is longer.
 const LONGEST_STAT: u64 = 4096;
 
-/// Of /proc/PID/stat, with the fields' numbers in proc_pid_stat(5).
+/// Values from /proc/PID/stat, with the numbers of the fields in proc_pid_stat(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// 2: the program's name, of 15 bytes at most.
+    /// 2: the program's name, at most 15 bytes.
     pub name: Vec<u8>,
     /// 3: `R`, `S`, `T`…
     pub state: char,
     /// 4: its parent, or the process that adopted it.
     pub parent: u32,
-    /// 6
+    /// 6: its session.
     pub session: u32,
-    /// 22: when it started, in ticks since the machine did.
+    /// 22: when it started, in ticks since the machine booted.
     pub start: u64,
 }
 
-/// That of a process; `None` if there is no such process.
+/// The values of a process; `None` if there is no such process.
 ///
 /// # Errors
-/// Reading /proc.
+/// /proc can't be read.
 pub fn stat(proc: &Path, pid: u32) -> io::Result<Option<Stat>> {
     let Some(bytes) = beginning(&proc.join(pid.to_string()).join("stat"), LONGEST_STAT)? else {
         return Ok(None);
@@ -64,8 +64,8 @@ pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(proc, pid)?.map(|stat| stat.start))
 }
 
-/// The lowest and the highest of its users: real, effective, saved and for files. They differ in one that has changed
-/// its user.
+/// The lowest and the highest of its users: real, effective, saved and for files. They differ if the process has
+/// changed its user.
 pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
     let bytes = beginning(&proc.join(pid.to_string()).join("status"), LONGEST_STAT)?.unwrap_or_default();
     let line = bytes.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"));
@@ -74,10 +74,10 @@ pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
     Ok(numbers().min().zip(numbers().max()))
 }
 
-/// The beginning of a process's file; `None` if it ended before that was opened, or while it was read.
+/// The beginning of a process's file; `None` if the process ended before the file was opened or while it was read.
 ///
 /// # Errors
-/// Reading it.
+/// The file can't be read.
 pub fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
@@ -91,13 +91,13 @@ pub fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Every process that calls itself a slurmstepd, and its job by its title.
+/// Every process that calls itself a slurmstepd, and the job in its title.
 pub(crate) fn step_daemons(proc: &Path) -> io::Result<Vec<(u32, u32)>> {
     let mut daemons = Vec::new();
     for found in proc.read_dir()? {
         let found = found?;
         let Some(pid) = found.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // Reading the title of a process that hangs may hang; its name is in the kernel.
+        // Reading the title of a hanging process may hang; its name is in the kernel.
         if fs::read(found.path().join("comm")).is_ok_and(|name| !name.starts_with(STEPD)) {
             continue;
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn each_field_is_the_one_that_the_manual_names() {
-        // 3 and 4, the group, 6, and so on to 22.
+        // The values are 3 and 4, the group, 6, and so on to 22.
         let read = parse(b"7 (a) (b) T 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n");
         let expected = Stat { name: b"a) (b".to_vec(), state: 'T', parent: 4, session: 6, start: 22 };
         assert_eq!(read, Some(expected));

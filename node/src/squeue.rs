@@ -11,16 +11,16 @@ use crate::job::JobKey;
 
 use crate::exec::{AskError, Output, ask, program};
 
-/// For all questions of one prolog; Slurm waits for a prolog at least as long (`BatchStartTimeout`).
+/// The time for all queries of one prolog; Slurm waits for a prolog at least as long (`BatchStartTimeout`).
 const PATIENCE: Duration = Duration::from_secs(5);
-/// One question each, of some milliseconds.
+/// One query per job, each some milliseconds.
 const MOST_JOBS: usize = 64;
 const NAME: &str = "squeue";
-/// Where it is if not beside what runs the prolog.
+/// Where squeue is if it isn't next to the program that runs the prolog.
 const FOLDERS: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/opt/slurm/bin"];
-/// What squeue says of a job that slurmctld has forgotten (ESLURM_INVALID_JOB_ID).
+/// squeue's answer for a job that slurmctld has forgotten (ESLURM_INVALID_JOB_ID).
 const UNKNOWN: &str = "Invalid job id specified";
-/// States of a job without programs on any node, as squeue's `%T` writes them (`job_state_string()` of Slurm).
+/// States of a job without programs on any node, as squeue's `%T` writes them (Slurm's `job_state_string()`).
 const OVER: [&str; 11] = [
     "BOOT_FAIL",
     "CANCELLED",
@@ -36,7 +36,7 @@ const OVER: [&str; 11] = [
 ];
 
 gpushare::errors! {
-    /// Why slurmctld's answer is not known.
+    /// Why slurmctld's answer is unknown.
     #[derive(Debug)]
     pub enum Unanswered {
         NotInstalled => "there is no {NAME} on this node";
@@ -45,7 +45,7 @@ gpushare::errors! {
     }
 }
 
-/// Those of `jobs` that slurmctld doesn't have on node `node` any more; and why that isn't known of the others.
+/// Which of `jobs` slurmctld no longer has on node `node`, and why that is unknown for the others.
 pub fn over(
     jobs: &[JobKey],
     node: Option<&str>,
@@ -53,7 +53,7 @@ pub fn over(
     proc: &Path,
 ) -> (Vec<JobKey>, Option<Unanswered>) {
     let mut found = Vec::new();
-    // Not run by slurmd, which says what it calls this node.
+    // slurmd didn't start this process, or it would have set the node's name.
     let Some(node) = node else { return (found, None) };
     let Some(path) = path(proc, std::os::unix::process::parent_id()) else {
         return (found, Some(Unanswered::NotInstalled));
@@ -71,7 +71,7 @@ pub fn over(
     (found, None)
 }
 
-/// squeue of the same installation as what started this process, or where it usually is.
+/// squeue of the same installation as the parent process, or where it usually is.
 fn path(proc: &Path, parent: u32) -> Option<PathBuf> {
     let parent = proc.join(parent.to_string()).join("exe").read_link().ok();
     let folder = parent.as_deref().and_then(Path::parent);
@@ -80,7 +80,7 @@ fn path(proc: &Path, parent: u32) -> Option<PathBuf> {
     folders.find_map(|folder| Some(folder.join(NAME)).filter(|path| path.is_file()))
 }
 
-/// One job's number goes to slurmctld as such; more than one would have it send all jobs of the cluster.
+/// Asks about one job, whose number goes to slurmctld; for several jobs squeue would request all jobs of the cluster.
 fn question(path: &Path, job_id: u32, node: &str, slurm_conf: &Path) -> Command {
     let mut command = program(path);
     command.env("SLURM_CONF", slurm_conf);
@@ -89,7 +89,7 @@ fn question(path: &Path, job_id: u32, node: &str, slurm_conf: &Path) -> Command 
     command
 }
 
-/// A line for each job on the node; none if the job is elsewhere or waits.
+/// The answer has a line for each job on the node; none if the job is elsewhere or pending.
 fn is_over(answer: &Output, job_id: u32) -> Result<bool, Unanswered> {
     if !answer.status.success() {
         let line = answer.first_line();

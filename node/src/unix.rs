@@ -10,43 +10,44 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Programs that are started from now on inherit no file but the first three. A daemon that kept slurmd's pipes would
-/// make slurmd wait for it.
+/// Makes sure that programs started from now on inherit only the first three files. If a daemon kept slurmd's pipes,
+/// slurmd would wait for it.
 #[doc(alias = "close_range")]
 pub fn keep_files_private() {
     let (first, last, flags) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-    // By its number: a C library before 2.34 (RHEL 8) has no function for it.
-    // SAFETY: close_range(2) with CLOSE_RANGE_CLOEXEC closes nothing; it marks files, and takes numbers only.
+    // Called by number, because C libraries before 2.34 (RHEL 8) have no function for it.
+    // SAFETY: close_range(2) with CLOSE_RANGE_CLOEXEC closes nothing; it only marks files, and takes only numbers.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     if result == 0 {
         return;
     }
-    // Linux before 5.11: one by one. Where /proc isn't readable nothing else works either.
+    // Linux before 5.11 needs it one by one. If /proc can't be read, nothing else works either.
     let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = names.filter_map(|name| name.file_name().to_str()?.parse::<libc::c_int>().ok());
     for number in numbers.filter(|number| *number > 2) {
-        // SAFETY: fcntl(2) with F_SETFD marks a file, and takes numbers only; one that is closed by now is an error.
+        // SAFETY: fcntl(2) with F_SETFD only marks a file, and takes only numbers; a file that is already closed is an
+        // error.
         let _ = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
 }
 
-/// The process that holds a write lock on the file, by fcntl(2), if any.
+/// The process that holds a write lock on the file by fcntl(2), if any.
 #[doc(alias = "F_GETLK")]
 pub fn lock_holder(file: &File) -> io::Result<Option<u32>> {
     let write_lock = libc::c_short::try_from(libc::F_WRLCK).unwrap_or_default();
     let start = libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default();
     let mut lock = libc::flock { l_type: write_lock, l_whence: start, l_start: 0, l_len: 0, l_pid: 0 };
-    // SAFETY: fcntl(2): F_GETLK reads and writes one flock, which lives until the call is over; the file is open.
+    // SAFETY: fcntl(2) with F_GETLK reads and writes one flock, which lives until the call is over; the file is open.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
     let unlocked = libc::c_int::from(lock.l_type) == libc::F_UNLCK;
-    // A holder in another pid namespace is process 0 or -1 (a lock of an open file description).
+    // A holder in another pid namespace is shown as process 0, and the holder of an open file description's lock as -1.
     Ok(u32::try_from(lock.l_pid).ok().filter(|pid| !unlocked && *pid > 0))
 }
 
-/// Whom a signal is for.
+/// The receiver of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// One process.
@@ -55,12 +56,12 @@ pub enum To {
     Group(u32),
 }
 
-/// Ends processes at once (SIGKILL); `false` if there is no such process.
+/// Kills processes (SIGKILL); `false` if there is no such process.
 pub fn kill(to: To) -> io::Result<bool> {
     let number = match to {
         To::Process(number) | To::Group(number) => i32::try_from(number).unwrap_or(0),
     };
-    // 1 is everybody's parent, 0 means our own group and -1 all processes.
+    // 1 is init, 0 means our own group and -1 all processes.
     if number <= 1 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -75,7 +76,7 @@ pub fn kill(to: To) -> io::Result<bool> {
     }
 }
 
-/// A process that is held on to: signals go to it, and never to a later one of its number.
+/// Opens a process, so that signals reach it and never a later process with its number.
 #[doc(alias = "pidfd_open")]
 pub fn hold(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open(2) takes numbers only.
@@ -84,20 +85,20 @@ pub fn hold(pid: u32) -> io::Result<OwnedFd> {
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: opened above, and nobody else's.
+    // SAFETY: opened above, and nothing else uses it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Sends it a signal. A process that has ended meanwhile is not an error.
+/// Sends a signal to an open process. A process that has ended is not an error.
 #[doc(alias = "pidfd_send_signal")]
 pub fn signal(process: &OwnedFd, signal: libc::c_int) {
     let (number, info) = (process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
-    // SAFETY: pidfd_send_signal(2) takes numbers, and no structure but by a pointer that is null here.
+    // SAFETY: pidfd_send_signal(2) takes numbers, and a pointer to a structure, which is null here.
     let _ = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, signal, info, 0_u32) };
 }
 
-/// Lets these users enter a folder of root's that no other user may enter or list: an access control list as acl(5) has
-/// it, in the kernel's form (uapi/linux/posix_acl_xattr.h).
+/// Lets these users enter a folder of root's that no other user may enter or list. Sets an access control list (acl(5))
+/// in the kernel's form (uapi/linux/posix_acl_xattr.h).
 #[doc(alias = "setxattr")]
 pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
     const NAME: &CStr = c"system.posix_acl_access";
@@ -106,7 +107,7 @@ pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
     sorted.sort_unstable();
     sorted.dedup();
     let mut list = 2_u32.to_le_bytes().to_vec();
-    // Tags ACL_USER_OBJ, ACL_USER, ACL_GROUP_OBJ, ACL_MASK, ACL_OTHER, in that order; 7 is rwx, 1 is x.
+    // The tags are ACL_USER_OBJ, ACL_USER, ACL_GROUP_OBJ, ACL_MASK and ACL_OTHER, in that order; 7 is rwx, 1 is x.
     let users = sorted.into_iter().map(|user| (0x02, 1, user));
     let all = [(0x01, 7, u32::MAX)].into_iter().chain(users);
     for (tag, permission, id) in all.chain([(0x04, 0, u32::MAX), (0x10, 1, u32::MAX), (0x20, 0, u32::MAX)]) {
@@ -121,7 +122,7 @@ pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
 }
 
 /// Unmounts what is mounted there (users may mount FUSE on their own folders), never through a link; `false` if nothing
-/// is.
+/// is mounted.
 #[doc(alias = "umount2")]
 pub fn detach(path: &Path) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;
@@ -129,15 +130,15 @@ pub fn detach(path: &Path) -> io::Result<bool> {
     match unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) } {
         0 => Ok(true),
         _ => match io::Error::last_os_error() {
-            // EINVAL: it is no mount point.
+            // EINVAL: it isn't a mount point.
             error if [Some(libc::EINVAL), Some(libc::ENOENT)].contains(&error.raw_os_error()) => Ok(false),
             error => Err(error),
         },
     }
 }
 
-/// Looks up a name in a folder without opening it, in a place where a user may have mounted a file system of their own:
-/// a FUSE that never answers would block a process that opens something in it, and no signal ends that.
+/// Looks up a name in a folder without opening it, for places where a user may have mounted their own file system: a
+/// FUSE that never answers would block a process that opens something in it, and no signal ends that. The error is
 /// `CrossesDevices` if something is mounted there.
 #[doc(alias = "openat")]
 pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
@@ -147,7 +148,7 @@ pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: opened above, and nobody else's.
+    // SAFETY: opened above, and nothing else uses it.
     let found = unsafe { OwnedFd::from_raw_fd(number) };
     if mounted_as(found.as_raw_fd())? == mounted_as(folder.as_raw_fd())? {
         Ok(File::from(found))
@@ -156,18 +157,18 @@ pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
     }
 }
 
-/// A folder to look into, not opened.
+/// A handle of a folder, in which to look up names; the folder isn't opened.
 pub fn folder(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)
 }
 
-/// Opens for reading the file that was looked up, even if its name now stands for another.
+/// Opens for reading the file that was looked up, even if its name now belongs to another file.
 pub fn open(seen: &File) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// Which mount it is in; before Linux 5.8, which device.
+/// Which mount the file is in; before Linux 5.8, which device.
 fn mounted_as(number: libc::c_int) -> io::Result<(bool, u64, u64)> {
     let found = stat_unasked(number)?;
     Ok(if found.stx_mask & libc::STATX_MNT_ID == 0 {
@@ -182,11 +183,11 @@ pub fn device(seen: &File) -> io::Result<(u32, u32)> {
     stat_unasked(seen.as_raw_fd()).map(|found| (found.stx_dev_major, found.stx_dev_minor))
 }
 
-/// What the kernel knows of a file. The file system itself is not asked.
+/// What the kernel knows about a file, without asking the file system.
 #[doc(alias = "statx")]
 fn stat_unasked(number: libc::c_int) -> io::Result<libc::statx> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    // SAFETY: a C structure of numbers, for which all zero is a value.
+    // SAFETY: this C structure has only numbers, so all zeros are a valid value.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: statx(2) reads an empty string and writes one structure; both live until the call is over.
     let result = unsafe {
@@ -195,19 +196,19 @@ fn stat_unasked(number: libc::c_int) -> io::Result<libc::statx> {
     if result == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Waits until one of two files can be read or has come to its end; which of them, both `false` after the time.
+/// Waits until one of two files can be read or has ended. Returns which; both `false` if the time is over.
 #[doc(alias = "poll")]
 pub fn wait_readable(files: [Option<BorrowedFd>; 2], time: Duration) -> io::Result<[bool; 2]> {
-    // poll(2) passes over negative numbers.
+    // poll(2) ignores negative numbers.
     let wanted = |file: &Option<BorrowedFd>| libc::pollfd {
         fd: file.map_or(-1, |file| file.as_raw_fd()),
         events: libc::POLLIN,
         revents: 0,
     };
     let mut polled = [wanted(&files[0]), wanted(&files[1])];
-    // Rounded up: 0 would not wait at all.
+    // Rounded up, because 0 would not wait at all.
     let milliseconds = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-    // SAFETY: poll(2) reads and writes as many pollfds as the array has, and it lives until the call is over.
+    // SAFETY: poll(2) reads and writes as many pollfds as the array has, and the array lives until the call is over.
     let result = unsafe { libc::poll(polled.as_mut_ptr(), 2, milliseconds) };
     match result {
         -1 => match io::Error::last_os_error() {

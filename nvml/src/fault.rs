@@ -1,4 +1,4 @@
-//! Decides whether a GPU is unusable, and why. Only a fault that the GPU can't recover from by itself counts: not an
+//! Decides whether a GPU is unusable, and why. Only a fault from which the GPU can't recover by itself counts: not an
 //! error for which the driver has ended the process, nor a row of memory that waits to be remapped. NVIDIA says about
 //! the latter: "unaffected applications can continue … and new workloads can be launched" (GPU Memory Error Management,
 //! Error Recovery and Response Flags). The number of past errors doesn't matter: it doesn't show that the GPU is
@@ -6,25 +6,25 @@
 
 use nvml_wrapper::error::NvmlError;
 
-/// What NVML said of a GPU's health; `None` if it has no answer.
+/// What NVML reported about a GPU's health; `None` if it has no answer.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// The first call that said that the GPU is unusable.
+    /// The first error of a call that says that the GPU is unusable.
     refused: Option<NvmlError>,
-    /// NVML_FI_DEV_RETIRED_PENDING_DBE: pages with uncorrectable errors are used until the GPU is reset (before
+    /// NVML_FI_DEV_RETIRED_PENDING_DBE: pages with uncorrectable errors are in use until the GPU is reset (before
     /// Ampere).
     pub pages_pending: Option<u64>,
     /// NVML_FI_DEV_REMAPPED_FAILURE: no spare row is left (Ampere and newer).
     pub remap_failure: Option<u64>,
     /// NVML_FI_DEV_RESET_STATUS, in drivers that lack the recovery action.
     pub reset: Option<u64>,
-    /// NVML_FI_DEV_DRAIN_AND_RESET_STATUS, likewise.
+    /// NVML_FI_DEV_DRAIN_AND_RESET_STATUS, also in such drivers.
     pub drain_and_reset: Option<u64>,
-    /// NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, `nvmlDeviceGpuRecoveryAction_t`: what fatal errors (Xid) end in.
+    /// NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, `nvmlDeviceGpuRecoveryAction_t`: what a fatal error (Xid) requires.
     pub recovery_action: Option<u64>,
 }
 
-/// The call says that of the whole GPU, not of what was asked.
+/// Whether the error concerns the whole GPU, not only the query.
 pub fn is_unusable(error: &NvmlError) -> bool {
     matches!(
         error,
@@ -33,7 +33,7 @@ pub fn is_unusable(error: &NvmlError) -> bool {
 }
 
 impl Health {
-    /// The figure, if there is one; a failure that concerns the whole GPU is kept.
+    /// The value, if there is one. Remembers an error that concerns the whole GPU.
     pub fn answer<T>(&mut self, answer: Result<T, NvmlError>) -> Option<T> {
         match answer {
             Ok(value) => Some(value),
@@ -46,7 +46,7 @@ impl Health {
         }
     }
 
-    /// Why no share should go there.
+    /// Why the GPU should take no share.
     pub fn fault(&self) -> Option<String> {
         let set = |flag: Option<u64>| flag.is_some_and(|value| value != 0);
         if let Some(error) = &self.refused {
@@ -68,7 +68,7 @@ impl Health {
     }
 }
 
-/// What an administrator must do by `nvmlDeviceGpuRecoveryAction_t`.
+/// What an administrator must do according to `nvmlDeviceGpuRecoveryAction_t`.
 fn needed(action: u64) -> Option<String> {
     match action {
         0 => None,
@@ -76,7 +76,7 @@ fn needed(action: u64) -> Option<String> {
         2 | 7 => Some("the node must be rebooted".to_owned()),
         3 => Some("its peer-to-peer traffic must be drained".to_owned()),
         4 => Some("it must be drained and reset".to_owned()),
-        // The links between nodes: a share has one GPU.
+        // This concerns links between nodes, but a share has one GPU.
         5 => None,
         6 => Some("its PCIe bus must be reset".to_owned()),
         other => Some(format!("NVML recommends recovery action {other}")),

@@ -1,7 +1,8 @@
 //! gpushare-nvml: queries NVML about the node's GPUs and prints the answer, or sets what only NVML can set.
 //!
 //! This is a separate program, so that a hang or crash in the driver's library affects only this process, and no other
-//! program has to load the library. It prints all or nothing. Exit status 0, or 1 with one line on standard error.
+//! program has to load the library. It prints everything or nothing. Exit status 0, or 1 with one line on standard
+//! error.
 //!
 //! ```text
 //! gpushare-nvml [--library PATH]                          prints gpushare_node::nvml::answer::Measured
@@ -29,7 +30,7 @@ use nvml_wrapper::error::NvmlError;
 
 const USAGE: &str = "usage: gpushare-nvml [--library PATH] [processes | compute-mode UUID default|exclusive-process | \
                      limit UUID CGROUP MIB]";
-/// Longer than any caller waits. The caller may be gone, and a driver that hangs never answers.
+/// Longer than any caller waits. The caller may have ended, and a hanging driver never answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -59,7 +60,7 @@ fn say(reason: &str) {
     let _ = std::io::stderr().write_all(format!("gpushare-nvml: {reason}\n").as_bytes());
 }
 
-/// What is to be done, with which library.
+/// What to do, and with which library.
 #[derive(Debug, PartialEq, Eq)]
 struct Order {
     library: Option<OsString>,
@@ -102,7 +103,8 @@ impl TryFrom<&[OsString]> for Order {
 
 fn run(order: Order) -> Result<String, String> {
     let Order { library, what } = order;
-    // Never shut down: the end of this process does it, and the wrapper panics where a library lacks nvmlShutdown.
+    // Never shut down explicitly: the end of this process does that, and the wrapper panics if a library lacks
+    // nvmlShutdown.
     let nvml = ManuallyDrop::new(open(library.as_deref()).map_err(|error| in_words(&error))?);
     match what {
         What::Measure { processes } => measure::all(&nvml, &Roots::system(), processes)
@@ -137,7 +139,7 @@ fn limit(nvml: &Nvml, uuid: &str, cgroup: &str, mib: u32) -> Result<String, Stri
         .map_err(|error| format!("GPU '{}', cgroup '{}': {}", plain(uuid), plain(cgroup), in_words(&error)))
 }
 
-/// One line. What the readers of this program tell apart begins with words of our own.
+/// The error as one line. Errors that the readers of this program distinguish begin with our own words.
 fn in_words(error: &NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(error) => format!("{NO_LIBRARY}: {}", plain(&error.to_string())),

@@ -1,4 +1,4 @@
-//! Queries NVML for everything about each GPU. If a call fails, its figure is omitted; [`fault`](crate::fault) decides
+//! Queries NVML for everything about each GPU. If a call fails, its value is omitted; [`fault`](crate::fault) decides
 //! what it means if a GPU doesn't answer.
 
 use std::path::Path;
@@ -22,10 +22,10 @@ use nvml_wrapper::{Device, Nvml};
 use crate::fault::{self, Health};
 use crate::raw;
 
-/// All GPUs; with `processes` those that compute there.
+/// All GPUs; with `processes` also the processes that compute on them.
 ///
 /// # Errors
-/// NVML doesn't even list them.
+/// NVML can't even list the GPUs.
 pub fn all(nvml: &Nvml, roots: &Roots, processes: bool) -> Result<Measured, NvmlError> {
     let proc = processes.then_some(roots.proc.as_path());
     let mut measured = Measured { limits: raw::can_limit_memory(nvml), gpus: Vec::new() };
@@ -33,7 +33,8 @@ pub fn all(nvml: &Nvml, roots: &Roots, processes: bool) -> Result<Measured, Nvml
     for index in 0..nvml.device_count()? {
         match nvml.device_by_index(index).and_then(|device| gpu(nvml, &device, proc)) {
             Ok(gpu) => measured.gpus.push(gpu),
-            // One that other users' limits hide, or that is gone: without its name nothing can be said of it here.
+            // Another user's limits hide this GPU, or it is lost: without its name nothing can be reported about it
+            // here.
             Err(error) => lost |= fault::is_unusable(&error) || matches!(error, NvmlError::Unknown),
         }
     }
@@ -43,7 +44,7 @@ pub fn all(nvml: &Nvml, roots: &Roots, processes: bool) -> Result<Measured, Nvml
     Ok(measured)
 }
 
-/// GPUs that the driver knows and that NVML can't even name, because they are lost.
+/// GPUs that the driver knows but that NVML can't even name, because they are lost.
 fn nameless(measured: &Measured, nvml: &Nvml, roots: &Roots) -> Vec<GpuState> {
     let named = |uuid: &Option<String>, minor: u32| {
         measured.gpus.iter().any(|gpu| Some(&gpu.uuid) == uuid.as_ref() || gpu.minor == Some(minor))
@@ -53,7 +54,8 @@ fn nameless(measured: &Measured, nvml: &Nvml, roots: &Roots) -> Vec<GpuState> {
         let error = match uuid.as_ref().map(|uuid| nvml.device_by_uuid(uuid.as_str())) {
             Some(Ok(_)) => return None,
             Some(Err(error)) if fault::is_unusable(&error) => error,
-            // A lost GPU can't be found by its UUID either, and one that never came up since boot has no UUID.
+            // A lost GPU can't be found by its UUID either, and a GPU that was never initialised since boot has no
+            // UUID.
             Some(Err(_)) | None => NvmlError::GpuLost,
         };
         let uuid = uuid.unwrap_or_else(|| format!("minor-{minor}"));
@@ -86,8 +88,8 @@ fn gpu(nvml: &Nvml, device: &Device, proc: Option<&Path>) -> Result<GpuState, Nv
     })
 }
 
-/// All that programs can have and what they use of it, in MiB. The driver's own part is taken out if NVML reports it
-/// (510 and newer); else it counts as used.
+/// All the memory that programs can have, and how much is in use, in MiB. The driver's own part is excluded if NVML
+/// reports it (510 and newer); otherwise it counts as used.
 fn memory(nvml: &Nvml, device: &Device) -> Result<(u32, u32), NvmlError> {
     match device.memory_info() {
         Ok(info) => Ok((mib(info.total.saturating_sub(info.reserved)), mib(info.used))),
@@ -105,8 +107,8 @@ fn mib(bytes: u64) -> u32 {
     u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
 }
 
-/// Processes that compute there, and those of them that go round MPS. MPS clients are in a list of their own, their
-/// server perhaps in both. A program can take a server's name: this is for who has made a mistake.
+/// Processes that compute on the GPU, and how many of them bypass MPS. MPS clients have their own list; their server
+/// may be in both. A program can take a server's name: this is meant to find mistakes.
 fn processes(device: &Device, health: &mut Health) -> Option<(Vec<Computing>, Option<u32>)> {
     let computing = health.answer(device.running_compute_processes())?;
     let clients = health.answer(device.mps_running_compute_processes());
@@ -116,7 +118,7 @@ fn processes(device: &Device, health: &mut Health) -> Option<(Vec<Computing>, Op
     };
     let all = computing.iter().chain(clients.iter().flatten());
     let mut found: Vec<Computing> = all.map(|process| (process.pid, memory(process))).collect();
-    // Of a process in both lists the larger figure counts.
+    // If a process is in both lists, its larger value counts.
     found.sort_unstable_by_key(|(pid, memory)| (*pid, std::cmp::Reverse(*memory)));
     found.dedup_by_key(|(pid, _)| *pid);
     let outside = clients.and_then(|clients| {
@@ -126,8 +128,8 @@ fn processes(device: &Device, health: &mut Health) -> Option<(Vec<Computing>, Op
     Some((found, outside))
 }
 
-/// What is known of them and of the processes that used the GPU a moment ago. A process that is younger than this one
-/// has the number of another, which NVML meant.
+/// What is known about these processes, and about those that used the GPU a moment ago. If a process is younger than
+/// this one, its number belonged to another process, which NVML meant.
 fn running(device: &Device, computing: &[Computing], proc: &Path) -> Vec<Running> {
     let asked = start_time(proc, std::process::id()).ok().flatten().unwrap_or(0);
     let finder = Finder::new(proc);
@@ -136,7 +138,7 @@ fn running(device: &Device, computing: &[Computing], proc: &Path) -> Vec<Running
     // Some GPUs have no samples. If all samples are 0, NVML also answers that there are none.
     for sample in device.process_utilization_stats(None).unwrap_or_default() {
         let busy = sample.sm_util.max(sample.mem_util).max(sample.enc_util).max(sample.dec_util);
-        // An invalid value is left in samples of processes that didn't compute.
+        // Samples of processes that didn't compute may have an invalid value.
         let Some(busy @ 1..) = Some(busy).filter(|percent| *percent <= 100) else { continue };
         match running.iter_mut().find(|known| known.pid == sample.pid) {
             Some(known) => known.busy = known.busy.max(busy),
@@ -157,12 +159,12 @@ fn mode(mode: ComputeMode) -> Option<Mode> {
         ComputeMode::Default => Some(Mode::Default),
         ComputeMode::ExclusiveProcess => Some(Mode::ExclusiveProcess),
         ComputeMode::Prohibited => Some(Mode::Prohibited),
-        // No driver of today has it.
+        // No current driver has it.
         ComputeMode::ExclusiveThread => None,
     }
 }
 
-/// What NVML tells as numbered fields; one that the driver or the GPU doesn't have says so by itself.
+/// Queries the values that NVML has as numbered fields. A field that the driver or the GPU lacks has its own error.
 fn ask_fields(device: &Device, health: &mut Health) {
     let fields = [
         NVML_FI_DEV_RETIRED_PENDING_DBE,

@@ -6,7 +6,7 @@ use std::ffi::{CString, c_char};
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::{Device, Nvml};
 
-/// `nvmlDevice_t`: a pointer to what only the library knows.
+/// `nvmlDevice_t`: an opaque pointer of the library.
 type Handle = *mut std::ffi::c_void;
 /// `nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t device, nvmlSetMemoryLimits_v1_t *limits)`, NVML API
 /// reference, Device Queries; in drivers from 615 on.
@@ -18,9 +18,9 @@ const SET_MEMORY_LIMITS: &[u8] = b"nvmlDeviceSetMemoryLimits_v1\0";
 struct MemoryLimits {
     /// "Full path to sysfs cgroup file name"; NVIDIA's examples give the cgroup's folder.
     name_space: *const c_char,
-    /// In bytes: what is kept for the cgroup.
+    /// Bytes that are reserved for the cgroup.
     soft_limit: u64,
-    /// In bytes: what it can have at the most.
+    /// The maximum for the cgroup, in bytes.
     hard_limit: u64,
 }
 
@@ -30,15 +30,15 @@ pub fn can_limit_memory(nvml: &Nvml) -> bool {
 }
 
 fn set_memory_limits(nvml: &Nvml) -> Result<SetMemoryLimits, NvmlError> {
-    // SAFETY: dlsym(3) through libloading. The type is that of the function in the NVML API reference, and the `_v1` in
-    // its name is NVIDIA's promise that it stays so. The pointer is used while `nvml` keeps the library loaded: it is
-    // never unloaded before the process ends (`main`).
+    // SAFETY: dlsym(3) through libloading. The type is that of the function in the NVML API reference, and NVIDIA
+    // promises with the `_v1` in its name that it stays so. The pointer is used only while `nvml` keeps the library
+    // loaded: it is never unloaded before the process ends (`main`).
     let symbol = unsafe { nvml.lib().__library.get::<SetMemoryLimits>(SET_MEMORY_LIMITS) };
     symbol.map(|symbol| *symbol).map_err(|_| NvmlError::FunctionNotFound)
 }
 
-/// Limits the memory of a GPU that the processes of a cgroup can have. Nothing is kept for them (soft limit 0): that
-/// would have to be taken back from the cgroup's parents by hand before the cgroup is removed.
+/// Limits how much of a GPU's memory the processes of a cgroup can have. Reserves nothing for them (soft limit 0): a
+/// reservation would have to be taken back by hand from the cgroup's parents before the cgroup is removed.
 ///
 /// # Errors
 /// The library has no such function, or refuses.
@@ -46,23 +46,24 @@ pub fn limit_memory(nvml: &Nvml, device: &Device, cgroup: &str, bytes: u64) -> R
     let set = set_memory_limits(nvml)?;
     let path = CString::new(cgroup)?;
     let mut limits = MemoryLimits { name_space: path.as_ptr(), soft_limit: 0, hard_limit: bytes };
-    // SAFETY: the handle is only handed on, while `nvml` lives, from which `device` came.
+    // SAFETY: the handle is only passed on, while `nvml` lives, from which `device` came.
     let handle = unsafe { device.handle() }.cast();
     // SAFETY: NVML API reference, nvmlDeviceSetMemoryLimits_v1: reads one nvmlSetMemoryLimits_v1_t, which and whose
     // string live until the call is over.
     nvml_try(unsafe { set(handle, &raw mut limits) })
 }
 
-/// All memory and what is in use of it, in bytes, of a driver that has no `nvmlDeviceGetMemoryInfo_v2` (before 510).
+/// The total memory and how much of it is in use, in bytes, for a driver without `nvmlDeviceGetMemoryInfo_v2` (before
+/// 510).
 ///
 /// # Errors
 /// The library has no such function, or refuses.
 #[doc(alias = "nvmlDeviceGetMemoryInfo")]
 pub fn memory_info_v1(nvml: &Nvml, device: &Device) -> Result<(u64, u64), NvmlError> {
     let call = nvml_sym(nvml.lib().nvmlDeviceGetMemoryInfo.as_ref())?;
-    // SAFETY: nvmlMemory_t is three numbers (nvml.h), for which zeros are a value.
+    // SAFETY: nvmlMemory_t is three numbers (nvml.h), for which zeros are a valid value.
     let mut memory = unsafe { std::mem::zeroed() };
-    // SAFETY: the handle is only handed on, while `nvml` lives, from which `device` came.
+    // SAFETY: the handle is only passed on, while `nvml` lives, from which `device` came.
     let handle = unsafe { device.handle() };
     // SAFETY: NVML API reference, nvmlDeviceGetMemoryInfo: writes one nvmlMemory_t, which lives until the call is over.
     nvml_try(unsafe { call(handle, &raw mut memory) })?;

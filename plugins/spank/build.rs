@@ -1,8 +1,8 @@
 //! Build script of the two SPANK plugins, which stay loaded: srun and slurmstepd load a plugin twice at every start,
-//! the first time only to look at its name, and the second load of a plugin that stays costs nothing.
+//! the first time only to look at its name. For a plugin that stays loaded, the second time costs nothing.
 
 fn main() {
-    // Of two crates, this file is in one; when it changes it runs again by itself.
+    // This file is in only one of the two crates. Cargo notices by itself when it changes.
     println!("cargo::rerun-if-changed=Cargo.toml");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

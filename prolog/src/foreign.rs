@@ -1,4 +1,4 @@
-//! What a prolog does about processes on its job's GPU that are in no job with this GPU: `ForeignProcesses`.
+//! What a prolog does about foreign processes on its job's GPU: `ForeignProcesses`.
 
 use gpushare::config::ForeignProcesses;
 use gpushare_node::foreign::{Jobs, listed};
@@ -9,7 +9,7 @@ use gpushare_node::{foreign, mps};
 
 use super::LOCK_WAIT;
 
-/// The processes alone: the choice of a GPU needs none, and has the rest.
+/// Takes out the processes and leaves the rest for the choice of a GPU, which doesn't need processes.
 pub fn taken(measured: &mut Measured) -> Measured {
     let of = |gpu: &mut GpuState| GpuState {
         uuid: gpu.uuid.clone(),
@@ -20,10 +20,10 @@ pub fn taken(measured: &mut Measured) -> Measured {
     Measured { limits: false, gpus: measured.gpus.iter_mut().map(of).collect() }
 }
 
-/// Looks at the GPUs that a job was just given. An error is that the job fails.
+/// Checks the GPUs that a job was just given. An error means that the job fails.
 pub fn look(node: Node, entry: &Entry, measured: &Measured) -> Result<(), String> {
     let id = entry.key.id;
-    // What can't be read now leaves its processes untold.
+    // If the ledger can't be read now, it is unknown which jobs the processes belong to.
     let entries = node.ledger.list().map(|listing| listing.entries).unwrap_or_default();
     let sessions = mps::sessions(node.config);
     let jobs = Jobs { entries: &entries, mps: sessions.as_deref() };

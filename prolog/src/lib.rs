@@ -1,4 +1,4 @@
-//! The work of gpushare-prolog and gpushare-epilog, which always end with 0. `report` reports what they did.
+//! The work of gpushare-prolog and gpushare-epilog, which always exit with 0. `report` reports what they did.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ mod report;
 /// Other prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
-/// Gives a job its GPU; the environment is that of slurmd's prolog.
+/// Gives a job its GPU. Needs the environment of slurmd's prolog.
 pub fn prolog(program: &'static str) {
     run(program, || {
         if let Err(reason) = place() {
@@ -29,7 +29,7 @@ pub fn prolog(program: &'static str) {
     });
 }
 
-/// Takes a job's GPU back; the environment is that of slurmd's epilog.
+/// Takes a job's GPU back. Needs the environment of slurmd's epilog.
 pub fn epilog(program: &'static str) {
     run(program, || {
         if let Err(reason) = release() {
@@ -38,7 +38,7 @@ pub fn epilog(program: &'static str) {
     });
 }
 
-/// Runs all of a program. Any other end than 0 would make slurmd drain the node, also that of a panic.
+/// Runs a program's work. Any exit status other than 0, such as that of a panic, would make slurmd drain the node.
 fn run(program: &'static str, work: impl FnOnce() + std::panic::UnwindSafe) {
     report::start(program);
     gpushare_node::keep_files_private();
@@ -47,12 +47,12 @@ fn run(program: &'static str, work: impl FnOnce() + std::panic::UnwindSafe) {
     }
 }
 
-/// Where slurmd's configuration is: it tells every prolog and epilog.
+/// The path of slurmd's slurm.conf, which slurmd passes to every prolog and epilog.
 fn slurm_conf() -> std::path::PathBuf {
     std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into()
 }
 
-/// A variable of this process, as text; bytes that are no text can't be a number either, and are told so.
+/// A variable of this process, as text. Bytes that aren't text can't be a number either, and are reported as such.
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
@@ -68,13 +68,13 @@ fn place() -> Result<(), String> {
     let config = config(&slurm_conf, name.as_deref()).map_err(|error| because(&error))?;
     let ledger = Ledger::system();
     let roots = Roots::system();
-    // Answers while gres.conf and the devices are read.
+    // NVML answers while gres.conf and the devices are read.
     let for_share = job.may_have_share() && config.placement != Placement::Off;
     let looks = config.foreign_processes != ForeignProcesses::Ignore
         && config.placement != Placement::Off
         && !job.has_nothing();
     let nvml = (for_share || looks).then(|| Nvml::start(&config, &ledger, &roots, looks));
-    // Beside slurm.conf also where slurmd is configless: then it has fetched both.
+    // It is next to slurm.conf even on a configless slurmd, which has then fetched both.
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     let node = Node {
         config: &config,
@@ -95,7 +95,7 @@ fn place() -> Result<(), String> {
         Placed::NotOurs => {
             let noted = job.noted.as_ref().filter(|noted| for_share && noted.gres == config.share_gres);
             if let Some(Noted { gres, units }) = noted {
-                // An update took it away; or slurmctld 24.11 forgot it, in the first seconds after its start.
+                // An update removed it, or slurmctld 24.11 forgot it in the first seconds after its start.
                 let id = job.key.id;
                 log::info!("job {id}: it asked for {gres}:{units}, but Slurm gave it none on this node");
             }
@@ -104,12 +104,12 @@ fn place() -> Result<(), String> {
     }
 }
 
-/// Whom the prolog asks.
+/// What the prolog asks others.
 struct Asked<'a> {
     node: Node<'a>,
     nvml: Option<Nvml>,
     slurm_conf: &'a Path,
-    /// What runs on the GPUs, once NVML has answered.
+    /// What runs on the GPUs, after NVML has answered.
     processes: Option<Measured>,
 }
 
@@ -132,7 +132,7 @@ impl place::Ask for Asked<'_> {
     }
 }
 
-/// What slurmd calls this node.
+/// slurmd's name for this node.
 fn node_name() -> Option<String> {
     variable("SLURMD_NODENAME")
 }
@@ -142,7 +142,7 @@ fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError
     Ok(Config::load_on_node(&path, node)?.unwrap_or_default())
 }
 
-/// The job's MPS daemon; without one the job fails, or runs without MPS.
+/// Prepares the job's MPS daemon. Without one, the job fails or runs without MPS.
 fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), String> {
     let id = entry.key.id;
     let error = match mps::prepare(node.config, node.ledger, entry, now) {
@@ -154,7 +154,7 @@ fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), String> {
         Err(error) => error,
     };
     let reason = format!("no MPS daemon: {error}");
-    // Its programs would meet the daemon that doesn't work and other jobs still use.
+    // Its programs would use the broken daemon, which other jobs still use.
     let must_fail = matches!(error, MpsError::InUse(..));
     if must_fail || node.config.on_mps_failure == OnMpsFailure::Fail {
         let marked = node.ledger.lock(LOCK_WAIT).and_then(|ledger| ledger.fail(entry.key, &reason));
@@ -163,8 +163,9 @@ fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), String> {
     Err(format!("job {id}: {reason}"))
 }
 
-/// slurmstepd of 24.11 to 25.11 has the job's user as its effective user for a moment in which it may start an epilog:
-/// another thread of it shuts X11 forwarding down (`_shutdown_x11_forward` in slurmstepd/mgr.c).
+/// The hint for an epilog that runs as the job's user. slurmstepd of 24.11 to 25.11 may start one in a moment when its
+/// effective user is the job's, because another thread shuts down X11 forwarding (`_shutdown_x11_forward` in
+/// slurmstepd/mgr.c).
 fn as_user(id: u32, own: u32) -> String {
     format!(
         "job {id}: this epilog runs as user {own}, not as root, so a later job's prolog will release the share; \
@@ -178,7 +179,7 @@ fn release() -> Result<(), String> {
     if let Some(own) = gpushare_node::user_id().filter(|own| *own != 0) {
         return if ledger.knows(id) { Err(as_user(id, own)) } else { Ok(()) };
     }
-    // Most nodes: nothing but the ledger is looked at.
+    // On most nodes, only the ledger is read.
     let has_daemons = !ledger.daemon_folders().is_empty();
     let entry = has_daemons.then(|| ledger.find(id).ok().flatten()).flatten();
     let released = place::release(&ledger, id, restart).map_err(|error| format!("job {id}: {error}"))?;
@@ -188,7 +189,7 @@ fn release() -> Result<(), String> {
     if !has_daemons {
         return Ok(());
     }
-    // A file that can't be read any more doesn't keep the daemons of yesterday's.
+    // Even if the file can no longer be read, daemons that were started earlier must end.
     let config = config(&slurm_conf(), node_name().as_deref()).unwrap_or_default();
     for ended in mps::leave(&config, &ledger, entry.filter(|_| released.is_some()).as_ref()) {
         report::ended(&ended);

@@ -1,7 +1,7 @@
 //! gpushare-prolog: slurmd runs it as root, as `Prolog=`, before a job's first step on this node. It gives the job's
 //! share a GPU and records that in the ledger.
 //!
-//! It always ends with 0: any other status makes slurmd drain the node. If a job with a share has no entry in the
+//! It always exits with 0: any other status makes slurmd drain the node. If a job with a share has no entry in the
 //! ledger, spank_gpushare.so fails it, with a line to its user; this program writes the reason to syslog, as one line.
 #![forbid(unsafe_code)]
 

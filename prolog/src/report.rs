@@ -11,16 +11,16 @@ use gpushare_node::mps::{Ended, How, Started, UNREAD};
 use gpushare_node::place::{Notice, Placed};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-/// syslog's number of the facility daemon (syslog(3)).
+/// syslog's number for the facility daemon (syslog(3)).
 const DAEMON: u8 = 3 << 3;
 
-/// Whom the lines are from.
+/// The program that reports.
 struct Report {
     program: &'static str,
 }
 
-/// Has the macros of `log` report, as this program. `error!` is what an administrator must act on, `info!` what was
-/// done.
+/// Makes the macros of `log` report, with this program's name. `error!` is what an administrator must act on, `info!`
+/// what was done.
 pub fn start(program: &'static str) {
     let _ = log::set_logger(Box::leak(Box::new(Report { program })));
     log::set_max_level(LevelFilter::Info);
@@ -33,9 +33,10 @@ impl Log for Report {
 
     fn log(&self, record: &Record) {
         let (program, line) = (self.program, record.args());
-        // syslog's numbers of err and info.
+        // syslog's numbers for err and info.
         let severity = if record.level() == Level::Error { 3 } else { 6 };
-        // Neither may be there: no syslog in a small container, a closed stderr. There is no third place to say so.
+        // Both may be missing: syslog in a small container, and stderr if it is closed. There is no third place to
+        // report that.
         let _ = std::io::stderr().write_all(format!("{program}: {line}\n").as_bytes());
         let message = format!("<{}>{program}[{}]: {line}", DAEMON | severity, std::process::id());
         let _ = to_syslog(message.as_bytes());
@@ -50,7 +51,7 @@ fn to_syslog(message: &[u8]) -> std::io::Result<usize> {
     socket.send_to(message, "/dev/log")
 }
 
-/// What became of a job.
+/// Reports the result for a job.
 pub fn placed(placed: &Placed) {
     let Placed::Now(entry, notices) = placed else { return };
     let id = entry.key.id;
@@ -68,7 +69,7 @@ pub fn placed(placed: &Placed) {
     }
 }
 
-/// A daemon was started for a job.
+/// Reports a daemon that was started for a job.
 pub fn started(id: u32, started: &Started) {
     let Started { daemon, pid, how, healed, mode } = started;
     let How { unit, notice, unread } = how;
@@ -88,7 +89,7 @@ pub fn started(id: u32, started: &Started) {
     }
 }
 
-/// A daemon was ended, or can't be.
+/// Reports a daemon that was ended, or that can't be.
 pub fn ended(ended: &Ended) {
     let Ended { daemon, result } = ended;
     match result {

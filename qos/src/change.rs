@@ -1,30 +1,30 @@
-//! One call of sacctmgr: its arguments, and what it changes in words.
+//! One call of sacctmgr: its arguments, and what it changes, as text.
 
-/// What kind of change a line is.
+/// The kind of change in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sign {
-    /// Something new.
+    /// Something is added.
     Add,
-    /// Something else.
+    /// Something is changed.
     Change,
-    /// Something less.
+    /// Something is removed.
     Remove,
 }
 
 /// A call of sacctmgr.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The text about it, a line each.
+    /// The text about it, one item per line.
     pub lines: Vec<(Sign, String)>,
-    /// All arguments, one a word: no shell reads them.
+    /// All arguments, one word each: no shell reads them.
     pub arguments: Vec<String>,
 }
 
-/// So many names go into one call: their text stays a small part of what a command line may be.
+/// How many names go into one call, so that their text stays much shorter than a command line may be.
 pub(super) const BATCH: usize = 200;
 
 impl Sign {
-    /// As a diff writes it.
+    /// The mark in a diff.
     pub fn mark(self) -> char {
         match self {
             Sign::Add => '+',
@@ -41,14 +41,14 @@ impl Change {
         lines.collect()
     }
 
-    /// `sacctmgr -i VERB…`
+    /// A call `sacctmgr -i VERB…`.
     pub(super) fn call<'a>(lines: Vec<(Sign, String)>, words: impl IntoIterator<Item = &'a str>) -> Change {
         let arguments = ["-i"].into_iter().chain(words).map(str::to_owned).collect();
         Change { lines, arguments }
     }
 }
 
-/// `name=a,b,c`
+/// The argument `name=a,b,c`.
 pub(super) fn named(names: &[&str]) -> String {
     format!("name={}", names.join(","))
 }

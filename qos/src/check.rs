@@ -1,7 +1,7 @@
 //! Which records are impossible on this cluster, and which are odd.
 //!
 //! An error stops a plan, because Slurm would refuse a part of it or because no job could ever use its result; a
-//! warning doesn't. If QOSes' GPUs of one type add up to more than the cluster has, that is a warning: some sites
+//! warning doesn't. It is only a warning if QOSes' GPUs of one type add up to more than the cluster has: some sites
 //! oversell on purpose.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,26 +15,26 @@ use gpushare::config::qos::field::{FIELDS, Kind};
 use gpushare::config::qos::value::{Settings, Value};
 use gpushare::config::{ManagedQos, Members};
 
-/// What slurmctld says of the cluster.
+/// What slurmctld reports about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// Its name in the database.
     pub name: String,
     /// The TRES that it counts.
     pub tracked: Vec<String>,
-    /// GPUs of each type, on all nodes, whatever their state.
+    /// GPUs of each type, on all nodes in any state.
     pub gpus: BTreeMap<String, u64>,
-    /// From 23.11.0 to 25.05.0 slurmdbd tells slurmctld of an account's change only what its own users and the accounts
-    /// just below inherit, not those accounts' users. They have it when slurmctld starts again.
+    /// From 23.11.0 to 25.05.0, slurmdbd reports an account's change to slurmctld only for the account's own users and
+    /// the accounts directly below, but not for those accounts' users. They get it when slurmctld starts again.
     pub one_level: bool,
 }
 
-/// Something that is wrong with a line.
+/// An error or a warning about a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Of gpushare.conf.
+    /// The line of gpushare.conf.
     pub line: usize,
-    /// It stops a plan.
+    /// Whether it stops a plan.
     pub is_error: bool,
     /// One sentence.
     pub text: String,
@@ -44,7 +44,7 @@ impl Cluster {
     /// Reads `scontrol show config` and `scontrol -o show node`.
     ///
     /// # Errors
-    /// Something is missing there.
+    /// A value is missing there.
     pub fn read(config: &str, nodes: &str) -> Result<Cluster, ReadError> {
         let value = |key: &'static str| {
             let of = |line: &str| {
@@ -67,18 +67,18 @@ impl Cluster {
         Ok(Cluster { name: value("ClusterName")?, tracked, gpus, one_level })
     }
 
-    /// How many GPUs of a type there are. Capitals count: users will write the type as the file does, and Slurm finds
-    /// nodes for it letter by letter.
+    /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes
+    /// by the exact spelling.
     fn count(&self, gres_type: &str) -> Option<u64> {
         self.gpus.get(gres_type).copied()
     }
 
-    /// A TRES as the cluster writes it.
+    /// A TRES in the cluster's spelling.
     fn spelling<'a>(&'a self, tres: &str) -> Option<&'a str> {
         self.tracked.iter().find(|known| known.eq_ignore_ascii_case(tres)).map(String::as_str)
     }
 
-    /// The same settings, with TRES as the cluster writes them.
+    /// The same settings, with TRES in the cluster's spelling.
     #[must_use]
     pub fn spelled(&self, settings: &Settings) -> Settings {
         let mut settings = settings.clone();
@@ -100,7 +100,7 @@ fn tells_one_level(version: &str) -> bool {
     ((23, 11, 0)..(25, 5, 1)).contains(&(next(), next(), next()))
 }
 
-/// Everything that is wrong, in the order of the lines. `strangers` are the members of whom the system knows nothing.
+/// All findings, in the order of the lines. `strangers` are the members that the system doesn't know.
 pub fn check(
     qoses: &[ManagedQos],
     actual: &Actual,
@@ -121,7 +121,7 @@ pub fn check(
                     let sum = sums.entry(gres_type).or_insert(0_u64);
                     let before = *sum;
                     *sum = sum.saturating_add(*number);
-                    // Said once, of the line that makes it so.
+                    // Reported only once, for the line that exceeds the sum.
                     if before <= count && *sum > count {
                         say(
                             false,
@@ -160,7 +160,8 @@ fn no_such_type(gres_type: &str, cluster: &Cluster) -> String {
     format!("no node has a GPU of type '{gres_type}'; {there}")
 }
 
-/// A limit on what slurmctld doesn't count would limit nothing. If a type exists on no node, that alone is reported.
+/// A limit on something that slurmctld doesn't count would have no effect. If a type exists on no node, only that is
+/// reported.
 fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
     let mut missing: Vec<&str> = Vec::new();
     for field in FIELDS.iter().filter(|field| field.kind == Kind::Tres) {
@@ -184,7 +185,7 @@ fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
     })
 }
 
-/// Two files with the same QOS would take it from each other forever.
+/// If two files have the same QOS, each would take it from the other forever.
 fn elsewhere(managed: &ManagedQos, actual: &Actual, cluster: &Cluster) -> Option<String> {
     let owner = actual
         .qoses
@@ -219,7 +220,7 @@ fn unknown_members(
     }
     let Members::Users(account, users) = &managed.members else { return Vec::new() };
     let unknown = users.iter().filter(|user| strangers.contains(*user));
-    // One who has left is in the database still, and mustn't stop everybody else's plan.
+    // A user who has left is still in the database, and must not stop the plan for all others.
     unknown
         .map(|user| (!actual.tree.has_user(account, user), format!("this system has no user '{user}'")))
         .collect()

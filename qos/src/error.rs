@@ -1,7 +1,7 @@
-//! What Slurm's programs print and nobody here can read.
+//! Output of Slurm's programs that can't be parsed.
 
 gpushare::errors! {
-    /// Why a plan can't be made: not from half of the truth.
+    /// Why a plan can't be made: it must not be based on incomplete data.
     #[derive(Debug, PartialEq, Eq)]
     pub enum ReadError {
         Short(line: String) => "sacctmgr's line '{}' is too short", line.escape_debug();

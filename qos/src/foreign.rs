@@ -1,5 +1,4 @@
-//! GPU types that jobs under a QOS must not get, even though none may ask for them: those that its record doesn't
-//! limit.
+//! GPU types that jobs under a QOS must not get, although they can't request them: those that its record doesn't limit.
 //!
 //! A job that takes whole nodes (`--exclusive`, a partition with `OverSubscribe=EXCLUSIVE`, core specialization) gets
 //! all GPUs of its nodes and names none. A plugin can't see which nodes it will get. But Slurm counts GPUs by type when
@@ -12,12 +11,12 @@ use gpushare::config::ManagedQos;
 use gpushare::config::qos::field::{FIELDS, Kind};
 use gpushare::config::qos::value::{Settings, Value};
 
-/// The field that has the zeros.
+/// The field with the zeros.
 const ZEROS: &str = "GrpTRES";
-/// Says how many GPUs a job needs at least, and so limits none.
+/// Sets how many GPUs a job needs at least, so it limits none.
 const MINIMUM: &str = "MinTRESPerJob";
 
-/// The types that a line keeps its jobs from, as TRES. None if gpushare.conf allows other types, or where the line
+/// The types that the line's jobs must not get, as TRES. Empty if gpushare.conf allows other types, or if the line
 /// limits no type.
 pub fn kept_away<'c>(managed: &ManagedQos, cluster: &'c Cluster) -> Vec<&'c str> {
     let limits = |name: &str| limited(&managed.settings).any(|known| known.eq_ignore_ascii_case(name));
@@ -28,7 +27,8 @@ pub fn kept_away<'c>(managed: &ManagedQos, cluster: &'c Cluster) -> Vec<&'c str>
     types.filter(|name| !limits(name)).collect()
 }
 
-/// What the QOS of a line must have: all that the line says, and a limit of 0 on each type that it is kept from.
+/// The settings that the QOS of a line must have: those in the line, and a limit of 0 on each type that its jobs must
+/// not get.
 pub(super) fn wanted(managed: &ManagedQos, cluster: &Cluster) -> Settings {
     let mut settings = cluster.spelled(&managed.settings);
     let zeros = kept_away(managed, cluster);

@@ -24,17 +24,17 @@ pub use error::ReadError;
 pub use plan::{Leftover, Obstacle, Plan, plan};
 pub use state::Actual;
 
-/// What a QOS's description begins with if a gpushare.conf has it; then comes the cluster whose file that is. Only a
-/// QOS with our own cluster's mark is ever removed: a database has the QOSes of all its clusters.
+/// The beginning of a QOS's description if it comes from a gpushare.conf; then follows the name of that file's cluster.
+/// Only a QOS with our own cluster's mark is ever removed, because a database has the QOSes of all its clusters.
 pub const MARK: &str = "gpushare@";
 
-/// What the TRES of a type of GPU begins with.
+/// How the TRES of a GPU type begins.
 const TYPE: &str = "gres/gpu:";
 
 /// The account above all others.
 pub const ROOT: &str = "root";
 
-/// What sacctmgr or scontrol printed, without empty lines.
+/// The lines of output from sacctmgr or scontrol, without empty ones.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.is_empty())
 }

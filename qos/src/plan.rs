@@ -1,10 +1,9 @@
-//! The changes that make the database match gpushare.conf. In their order each change finds what it needs, and nobody
-//! may use a QOS before it has its limits: accounts, bare QOSes, their fields (which name other QOSes), users, who may
-//! use what, who may not any more, and last what is no longer in the file.
+//! The changes that make the database match gpushare.conf. Their order ensures that each change finds what it needs,
+//! and that no user can use a QOS before it has its limits: accounts, bare QOSes, their fields (which name other
+//! QOSes), users, grants, revocations, and last what is no longer in the file.
 //!
 //! If a QOS is in the file, the plan controls all of its fields, and unsets those that its record doesn't have. It only
-//! adds limits of 0 on other GPU types, by [`foreign`]. It leaves every other QOS alone, except those with our
-//! [`MARK`].
+//! adds limits of 0 on other GPU types, by [`foreign`]. It doesn't touch any other QOS, except those with our [`MARK`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -22,41 +21,41 @@ use gpushare::text::counted;
 mod grant;
 mod prune;
 
-/// What is to be done.
+/// What to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// In this order; nothing in it: nothing to do.
+    /// The changes in order; empty if there is nothing to do.
     pub changes: Vec<Change>,
-    /// QOSes with our mark that the file has no longer, and that stay.
+    /// QOSes with our mark that the file no longer has, but that stay.
     pub leftovers: Vec<Leftover>,
-    /// What should be taken away and can't be.
+    /// QOSes that should be revoked but can't be.
     pub obstacles: Vec<Obstacle>,
 }
 
-/// A QOS that is not in the file any more.
+/// A QOS that is no longer in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     /// Its name.
     pub qos: String,
-    /// What keeps it from being removed; `None` if its removal wasn't asked for.
+    /// Why it can't be removed; `None` if its removal wasn't requested.
     pub used: Option<Use>,
 }
 
-/// What a QOS is used for. slurmctld 26.05 does not start with a partition that names a QOS that there isn't, and until
-/// then its partition is open to all.
+/// What a QOS is used for. slurmctld 26.05 does not start if a partition names a QOS that doesn't exist, and until then
+/// that partition is open to all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// How many jobs there are under it.
+    /// How many jobs use it.
     pub jobs: usize,
     /// The partitions that name it.
     pub partitions: BTreeSet<String>,
 }
 
-/// A QOS that is a default: Slurm never revokes it from its owner, although 22.05 says that it did.
+/// A QOS that is a default: Slurm never revokes it from its owner, although 22.05 reports that it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     qos: String,
-    /// Who should not have it; `None` if there should be no such QOS.
+    /// Who should not have it; `None` if the QOS itself should not exist.
     whose: Option<String>,
     account: String,
     /// Empty for the account's own default.
@@ -103,10 +102,11 @@ impl fmt::Display for Use {
     }
 }
 
-/// Each QOS that is used.
+/// Each QOS in use.
 pub type InUse = HashMap<String, Use>;
 
-/// Makes the plan. QOSes that are no longer in the file are removed if `prune` has what is used on the cluster.
+/// Makes the plan. With `prune`, it removes QOSes that are no longer in the file; `prune` has those that are in use on
+/// the cluster.
 pub fn plan(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster, prune: Option<&InUse>) -> Plan {
     let mut tree = actual.tree.clone();
     let mut changes = new_accounts(qoses, &mut tree, &cluster.name);
@@ -173,7 +173,7 @@ fn new_users(qoses: &[ManagedQos], tree: &mut super::tree::Tree, cluster: &str) 
     changes
 }
 
-/// QOSes that are told the same are told it in one call.
+/// QOSes with the same changes, which take one call together.
 struct Group<'s> {
     arguments: Vec<String>,
     names: Vec<&'s str>,
@@ -241,7 +241,7 @@ fn of_one(managed: &ManagedQos, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<St
     (arguments, lines)
 }
 
-/// sacctmgr's argument, and a line a limit that differs.
+/// sacctmgr's argument, and one line for each limit that differs.
 fn difference(field: &Field, from: Option<&Value>, to: Option<&Value>) -> (String, Vec<String>) {
     if field.kind == Kind::Tres {
         return difference_of_tres(field, limits(from), limits(to));
@@ -262,7 +262,7 @@ fn limits(value: Option<&Value>) -> BTreeMap<&str, u64> {
     }
 }
 
-/// Only the TRES that differ: sacctmgr leaves the others as they are.
+/// Only the TRES that differ: sacctmgr doesn't change the others.
 fn difference_of_tres(
     field: &Field,
     from: BTreeMap<&str, u64>,
@@ -286,7 +286,7 @@ fn difference_of_tres(
     (format!("{}={}", field.column, parts.join(",")), lines)
 }
 
-/// Text of the database, for a terminal.
+/// Makes text from the database safe for a terminal.
 fn printable(text: &str) -> String {
     text.chars().take(60).map(|c| if c.is_control() { '?' } else { c }).collect()
 }

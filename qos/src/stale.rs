@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines;
 
-/// sacctmgr's arguments for the database's half of [`missed`].
+/// sacctmgr's arguments for the database's QOSes.
 pub const IN_DATABASE: [&str; 4] = ["-nP", "show", "qos", "format=id,name"];
 
-/// scontrol's arguments for slurmctld's.
+/// scontrol's arguments for slurmctld's QOSes.
 pub const IN_SLURMCTLD: [&str; 4] = ["-o", "show", "assoc_mgr", "flags=qos"];
 
-/// What slurmctld has not heard of, in words; nothing if it is right, or keeps no QOSes at all.
+/// The changes that slurmctld has missed, as text; empty if it is right, or keeps no QOSes at all.
 pub fn missed(database: &str, slurmctld: &str) -> Vec<String> {
     let known: BTreeSet<(&str, &str)> = lines(slurmctld).filter_map(qos_in_slurmctld).collect();
     if known.is_empty() {

@@ -1,4 +1,4 @@
-//! What Slurm's database has, as sacctmgr prints it, and the arguments that make it print so.
+//! What Slurm's database has, as sacctmgr prints it, and sacctmgr's arguments for that.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use gpushare::config::qos::value::{Settings, printed};
 /// A QOS of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qos {
-    /// Its description; one that begins with [`super::MARK`] is of a gpushare.conf.
+    /// Its description; one that begins with [`super::MARK`] belongs to a gpushare.conf.
     pub description: String,
-    /// All that is set.
+    /// All of its settings.
     pub settings: Settings,
 }
 
-/// What is there now.
+/// The current content of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actual {
-    /// By name.
+    /// The QOSes by name.
     pub qoses: BTreeMap<String, Qos>,
-    /// Who may use which.
+    /// Which users may use which QOS.
     pub tree: Tree,
 }
 
 impl Qos {
-    /// The cluster whose gpushare.conf has made it or taken it over, in small letters as Slurm keeps descriptions.
+    /// The cluster whose gpushare.conf has made it or taken it over, in lowercase as in Slurm's descriptions.
     pub fn owner(&self) -> Option<String> {
         let first = self.description.split_whitespace().next()?.to_ascii_lowercase();
         first.strip_prefix(MARK).map(str::to_owned)
     }
 
-    /// Whether that is this cluster's.
+    /// Whether it belongs to this cluster's file.
     pub fn is_of(&self, cluster: &str) -> bool {
         self.owner().is_some_and(|owner| owner.eq_ignore_ascii_case(cluster))
     }
@@ -41,7 +41,7 @@ impl Qos {
 /// sacctmgr's arguments for [`qoses`].
 pub fn ask_qoses() -> Vec<String> {
     let columns: Vec<&str> = FIELDS.iter().map(|field| field.column).collect();
-    // The description may have anything in it, so it is the last.
+    // The description may contain any text, so it comes last.
     let format = format!("format=name,{},description", columns.join(","));
     ["-nP", "show", "qos", &format].map(str::to_owned).to_vec()
 }
@@ -49,7 +49,7 @@ pub fn ask_qoses() -> Vec<String> {
 /// Reads the QOSes.
 ///
 /// # Errors
-/// What can't be read: a plan must not be made from half of the truth.
+/// A value can't be read: a plan must not be based on incomplete data.
 pub fn qoses(text: &str) -> Result<BTreeMap<String, Qos>, ReadError> {
     lines(text).map(qos).collect()
 }
@@ -89,7 +89,7 @@ pub fn ask_associations(cluster: &str) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// sacctmgr's arguments for the other half of it, since that one leaves out the accounts' parents.
+/// sacctmgr's arguments for the other half, because the first query omits the accounts' parents.
 pub fn ask_parents(cluster: &str) -> Vec<String> {
     let cluster = format!("cluster={cluster}");
     ["-nP", "show", "assoc", "where", &cluster, "user=", "format=account,parentname"]
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use gpushare::config::qos::value::text;
 
-    /// As the three releases print it, with everything set.
+    /// The output of the three releases, with everything set.
     const FULL: &str = "qa|billing=7,cpu=32,gres/gpu:a40=4,gres/gpu=4,mem=975G,node=2|cpu=100,mem=1T|cpu=200|5|6|7|1-00:00:00|\
                         cpu=8,mem=10G|cpu=9|cpu=1000|02:00:00|cpu=10|11|12|13|cpu=16|cpu=14|17|18|19|cpu=15|cpu=1|20|1000|\
                         normal,qb|within,requeue|01:00:00|01:00:00|DenyOnLimit,Relative|0.500000|0.250000|1.500000|gpushare x|y\n";

@@ -1,4 +1,4 @@
-//! The users' table of QOSes, and what a QOS gives its group, in words.
+//! The users' table of QOSes, and a QOS's limits as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use gpushare::config::qos::value::{Value, amount, text};
 use gpushare::config::{ManagedQos, Members};
 use gpushare::text::counted;
 
-/// The first line of a table.
+/// The head of the table.
 pub const TITLES: [&str; 3] = ["QOS name", "Group limit", "Example"];
 
-/// One QOS as the users' table has it.
+/// The table's row for one QOS.
 pub fn row(managed: &ManagedQos) -> [String; 3] {
     let limits = [group_limit(managed), user_limit(managed)];
     let limit = limits.into_iter().filter(|limit| !limit.is_empty()).collect::<Vec<_>>().join("; ");
@@ -21,7 +21,7 @@ pub fn row(managed: &ManagedQos) -> [String; 3] {
     [managed.name.clone(), limit, example(managed)]
 }
 
-/// `no h100`, or `no limit`: the text if there is no number.
+/// `no h100`, or `no limit`: the text if no number is set.
 fn nothing(managed: &ManagedQos) -> String {
     let fields =
         ["GrpTRES", "MaxTRESPerUser"].into_iter().filter_map(|name| match managed.settings.get(name) {
@@ -33,7 +33,7 @@ fn nothing(managed: &ManagedQos) -> String {
     if gres_types.is_empty() { "no limit".to_owned() } else { format!("no {}", gres_types.join(", ")) }
 }
 
-/// `4 a40, 32 CPUs, 975G memory`: what all jobs of the QOS together can have.
+/// `4 a40, 32 CPUs, 975G memory`: the limits on all jobs of the QOS together.
 pub fn group_limit(managed: &ManagedQos) -> String {
     let mut parts: Vec<String> =
         managed.gpus.iter().map(|(gres_type, number)| format!("{number} {gres_type}")).collect();
@@ -48,14 +48,14 @@ pub fn group_limit(managed: &ManagedQos) -> String {
     parts.join(", ")
 }
 
-/// `100 mps a user`: what the jobs of one of its users together can have.
+/// `100 mps a user`: the limits on all jobs of one of its users.
 fn user_limit(managed: &ManagedQos) -> String {
     let Some(Value::Tres(limits)) = managed.settings.get("MaxTRESPerUser") else { return String::new() };
     let parts: Vec<String> = given(limits).map(|(name, number)| in_words(name, *number)).collect();
     if parts.is_empty() { String::new() } else { format!("{} a user", parts.join(", ")) }
 }
 
-/// A limit of 0 on a type of GPU keeps that type away: it is no part of what anybody has.
+/// A limit of 0 on a GPU type forbids that type, so it isn't listed.
 fn given(limits: &BTreeMap<String, u64>) -> impl Iterator<Item = (&String, &u64)> {
     limits.iter().filter(|(name, number)| **number > 0 || !name.starts_with(TYPE))
 }
@@ -73,7 +73,7 @@ fn in_words(tres: &str, number: u64) -> String {
     }
 }
 
-/// `2 of 4 a40, 8 of 32 CPUs`: what is in use of the group limit.
+/// `2 of 4 a40, 8 of 32 CPUs`: how much of the group limit is in use.
 pub fn in_use(managed: &ManagedQos, usage: &Usage) -> String {
     let Some(Value::Tres(limits)) = managed.settings.get("GrpTRES") else { return String::new() };
     let used = |name: &str| {
@@ -88,7 +88,7 @@ pub fn in_use(managed: &ManagedQos, usage: &Usage) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// Options that work for any member: two GPUs of the first type, or one where there is no second.
+/// Options that work for any member: two GPUs of the first type, or one if there is only one.
 pub fn example(managed: &ManagedQos) -> String {
     let typed = managed.gpus.first().map(|(gres_type, number)| (gres_type.as_str(), *number));
     let gres = typed.or_else(|| match managed.settings.get("GrpTRES") {
@@ -103,7 +103,7 @@ pub fn example(managed: &ManagedQos) -> String {
     format!("--qos={}{gres}", managed.name)
 }
 
-/// Whose it is: `account lafferty`, `maria, tom of account saxena`.
+/// The owner: `account lafferty`, or `maria, tom of account saxena`.
 pub fn members(members: &Members) -> String {
     match members {
         Members::Unsaid => "not in this file".to_owned(),
@@ -114,17 +114,17 @@ pub fn members(members: &Members) -> String {
     }
 }
 
-/// All that is set, as `Name=value` words.
+/// All settings, as `Name=value` words.
 pub fn settings(managed: &ManagedQos) -> String {
     let set = FIELDS.iter().filter_map(|field| Some((field, managed.setting(field)?)));
     set.map(|(field, value)| format!("{}={}", field.name, text(value))).collect::<Vec<_>>().join(" ")
 }
 
-/// The users' table as Markdown. A QOS without members isn't in it.
+/// The users' table as Markdown. Omits QOSes without members.
 pub fn markdown(qoses: &[ManagedQos]) -> String {
     let cells = |managed: &ManagedQos| {
         let [name, limit, example] = row(managed);
-        // A bar would end the cell; names and types have none.
+        // A bar would end the cell, but names and types have none.
         [name, limit, format!("`{example}`")]
     };
     table(published(qoses).map(cells), "| ", " | ", " |", Some('-'))
@@ -135,7 +135,7 @@ pub fn plain(qoses: &[ManagedQos]) -> String {
     table(published(qoses).map(row), "", "  ", "", None)
 }
 
-/// Those that are in the users' table.
+/// The QOSes in the users' table.
 pub fn published(qoses: &[ManagedQos]) -> impl Iterator<Item = &ManagedQos> {
     qoses.iter().filter(|managed| managed.members != Members::Unsaid)
 }

@@ -1,18 +1,18 @@
 //! Who may use which QOS: the associations of one cluster, each with its own QOS settings.
 //!
 //! An account or user has a list of QOSes, or adds to and removes from the list of the account above. sacctmgr prints
-//! either with `WOPInfo WithRawQOSLevel`: `normal,qos_x` or `+qos_x,-normal`.
+//! either form with `WOPInfo WithRawQOSLevel`: `normal,qos_x` or `+qos_x,-normal`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{ROOT, ReadError, lines};
 
-/// What an association says itself.
+/// An association's own setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Own {
-    /// What the account above has, with these added (`true`) or taken away.
+    /// The QOSes of the account above, with these added (`true`) or removed.
     Inherits(BTreeMap<String, bool>),
-    /// These.
+    /// This list.
     List(BTreeSet<String>),
 }
 
@@ -21,13 +21,13 @@ pub enum Own {
 pub struct Association {
     /// The account.
     pub account: String,
-    /// Empty for the account's own.
+    /// Empty for the account's own association.
     pub user: String,
-    /// Empty if it is for all.
+    /// Empty if it is for all partitions.
     pub partition: String,
     /// Its QOSes.
     pub own: Own,
-    /// What its jobs have that name none; empty if it says none itself.
+    /// The default QOS of its jobs; empty if it sets none itself.
     pub default: String,
 }
 
@@ -35,15 +35,15 @@ pub struct Association {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     rows: Vec<Association>,
-    /// The account above.
+    /// The account above each account.
     parents: HashMap<String, String>,
-    /// The accounts' own rows.
+    /// Each account's own row.
     accounts: HashMap<String, usize>,
-    /// The rows of their users.
+    /// The rows of each account's users.
     users: HashMap<String, Vec<usize>>,
-    /// The rows that name a QOS.
+    /// The rows that name each QOS.
     naming: HashMap<String, Vec<usize>>,
-    /// The rows that have a QOS as their default.
+    /// The rows that have each QOS as their default.
     defaults: HashMap<String, Vec<usize>>,
 }
 
@@ -60,7 +60,7 @@ impl Own {
         }
     }
 
-    /// `None` if it leaves that to the account above.
+    /// Whether it has the QOS; `None` if the account above decides.
     pub fn says(&self, qos: &str) -> Option<bool> {
         match self {
             Own::Inherits(deltas) => deltas.get(qos).copied(),
@@ -83,7 +83,7 @@ impl Own {
 }
 
 impl Tree {
-    /// Reads sacctmgr's answers on associations and on accounts' parents.
+    /// Parses sacctmgr's output about associations and about accounts' parents.
     ///
     /// # Errors
     /// A line is too short, or there is no root.
@@ -125,13 +125,13 @@ impl Tree {
         self.rows.push(row);
     }
 
-    /// An account that is about to be added.
+    /// Adds an account that the plan will add.
     pub fn add_account(&mut self, name: &str) {
         self.parents.insert(name.to_owned(), ROOT.to_owned());
         self.insert(Association::new(name, ""));
     }
 
-    /// A user that is about to be added to an account.
+    /// Adds a user that the plan will add to an account.
     pub fn add_user(&mut self, account: &str, user: &str) {
         self.insert(Association::new(account, user));
     }
@@ -156,13 +156,13 @@ impl Tree {
         self.rows.iter()
     }
 
-    /// The rows that name a QOS, to grant or to refuse it.
+    /// The rows that name a QOS, to add or to remove it.
     pub fn naming(&self, qos: &str) -> impl Iterator<Item = &Association> {
         self.naming.get(qos).into_iter().flatten().filter_map(|at| self.rows.get(*at))
     }
 
-    /// Who has a QOS as the default, if `row` is where it is taken away: Slurm refuses that, and 22.05 says that it did
-    /// it.
+    /// The row that has a QOS as its default and would lose it if it were revoked at `row`: Slurm refuses that, but
+    /// 22.05 reports success.
     pub fn default_of(&self, qos: &str, row: &Association) -> Option<&Association> {
         let below = [row.account.clone()];
         self.defaults_to(qos).find(|other| match row.user.as_str() {
@@ -176,7 +176,7 @@ impl Tree {
         self.defaults.get(qos).into_iter().flatten().filter_map(|at| self.rows.get(*at))
     }
 
-    /// Whether an account has a QOS, its own word or the one above's; `gone` are rows that are about to lose it.
+    /// Whether an account has a QOS, from its own row or from above; `gone` are rows that are about to lose it.
     pub fn account_has(&self, account: &str, qos: &str, gone: &[&Association]) -> bool {
         self.line_up(account)
             .find_map(|row| if gone.contains(&row) { Some(false) } else { row.own.says(qos) })
@@ -188,9 +188,10 @@ impl Tree {
         self.line_up(account).any(|row| accounts.contains(&row.account))
     }
 
-    /// The accounts below one that is not the root.
+    /// The accounts below an account, which must not be the root.
     pub fn below<'t>(&'t self, account: &'t str) -> impl Iterator<Item = &'t Association> {
-        // Most are right below the root; that is looked at first, since this is asked for each of a thousand QOSes.
+        // Most accounts are directly below the root; this is checked first, because it is called for each of a thousand
+        // QOSes.
         let deep =
             |row: &&Association| self.parents.get(&row.account).is_some_and(|parent| parent.as_str() != ROOT);
         let rows = self.rows.iter().filter(|row| row.user.is_empty()).filter(deep);
@@ -200,13 +201,13 @@ impl Tree {
     /// An account and those above it.
     fn line_up<'t>(&'t self, account: &'t str) -> impl Iterator<Item = &'t Association> {
         let names = std::iter::successors(Some(account), |name| self.parents.get(*name).map(String::as_str));
-        // No real tree is as deep; a circle would have no end.
+        // No real tree is as deep, and a circle would never end.
         names.take(1000).filter_map(|name| self.rows.get(*self.accounts.get(name)?))
     }
 }
 
 impl Association {
-    /// `account a`, `user u in account a`
+    /// `account a`, or `user u in account a`.
     pub fn in_words(&self) -> String {
         match (self.account.as_str(), self.user.as_str()) {
             (ROOT, "") => "all accounts (root)".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::lines;
 
-/// What the running jobs of a QOS have together.
+/// What the running jobs of a QOS have in total.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Running jobs.
@@ -13,7 +13,7 @@ pub struct Usage {
     pub tres: BTreeMap<String, u64>,
 }
 
-/// By name of the QOS. What can't be read is left out: this is for looking at, nothing is decided by it.
+/// The usage by name of the QOS. Omits what can't be read, because it is only displayed.
 pub fn read(text: &str) -> HashMap<String, Usage> {
     lines(text).filter_map(one).collect()
 }

@@ -1,5 +1,5 @@
-//! Finds Slurm's headers: `SLURM_INCLUDE_DIR`, then pkg-config, then /usr/include; else one message says what it tried.
-//! A folder counts if it has the landmark slurm/slurm.h.
+//! Finds Slurm's headers: `SLURM_INCLUDE_DIR`, then pkg-config, then /usr/include; otherwise one message lists what it
+//! tried. A folder counts if it has the landmark slurm/slurm.h.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ fn from_pkg_config() -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-/// A variable of the environment; cargo runs the build again when it changes.
+/// A variable of the environment. Cargo runs the build again when it changes.
 fn env(name: &str) -> Option<std::ffi::OsString> {
     println!("cargo::rerun-if-env-changed={name}");
     std::env::var_os(name)

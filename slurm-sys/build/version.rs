@@ -1,13 +1,13 @@
-//! The headers' Slurm version, from slurm_version.h and never typed by hand: slurmctld refuses a job_submit plugin of
-//! another micro release, slurmstepd a SPANK plugin of another release (Slurm's src/common/plugin.c).
+//! The Slurm version of the headers, from slurm_version.h and never typed by hand: slurmctld refuses a job_submit
+//! plugin of another micro release, and slurmstepd a SPANK plugin of another release (Slurm's src/common/plugin.c).
 
 use std::fmt;
 use std::path::Path;
 
-/// The oldest release whose facts the project knows.
+/// The oldest release that the project knows.
 pub const OLDEST: Version = Version(0x16_05_00);
 
-/// major << 16 | minor << 8 | micro, as `SLURM_VERSION_NUM` of slurm_version.h makes it.
+/// major << 16 | minor << 8 | micro, like `SLURM_VERSION_NUM` of slurm_version.h.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub struct Version(u32);
 

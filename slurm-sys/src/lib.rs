@@ -19,7 +19,7 @@ mod bindings {
 
 pub use bindings::*;
 
-// C's macros have no type of their own, so the values that mean "nothing" are restated here with the fields' types.
+// C macros have no type, so the values that mean "nothing" are defined here with the fields' types.
 
 /// "Not set" in a 16-bit field (`NO_VAL16` of slurm.h).
 pub const UNSET_U16: u16 = 0xfffe;
@@ -31,7 +31,7 @@ pub const ALL_U32: u32 = 0xffff_ffff;
 pub const UNSET_U64: u64 = u64::MAX - 1;
 /// "No limit" in a 64-bit field (`INFINITE64` of slurm.h).
 pub const UNLIMITED_U64: u64 = u64::MAX;
-/// A SPANK call that went well (`ESPANK_SUCCESS` of slurm_errno.h).
+/// The code of a successful SPANK call (`ESPANK_SUCCESS` of slurm_errno.h).
 pub const SPANK_SUCCESS: spank_err_t = 0;
 
 const _: () = assert!(ESPANK_SUCCESS == SPANK_SUCCESS, "slurm_errno.h gives ESPANK_SUCCESS another value");

@@ -10,7 +10,7 @@ pub enum GpuFiles {
     /// Every `/dev/nvidiaN`, by number; where Slurm counts GPUs, in the order of gres.conf.
     #[default]
     Auto,
-    /// These, in this order.
+    /// The listed ones, in this order.
     Listed(Vec<PathBuf>),
 }
 
@@ -27,7 +27,7 @@ impl GpuFiles {
     }
 }
 
-/// What `File=` lists, in gpushare.conf and in gres.conf.
+/// The paths that `File=` lists, in gpushare.conf and in gres.conf.
 pub fn paths(value: &str) -> Option<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for part in hostlist::split(value) {

@@ -1,4 +1,4 @@
-//! The keys of the submit side: what each allows, and where its value goes. Also reads the file.
+//! The keys of the submit side: their allowed values, and where each value goes. Also reads the file.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ const KEYS: [Key<Draft>; 22] = [
     },
 ];
 
-/// Every key that can begin a line.
+/// Every key with which a line can begin.
 pub(super) fn names() -> Vec<&'static str> {
     let of_nodes = NODE_KEYS.iter().map(|key| key.name);
     KEYS.iter().map(|key| key.name).chain(of_nodes).chain([qos::KEY, partitions::KEY, nodes::KEY]).collect()
@@ -112,7 +112,7 @@ fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
     for part in value.split(',') {
         let (gres_type, number) = part.trim().split_once(':')?;
         let millionths = factor(number).filter(|millionths| *millionths <= 1_000_000 * 1_000_000)?;
-        // A type may be written in capitals, and then it is the same one.
+        // A type may be in uppercase, and is then the same type.
         if !is_gpu_type(gres_type)
             || weights.iter().any(|known| known.gres_type.eq_ignore_ascii_case(gres_type))
         {
@@ -123,8 +123,8 @@ fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
     Some(weights)
 }
 
-/// Reads a record `QOS=` or `PartitionName=`, which has its line's number. A function to be named, so that the plugins
-/// of nodes, which have no use for it, are built without it.
+/// Reads a record `QOS=` or `PartitionName=` and its line's number. It is passed as a function, so that the plugins for
+/// nodes, which don't need it, are built without it.
 pub(super) type TakeRecord = fn(&mut Draft, usize, &str) -> Result<(), Problem>;
 
 pub(super) fn take_record(draft: &mut Draft, number: usize, line: &str) -> Result<(), Problem> {
@@ -144,15 +144,14 @@ pub(super) fn take_record(draft: &mut Draft, number: usize, line: &str) -> Resul
     Ok(())
 }
 
-/// What was read so far.
+/// What has been read so far.
 pub(super) struct Draft {
     records: Option<TakeRecord>,
     config: Config,
     lines_of_nodes: Vec<nodes::Line>,
     seen: Vec<(&'static str, usize)>,
     memory_gres: Option<String>,
-    /// Line numbers, by QOS.
-    /// Not hashed: that would take memory of each thread of slurmctld's, and keep it.
+    /// Line numbers by QOS. Not a hash map, because that would use and keep memory in each of slurmctld's threads.
     qoses: BTreeMap<String, usize>,
 }
 
@@ -217,7 +216,7 @@ impl Draft {
         if !self.seen.iter().any(|(key, _)| *key == "GovernedGRES") {
             self.config.policy.gres.add(&self.config.node.share_gres);
         }
-        // slurmctld notes the size of such a share for the node.
+        // slurmctld records the size of such a share for the node.
         self.config.policy.share_gres = ShareGres(self.config.node.share_gres.clone());
         let of_qoses = self.config.qoses.iter().flat_map(|qos| &qos.gpus).map(|(gres_type, _)| gres_type);
         let types = of_qoses.chain(self.config.gpu_weights.iter().map(|weight| &weight.gres_type));

@@ -2,8 +2,8 @@
 //! with that copy if gpushare.conf is broken. [`choose`] decides with which rules slurmctld starts; the rest reads and
 //! writes the copy.
 //!
-//! The first line has the format, the time when the text was read, its hash, and its origin. The text follows,
-//! unchanged:
+//! The first line has the format, the time when the text was read, its hash, and its origin. The unchanged text
+//! follows:
 //!
 //! ```text
 //! # gpushare-last-good 1 1764014400 2a7c75e4b6abfd06 /etc/slurm/gpushare.conf
@@ -22,51 +22,51 @@ const FIRST_WORDS: &str = "# gpushare-last-good 1 ";
 /// The first line may have a long path.
 const LONGEST_COPY: u64 = LONGEST + (8 << 10);
 
-/// The copy, as it is in `StateSaveLocation`.
+/// The copy in `StateSaveLocation`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastGood {
-    /// Where it is.
+    /// The copy's path.
     pub path: PathBuf,
     /// When its text was read from gpushare.conf, in seconds since 1970.
     pub read_at: u64,
-    /// The gpushare.conf that it is a copy of.
+    /// The path of the gpushare.conf that was copied.
     pub source: PathBuf,
-    /// The text of that.
+    /// The text of that file.
     pub text: String,
 }
 
 crate::errors! {
-    /// Why there is no copy to go by.
+    /// Why there is no usable copy.
     #[derive(Debug)]
     pub enum NoCopy {
-        /// Slurm has no `StateSaveLocation`, or nothing was kept there yet.
+        /// Slurm has no `StateSaveLocation`, or nothing has been saved there yet.
         None => "there is no copy of an earlier gpushare.conf";
         Read(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
-        /// Others could have written it, or can read it.
+        /// Other users could have written it, or can read it.
         NotOurs(path: PathBuf) =>
             "{} must be a file with mode 0600 of root or of the owner of its folder", path.display();
         Damaged(path: PathBuf) => "{} is damaged, or another version of gpushare wrote it", path.display();
-        /// It is no configuration for this version.
+        /// It isn't a valid configuration for this version.
         Content(path: PathBuf, error: ConfigError) => "{}, below its first line: {error}", path.display();
     }
 }
 
-/// By which rules slurmctld starts.
+/// The rules with which slurmctld starts.
 #[derive(Debug)]
 pub enum Start {
-    /// By the file's; its text is to be kept.
+    /// The file's rules; its text must be saved.
     File(Config, String),
-    /// There is no file: by the defaults.
+    /// The defaults, because there is no file.
     Defaults,
-    /// The file is broken, for this reason: by those of the copy.
+    /// The copy's rules, because the file is broken.
     LastGood(Config, LastGood, LoadError),
 }
 
-/// By which rules slurmctld starts. A missing file means the defaults, whatever was kept: somebody who removes it wants
-/// them.
+/// Decides with which rules slurmctld starts. A missing file means the defaults, even if there is a copy: an
+/// administrator who removes the file wants the defaults.
 ///
 /// # Errors
-/// The file is broken, and there is no copy to go by.
+/// The file is broken, and there is no usable copy.
 pub fn choose(
     found: Result<Option<(Config, String)>, LoadError>,
     copy: impl FnOnce() -> Result<LastGood, NoCopy>,
@@ -83,21 +83,21 @@ pub fn choose(
 }
 
 impl LastGood {
-    /// Its rules.
+    /// The copy's rules.
     ///
     /// # Errors
-    /// For this version of gpushare they are none.
+    /// The copy is invalid for this version of gpushare.
     pub fn config(&self) -> Result<Config, NoCopy> {
         Config::parse(&self.text).map_err(|error| NoCopy::Content(self.path.clone(), error))
     }
 }
 
-/// Where the copy is in a `StateSaveLocation`.
+/// The path of the copy in a `StateSaveLocation`.
 pub fn path(folder: &Path) -> PathBuf {
     folder.join("gpushare_last_good")
 }
 
-/// Reads the copy. Only one that root or the folder's owner (SlurmUser) wrote, and nobody else can change, is trusted.
+/// Reads the copy. Trusts it only if root or the folder's owner (SlurmUser) wrote it and no other user can change it.
 ///
 /// # Errors
 /// There is no copy, or it can't be trusted.
@@ -116,17 +116,17 @@ pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     bytes.and_then(|bytes| parse(&path, &bytes)).ok_or(NoCopy::Damaged(path))
 }
 
-/// Keeps the text of a gpushare.conf that is right; `false` if the copy has it already. A crash leaves the copy of
-/// before.
+/// Saves the text of a valid gpushare.conf; returns `false` if the copy already has it. A crash leaves the previous
+/// copy.
 ///
 /// # Errors
-/// It can't be written.
+/// The copy can't be written.
 pub fn keep(folder: &Path, source: &Path, text: &str, now: u64) -> io::Result<bool> {
     if read(folder).is_ok_and(|copy| copy.text == text && copy.source == source) {
         return Ok(false);
     }
     let path = path(folder);
-    // A slurmctld that reconfigures itself has a successor for a moment, which writes too.
+    // While slurmctld reconfigures itself, its successor runs for a moment too, and also writes.
     let temporary = folder.join(format!(".gpushare_last_good.{}", std::process::id()));
     let first = format!("{FIRST_WORDS}{now} {} {}\n", number([text.as_bytes()]), source.display());
     root_file::replace_with(&temporary, &path, &(first + text), 0o600)?;

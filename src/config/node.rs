@@ -1,4 +1,4 @@
-//! How GPUs are shared on a node: what an administrator can choose.
+//! How GPUs are shared on a node: the administrator's choices.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use super::gpu_files::GpuFiles;
 use super::units::UnitsPerGpu;
 use crate::word::words;
 
-/// The node's part of gpushare.conf.
+/// The settings of a node in gpushare.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
     /// `Placement`
     pub placement: Placement,
-    /// `UnitsPerGpu`: units that fill a GPU; given wherever `placement` is not off.
+    /// `UnitsPerGpu`: how many units fill a GPU; always set unless `placement` is off.
     pub units_per_gpu: Option<UnitsPerGpu>,
     /// `ShareGRES`: the GRES whose counts are shares, such as `mps`.
     pub share_gres: String,
@@ -27,7 +27,7 @@ pub struct NodeConfig {
     pub overcommit: Overcommit,
     /// `OnCollision`
     pub on_collision: OnCollision,
-    /// `FenceDrm`: render and card nodes of other GPUs are closed too.
+    /// `FenceDrm`: whether to close the render and card nodes of other GPUs too.
     pub fence_drm: bool,
     /// `VisibleDevices`
     pub visible_devices: VisibleDevices,
@@ -41,9 +41,9 @@ pub struct NodeConfig {
     pub nvml_timeout: Duration,
     /// `Mps`
     pub mps: Mps,
-    /// `MpsControl`: NVIDIA's nvidia-cuda-mps-control; nvidia-cuda-mps-server is looked for beside it first.
+    /// `MpsControl`: NVIDIA's nvidia-cuda-mps-control, in whose folder nvidia-cuda-mps-server is searched first.
     pub mps_control: PathBuf,
-    /// `MpsDir`: where the daemons' pipes and logs are.
+    /// `MpsDir`: the folder of the daemons' pipes and logs.
     pub mps_dir: PathBuf,
     /// `MpsTimeout`: how long a daemon may take to start, answer or end.
     pub mps_timeout: Duration,
@@ -66,9 +66,9 @@ impl NodeConfig {
         units.map(|units| u64::from(units.most()))
     }
 
-    /// Whether a job that the ledger has no entry of can open no GPU here. Under `own` Slurm closes nothing. Under
-    /// `override` it opened the GPU that it allocated to a share, or one that it gave whole and that the next share
-    /// would be put on, since nobody has noted it. DRM nodes it leaves open to everybody.
+    /// Whether gpushare closes every GPU to a job without an entry in the ledger. Under `own` Slurm closes nothing.
+    /// Under `override` Slurm opens the GPU that it allocated to a share, or a whole GPU that is not recorded, so that
+    /// the next share would be placed on it. Slurm leaves DRM nodes open to all jobs.
     pub fn closes_without_entry(&self) -> bool {
         match self.placement {
             Placement::Own | Placement::Override => true,
@@ -77,7 +77,7 @@ impl NodeConfig {
         }
     }
 
-    /// Whether one setting goes with the others.
+    /// Checks that the settings fit together.
     pub(super) fn is_sound(&self) -> Result<(), Problem> {
         let because = match self.placement {
             Placement::Off => None,
@@ -88,8 +88,8 @@ impl NodeConfig {
         if let (None, Some(because)) = (&self.units_per_gpu, because) {
             return Err(Problem::Missing { key: "UnitsPerGpu", because });
         }
-        // Under EXCLUSIVE_PROCESS a GPU takes one MPS server, and a user's own serves that user alone. Where Slurm
-        // picks GPUs it mixes users whatever UserMix says.
+        // Under EXCLUSIVE_PROCESS a GPU accepts one MPS server, and a user's own daemon serves only that user. If Slurm
+        // chooses the GPU, it mixes users whatever UserMix says.
         if self.compute_mode == ComputeMode::Exclusive
             && self.mps != Mps::Multiuser
             && (self.mps == Mps::Off || self.user_mix != UserMix::Deny || self.placement == Placement::Follow)
@@ -141,16 +141,16 @@ impl Default for NodeConfig {
 }
 
 words! {
-    /// Who picks a share's GPU.
+    /// What chooses a share's GPU.
     pub enum Placement: "off, follow, own or override" {
-        /// Slurm alone; gpushare leaves the node's jobs as they are.
+        /// Slurm alone; gpushare doesn't touch the node's jobs.
         #[default]
         Off = "off",
-        /// Slurm; gpushare records, verifies and tells the job.
+        /// Slurm; gpushare records and verifies the GPU, and tells the job.
         Follow = "follow",
-        /// gpushare, on a node whose GPUs Slurm doesn't know: a count-only GRES, and no `gpu`.
+        /// gpushare, on a node whose GPUs Slurm doesn't know: the node has a count-only GRES, and no `gpu`.
         Own = "own",
-        /// gpushare, replacing the GPU that Slurm allocated.
+        /// gpushare, which replaces the GPU that Slurm allocated.
         Override = "override",
     }
 }
@@ -158,10 +158,10 @@ words! {
 words! {
     /// Where a share goes if it fits on several GPUs.
     pub enum Packing: "spread or pack" {
-        /// To the one with the least assigned.
+        /// To the GPU with the fewest units assigned.
         #[default]
         Spread = "spread",
-        /// To the one with the most assigned, so that whole GPUs stay free.
+        /// To the GPU with the most units assigned, so that whole GPUs stay free.
         Pack = "pack",
     }
 }
@@ -169,12 +169,12 @@ words! {
 words! {
     /// Whether shares of different users may be on one GPU.
     pub enum UserMix: "allow, avoid or deny" {
-        /// They may.
+        /// They may always.
         #[default]
         Allow = "allow",
-        /// Only where the share fits on no GPU that is empty or the user's own.
+        /// Only if the share fits on no GPU that is empty or has only the user's own shares.
         Avoid = "avoid",
-        /// Never.
+        /// They may not.
         Deny = "deny",
     }
 }
@@ -182,7 +182,7 @@ words! {
 words! {
     /// What happens to a share that fits on no GPU.
     pub enum Overcommit: "allow or refuse" {
-        /// It goes to the GPU with the least assigned, and the log says so.
+        /// It goes to the GPU with the fewest units assigned, and the log reports that.
         #[default]
         Allow = "allow",
         /// Its job fails.
@@ -191,29 +191,29 @@ words! {
 }
 
 words! {
-    /// What happens to a job to which Slurm gave a whole GPU that has shares on it.
+    /// What happens if Slurm gave a job a whole GPU that has shares.
     pub enum OnCollision: "fail or run" {
-        /// It fails, and the shares go on undisturbed.
+        /// The job fails, and the shares continue undisturbed.
         #[default]
         Fail = "fail",
-        /// It runs beside them, and the log says so.
+        /// The job runs beside them, and the log reports that.
         Run = "run",
     }
 }
 
 words! {
-    /// How a share's programs are told their GPU in `CUDA_VISIBLE_DEVICES`.
+    /// How `CUDA_VISIBLE_DEVICES` names the GPU for a share's programs.
     pub enum VisibleDevices: "index or uuid" {
         /// `0`: CUDA counts only the GPUs that it can open, and a share can open one.
         #[default]
         Index = "index",
-        /// The GPU's UUID, where it is known.
+        /// The GPU's UUID, if known.
         Uuid = "uuid",
     }
 }
 
 words! {
-    /// Which frameworks are told the share by variables of their own.
+    /// Which frameworks learn the share through their own variables.
     #[derive(PartialOrd, Ord)]
     pub enum FrameworkEnv: "no, yes or pytorch" {
         /// None.
@@ -221,58 +221,59 @@ words! {
         No = "no",
         /// TensorFlow and JAX.
         Yes = "yes",
-        /// PyTorch too: its releases that don't know the option refuse to allocate.
+        /// PyTorch too. Its releases that don't know the option refuse to allocate.
         Pytorch = "pytorch",
     }
 }
 
-/// Whether NVML is asked what GPUs are doing, and which.
+/// Whether and through which library to ask NVML what GPUs are doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Nvml {
-    /// The library of the driver, as the loader finds it.
+    /// The driver's library, as the loader finds it.
     #[default]
     Auto,
-    /// Nobody is asked.
+    /// NVML is not queried.
     Off,
     /// The library with this path.
     At(PathBuf),
 }
 
 words! {
-    /// Who runs NVIDIA's MPS daemons for shares.
+    /// Whether gpushare runs NVIDIA's MPS daemons for shares, and which.
     pub enum Mps: "off, per-user or multiuser" {
-        /// Not gpushare.
+        /// gpushare runs none.
         #[default]
         Off = "off",
-        /// One daemon a GPU and user, run as that user.
+        /// One daemon for each GPU and user, run as that user.
         PerUser = "per-user",
-        /// One daemon a GPU, run as root, which serves several users at once. Needs a driver that can (555 and newer).
+        /// One daemon for each GPU, run as root, which serves several users at once. Needs a driver that supports this
+        /// (555 and newer).
         Multiuser = "multiuser",
     }
 }
 
 words! {
-    /// What a prolog does about processes of no job on the GPU that its job was given.
+    /// What a prolog does about foreign processes on the GPU that its job was given.
     pub enum ForeignProcesses: "ignore, warn, fail or end" {
-        /// It doesn't look.
+        /// It doesn't check.
         #[default]
         Ignore = "ignore",
         /// The log names them.
         Warn = "warn",
         /// The job fails.
         Fail = "fail",
-        /// They are ended.
+        /// The prolog ends them.
         End = "end",
     }
 }
 
 words! {
-    /// What happens to a job whose MPS daemon can't be had.
+    /// What happens to a job if its MPS daemon doesn't work.
     pub enum OnMpsFailure: "fail or run" {
         /// It fails, before its program starts.
         #[default]
         Fail = "fail",
-        /// It runs without MPS: without limits, its kernels in turn with other processes' kernels.
+        /// It runs without MPS: without limits, and its kernels take turns with those of other processes.
         Run = "run",
     }
 }
@@ -280,11 +281,11 @@ words! {
 words! {
     /// The compute mode of a GPU with shares.
     pub enum ComputeMode: "keep or exclusive" {
-        /// As the administrator left it.
+        /// Stays as the administrator set it.
         #[default]
         Keep = "keep",
-        /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: a program that bypasses MPS gets
-        /// nothing.
+        /// `EXCLUSIVE_PROCESS` from the GPU's first share to its last, then `DEFAULT`: a program that bypasses MPS
+        /// can't use the GPU.
         Exclusive = "exclusive",
     }
 }

@@ -79,7 +79,7 @@ pub(super) const NODE_KEYS: [NodeKey; 22] = [
     },
 ];
 
-/// Files there that are named by numbers would be the ledger's.
+/// In that folder, files that are named by numbers could be the ledger's.
 fn exporter_dir(value: &str) -> Option<Option<std::path::PathBuf>> {
     off_or_path(value).filter(|folder| !folder.as_ref().is_some_and(|folder| folder.starts_with(RUN_DIR)))
 }

@@ -1,4 +1,5 @@
-//! A line `NodeName=LIST Key=Value…`: settings of some nodes that replace those for all, written as in slurm.conf.
+//! A line `NodeName=LIST Key=Value…`: settings of some nodes, which replace those for all nodes; written as in
+//! slurm.conf.
 
 use super::node_keys::{NODE_KEYS, NodeKey};
 use super::{NodeConfig, Problem};
@@ -11,7 +12,7 @@ pub(super) const KEY: &str = "NodeName";
 pub struct NodeRecord {
     /// Their names, such as `gpu[01-04],big1`.
     pub names: String,
-    /// All that holds there.
+    /// All of their settings.
     pub config: NodeConfig,
 }
 
@@ -22,7 +23,7 @@ impl NodeRecord {
     }
 }
 
-/// A line as it was read, before it is known what holds for all nodes.
+/// A line as it was read, before the settings for all nodes are known.
 pub(super) struct Line {
     pub(super) number: usize,
     names: String,

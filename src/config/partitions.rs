@@ -6,7 +6,7 @@ use super::values::{Key, NAMES, names_key};
 use crate::submit::policy::PartitionRecord;
 use crate::text::pattern::Patterns;
 
-/// What such a line begins with.
+/// The key that begins such a line.
 pub(super) const KEY: &str = "PartitionName";
 
 const KEYS: [Key<PartitionRecord>; 3] = [

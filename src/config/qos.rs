@@ -1,10 +1,10 @@
-//! A record `QOS=NAME Key=Value…` of gpushare.conf: what gpushare does with jobs under a QOS, and what the accounting
-//! database has for it, on one line.
+//! A record `QOS=NAME Key=Value…` of gpushare.conf: how gpushare treats jobs under a QOS, and the QOS's settings in the
+//! accounting database, on one line.
 //!
-//! A line takes three kinds of keys: rules of submission (`RULES`), who owns the QOS and how many GPUs (`OWNERS`), and
-//! every [`field`] of a QOS by its names of today and of 2009. One with a key of the last two kinds is a
+//! A line has three kinds of keys: rules of submission (`RULES`), the QOS's owner and GPUs (`OWNERS`), and every
+//! [`field`] of a QOS by its current name and its name of 2009. A QOS with a key of the last two kinds is a
 //! [`ManagedQos`]: `gpushare qos` makes the database match it. Such a line names one QOS; rules may name several, with
-//! `*` for any characters. A name alone is a QOS that exists and has no limits.
+//! `*` for any characters. A line with only a name is a QOS that exists and has no limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,35 +27,35 @@ use field::{Field, OldName};
 use per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
 use value::{Settings, Value, is_name, quantity, written};
 
-/// What such a line begins with.
+/// The key that begins such a line.
 pub(super) const KEY: &str = "QOS";
 
 /// A QOS that gpushare.conf defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedQos {
-    /// Of gpushare.conf, counted from 1.
+    /// Its line in gpushare.conf, counted from 1.
     pub line: usize,
-    /// Its name, in small letters as Slurm keeps it.
+    /// Its name, in lowercase as in Slurm's database.
     pub name: String,
     /// Who may use it.
     pub members: Members,
-    /// Types and numbers of the group's GPUs; they are in `settings` too.
+    /// Types and numbers of the group's GPUs, which `settings` also contains.
     pub gpus: Vec<(String, u64)>,
-    /// All that is set of the QOS.
+    /// All of the QOS's settings.
     pub settings: Settings,
-    /// Jobs under the QOS may have no GPU of a type that it doesn't limit (`ForeignTypes`, `GovernedQOS`, `Mode`).
+    /// Whether its jobs may have no GPU of a type that it doesn't limit (`ForeignTypes`, `GovernedQOS`, `Mode`).
     pub keeps_to_its_types: bool,
     /// The names of 2009 that the line uses.
     pub old_names: Vec<&'static OldName>,
 }
 
-/// Who may use a QOS.
+/// Which users may use a QOS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Members {
-    /// The line doesn't say.
+    /// The line names none.
     #[default]
     Unsaid,
-    /// Everybody.
+    /// All users.
     All,
     /// All users of these accounts.
     Accounts(Vec<String>),
@@ -63,7 +63,7 @@ pub enum Members {
     Users(String, Vec<String>),
 }
 
-/// A TRES limit that a line gives in two ways.
+/// A TRES limit that a line sets in two ways.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SaidTwice {
     /// The field.
@@ -86,14 +86,14 @@ impl fmt::Display for OldName {
 }
 
 impl ManagedQos {
-    /// What is set of a field.
+    /// The value of a field.
     pub fn setting(&self, field: &Field) -> Option<&Value> {
         self.settings.get(field.name)
     }
 }
 
 impl Members {
-    /// The accounts that are named.
+    /// The named accounts.
     pub fn accounts(&self) -> impl Iterator<Item = &str> {
         let (several, one): (&[String], _) = match self {
             Members::Accounts(names) => (names, None),
@@ -104,7 +104,7 @@ impl Members {
     }
 }
 
-/// What gpushare does with jobs under the QOS.
+/// How gpushare treats jobs under the QOS.
 const RULES: [Key<Draft>; 9] = [
     Key {
         name: KEY,
@@ -159,7 +159,7 @@ const RULES: [Key<Draft>; 9] = [
     },
 ];
 
-/// Whose QOS it is, and of how much.
+/// The QOS's owner, and how much the owner has.
 const OWNERS: [Key<Draft>; 5] = [
     Key {
         name: "Account",
@@ -182,7 +182,7 @@ const OWNERS: [Key<Draft>; 5] = [
             for (gres_type, number) in draft.gpus.clone() {
                 draft.limit("GrpTRES", format!("gres/gpu:{gres_type}"), number);
             }
-            // The sum too: nobody gets more by asking without a type, even where the plugin is not loaded.
+            // Limits the sum too, so that requests without a type get no more, even if the plugin is not loaded.
             let sum = draft.gpus.iter().map(|(_, number)| number).sum();
             draft.limit("GrpTRES", "gres/gpu".to_owned(), sum);
             Some(())
@@ -207,13 +207,13 @@ const OWNERS: [Key<Draft>; 5] = [
 const ONE_NAME: &str = "the name of one QOS, if the line has its owner or limits: letters, digits, '_', '.', '-' and \
                         '@', starting with a letter, a digit or '_'";
 
-/// The keys as an error lists them.
+/// The keys, as an error lists them.
 fn own_names() -> Vec<&'static str> {
     let own = RULES.iter().chain(&OWNERS).map(|key| key.name);
     own.chain(["and a QOS's limits and other settings by sacctmgr's names"]).collect()
 }
 
-/// Every key of such a line, those of 2009 last.
+/// Every key of such a line; those of 2009 come last.
 #[cfg(test)]
 pub(super) fn names() -> Vec<&'static str> {
     let own = RULES.iter().chain(&OWNERS).map(|key| key.name);
@@ -232,11 +232,11 @@ struct Draft {
     settings: Settings,
     old_names: Vec<&'static OldName>,
     twice: Option<SaidTwice>,
-    /// A key is there that the database has.
+    /// Whether the line has a key that the database stores.
     is_managed: bool,
 }
 
-/// Reads a line, which has its number.
+/// Parses a line; `line` is its number.
 pub(super) fn parse(line: usize, text: &str) -> Result<(Option<QosRecord>, Option<ManagedQos>), Problem> {
     let mut draft = Draft::default();
     let mut seen: Vec<&'static str> = Vec::new();
@@ -255,7 +255,7 @@ pub(super) fn parse(line: usize, text: &str) -> Result<(Option<QosRecord>, Optio
 }
 
 impl Draft {
-    /// Gives the key's own name.
+    /// Returns the key's own name.
     fn take(&mut self, name: &str, text: &str) -> Result<&'static str, Problem> {
         let bad = |key, allowed| Problem::BadValue { key, value: text.to_owned(), allowed };
         if let Some(key) = Key::named(&RULES, name) {
@@ -288,7 +288,7 @@ impl Draft {
     fn limit(&mut self, field: &'static str, tres: String, number: u64) {
         let place = self.settings.entry(field).or_insert_with(|| Value::Tres(BTreeMap::new()));
         let Value::Tres(limits) = place else { return };
-        // A type may be written in capitals, and then it is the same one.
+        // A type may be in uppercase, and is then the same type.
         if limits.keys().any(|known| known.eq_ignore_ascii_case(&tres)) {
             self.twice.get_or_insert(SaidTwice { field, tres });
             return;
@@ -324,7 +324,7 @@ impl Draft {
             members,
             gpus: self.gpus,
             settings: self.settings,
-            // The other lines of the file say.
+            // The other lines of the file decide this.
             keeps_to_its_types: false,
             old_names: self.old_names,
         };
@@ -332,7 +332,7 @@ impl Draft {
     }
 }
 
-/// Names, none of them twice.
+/// Distinct names.
 fn list(text: &str) -> Option<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for name in text.split(',') {
@@ -344,12 +344,12 @@ fn list(text: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// As Slurm keeps the names of accounts.
+/// Spells names of accounts as Slurm does.
 fn lower(names: Vec<String>) -> Vec<String> {
     names.into_iter().map(|name| name.to_ascii_lowercase()).collect()
 }
 
-/// `a40:4,h100:2`
+/// Parses `a40:4,h100:2`.
 fn gpus(text: &str) -> Option<Vec<(String, u64)>> {
     let one = |part: &str| {
         let (gres_type, number) = part.split_once(':')?;

@@ -1,4 +1,4 @@
-//! gpushare.conf, good and bad.
+//! Tests with valid and invalid texts of gpushare.conf.
 
 use std::time::Duration;
 

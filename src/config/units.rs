@@ -3,13 +3,13 @@
 use super::values::number;
 use crate::text::gres::is_gpu_type;
 
-/// More than any GPU is divided into.
+/// More units than any GPU is divided into.
 const MOST: u32 = 1_000_000;
 
-/// What `UnitsPerGpu` says.
+/// The value of `UnitsPerGpu`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitsPerGpu {
-    /// `80`: so many on every GPU.
+    /// `80`: this many on every GPU.
     Each(u32),
     /// `24,24,12,0`: one for each GPU in Slurm's order; 0 for one that takes no share.
     ByIndex(Vec<u32>),
@@ -41,8 +41,8 @@ impl UnitsPerGpu {
         units.iter().any(|units| *units > 0).then_some(UnitsPerGpu::ByIndex(units))
     }
 
-    /// Of the GPU with Slurm's index `index`; 0 if it takes no share. `gres_type` is its type where Slurm's files
-    /// name one, else its model decides, such as `NVIDIA A40`: the longest type that is a part of it.
+    /// The units of the GPU with Slurm's index `index`; 0 if it takes no share. `gres_type` is its type in Slurm's
+    /// files. Without one, its model such as `NVIDIA A40` decides: the longest type that is a part of it.
     pub fn of_gpu(&self, index: u32, gres_type: Option<&str>, model: Option<&str>) -> u32 {
         match self {
             UnitsPerGpu::Each(units) => *units,
@@ -69,7 +69,7 @@ impl UnitsPerGpu {
         }
     }
 
-    /// The most that a GPU has.
+    /// The most units that a GPU has.
     pub fn most(&self) -> u32 {
         match self {
             UnitsPerGpu::Each(units) => *units,
@@ -79,7 +79,7 @@ impl UnitsPerGpu {
     }
 }
 
-/// `80 on each of 4 GPUs`, `24,24,12 on 3 GPUs`
+/// Such as `80 on each of 4 GPUs`, or `24,24,12 on 3 GPUs`.
 pub fn units_written(units: &[u32]) -> String {
     match units {
         [first, others @ ..] if others.iter().all(|other| other == first) => {
@@ -92,7 +92,8 @@ pub fn units_written(units: &[u32]) -> String {
     }
 }
 
-/// As Slurm's AutoDetect compares a type with a model's name: without case and what is no letter or digit.
+/// Prepares a text for comparison as Slurm's AutoDetect compares a type with a model's name: ignoring case and all
+/// other characters than letters and digits.
 fn plain(text: &str) -> String {
     text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }

@@ -7,7 +7,7 @@ use super::Problem;
 use crate::submit::policy::{Governed, GovernedAccounts, GovernedGres};
 use crate::text::pattern::Patterns;
 
-/// One key: its name, what it allows, and how a value is taken over.
+/// A key: its name, its allowed values, and how it takes a value.
 pub(super) struct Key<T: 'static> {
     pub(super) name: &'static str,
     pub(super) allowed: &'static str,
@@ -25,7 +25,7 @@ impl<T> Key<T> {
     }
 }
 
-/// A key whose value is one of a few words: its name, what they mean, and the place of that.
+/// A key whose value is one of a few words: its name, the words' meanings, and where the value goes.
 macro_rules! word_key {
     ($name:literal: $meaning:ty => $($place:ident).+) => {
         Key {
@@ -35,7 +35,7 @@ macro_rules! word_key {
         }
     };
 }
-/// A key whose value is a list of names: its own, and their place.
+/// A key whose value is a list of names: its own name, and where the names go.
 macro_rules! names_key {
     ($name:literal => $($place:ident).+) => {
         Key {
@@ -61,7 +61,7 @@ pub(super) fn milliseconds(value: &str, least: u32, most: u32) -> Option<Duratio
     number(value, least, most).map(|number| Duration::from_millis(number.into()))
 }
 
-/// Absolute, and nothing that a shell or a log would read otherwise.
+/// Parses an absolute path without characters that a shell or a log would misread.
 pub(super) fn path(value: &str) -> Option<PathBuf> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     (value.starts_with('/') && value.chars().all(plain)).then(|| value.into())
@@ -88,7 +88,7 @@ pub(super) fn governed_accounts(value: &str) -> Option<GovernedAccounts> {
     }
 }
 
-/// Slurm writes GRES names so; `gpu` is whole GPUs.
+/// Parses a GRES name as Slurm writes it; `gpu` means whole GPUs.
 pub(super) fn share_gres(value: &str) -> Option<String> {
     is_gres_name(value).then(|| value.to_owned()).filter(|name| name != "gpu")
 }

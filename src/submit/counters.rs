@@ -5,22 +5,22 @@ use crate::submit::message::pages::PAGES;
 use crate::submit::policy::Because;
 
 crate::names! {
-    /// What became of a request that a message is about, as the counts' names and the metrics' labels have it.
+    /// What happened to a request that broke a rule, as in the counts' names and the metrics' labels.
     pub enum Outcome: word {
         /// It was refused.
         Refused = "refused",
-        /// It passed, by `Mode=warn`.
+        /// It passed because of `Mode=warn`.
         Warned = "warned",
-        /// It passed, by `Mode=audit`.
+        /// It passed because of `Mode=audit`.
         Audited = "audited",
-        /// It passed, by one of the `Exempt…` keys.
+        /// It passed because of one of the `Exempt…` keys.
         Exempt = "exempt",
         /// It was changed.
         Changed = "changed",
     }
 }
 
-/// What a request that breaks a rule can come to.
+/// The possible outcomes for a request that breaks a rule.
 const OF_A_RULE: [Outcome; 4] = [Outcome::Refused, Outcome::Warned, Outcome::Audited, Outcome::Exempt];
 
 impl From<&Because> for Outcome {
@@ -33,7 +33,7 @@ impl From<&Because> for Outcome {
     }
 }
 
-/// Every count: the message's number and the outcome. Numbers from GS151 on go with accepted jobs that were changed.
+/// Every count: the message's number and the outcome. Numbers from GS151 on are for accepted jobs that were changed.
 pub fn all() -> Vec<(&'static str, Outcome)> {
     let changed = |number: &str| number > "GS150";
     let of = |number: &'static str| {
@@ -43,7 +43,7 @@ pub fn all() -> Vec<(&'static str, Outcome)> {
     PAGES.iter().flat_map(|page| of(page.number)).collect()
 }
 
-/// What a count is called in the file.
+/// The name of a count in the file.
 pub fn name(number: &str, outcome: Outcome) -> String {
     format!("{number} {}", outcome.word())
 }

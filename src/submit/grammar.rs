@@ -1,6 +1,6 @@
 //! Reads a `tres_per_*` string as Slurm does, but recognises only what has a single meaning.
 //!
-//! Slurm looks for its prefix *anywhere* in the string, accepts an empty type, allows colons in a type and turns a
+//! Slurm looks for its prefix *anywhere* in the string, accepts an empty type, allows colons in a type, and turns a
 //! count that overflows into a type (src/common/gres.c and slurm_protocol_defs.c: `_get_next_gres`,
 //! `slurm_get_next_tres`). So this doesn't search for bad tokens: a token is a GRES of the plain form, or a TRES that
 //! can never be a GPU, or [`Token::Unrecognised`], which a governed QOS refuses.
@@ -8,7 +8,7 @@
 //! It doesn't know which types exist; [`crate::submit::policy`] decides that. `tests/differential` compares it with
 //! Slurm's own parser.
 
-/// Which prefix this Slurm reads. The other one is no token to it, so it must not count as a typed request.
+/// Which prefix this Slurm reads. It ignores the other one, which therefore must not count as a typed request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spelling {
     /// `gres:gpu:a40:2`, up to 23.02.
@@ -19,7 +19,7 @@ pub enum Spelling {
 }
 
 impl Spelling {
-    /// What a token begins with.
+    /// How a token begins.
     pub const fn prefix(self) -> &'static [u8] {
         match self {
             Spelling::Colon => b"gres:",
@@ -33,35 +33,35 @@ impl Spelling {
 pub enum Token<'a> {
     /// A GRES request in the plain form.
     Gres(Gres<'a>),
-    /// A TRES that is no GRES, such as `cpu=2` or `license/matlab:1`.
+    /// A TRES that isn't a GRES, such as `cpu=2` or `license/matlab:1`.
     Other,
-    /// Anything else, as it was sent.
+    /// Anything else, unchanged.
     Unrecognised(&'a [u8]),
 }
 
-/// `gpu:a40:2`: a name, perhaps a type, a count (1 where none is given; 0 asks for nothing).
+/// `gpu:a40:2`: a name, an optional type, and a count (1 by default; 0 requests nothing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gres<'a> {
-    /// Name as in GresTypes, such as `gpu`.
+    /// Its name in GresTypes, such as `gpu`.
     pub name: &'a [u8],
-    /// Type as in gres.conf, such as `a40`; never empty.
+    /// Its type in gres.conf, such as `a40`; never empty.
     pub gres_type: Option<&'a [u8]>,
-    /// Units asked for, suffix (`k`, `kb`, …) applied.
+    /// The number of units, with the suffix (`k`, `kb`, …) applied.
     pub count: u64,
 }
 
-/// The tokens of a `tres_per_*` string. Empty ones are dropped, and so is a prefix with nothing behind it (`--gres=`):
-/// Slurm reads no request from either.
+/// The tokens of a `tres_per_*` string. Omits empty ones, and a prefix without anything after it (`--gres=`): Slurm
+/// reads no request from these.
 pub fn tokens(text: &[u8], spelling: Spelling) -> impl Iterator<Item = Token<'_>> {
     parts(text, spelling).map(move |part| token(part, spelling))
 }
 
-/// The same, not yet read.
+/// The same, not parsed yet.
 pub(crate) fn parts(text: &[u8], spelling: Spelling) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b',').filter(move |part| !part.is_empty() && *part != spelling.prefix())
 }
 
-/// One part between commas, not empty.
+/// Parses one part between commas, which must not be empty.
 pub(crate) fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
     let recognised = match part.strip_prefix(spelling.prefix()) {
         Some(rest) => gres(rest, spelling).map(Token::Gres),
@@ -70,17 +70,17 @@ pub(crate) fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
     recognised.unwrap_or(Token::Unrecognised(part))
 }
 
-/// The number by which Slurm knows a type: it finds nodes by this, and counts limits by name (`gres_build_id` in
-/// src/common/gres.c). Many names have the same.
+/// The number by which Slurm knows a type: it finds nodes by this number, but counts limits by name (`gres_build_id` in
+/// src/common/gres.c). Many names have the same number.
 pub fn type_id(gres_type: &[u8]) -> u32 {
     gres_type.iter().zip([0, 8, 16, 24].into_iter().cycle()).fold(0, |id: u32, (byte, shift)| {
-        // C's char has a sign.
+        // C's char is signed.
         id.wrapping_add((i32::from(byte.cast_signed()).cast_unsigned()) << shift)
     })
 }
 
-/// The name and type that Slurm may read in a part that is no plain request: what lies behind its prefix, wherever that
-/// is, up to 23.02 between the colons.
+/// The name and type that Slurm may read in a part that isn't a plain request: they follow its prefix, which may be
+/// anywhere, and up to 23.02 are between the colons.
 pub(crate) fn hidden_type(part: &[u8]) -> Option<(&[u8], &[u8])> {
     let prefix = Spelling::Colon.prefix();
     let at = part.windows(prefix.len()).position(|window| window == prefix)?;
@@ -88,7 +88,7 @@ pub(crate) fn hidden_type(part: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((fields.next()?, fields.next()?))
 }
 
-/// The request as a user would type it after `--gres=`, count included.
+/// The request as a user would type it after `--gres=`, including the count.
 pub fn plain(gres: Gres) -> Vec<u8> {
     let mut text = gres.name.to_vec();
     if let Some(gres_type) = gres.gres_type {
@@ -99,7 +99,7 @@ pub fn plain(gres: Gres) -> Vec<u8> {
     text
 }
 
-/// NAME, NAME:COUNT, NAME:TYPE, NAME:TYPE:COUNT, and from 23.11 also `=` before the count.
+/// Parses NAME, NAME:COUNT, NAME:TYPE, NAME:TYPE:COUNT, and from 23.11 also `=` before the count.
 fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
     let (rest, count) = match rest.iter().rposition(|byte| *byte == b'=') {
         Some(at) if spelling == Spelling::Slash => {
@@ -132,20 +132,20 @@ fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
     Some(Gres { name, gres_type, count })
 }
 
-/// Letters, digits and `_ . - +`, starting with a letter or digit: what names and types of real GPUs are made of
-/// (`a40`, `nvidia_a100_3g.20gb`, `1g.10gb+me`), and nothing that Slurm could read as a separator, sign or blank.
+/// Whether it has only letters, digits and `_ . - +`, and begins with a letter or digit. Names and types of real GPUs
+/// do (`a40`, `nvidia_a100_3g.20gb`, `1g.10gb+me`). Nothing in it could be a separator, sign or blank for Slurm.
 fn is_word(text: &[u8]) -> bool {
     text.first().is_some_and(u8::is_ascii_alphanumeric)
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-+".contains(byte))
 }
 
-/// A word, or `NAME@SERVER`.
+/// Whether it is a word, or `NAME@SERVER`.
 fn is_licence(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'@').all(is_word)
 }
 
-/// Digits and one of Slurm's suffixes: `k`/`kib` × 1024, `kb` × 1000, likewise m, g, t, p; any case
-/// (`suffix_mult` in src/common/xstring.c). `None` also where the result doesn't fit into 64 bits.
+/// Digits and one of Slurm's suffixes: `k`/`kib` × 1024, `kb` × 1000, similarly m, g, t, p; any case (`suffix_mult` in
+/// src/common/xstring.c). `None` also if the result doesn't fit into 64 bits.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, suffix) = text.split_at_checked(digits)?;
@@ -159,8 +159,8 @@ fn number(text: &[u8]) -> Option<u64> {
     value.checked_mul(factor).filter(|value| *value != u64::MAX)
 }
 
-/// Digits and a suffix, either may be missing. Where [`number`] takes it for none, Slurm may see a type (a count that
-/// doesn't fit into 64 bits), the count 0 (a suffix alone, up to 23.02) or a product that wrapped around (`20000000p`).
+/// Digits and a suffix, of which either may be missing. If [`number`] refuses it, Slurm may see a type (a count that
+/// doesn't fit into 64 bits), the count 0 (only a suffix, up to 23.02) or a product that overflowed (`20000000p`).
 fn resembles_number(text: &[u8]) -> bool {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     text.get(digits..).and_then(multiplier).is_some()
@@ -179,7 +179,8 @@ fn multiplier(suffix: &[u8]) -> Option<u64> {
     base.checked_pow(u32::try_from(power).ok()? + 1)
 }
 
-/// A TRES that is built into Slurm and no GRES (slurm.conf(5), AccountingStorageTRES), with or without a count.
+/// Whether it is a TRES that is built into Slurm and isn't a GRES (slurm.conf(5), AccountingStorageTRES), with or
+/// without a count.
 fn is_other_tres(part: &[u8]) -> bool {
     const PLAIN: [&[u8]; 8] = [b"cpu", b"mem", b"node", b"billing", b"energy", b"vmem", b"pages", b"none"];
     const WITH_NAME: [&[u8]; 4] = [b"license/", b"bb/", b"fs/", b"ic/"];
@@ -187,7 +188,7 @@ fn is_other_tres(part: &[u8]) -> bool {
     let Some((name, tail)) = part.split_at_checked(end) else { return false };
     let known = PLAIN.contains(&name)
         || WITH_NAME.iter().any(|prefix| name.strip_prefix(*prefix).is_some_and(is_licence));
-    // Slurm finds its prefix in the middle of a token too: `license/gres/gpu:2` would be two GPUs.
+    // Slurm also finds its prefix in the middle of a token: `license/gres/gpu:2` would be two GPUs.
     let hides_gres = part.windows(4).any(|window| window.eq_ignore_ascii_case(b"gres"));
     let count_is_plain = tail.split_first().is_none_or(|(_, count)| number(count).is_some());
     known && count_is_plain && !hides_gres

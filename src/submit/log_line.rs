@@ -1,5 +1,5 @@
-//! The line in slurmctld's log about a request that breaks a rule: slurmctld's plugin writes it, `gpushare audit` reads
-//! it.
+//! The line in slurmctld's log about a request that breaks a rule: slurmctld's plugin writes it, and `gpushare audit`
+//! reads it.
 //!
 //! ```text
 //! job_submit/gpushare: accepted (audit) GS101 uid=2001 qos='q' asked='gpu:2' user='alice' name='train'
@@ -14,13 +14,13 @@ use std::fmt;
 use super::counters::Outcome;
 use super::policy::Because;
 
-/// What every line of the plugin begins with.
+/// How every line of the plugin begins.
 pub const PREFIX: &str = "job_submit/gpushare: ";
 
 /// No value keeps more bytes of a text.
 const LONGEST: usize = 120;
 
-/// What became of the request.
+/// What happened to the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was refused.
@@ -40,7 +40,7 @@ const VERDICTS: [(Verdict, &str); 7] = [
 ];
 
 impl Verdict {
-    /// As it is counted.
+    /// The outcome to count.
     pub fn outcome(self) -> Outcome {
         match self {
             Verdict::Refused => Outcome::Refused,
@@ -49,22 +49,22 @@ impl Verdict {
     }
 }
 
-/// A key with a text for its value.
+/// A key whose value is a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// The job of an update, as its user named it.
+    /// The job to update, as its user named it.
     Job,
-    /// The job's QOS, its default one where it names none.
+    /// The job's QOS, or its default QOS if it names none.
     Qos,
     /// The part of the request that breaks the rule.
     Asked,
     /// The user's name.
     User,
-    /// The account that it is charged to.
+    /// The account to charge.
     Account,
     /// Its partition, or a list of them.
     Partition,
-    /// The same part as an option of sbatch.
+    /// That part as an option of sbatch.
     Request,
     /// The job's name.
     Name,
@@ -72,7 +72,7 @@ pub enum Key {
     Try,
 }
 
-/// In the order in which they stand in a line, and how many bytes of a text each keeps.
+/// In the order of a line, with how many bytes of a text each keeps.
 const KEYS: [(Key, &str, usize); 9] = [
     (Key::Job, "job", 40),
     (Key::Qos, "qos", LONGEST),
@@ -88,13 +88,13 @@ const KEYS: [(Key, &str, usize); 9] = [
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// What became of the request.
+    /// What happened to the request.
     pub verdict: Verdict,
     /// The message's number, such as GS101.
     pub number: String,
-    /// The user the job is for.
+    /// The job's user.
     pub user_id: u32,
-    /// Who sent an update.
+    /// The user who sent an update.
     pub by: Option<u32>,
     texts: [Option<Vec<u8>>; 9],
 }
@@ -115,13 +115,13 @@ impl LogLine {
         self
     }
 
-    /// A text.
+    /// The text of a key.
     pub fn text(&self, key: Key) -> Option<&[u8]> {
         KEYS.iter().zip(&self.texts).find(|((known, ..), _)| *known == key)?.1.as_deref()
     }
 
-    /// Reads a line from [`PREFIX`] to its end; `None` for any other, also for one that was cut off. Keys of a later
-    /// gpushare are passed over.
+    /// Reads a line from [`PREFIX`] to its end; `None` for any other line, and for one that was cut off. Ignores keys
+    /// of a later gpushare.
     pub fn parse(line: &[u8]) -> Option<LogLine> {
         let rest = line.strip_prefix(PREFIX.as_bytes())?;
         let (verdict, mut rest) = VERDICTS
@@ -144,7 +144,7 @@ impl LogLine {
                     place.is_some_and(|(_, place)| place.replace(value).is_some())
                 }
             };
-            // Each key once.
+            // Each key may occur only once.
             if set {
                 return None;
             }
@@ -184,7 +184,7 @@ fn parse_number(value: &[u8]) -> Option<u32> {
         .ok()
 }
 
-/// A value and what comes after it: in quotes, or a word without any.
+/// A value and the text after it: in quotes, or a word without any.
 fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let Some(mut rest) = text.strip_prefix(b"'") else {
         let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());

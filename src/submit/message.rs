@@ -1,7 +1,7 @@
-//! What a user reads: the refusal of a request, or the note that goes with an accepted one.
+//! What a user sees: the refusal of a request, or the note about an accepted one.
 //!
-//! It comes from the QOS's own limits and ends in a command that works. It quotes users' text, escapes everything
-//! except plain ASCII, and never uses it as a format. The texts behind the numbers are in [`pages`].
+//! It uses the QOS's own limits and ends with a command that works. It quotes users' text, escapes everything except
+//! plain ASCII, and never uses it as a format. The texts behind the numbers are in [`pages`].
 
 use std::fmt::Write;
 
@@ -11,8 +11,8 @@ use crate::submit::request::{Field, LONGEST};
 mod correction;
 pub mod pages;
 
-/// The refusal as its user sees it: several lines, no newline at the end. For an update a single line, since scontrol
-/// puts the text into parentheses for each job of an array.
+/// The refusal as its user sees it: several lines without a newline at the end. For an update it is a single line,
+/// since scontrol puts the text into parentheses for each job of an array.
 pub fn refusal(refusal: &Refusal) -> String {
     let number = refusal.rule.number();
     laid_out(refusal, "gpushare: ", &format!("{number}, see `gpushare explain {number}`"))
@@ -23,8 +23,8 @@ pub fn correction(refusal: &Refusal) -> Option<String> {
     correction::written(refusal)
 }
 
-/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` if the rule is
-/// about something else than one GRES, or its option isn't known.
+/// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` if the rule is about
+/// something other than one GRES, or if its option is unknown.
 pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
     let of_one_field = matches!(
         refusal.rule,
@@ -53,7 +53,7 @@ pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
     }
 }
 
-/// What to tell the user about an accepted request, if anything.
+/// The text for the user about an accepted request, if any.
 pub fn remark(remark: &Remark) -> Option<String> {
     match remark {
         Remark::Passed(refusal, Because::Warn) => {
@@ -158,7 +158,7 @@ fn fault(refusal: &Refusal) -> String {
     }
 }
 
-/// CPUs or memory beyond what the job's GPUs allow.
+/// More CPUs or memory than the job's GPUs allow.
 fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
     let Offer::PerGpu { amount, wanted, .. } = &refusal.offer else { return String::new() };
     let wanted = match (wanted, amount) {
@@ -175,7 +175,7 @@ fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
     format!("{whose} gives at most {} {what} with '{asked}'; the job {wanted}", size(*amount, refusal.count))
 }
 
-/// A number of CPUs, or MiB as sbatch reads them: `64G`, `1500M`.
+/// A number of CPUs, or MiB in sbatch's form: `64G`, `1500M`.
 fn size(amount: Amount, number: u64) -> String {
     match amount {
         Amount::Cpus => number.to_string(),
@@ -282,7 +282,7 @@ fn changed(change: &Change) -> String {
     }
 }
 
-/// Users' bytes as one line of printable ASCII.
+/// A user's bytes as one line of printable ASCII.
 fn quoted(text: &[u8]) -> String {
     text.escape_ascii().to_string()
 }

@@ -1,9 +1,9 @@
-//! Decides whether a submission or an update of a job may pass: under a governed QOS a job must ask for every GPU by a
+//! Decides whether a submission or an update of a job may pass: under a governed QOS a job must request every GPU by a
 //! type that counts.
 //!
-//! Slurm checks a limit on `gres/gpu:a40` only against requests that say `a40` (resource_limits.html calls that a
-//! design limitation). So a request that names no type, a type that no TRES has, or anything that isn't plainly
-//! readable would use up GPUs that the limit never sees.
+//! Slurm checks a limit on `gres/gpu:a40` only against requests that name `a40` (resource_limits.html calls that a
+//! design limitation). So a request that names no type, a type that no TRES has, or anything that can't be read with
+//! certainty would use GPUs that the limit never sees.
 //!
 //! - [`judge`] and [`judge_update`] read from top to bottom: fault → its consequence → changes.
 //! - `governed`: the rule of types; `accounts`: under associations. `site`: rules on shares and on jobs with GPUs, and
@@ -51,13 +51,13 @@ const GPU: &[u8] = b"gpu";
 /// Shares of a GPU.
 const SHARES: [&[u8]; 2] = [b"mps", b"shard"];
 
-/// What the policy asks of the accounting database.
+/// The policy's questions to the accounting database.
 pub trait Accounting {
-    /// A QOS that exists.
+    /// An existing QOS.
     type Qos: Copy;
-    /// The QOS of that name; Slurm compares without case.
+    /// The QOS with that name; Slurm ignores case.
     fn qos_named(&self, name: &[u8]) -> Option<Self::Qos>;
-    /// Those of the names, each asked for once, that are QOSes; in any order.
+    /// Which of the names are QOSes, in any order. Each name occurs once.
     fn qoses_named(&self, names: &[&[u8]]) -> Vec<Self::Qos> {
         names.iter().filter_map(|name| self.qos_named(name)).collect()
     }
@@ -65,30 +65,29 @@ pub trait Accounting {
     fn default_qos(&self, request: &Request) -> DefaultQos<Self::Qos>;
     /// The QOS's own name.
     fn name(&self, qos: Self::Qos) -> &[u8];
-    /// The limits of a QOS on types of `gres`, in any order; of several on one type, the lowest.
+    /// The limits of a QOS on types of `gres`, in any order; if one type has several, the lowest.
     fn typed_limits<'s>(&'s self, qos: Self::Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>>;
-    /// Whether the QOS has a limit on `gres` of whatever type.
+    /// Whether the QOS has a limit on all of `gres`, of any type.
     fn limits_all(&self, qos: Self::Qos, gres: &[u8]) -> bool;
-    /// The types of `gres` that are TRES of this cluster, in small letters as Slurm's database has them, whatever nodes
-    /// write.
+    /// The types of `gres` that are TRES of this cluster, in lowercase as in Slurm's database, not as nodes spell them.
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]>;
     /// Whether `gres` is a TRES of this cluster.
     fn counts(&self, gres: &[u8]) -> bool;
-    /// Whose job it will be.
+    /// The job's user and account.
     fn owner(&self, request: &Request) -> Option<Owner<'_>>;
-    /// The most nodes that the job's partitions let a job have, the fewest of several; `None` if there is no such
-    /// bound, or it can't be told.
+    /// The maximum number of nodes that the job's partitions allow, the lowest if there are several; `None` if there is
+    /// no maximum, or if it is unknown.
     fn most_nodes(&self, _request: &Request) -> Option<u32> {
         None
     }
-    /// Shows the associations that the job will be charged to: its user's own, then each account's up to root. Where it
-    /// depends on the partition, those of every partition that it may be.
+    /// Shows the associations that will be charged for the job: its user's own, then each account's up to root. If that
+    /// depends on the partition, those for every possible partition.
     fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
-    /// Whether the cluster has a node of that name.
+    /// Whether the cluster has a node with that name.
     fn has_node(&self, _name: &str) -> bool {
         true
     }
-    /// What a job that names no memory gets in this partition, or in one that is not known where the name is empty.
+    /// Slurm's default in this partition for a job that requests no memory; an empty name means an unknown partition.
     fn default_memory(&self, _partition: &[u8]) -> DefaultMemory {
         DefaultMemory { of_node: Some(true), of_gpu: None }
     }
@@ -96,14 +95,14 @@ pub trait Accounting {
     fn default_partition(&self) -> Option<&[u8]>;
 }
 
-/// The QOS of a job that names none.
+/// The QOS that a job gets if it names none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefaultQos<Qos> {
     /// None, or slurmctld will refuse the job.
     None,
     /// This one.
     One(Qos),
-    /// One of several: it depends on the partition, which Slurm will take from the job's reservation.
+    /// One of these: it depends on the partition, which Slurm will take from the job's reservation.
     OneOf(Vec<Qos>),
 }
 
@@ -112,7 +111,7 @@ pub enum DefaultQos<Qos> {
 pub struct Owner<'a> {
     /// The user's name.
     pub user: &'a [u8],
-    /// The account that will be charged.
+    /// The account to charge.
     pub account: &'a [u8],
 }
 
@@ -127,7 +126,7 @@ pub struct TypedLimit<'a> {
     pub of_job: Option<u64>,
 }
 
-/// What becomes of a submission or an update.
+/// The result for a submission or an update.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict<'a> {
@@ -137,25 +136,25 @@ pub enum Verdict<'a> {
     Refuse(Box<Refusal>),
 }
 
-/// What is written into an accepted request, and said about it.
+/// Values to write into an accepted request, and remarks about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acceptance<'a> {
-    /// The default QOS that was judged, to be written into the job so that slurmctld takes no other.
+    /// The default QOS that was judged. It is written into the job, so that slurmctld uses no other.
     pub pin_qos: Option<&'a [u8]>,
-    /// The default account whose limits were judged, to be written into the job for the same reason: a user may change
-    /// which account that is.
+    /// The default account whose limits were judged. It is written into the job for the same reason: a user may change
+    /// their default account.
     pub pin_account: Option<&'a [u8]>,
     /// The job's share of one GPU, for the node: the GRES and its units.
     pub share: Option<(&'a str, u64)>,
-    /// The most nodes that the job may have, where it says more or nothing: with more, Slurm would give it more GPUs
-    /// than it counts.
+    /// The maximum number of nodes for the job, if the job allows more or has no maximum: with more nodes, Slurm would
+    /// give it more GPUs than it counts.
     pub most_nodes: Option<u32>,
-    /// The nodes that the job must not run on: those that it excludes itself, and those with too small GPUs for its
-    /// share.
+    /// The nodes on which the job must not run: those that it excludes itself, and those whose GPUs are too small for
+    /// its share.
     pub excluded_nodes: Option<Vec<u8>>,
-    /// The job may not start again: it passes by its reservation, which may be gone then, and slurmctld asks nobody.
+    /// The job may not start again: the reservation that lets it pass may have ended, and slurmctld asks no plugin.
     pub once: bool,
-    /// What is changed or let pass. Empty as a rule.
+    /// What is changed or let pass. Usually empty.
     pub remarks: Vec<Remark>,
 }
 
@@ -172,11 +171,11 @@ pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accountin
     ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
-/// Judges an update of a pending job. `update` has what the user wants to change, `existing` the job as it is.
+/// Judges an update of a pending job. `update` has the user's changes, `existing` the current job.
 ///
-/// Slurm shows a plugin less than it keeps of a job (not the tasks per GPU, and in some releases a GPU request survives
-/// when its strings are emptied). So a job comes into a governed QOS only with its GPUs named in the same command: then
-/// Slurm makes the request again, or refuses the update itself.
+/// Slurm shows a plugin less than it keeps of a job: not the tasks per GPU, and in some releases a GPU request survives
+/// when its strings are emptied. So a job can move into a governed QOS only if the same command names its GPUs: then
+/// Slurm makes the request anew, or refuses the update itself.
 pub fn judge_update<'a, A: Accounting>(
     update: &Update,
     existing: &Request,
@@ -197,22 +196,22 @@ pub fn judge_update<'a, A: Accounting>(
     ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
-/// One case before the court.
+/// The state for judging one request.
 struct Judgement<'r, 'a, A: Accounting> {
     /// What Slurm will act on.
     request: Request<'r>,
     policy: &'a Policy,
     accounting: &'a A,
-    /// In an update: what is changed, and what the job was.
+    /// For an update: the changes, and the current job.
     update: Option<(&'r Update<'r>, &'r Request<'r>)>,
-    /// It is a correction of ours that is judged: nothing is let pass.
+    /// Whether this judges a correction of gpushare's own: then nothing is let pass.
     again: bool,
-    /// See [`Judgement::governing`]: looked up where it is asked for.
+    /// See [`Judgement::governing`]; looked up only when needed.
     governing: OnceCell<Vec<Association<'a>>>,
-    /// The limit on the type that was looked at last, and whether one was lower than what is asked for.
+    /// The limit on the type that was checked last, and whether any limit was lower than the request.
     limit: Cell<Option<u64>>,
     beyond: Cell<bool>,
-    /// Every type in the request is the cluster's.
+    /// Whether every type in the request belongs to the cluster.
     known: Cell<bool>,
 }
 
@@ -322,12 +321,13 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         Ok(accepted)
     }
 
-    /// Whichever QOS it will be, the request must be right under it. Governed ones first, for the message.
+    /// Whichever of these QOSes the job gets, the request must pass under it. Governed QOSes come first, because of the
+    /// message.
     fn judge_all(&self, candidates: Vec<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
         let (governed, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|qos| self.governs(*qos));
         governed.into_iter().chain(others).try_for_each(|qos| {
             let fault = self.grounds_fault(self.ground(Some(qos)), accepted);
-            // A type filled in for one of them was not judged under the others.
+            // A type that is filled in for one QOS was not judged under the others.
             match fault {
                 Some(fault) if self.mode_of(&fault) == Mode::Default => {
                     Err(Box::new(self.with_correction(fault)))
@@ -337,7 +337,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         })
     }
 
-    /// The rule of types, under the QOS or else under the partition; and under the account.
+    /// Judges by the rule of types, under the QOS or otherwise under the partition, and under the account.
     fn judge_grounds(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
         let ground = self.ground(qos);
         match self.grounds_fault(ground, accepted) {
@@ -346,7 +346,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         }
     }
 
-    /// Under what the rule of types holds for this job, if it does, accounts aside.
+    /// What makes the rule of types apply to this job, if anything; ignores accounts.
     fn ground(&self, qos: Option<A::Qos>) -> Option<Under<'_, A::Qos>> {
         match qos.filter(|qos| self.governs(*qos)) {
             Some(qos) => Some(Under::Qos(qos)),
@@ -354,7 +354,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         }
     }
 
-    /// The first fault under any of them; and the most nodes that the job may have under one of them.
+    /// The first fault under any of them. Also sets the maximum number of nodes.
     fn grounds_fault(&self, ground: Option<Under<'_, A::Qos>>, accepted: &mut Acceptance) -> Option<Refusal> {
         let fault = ground.and_then(|under| self.broken_rule(&self.request, under));
         let account =
@@ -365,7 +365,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         fault.or_else(|| account.then(|| self.broken_rule(&self.request, Under::Account)).flatten())
     }
 
-    /// A refusal with nothing in it yet.
+    /// A refusal with empty values.
     fn refusal(&self, rule: Rule, ground: Ground) -> Refusal {
         Refusal {
             rule,

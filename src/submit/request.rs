@@ -1,4 +1,4 @@
-//! The parts of a job's request that the policy looks at: plain borrowed bytes, with "not set" as `None`.
+//! The parts of a job's request that the policy needs: plain borrowed bytes, with "not set" as `None`.
 //!
 //! The safe layer fills it from Slurm's `job_desc_msg_t`, tests fill it from text. C strings are bytes: nothing here
 //! assumes UTF-8, a length, or that a Slurm command rather than a REST client wrote them.
@@ -12,15 +12,15 @@ pub use amounts::{Amounts, Memory};
 /// A submission, read once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// How the Slurm that received the strings reads them.
+    /// How the receiving Slurm spells GRES in the strings.
     pub spelling: Spelling,
-    /// The user the job is for, also when root or another cluster submits it.
+    /// The job's user, even if root or another cluster submits it.
     pub user_id: u32,
-    /// `--qos`; `None` if the default QOS will be taken. In an update `None` leaves a field as it is.
+    /// `--qos`; `None` for the default QOS. In an update `None` leaves a field as it is.
     pub qos: Option<&'a [u8]>,
-    /// `--account`; `None` if the user's default will be taken.
+    /// `--account`; `None` for the user's default.
     pub account: Option<&'a [u8]>,
-    /// `--partition`, perhaps a list; `None` if Slurm picks one.
+    /// `--partition`, perhaps a list; `None` if Slurm chooses one.
     pub partition: Option<&'a [u8]>,
     /// `--gpus`.
     pub tres_per_job: Option<&'a [u8]>,
@@ -30,18 +30,18 @@ pub struct Request<'a> {
     pub tres_per_socket: Option<&'a [u8]>,
     /// `--gpus-per-task` and `--tres-per-task`.
     pub tres_per_task: Option<&'a [u8]>,
-    /// `--cpus-per-gpu`. It asks for no GPU, but its tokens become entries of the request as theirs do.
+    /// `--cpus-per-gpu`. It requests no GPU, but its tokens become entries of the request like those above.
     pub cpus_per_tres: Option<&'a [u8]>,
-    /// `--mem-per-gpu`; the same.
+    /// `--mem-per-gpu`, similarly.
     pub mem_per_tres: Option<&'a [u8]>,
-    /// `--ntasks-per-gpu`: alone it makes slurmctld invent GPUs with no type. In an update, 0 stands for the job's own
+    /// `--ntasks-per-gpu`; alone it makes slurmctld invent GPUs without a type. In an update, 0 means the job's own
     /// value.
     pub ntasks_per_tres: Option<u16>,
     /// `--ntasks`; `None` if not given.
     pub num_tasks: Option<u32>,
-    /// The fewest nodes of `--nodes`; `None` if not given.
+    /// The minimum of `--nodes`; `None` if not given.
     pub min_nodes: Option<u32>,
-    /// The most nodes of `--nodes`; `None` if not given.
+    /// The maximum of `--nodes`; `None` if not given.
     pub max_nodes: Option<u32>,
     /// `--cpus-per-task`
     pub cpus_per_task: Option<u16>,
@@ -51,19 +51,20 @@ pub struct Request<'a> {
     pub ntasks_per_node: Option<u16>,
     /// CPUs and memory.
     pub amounts: Amounts,
-    /// `--use-min-nodes`: of a range of nodes, as few as will do.
+    /// `--use-min-nodes`: from a range of nodes, as few as possible.
     pub fewest_nodes: bool,
-    /// slurmctld's own mark that the most nodes are the number of tasks (from 26.05 on).
+    /// slurmctld's own flag that the maximum of nodes is the number of tasks (from 26.05 on).
     pub nodes_follow_tasks: bool,
-    /// `--spread-job`: of a range of nodes, as many as there are.
+    /// `--spread-job`: from a range of nodes, as many as possible.
     pub spread: bool,
-    /// `--gres-flags=enforce-binding`: Slurm may give all CPUs of a node, whatever number is asked for.
+    /// `--gres-flags=enforce-binding`: Slurm may give all CPUs of a node, whatever number is requested.
     pub enforces_binding: bool,
-    /// An update that lets a held job go.
+    /// Whether an update releases a held job.
     pub releases: bool,
     /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user requeues it.
     pub starts_again: bool,
-    /// The job of a crontab line (`scrontab`): slurmctld starts it again and again without asking plugins.
+    /// Whether it is the job of a crontab line (`scrontab`), which slurmctld starts again and again without asking
+    /// plugins.
     pub recurs: bool,
     /// `--nodelist`
     pub nodes: Option<&'a [u8]>,
@@ -73,33 +74,33 @@ pub struct Request<'a> {
     pub reservation: Option<&'a [u8]>,
     /// `--exclusive`: the whole node, and so all its GPUs.
     pub exclusive: bool,
-    /// What only batch jobs have; `None` for an interactive one.
+    /// The options that only batch jobs have; `None` for an interactive job.
     pub batch: Option<Batch<'a>>,
 }
 
-/// What only a batch job says: of its own repetition, and of its environment.
+/// Options that only batch jobs have, about repetition and the environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch<'a> {
     /// `--requeue` or `--no-requeue`; `None` if neither is given.
     pub requeue: Option<bool>,
-    /// `--open-mode` is given.
+    /// Whether `--open-mode` is given.
     pub open_mode: bool,
     /// `--array`
     pub array: Option<&'a [u8]>,
     /// `--time` in minutes; `None` if not given.
     pub time_limit: Option<u32>,
-    /// slurmd asks the user's login shell for its variables: `--get-user-env`, `--export` with names or `NONE`,
-    /// scrontab.
+    /// Whether slurmd gets the variables from the user's login shell: for `--get-user-env`, `--export` with names or
+    /// `NONE`, and scrontab.
     pub user_env: bool,
 }
 
-/// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c); it looks
-/// only after its plugins.
+/// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c). Slurm checks
+/// that only after its plugins.
 pub const LONGEST: usize = 1024;
 
 crate::names! {
-    /// Which of the four strings a token stood in; decides the option that a corrected command names. Its name is the
-    /// one that `scontrol update` has for it (scontrol(1)).
+    /// Which of the four strings a token was in; determines the option that a corrected command names. The field's name
+    /// is the one that `scontrol update` uses (scontrol(1)).
     pub enum Field: update_key {
         /// `tres_per_job`
         Job = "TresPerJob",
@@ -118,7 +119,7 @@ impl<'a> Request<'a> {
         Request { spelling, ..Request::default() }
     }
 
-    /// A string that is longer than Slurm will accept, if there is one.
+    /// A string that is longer than Slurm accepts, if there is one.
     pub fn overlong(&self) -> Option<&'a [u8]> {
         let names = [self.qos, self.account, self.partition, self.reservation];
         let too_long =
@@ -126,7 +127,7 @@ impl<'a> Request<'a> {
         too_long(&self.texts()).or_else(|| too_long(&names))
     }
 
-    /// The four strings that can ask for a GRES.
+    /// The four strings that can request a GRES.
     pub fn tres(&self) -> impl Iterator<Item = (Field, Option<&'a [u8]>)> {
         [
             (Field::Node, self.tres_per_node),
@@ -137,30 +138,30 @@ impl<'a> Request<'a> {
         .into_iter()
     }
 
-    /// The six strings that Slurm makes entries of the request from.
+    /// The six strings from which Slurm makes entries of the request.
     fn texts(&self) -> [Option<&'a [u8]>; 6] {
         let [cpus, memory] = self.per_gpu();
         [self.tres_per_node, self.tres_per_job, self.tres_per_task, self.tres_per_socket, cpus, memory]
     }
 
-    /// The two strings that say something of each GPU and ask for none.
+    /// The two strings that set something for each GPU and request none.
     fn per_gpu(&self) -> [Option<&'a [u8]>; 2] {
         [self.cpus_per_tres, self.mem_per_tres]
     }
 
-    /// Every token of the two strings that say something of each GPU.
+    /// Every token of the two strings that set something for each GPU.
     pub fn per_gpu_tokens(&self) -> impl Iterator<Item = Token<'a>> + use<'a> {
         let spelling = self.spelling;
         self.per_gpu().into_iter().flatten().flat_map(move |text| grammar::tokens(text, spelling))
     }
 
-    /// All parts between commas that Slurm makes entries of the request from, not yet read.
+    /// All parts between commas from which Slurm makes entries of the request, not parsed yet.
     pub(crate) fn all_parts(&self) -> impl Iterator<Item = &'a [u8]> {
         let spelling = self.spelling;
         self.texts().into_iter().flatten().flat_map(move |text| grammar::parts(text, spelling))
     }
 
-    /// Every token of the four strings that can ask for a GRES, and where it stood.
+    /// Every token of the four strings that can request a GRES, and where it was.
     pub fn tokens(&self) -> impl Iterator<Item = (Field, Token<'a>)> {
         let spelling = self.spelling;
         self.parts().map(move |(field, part)| (field, grammar::token(part, spelling)))
@@ -173,7 +174,7 @@ impl<'a> Request<'a> {
             .flat_map(move |(field, text)| grammar::parts(text, spelling).map(move |part| (field, part)))
     }
 
-    /// The job after an update of it: what the update says, and the rest as it was.
+    /// The job after this update: the update's values, and otherwise the job's.
     #[must_use]
     pub fn over<'b>(&self, existing: &Request<'b>) -> Request<'b>
     where
@@ -214,8 +215,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A stored job without what Slurm itself wrote into it: DefCpuPerGPU and DefMemPerGPU as `gpu:4`, with no prefix
-    /// (`gres_select_util_job_set_defs`, as soon as it looks for nodes). Nobody asked for it, and without its prefix
+    /// A stored job without what Slurm itself wrote into it: DefCpuPerGPU and DefMemPerGPU as `gpu:4`, without a prefix
+    /// (`gres_select_util_job_set_defs`, as soon as it looks for nodes). No user requested it, and without its prefix
     /// Slurm reads no request from it.
     #[must_use]
     pub fn without_defaults(&self) -> Request<'a> {
@@ -230,13 +231,13 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether Slurm will take the partition from the job's reservation: which one that is can't be seen from here.
+    /// Whether Slurm will take the partition from the job's reservation; that partition is unknown here.
     pub fn partition_is_the_reservations(&self) -> bool {
         let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
         !named(self.partition) && named(self.reservation)
     }
 
-    /// Whether an update touches anything that a rule looks at: holding, releasing or giving another priority does not.
+    /// Whether an update changes anything that a rule checks: holding, releasing or changing the priority doesn't.
     pub fn touches_rules(&self) -> bool {
         let names = [self.qos, self.account, self.partition, self.reservation];
         let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
@@ -268,7 +269,7 @@ impl<'a> Request<'a> {
         changed
     }
 
-    /// The first plain request for something that `wanted` says yes to.
+    /// The first plain request for which `wanted` returns `true`.
     pub fn names(&self, wanted: impl Fn(&Gres) -> bool) -> Option<(Field, Gres<'a>)> {
         self.tokens().find_map(|(field, token)| match token {
             Token::Gres(gres) if gres.count > 0 && wanted(&gres) => Some((field, gres)),
@@ -276,42 +277,42 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Whether anything in the request can lead to a GPU; a job that has nothing needs no look at its QOS.
+    /// Whether anything in the request can lead to a GPU; for a job without that, the QOS needn't be looked up.
     pub fn may_use_gpus(&self) -> bool {
-        // What begins as a GRES is one, or can't be read: no need to read it here.
+        // A part that begins as a GRES is one, or can't be read, so it needn't be parsed here.
         let may = |part: &[u8]| {
             part.starts_with(self.spelling.prefix()) || grammar::token(part, self.spelling) != Token::Other
         };
         self.ntasks_per_tres() > 0 || self.all_parts().any(may)
     }
 
-    /// Whether no GRES but whole GPUs is asked for, as far as the beginnings tell.
+    /// Whether the request names no GRES but whole GPUs, judging by how its parts begin.
     pub fn names_only_gpus(&self) -> bool {
         let prefix = self.spelling.prefix();
         self.parts().all(|(_, part)| part.strip_prefix(prefix).is_none_or(|rest| rest.starts_with(b"gpu")))
     }
 
-    /// Whether a GRES without a type may be asked for, by how many parts its tokens have.
+    /// Whether the request may name a GRES without a type, judging by how many parts its tokens have.
     pub fn may_lack_a_type(&self) -> bool {
         let prefix = self.spelling.prefix();
         let parts = |text: &[u8]| text.iter().filter(|byte| **byte == b':').count();
         self.parts().any(|(_, part)| part.strip_prefix(prefix).is_some_and(|rest| parts(rest) < 2))
     }
 
-    /// Whether Slurm counts each GPU as it picks it: all are asked for per node, or all per task, and nothing is said
-    /// of each.
+    /// Whether Slurm counts each GPU as it picks it: all are requested per node, or all per task, and nothing is set
+    /// for each GPU.
     pub fn is_counted_plainly(&self) -> bool {
         let two = self.tres_per_node.is_some() && self.tres_per_task.is_some();
         let others = [self.tres_per_job, self.tres_per_socket, self.cpus_per_tres, self.mem_per_tres];
         !two && others.iter().all(Option::is_none)
     }
 
-    /// Tasks for each GPU; 0 if not asked for.
+    /// Tasks for each GPU; 0 if not requested.
     pub fn ntasks_per_tres(&self) -> u16 {
         self.ntasks_per_tres.unwrap_or(0)
     }
 
-    /// How often a field's count is asked for at least: for each node, socket or task.
+    /// How often a field's count is requested at least: for each node, socket or task.
     pub fn times(&self, field: Field) -> u64 {
         let nodes = u64::from(self.min_nodes.unwrap_or(1).max(1));
         match field {
@@ -322,7 +323,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The share of one GPU that the job wants on each node: its only GRES token of that name, counted per node.
+    /// The share of one GPU that the job requests on each node: its only GRES token of that name, counted per node.
     pub fn share(&self, name: &[u8]) -> Option<Gres<'a>> {
         let spelling = self.spelling;
         let begins_so =

@@ -3,17 +3,17 @@
 /// One GRES: name, type, count.
 pub type NodeGres = (String, Option<String>, u64);
 
-/// Reads the value of `Gres=` of `scontrol show node`. What is no GRES is left out.
+/// Parses the value of `Gres=` in `scontrol show node`. Omits anything that isn't a GRES.
 pub fn read(text: &str) -> Vec<NodeGres> {
     parts(text).filter_map(one).collect()
 }
 
-/// The words of such a list. Commas inside the brackets separate nothing.
+/// The words in such a list. Commas inside the brackets don't separate.
 pub fn parts(text: &str) -> impl Iterator<Item = &str> {
     super::split_outside::<'(', ')'>(text)
 }
 
-/// What gres.conf may have as `Type=` of a GPU.
+/// Whether gres.conf may have this as a GPU's `Type=`.
 pub fn is_gpu_type(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-+".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
@@ -22,7 +22,7 @@ pub fn is_gpu_type(text: &str) -> bool {
 fn one(part: &str) -> Option<NodeGres> {
     let mut words: Vec<&str> =
         part.split('(').next()?.split(':').filter(|word| *word != "no_consume").collect();
-    // `gpu` alone is one of them, `gpu:v100` is one of a type.
+    // `gpu` alone means one of them, `gpu:v100` one of that type.
     let number = words.last().and_then(|word| count(word));
     if number.is_some() && words.len() > 1 {
         words.pop();
@@ -35,7 +35,8 @@ fn one(part: &str) -> Option<NodeGres> {
     (!name.is_empty() && *name != "(null)").then(|| ((*name).to_owned(), gres_type, number.unwrap_or(1)))
 }
 
-/// `4`, and `1K` for 1024: Slurm prints multiples of it so (`gres_add_value_str` and others in src/interfaces/gres.c).
+/// Parses `4`, and `1K` for 1024: Slurm prints multiples like this (`gres_add_value_str` and others in
+/// src/interfaces/gres.c).
 fn count(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let exponent = match text.get(digits.len()..)? {

@@ -1,11 +1,11 @@
 //! Lists of names with numbers in brackets, as Slurm writes them: `node[01-04,7]`, `/dev/nvidia[0-3]`.
 //!
-//! Read as Slurm's hostlist.c does, zero padding included, as far as one pair of brackets in a name goes.
+//! Read as in Slurm's hostlist.c, including zero padding, but only with one pair of brackets in a name.
 
-/// No list has more names: bounds what a configuration can make us do.
+/// No list has more names; limits what a configuration can make us do.
 pub const MOST: usize = 256;
 
-/// A number or a range of them, written with at least so many digits.
+/// A number or a range of them, written with at least this many digits.
 struct Range {
     first: usize,
     last: usize,
@@ -24,12 +24,12 @@ impl Range {
     }
 }
 
-/// The names, split at the commas that are in no brackets.
+/// The names, split at commas outside of brackets.
 pub fn split(list: &str) -> Vec<&str> {
     super::split_outside::<'[', ']'>(list).map(str::trim).collect()
 }
 
-/// All that a name stands for, in order; `None` if it can't be read or is too much.
+/// All names for which an expression stands, in order; `None` if it can't be read or has too many.
 pub fn expand(name: &str) -> Option<Vec<String>> {
     let Some((head, ranges, tail)) = in_brackets(name)? else { return Some(vec![name.to_owned()]) };
     let mut names = Vec::new();
@@ -42,18 +42,18 @@ pub fn expand(name: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// All names of a list; `None` if it can't be read or is too long.
+/// All names of a list; `None` if the list can't be read or is too long.
 pub fn all(list: &str) -> Option<Vec<String>> {
     let names: Option<Vec<_>> = split(list).into_iter().map(expand).collect();
     names.map(|names| names.concat())
 }
 
-/// Whether this can decide for every name whether it is in a list.
+/// Whether `contains` works for every name with this list.
 pub fn is_list(list: &str) -> bool {
     split(list).iter().all(|part| !part.is_empty() && in_brackets(part).is_some())
 }
 
-/// Whether a list has a name in it; `None` if unknown.
+/// Whether a list contains a name; `None` if unknown.
 pub fn contains(list: &str, name: &str) -> Option<bool> {
     let mut unclear = false;
     for part in split(list) {
@@ -80,7 +80,7 @@ fn is_in(part: &str, name: &str) -> Option<bool> {
 
 type Brackets<'a> = Option<(&'a str, Vec<Range>, &'a str)>;
 
-/// What is before, in and after the one pair of brackets; `Some(None)` for a name without.
+/// The text before, in and after the only pair of brackets; `Some(None)` for a name without brackets.
 fn in_brackets(name: &str) -> Option<Brackets<'_>> {
     let Some((head, rest)) = name.split_once('[') else { return (!name.contains(']')).then_some(None) };
     let (ranges, tail) = rest.split_once(']')?;
@@ -91,7 +91,8 @@ fn in_brackets(name: &str) -> Option<Brackets<'_>> {
     Some(Some((head, ranges, tail)))
 }
 
-/// A list of several dimensions is not read, but one that begins otherwise than the name doesn't have it.
+/// A list with several dimensions can't be read, but if it begins differently than the name, it doesn't contain the
+/// name.
 fn several_brackets<'a>(part: &'a str, name: &str) -> Option<Brackets<'a>> {
     let (head, rest) = part.split_once('[')?;
     let (_, tail) = rest.split_once(']')?;
@@ -104,11 +105,11 @@ fn number(digits: &str) -> Option<usize> {
     if fits { digits.parse().ok() } else { None }
 }
 
-/// More nodes than any cluster has.
+/// No cluster has more nodes.
 pub const MOST_NODES: usize = 1 << 17;
 
-/// The names of a list, in its order; what can't be read is left out. `left`: how many steps may be taken for it, since
-/// no expression may take all memory or all time.
+/// The names of a list, in its order; omits what can't be read. `left` limits the number of steps, so that no
+/// expression can take all memory or all time.
 pub fn names(list: &str, left: &mut usize) -> Vec<String> {
     let mut names = Vec::new();
     for word in split(list).into_iter().filter(|word| !word.is_empty()) {
@@ -117,7 +118,7 @@ pub fn names(list: &str, left: &mut usize) -> Vec<String> {
     names
 }
 
-/// Brackets may stand more than once in a name. A step that comes to no name is one too.
+/// Handles any number of brackets in a name. Each step counts, even if it makes no name.
 fn expand_into(before: String, word: &str, left: &mut usize, names: &mut Vec<String>) {
     let Some(less) = left.checked_sub(1) else { return };
     *left = less;

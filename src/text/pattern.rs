@@ -1,12 +1,11 @@
 //! Names as an administrator writes them in gpushare.conf: `*` stands for any characters.
 
-/// Whether capitals count: QOSes, accounts and users compare without case in Slurm, partitions and reservations with
-/// it.
+/// Whether case matters: Slurm ignores case in QOSes, accounts and users, but not in partitions and reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// `A` is `a`.
+    /// `A` equals `a`.
     Ignored,
-    /// `A` is not `a`.
+    /// `A` differs from `a`.
     Counts,
 }
 
@@ -15,19 +14,19 @@ pub enum Case {
 pub struct Patterns(Vec<String>);
 
 impl Patterns {
-    /// Patterns separated by commas; `None` if one is empty or has a blank, an `=` or a control character in it.
+    /// Parses patterns separated by commas; `None` if one is empty or contains a blank, an `=` or a control character.
     pub fn parse(text: &str) -> Option<Patterns> {
         let list: Vec<String> = text.split(',').map(|pattern| pattern.trim().to_owned()).collect();
         let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '=';
         list.iter().all(|pattern| !pattern.is_empty() && !pattern.contains(wrong)).then_some(Patterns(list))
     }
 
-    /// Nothing was written.
+    /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them stands for the whole of `name`.
+    /// Whether one of them matches the whole of `name`.
     pub fn match_name(&self, name: &[u8], case: Case) -> bool {
         self.0.iter().any(|pattern| matches(pattern.as_bytes(), name, case))
     }
@@ -35,7 +34,7 @@ impl Patterns {
     /// Whether one of them occurs in `name`, as in a search.
     pub fn occur_in(&self, name: &[u8], case: Case) -> bool {
         let found = |pattern: &String| {
-            // Greedy only at the end: a `*` in front would be retried forever longer beginnings.
+            // A `*` in front of the pattern, instead of this loop, would retry ever longer beginnings.
             (0..=name.len()).any(|start| {
                 let rest = name.get(start..).unwrap_or_default();
                 starts_with(pattern.as_bytes(), rest, case)
@@ -44,7 +43,7 @@ impl Patterns {
         self.0.iter().any(found)
     }
 
-    /// As written.
+    /// The patterns as written.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
@@ -65,8 +64,7 @@ fn starts_with(pattern: &[u8], name: &[u8], case: Case) -> bool {
     glob(pattern, name, case, true)
 }
 
-/// Linear in pattern and name: a `*` is only ever retried from the last one. With `open_end` the pattern may stop
-/// early.
+/// Linear in pattern and name: only the last `*` is ever retried. With `open_end` the pattern may end before the name.
 fn glob(pattern: &[u8], name: &[u8], case: Case, open_end: bool) -> bool {
     let (mut at, mut pos) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;

@@ -1,12 +1,12 @@
 //! Times as sbatch(1) writes a limit: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes
 //! and days-hours:minutes:seconds.
 
-/// In minutes, seconds rounded up; `None` if sbatch takes no such text.
+/// Parses a time into minutes, with seconds rounded up; `None` if sbatch refuses the text.
 pub fn minutes(text: &str) -> Option<u32> {
     u32::try_from(seconds(text)?.div_ceil(60)).ok()
 }
 
-/// In seconds; `None` if sbatch takes no such text.
+/// Parses a time into seconds; `None` if sbatch refuses the text.
 pub fn seconds(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(number(days)?), rest),
@@ -25,14 +25,14 @@ pub fn seconds(text: &str) -> Option<u64> {
     Some(days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds)
 }
 
-/// As Slurm prints it: `1-02:03:04`, without days if it has none.
+/// The time as Slurm prints it: `1-02:03:04`, without days if it has none.
 pub fn text(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
     if days == 0 { clock } else { format!("{days}-{clock}") }
 }
 
-/// Small enough that no sum of them overflows.
+/// Parses a number that is small enough that sums can't overflow.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse::<u32>().ok().filter(|_| digits).map(u64::from)

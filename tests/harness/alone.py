@@ -13,17 +13,17 @@ FOLDER = "GPUSHARE_ALONE"
 
 
 def folder():
-    """Of this run alone."""
+    """A folder for this run only."""
     return Path(os.environ.get(FOLDER, "/nonexistent"))
 
 
 def go_on_alone(name):
-    """Goes on in the namespaces, as a child of process 1; when it ends, nothing of it is left but its exit status."""
+    """Continues in the namespaces, as a child of process 1; after its end, only its exit status is left."""
     if os.geteuid() != 0:
         sys.exit(f"{name}: needs root, for a mount namespace")
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix=f"gpushare-{name}-")
-        # A /proc of its own too: a real slurmstepd on this machine would keep a job of the same number alive.
+        # It also needs its own /proc: a real slurmstepd on this machine would keep a job with the same number alive.
         isolation = "--mount --propagation private --pid --fork --kill-child --mount-proc".split()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         # The namespaces have mounts of what is in the folder, so it is removed from outside of them.
@@ -38,8 +38,8 @@ def go_on_alone(name):
 
 
 def adopt(child):
-    """Process 1: waits for whatever is left without a parent, until CHILD ends;
-    its exit status, 1 if a signal ended it."""
+    """Process 1: waits for all processes without a parent, until CHILD ends; returns its exit status, or 1 if a signal
+    ended it."""
     while True:
         pid, status = os.wait()
         if pid == child:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node without Slurm: a /run of its own, character devices for GPUs, the real programs.
-Needs what go_on_alone() makes."""
+"""A node without Slurm: its own /run, character devices for GPUs, the real programs. Needs what go_on_alone() makes."""
 
 import contextlib
 import fcntl
@@ -15,15 +14,15 @@ from lab import TOP
 PROGRAMS = TOP / "target/release"
 RUN = Path("/run")
 LEDGER = RUN / "gpushare"
-# A folder of this run alone, outside of /run, which every node has anew.
+# A folder for this run only, outside of /run, which every node makes anew.
 SITE = alone.folder()
-# Any will do: nothing opens them.
+# Any devices will do: nothing opens them.
 DEVICES = [f"/dev/{name}" for name in "null zero full random urandom tty ptmx console".split()]
 
 
 class Node:
-    """With GPUS GPUs of UNITS units each, all of them for shares (Placement=own), Overcommit=refuse.
-    NVML isn't asked but where MORE says so: the other tests count the system calls of a prolog."""
+    """GPUS GPUs with UNITS units each, all of them for shares (Placement=own), Overcommit=refuse. NVML is only queried
+    if MORE says so, because the other tests count a prolog's system calls."""
 
     def __init__(self, gpus=2, units=80, size="16m", more="Nvml=off\n"):
         self.gpus, self.units, self.programs = gpus, units, PROGRAMS
@@ -42,7 +41,7 @@ class Node:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=755,size={size}", "faults", RUN], check=True)
 
     def variables(self, job, units=None, user=2001, restart=0):
-        """What slurmd tells a prolog or an epilog."""
+        """The environment that slurmd gives a prolog or an epilog."""
         variables = {
             "SLURM_CONF": str(self.site / "slurm.conf"), "SLURM_JOB_ID": str(job), "SLURM_JOB_UID": str(user),
             "SLURM_JOB_RESTART_COUNT": str(restart),
@@ -56,32 +55,32 @@ class Node:
         )
 
     def prolog(self, job, units=40, **more):
-        """Its lines; it must end with 0, whatever happens."""
+        """Its output lines; it must always exit with 0."""
         return finished(self.start("gpushare-prolog", job, units, **more))
 
     def epilog(self, job, **more):
         return finished(self.start("gpushare-epilog", job, **more))
 
     def reconfigure(self, old, new):
-        """Puts NEW into the place of OLD in gpushare.conf."""
+        """Replaces OLD by NEW in gpushare.conf."""
         conf = self.site / "gpushare.conf"
         assert old in conf.read_text()
         conf.write_text(conf.read_text().replace(old, new))
 
     def status(self):
-        """The ledger as the program shows it, which must be JSON."""
+        """The ledger as the program prints it, which must be JSON."""
         command = [PROGRAMS / "gpushare", "status", "--json", "--conf", self.site / "gpushare.conf"]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     def entries(self):
-        """{job: (restart, GPU index, units)}, and that no GPU has more than it holds."""
+        """{job: (restart, GPU index, units)}; checks that no GPU has more units than it holds."""
         status = self.status()
         for gpu in status["gpus"]:
             assert gpu["units"] <= self.units, f"GPU {gpu['index']} is booked twice: {status}"
         return {job["job"]: (job["restart"], job["gpus"][0]["index"], job["units"]) for job in status["jobs"]}
 
     def counts(self):
-        """{name: number} of what the prologs counted; each is a number whatever was interrupted, or the file is new."""
+        """{name: number} from the prologs' counts. Each is a number whatever was interrupted, or the file is new."""
         text = (LEDGER / "counts").read_text() if (LEDGER / "counts").exists() else ""
         if not text:
             return {}
@@ -93,7 +92,7 @@ class Node:
         return {row["job"]: row["reason"] for row in self.status()["failures"]}.get(job)
 
     def fits(self, units=40):
-        """How many more shares go onto the node; they are taken back again."""
+        """How many more shares fit on the node; they are taken back again."""
         placed = []
         for job in range(900, 990):
             self.prolog(job, units)
@@ -106,7 +105,7 @@ class Node:
         return len(placed) - 1
 
     def check_empty(self):
-        """Nothing is left of any job, no file is half written, and the lock is free."""
+        """Checks that nothing is left of any job, no file is half written, and the lock is free."""
         assert self.status()["jobs"] == [] and self.status()["failures"] == [], self.status()
         for folder in ("jobs", "failed", "witness"):
             left = os.listdir(LEDGER / folder) if (LEDGER / folder).exists() else []
@@ -121,12 +120,12 @@ class Node:
 
 
 def as_user(user, command):
-    """The arguments of COMMAND as USER, with none of root's groups."""
+    """The arguments that run COMMAND as USER, without root's groups."""
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--", *command]
 
 
 def fill(path):
-    """Leaves no room on the file system of PATH."""
+    """Fills the file system of PATH."""
     with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))

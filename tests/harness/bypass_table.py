@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The table that a run of the live tests ends with: what became of every known way round a typed limit."""
+"""The table at the end of a run of the live tests: the result for every known way to bypass a typed limit."""
 
 _found = {}
 
 
 def take(report):
-    """Remembers the outcome of one test that is marked as a bypass."""
+    """Records the outcome of one test that is marked as a bypass."""
     properties = dict(report.user_properties)
     if "bypass" not in properties or (report.when != "call" and report.passed):
         return

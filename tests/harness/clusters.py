@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Clusters for a module's tests, one of each kind and release, ended with it;
-what can't be had here is skipped, and said."""
+"""Clusters for a module's tests, one of each kind and release, which end with it. Clusters that this machine can't have
+are skipped and reported."""
 
 import contextlib
 
@@ -10,8 +10,8 @@ from lab import BOXES, LAYERS, RELEASES, Cluster, NotHere, layer
 
 @contextlib.contextmanager
 def started(kind, release, cgroup="v1", **settings):
-    """A cluster until the end of its `with`. Its name is fixed:
-    a box that a killed run left is ended first, its logs are replaced."""
+    """A cluster until the end of its `with`. Its name is fixed: a box left by a run that was killed is ended first, and
+    its logs are replaced."""
     for one in LAYERS:
         if settings.get(one) and not layer(one, release):
             pytest.skip(f"NOT TESTED: {one} for Slurm {release} can't be had here")
@@ -24,7 +24,7 @@ def started(kind, release, cgroup="v1", **settings):
 
 
 def clusters(kind, **options):
-    """A fixture that gives a cluster of every release in turn."""
+    """A fixture that returns a cluster of every release in turn."""
 
     @pytest.fixture(scope="module", params=RELEASES)
     def fixture(request):
@@ -38,8 +38,8 @@ def clusters(kind, **options):
 
 
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
-    """A fixture that gives a cluster of every release, cgroup version and placement in turn;
-    some are new `since` one."""
+    """A fixture that returns a cluster of every release, cgroup version and placement in turn; some are new `since`
+    one."""
     every = [
         (release, cgroup, one)
         for release in RELEASES for cgroup in cgroups for one in placements

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Looks into a .so file, by way of binutils."""
+"""Looks into a .so file with binutils."""
 
 import subprocess
 
@@ -9,7 +9,7 @@ def run(*command):
 
 
 def symbols(path, *options):
-    """Names of the dynamic symbols that nm(1) shows with OPTIONS, without versions."""
+    """Names of the dynamic symbols that nm(1) prints with OPTIONS, without versions."""
     return {line.split()[-1].split("@")[0] for line in run("nm", "-D", *options, path).splitlines()}
 
 

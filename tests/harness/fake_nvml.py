@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node's GPUs as tests/fakes/nvml.c, the driver's /proc and NVIDIA's own library have them."""
+"""A node's GPUs, as in tests/fakes/nvml.c, the driver's /proc and NVIDIA's own library."""
 
 import contextlib
 import os
@@ -13,15 +13,15 @@ from waiting import wait
 # The minors of bare_node.py's first two devices.
 MINORS = [3, 5]
 UUIDS = ["GPU-aaaa0000-0000-4000-8000-000000000000", "GPU-bbbb0000-0000-4000-8000-000000000000"]
-# What /proc has until something initialises the GPU.
+# The UUID in /proc until something initialises the GPU.
 UNINITIALISED = "GPU-????????-????-????-????-????????????"
 IDLE = "used=100 utilization=0"
 BUSY = "used=40000 utilization=90"
 
 
 def gpus(first, second):
-    """Two GPUs of the fake's state. The ledger alone takes the first, which its order says;
-    load takes the idler one."""
+    """Two GPUs for the fake's state. By the ledger alone, the first is chosen, because of its order; by load, the less
+    busy one is."""
     common = "total=81920 reserved=600"
     return "".join(
         f"gpu {uuid} {minor} {common} {words}\n" for uuid, minor, words in zip(UUIDS, MINORS, (first, second))
@@ -42,7 +42,7 @@ def library(*without):
 
 
 def says(path, state):
-    """What that library says from now on; what it was told is forgotten."""
+    """Sets what that library reports from now on; forgets what it was told."""
     Path(f"{path}.state").write_text(state)
     Path(f"{path}.log").unlink(missing_ok=True)
 
@@ -53,7 +53,7 @@ def told(path):
 
 
 def nobody_is_left():
-    """No gpushare-nvml lives: the namespace of processes is this run's own."""
+    """Checks that no gpushare-nvml is left: this run has its own namespace of processes."""
     wait(
         lambda: not any("gpushare-nvml" in command for command in strangers().values()),
         "the end of gpushare-nvml",
@@ -63,7 +63,7 @@ def nobody_is_left():
 
 @contextlib.contextmanager
 def known_to_the_driver(uuids=UUIDS):
-    """/proc/driver/nvidia as the driver has it."""
+    """/proc/driver/nvidia as the driver writes it."""
     subprocess.run(["mount", "-t", "tmpfs", "faults", "/proc/driver"], check=True)
     try:
         for number, (uuid, minor) in enumerate(zip(uuids, MINORS)):
@@ -77,7 +77,7 @@ def known_to_the_driver(uuids=UUIDS):
 
 @contextlib.contextmanager
 def own_dev():
-    """A /dev of its own: NVIDIA's library makes a device node in it as root."""
+    """Makes a separate /dev: NVIDIA's library makes a device node in it as root."""
     numbers = {path: os.stat(path).st_rdev for path in DEVICES}
     subprocess.run(["mount", "-t", "tmpfs", "faults", "/dev"], check=True)
     try:

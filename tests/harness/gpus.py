@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What jobs could open, and how shares are asked for."""
+"""Which GPUs jobs could open, and how to request shares."""
 
 import re
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Share:
         return f"--gres={self.gres}:{self.half}"
 
 
-# How the examples of each placement count them.
+# How the examples of each placement count shares.
 SHARES = {
     "follow-mps": Share("mps", full=100, half=50),
     "follow-shard": Share("shard", full=8, half=4),
@@ -34,7 +34,8 @@ SHARES = {
 
 
 def opened(text):
-    """The sets of GPUs that the /lab/open-gpus lines of TEXT could open; a line that says more is a failure."""
+    """The sets of GPUs that could be opened, from the /lab/open-gpus lines of TEXT; a line with anything else is a
+    failure."""
     lines = [line for line in text.splitlines() if "open=" in line]
     found = []
     for line in lines:
@@ -45,7 +46,7 @@ def opened(text):
 
 
 def gpu_of(text):
-    """N of the line gpu=N."""
+    """The N in the line gpu=N."""
     return int(re.search(r"^gpu=(\d+)", text, re.M).group(1))
 
 
@@ -55,22 +56,22 @@ def uuids(cluster):
 
 
 def task_epilog(cluster):
-    """A program for srun --task-epilog, whose output goes nowhere: what it could open is in /lab/out/JOB.epilog."""
+    """A program for srun --task-epilog, whose output is discarded: /lab/out/JOB.epilog says what it could open."""
     path = "/lab/out/task-epilog"
     cluster.ok(f"printf '#!/bin/sh\n{OPEN} >>/lab/out/$SLURM_JOB_ID.epilog\n' >{path} && chmod 755 {path}")
     return path
 
 
 def entered(cluster, job, user, command):
-    """What COMMAND says in the extern step of JOB, as USER: where pam_slurm_adopt puts an ssh session."""
-    # slurmd waits for the extern step to be set up, and only then does slurmstepd let go of its pipe to it.
-    # Before that the fence may not be up: docs/threat-model.md has the milliseconds.
+    """The output of COMMAND in the extern step of JOB, as USER: pam_slurm_adopt puts ssh sessions there."""
+    # slurmd waits until the extern step is set up, and only then does slurmstepd close its pipe to slurmd. Before that,
+    # the fence may not be up: docs/threat-model.md has the milliseconds.
     setup_done = (
         f"for step in $(grep -las '^slurmstepd: \\[{job}.extern\\]' /proc/[0-9]*/cmdline); do "
         "step=${step%/cmdline}; [[ $(readlink $step/fd/1) == /dev/null ]] && echo ${step#/proc/}; done"
     )
     stepd = cluster.wait(lambda: cluster.run(["bash", "-c", setup_done]).stdout.split(), "the extern step, set up")[0]
-    # The command runs outside of the box's cgroup namespace and so sees the box's own cgroup before the path.
+    # The command runs outside of the box's cgroup namespace, so the box's own cgroup comes before the path.
     field, top, end = ("0:", "", "/user/task_special") if cluster.cgroup == "v2" else ("[0-9]*:devices", "/devices", "")
     line = cluster.ok(f"sed -n 's,^{field}:,,p' /proc/{stepd}/cgroup").replace(f"/gpushare-lab-{cluster.name}", "", 1)
     folder = f"/sys/fs/cgroup{top}{line.split('/step_extern')[0]}/step_extern{end}"
@@ -81,13 +82,13 @@ def entered(cluster, job, user, command):
 
 
 def a_minute_later(cluster):
-    """The next prolog looks through the ledger, and finds no entry young."""
+    """Makes the next prolog search the ledger, and treat no entry as young."""
     cluster.ok("sed -i s/^since=.*/since=1/ /run/gpushare/jobs/* && rm -f /run/gpushare/reconciled")
 
 
 def wait_taken_back(cluster, request):
-    """Until no job has a share. With RunInJob Slurm 24.11 to 25.11 starts some epilogs as the job's user;
-    what those leave is taken back for the next job, here one with REQUEST."""
+    """Waits until no job has a share. With RunInJob, Slurm 24.11 to 25.11 starts some epilogs as the job's user; the
+    shares that these leave are taken back for the next job, here one with REQUEST."""
 
     def is_empty():
         log = cluster.log("syslog")

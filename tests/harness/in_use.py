@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A cluster with jobs, on which the commands of a page are run: what each prints, and whether slurmctld has drained a
-node for it."""
+node because of it."""
 
 import re
 
 from waiting import wait
 
-# What slurmctld says where it drains a node by itself.
+# What slurmctld logs when it drains a node by itself.
 DRAINS = re.compile(r".*(?:drain_nodes:|state to INVAL|reported lower|Prolog error).*")
 
 
 def perform(cluster, step):
-    """Runs a step of a page in a cluster with nodes n1 and n2; what it prints must become what the page says."""
+    """Runs a step of a page in a cluster with nodes n1 and n2. What it prints must become what the page says."""
     where = f"{step.section}, line {step.line}: {step.who} {step.command}"
     node = step.who if step.who in ("n1", "n2") else None
     command = step.command.replace("systemctl restart slurmd", f"/lab/service restart slurmd {node}")
@@ -33,7 +33,7 @@ def perform(cluster, step):
 
 
 def settled(cluster):
-    """Whether every node has registered since slurmctld was started, so that slurmctld has judged what it reports."""
+    """Whether every node has registered since slurmctld started, so that slurmctld has judged what they report."""
     states = re.findall(r" State=(\S+)", cluster.ok(["scontrol", "-o", "show", "nodes"]))
     return len(states) == 2 and not any(
         word in state for state in states for word in ("UNKNOWN", "NOT_RESPONDING", "*")
@@ -41,7 +41,7 @@ def settled(cluster):
 
 
 def nothing_is_drained(cluster, where, by_hand=("n2",)):
-    """No node but those that the page drains, with the reason gpushare."""
+    """Checks that only those nodes are drained that the page drains, with the reason gpushare."""
     cluster.wait(lambda: settled(cluster), f"the nodes to register after {where}")
     for line in cluster.ok(["sinfo", "-h", "-N", "-o", "%N %T %E"]).splitlines():
         node, state, reason = line.split(maxsplit=2)

@@ -10,7 +10,7 @@ PROGRAMS = ["gpushare", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml"]
 
 
 def built(release, folder):
-    """A FOLDER with the build for a release, named as cargo names it."""
+    """A FOLDER with the build for a release, with cargo's file names."""
     source = BUILDS / release
     folder.mkdir()
     for plugin in PLUGINS:

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether an installation on a cluster in use works, however it came there."""
+"""Whether an installation on a cluster in use works, however it was made."""
 
 from gpus import OPEN, opened
 
 SHARE = "--gres=gpushare:40"
-# Of a size that no GPU has.
+# A request for more units than any GPU has.
 REFUSED = ["sbatch", "--gres=gpushare:81", "--wrap", "true"]
 ALL = {0, 1, 2, 3}
 FILES = "find /usr /etc ! -type d | LC_ALL=C sort"
 
 
 def could_open(cluster, *options):
-    """The GPUs that a job could open; it must complete."""
+    """The GPUs that a job could open; the job must complete."""
     job = cluster.sbatch(*options, script=OPEN)
     assert cluster.finished(job) == "COMPLETED", cluster.output(job)
     return opened(cluster.output(job))
 
 
 def could_open_in(cluster, job):
-    """The same, of a new step of a job."""
+    """The same for a new step of a job."""
     return opened(cluster.ok(["srun", f"--jobid={job}", "--overlap", "-n1", OPEN], "alice"))
 
 
@@ -33,6 +33,6 @@ def no_step_is_left(cluster):
 
 
 def plugin_in_memory(cluster):
-    """slurmctld, and the lines of its plugin in its memory."""
+    """slurmctld's process, and the plugin's lines in its memory."""
     pid = cluster.ok("cat /run/slurm/slurmctld.pid")
     return pid, cluster.run(f"grep job_submit_gpushare /proc/{pid}/maps").stdout.splitlines()

@@ -15,33 +15,33 @@ LAB = TOP / "tests/lab/lab"
 EXAMPLES = TOP / "docs/examples"
 CASES = TOP / "tests/live/conf"
 RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
-# Slurm's releases, the oldest first. One is upgraded from at most two releases before in one step,
-# since 24.11 from three.
+# Slurm's releases, the oldest first. One step can upgrade Slurm from at most two releases before, since 24.11 from
+# three.
 SLURM = ["22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05"]
 
 
 def upgrades(releases):
-    """Each two neighbours of RELEASES that Slurm is upgraded between in one step."""
+    """Each two neighbours of RELEASES between which one step can upgrade Slurm."""
     numbers = sorted(SLURM.index(release) for release in releases if release in SLURM)
     steps = [(one, two) for one, two in zip(numbers, numbers[1:]) if two - one <= 2 + (SLURM[two] >= "24.11")]
     return [(SLURM[one], SLURM[two]) for one, two in steps]
 
 
-# Without two releases, one that the report names as not tested.
+# Without two such releases, a pair that the report lists as not tested.
 UPGRADES = upgrades(RELEASES) or [("24.11", "26.05")]
 
-# Where the lab keeps what it makes, and what `tests/build` has built for each release.
+# The folder for what the lab makes, and for what `tests/build` has built for each release.
 STATE = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab"))
 BUILDS = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab"))
 
-# How the names of tests' boxes start: two runs at once need two.
+# How the names of tests' boxes begin: simultaneous runs need different names.
 BOXES = os.environ.get("GPUSHARE_BOXES", "test")
 
-# The lab's status for what can't be made on this machine, and what it can lay over a root.
+# The lab's exit status for what this machine can't make, and the layers that the lab can put over a root.
 CANNOT = 3
 LAYERS = ("nvidia", "systemd", "python", "containers", "ssh")
 
-# What somebody asks first about a cluster in which something went wrong; each with an end.
+# First facts about a cluster in which something went wrong; each command has a time limit.
 DESCRIBE = r"""
     timeout 9 squeue -a -o '%i %q %u %T %r %N'
     timeout 9 sinfo -N -o '%N %T %E'
@@ -52,8 +52,8 @@ DESCRIBE = r"""
         grep -vE 'No such file|Trying backup|Database settings|xcpuinfo|debug levels|No error' | tail -n 20"""
 
 
-# SECONDS JOB STATE...: waits in the cluster for one of these states of a job, and prints the last one seen.
-# To ask from here each time takes three times as long.
+# SECONDS JOB STATE...: waits in the cluster until a job has one of these states, and prints the last one seen. Polling
+# from here would take three times as long.
 AWAIT_STATE = r"""
     end=$((SECONDS + $1)) job=$2
     shift 2
@@ -72,19 +72,19 @@ class NotHere(Exception):
 
 
 def layer(kind, release):
-    """Where the lab has what it lays over a release's root, of a KIND of LAYERS; None if it can't be had here."""
+    """The lab's layer of a KIND of LAYERS for a release's root; None if this machine can't have it."""
     done = subprocess.run([LAB, kind, release], capture_output=True, text=True)
     assert done.returncode in (0, CANNOT), done.stderr
     return None if done.returncode else Path(done.stdout.strip())
 
 
 def root(release):
-    """Where a release's root is."""
+    """The path of a release's root."""
     return Path(subprocess.run([LAB, "root", release], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def nvidia(release):
-    """NVIDIA's own programs for MPS, of the suite of RELEASE or "555"."""
+    """NVIDIA's own programs for MPS, from the suite of RELEASE or "555"."""
     return layer("nvidia", release)
 
 
@@ -123,7 +123,7 @@ class Cluster:
         return STATE / "run" / self.name / "out"
 
     def inside(self, *command, user="root", node=None):
-        """The command line that runs COMMAND in the cluster, or on a NODE with namespaces of its own."""
+        """The command line that runs COMMAND in the cluster, or on a NODE with its own namespaces."""
         where = ["--node", node] if node else []
         return [LAB, "exec", self.name, "--user", user, *where, "--", *map(str, command)]
 
@@ -135,8 +135,8 @@ class Cluster:
         return [int(part) for part in self.release.split(".")] >= [int(part) for part in release.split(".")]
 
     def run(self, command, user="root", timeout=None, stdin=None, node=None):
-        """COMMAND (a list, or a text for bash) in the cluster, or on a NODE with namespaces of its own;
-        its result, whatever its status."""
+        """Runs COMMAND (a list, or a text for bash) in the cluster, or on a NODE with its own namespaces; returns its
+        result, whatever its status."""
         if isinstance(command, str):
             command = ["bash", "-c", command]
         return subprocess.run(
@@ -151,19 +151,19 @@ class Cluster:
         return result.stdout.strip()
 
     def write(self, path, content, mode=644):
-        """Replaces a file, by renaming: somebody may be reading it. CONTENT is text or bytes."""
+        """Replaces a file by renaming, because another process may be reading it. CONTENT is text or bytes."""
         command = self.inside("sh", "-c", 'cat >"$0.new" && chmod "$1" "$0.new" && mv "$0.new" "$0"', path, mode)
         subprocess.run(
             command, input=content.encode() if isinstance(content, str) else content, check=True, timeout=self.patience
         )
 
     def sbatch(self, *options, script="sleep 60", user="alice"):
-        """The number of a batch job that must be accepted; its output is in /lab/out/NUMBER."""
+        """The number of a batch job, which must be accepted; its output is in /lab/out/NUMBER."""
         output = ["-o", "/lab/out/%j", "-e", "/lab/out/%j"]
         return self.ok(["sbatch", "--parsable", *output, *options, "--wrap", script], user).split(";")[0]
 
     def start(self, *options, **more):
-        """A job with a share that runs: its number and its GPU, by the ledger."""
+        """A running job with a share: its number and its GPU, from the ledger."""
         job = self.sbatch(*options, **more)
         self.wait_state(job, "RUNNING")
         return job, self.wait(lambda: str(self.ledger().get(job, "")), f"an entry of job {job}")
@@ -187,7 +187,7 @@ class Cluster:
         return state
 
     def finished(self, job):
-        """The state a job ended in, once its epilog is over too."""
+        """The state in which a job ended, after its epilog has also ended."""
         ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
         return self.wait_state(job, *ends)
 
@@ -200,7 +200,7 @@ class Cluster:
         self.wait(lambda: not self.ok(["squeue", "-h"]), "an empty queue")
 
     def tidy(self):
-        """Ends every job; after that the node is healthy, and no job has a share."""
+        """Ends every job; checks that the node is then healthy, and that no job has a share."""
         self.cancel_all()
         assert self.node_state().split()[0] == "idle", self.node_state()
         self.wait_no_shares()
@@ -212,7 +212,7 @@ class Cluster:
         self.wait(lambda: self.node_state().split()[0] == "idle", "an idle node")
 
     def node_state(self):
-        # An idle node that the backfill scheduler has plans for is "planned" for a moment.
+        # An idle node for which the backfill scheduler has plans is "planned" for a moment.
         return self.ok(["sinfo", "-h", "-N", "-o", "%T %E"]).replace("planned", "idle", 1)
 
     def log(self, daemon):
@@ -220,7 +220,7 @@ class Cluster:
                               check=True).stdout
 
     def describe(self):
-        """What is on it now, for the report of a test that failed."""
+        """What is in it now, for the report of a failed test."""
         try:
             lines = self.run(DESCRIBE).stdout.splitlines()
         except subprocess.TimeoutExpired as late:
@@ -228,12 +228,12 @@ class Cluster:
         return "\n".join(line[:160] for line in lines[:75])
 
     def findings(self, about, *words):
-        """What `gpushare check` says of one thing."""
+        """What `gpushare check` says about one thing."""
         said = self.run(["gpushare", "check", "--json", *words]).stdout
         return [one for one in json.loads(said)["findings"] if one["about"] == about]
 
     def shares(self, node=None):
-        """What the ledger has, one dict a job and GPU, as `gpushare status --parsable` names it."""
+        """The ledger, one dict for each job and GPU, with the names of `gpushare status --parsable`."""
         header, *lines = self.ok(["gpushare", "status", "--parsable"], node=node).splitlines()
         return [dict(zip(header.split("|"), line.split("|"))) for line in lines]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A cluster with as many nodes as one likes: all but the first are in a cloud, switched off, and need no slurmd."""
+"""A cluster with any number of nodes: all but the first are cloud nodes, switched off, and need no slurmd."""
 
-# What slurm.conf needs for nodes of a cloud; `cloud` lets every command show them.
+# The settings in slurm.conf for cloud nodes; `cloud` makes every command show them.
 CLOUD = """SuspendProgram=/bin/true
 ResumeProgram=/bin/true
 SuspendTime=600
@@ -10,7 +10,7 @@ PrivateData=cloud
 
 
 def nodes_conf(count):
-    """Included by slurm.conf, with @NODE@ and COUNT nodes of a cloud, in a partition of their own."""
+    """A file for slurm.conf to include, with @NODE@ and COUNT cloud nodes in a separate partition."""
     def line(name, rest):
         cpus = "CPUs=64 Sockets=2 CoresPerSocket=32 ThreadsPerCore=1"
         return f"NodeName={name} {cpus} RealMemory=2000 Gres=gpu:a40:4 {rest}\n"

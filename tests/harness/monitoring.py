@@ -16,7 +16,7 @@ DASHBOARD = TOP / "docs/metrics/dashboard.json"
 
 
 def programs():
-    """Where the programs are; None if they can't be had here."""
+    """The folder of the programs; None if this machine can't have them."""
     done = subprocess.run([TOP / "tests/prometheus"], capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
     return Path(done.stdout.strip()) if done.returncode == 0 else None
@@ -29,8 +29,8 @@ def free_port():
 
 
 class Monitoring:
-    """`with Monitoring(folder, work) as monitoring:` scrapes every second what lies in FOLDER;
-    WORK is for its own files."""
+    """`with Monitoring(folder, work) as monitoring:` scrapes the files in FOLDER every second; WORK is for its own
+    files."""
 
     def __init__(self, folder, work):
         self.folder, self.work, self.processes = folder, work, []
@@ -79,9 +79,9 @@ class Monitoring:
         return "".join(path.read_text()[-2000:] for path in self.work.glob("*.log"))
 
     def api(self, path, **parameters):
-        """The data of an answer of Prometheus' HTTP API."""
+        """The data in an answer of Prometheus' HTTP API."""
         url = f"http://{self.server}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        # No proxy of the machine's.
+        # Doesn't use the machine's proxy.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(url, timeout=10) as answer:
             answer = json.load(answer)
@@ -95,7 +95,7 @@ class Monitoring:
         return [(row["metric"], float(row["value"][1])) for row in found]
 
     def value(self, expression):
-        """The one value of an expression; None where there is none yet, or nobody answers yet."""
+        """The only value of an expression; None if there is none yet, or no server answers yet."""
         try:
             rows = self.query(expression)
         except OSError:
@@ -114,5 +114,5 @@ def panels():
 
 
 def expression(target, rate="10m"):
-    """A target's expression, as Grafana sends it with all machines chosen."""
+    """A target's expression, as Grafana sends it with all machines selected."""
     return target["expr"].replace("$__rate_interval", rate).replace("$instance", ".*")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A node as in bare_node.py, with GPUs that the NVIDIA driver knows, users,
-and NVIDIA's own nvidia-cuda-mps-control."""
+"""A node as in bare_node.py, with GPUs that the NVIDIA driver knows, users, and NVIDIA's own
+nvidia-cuda-mps-control."""
 
 import os
 import re
@@ -16,16 +16,16 @@ from waiting import wait
 FAKES = TOP / "tests/fakes"
 DRIVER = Path("/proc/driver")
 MPS = RUN / "gpushare/mps"
-# Users of this run alone: 20 that this node knows, with homes that aren't there, and one that it doesn't know.
+# Users for this run only: 20 that this node knows, with missing homes, and one that it doesn't know.
 USERS = range(30000, 30020)
 UNKNOWN = 30999
-# What nvidia-cuda-mps-control says where it finds no daemon.
+# nvidia-cuda-mps-control's complaint if it finds no daemon.
 LIMITS = "get_default_active_thread_percentage\nget_default_device_pinned_mem_limit 0\n"
 
 
 def control(version):
-    """NVIDIA's nvidia-cuda-mps-control of a Debian suite (22.05 is 535, 24.11 is 550) or 555;
-    None where it can't be had."""
+    """NVIDIA's nvidia-cuda-mps-control of a Debian suite (22.05 is 535, 24.11 is 550) or 555; None if this machine
+    can't have it."""
     found = lab.nvidia(version)
     return found and found / "usr/bin/nvidia-cuda-mps-control"
 
@@ -47,7 +47,7 @@ def stand_still(pid):
 
 
 class MpsNode(Node):
-    """With GPUS GPUs of 80 units, and MPS for each user; SETTINGS are lines of gpushare.conf."""
+    """GPUS GPUs of 80 units, with MPS for each user; SETTINGS are lines of gpushare.conf."""
 
     def __init__(self, control, gpus=2, *settings, how=None):
         super().__init__(gpus, 80)
@@ -58,7 +58,7 @@ class MpsNode(Node):
         self.configure(*settings)
 
     def provide(self, control, how):
-        """A folder with the control program, real or as HOW says, and a server that lives without a GPU."""
+        """Makes a folder with the control program, real or as HOW says, and a server that lives without a GPU."""
         folder = RUN / "nvidia"
         folder.mkdir()
         shutil.copy(FAKES / "nvidia-cuda-mps-server", folder)
@@ -95,18 +95,18 @@ class MpsNode(Node):
         (self.site / "gpushare.conf").write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
     def server(self, how):
-        """What servers do that start from now on."""
+        """Sets what servers do that start from now on."""
         (RUN / "nvidia/server").write_text(how + "\n")
 
     def folder(self, job):
-        """The folder of a job's daemon, by the ledger."""
+        """The folder of a job's daemon, from the ledger."""
         for row in self.status()["jobs"]:
             if row["job"] == job:
                 return MPS / f"{row['gpus'][0]['index']}.{row['user_id']}"
         return None
 
     def daemon(self, folder):
-        """(PID, start) of the daemon that a folder's state file names last; None if there is none or it is dead."""
+        """(PID, start) of the last daemon in a folder's state file; None if there is none or it is dead."""
         try:
             found = re.findall(r"^process=(\d+) (\d+)$", (folder / "state").read_text(), re.M)
         except OSError:
@@ -114,7 +114,7 @@ class MpsNode(Node):
         return tuple(map(int, found[-1])) if found and alive(*map(int, found[-1])) else None
 
     def ask(self, folder, lines, user):
-        """What a daemon answers to USER; None if nothing within a moment."""
+        """A daemon's answer to USER; None if there is none within a moment."""
         command = as_user(user, [self.control])
         environment = {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"), "PATH": "/usr/bin:/bin"}
         try:
@@ -128,7 +128,7 @@ class MpsNode(Node):
         assert not left, f"left in {MPS}: {left}"
 
     def check_no_daemons(self):
-        """No folder is left, and no process but this test's own."""
+        """Checks that no folder is left, and no process except this test's own."""
         self.check_no_folder()
         assert not strangers(), f"processes are left: {strangers()}"
 
@@ -154,7 +154,7 @@ def alive(pid, start):
 
 
 def strangers():
-    """{PID: command} of all living processes of this PID namespace but the tests'."""
+    """{PID: command} of all living processes of this PID namespace, except the tests'."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         pid = int(folder.name)

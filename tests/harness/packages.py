@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Builds packages, and tries them in a release's root, on a layer of its own that goes with the command."""
+"""Builds packages, and tries them in a release's root, on a layer that is removed after the command."""
 
 import os
 import struct
@@ -12,13 +12,13 @@ from lab import TOP, root
 
 NAMES = ["gpushare", "gpushare-slurmctld", "gpushare-slurmd", "gpushare-client"]
 PLUGIN_DIR = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
-# To press packages well takes most of the time that it takes to make them.
+# Good compression would take most of the time of building packages.
 QUICKLY = {"DPKG_DEB_COMPRESSOR_LEVEL": "0", "RPM_PAYLOAD": "w0.xzdio"}
 
 
 @dataclass
 class Slurm:
-    """A version of Slurm; `number` is as plugins have it."""
+    """A version of Slurm; `number` is the number in plugins."""
 
     number: int
 
@@ -38,7 +38,7 @@ def slurm_of(release):
 
 
 def restamp(built, slurm):
-    """Makes the plugins in a folder say that they are built for another SLURM; they are not loaded after that."""
+    """Makes the plugins in a folder claim to be built for another SLURM; they can't be loaded after that."""
     for name in install.PLUGINS:
         path = built / f"lib{name}.so"
         offset, size = elf.place(path, "plugin_version")
@@ -61,7 +61,7 @@ def run_build(kind, sources, release, out, **variables):
 
 
 def built(kind, sources, release, out, **variables):
-    """{name: its package}, of a build that must succeed."""
+    """{name: its package} of a build, which must succeed."""
     done = run_build(kind, sources, release, out, **variables)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return found(kind, out)

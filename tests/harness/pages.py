@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Pages of docs as scripts: the commands of their blocks are run, and must print what the page says.
+"""Pages of docs as scripts: the commands in their blocks are run, and must print what the page says.
 
-In a block, a line `WHO$ COMMAND` or `WHO# COMMAND` is a command of a user, or of root on a machine; what follows is
-what it prints, or for `cat` of a file that isn't there, the file. A line `…` stands for any lines, and `…` in one for
-any text. Blanks, times and the numbers of jobs and processes may differ.
+In a block, a line `WHO$ COMMAND` or `WHO# COMMAND` is a command of a user, or of root on a machine. The following lines
+are its output or, for `cat` of a file that doesn't exist, the file. A line `…` matches any lines, and `…` in a line
+matches any text. Blanks, times and the numbers of jobs and processes may differ.
 """
 
 import re
 from dataclasses import dataclass, field
 
 PROMPT = re.compile(r"^(\w+)[#$] (.*)$")
-# They only look, so they are asked again until they say what the page says.
+# These commands change nothing, so they are repeated until they print what the page says.
 LOOKS = re.compile(
     r"(squeue|sinfo|sacct|cat|grep|tail|scontrol show|gpushare (status|check|explain|qos (plan|show|docs)))\b"
 )
@@ -29,7 +29,7 @@ class Step:
         return LOOKS.match(self.command)
 
     def is_said(self, output):
-        """Whether OUTPUT is what the page says; all is, where it says nothing."""
+        """Whether OUTPUT is what the page says; anything is, if the page says nothing."""
         return is_printed(self.said, output)
 
 
@@ -54,7 +54,7 @@ def is_printed(said, output, varies=()):
 
 
 def plain(text):
-    """The lines that are not empty, without blanks that only align."""
+    """The lines that are not empty, without blanks for alignment."""
     lines = (re.sub(r"\s+", " ", line).strip() for line in text.splitlines())
     return "".join(line + "\n" for line in lines if line)
 
@@ -78,9 +78,9 @@ def pattern(lines, more=()):
     return "".join(parts)
 
 
-# Every block of a page: what stands between fences, or is indented behind an empty line.
+# Every block of a page: text between fences, or indented text after an empty line.
 FENCE = re.compile(r" *```")
-# `alice$ COMMAND`, `head# COMMAND`, `$ COMMAND`, and `# COMMAND` where that is no comment.
+# `alice$ COMMAND`, `head# COMMAND`, `$ COMMAND`, and `# COMMAND` if that isn't a comment.
 SHOWN = re.compile(r"^(\w*)([#$]) (.*)$")
 CRON = re.compile(r"^(?:[\d*/,-]+ +){5}(\w+) +(.*)$")
 ASSIGNS = re.compile(r"^(?:[A-Z_]+=\S+ *)+$")
@@ -92,7 +92,7 @@ PROGRAMS = set("""
     sacctmgr salloc sattach sbatch scancel scontrol scp scrontab sed sha256sum sinfo snakemake sprio squeue srun ssh
     sshare sstat su sudo systemctl systemd-run tail tar tee timeout touch umount useradd usermod wget apptainer
 """.split())
-# Lines of programs' output that begin like a command: figures.
+# Lines of programs' output that begin like a command: values.
 PRINTED = re.compile(r"^srun true, v[12]|±")
 
 
@@ -101,7 +101,7 @@ class Command:
     page: str
     line: int
     who: str
-    """Who runs it, as the prompt says: a user, a machine; empty if it says nothing."""
+    """Who runs it, by the prompt: a user, a machine; empty if there is none."""
     text: str
     said: list = field(default_factory=list)
 
@@ -111,7 +111,7 @@ class Command:
 
 
 def blocks(text):
-    """Of each block of a page its lines with their numbers, without what indents all of them."""
+    """For each block of a page, its lines with their numbers, without their common indentation."""
     fenced, empty, current = False, True, []
     for number, line in enumerate([*text.splitlines(), ""], 1):
         if FENCE.match(line):
@@ -144,7 +144,7 @@ def program(line):
 
 
 def commands(page, text):
-    """The commands of a page's blocks, in its order."""
+    """The commands in a page's blocks, in its order."""
     for block in map(unindented, blocks(text)):
         if has_prompts(block):
             yield from prompted(page, block)
@@ -165,7 +165,7 @@ def has_prompts(block):
 
 
 def prompted(page, block):
-    """Of a block with what its commands print."""
+    """The commands of a block that also has their output."""
     current = None
     for number, line in block:
         if found := prompt(line):
@@ -176,7 +176,7 @@ def prompted(page, block):
 
 
 def bare(page, block):
-    """Of a block that has nothing but commands; a comment may follow each."""
+    """The commands of a block with only commands; each may have a comment."""
     lines, start, unfinished = [], None, False
     for number, line in block:
         if not unfinished and not (program(line) or ASSIGNS.match(line)):

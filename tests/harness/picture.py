@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Draws the panels of the Grafana dashboard from a Prometheus' data, as an SVG: Debian has no Grafana. The panels,
-their places, titles and expressions are the dashboard's; how they look is this file's."""
+"""Draws the panels of the Grafana dashboard from a Prometheus' data, as an SVG, because Debian has no Grafana. The
+panels, their places, titles and expressions are the dashboard's; this file defines their look."""
 
 import time
 from html import escape
@@ -9,13 +9,13 @@ import monitoring
 
 COLUMN, ROW, GAP = 44, 26, 6
 COLOURS = ["#3366bb", "#dd7722", "#339944", "#bb3355", "#7755aa", "#887744", "#22889a", "#888888"]
-# Samples are of every second.
+# There is one sample per second.
 RATE = "20s"
 LABEL = 'font-size="10" fill="#555"'
 
 
 def write(server, seconds, path):
-    """The last SECONDS as SERVER has them."""
+    """The last SECONDS of data in SERVER."""
     end = int(time.time())
     panels = monitoring.panels()
     width = 24 * COLUMN + GAP
@@ -46,7 +46,7 @@ def shown(value, unit):
 
 
 def scale(values, unit):
-    """The upper end of an axis with four parts, each of a round number; of whole ones where things are counted."""
+    """The upper end of an axis with four parts, each a round number; a whole number for things that are counted."""
     least = 0.25 if unit == "percentunit" else 1.0
     rounds = [least * step * 10**power for power in range(9) for step in (1, 2, 3, 4, 5)]
     return 4 * next(part for part in rounds if 4 * part >= max(values, default=0))
@@ -62,7 +62,7 @@ def stat(server, panel, _start, end, x, y, width, height):
 
 
 def series(server, panel, start, end):
-    """(name, [(time, value)]) of every line."""
+    """(name, [(time, value)]) for every line."""
     for target in panel["targets"]:
         parameters = {"query": monitoring.expression(target, RATE), "start": start, "end": end, "step": 1}
         for row in server.api("query_range", **parameters)["result"]:
@@ -95,7 +95,7 @@ def lines(server, panel, start, end, x, y, width, height):
 
 
 def steps(points, start, end, top, left, right, upper, lower):
-    """A line that changes at once; only where it changes, and broken where there was nothing."""
+    """A line that changes in steps; only the points where it changes, and interrupted where there is no value."""
     parts, last = [], None
     for when, value in points:
         at = left + (right - left) * (when - start) / (end - start)

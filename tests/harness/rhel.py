@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A root that looks as RHEL with SchedMD's Slurm does, to rpm: packages called slurm, slurm-slurmctld, slurm-slurmd
-have /usr/lib64/slurm and /etc/slurm, and rpm and dnf ask for all that a package requires. It is no RHEL: its programs
-are Debian's."""
+"""A root that looks to rpm like RHEL with SchedMD's Slurm: packages called slurm, slurm-slurmctld, slurm-slurmd have
+/usr/lib64/slurm and /etc/slurm, and rpm and dnf check all that a package requires. It isn't RHEL: its programs are
+Debian's."""
 
 import os
 import re
@@ -20,14 +20,14 @@ def libraries(newest):
     versions = sorted(tuple(map(int, text.split("."))) for text in found)
     limit = tuple(map(int, newest.split("."))) if newest else versions[-1]
     words = ["()", *(f"(GLIBC_{'.'.join(map(str, version))})" for version in versions if version <= limit)]
-    # Before 2.34 it was in more files, and packaging/glibc's builds ask for them.
+    # Before 2.34, glibc had more files, and the builds of packaging/glibc require those.
     return ", ".join(
         f"{file}{word}(64bit)" for file in ("libc.so.6", "libpthread.so.0", "libdl.so.2") for word in words
     )
 
 
 def slurm_packages(folder, version):
-    """Builds the packages of a Slurm into a folder. $GPUSHARE_GLIBC is the glibc that they come with."""
+    """Builds the packages of a Slurm into a folder. $GPUSHARE_GLIBC is the glibc for which they are built."""
     defines = {
         "_topdir": folder / "work",
         "_rpmdir": folder,
@@ -43,8 +43,8 @@ def slurm_packages(folder, version):
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
-# rpm and dnf of this machine, on the root, whose first line says that it is not for Debian. `tree` prints what is
-# there, of folders only Slurm's and gpushare's: RHEL has the others.
+# rpm and dnf of this machine, on the root. Their first line, that rpm isn't meant for Debian, is dropped. `tree` prints
+# what exists; for folders, only Slurm's and gpushare's, because RHEL has the others.
 START = r"""
 rm -rf root/etc/slurm root/usr/lib/*/slurm-wlm root/usr/{s,}bin/slurm* root/usr/bin/{srun,sbatch}
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin; set +e
@@ -60,7 +60,7 @@ tree() { (cd root && find etc usr -xdev ! -type d -o -path '*slurm*' -o -path '*
 
 
 def in_rhel(release, folder, script):
-    """What SCRIPT says, which runs on this machine with the root in root/: after each of its lines, `=STATUS`."""
+    """The output of SCRIPT, which runs on this machine with the root in root/: after each of its lines, `=STATUS`."""
     lines = [f"{line}; echo =$?" for line in script.strip().splitlines()]
     done = packages.in_root(release, folder, "true", START + "\n".join(line.strip() for line in lines))
     assert done.returncode == 0, done.stdout + done.stderr

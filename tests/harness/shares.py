@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`gpushare qos` in a cluster, and what Slurm's database says of it."""
+"""`gpushare qos` in a cluster, and what Slurm's database has afterwards."""
 
 FILE = "/lab/out/gpushare.conf"
 NOTHING = "= nothing to do\n"
@@ -10,14 +10,14 @@ def write(cluster, text, path=FILE):
 
 
 def qos(cluster, *words, conf=FILE, user="root", path=""):
-    """The result of `gpushare qos WORDS`; with CONF None, of the cluster's own file. `apply` doesn't ask."""
+    """The result of `gpushare qos WORDS`; with CONF None, for the cluster's own file. `apply` doesn't ask."""
     immediate = ["--immediate"] if words[0] == "apply" else []
     command = ["env", f"PATH={path}/usr/sbin:/usr/bin:/sbin:/bin", "gpushare", "qos", *words, *immediate]
     return cluster.run(command + (["--conf", conf] if conf else []), user)
 
 
 def apply(cluster, text, *words):
-    """Applies the file TEXT, which must work; gives what was said."""
+    """Applies the file TEXT, which must work; returns the output."""
     write(cluster, text)
     result = qos(cluster, "apply", *words)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -25,7 +25,7 @@ def apply(cluster, text, *words):
 
 
 def apply_until_heard(cluster, text, *words):
-    """The same where slurmdbd was away just now: slurmctld may have missed something, which is said and mended."""
+    """The same right after slurmdbd was away: slurmctld may have missed changes, which is reported and fixed."""
     write(cluster, text)
     result = qos(cluster, "apply", *words)
     if "slurmctld missed changes while it could not reach slurmdbd" in result.stderr:
@@ -37,7 +37,7 @@ def apply_until_heard(cluster, text, *words):
 
 
 def mend(cluster):
-    """Has slurmctld read all QOSes again."""
+    """Makes slurmctld read all QOSes again."""
     command = ["scontrol", "reconfigure"] if cluster.newer_than("23.11") else ["/lab/service", "restart", "slurmctld"]
     cluster.ok(command)
 
@@ -56,7 +56,7 @@ def plan(cluster, text, *words):
 
 
 def transactions(cluster):
-    """How many changes slurmdbd has noted."""
+    """How many changes slurmdbd has recorded."""
     return len(cluster.ok(["sacctmgr", "-nP", "show", "transactions", "format=timestamp,action,info"]).splitlines())
 
 
@@ -69,11 +69,11 @@ def qoses(cluster):
 
 
 def may_use(cluster, user, account):
-    """The QOSes that a user has in an account, inherited ones too."""
+    """The QOSes that a user has in an account, including inherited ones."""
     words = ["sacctmgr", "-nP", "show", "assoc", "where", f"user={user}", f"account={account}", "format=qos"]
     return set(cluster.ok(words).split(","))
 
 
 def limits_in_slurmctld(cluster, name):
-    """`Name=value` words of what slurmctld has in memory of a QOS."""
+    """slurmctld's data about a QOS in memory, as `Name=value` words."""
     return cluster.ok(["scontrol", "-o", "show", "assoc_mgr", "flags=qos", f"qos={name}"])

@@ -16,13 +16,13 @@ ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 
 
 class Terminal:
-    """Runs COMMAND on a terminal of its own. Whatever happens in a `with`, it is ended then."""
+    """Runs COMMAND on a separate terminal. A `with` always ends it."""
 
     def __init__(self, command, rows=24, columns=80, **variables):
         self.output = b""
         self.pid, self.master = pty.fork()
         if not self.pid:
-            # Waits for the size and for who looks at the settings.
+            # Waits until the size is set and the settings have been read.
             os.read(0, 1)
             kept = {name: os.environ[name] for name in ("PATH", "GPUSHARE_LAB_DIR") if name in os.environ}
             environment = {**kept, "TERM": "xterm", **variables}
@@ -54,7 +54,7 @@ class Terminal:
         return termios.tcgetattr(self.master)
 
     def read(self, patience):
-        """Takes what is there; False at the end."""
+        """Reads what is available; False at the end."""
         if not select.select([self.master], [], [], patience)[0]:
             return True
         try:
@@ -68,7 +68,7 @@ class Terminal:
         return self.output.decode(errors="replace")
 
     def frame(self):
-        """The rows of the last picture that is whole, colours and all."""
+        """The rows of the last complete picture, including colours."""
         whole = self.text().rpartition("\x1b[J")[0]
         rows = whole.rpartition("\x1b[H")[2].split("\x1b[K")
         return [row.strip("\r\n") for row in rows[:-1]]
@@ -85,7 +85,7 @@ class Terminal:
         return self.frame()
 
     def wait_end(self, options=0):
-        """How it ended, or with WUNTRACED stopped, as waitpid(2) says."""
+        """How it ended, or with WUNTRACED stopped, as in waitpid(2)."""
         end = time.monotonic() + PATIENCE
         while True:
             self.read(0.05)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A test judges no time: it waits for a condition, with an end."""
+"""Tests don't measure time: they wait for a condition, with a time limit."""
 
 import time
 
-# Longest that anything in a healthy cluster takes; a wait that runs into it is a failure.
+# Longer than anything in a healthy cluster takes; a wait that reaches it is a failure.
 PATIENCE = 40
 
 
 def wait(condition, what, patience=PATIENCE, pause=0.1, more=lambda: ""):
-    """What CONDITION gives as soon as that is true, asked after PAUSE seconds, later after up to four times as many.
-    If it isn't in time, the failure names WHAT, and says what MORE gives."""
+    """The value of CONDITION as soon as it is true, checked after PAUSE seconds, later after up to four times as many.
+    If the time is over, the failure names WHAT, and includes the result of MORE."""
     end, longest = time.monotonic() + patience, 4 * pause
     while not (found := condition()):
         if time.monotonic() > end:

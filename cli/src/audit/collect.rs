@@ -9,17 +9,17 @@ use gpushare::submit::log_line::{Key, LogLine, PREFIX};
 use super::stamp::{self, Clock};
 use crate::period::Period;
 
-/// So many forms of requests are kept apart; of later ones only whose they were and the message's number.
+/// How many forms of requests are kept apart. Of further ones, only the user and the message's number are kept.
 const MOST: usize = 20_000;
-/// So many names of jobs are kept of each.
+/// How many job names are kept for each.
 const NAMES: usize = 3;
 
-/// What is summed together.
+/// Requests with the same values are summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Form {
     pub user_id: u32,
     pub number: String,
-    /// Where [`MOST`] are known already: all other requests.
+    /// It stands for all further requests, after [`MOST`] forms.
     pub is_rest: bool,
     pub user: Vec<u8>,
     pub account: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct Sum {
     pub audited: u64,
     pub refused: u64,
     pub exempt: u64,
-    /// None of lines without a time.
+    /// `None` for lines without a time.
     pub first: Option<u32>,
     pub last: Option<u32>,
     /// Names of its jobs, and whether there were more.
@@ -44,15 +44,15 @@ pub struct Sum {
     pub more_names: bool,
 }
 
-/// Takes lines one by one.
+/// Sums lines one by one.
 pub struct Collector {
     pub period: Period,
     pub forms: HashMap<Form, Sum>,
-    /// The first time in the logs, of whatever line.
+    /// The first time in the logs, of any line.
     pub begin: Option<u32>,
-    /// Lines that begin as the plugin's and can't be read.
+    /// Lines that begin like the plugin's but can't be read.
     pub unreadable: u64,
-    /// Lines that tell no time.
+    /// Lines without a time.
     pub timeless: u64,
 }
 
@@ -61,7 +61,7 @@ impl Collector {
         Collector { period, forms: HashMap::new(), begin: None, unreadable: 0, timeless: 0 }
     }
 
-    /// Takes a line of slurmctld's log, whatever it is.
+    /// Takes any line of slurmctld's log.
     pub fn take(&mut self, line: &[u8], clock: &Clock) {
         let prefix = PREFIX.as_bytes();
         let is_ours = line.windows(prefix.len()).any(|part| part == prefix);

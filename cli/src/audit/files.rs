@@ -1,5 +1,5 @@
-//! slurmctld's log: which files, including rotated ones, and their lines one by one. However long a file or a line is,
-//! only a little of it is in memory.
+//! slurmctld's log: which files, including rotated ones, and their lines one by one. It keeps little in memory, however
+//! long a file or a line is.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -10,11 +10,11 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::FileError;
 
-/// No line of gpushare's is longer; of a longer one nothing is read.
+/// No line of gpushare's is longer; longer lines are ignored.
 const LONGEST: u64 = 1 << 14;
 const BUFFER: usize = 1 << 18;
 
-/// A file and when it was last written to.
+/// A file and the time of its last change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogFile {
     pub written: u32,
@@ -23,7 +23,7 @@ pub struct LogFile {
 
 impl LogFile {
     /// # Errors
-    /// There is none that can be looked at.
+    /// The file doesn't exist or can't be examined.
     pub fn at(path: &Path) -> Result<LogFile, FileError> {
         let modified = path.metadata().and_then(|data| data.modified()).map_err(FileError::of(path))?;
         let seconds = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -31,10 +31,11 @@ impl LogFile {
     }
 }
 
-/// A log and what logrotate has made of it since a time, the oldest first; then such files that can't be read here.
+/// A log and the files that logrotate has made of it since a time, the oldest first; then those that can't be read
+/// here.
 ///
 /// # Errors
-/// The log or its folder can't be looked at.
+/// The log or its folder can't be examined.
 pub fn with_rotated(path: &Path, since: u32) -> Result<(Vec<LogFile>, Vec<PathBuf>), FileError> {
     let (mut files, mut packed) = (vec![LogFile::at(path)?], Vec::new());
     let (name, folder) =
@@ -44,7 +45,7 @@ pub fn with_rotated(path: &Path, since: u32) -> Result<(Vec<LogFile>, Vec<PathBu
         let file_name = found.file_name();
         let rest = file_name.to_str().zip(name.to_str()).and_then(|(found, name)| found.strip_prefix(name));
         let Some(is_packed) = rest.and_then(rotated) else { continue };
-        // What is deleted meanwhile is no trouble.
+        // A file that was deleted in the meantime is no problem.
         let Ok(file) = LogFile::at(&found.path()) else { continue };
         match is_packed {
             _ if file.written < since => {}
@@ -57,8 +58,8 @@ pub fn with_rotated(path: &Path, since: u32) -> Result<(Vec<LogFile>, Vec<PathBu
     Ok((files, packed))
 }
 
-/// Whether what follows the log's name is logrotate's, such as `.1`, `-20261031` or `.2.gz`, and then whether it is
-/// packed by another program than gzip.
+/// Whether the text after the log's name is logrotate's, such as `.1`, `-20261031` or `.2.gz`; if so, whether another
+/// program than gzip has compressed the file.
 fn rotated(rest: &str) -> Option<bool> {
     let number = rest.strip_prefix(['.', '-'])?;
     let (number, ending) = number.split_once('.').unwrap_or((number, ""));
@@ -71,10 +72,10 @@ fn rotated(rest: &str) -> Option<bool> {
     packed.filter(|_| digits)
 }
 
-/// Shows every line, without its end. A file that is packed by gzip is unpacked, whatever its name is.
+/// Shows every line, without its end. Uncompresses a file in gzip's format, whatever its name is.
 ///
 /// # Errors
-/// It can't be read to its end.
+/// The file can't be read to its end.
 pub fn lines(path: &Path, show: impl FnMut(&[u8])) -> Result<(), FileError> {
     let said = FileError::of(path);
     if path == Path::new("-") {
@@ -100,7 +101,7 @@ fn each(mut from: impl BufRead, mut show: impl FnMut(&[u8])) -> std::io::Result<
         if begins && (ends || (line.len() as u64) < LONGEST) {
             show(line.strip_suffix(b"\n").unwrap_or(&line));
         }
-        // The rest of a long line is no line.
+        // The rest of a long line doesn't count as a line.
         begins = ends;
     }
 }

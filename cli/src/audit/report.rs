@@ -12,17 +12,17 @@ use serde::Serialize;
 use super::collect::{Collector, Form, Sum};
 use crate::period::{Period, exact, text};
 
-/// All of it.
+/// The whole report.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// Empty if nobody could be asked.
+    /// Empty if unknown.
     pub cluster: String,
-    /// None if the counts were read: they have no times.
+    /// `None` if the counts were read, because they have no times.
     pub start: Option<String>,
     pub end: Option<String>,
     #[serde(skip)]
     pub period: Option<Period>,
-    /// What was read: logs, or the file of `RefusalCounts`.
+    /// The files that were read: logs, or the file of `RefusalCounts`.
     pub read: Vec<String>,
     pub from_counts: bool,
     /// Accepted requests that Mode=enforce would refuse, and their users.
@@ -33,7 +33,7 @@ pub struct Report {
     pub exempt: u64,
     pub users_exempt: u64,
     pub requests: Vec<Asked>,
-    /// What the logs or counts can't tell, as sentences.
+    /// What the logs or counts don't show, in sentences.
     pub remarks: Vec<String>,
 }
 
@@ -42,12 +42,12 @@ pub struct Report {
 pub struct Asked {
     /// Empty if slurmctld knows no association of that user.
     pub user: String,
-    /// None in counts.
+    /// `None` for counts.
     pub user_id: Option<u32>,
     pub account: String,
     pub qos: String,
     pub partition: String,
-    /// The message, and what it is about.
+    /// The number and the title of the message.
     pub number: String,
     pub title: &'static str,
     /// The part of the request that breaks the rule.
@@ -70,14 +70,14 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Accepted although it breaks a rule.
+    /// Requests that were accepted although they break a rule.
     pub fn accepted(&self) -> u64 {
         self.warned + self.audited
     }
 }
 
 impl Report {
-    /// Of logs.
+    /// The report from logs.
     pub fn of_logs(
         collected: Collector,
         read: Vec<String>,
@@ -106,7 +106,7 @@ impl Report {
         }
     }
 
-    /// Of the counts, in the order of their names.
+    /// The report from the counts, which are in the order of their names.
     pub fn of_counts(counts: Vec<u64>, path: &Path, reason: &str, advice: LimitAdvice) -> Report {
         let mut requests: Vec<Asked> = Vec::new();
         for ((number, outcome), count) in counters::all().into_iter().zip(counts) {
@@ -168,7 +168,7 @@ impl Asked {
         self.refused += sum.refused;
         self.exempt += sum.exempt;
         self.title = pages::page(&self.number).map_or("", |page| page.title);
-        // What only waits is refused by LimitAdvice=refuse alone.
+        // Only LimitAdvice=refuse refuses requests that would only wait.
         let is_advice = self.number == Rule::BeyondLimit.number() && advice != LimitAdvice::Refuse;
         self.would_be_refused = self.accepted() > 0 && !is_advice;
     }
@@ -197,7 +197,7 @@ fn asked(form: Form, sum: Sum, advice: LimitAdvice) -> Asked {
     found
 }
 
-/// What the logs can't tell.
+/// What the logs don't show.
 fn about(collected: &Collector) -> Vec<String> {
     let mut said = Vec::new();
     match collected.begin {

@@ -8,20 +8,20 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 
-/// How times are read that don't say all.
+/// How to read times that lack the zone or the year.
 pub struct Clock {
-    /// Of times without one.
+    /// The zone of times that name none.
     pub zone: TimeZone,
-    /// No line is later; tells the year where that is missing.
+    /// No line is later than this; determines a missing year.
     pub latest: u32,
 }
 
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// The time and the message of a line; `None` for a line that is not slurmctld's.
+/// The time and the message of a line; `None` if the line isn't slurmctld's.
 ///
-/// Only the start of a line counts: further on may stand what a user wrote.
+/// Only the start of a line counts: the rest may contain text from a user.
 pub fn split<'l>(line: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8])> {
     if let Some(found) = bracketed(line, clock) {
         return Some(found);
@@ -29,7 +29,7 @@ pub fn split<'l>(line: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8]
     if let Some(rest) = line.strip_prefix(b"slurmctld: ") {
         return Some((None, rest));
     }
-    // `Oct 31 12:00:07 head slurmctld[812]: `, and with a time in ISO 8601.
+    // `Oct 31 12:00:07 head slurmctld[812]: `, also with a time in ISO 8601.
     let length =
         if short(line, clock).is_some() { 15 } else { line.iter().position(|byte| *byte == b' ')? };
     let (stamp, rest) = line.split_at_checked(length)?;
@@ -42,14 +42,14 @@ pub fn split<'l>(line: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8]
     if !(number.is_empty() || is_number) {
         return None;
     }
-    // Slurm's own time goes first.
+    // Slurm's own time takes precedence.
     match bracketed(message, clock) {
         Some((own, message)) => Some((own.or(Some(time)), message)),
         None => Some((Some(time), message)),
     }
 }
 
-/// `[TIME] message`; with LogTimeFormat=thread_id there is a thread's name in it, such as `worker[56]`.
+/// `[TIME] message`; with LogTimeFormat=thread_id it also has a thread's name, such as `worker[56]`.
 fn bracketed<'l>(line: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8])> {
     let mut depth = 0_usize;
     let end = line.iter().take(120).position(|byte| {
@@ -69,7 +69,7 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
-/// Seconds since 1970; `None` if there is no date in it, as with LogTimeFormat=clock.
+/// Seconds since 1970; `None` if the text has no date, as with LogTimeFormat=clock.
 fn time(stamp: &[u8], clock: &Clock) -> Option<u32> {
     let text = std::str::from_utf8(stamp).ok()?;
     if !text.starts_with(|first: char| first.is_ascii_digit()) || !text.contains('T') {
@@ -82,7 +82,7 @@ fn time(stamp: &[u8], clock: &Clock) -> Option<u32> {
     u32::try_from(found?.as_second()).ok()
 }
 
-/// `Oct 31 12:00:07`, perhaps with more behind it: the last such time that is not too late.
+/// `Oct 31 12:00:07`, perhaps followed by more: the last such time that is not too late.
 fn short(stamp: &[u8], clock: &Clock) -> Option<u32> {
     let number = |from: usize, to: usize| -> Option<i8> {
         std::str::from_utf8(stamp.get(from..to)?).ok()?.trim_start().parse().ok()
@@ -95,7 +95,7 @@ fn short(stamp: &[u8], clock: &Clock) -> Option<u32> {
     }
     let (day, time) = (number(4, 6)?, Time::new(number(7, 9)?, number(10, 12)?, number(13, 15)?, 0).ok()?);
     let latest = Timestamp::from_second(clock.latest.into()).ok()?.to_zoned(clock.zone.clone());
-    // 29 February is eight years back at the most.
+    // 29 February is at most eight years ago.
     (0..=8).find_map(|back| {
         let date = Date::new(latest.year() - back, month, day).ok()?;
         let zoned = date.to_datetime(time).to_zoned(clock.zone.clone()).ok()?;
@@ -114,7 +114,7 @@ mod tests {
         Clock { zone: TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap(), latest: THEN + 86_400 }
     }
 
-    /// Each as slurmctld wrote it, but for the message.
+    /// Each prefix as slurmctld wrote it.
     #[test]
     fn every_form_of_slurms_is_read() {
         for (head, time) in [

@@ -1,4 +1,4 @@
-//! From lines of a log to the report, against what was put into them.
+//! Compares the report with what was put into the lines of a log.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ fn advice_refuses_nobody_unless_it_is_set_to() {
     );
 }
 
-/// What users write into their jobs, and others into the log, makes no entry.
+/// Text that users write into their jobs, or others into the log, makes no entry.
 #[test]
 fn no_text_forges_an_entry() {
     let genuine = line(Verdict::Passed(Because::Audit), "GS101", BOB);
@@ -112,7 +112,7 @@ fn no_text_forges_an_entry() {
     ] {
         lines.push(other);
     }
-    // Each is one line of the file, as the plugin writes it.
+    // Each entry is one line of the file, as the plugin writes it.
     assert!(!lines[0].contains('\n'));
     let report = report(lines.iter().map(String::as_bytes), LimitAdvice::Warn);
     let [one] = report.requests.as_slice() else { panic!("{report:?}") };

@@ -1,4 +1,4 @@
-//! The report as text for people, which can be sent as mail, and as CSV for a spreadsheet.
+//! The report as text for people, which can be sent by mail, and as CSV for a spreadsheet.
 
 use gpushare::text::counted;
 
@@ -7,10 +7,10 @@ use crate::csv;
 use crate::period::{day, text, zone};
 use crate::status::columns::{self, Side, Span, clean};
 
-/// So many requests are shown; --csv and --json have all.
+/// How many requests are shown; --csv and --json have all.
 const SHOWN: usize = 50;
 
-/// For people.
+/// The report as text.
 pub fn lines(report: &Report) -> String {
     let mut out = "gpushare audit".to_owned();
     if !report.cluster.is_empty() {
@@ -66,7 +66,7 @@ fn summary(report: &Report) -> String {
 
 struct Column {
     head: &'static str,
-    /// Whether the counts tell it, too.
+    /// Whether the counts have this number too.
     is_counted: bool,
     side: Side,
     word: fn(&Asked) -> String,
@@ -100,7 +100,7 @@ fn table(report: &Report, shown: &[Asked]) -> String {
     columns::aligned(rows, &sides).iter().map(|line| format!("  {}\n", line.render(None, false))).collect()
 }
 
-/// A zero would hide the other numbers.
+/// Empty for 0, because zeros would hide the other numbers.
 fn count(number: u64) -> String {
     if number == 0 { "-".to_owned() } else { number.to_string() }
 }
@@ -124,7 +124,7 @@ fn message(one: &Asked) -> String {
     if one.accepted() > 0 && !one.would_be_refused { format!("{told} (advice only)") } else { told }
 }
 
-/// A line a form of request.
+/// One line for each form of request.
 pub fn csv(report: &Report) -> String {
     let head = "user,user_id,account,qos,partition,number,request,instead,jobs,warned,audited,refused,exempt,first,\
                 last,would_be_refused";

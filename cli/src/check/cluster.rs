@@ -1,4 +1,4 @@
-//! slurm.conf and cgroup.conf, as slurmctld has them, against what gpushare.conf and the QOSes need: pure.
+//! Compares slurm.conf and cgroup.conf, as slurmctld has them, with what gpushare.conf and the QOSes need. Pure;
 //! [`crate::requirements`] says what they need.
 
 use gpushare::config::{Config, Mps, Placement};
@@ -10,8 +10,8 @@ use super::{memory, outside};
 use crate::requirements::{self, File, Met, Must, Requirement};
 use crate::slurm::{Accounts, ProgramError, Qoses, Reach, Settings, Slurm};
 
-/// Of what slurmctld and slurmdbd have said. `hooks`: plugstack.conf has spank_gpushare_prolog.so. `on_node`: this is a
-/// node, whose own cgroup.conf counts.
+/// The findings about slurmctld's and slurmdbd's answers. `hooks`: plugstack.conf has spank_gpushare_prolog.so.
+/// `on_node`: this is a node, whose own cgroup.conf counts.
 pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_node: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if reach.slurmctld.is_ok() {
@@ -36,7 +36,7 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
     findings
 }
 
-/// A line for each daemon that doesn't answer.
+/// One finding for each daemon that doesn't answer.
 pub fn daemons(reach: &Reach) -> Vec<Finding> {
     let line = |about, result: &Result<(), ProgramError>, unit: &str, lost: &str| {
         let reason = result.as_ref().err()?;
@@ -73,7 +73,7 @@ pub fn controllers(settings: &Settings) -> Vec<&str> {
     names.map(|name| name.split_once('(').map_or(name, |(name, _)| name)).collect()
 }
 
-/// The controllers that take over from `host`, or from which it does; nothing of theirs is seen from here. `None` where
+/// The controllers that take over from `host`, or from which it takes over; they can't be checked from here. `None` if
 /// it is the only one.
 pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
     let others: Vec<String> =
@@ -85,11 +85,11 @@ pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
     (!others.is_empty()).then(|| Finding::unknown("SlurmctldHost", said))
 }
 
-/// A setting as it is.
+/// Judges a setting.
 pub fn setting(requirement: &Requirement, settings: &Settings) -> Finding {
     match requirement.met(settings) {
         Met::Yes => match &requirement.must {
-            // Slurm adds some of its own, which say nothing here.
+            // Slurm adds some TRES of its own, which don't matter here.
             Must::Words(words) if requirement.key == "AccountingStorageTRES" => {
                 Finding::ok(requirement.key, words.join(","))
             }
@@ -149,13 +149,13 @@ fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     findings
 }
 
-/// Whether users' processes run outside of all jobs. `None` if nothing is fenced.
+/// Whether users' processes run outside of all jobs. `None` if gpushare fences nothing.
 fn login_shells(config: &Config, settings: &Settings) -> Option<Finding> {
     let about = "GetUserEnv";
     if !config.places_anywhere() {
         return None;
     }
-    // Until 24.11.
+    // Up to 24.11.
     let never = settings.get("GetEnvTimeout").split(' ').next() == Some("0");
     Some(match (config.policy.drops_user_env, never) {
         (true, _) => Finding::ok(about, "drop: slurmd runs no user's login shell"),
@@ -168,7 +168,7 @@ fn login_shells(config: &Config, settings: &Settings) -> Option<Finding> {
     })
 }
 
-/// Slurm's own limit of GPU memory (26.11), which is for shards: whose limit holds.
+/// Slurm's own limit of GPU memory (26.11), which is for shards: which of the limits applies.
 fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
     let about = "ConstrainDeviceMemory";
     if !config.places_anywhere() || !settings.get(about).eq_ignore_ascii_case("yes") {
@@ -194,8 +194,8 @@ fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
     Some(Finding::ok(about, said))
 }
 
-/// Whether Slurm may start an epilog as the job's user: from 24.11 to 25.11 a thread of slurmstepd that shuts X11
-/// forwarding down takes root's rights from all of it for a moment (`_shutdown_x11_forward` in slurmstepd/mgr.c).
+/// Whether Slurm may start an epilog as the job's user. From 24.11 to 25.11, a thread of slurmstepd that shuts down X11
+/// forwarding takes root's rights from the whole process for a moment (`_shutdown_x11_forward` in slurmstepd/mgr.c).
 fn epilogs_as_users(config: &Config, settings: &Settings) -> Option<Finding> {
     let about = "PrologFlags";
     let is_in_job = settings.list(about).iter().any(|word| word.eq_ignore_ascii_case("RunInJob"));

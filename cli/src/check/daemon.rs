@@ -13,17 +13,17 @@ use crate::slurm::Node;
 use crate::status::is_usable;
 
 const ABOUT: &str = "slurmd";
-/// The kernel counts a process's age in hundredths of a second (`USER_HZ`), whatever its own clock does.
+/// The kernel reports a process's age in hundredths of a second (`USER_HZ`), whatever its own clock does.
 const TICKS: u64 = 100;
-/// A daemon reads its files in the first moments of its life.
+/// A daemon reads its files within this time after it starts.
 const SLACK: Duration = Duration::from_secs(1);
-/// After this release `scontrol reconfigure` starts a new slurmd; up to it, the old one reads most of its files again.
+/// After this release `scontrol reconfigure` starts a new slurmd. Up to it, the old one reads most of its files again.
 const LAST_TO_READ_AGAIN: (u8, u8) = (23, 10);
 
-/// A slurmd that runs.
+/// A running slurmd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// How long the machine had run when it was started.
+    /// How long after the machine's boot it was started.
     since_boot: Duration,
 }
 
@@ -37,14 +37,14 @@ pub fn running(proc: &Path, node: &str) -> Option<Running> {
             found.push((pid, stat));
         }
     }
-    // A child of one's is not the daemon. While slurmd starts itself anew there are two.
+    // A child of a slurmd isn't the daemon. While slurmd restarts itself there are two.
     let is_child = |stat: &proc::Stat| found.iter().any(|(pid, _)| *pid == stat.parent);
     let daemons = found.iter().filter(|(_, stat)| !is_child(stat));
     let started = daemons.map(|(_, stat)| stat.start).max()?;
     Some(Running { since_boot: Duration::from_millis(started.saturating_mul(1000 / TICKS)) })
 }
 
-/// Debian calls the program slurmd-wlm, and so is a process named that has restarted itself.
+/// Debian calls the program slurmd-wlm; a slurmd that has restarted itself has this name, too.
 fn is_slurmd(stat: &proc::Stat) -> bool {
     (stat.name == b"slurmd" || stat.name.starts_with(b"slurmd-")) && stat.state != 'Z'
 }
@@ -55,21 +55,21 @@ fn command_line(proc: &Path, pid: u32) -> Vec<String> {
     bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// Without `-N` it is this machine's.
+/// Whether a slurmd is this node's; without `-N` it is.
 fn is_of(words: &[String], node: &str) -> bool {
     let after = words.iter().skip_while(|word| *word != "-N").nth(1).map(String::as_str);
     let joined = words.iter().find_map(|word| word.strip_prefix("-N").filter(|name| !name.is_empty()));
     after.or(joined).is_none_or(|name| name == node)
 }
 
-/// When it was started, by the clock of now.
+/// When it was started, by the current clock.
 pub fn started(running: Running, proc: &Path) -> Option<SystemTime> {
     let text = std::fs::read_to_string(proc.join("uptime")).ok()?;
     let uptime = Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()?;
     SystemTime::now().checked_sub(uptime.saturating_sub(running.since_boot))
 }
 
-/// The files with the time of their last change, which rsync and cp -a don't set back.
+/// The files with the times of their last status change, which rsync and cp -a don't set back.
 pub fn changes(files: &[PathBuf]) -> Vec<(String, SystemTime)> {
     let change = |path: &PathBuf| {
         let seconds = u64::try_from(path.metadata().ok()?.ctime()).ok()?;
@@ -78,9 +78,9 @@ pub fn changes(files: &[PathBuf]) -> Vec<(String, SystemTime)> {
     files.iter().filter_map(change).collect()
 }
 
-/// Whether slurmd runs, and has read the files as they are. `started`: `None` if it doesn't run. Nothing if all
-/// is well. A change of slurm.conf, or of what it includes, is often about slurmctld alone (a partition, a priority):
-/// it is no fault.
+/// Whether slurmd runs, and has read the current files. `started` is `None` if it doesn't run. Returns nothing if all
+/// is well. A change of slurm.conf, or of what it includes, is often only for slurmctld (a partition, a priority), so
+/// it isn't a fault.
 pub fn judge(
     node: &str,
     started: Option<SystemTime>,
@@ -125,7 +125,7 @@ pub fn judge(
     })
 }
 
-/// Whether jobs can start on the node, by slurmctld.
+/// Whether jobs can start on the node, according to slurmctld.
 pub fn state(node: &Node) -> Finding {
     let Node { name, state, reason, .. } = node;
     if is_usable(state) {
@@ -169,7 +169,7 @@ mod tests {
             (vec![(7, "slurmd", 'S', 1, 50, "slurmd -N n2")], None),
             (vec![(7, "slurmd", 'Z', 1, 50, "")], None),
             (vec![(7, "slurmdbd", 'S', 1, 50, "slurmdbd"), (8, "slurmstepd", 'S', 1, 9, "slurmstepd")], None),
-            // A child, and the one that takes over.
+            // A child, and the slurmd that takes over.
             (vec![(7, "slurmd", 'S', 1, 50, "slurmd"), (9, "slurmd", 'S', 7, 90, "slurmd")], Some(50)),
             (vec![(7, "slurmd", 'S', 1, 50, "slurmd"), (9, "slurmd-wlm", 'S', 1, 90, "slurmd")], Some(90)),
         ] {

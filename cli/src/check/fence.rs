@@ -1,10 +1,9 @@
-//! Tries the fence. It makes its own cgroups, like a step's, and removes them again. In them a process asks for every
-//! GPU, first like a job without GPUs, then like a job with one. This uses the code that fences a step, and the kernel
-//! answers.
+//! Tries the fence. It makes its own cgroups, like a step's, and removes them again. In them a process requests every
+//! GPU, first like a job without GPUs, then like a job with one. This uses the code that fences a step, and the
+//! kernel's answer counts.
 //!
-//! The process is this program, called with [`PROBE`] as its first word. It asks with access(2), for which the kernel
-//! makes the same check as for open(2), without waking a driver ([`access`]). It neither reads nor changes Slurm's
-//! cgroups.
+//! The process is this program, called with [`PROBE`] as its first word. It calls access(2), for which the kernel makes
+//! the same check as for open(2), without waking a driver ([`access`]). It neither reads nor changes Slurm's cgroups.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,19 +22,19 @@ use super::finding::Finding;
 use crate::error::FileError;
 
 const ABOUT: &str = "fence";
-/// The first word of a command line that is for [`probe`]; it is in no help, since nobody types it.
+/// The first word of a command line for [`probe`]. The help doesn't mention it, since users never need it.
 pub const PROBE: &str = "--fence-probe";
-/// How the folder's name begins; the process's number follows.
+/// The beginning of the folder's name; the process's number follows.
 const NAME: &str = "gpushare-check-";
-/// What is left of a check that was killed is older than this.
+/// The leftovers of a check that was killed are older than this.
 const LEFT: Duration = Duration::from_secs(60);
-/// Longer than a process takes to ask for all GPUs of a node.
+/// Longer than a process needs to request all GPUs of a node.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often removing a cgroup is tried; one whose process has just ended is busy for a moment.
+/// How often to try to remove a cgroup: it stays busy for a moment after its process has ended.
 const ATTEMPTS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Whether a fence holds on this machine. `plugin`: `CgroupPlugin` of cgroup.conf.
+/// Whether a fence works on this machine. `plugin` is `CgroupPlugin` of cgroup.conf.
 pub fn finding(config: &NodeConfig, gpus: &Inventory, plugin: &str, is_root: bool) -> Finding {
     if !is_root {
         return Finding::unknown(ABOUT, "only root can try it");
@@ -72,7 +71,7 @@ pub fn finding(config: &NodeConfig, gpus: &Inventory, plugin: &str, is_root: boo
 }
 
 gpushare::errors! {
-    /// Why it doesn't hold, or can't be tried.
+    /// Why the fence doesn't work, or can't be tried.
     #[derive(Debug)]
     pub enum FenceError {
         Probe(said: String) => "the test process failed: {said}";
@@ -91,7 +90,7 @@ fn word(hierarchy: Hierarchy) -> &'static str {
     if hierarchy == Hierarchy::Unified { "v2" } else { "v1" }
 }
 
-/// As Slurm chooses: what cgroup.conf says, or else what is mounted at the usual place (`autodetect`).
+/// Chooses as Slurm does: cgroup.conf's value, or otherwise what is mounted at the usual place (`autodetect`).
 fn hierarchy(plugin: &str, mountinfo: &str) -> Hierarchy {
     let usual =
         mount_point(Hierarchy::Unified, mountinfo).is_some_and(|point| point == Path::new("/sys/fs/cgroup"));
@@ -103,7 +102,7 @@ fn hierarchy(plugin: &str, mountinfo: &str) -> Hierarchy {
     }
 }
 
-/// Removes what killed checks have left. A cgroup that is in use can't be removed.
+/// Removes the leftovers of killed checks. A cgroup in use can't be removed.
 fn sweep(mount: &Path) {
     for entry in mount.read_dir().into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(NAME);
@@ -114,7 +113,7 @@ fn sweep(mount: &Path) {
     }
 }
 
-/// A cgroup, and those in it.
+/// Removes a cgroup and those in it.
 fn remove(folder: &Path) {
     for entry in folder.read_dir().into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -129,7 +128,7 @@ fn remove(folder: &Path) {
     }
 }
 
-/// The folder of a job that isn't one. Removed when dropped.
+/// A folder like a job's. Removed when dropped.
 struct Place {
     job: PathBuf,
     hierarchy: Hierarchy,
@@ -142,7 +141,7 @@ impl Place {
         Ok(Place { job, hierarchy })
     }
 
-    /// How many GPUs a job with these can open; an error where one is open and shouldn't be, or the reverse.
+    /// How many GPUs a job with these can open. The error means that a GPU is open but shouldn't be, or the reverse.
     fn opened(&self, config: &NodeConfig, own: &[Gpu]) -> Result<usize, FenceError> {
         let foreign = Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system());
         let foreign = foreign.map_err(FileError::of(Path::new("/dev")))?;
@@ -174,7 +173,7 @@ impl Drop for Place {
     }
 }
 
-/// What a process in the cgroup answers.
+/// The answers of a process in the cgroup.
 fn ask(step: &Path, devices: &[&Path]) -> Result<Vec<Access>, FenceError> {
     let mut command = exec::program(&exec::own());
     command.arg(PROBE).arg(step).args(devices);
@@ -186,7 +185,7 @@ fn ask(step: &Path, devices: &[&Path]) -> Result<Vec<Access>, FenceError> {
     answers.filter(|answers| answers.len() == devices.len()).ok_or(FenceError::TooLittle)
 }
 
-/// In the process that asks: joins the cgroup, and says a line for each device.
+/// Runs in the process that tries: joins the cgroup, and returns one line for each device.
 ///
 /// # Errors
 /// The cgroup can't be joined.

@@ -1,55 +1,55 @@
-//! What a check has found, and how to print it: one line each, or as JSON.
+//! The result of a check, and how to print it: one line each, or as JSON.
 
 use serde::Serialize;
 
 use crate::json;
 
-/// A line of the answer.
+/// One line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The key, file or program that it is about.
+    /// The key, file or program.
     pub about: &'static str,
-    /// What is the case.
+    /// What was found.
     pub said: String,
     /// Whether that is right.
     pub status: Status,
 }
 
-/// Whether something is as it must be.
+/// Whether something is as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is.
+    /// It is right.
     Ok,
-    /// It is not; how to fix it.
+    /// It is wrong; how to fix it.
     Wrong(String),
-    /// That can't be told here; why is what was said.
+    /// That can't be determined here; `said` has the reason.
     Unknown,
 }
 
 impl Finding {
-    /// As it must be.
+    /// Something is right.
     pub fn ok(about: &'static str, said: impl Into<String>) -> Finding {
         Finding { about, said: said.into(), status: Status::Ok }
     }
 
-    /// Not as it must be, and how to fix it.
+    /// Something is wrong, and how to fix it.
     pub fn wrong(about: &'static str, said: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { about, said: said.into(), status: Status::Wrong(fix.into()) }
     }
 
-    /// The same, with another way to mend it where it is wrong.
+    /// The same finding with another fix, if it is wrong.
     pub fn fixed_by(self, fix: String) -> Finding {
         let status = if matches!(self.status, Status::Wrong(_)) { Status::Wrong(fix) } else { self.status };
         Finding { status, ..self }
     }
 
-    /// Can't be told here.
+    /// It can't be determined here.
     pub fn unknown(about: &'static str, said: impl Into<String>) -> Finding {
         Finding { about, said: said.into(), status: Status::Unknown }
     }
 }
 
-/// Lines for a person.
+/// The findings as lines of text.
 pub fn lines(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -63,12 +63,12 @@ pub fn lines(findings: &[Finding]) -> String {
     text + &sums(count("ok"), count("WRONG"), count("?")) + "\n"
 }
 
-/// A line of a table whose second column is so wide.
+/// A line of a table whose second column has this width.
 pub fn line(word: &str, about: &str, width: usize, said: &str) -> String {
     format!("{word:<5}  {about:<width$}  {said}")
 }
 
-/// How many there are of each kind.
+/// How many findings there are of each kind.
 pub fn sums(ok: usize, wrong: usize, unknown: usize) -> String {
     let rest = if unknown == 0 { String::new() } else { format!(", {unknown} to check (?)") };
     format!("{ok} ok, {wrong} wrong{rest}")
@@ -82,10 +82,10 @@ fn word(status: &Status) -> &'static str {
     }
 }
 
-/// The same as one JSON object, with what there is to say of the machine.
+/// The findings as one JSON object, with the machine's facts.
 ///
 /// # Errors
-/// As [`json::text`].
+/// The same as for [`json::text`].
 pub fn json<M: Serialize>(findings: &[Finding], machine: Option<&M>) -> serde_json::Result<String> {
     json::text(&Findings { machine, findings: findings.iter().map(One::of).collect() })
 }
@@ -118,7 +118,7 @@ impl One<'_> {
     }
 }
 
-/// The first few.
+/// The first few names.
 pub fn listed(names: &[String]) -> String {
     let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }

@@ -10,7 +10,7 @@ use super::machine::{ABSENT, Machine};
 use crate::status::collected::FromNode;
 use crate::status::columns::clean;
 
-/// What `gpushare check --json` says on a node.
+/// What `gpushare check --json` prints on a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     #[serde(flatten)]
@@ -22,7 +22,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     pub about: String,
-    /// `ok`, `wrong`, `unknown`
+    /// `ok`, `wrong` or `unknown`.
     pub status: String,
     pub said: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ impl FromNode for Report {
     }
 }
 
-/// A node, and what it has said, or in one line why it has not.
+/// A node with its report, or with one line that says why there is none.
 #[derive(Clone, Debug, Serialize)]
 pub struct Node {
     pub node: String,
@@ -49,11 +49,11 @@ pub struct Node {
     pub error: Option<String>,
 }
 
-/// All of it.
+/// All nodes.
 #[derive(Debug, Serialize)]
 pub struct Fleet {
     pub nodes: Vec<Node>,
-    /// Where nodes differ.
+    /// Differences between nodes.
     pub drift: Vec<Line>,
 }
 
@@ -65,13 +65,13 @@ impl Fleet {
         Fleet { nodes, drift }
     }
 
-    /// Every node has answered, and nothing is wrong.
+    /// Whether every node has answered, and nothing is wrong.
     pub fn is_right(&self) -> bool {
         let is_right = |node: &Node| node.report.as_ref().is_some_and(|report| count(report, "wrong") == 0);
         self.nodes.iter().all(is_right) && self.drift.iter().all(|line| line.status != "wrong")
     }
 
-    /// Lines for a person.
+    /// The result as lines of text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for Node { node, report, error } in &self.nodes {
@@ -105,7 +105,7 @@ fn sums(report: &Report) -> String {
     finding::sums(count(report, "ok"), count(report, "wrong"), count(report, "unknown"))
 }
 
-/// As they stand in the answer for one machine, a little to the right.
+/// The lines as in the answer for one machine, indented.
 fn lines<'a>(found: impl Iterator<Item = &'a Line> + Clone) -> String {
     let width = found.clone().map(|line| line.about.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
@@ -119,8 +119,7 @@ fn lines<'a>(found: impl Iterator<Item = &'a Line> + Clone) -> String {
     text
 }
 
-/// What must be the same: everything that a machine says of itself. The value that most nodes have is taken for the
-/// right one.
+/// Compares what must be the same on all machines. The value that most nodes have counts as the right one.
 fn drift(reports: &[&Report]) -> Vec<Line> {
     let of = |report: &Report, what: &str| {
         let Machine { versions, files, .. } = &report.machine;
@@ -138,7 +137,7 @@ fn drift(reports: &[&Report]) -> Vec<Line> {
                 groups.entry(value).or_default().push(&report.machine.node);
             }
         }
-        // Of two with as many nodes, the one of the first node.
+        // If two values are equally frequent, the first node's counts.
         let Some(norm) =
             groups.values().max_by_key(|nodes| (nodes.len(), std::cmp::Reverse(nodes.first()))).cloned()
         else {
@@ -164,7 +163,7 @@ fn difference(what: &str, value: &str, nodes: &[&str], norm: &[&str], is_version
         }
         _ => (format!("another {what} than"), format!("compare {what} of {these} with that of {those}")),
     };
-    // GPUs differ from node to node, and a site may write only those of the node into its file.
+    // GPUs differ from node to node, and a site's file may list only the node's own.
     let may_differ = what == "gres.conf";
     let said = format!(
         "{these} {has} {thing} {those}{}",
@@ -223,7 +222,7 @@ mod tests {
             assert_eq!(found, expected, "{odd:?}");
             assert_eq!(fleet.is_right(), expected.iter().all(|(status, _)| *status != "wrong"));
         }
-        // One against one: the first is taken for right.
+        // With one node against one, the first counts as right.
         let two = Fleet::of(vec![report("n1", &same, &[]), report("n2", &[("gpushare.conf", "0")], &[])]);
         assert_eq!(two.drift[0].said, "n2 has another gpushare.conf than n1");
     }

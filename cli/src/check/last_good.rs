@@ -10,7 +10,7 @@ use super::finding::Finding;
 use crate::period;
 use crate::slurm::Settings;
 
-/// On a controller; nothing if the file is right.
+/// The finding on a controller; `None` if the file is right.
 pub fn finding(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     let error = Config::load(&config::find(slurm_conf, Path::new(config::FALLBACK))).err()?;
     Some(judge(&error, last_good::read(Path::new(settings.get("StateSaveLocation")))))

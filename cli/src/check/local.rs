@@ -14,10 +14,10 @@ use crate::requirements::{self, File};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{Settings, Slurm};
 
-/// What must be in cgroup.conf, by the file of this node.
+/// Checks what must be in cgroup.conf, by this node's file.
 pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Finding> {
     let own = ConfFile::read(path).unwrap_or_default().settings();
-    // As parse_config.c reads a boolean.
+    // Slurm's parse_config.c reads a boolean in this way.
     let plain = |value: &str| match value.to_ascii_lowercase().as_str() {
         "yes" | "up" | "true" | "1" => "yes".to_owned(),
         _ => value.to_owned(),
@@ -39,10 +39,10 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
         .collect()
 }
 
-/// What gres.conf gives the node.
+/// What gres.conf defines for the node.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct OwnGres {
-    /// How many GPUs; `None` if slurmd looks for them itself, or the file names none.
+    /// How many GPUs; `None` if slurmd finds them itself, or the file names none.
     gpus: Option<u64>,
     /// The lines of the share's GRES.
     shares: Vec<Share>,
@@ -58,12 +58,12 @@ struct Share {
 }
 
 impl OwnGres {
-    /// What the file has of this node's GPUs and shares.
+    /// What the file says about this node's GPUs and shares.
     pub fn of(conf: &ConfFile, node: &str, share: &str) -> OwnGres {
         let mut found = OwnGres::default();
         let mut detects = false;
         for fields in conf.fields() {
-            // Slurm takes the last.
+            // Slurm uses the last value.
             let get = |key: &str| {
                 let all = fields.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key));
                 all.map(|(_, value)| *value)
@@ -98,7 +98,8 @@ impl OwnGres {
     }
 }
 
-/// Against what slurmctld counts on the node, and what the placement needs. `gpus`: how many there are.
+/// Compares the file with what slurmctld counts on the node, and with what the placement needs. `gpus` is how many
+/// exist.
 pub fn gres(
     config: &NodeConfig,
     own: &OwnGres,

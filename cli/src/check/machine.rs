@@ -16,23 +16,23 @@ use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Settings};
 use crate::status::local::now;
 
-/// What stands for a file that isn't there.
+/// The value for a file that doesn't exist.
 pub const ABSENT: &str = "absent";
 
-/// A machine.
+/// The facts of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// As Slurm calls it.
+    /// Slurm's name for it.
     pub node: String,
-    /// When it said so, in seconds since 1970.
+    /// The time of the report, in seconds since 1970.
     pub time: u64,
-    /// `gpushare`, `Slurm`
+    /// By name: `gpushare` and `Slurm`.
     pub versions: BTreeMap<String, String>,
-    /// A number that differs where the contents do, or [`ABSENT`].
+    /// By name: a number that differs if the contents do, or [`ABSENT`].
     pub files: BTreeMap<String, String>,
 }
 
-/// This machine.
+/// The facts of this machine.
 pub fn here(conf: Option<&Path>, slurm_conf: &Path, settings: &Settings) -> Machine {
     let mut versions = BTreeMap::from([("gpushare".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     let installed = ["slurmd", "srun"].into_iter().find_map(Version::of_program);
@@ -45,7 +45,7 @@ pub fn here(conf: Option<&Path>, slurm_conf: &Path, settings: &Settings) -> Mach
         files.insert(name.to_owned(), of_files(&read));
     }
     let stack = Plugstack::read(settings.get("PlugStackConfig"), slurm_conf);
-    // Which of its includes a line is in makes no difference.
+    // It doesn't matter which of the included files has a line.
     let said = format!("{:?}{:?}{}", stack.fence, stack.hooks, stack.pyxis_after);
     files.insert("plugstack.conf".to_owned(), number([said.as_bytes()]));
     for (name, path) in plugins::files(settings, slurm_conf) {

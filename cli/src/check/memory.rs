@@ -1,4 +1,4 @@
-//! A job that names no memory gets all that its nodes have, unless Slurm has a default. If jobs' memory is limited,
+//! A job that requests no memory gets all that its nodes have, unless Slurm has a default. If jobs' memory is limited,
 //! gpushare refuses such a job (GS128), or it uses up its QOS's memory. Pure.
 
 use gpushare::config::Config;
@@ -7,7 +7,7 @@ use super::finding::{Finding, listed};
 use crate::requirements::limits_memory;
 use crate::slurm::{Partition, Slurm};
 
-/// Nothing where Slurm doesn't count memory, nothing limits it, or every partition with GPUs or shares has a default.
+/// `None` if Slurm doesn't count memory, if nothing limits it, or if every partition with GPUs or shares has a default.
 pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
     if !slurm.settings.get("SelectTypeParameters").to_ascii_uppercase().contains("_MEMORY") {
         return None;
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(said("MaxMemPerGpu=8G", &gpus, [""; 2]), None);
         assert!(said("MaxMemPerGpu=8G", &gpus, ["JobDefaults=DefMemPerGPU=0", ""]).is_some());
         let shares = |partition| said_on("gpu:a40:4,mps:400", "MaxMemPerGpu=8G", &gpus, [partition, ""]);
-        // What the other partition has doesn't matter.
+        // The other partition's default doesn't matter.
         let others = ["JobDefaults=DefMemPerGPU=4000", ""];
         let shown = said_on("gpu:a40:4,mps:400", "MaxMemPerGpu=8G", COUNTED, others).unwrap();
         assert!(shown.starts_with("DefMemPerGPU gives no memory to a job with a share"), "{shown}");

@@ -14,15 +14,16 @@ use crate::slurm::Settings;
 
 const SHM: &str = "/dev/shm";
 
-/// Of this node; `None` if steps are in no user namespace. In one, the kernel lets nobody query a cgroup's device
-/// programs or change its devices. Slurm's BPF token allows the change, but not the query.
+/// Whether steps on this node are in a user namespace; `None` if not. In a user namespace, the kernel doesn't allow any
+/// process to query a cgroup's device programs or change its devices. Slurm's BPF token allows the change, but not the
+/// query.
 pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     let about = "NamespaceType";
     if settings.get(about) != "namespace/linux" {
         return None;
     }
     let path = slurm_conf.with_file_name("namespace.yaml");
-    // Which can't be read is for `shm` to say.
+    // If it can't be read, `shm` reports that.
     let text = fs::read_to_string(&path).ok()?;
     let shown = path.display();
     match of_users(&text) {
@@ -41,12 +42,12 @@ pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     }
 }
 
-/// Of this node; `None` without MPS, and where jobs have the node's folders.
+/// Whether jobs on this node have their own /dev/shm; `None` without MPS, and if jobs use the node's folders.
 pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &str) -> Option<Finding> {
     if config.mps == Mps::Off {
         return None;
     }
-    // NamespaceType from 25.11 on.
+    // It is NamespaceType from 25.11 on.
     let (about, kind) = ["NamespaceType", "JobContainerType"]
         .into_iter()
         .map(|key| (key, settings.get(key)))
@@ -78,7 +79,7 @@ pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &s
     })
 }
 
-/// Whether what is asked about is a job's own: its /dev/shm, or its users.
+/// Whether a job has its own /dev/shm, or its own users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Private {
     Yes,
@@ -87,15 +88,15 @@ enum Private {
 }
 
 impl Private {
-    /// `Dirs`; 22.05 has no such key, and always these two.
+    /// From `Dirs`; 22.05 doesn't have this key, and always uses these two.
     fn of(dirs: Option<&str>) -> Private {
         let dirs = dirs.unwrap_or("/tmp,/dev/shm");
         if dirs.split(',').any(|dir| dir.trim() == SHM) { Private::Yes } else { Private::No }
     }
 }
 
-/// As Slurm's read_jcconf.c: of the lines with `BasePath` those that name this node or none, each over those before;
-/// `Dirs` on a line of its own is for who has none.
+/// Reads the file as Slurm's read_jcconf.c does: of the lines with `BasePath`, those count that name this node or no
+/// node, and later ones override earlier ones. `Dirs` on a line without `BasePath` applies if they have none.
 fn of_tmpfs(text: &str, node: &str) -> Private {
     let (mut dirs, mut global, mut base) = (None, None, None);
     for line in text.lines() {
@@ -125,8 +126,8 @@ fn of_tmpfs(text: &str, node: &str) -> Private {
     }
 }
 
-/// The lines of namespace.yaml without comments. This is no reader of YAML: only what is plain is known, and
-/// `node_confs` may say something else of this node.
+/// The lines of namespace.yaml without comments. This isn't a YAML parser: it knows only simple lines, and `node_confs`
+/// may define other values for this node.
 fn plain_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.split('#').next().unwrap_or_default())
 }
@@ -141,7 +142,7 @@ fn of_users(text: &str) -> Private {
     }
 }
 
-/// Whether a job's /dev/shm is its own.
+/// Whether a job has its own /dev/shm.
 fn of_linux(text: &str) -> Private {
     let lines = || plain_lines(text);
     let has = |key: &str| lines().any(|line| line.trim_start_matches([' ', '-']).starts_with(key));
@@ -154,7 +155,7 @@ fn of_linux(text: &str) -> Private {
     }
 }
 
-/// A container that another plugin puts tasks into after gpushare has looked at them is one that gpushare doesn't see.
+/// gpushare doesn't see a container if another plugin puts tasks into it after gpushare's checks.
 pub fn pyxis(config: &NodeConfig, stack: &Plugstack) -> Option<Finding> {
     (config.mps != Mps::Off && stack.pyxis_after).then(|| {
         Finding::wrong(

@@ -13,8 +13,8 @@ use gpushare_node::nvml::Nvml;
 use super::finding::Finding;
 use crate::slurm::{Node, Settings};
 
-/// What Slurm says that this node has, against `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares, so
-/// this one may be for whole GPUs only.
+/// Compares what Slurm says about this node with `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares,
+/// so this one may be for whole GPUs only.
 pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inventory>) -> Vec<Finding> {
     let about = "Placement";
     let has = |name: &str| node.gres.iter().any(|(found, ..)| found == name);
@@ -84,7 +84,7 @@ fn sum(units: &[u32]) -> u64 {
     units.iter().map(|units| u64::from(*units)).sum()
 }
 
-/// `UnitsPerGpu` against the GPUs that there are.
+/// Compares `UnitsPerGpu` with the existing GPUs.
 fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>) -> Option<Finding> {
     let about = "UnitsPerGpu";
     let (gpus, listed) = (gpus?.count(), config.units_per_gpu.as_ref().and_then(UnitsPerGpu::listed));
@@ -112,7 +112,8 @@ fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>
     }
 }
 
-/// Under `override` Slurm's count says nothing of this: all shares are allocated on one GPU.
+/// Checks how many units a GPU has. Under `override` Slurm's count says nothing about this, because it allocates all
+/// shares on one GPU.
 fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<Finding> {
     let about = "UnitsPerGpu";
     if config.placement == Placement::Override {
@@ -142,7 +143,7 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
 /// The GPUs as the prolog finds them.
 pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Option<Inventory>) {
     let about = "GpuFile";
-    // As the prolog: under `own` gres.conf has no say.
+    // The prolog does the same: under `own` gres.conf doesn't count.
     let counted = (config.placement != Placement::Own).then_some(gres_conf);
     let files = gpu::Files::of(&config.gpu_files, counted, Some(name)).map_err(DeviceError::from);
     match files.and_then(|files| gpu::inventory(&files, &Roots::system())) {
@@ -178,7 +179,7 @@ pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Opti
     }
 }
 
-/// Index, device, PCI address, NUMA node and type: what an administrator would look up in five places.
+/// Index, device, PCI address, NUMA node and type: facts that an administrator would have to look up in five places.
 fn described(detail: &Detail) -> String {
     let words = [
         detail.path.display().to_string(),
@@ -190,7 +191,7 @@ fn described(detail: &Detail) -> String {
     format!("{}: {}", detail.index, known.join(" "))
 }
 
-/// Programs of ours that slurm.conf names and that slurmd can't run: it drains the node then.
+/// gpushare's programs that slurm.conf names but slurmd can't run: slurmd then drains the node.
 pub fn programs(settings: &Settings) -> Vec<Finding> {
     let can_run =
         |path: &str| Path::new(path).metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
@@ -209,7 +210,7 @@ pub fn programs(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// Who may change the ledger, and what is in it that shouldn't be.
+/// Who may change the ledger, and what is in it but shouldn't be.
 pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
     let about = "ledger";
     let shown = path.display();
@@ -244,7 +245,7 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
     }
 }
 
-/// Whether NVML says what the GPUs are doing.
+/// Whether NVML reports what the GPUs are doing.
 pub fn nvml(config: &NodeConfig) -> Option<Finding> {
     let about = "Nvml";
     if config.nvml == config::Nvml::Off {
@@ -258,7 +259,7 @@ pub fn nvml(config: &NodeConfig) -> Option<Finding> {
             }
             None => Finding::ok(about, format!("{} GPUs measured", measured.gpus.len())),
         },
-        // The ledger decides alone, and an explicit MemPerUnit limits memory.
+        // The ledger alone decides, and an explicit MemPerUnit limits memory.
         Err(trouble) if trouble.is_absence() => {
             Finding::unknown(about, format!("{trouble}: shares are placed by the ledger alone"))
         }
@@ -270,7 +271,7 @@ const FIX_UNREAD: &str = "send the daemon get_default_device_pinned_mem_limit 0 
                           then set MemPerUnit= or Mps=off";
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
 
-/// What users put into their daemons' folders is on the file system of `MpsDir`.
+/// Users' files in their daemons' folders are on the file system of `MpsDir`.
 pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     let about = "MpsDir";
     if config.mps != Mps::PerUser {
@@ -290,7 +291,7 @@ pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     })
 }
 
-/// NVIDIA's daemons. Starting one for a moment is the only way to find out whether it can serve several users.
+/// Checks NVIDIA's daemons. To find out whether one daemon can serve several users, it must be started for a moment.
 pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     let about = "Mps";
     if config.mps == Mps::Off {

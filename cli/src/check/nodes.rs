@@ -14,24 +14,24 @@ use crate::slurm::{self, ProgramError, Reach, run};
 use crate::status::collected::{self, Ignored};
 use crate::status::local::now;
 
-/// So many nodes are asked at once.
+/// How many nodes are asked at once.
 const AT_ONCE: usize = 16;
-/// How long one node may take: srun waits 10 s for a place on it, and then its check runs.
+/// The time limit for one node: srun waits 10 s for resources there, and then its check runs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What runs there.
+/// The command that runs there.
 const CHECK: [&str; 3] = ["gpushare", "check", "--json"];
 
-/// How the nodes are asked.
+/// How to ask the nodes.
 pub enum Way<'a> {
-    /// A job on each.
+    /// By a job on each.
     Srun,
     /// This program or command line, followed by a node's name and [`CHECK`].
     Via(&'a str),
-    /// DIR/NODE.json
+    /// Read DIR/NODE.json.
     Collected(&'a Path),
 }
 
-/// Asks them. `list`: a hostlist, or nothing for every node that has GPUs or shares.
+/// Collects the reports. `list` is a hostlist, or empty for every node that has GPUs or shares.
 ///
 /// # Errors
 /// slurmctld doesn't say which nodes exist, or the list is invalid.
@@ -69,14 +69,14 @@ pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckErro
     Ok(Fleet::of(answers))
 }
 
-/// What slurmctld says of nodes, if it answers.
+/// The nodes that slurmctld knows, if it answers.
 fn known() -> Result<Vec<slurm::Node>, ProgramError> {
     Reach::ask().slurmctld?;
     let text = slurm::ask("scontrol", &["-a", "-o", "show", "node"])?;
     Ok(text.lines().filter_map(slurm::node).collect())
 }
 
-/// A task of a job of its own, which waits for a place no longer than a moment, and beside which others may run.
+/// The options of a job with one task that waits only a moment for resources, and beside which other jobs may run.
 fn by_srun(node: &str, partition: Option<&str>) -> Vec<String> {
     let mut words =
         ["srun", "--immediate=10", "--job-name=gpushare-check", "--chdir=/", "--nodes=1", "--ntasks=1"]
@@ -88,8 +88,8 @@ fn by_srun(node: &str, partition: Option<&str>) -> Vec<String> {
     words
 }
 
-/// Programs that put the node's name before each line are told not to. ssh leaves out what would stand before the
-/// reason for a failure: a site's banner, or that it has learned a key.
+/// Programs that put the node's name before each line get an option that prevents it. ssh gets options that suppress
+/// what would precede the reason for a failure: a site's banner, or a message about a new host key.
 fn via(command: &str, node: &str) -> Vec<String> {
     let begin = match command {
         "ssh" => "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5",
@@ -101,11 +101,11 @@ fn via(command: &str, node: &str) -> Vec<String> {
     words.chain(CHECK.map(str::to_owned)).collect()
 }
 
-/// What pdsh gives to ssh besides its own options.
+/// Options that pdsh adds to those that it passes to ssh.
 const PDSH_SSH_ARGS: (&str, &str) = ("PDSH_SSH_ARGS_APPEND", "-oLogLevel=ERROR -oBatchMode=yes");
 
 gpushare::errors! {
-    /// Why a node has said nothing of itself.
+    /// Why a node has no report.
     #[derive(Debug)]
     pub enum NodeError {
         NoFile(folder: PathBuf, node: String) => "there is no {}/{node}.json", folder.display();
@@ -117,7 +117,7 @@ gpushare::errors! {
     } from { Ignored(Ignored), Program(ProgramError) }
 }
 
-/// What the command prints; how it ends says only whether something is wrong on the node.
+/// The report that the command prints. Its exit status only says whether something is wrong on the node.
 fn answer(words: &[String]) -> Result<Report, NodeError> {
     let (program, arguments) = words.split_first().ok_or(NodeError::NoCommand)?;
     let mut command = slurm::command(program);

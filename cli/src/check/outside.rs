@@ -11,7 +11,7 @@ use gpushare::text::pattern::Case;
 use super::finding::{Finding, listed};
 use crate::slurm::{Partition, Slurm};
 
-/// Nothing if there is nothing to bypass.
+/// Empty if there is nothing to bypass.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = whole_nodes(config, slurm);
     findings.extend(partitions(config, slurm));
@@ -20,11 +20,11 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     findings
 }
 
-/// A job that takes whole nodes gets all of their GPUs, and anybody can say `--exclusive`. What keeps a type from it is
-/// a limit of its QOS on that type (`gpushare_qos::foreign`).
+/// A job that takes whole nodes gets all of their GPUs, and any user can request `--exclusive`. A type stays out of
+/// reach only if the job's QOS has a limit on it (`gpushare_qos::foreign`).
 fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let about = "ForeignTypes";
-    // A partition's QOS is for everybody's jobs there, and what it must not have is the site's affair.
+    // A partition's QOS applies to all users' jobs there, so the site decides which types it must not have.
     let of_partition =
         |qos: &String| slurm.partitions.iter().any(|partition| partition.own.as_ref() == Some(qos));
     let governed = slurm
@@ -62,7 +62,7 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     open.into_iter().map(finding).collect()
 }
 
-/// The GPU types that a QOS's jobs can get and that Slurm counts, as its database has them. For others, the check of
+/// The GPU types that a QOS's jobs can get and that Slurm counts, spelled as in its database. For others, the check of
 /// `AccountingStorageTRES` reports an error.
 fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
     let tracked = slurm.settings.list("AccountingStorageTRES");
@@ -79,8 +79,8 @@ fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
     gres_types.filter(is_tracked).collect()
 }
 
-/// Where a partition's QOS has a limit, Slurm doesn't look at the same limit of the job's QOS (seen with 22.05, 24.11
-/// and 26.05), unless that one has the flag.
+/// If a partition's QOS has a limit, Slurm ignores the same limit of the job's QOS (seen with 22.05, 24.11 and 26.05),
+/// unless that QOS has the flag.
 fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = Vec::new();
     for partition in &slurm.partitions {
@@ -110,7 +110,7 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
                 limits.into_iter().collect::<Vec<_>>().join(", "),
                 listed(&names)
             );
-            // A QOS that has a line loses what is set by hand.
+            // A QOS with a line in gpushare.conf loses values that are set by hand.
             let fix = format!(
                 "sacctmgr modify qos where name={} set Flags+=OverPartQOS; for QOSes in gpushare.conf \
                  Flags=OverPartQOS there",
@@ -122,7 +122,7 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     findings
 }
 
-/// With that flag jobs that still wait at the reservation's end start without it, and no plugin is asked.
+/// With that flag, jobs that still wait at the reservation's end start without it, and Slurm asks no plugin.
 fn reservations(config: &Config, slurm: &Slurm) -> Option<Finding> {
     let exempt = &config.policy.exempt.reservations;
     let lets_go = |flag: &String| flag.to_ascii_uppercase().starts_with("NO_HOLD_JOBS_AFTER");
@@ -141,7 +141,7 @@ fn reservations(config: &Config, slurm: &Slurm) -> Option<Finding> {
     })
 }
 
-/// slurmctld gives a job of such a partition to the alternate while the first takes none, after its plugins were asked.
+/// While such a partition takes no jobs, slurmctld gives its jobs to the alternate, after it has asked its plugins.
 fn alternates(config: &Config, slurm: &Slurm) -> Option<Finding> {
     let exempt = |name: &str| config.policy.exempt.partitions.match_name(name.as_bytes(), Case::Counts);
     let leads_out = |partition: &Partition| {

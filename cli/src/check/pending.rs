@@ -1,15 +1,15 @@
-//! Jobs that wait forever: they ask for more than their QOS ever lets one job have. Slurm silently accepts them unless
+//! Jobs that wait forever: they request more than their QOS ever lets one job have. Slurm silently accepts them unless
 //! the QOS has the flag DenyOnLimit.
 
 use super::finding::Finding;
 use crate::slurm::{Qoses, run};
 
-/// Fields with a mark between them; what is longer is cut, which can only make a number smaller.
+/// Fields with a mark between them. Longer ones are cut, which can only make a number smaller.
 const FIELDS: &str = "JobArrayID:24|,QOS:48|,Reason:40|,tres-alloc:200|";
-/// So many jobs are named.
+/// How many jobs to name.
 const NAMED: usize = 5;
 
-/// Asks slurmctld. Nothing if no job waits forever.
+/// Asks slurmctld. `None` if no job waits forever.
 pub fn finding(qoses: &Qoses) -> Option<Finding> {
     let about = "pending jobs";
     let mut stuck = Stuck::default();
@@ -20,7 +20,7 @@ pub fn finding(qoses: &Qoses) -> Option<Finding> {
     }
 }
 
-/// Jobs that wait in vain: how many, some of them, and why the first.
+/// Jobs that wait forever: how many, some of them, and the first one's reason.
 #[derive(Default)]
 struct Stuck {
     count: usize,
@@ -54,11 +54,11 @@ impl Stuck {
     }
 }
 
-/// A job that waits in vain, and why.
+/// A job that waits forever, and why.
 fn job<'t>(line: &'t str, qoses: &Qoses) -> Option<(&'t str, String)> {
     let mut columns = line.split('|').map(str::trim);
     let (id, qos, reason, asked) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
-    // A job that waits for others of its user's or account's will start.
+    // A job that only waits for others of its user or account will start.
     let alone = ["PerJob", "PerNode"].iter().any(|word| reason.contains(word));
     let limit = ["QOSMax", "AssocMax"].iter().any(|word| reason.starts_with(word));
     if (limit && alone) || reason.starts_with("QOSMin") {

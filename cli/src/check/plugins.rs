@@ -1,8 +1,8 @@
-//! Compares the installed plugins with the installed Slurm, and that with the running daemons; also how plugstack.conf
-//! names the plugins.
+//! Compares the installed plugins with the installed Slurm, and the latter with the running daemons; also checks how
+//! plugstack.conf names the plugins.
 //!
-//! A running daemon has its plugins in memory, so the next start counts: for slurmctld a restart or, since 23.11,
-//! `scontrol reconfigure`, for slurmstepd the next job.
+//! A running daemon has its plugins in memory, so its next start counts: for slurmctld a restart or, since 23.11,
+//! `scontrol reconfigure`; for slurmstepd the next job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,21 @@ const HOOKS: &str = "spank_gpushare_prolog.so";
 /// Which part of the version Slurm compares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Match {
-    /// All of it: plugins of slurmctld.
+    /// The whole version, for plugins of slurmctld.
     Micro,
-    /// 24.11 of 24.11.5: SPANK plugins.
+    /// The release, such as 24.11 of 24.11.5, for SPANK plugins.
     Release,
 }
 
-/// What loads a plugin, and what if it does not load.
+/// The program that loads a plugin, and what happens if the plugin doesn't load.
 struct Loader<'a> {
-    /// "the slurmd installed here is"
+    /// The beginning of a sentence, such as "the slurmd installed here is".
     who: &'a str,
-    /// What that is.
+    /// The program's version.
     version: Version,
-    /// Which part of it must be the plugin's.
+    /// Which part of it the plugin's version must match.
     how: Match,
-    /// What happens if it is not.
+    /// What happens if it doesn't match.
     otherwise: &'a str,
 }
 
@@ -77,7 +77,7 @@ fn status(
     }
 }
 
-/// A daemon that runs against the one that is installed here. `first`: which daemon must have been upgraded before.
+/// Compares a running daemon with the installed one. `first`: which daemon must be upgraded before.
 pub fn daemon(
     about: &'static str,
     first: &str,
@@ -92,7 +92,8 @@ pub fn daemon(
     Some(Finding::wrong(about, said, format!("restart {about}, after {first} and with plugins built for it")))
 }
 
-/// job_submit_gpushare.so, on a controller; elsewhere nothing loads it. `installed`: slurmctld, where it was found.
+/// Checks job_submit_gpushare.so on a controller; elsewhere no program loads it. `installed` is slurmctld's version, if
+/// it was found.
 pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Finding> {
     let path = in_dirs(settings.get("PluginDir"), JOB_SUBMIT);
     if path.exists() {
@@ -119,7 +120,7 @@ pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Fin
     })
 }
 
-/// How plugstack.conf of a node names the fence.
+/// Checks how a node's plugstack.conf names the fence.
 pub fn fence_line(stack: &Plugstack) -> Finding {
     let about = "plugstack.conf";
     let shown = stack.path.display();
@@ -136,7 +137,8 @@ pub fn fence_line(stack: &Plugstack) -> Finding {
     }
 }
 
-/// The SPANK plugins on a node, which slurmstepd loads for each step. `installed`: slurmd, of one release with it.
+/// Checks the SPANK plugins on a node, which slurmstepd loads for each step. `installed` is slurmd's version;
+/// slurmstepd has the same release.
 pub fn on_node(
     stack: &Plugstack,
     settings: &Settings,
@@ -154,7 +156,7 @@ pub fn on_node(
     findings
 }
 
-/// The same where no jobs run: srun and sbatch load them. `installed`: srun.
+/// The same for machines without jobs, where srun and sbatch load them. `installed` is srun's version.
 pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Version>) -> Vec<Finding> {
     let Some(Line { required, .. }) = stack.fence else { return Vec::new() };
     let said = if required {
@@ -173,7 +175,7 @@ pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Versio
     findings
 }
 
-/// The SPANK plugins that plugstack.conf names though nothing is shared: they are loaded all the same.
+/// Checks the SPANK plugins that plugstack.conf names although nothing is shared: Slurm loads them anyway.
 pub fn named(
     stack: &Plugstack,
     settings: &Settings,
@@ -202,7 +204,7 @@ fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: b
         .collect()
 }
 
-/// Where gpushare's plugins of a node are, whether they are there or not; and slurmctld's, where it is.
+/// The paths of gpushare's plugins: the fence's in any case, the others' if the file exists.
 pub fn files(settings: &Settings, slurm_conf: &Path) -> Vec<(&'static str, PathBuf)> {
     let dirs = match settings.get("PluginDir") {
         "" => plugin_dir(written(slurm_conf).get("PluginDir"), &prefixes()),
@@ -212,19 +214,19 @@ pub fn files(settings: &Settings, slurm_conf: &Path) -> Vec<(&'static str, PathB
     all.into_iter().filter(|(name, path)| *name == FENCE || path.exists()).collect()
 }
 
-/// The same for the Slurm that is installed here, by its files alone.
+/// The same checks for the Slurm that is installed here, from its files alone.
 pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
-    // Without a slurm.conf srun looks for one in the network.
+    // Without a slurm.conf, srun looks for one in the network.
     let programs =
         ["slurmctld", "slurmd", "srun"].into_iter().filter(|name| *name != "srun" || slurm_conf.exists());
     let installed = programs.into_iter().find_map(Version::of_program);
     installed.and_then(|installed| for_another(installed, slurm_conf).ok()).unwrap_or_default()
 }
 
-/// Whether what is installed here would load in another Slurm, which needn't be there yet.
+/// Checks whether the installed plugins would load in another Slurm, which needn't exist yet.
 ///
 /// # Errors
-/// Nothing is installed here.
+/// No plugin is installed.
 pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, CheckError> {
     let conf = written(slurm_conf);
     let dirs = plugin_dir(conf.get("PluginDir"), &prefixes());
@@ -240,7 +242,7 @@ pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, C
         let required = line.as_ref().is_none_or(|line| line.required);
         let named = line.is_some();
         let path = in_dirs(&dirs, line.as_ref().map_or(about, |line| &line.plugin));
-        // Not named yet, the fence will be.
+        // Even if the fence isn't named yet, it will be.
         if named || about == FENCE && path.exists() {
             let otherwise = if required {
                 "no job starts on a node with it, and none is submitted"
@@ -257,7 +259,7 @@ pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, C
     Ok(findings)
 }
 
-/// Where programs are installed: /usr of /usr/bin.
+/// Prefixes of installed programs, such as /usr for /usr/bin.
 fn prefixes() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found: Vec<PathBuf> =
@@ -266,7 +268,7 @@ fn prefixes() -> Vec<PathBuf> {
     found
 }
 
-/// slurm.conf's PluginDir, if it has one, or else the first folder that has Slurm's plugins.
+/// slurm.conf's PluginDir, if it has one; otherwise the first folder that has Slurm's plugins.
 fn plugin_dir(said: &str, prefixes: &[PathBuf]) -> String {
     if !said.is_empty() {
         return said.to_owned();
@@ -274,22 +276,22 @@ fn plugin_dir(said: &str, prefixes: &[PathBuf]) -> String {
     let candidates = prefixes.iter().flat_map(|prefix| {
         let in_lib =
             fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten().map(|entry| entry.path());
-        // Debian's folder of an architecture: lib/x86_64-linux-gnu.
+        // Debian's folder for an architecture: lib/x86_64-linux-gnu.
         let of_debian = in_lib.filter(|path| path.to_string_lossy().contains("-linux-gnu"));
         of_debian.chain(["lib64", "lib"].map(|name| prefix.join(name)))
     });
     let mut folders = candidates.flat_map(|folder| [folder.join("slurm-wlm"), folder.join("slurm")]);
-    // Every machine with Slurm has one of those.
+    // Every machine with Slurm has one of these plugins.
     let mut found = || folders.find(|folder| !matching(&folder.join("auth"), "auth_*.so").is_empty());
     found().map_or_else(|| "/usr/lib64/slurm".to_owned(), |found| found.display().to_string())
 }
 
-/// slurm.conf as it is here.
+/// The settings in the slurm.conf here.
 fn written(slurm_conf: &Path) -> Settings {
     ConfFile::read(slurm_conf).unwrap_or_default().settings()
 }
 
-/// A plugin that is named by its file or its path, in PluginDir, which may be a list.
+/// The path of a plugin. It may be named by its file in PluginDir, which may be a list, or by its path.
 fn in_dirs(dirs: &str, name: &str) -> PathBuf {
     let paths: Vec<PathBuf> = dirs.split(':').map(|dir| Path::new(dir).join(name)).collect();
     paths.iter().find(|path| path.exists()).or(paths.first()).cloned().unwrap_or_default()

@@ -5,33 +5,34 @@ use std::path::{Path, PathBuf};
 
 use crate::requirements::matching;
 
-/// How many files plugstack.conf may include, one in another.
+/// How deeply files that plugstack.conf includes may be nested.
 const DEPTH: usize = 4;
 
 /// A line of plugstack.conf that names a plugin.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
-    /// srun and slurmstepd end with an error if it can't be loaded.
+    /// If the plugin can't be loaded, srun and slurmstepd end with an error.
     pub required: bool,
-    /// As it is written: a name in PluginDir, or a path.
+    /// The plugin as written: a name in PluginDir, or a path.
     pub plugin: String,
 }
 
-/// What it says of ours.
+/// What the file says about gpushare's plugins.
 #[derive(Debug)]
 pub struct Plugstack {
     /// The file.
     pub path: PathBuf,
-    /// spank_gpushare.so
+    /// The line of spank_gpushare.so.
     pub fence: Option<Line>,
-    /// spank_gpushare_prolog.so
+    /// The line of spank_gpushare_prolog.so.
     pub hooks: Option<Line>,
     /// spank_pyxis.so comes after spank_gpushare.so.
     pub pyxis_after: bool,
 }
 
 impl Plugstack {
-    /// Reads it and what it includes; no file is as an empty one. `named`: slurm.conf's PlugStackConfig, or nothing.
+    /// Reads the file and those that it includes; a missing file counts as empty. `named` is slurm.conf's
+    /// PlugStackConfig, or empty.
     pub fn read(named: &str, slurm_conf: &Path) -> Plugstack {
         let path = match named {
             "" => slurm_conf.with_file_name("plugstack.conf"),
@@ -54,12 +55,12 @@ impl Plugstack {
     }
 }
 
-/// Whether it names spank_gpushare_prolog.so.
+/// Whether the file names spank_gpushare_prolog.so.
 pub fn has_hooks(named: &str, slurm_conf: &Path) -> bool {
     Plugstack::read(named, slurm_conf).hooks.is_some()
 }
 
-/// The lines that name plugins, with those of files that it includes.
+/// The lines that name plugins, including those in included files.
 fn lines(path: &Path, depth: usize) -> Vec<Line> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut found = Vec::new();

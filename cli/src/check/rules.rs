@@ -1,4 +1,4 @@
-//! gpushare.conf itself: whether it is readable, who can change it, and whether it is in force.
+//! gpushare.conf itself: whether it is readable, who can change it, and whether it is enforced.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -11,10 +11,10 @@ use super::finding::Finding;
 
 const ABOUT: &str = "gpushare.conf";
 
-/// The file's findings, and its rules; where it is wrong, the rest is checked against the defaults.
+/// Reads the file. Returns its findings and its rules; if the file is wrong, the rest is checked against the defaults.
 ///
 /// # Errors
-/// The file that was named isn't there.
+/// The named file doesn't exist.
 pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Config), LoadError> {
     let path = named.map_or_else(|| config::find(slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
     let shown = path.display();
@@ -38,8 +38,8 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Co
     }
 }
 
-/// On nodes root runs what `MpsControl` and `Nvml` name. An owner other than root, such as SlurmUser on the controller,
-/// is the site's choice.
+/// On nodes, root runs the programs that `MpsControl` and `Nvml` name. An owner other than root, such as SlurmUser on
+/// the controller, is the site's choice.
 fn of_file(path: &Path) -> Finding {
     let shown = path.display();
     let by_others =
@@ -53,7 +53,7 @@ fn of_file(path: &Path) -> Finding {
     Finding::ok(ABOUT, shown.to_string())
 }
 
-/// Rules that refuse nothing: a trial that somebody may have forgotten.
+/// Reports rules that refuse nothing: a trial that somebody may have forgotten.
 fn modes(config: &Config) -> Vec<Finding> {
     let policy = &config.policy;
     let of_records = policy.records.iter().filter_map(|record| {
@@ -94,7 +94,7 @@ mod tests {
             if is_root {
                 chown(file.path(), None, Some(group)).unwrap();
             } else if group == 0 && mode == 0o664 {
-                continue; // Nobody else can give a file to group root.
+                continue; // Only root can give a file to group root.
             }
             let finding = of_file(file.path());
             assert_eq!(matches!(finding.status, Status::Wrong(_)), wrong, "{mode:o} {group}");

@@ -13,10 +13,10 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use crate::slurm::command;
 use crate::slurm::run;
 
-/// How long a program may take to say which version it is.
+/// How long a program may take to report its version.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A version of Slurm's: 24.11.5, or 24.11 where the micro release is not said.
+/// A version of Slurm: 24.11.5, or 24.11 if the micro release is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     release: (u8, u8),
@@ -24,10 +24,10 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads `slurm-wlm 24.11.5`, `24.11.5-1` or `24.11`, whatever it is called before the last blank.
+    /// Reads `slurm-wlm 24.11.5`, `24.11.5-1` or `24.11`, whatever is before the last blank.
     pub fn parse(text: &str) -> Option<Version> {
         let mut parts = text.split_whitespace().next_back()?.split('.');
-        // What follows the digits is a packager's.
+        // A packager's text may follow the digits.
         let number = |part: &str| {
             let digits = part.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
             digits.parse().ok()
@@ -43,7 +43,7 @@ impl Version {
     /// The number that a plugin gives as `plugin_version`: 24.11.5 is 0x180b05.
     ///
     /// # Errors
-    /// It can't be read, or Slurm can't load it.
+    /// The file can't be read, or Slurm can't load it.
     pub fn of_plugin(path: &Path) -> Result<Version, VersionError> {
         let bytes = fs::read(path)?;
         let file = object::File::parse(bytes.as_slice())?;
@@ -56,7 +56,7 @@ impl Version {
         Ok(Version { release: (year, month), micro: Some(micro) })
     }
 
-    /// What a program on this machine says that it is; in PATH, or where Slurm's daemons are.
+    /// The version that a program on this machine reports. Looks in PATH, and where Slurm's daemons are.
     pub fn of_program(name: &str) -> Option<Version> {
         ["", "/usr/sbin/", "/usr/local/sbin/"].iter().find_map(|folder| {
             let answer = run::run(command(&format!("{folder}{name}")).arg("-V"), PATIENCE).ok()?;
@@ -64,12 +64,13 @@ impl Version {
         })
     }
 
-    /// Whether both are 24.11, say.
+    /// Whether both have the same release, such as 24.11.
     pub fn is_release_of(self, other: Version) -> bool {
         self.release == other.release
     }
 
-    /// Whether both are 24.11.5, say; `None` if that was not said of one and the other is of its release.
+    /// Whether both are the same, such as 24.11.5. `None` if they have the same release and one's micro release is
+    /// unknown.
     pub fn is(self, other: Version) -> Option<bool> {
         match (self.micro, other.micro) {
             (Some(one), Some(two)) => Some(self.release == other.release && one == two),
@@ -77,12 +78,12 @@ impl Version {
         }
     }
 
-    /// Whether it is of one of the releases from `first` to `last`, both (year, month).
+    /// Whether its release is in the range from `first` to `last`, both (year, month).
     pub fn is_from_to(self, first: (u8, u8), last: (u8, u8)) -> bool {
         (first..=last).contains(&self.release)
     }
 
-    /// 24.11 of 24.11.5.
+    /// The release, such as 24.11 of 24.11.5.
     pub fn release(self) -> Version {
         Version { micro: None, ..self }
     }
@@ -102,7 +103,7 @@ gpushare::errors! {
     pub enum VersionError {
         NoSymbol => "it has no plugin_version, so Slurm can't load it";
         Unreadable => "its plugin_version can't be read";
-        /// On the command line.
+        /// A word on the command line.
         NotOne => "not a version of Slurm, such as 24.11.5";
     } from { Read(io::Error), Elf(object::Error) }
 }

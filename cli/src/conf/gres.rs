@@ -6,12 +6,12 @@ use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 use super::ConfError;
 use crate::slurm::Slurm;
 
-/// The lines for this machine, as node `name`.
+/// The lines for this machine, which is node `name`.
 ///
 /// # Errors
-/// Its GPUs can't be told, or aren't those that `UnitsPerGpu` is for.
+/// Its GPUs can't be determined, or don't match `UnitsPerGpu`.
 pub fn of(config: &Config, name: &str, slurm: &Slurm) -> Result<String, ConfError> {
-    // As gpushare.conf or /dev has them: gres.conf is what we are about to write.
+    // Takes the GPUs from gpushare.conf or /dev, because gres.conf is what we are about to write.
     let here = config.of_node(name);
     let files = gpu::Files::of(&here.gpu_files, None, Some(name)).map_err(DeviceError::from);
     let found = files.and_then(|files| gpu::inventory(&files, &Roots::system()));
@@ -23,7 +23,7 @@ pub fn of(config: &Config, name: &str, slurm: &Slurm) -> Result<String, ConfErro
     text(here, name, &found)
 }
 
-/// What types are called: on this node, or else in gpushare.conf.
+/// The known names of types: on this node, or otherwise in gpushare.conf.
 #[derive(Default)]
 struct Types {
     here: Vec<String>,
@@ -85,14 +85,14 @@ fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, Co
 /// The note on the line of shares if the same gpushare.conf is for nodes without shares.
 const WITHOUT: &str = " Leave this out on a node for whole GPUs only.";
 
-/// What Slurm must count of the share.
+/// How Slurm must count the shares.
 struct Shares {
-    /// In all.
+    /// Units in total.
     count: u64,
-    /// What else the lines say.
+    /// Flags in the lines.
     flags: &'static str,
     why: String,
-    /// A line for each GPU, since they differ and Slurm picks.
+    /// One line for each GPU, if they differ and Slurm chooses.
     by_gpu: bool,
 }
 
@@ -121,7 +121,7 @@ fn shares(config: &NodeConfig, units: &[u32]) -> Option<Shares> {
     })
 }
 
-/// GPUs of one type that follow each other.
+/// Consecutive GPUs of one type.
 fn groups(details: &[Detail]) -> Vec<(String, Vec<String>)> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for detail in details {
@@ -135,7 +135,7 @@ fn groups(details: &[Detail]) -> Vec<(String, Vec<String>)> {
     groups
 }
 
-/// Of each type once: `gpu:a40:4`.
+/// Each type once: `gpu:a40:4`.
 fn counts(groups: &[(String, Vec<String>)]) -> Vec<String> {
     let mut gres_types: Vec<&str> = Vec::new();
     for (gres_type, _) in groups {
@@ -149,8 +149,8 @@ fn counts(groups: &[(String, Vec<String>)]) -> Vec<String> {
     gres_types.into_iter().map(|gres_type| format!("gpu:{gres_type}:{}", count(gres_type))).collect()
 }
 
-/// What a model is called: as Slurm calls all of the node's, or the longest known type that is in its name, or else
-/// that name as Slurm would write it.
+/// The type of a model: Slurm's name if all of the node's GPUs have one type, else the longest known type within the
+/// model's name, else that name as Slurm would write it.
 fn type_of(model: &str, known: &Types) -> String {
     if let [only] = known.here.as_slice() {
         return only.clone();
@@ -169,7 +169,7 @@ fn type_of(model: &str, known: &Types) -> String {
     if words.is_empty() { "gpu".to_owned() } else { words.join("_") }
 }
 
-/// `/dev/nvidia[0-2,5]`
+/// Writes paths as `/dev/nvidia[0-2,5]`.
 fn files(paths: &[String]) -> String {
     let split = |path: &str| {
         let digits = path.chars().rev().take_while(char::is_ascii_digit).count();

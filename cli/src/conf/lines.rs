@@ -17,7 +17,7 @@ fn line(requirement: &Requirement, slurm: &Slurm) -> String {
     let settings = &slurm.settings;
     let why =
         if matches!(requirement.must, Must::Choice(_)) { why.clone() } else { format!("Without it, {why}") };
-    // A cluster that there isn't yet has nothing now.
+    // A cluster that doesn't exist yet has no current value.
     let now = match requirement.met(settings) {
         Met::No(said) if !slurm.nodes.is_empty() => format!(" Now: {said}."),
         _ => String::new(),
@@ -31,7 +31,8 @@ fn line(requirement: &Requirement, slurm: &Slurm) -> String {
     }
 }
 
-/// What partitions bill. A partition's line is the site's, so only one that all have can be a line of its own.
+/// The billing lines of partitions. A partition's line belongs to the site, so only a line for all partitions can be
+/// printed as it is.
 pub fn bills(bills: &[Bill]) -> String {
     let mut text = String::new();
     for Bill { partition, met, line } in bills {

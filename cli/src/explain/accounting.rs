@@ -1,8 +1,8 @@
 //! Answers the policy's questions from the accounting data that sacctmgr prints. In slurmctld,
 //! `plugins/slurm/src/accounting.rs` answers them from memory.
 //!
-//! sacctmgr prints default QOSes, and limits on single jobs, with what they inherit. For accounts this looks at the
-//! limits on all of their jobs together. It doesn't look up a reservation's partition.
+//! sacctmgr prints default QOSes and limits on single jobs including inherited ones. For accounts this uses the limits
+//! on all of their jobs together. It doesn't look up a reservation's partition.
 
 use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, Owner, TypedLimit};
 use gpushare::submit::request::Request;
@@ -14,27 +14,27 @@ mod associations;
 
 use associations::{Association, FIELDS, above};
 
-/// Fields of a QOS: its name, limits on numbers, limits on minutes. `MaxTRES` is the one per job; 22.05 knows it by no
-/// other short name.
+/// Fields of a QOS: its name, limits on numbers, limits on minutes. `MaxTRES` is the limit per job; 22.05 has no other
+/// short name for it.
 const LIMITS: &str = "name,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,\
                       GrpTRESMins,GrpTRESRunMins,MaxTRESMins,MaxTRESRunMinsPA,MaxTRESRunMinsPU";
-/// How many of them are limits on numbers of a whole job or of several; one on those of a node follows.
+/// How many of the fields limit numbers of a whole job or of several jobs; then follows one for a node.
 const COUNTS: usize = 4;
 
-/// What was read.
+/// The accounting data.
 #[derive(Debug, Default)]
 pub struct Database {
     user: Vec<u8>,
-    /// `gres/gpu:a40`, in Slurm's order.
+    /// Such as `gres/gpu:a40`, in Slurm's order.
     tres: Vec<Vec<u8>>,
     qoses: Vec<Qos>,
-    /// The user's own.
+    /// The user's own associations.
     associations: Vec<Association>,
     accounts: Vec<Association>,
     default_account: Vec<u8>,
     root_default: Vec<u8>,
     default_partition: Vec<u8>,
-    /// What slurm.conf says of the memory of a job that names none, and what partitions do.
+    /// slurm.conf's default for jobs that request no memory; those of partitions follow.
     default_memory: DefaultMemory,
     memory_of: Vec<(String, DefaultMemory)>,
 }
@@ -48,20 +48,20 @@ pub struct Qos {
     minutes: Vec<(Vec<u8>, u64)>,
 }
 
-/// What a database is made of, as sacctmgr and scontrol print it.
+/// The texts that make up the data, as sacctmgr and scontrol print them.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     pub tres: Vec<u8>,
     pub qoses: Vec<u8>,
     /// Associations of accounts.
     pub accounts: Vec<u8>,
-    /// Associations of users: of one, or of all.
+    /// Associations of users: of one user, or of all.
     pub users: Vec<u8>,
     pub partitions: Vec<u8>,
 }
 
 impl Tables {
-    /// Asks this machine's sacctmgr of one user or of all; partitions are scontrol's.
+    /// Asks this machine's sacctmgr about one user or about all, and scontrol about partitions.
     ///
     /// # Errors
     /// slurmdbd doesn't answer.
@@ -95,7 +95,7 @@ impl Database {
         Ok(Database { default_account: default, default_memory, ..Database::of(user, &tables) })
     }
 
-    /// For jobs that name their account.
+    /// The data for jobs that name their account.
     pub fn of(user: &str, tables: &Tables) -> Database {
         let accounts = associations::read(&tables.accounts, "");
         Database {
@@ -112,12 +112,12 @@ impl Database {
         }
     }
 
-    /// Whose job it is.
+    /// The job's user.
     pub fn user(&self) -> &[u8] {
         &self.user
     }
 
-    /// The association that Slurm takes: the one for the first partition, else the one for all.
+    /// The association that Slurm uses: the one for the first partition, otherwise the one for all partitions.
     fn association(&self, request: &Request) -> Option<&Association> {
         let partition = match request.partition.filter(|list| !list.is_empty()) {
             Some(list) => list.split(|byte| *byte == b',').find(|name| !name.is_empty()),
@@ -127,7 +127,7 @@ impl Database {
         self.association_in(request, partition)
     }
 
-    /// The first of the partitions that the job may land in; empty if that isn't known.
+    /// The first of the partitions in which the job may run; empty if unknown.
     pub fn first_partition<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
         let list = request.partition.filter(|list| !list.is_empty());
         let default = Some(self.default_partition.as_slice());
@@ -135,7 +135,7 @@ impl Database {
         list.and_then(|list| list.split(|byte| *byte == b',').next()).unwrap_or_default()
     }
 
-    /// The account that is charged.
+    /// The account to charge.
     pub fn account<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
         request.account.unwrap_or(&self.default_account)
     }
@@ -147,13 +147,13 @@ impl Database {
         partition.and_then(of).or_else(|| of(b""))
     }
 
-    /// The user's associations for the job's account, of whatever partition.
+    /// The user's associations for the job's account, for any partition.
     fn of_account(&self, request: &Request) -> Vec<&Association> {
         let account = self.account(request);
         self.associations.iter().filter(|one| one.account.eq_ignore_ascii_case(account)).collect()
     }
 
-    /// Slurm's rule: the association's default if it may be used, else the only QOS that may, else root's, else
+    /// Slurm's rule: the association's default if it may be used, else the only allowed QOS, else root's, else
     /// "normal".
     fn default_of(&self, association: &Association) -> Option<&Qos> {
         let may = |name: &[u8]| association.qoses.iter().any(|qos| qos.eq_ignore_ascii_case(name));
@@ -183,12 +183,13 @@ impl Database {
 }
 
 impl Qos {
-    /// As the database has it.
+    /// The name as in the database.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// The lowest limits on a TRES, of all and of those that are not for a node alone; `None` if nothing is limited.
+    /// The lowest limits on a TRES: the lowest of all, and the lowest of those that are not per node. `None` if nothing
+    /// is limited.
     fn limit(&self, tres: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
         let of = |limits: &[(Vec<u8>, u64)]| {
             limits.iter().filter(|(name, _)| name == tres).map(|(_, count)| *count).min()
@@ -279,12 +280,12 @@ impl<'c> Accounting for &'c Database {
     }
 }
 
-/// `gres/gpu:a40` → `a40`, for the GRES named.
+/// `gres/gpu:a40` → `a40`, for the given GRES.
 fn type_of<'a>(tres: &'a [u8], gres: &[u8]) -> Option<&'a [u8]> {
     tres.strip_prefix(b"gres/")?.strip_prefix(gres)?.strip_prefix(b":")
 }
 
-/// Of the lines of `scontrol -o show partition`.
+/// Parses the lines of `scontrol -o show partition`.
 fn memory_of(partitions: &[u8]) -> Vec<(String, DefaultMemory)> {
     let text = String::from_utf8_lossy(partitions);
     text.lines().filter_map(slurm::partition).map(|one| (one.name, one.memory)).collect()
@@ -296,7 +297,7 @@ fn rows(text: &[u8]) -> impl Iterator<Item = Vec<Vec<u8>>> + '_ {
     lines.map(|line| line.split(|byte| *byte == b'|').map(<[u8]>::to_vec).collect())
 }
 
-/// Those of `format=type,name,id` as limits name them, in the order of their numbers, which is slurmctld's.
+/// The TRES from `format=type,name,id`, spelled as in limits and sorted by their numbers, as in slurmctld.
 fn tres(text: &[u8]) -> Vec<Vec<u8>> {
     let named = rows(text).filter_map(|row| {
         let [kind, name, id] = <[_; 3]>::try_from(row).ok()?;
@@ -320,7 +321,7 @@ fn qoses(text: &[u8]) -> Vec<Qos> {
     rows(text).filter_map(qos).collect()
 }
 
-/// `cpu=4,gres/gpu:a40=8,mem=10G`: only GRES are kept, whose numbers sacctmgr prints as they are.
+/// Parses `cpu=4,gres/gpu:a40=8,mem=10G`. Keeps only GRES, because sacctmgr prints their numbers without units.
 fn limits(text: &[u8]) -> Vec<(Vec<u8>, u64)> {
     let limit = |part: &[u8]| {
         let at = part.iter().rposition(|byte| *byte == b'=')?;

@@ -1,4 +1,4 @@
-//! Why nothing can be said.
+//! Why there is no explanation.
 
 use gpushare::config::LoadError;
 use gpushare::submit::message::pages::PAGES;
@@ -12,11 +12,11 @@ use crate::error::FileError;
 use crate::slurm::ProgramError;
 
 gpushare::errors! {
-    /// What is wrong with the question, or what can't be read.
+    /// What is wrong with the command line, or what can't be read.
     #[derive(Debug)]
     pub enum ExplainError {
         NotOneJob => "--json and --collected are for the number of one job";
-        /// After a number.
+        /// The words after a number.
         Arguments(error: clap::Error) =>
             "{}", error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ");
         NoMessage(number: String) => "there is no message '{}'; the messages are {}",

@@ -24,13 +24,13 @@ use place::Place;
 use queue::Row;
 use smaller::Smaller;
 
-/// More tasks of an array than somebody reads.
+/// More tasks of an array than a person would read.
 const MOST: usize = 8;
 
 /// The report about one job, or about the waiting tasks of an array.
 #[derive(Debug, Serialize)]
 struct Told {
-    /// As squeue names it: `12`, `12_3`, `12_[4-9]`, `12+1`.
+    /// The name that squeue prints: `12`, `12_3`, `12_[4-9]`, `12+1`.
     job: String,
     user: String,
     state: String,
@@ -43,14 +43,14 @@ struct Told {
 enum What {
     Waits {
         reason: String,
-        /// The same in plain words.
+        /// The reason in plain words.
         because: String,
         /// When Slurm expects to start it.
         expected: Option<String>,
         asks: queue::Tres,
         limits: Vec<Limit>,
         smaller: Option<Smaller>,
-        /// What is not known.
+        /// What is unknown.
         notes: Vec<String>,
     },
     Runs {
@@ -62,27 +62,27 @@ enum What {
     Over {
         end: String,
     },
-    /// Accounting has it, slurmctld doesn't show it.
+    /// Accounting has the job, but slurmctld doesn't show it.
     Hidden {},
 }
 
-/// How the answer is wanted, and where else to look.
+/// The form of the answer, and where else to look.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// One JSON object instead of lines.
     pub json: bool,
-    /// What nodes have said of themselves.
+    /// The folder with the nodes' own reports.
     pub collected: Option<&'a Path>,
-    /// The rules of nodes.
+    /// The gpushare.conf with the nodes' rules.
     pub conf: Option<&'a Path>,
 }
 
-/// What there is to say of a job; `Ok(None)` if Slurm shows no such job.
+/// The report about a job; `Ok(None)` if Slurm shows no such job.
 ///
 /// # Errors
-/// Slurm could not be asked.
+/// Slurm can't be asked.
 pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainError> {
-    // Limits count what runs; of jobs that wait or are over, only those that are asked for matter.
+    // Limits count running jobs; of pending and finished jobs, only the requested ones matter.
     let mut rows = Vec::new();
     let kept = |row: &Row| id.names(row) || row.counts();
     run::lines("squeue", &queue::QUESTION, |line| rows.extend(queue::row(line).filter(kept)))?;
@@ -131,11 +131,11 @@ fn runs(row: &Row, options: Options) -> What {
     What::Runs { since: row.start.clone(), has: row.tres.clone(), places, notes }
 }
 
-/// A job that slurmctld has forgotten or doesn't show, from accounting.
+/// A report from accounting about a job that slurmctld has forgotten or doesn't show.
 fn over(id: &JobId) -> Result<Option<Told>, ProgramError> {
     let name = id.to_string();
     let said = ask("sacct", &["-nPX", "-j", &name, "-o", "jobid,user,state,end"]);
-    // Without accounting there is nothing to say of it.
+    // Without accounting there is nothing to report.
     let text = match said {
         Err(ProgramError::Failed { said, .. }) if said.contains("accounting storage is disabled") => {
             String::new()
@@ -155,13 +155,13 @@ fn print(told: &[Told], more: usize, json: bool) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct Object<'a> {
         jobs: &'a [Told],
-        /// Jobs of the same number that are not shown.
+        /// How many jobs with the same number are not shown.
         more: usize,
     }
     if json { crate::json::text(&Object { jobs: told, more }) } else { Ok(write::text(told, more)) }
 }
 
-/// A job that is not there yet.
+/// A job that doesn't exist yet.
 #[derive(Debug)]
 pub struct Above {
     pub user_id: u32,
@@ -170,16 +170,16 @@ pub struct Above {
     pub partition: String,
     pub qos: String,
     pub nodes: u64,
-    /// What it asks for at least.
+    /// The minimum that it requests.
     pub tres: queue::Tres,
-    /// gpushare itself warns of the GPUs (GS114).
+    /// gpushare itself already warns about the GPUs (GS114).
     pub is_warned: bool,
 }
 
-/// Limits below what a job would ask for, a line each.
+/// The limits that are lower than what a job would request, one line each.
 ///
 /// # Errors
-/// slurmctld could not be asked.
+/// slurmctld can't be asked.
 pub fn above(job: Above) -> Result<Vec<String>, ProgramError> {
     let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
     let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };

@@ -7,7 +7,7 @@ pub fn all() -> String {
     PAGES.iter().map(paragraph).collect::<Vec<_>>().join("\n")
 }
 
-/// The one of that number.
+/// The message with that number.
 pub fn one(number: &str) -> Option<String> {
     page(number).map(paragraph)
 }

@@ -4,7 +4,7 @@
 use super::release::Release;
 use super::table::{self, Arity, Spec};
 
-/// Who gave an option. A later one wins over an earlier one.
+/// Where an option comes from. A later source overrides an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// An `#SBATCH` line.
@@ -18,16 +18,16 @@ pub enum Source {
 /// One option with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Without dashes, in full.
+    /// The full name, without dashes.
     pub name: &'static str,
-    /// `None` if there is none.
+    /// `None` for an option without a value.
     pub value: Option<Vec<u8>>,
-    /// Where it stood.
+    /// Where it was given.
     pub source: Source,
 }
 
 impl Given {
-    /// The value and where it stood.
+    /// The value and its source, as text.
     fn shown(&self) -> String {
         let value = self.value.as_deref().unwrap_or_default().escape_ascii();
         let place = match self.source {
@@ -40,7 +40,7 @@ impl Given {
 }
 
 gpushare::errors! {
-    /// What sbatch would not take, or what can't be judged.
+    /// Why sbatch would refuse the options, or why they can't be judged.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum OptionError {
         Unknown(option: String, release: Release) =>
@@ -57,10 +57,10 @@ gpushare::errors! {
     }
 }
 
-/// The options at the start of the words, and the rest: a script and its arguments.
+/// Separates the options at the start of the words from the rest: a script and its arguments.
 ///
 /// # Errors
-/// sbatch has no such option, or takes it otherwise.
+/// sbatch has no such option, or expects another form.
 pub fn split(
     words: &[Vec<u8>],
     release: Release,
@@ -113,7 +113,7 @@ fn long(
     Ok((spec, value))
 }
 
-/// The option of that name, or the only one that begins so.
+/// The option with that name, or the only one that begins with it.
 fn named(name: &[u8], release: Release) -> Result<&'static Spec, OptionError> {
     let known = table::options(release);
     if let Some(exact) = known.clone().find(|spec| spec.name.as_bytes() == name) {
@@ -130,7 +130,7 @@ fn named(name: &[u8], release: Release) -> Result<&'static Spec, OptionError> {
     }
 }
 
-/// `-n2`, `-n 2`, and letters without a value before it: `-vHn2`.
+/// Parses `-n2`, `-n 2`, and letters without a value before it: `-vHn2`.
 fn short(
     letters: &[u8],
     after: &mut &[Vec<u8>],
@@ -235,7 +235,7 @@ mod tests {
         assert!(shown("--power=x", Release(24, 11)).is_err());
         assert!(shown("--requeue=expedite", Release(25, 5)).is_err());
         assert_eq!(shown("--requeue x", Release(25, 11)).as_deref(), Ok("requeue [x]"));
-        // The same beginning is one option in one release and two in another.
+        // The same abbreviation means one option in one release and is ambiguous in another.
         assert_eq!(shown("--extra x:y:z", Release(22, 5)).as_deref(), Ok("extra-node-info=x:y:z"));
         assert_eq!(shown("--extra x", Release(23, 2)).as_deref(), Ok("extra=x"));
     }

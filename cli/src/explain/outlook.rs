@@ -1,5 +1,5 @@
-//! What happens after gpushare accepts: whether Slurm knows the names in a request, and whether a limit is below what
-//! it asks for.
+//! What happens after gpushare accepts a request: whether Slurm knows the names in it, and whether a limit is lower
+//! than what it requests.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::slurm;
 /// Names that Slurm knows; empty if unknown.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// Partitions.
+    /// Names of partitions.
     pub partitions: Vec<String>,
-    /// `gpu` and `gpu:a40` of every node.
+    /// `gpu` and `gpu:a40`, of every node.
     pub gres: Vec<String>,
 }
 
 impl Names {
-    /// Asks slurmctld, of hidden partitions and of nodes that are not there yet too.
+    /// Asks slurmctld, including hidden partitions and nodes that don't exist yet.
     pub fn ask() -> Names {
         let partitions = slurm::ask("scontrol", &["-a", "-o", "show", "partition"]).unwrap_or_default();
         let nodes = slurm::ask("scontrol", &["-a", "-o", "--future", "show", "node"]).unwrap_or_default();
@@ -40,7 +40,7 @@ impl Names {
         }
     }
 
-    /// Why Slurm will refuse a request, whatever gpushare says.
+    /// Why Slurm will refuse a request, whatever gpushare decides.
     pub fn refused(&self, request: &Request) -> Option<String> {
         let list = request.partition.unwrap_or_default().split(|byte| *byte == b',');
         let unknown = |name: &&[u8]| !self.partitions.iter().any(|known| known.as_bytes() == *name);
@@ -64,7 +64,7 @@ impl Names {
     }
 }
 
-/// Limits that are below what a request asks for, a line each; none if slurmctld can't be asked.
+/// Limits that are lower than what a request asks for, one line each; empty if slurmctld can't be asked.
 pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remark]) -> Vec<String> {
     let is_advice = |remark: &Remark| match remark {
         Remark::Passed(refusal, because) => *because == Because::Warn && refusal.rule == Rule::BeyondLimit,
@@ -84,11 +84,11 @@ pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remar
     job::above(place).unwrap_or_default()
 }
 
-/// What Slurm will count of a request at least.
+/// The minimum that Slurm will count for a request.
 fn asked(request: &Request) -> BTreeMap<String, u64> {
     let mut all: BTreeMap<String, u64> = BTreeMap::new();
     for field in [Field::Job, Field::Node, Field::Socket, Field::Task] {
-        // Of the same twice the last counts.
+        // If the same GRES is named twice, the last counts.
         let mut here: BTreeMap<(String, String), u64> = BTreeMap::new();
         for (place, token) in request.tokens() {
             if let (true, Token::Gres(gres)) = (place == field, token) {

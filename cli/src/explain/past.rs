@@ -1,4 +1,4 @@
-//! Past jobs: their options as accounting keeps them, and what gpushare would have said.
+//! Past jobs: their options as accounting recorded them, and what gpushare would have replied.
 //!
 //! This reads and judges as `gpushare explain` does, with what accounting knows about a job: always its QOS, account
 //! and partition, but other options only if they were on the command line.
@@ -15,14 +15,14 @@ use super::options::{self, Given, Source};
 pub use super::release::{Release, ReleaseError};
 use super::submission::Submission;
 
-/// What was said of a request.
+/// gpushare's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The message's number.
     pub number: &'static str,
-    /// All of it.
+    /// The whole text.
     pub text: String,
-    /// The options that would have been accepted, if the message has some.
+    /// The options that would have been accepted, if the message has any.
     pub command: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct Place<'a> {
 /// An option, without dashes and in full, and its value.
 pub type Asked = (&'static str, Option<Vec<u8>>);
 
-/// The options of a command line; `None` if the line isn't sbatch's, srun's or salloc's, or isn't certain.
+/// The options in a command line; `None` if it isn't one of sbatch, srun or salloc, or can't be read with certainty.
 pub fn options(line: &[u8], release: Release) -> Option<Vec<Asked>> {
     let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut words: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();
@@ -60,7 +60,7 @@ pub fn options(line: &[u8], release: Release) -> Option<Vec<Asked>> {
     Some(given.into_iter().map(|one| (one.name, one.value)).collect())
 }
 
-/// Words that sbatch doesn't know, and that say nothing of GPUs.
+/// Whether it is a word that sbatch doesn't know and that has nothing to do with GPUs.
 fn is_of_srun_only(word: &[u8]) -> bool {
     let flags: [&[u8]; 12] = [
         b"--pty",
@@ -81,19 +81,19 @@ fn is_of_srun_only(word: &[u8]) -> bool {
     flags.contains(&word) || starts.iter().any(|start| word.starts_with(start))
 }
 
-/// Judges requests of the past, by today's limits.
+/// Judges past requests by today's limits.
 pub struct Judge<'t> {
     policy: Policy,
     release: Release,
-    /// Without users.
+    /// The texts without the users'.
     tables: Tables,
-    /// The lines of each user, so that a thousand users don't mean to read all associations a thousand times.
+    /// Each user's lines, so that with a thousand users the associations needn't be read a thousand times.
     lines: HashMap<&'t [u8], Vec<u8>>,
     databases: HashMap<String, Database>,
 }
 
 impl<'t> Judge<'t> {
-    /// With these rules.
+    /// A judge with these rules.
     pub fn new(policy: Policy, release: Release, tables: &'t Tables) -> Judge<'t> {
         let mut lines: HashMap<&[u8], Vec<u8>> = HashMap::new();
         for line in tables.users.split_inclusive(|byte| *byte == b'\n') {
@@ -104,10 +104,10 @@ impl<'t> Judge<'t> {
         Judge { policy, release, tables, lines, databases: HashMap::new() }
     }
 
-    /// `Ok(None)` where nothing is refused.
+    /// `Ok(None)` if nothing would be refused.
     ///
     /// # Errors
-    /// It can't be judged.
+    /// The request can't be judged.
     pub fn told(&mut self, place: Place, asked: &[Asked]) -> Result<Option<Told>, OptionError> {
         let named = [("qos", place.qos), ("account", place.account), ("partition", place.partition)];
         let named = named.map(|(name, value)| (name, Some(value.as_bytes().to_vec())));
@@ -118,7 +118,7 @@ impl<'t> Judge<'t> {
             let users = self.lines.get(place.user.as_bytes()).cloned().unwrap_or_default();
             Database::of(place.user, &Tables { users, ..self.tables.clone() })
         });
-        // Who it is by number decides nothing but exemptions, which go by name as well.
+        // The user's number matters only for exemptions, which also go by name.
         let request = job.request(self.release.spelling(), u32::MAX - 1);
         Ok(match policy::judge(&request, &self.policy, &&*database) {
             Verdict::Accept(acceptance) => acceptance.remarks.iter().find_map(|remark| match remark {

@@ -3,7 +3,7 @@
 use gpushare::submit::grammar::Spelling;
 
 gpushare::errors! {
-    /// Which release is unknown here.
+    /// The release is unknown here.
     #[derive(Debug)]
     pub enum ReleaseError {
         None(said: Vec<u8>) =>
@@ -12,15 +12,15 @@ gpushare::errors! {
     }
 }
 
-/// Year and month, such as 24.11; the micro release changes nothing that is looked at here.
+/// Year and month, such as 24.11; the micro release makes no difference here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(pub u16, pub u16);
 
 impl Release {
-    /// What `sbatch --version` prints: `slurm-wlm 24.11.5` on Debian, `slurm 24.11.5` elsewhere.
+    /// Parses the output of `sbatch --version`: `slurm-wlm 24.11.5` on Debian, `slurm 24.11.5` elsewhere.
     ///
     /// # Errors
-    /// It is no release, or too old.
+    /// The text isn't a release, or the release is too old.
     pub fn parse(said: &[u8]) -> Result<Release, ReleaseError> {
         let unknown = || ReleaseError::None(said.to_vec());
         let text = std::str::from_utf8(said).map_err(|_| unknown())?;

@@ -1,17 +1,17 @@
 //! Reads the `#SBATCH` lines of a batch script as sbatch does.
 //!
-//! Lines count until the first one that is neither empty nor a comment. Quotes group, a backslash takes the next
-//! character as it is, and an unquoted `#` ends the line: sbatch's own rules, not the shell's.
+//! Lines count until the first one that is neither empty nor a comment. Quotes group words, a backslash makes the next
+//! character literal, and an unquoted `#` ends the line: these are sbatch's own rules, not the shell's.
 
 use super::HETEROGENEOUS;
 use super::options::{Given, OptionError, Source, split};
 use super::release::Release;
 
-/// No script that sbatch would be given is longer.
+/// No script for sbatch is longer.
 pub const LONGEST: u64 = 64 << 20;
 
 gpushare::errors! {
-    /// Why sbatch would not take a script, or why it can't be judged.
+    /// Why sbatch would refuse a script, or why it can't be judged.
     #[derive(Debug, PartialEq, Eq)]
     pub enum ScriptError {
         TooLong => "longer than {LONGEST} bytes";
@@ -25,10 +25,10 @@ gpushare::errors! {
     } from { Option(OptionError) }
 }
 
-/// What all `#SBATCH` lines say.
+/// The options in all `#SBATCH` lines.
 ///
 /// # Errors
-/// sbatch would not take the script, or it can't be judged.
+/// sbatch would refuse the script, or it can't be judged.
 pub fn options(text: &[u8], release: Release) -> Result<Vec<Given>, ScriptError> {
     let words = words(text, release)?;
     let (given, rest) = split(&words, release, Source::Script)?;
@@ -53,7 +53,7 @@ fn words(text: &[u8], release: Release) -> Result<Vec<Vec<u8>>, ScriptError> {
     Ok(words)
 }
 
-/// sbatch also reads the lines of PBS and LSF, all over the script and into options of its own.
+/// sbatch also reads the lines of PBS and LSF, anywhere in the script and into other options.
 pub fn speaks_another_language(text: &[u8]) -> Option<&'static str> {
     let mut commands = 0;
     for line in text.split(|byte| *byte == b'\n') {
@@ -96,7 +96,7 @@ fn words_of_line(line: &[u8], number: usize, release: Release) -> Result<Vec<Vec
             return Err(ScriptError::Heterogeneous(number));
         }
         let (word, after) = word(rest, release).ok_or(ScriptError::OpenQuote(number))?;
-        // sbatch takes no notice of the rest of a line after a word that is empty.
+        // sbatch ignores the rest of a line after an empty word.
         let Some(word) = word else { break };
         words.push(word);
         rest = after.trim_ascii_start();
@@ -104,7 +104,7 @@ fn words_of_line(line: &[u8], number: usize, release: Release) -> Result<Vec<Vec
     Ok(words)
 }
 
-/// The first word and what follows it; `None` if a quote is left open.
+/// The first word and the rest; `None` if a quote isn't closed.
 fn word(line: &[u8], release: Release) -> Option<(Option<Vec<u8>>, &[u8])> {
     let mut word = None;
     let mut quote = None;

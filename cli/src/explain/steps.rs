@@ -1,8 +1,8 @@
 //! `srun` lines of a batch script that Slurm will refuse in the job: the job's own option sets a variable that names a
-//! type for every step, and the step's option names none.
+//! type for every step, but the step's option names none.
 //!
-//! We tried which these are on 22.05 to 26.05: the table of docs/tools.md, which `tests/live/test_tools.py`
-//! checks. This doesn't evaluate lines like a shell, so it skips lines with a `$`.
+//! We tried on 22.05 to 26.05 which lines these are: see the table in docs/tools.md, which `tests/live/test_tools.py`
+//! checks. This doesn't evaluate lines as a shell would, so it skips lines with a `$`.
 
 use super::options::Given;
 use super::past;
@@ -25,7 +25,7 @@ enum Fails {
     Since(Release),
 }
 
-/// The step's option, whether it names a type, and when it fails beside `--gpus`, `--gpus-per-node` and
+/// The step's option, whether it names a type, and when it fails together with `--gpus`, `--gpus-per-node` and
 /// `--gpus-per-task`.
 const TABLE: [(&str, bool, [Fails; 3]); 7] = [
     ("gres", false, [Fails::Always, Fails::Always, Fails::Always]),
@@ -37,7 +37,7 @@ const TABLE: [(&str, bool, [Fails; 3]); 7] = [
     ("tres-per-task", false, [Fails::Always, Fails::Always, Fails::Before(Release(23, 11))]),
 ];
 
-/// A line for each `srun` that will fail.
+/// One note for each `srun` that will fail.
 pub fn notes(script: &[u8], job: &[Given], release: Release) -> Vec<String> {
     let said = typed(job);
     if said.is_empty() {
@@ -45,7 +45,7 @@ pub fn notes(script: &[u8], job: &[Given], release: Release) -> Vec<String> {
     }
     let mut notes = Vec::new();
     for (number, line) in lines(script) {
-        // From there on the variables are the script's own.
+        // From here on the script sets the variables itself.
         if line.contains("unset") && line.contains("SLURM_") {
             break;
         }
@@ -69,7 +69,7 @@ pub fn notes(script: &[u8], job: &[Given], release: Release) -> Vec<String> {
     notes
 }
 
-/// The job's options that name a type, as they were given; of one given twice the last.
+/// The job's options that name a type, as they were given; if one was given twice, the last.
 fn typed(job: &[Given]) -> Vec<(Sets, String)> {
     let options = [
         ("gpus", Sets::Gpus),
@@ -102,7 +102,7 @@ fn fails(name: &str, value: &str, sets: Sets, release: Release) -> bool {
     }
 }
 
-/// `None` if it asks for no GPU, or if that is unknown.
+/// `None` if it requests no GPU, or if that is unknown.
 fn is_typed(name: &str, value: &str) -> Option<bool> {
     if value.contains('$') || value.contains('`') {
         return None;
@@ -140,7 +140,7 @@ fn remedy(name: &str, sets: Sets, release: Release) -> String {
     }
 }
 
-/// Lines with their numbers, joined where a backslash ends one; without comments.
+/// Lines with their numbers and without comments; a line that ends with a backslash is joined with the next.
 fn lines(script: &[u8]) -> Vec<(usize, String)> {
     let text = String::from_utf8_lossy(script);
     let mut lines: Vec<(usize, String)> = Vec::new();
@@ -157,7 +157,7 @@ fn lines(script: &[u8]) -> Vec<(usize, String)> {
     lines
 }
 
-/// The commands of a line that are srun's, up to where the shell ends them.
+/// The srun commands in a line, up to where the shell ends them.
 fn steps(line: &str) -> Vec<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let begins = |before: Option<&&str>| match before {
@@ -174,7 +174,7 @@ fn steps(line: &str) -> Vec<String> {
         if is_srun && begins(at.checked_sub(1).and_then(|before| words.get(before))) {
             let ends = |word: &&&str| !word.starts_with(['|', '&', ';', '>', '<']);
             let mut step: Vec<&str> = words.iter().skip(at).take_while(ends).copied().collect();
-            // `srun a; srun b`
+            // As in `srun a; srun b`.
             if let Some(end) = step.iter().position(|word| word.ends_with([';', ')', '&'])) {
                 step.truncate(end + 1);
             }
@@ -198,7 +198,7 @@ mod tests {
         notes(format!("#!/bin/bash\n{step}\n").as_bytes(), &given(job, release), release)
     }
 
-    /// Rows and columns of the table in docs/tools.md.
+    /// The rows and columns of the table in docs/tools.md.
     #[test]
     fn the_table_of_the_page_is_the_table_here() {
         let page = include_str!("../../../docs/tools.md");
@@ -214,7 +214,7 @@ mod tests {
             for (cell, job) in [gpus, per_node, per_task].into_iter().zip(jobs) {
                 let releases = [(22, 5), (23, 2), (23, 11), (24, 5), (24, 11), (25, 5), (25, 11), (26, 5)];
                 for release in releases.map(|(year, month)| Release(year, month)) {
-                    // Older ones have no such option, and say so themselves.
+                    // Older releases don't have this option, and report that themselves.
                     if release < Release(23, 11) && step.contains("--tres-per-task") {
                         continue;
                     }

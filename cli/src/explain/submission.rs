@@ -13,7 +13,7 @@ pub mod counts;
 
 use counts::{Counts, Said};
 
-/// A batch job as sbatch sends it, as far as it is judged.
+/// A batch job as sbatch sends it, with the parts that matter for the verdict.
 #[derive(Debug, Default)]
 pub struct Submission {
     qos: Option<Vec<u8>>,
@@ -50,17 +50,17 @@ pub struct Submission {
     exports_some: bool,
     /// `--clusters`
     pub clusters: Option<Vec<u8>>,
-    /// `--wrap`: there is no script then.
+    /// `--wrap`, which means that there is no script.
     pub wrap: bool,
     /// `--ignore-pbs`
     pub ignore_pbs: bool,
 }
 
 impl Submission {
-    /// Takes the options in order, later ones over earlier ones.
+    /// Applies the options in order; later ones override earlier ones.
     ///
     /// # Errors
-    /// sbatch takes no such value, or it submits nothing that can be judged.
+    /// sbatch refuses such a value, or it submits nothing that can be judged.
     pub fn new(options: &[Given], release: Release) -> Result<Submission, OptionError> {
         let mut job = Submission::default();
         for given in options {
@@ -78,7 +78,7 @@ impl Submission {
         Ok(job)
     }
 
-    /// The same for the policy.
+    /// The request, as the policy reads it.
     pub fn request(&self, spelling: Spelling, user_id: u32) -> Request<'_> {
         Request {
             spelling,
@@ -198,7 +198,7 @@ impl Submission {
         Ok(())
     }
 
-    /// `--gpus-per-node` first, then `--gres`, of which `none` means nothing.
+    /// Joins `--gpus-per-node` and then `--gres`, in which `none` has no effect.
     fn join_per_node(&mut self, release: Release) {
         let gres = self.gres.take().filter(|text| !text.eq_ignore_ascii_case(b"none"));
         let parts = [spelled(self.gpus_per_node.take(), release), gres.map(|text| prefixed(&text, release))];
@@ -206,7 +206,7 @@ impl Submission {
         self.tres_per_node = (!parts.is_empty()).then(|| parts.join(&b','));
     }
 
-    /// `--tres-per-task` as it is, and `--gpus-per-task` in it.
+    /// Joins `--tres-per-task` and `--gpus-per-task`.
     fn join_per_task(&mut self, release: Release) -> Result<(), OptionError> {
         let gpus = self.gpus_per_task.take().filter(|text| !text.is_empty());
         let own = self.tres_per_task.take();
@@ -230,7 +230,7 @@ impl Submission {
     }
 }
 
-/// The tokens of a `--gpus…` option.
+/// The parts of a `--gpus…` option in the release's spelling.
 fn spelled(text: Option<Vec<u8>>, release: Release) -> Option<Vec<u8>> {
     let start = [release.spelling().prefix(), b"gpu:"].concat();
     let text = text?;
@@ -239,7 +239,7 @@ fn spelled(text: Option<Vec<u8>>, release: Release) -> Option<Vec<u8>> {
     (!tokens.is_empty()).then(|| tokens.join(&b','))
 }
 
-/// `--gres`: each part gets the prefix that it may have already.
+/// Adds the prefix to each part of `--gres` that doesn't have it yet.
 fn prefixed(text: &[u8], release: Release) -> Vec<u8> {
     let prefix = release.spelling().prefix();
     let parts: Vec<_> = text.split(|byte| *byte == b',').map(|part| [prefix, part].concat()).collect();
@@ -261,8 +261,8 @@ fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `--gpus-per-task` from 23.11 on: `a40:2` becomes `gres/gpu:a40=2`. Up to 24.11 only the first type of a list is
-/// taken, and a type without a number asks for nothing in all of them.
+/// `--gpus-per-task` from 23.11 on: `a40:2` becomes `gres/gpu:a40=2`. Up to 24.11 sbatch uses only the first type in a
+/// list. In all of these releases, a type without a number requests nothing.
 fn counted(text: &[u8], release: Release) -> Option<Vec<u8>> {
     let mut made: Option<Vec<u8>> = None;
     let mut rest = Some(text);
@@ -276,7 +276,7 @@ fn counted(text: &[u8], release: Release) -> Option<Vec<u8>> {
             None => b"gres/gpu".to_vec(),
         };
         let count = leading_number(number);
-        // A type that is there already is not put in again.
+        // A type that is already there isn't added again.
         let there = made.as_ref().is_some_and(|made| made.windows(name.len()).any(|window| window == name));
         if count != 0 && !there {
             let token = [&name, format!("={count}").as_bytes()].concat();
@@ -288,7 +288,7 @@ fn counted(text: &[u8], release: Release) -> Option<Vec<u8>> {
     made
 }
 
-/// As strtol(3) reads it: what follows the digits is dropped, and no digits are 0.
+/// Parses as strtol(3) does: text after the digits is ignored, and no digits mean 0.
 fn leading_number(text: &[u8]) -> i64 {
     let text = text.trim_ascii_start();
     let (sign, digits) = match text.split_first() {
@@ -302,7 +302,7 @@ fn leading_number(text: &[u8]) -> i64 {
     sign * value
 }
 
-/// `gres:` at the start of a part becomes `gres/`.
+/// Replaces `gres:` at the start of a part by `gres/`.
 fn slashed(text: &[u8]) -> Vec<u8> {
     let part = |part: &[u8]| match part.strip_prefix(b"gres:") {
         Some(rest) => [b"gres/", rest].concat(),
@@ -324,7 +324,7 @@ fn is_open_mode(given: &Given) -> bool {
     given.value.as_deref().and_then(<[u8]>::first).is_some_and(|letter| b"aAtT".contains(letter))
 }
 
-/// Whether the whole node is asked for; `None` if sbatch takes no such value.
+/// Whether the whole node is requested; `None` if sbatch refuses such a value.
 fn is_exclusive(given: &Given) -> Option<bool> {
     let Some(value) = &given.value else { return Some(true) };
     let is = |word: &&str| value.eq_ignore_ascii_case(word.as_bytes());

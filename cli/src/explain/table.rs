@@ -1,11 +1,11 @@
 //! The options that sbatch accepts from 22.05 to 26.05, and the variables that replace options.
 //!
-//! As sbatch(1) lists them and as `sbatch --OPTION=` of each release answers. The table lacks options of a site's SPANK
+//! From sbatch(1) and the answers of each release to `sbatch --OPTION=`. The table lacks options of a site's SPANK
 //! plugins, since it can't know whether the next word belongs to one.
 
 use super::release::Release;
 
-/// Whether an option takes a value, as getopt_long(3) tells it.
+/// Whether an option takes a value, in getopt_long(3)'s terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
     /// No value.
@@ -21,7 +21,7 @@ pub enum Arity {
 pub struct Spec {
     /// Without its dashes.
     pub name: &'static str,
-    /// Its letter.
+    /// Its letter, if it has one.
     pub short: Option<u8>,
     /// Whether it takes a value.
     pub arity: Arity,
@@ -190,8 +190,8 @@ const SPECS: &[Spec] = &[
     required("wrap"),
 ];
 
-/// The variables that matter here and their options, in the order in which sbatch reads them: of `SBATCH_NO_REQUEUE`
-/// and `SBATCH_REQUEUE` the second wins.
+/// The variables that matter here and their options, in the order in which sbatch reads them: the second of
+/// `SBATCH_NO_REQUEUE` and `SBATCH_REQUEUE` wins.
 pub const VARIABLES: &[(&str, &str)] = &[
     ("SBATCH_IGNORE_PBS", "ignore-pbs"),
     ("SBATCH_ACCOUNT", "account"),

@@ -1,5 +1,5 @@
-//! What a refusal tells a user to try is accepted, and asks for all that was asked for: the line is read as sbatch
-//! would read it, or as scontrol would, and judged under the same limits.
+//! Checks that the command which a refusal suggests is accepted, and requests all that the original did. The line is
+//! read as sbatch or scontrol would read it, and judged under the same limits.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::submission::Submission;
 
 const TYPES: [&str; 3] = ["a40", "h100", "v100"];
 
-/// QOS 0, `q`, has these limits; 1, `free`, has none and is everybody's default.
+/// QOS 0, `q`, has these limits; QOS 1, `free`, has none and is the default of all users.
 #[derive(Clone, Debug)]
 struct Limits(Vec<(&'static str, &'static str, u64)>);
 
@@ -58,7 +58,7 @@ impl Accounting for Limits {
     }
 }
 
-/// The line behind `try:`, with something in the place of what only the user knows.
+/// The line behind `try:`, with values in place of what only the user knows.
 fn tried(refusal: &Refusal) -> Option<String> {
     let text = message::refusal(refusal);
     let end = if refusal.command == Command::Submit { "\n" } else { ";" };
@@ -66,7 +66,7 @@ fn tried(refusal: &Refusal) -> Option<String> {
     Some(line.replace("TYPE", "v100").replace("COUNT", "1").replace("reservation=NAME", "reservation=course"))
 }
 
-/// A request whose strings are somewhere.
+/// A request that owns its strings.
 #[derive(Clone, Debug, Default)]
 struct Owned {
     texts: BTreeMap<&'static str, String>,
@@ -97,7 +97,7 @@ impl Owned {
         }
     }
 
-    /// What scontrol makes of its words.
+    /// Reads a line as scontrol would.
     fn update(line: &str) -> Owned {
         let mut changes = Owned::default();
         for word in line.strip_prefix("scontrol update job=7").unwrap().split_whitespace() {
@@ -125,8 +125,8 @@ impl Owned {
     }
 }
 
-/// How many of each GRES a string asks for, as Slurm reads it: of the same twice the last counts. GPUs of all types are
-/// one.
+/// How many of each GRES a string requests, as Slurm reads it: if one is named twice, the last counts. GPUs of all
+/// types are added up unless `types`.
 fn asked(request: &Request, types: bool) -> BTreeMap<(&'static str, String), u64> {
     let mut last: BTreeMap<(&'static str, String, String), u64> = BTreeMap::new();
     for (field, token) in request.tokens() {
@@ -154,7 +154,7 @@ fn asked(request: &Request, types: bool) -> BTreeMap<(&'static str, String), u64
     sums
 }
 
-/// What else stands in a string: `cpu=2`, licences.
+/// The other parts of a string: `cpu=2`, licences.
 fn others(request: &Request) -> Vec<Vec<u8>> {
     let texts = request.tres().filter_map(|(_, text)| text);
     let parts = texts.flat_map(|text| text.split(|byte| *byte == b','));
@@ -261,14 +261,14 @@ fn release() -> impl Strategy<Value = Release> {
     prop_oneof![Just(Release(22, 5)), Just(Release(24, 11)), Just(Release(26, 5))]
 }
 
-/// With this release's prefix in the place of `P`.
+/// Replaces `P` by this release's prefix.
 fn in_release(mut owned: Owned, release: Release) -> Owned {
     let prefix = std::str::from_utf8(release.spelling().prefix()).unwrap();
     owned.texts.values_mut().for_each(|text| *text = text.replace('P', prefix));
     owned
 }
 
-/// Nothing that was asked for is missing, types apart.
+/// Checks that the new request has everything in the old one, apart from types.
 fn nothing_lost(before: &Request, after: &Request, line: &str) -> Result<(), TestCaseError> {
     let (old, new) = (asked(before, false), asked(after, false));
     for (what, count) in old {
@@ -278,7 +278,7 @@ fn nothing_lost(before: &Request, after: &Request, line: &str) -> Result<(), Tes
     Ok(())
 }
 
-/// From options to a line and back: the numbers too.
+/// From options to a line and back, including the numbers.
 fn came_back(said: &str, release: Release, limits: &Limits) -> Result<(), TestCaseError> {
     let first = submission(said, release).map_err(failed)?;
     let before = first.request(release.spelling(), 0);
@@ -306,7 +306,7 @@ fn came_back(said: &str, release: Release, limits: &Limits) -> Result<(), TestCa
     Ok(())
 }
 
-/// sbatch would make two tasks of `--ntasks-per-node=2` where `-n1` is left out.
+/// If `-n1` were omitted, sbatch would make two tasks because of `--ntasks-per-node=2`.
 #[test]
 fn one_task_on_two_nodes_comes_back() {
     let said = "--qos=q --gres=gpu:1 --gpus=2 --gpus-per-task=2 -n1 --ntasks-per-node=2";
@@ -333,7 +333,7 @@ proptest! {
         let mut after = submission.request(release.spelling(), 0);
         after.partition = after.partition.or(request.partition);
         after.reservation = after.reservation.or(request.reservation);
-        // Where a name alone was at fault, the rest of the command stands.
+        // If only a name was wrong, the rest of the command stays.
         if line == "--qos=q" {
             after = Request { qos: after.qos, ..request };
         }
@@ -360,7 +360,7 @@ proptest! {
         let word = |(option, number): (_, Option<_>)| Some(format!("{option}{}", number?));
         let words: Vec<_> = gpus.chain(more.into_iter().zip(numbers)).filter_map(word).collect();
         let said = format!("--qos=q {}", words.join(" "));
-        // sbatch takes one of the two.
+        // sbatch accepts only one of the two.
         prop_assume!(!said.contains("--cpus-per-gpu") || !said.contains(" -c"));
         came_back(&said, release, &limits)?;
     }

@@ -1,14 +1,14 @@
-//! The time limit of sbatch(1).
+//! Parses the time limits that sbatch(1) describes.
 
-/// slurm.h's INFINITE, which is what no limit is sent as.
+/// slurm.h's INFINITE, which sbatch sends for no limit.
 const NO_LIMIT: u32 = u32::MAX;
 
-/// In minutes, seconds rounded up; `None` if sbatch takes no such text.
+/// The time in minutes, with seconds rounded up; `None` if sbatch refuses the text.
 pub fn minutes(text: &[u8]) -> Option<u32> {
     if [b"-1".as_slice(), b"infinite", b"unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Some(NO_LIMIT);
     }
-    // slurm.h's NO_VAL and INFINITE are the two greatest numbers.
+    // slurm.h's NO_VAL and INFINITE are the two highest numbers.
     let minutes = gpushare::text::time::minutes(std::str::from_utf8(text).ok()?)
         .filter(|minutes| *minutes < NO_LIMIT - 1)?;
     Some(if minutes == 0 { NO_LIMIT } else { minutes })

@@ -1,4 +1,4 @@
-//! The text about a request that passes: why, and what its user would read.
+//! The text about a request that passes: why, and what its user would see.
 
 use gpushare::submit::message;
 use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark, Rule};
@@ -7,8 +7,8 @@ use gpushare::submit::request::Request;
 use super::accounting::Database;
 use crate::status::columns::clean;
 
-/// A line with the reason, then the text that sbatch would show, then what it wouldn't. `refused` is why Slurm won't
-/// have it.
+/// One line with the reason, then the text that sbatch would show, then further notes. `refused` is why Slurm won't
+/// accept the request.
 pub fn accepted(
     case: (&Request, &Policy, &Database, &Acceptance),
     refused: Option<String>,
@@ -28,7 +28,7 @@ pub fn accepted(
     text
 }
 
-/// The QOS that the job will have, where that is one.
+/// The QOS that the job will have, if any.
 pub fn qos<'d>(request: &Request, database: &'d Database) -> Option<&'d [u8]> {
     let accounting = &database;
     let qos = match request.qos {
@@ -42,7 +42,7 @@ pub fn qos<'d>(request: &Request, database: &'d Database) -> Option<&'d [u8]> {
 }
 
 gpushare::errors! {
-    /// Why Slurm will hardly accept it.
+    /// Why Slurm would probably refuse it.
     #[derive(Debug)]
     enum Refused {
         NoQos(name: String) => "there is no QOS '{name}'";
@@ -90,7 +90,7 @@ fn reason(
     }
 }
 
-/// The number of a rule that is broken, and why that is let pass.
+/// The number of a broken rule, and why the request passes anyway.
 fn let_pass(remark: &Remark) -> Option<(&'static str, &'static str)> {
     let Remark::Passed(refusal, because) = remark else { return None };
     let why = match because {

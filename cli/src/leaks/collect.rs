@@ -1,4 +1,4 @@
-//! Reduces every job to the numbers to sum: few, since there may be millions of jobs.
+//! Reduces every job to a few numbers, since there may be millions of jobs.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::sweep::Hold;
 use crate::explain::past::Release;
 use crate::period::Period;
 
-/// Nobody's request: the limit saw all of it.
+/// The limit saw all GPUs of the job, so no request is a cause.
 pub const NO_CAUSE: u32 = u32::MAX;
 
-/// Whose request, and which.
+/// A user's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     pub user: String,
@@ -23,34 +23,34 @@ pub struct Cause {
     pub form: Form,
 }
 
-/// What is summed: a limit, and whose GPUs, if it applies to each user or account separately.
+/// A sum over time: for one limit and, if it applies to each user or account separately, for one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     pub limit: usize,
-    /// A user or an account.
+    /// The user or account.
     pub subject: Option<String>,
 }
 
-/// What is known of how many jobs.
+/// How many jobs were read, and how much about them is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs of jobs, with and without GPUs.
     pub read: u64,
     pub with_gpus: u64,
-    /// Still running when the accounting was read.
+    /// Jobs that were still running when the accounting was read.
     pub running: u64,
-    /// Types known from the nodes only, and not at all.
+    /// Jobs whose GPU types are known only from the nodes, and those whose types are unknown.
     pub by_nodes: u64,
     pub untold: u64,
 }
 
-/// Takes jobs one by one.
+/// Collects jobs one by one.
 pub struct Collector<'l> {
     limits: &'l Limits,
     nodes: Nodes,
     period: Period,
     release: Release,
-    /// Limits by user, account, QOS and partition.
+    /// The limits for each combination of user, account, QOS and partition.
     places: HashMap<Vec<u8>, Vec<usize>>,
     by_key: HashMap<(usize, Vec<u8>), u32>,
     by_cause: HashMap<Vec<u8>, u32>,
@@ -121,7 +121,7 @@ impl<'l> Collector<'l> {
                 Scope::All => b"",
                 Scope::EachUser => job.user,
                 Scope::EachAccount => job.account,
-                // Nothing is summed, so what is within the limit says nothing.
+                // Nothing is summed for such a limit, so jobs within it don't matter.
                 Scope::EachJob if held.most <= limit.count => continue,
                 Scope::EachJob => b"",
             };
@@ -145,7 +145,7 @@ impl<'l> Collector<'l> {
 
     fn cause(&mut self, job: &Job) -> u32 {
         let form = Form::of(job, self.release);
-        // After whose job it is and where.
+        // The request follows the job's user and place.
         self.key.extend_from_slice(form.text().as_bytes());
         self.key.push(u8::from(form.on_line));
         if let Some(found) = self.by_cause.get(&self.key) {
@@ -163,7 +163,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// There is no memory for as many.
+/// Memory can't hold more items than a u32 counts.
 fn index(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(NO_CAUSE - 1)
 }

@@ -1,5 +1,5 @@
 //! A file with everything that was read: sections with their length, then the jobs with GPUs, then a line that confirms
-//! completeness. It is as private as accounting, since it contains users' command lines.
+//! that the file is complete. It is as private as accounting, since it contains users' command lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -12,10 +12,10 @@ use crate::error::FileError;
 use crate::period::Period;
 
 const FIRST: &str = "gpushare leaks 1\n";
-/// More than the tables of any site.
+/// Longer than the tables of any site.
 const LONGEST: u64 = 256 << 20;
 
-/// A file that is being written.
+/// A file to write.
 pub struct Writer {
     path: PathBuf,
     out: BufWriter<File>,
@@ -23,10 +23,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Nothing that exists is written over.
+    /// Creates the file; never overwrites an existing one.
     ///
     /// # Errors
-    /// There is such a file, or it can't be written.
+    /// The file exists, or it can't be written.
     pub fn new(path: &Path, facts: &Facts, delimiter: &[u8]) -> Result<Writer, LeaksError> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let file = file.map_err(|error| match error.kind() {
@@ -57,16 +57,16 @@ impl Writer {
         Ok(writer)
     }
 
-    /// One record.
+    /// Writes one record.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The record can't be written.
     pub fn job(&mut self, record: &[u8]) -> Result<(), FileError> {
         self.put(record)?;
         self.put(b"\n")
     }
 
-    /// All of them were written, of so many that were read.
+    /// Completes the file, after `read` jobs were read.
     ///
     /// # Errors
     /// The end can't be written.
@@ -87,7 +87,7 @@ pub fn end(delimiter: &[u8]) -> Vec<u8> {
     [b"end ", delimiter].concat()
 }
 
-/// A file that is being read, with what stands before the jobs.
+/// A file to read, with the sections before the jobs.
 pub struct Reader {
     pub facts: Facts,
     pub delimiter: Vec<u8>,
@@ -99,7 +99,7 @@ impl Reader {
     /// Reads up to the jobs.
     ///
     /// # Errors
-    /// It can't be read, or is no such file.
+    /// The file can't be read, or isn't a dump.
     pub fn open(path: &Path) -> Result<Reader, LeaksError> {
         let said = FileError::of(path);
         let bad = || LeaksError::NoDump(path.to_owned());

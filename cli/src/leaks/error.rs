@@ -1,4 +1,4 @@
-//! Why it could not be told.
+//! Why there is no report.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use crate::period::PeriodError;
 use crate::slurm::ProgramError;
 
 gpushare::errors! {
-    /// What can't be read, is not whole, or can't be drawn.
+    /// What can't be read, is incomplete, or can't be drawn.
     #[derive(Debug)]
     pub enum LeaksError {
         NoSacct(error: ProgramError) =>
             "{error}; run it where Slurm's commands are, or elsewhere with --from";
-        /// Neither slurmctld nor slurm.conf tells the settings.
+        /// Neither slurmctld nor slurm.conf provides the settings.
         NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
         NotAll { user: String, private: &'static str } =>
             "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \

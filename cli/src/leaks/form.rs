@@ -1,4 +1,5 @@
-//! How a job asked for its GPUs: from its command line if they are there, else from what Slurm recorded of the request.
+//! How a job requested its GPUs: from its command line if that has the options, otherwise from what Slurm recorded of
+//! the request.
 
 use crate::explain::past::{Asked, Release, options};
 
@@ -8,12 +9,12 @@ use super::sacct::{Job, gpus};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
     pub options: Vec<Asked>,
-    /// They stood on the command line. Else they say what Slurm counted: the real ones were in the script, the
-    /// environment or a program's request, which accounting doesn't have.
+    /// The options were on the command line. Otherwise they show what Slurm counted: the real ones were in the script,
+    /// the environment or a program's request, and accounting doesn't have those.
     pub on_line: bool,
 }
 
-/// Options that ask for GPUs.
+/// Options that request GPUs.
 const ASKING: [&str; 8] = [
     "gres",
     "gpus",
@@ -24,13 +25,13 @@ const ASKING: [&str; 8] = [
     "ntasks-per-gpu",
     "exclusive",
 ];
-/// Options that say for how many tasks.
+/// Options that set the number of tasks.
 const TASKS: [&str; 3] = ["ntasks", "ntasks-per-node", "tasks-per-node"];
-/// No option that can be read is longer.
+/// No readable option is longer.
 const LONGEST: usize = 120;
 
 impl Form {
-    /// Of a job.
+    /// The form of a job's request.
     pub fn of(job: &Job, release: Release) -> Form {
         Form::on_line(job.line, release).unwrap_or_else(|| Form { options: counted(job), on_line: false })
     }
@@ -55,7 +56,7 @@ impl Form {
         Some(Form { options: all, on_line: true })
     }
 
-    /// As a user would write it; empty if no GPUs were asked for.
+    /// The options as a user would write them; empty if the job requested no GPUs.
     pub fn text(&self) -> String {
         let one = |(name, value): &Asked| match value {
             Some(value) => format!("--{name}={}", value.escape_ascii()),
@@ -65,7 +66,7 @@ impl Form {
     }
 }
 
-/// `--gpus=…` of what Slurm counted: without a type as far as it saw none.
+/// `--gpus=…` with what Slurm counted; if it counted GPUs without a type, only those.
 fn counted(job: &Job) -> Vec<Asked> {
     let (mut all, mut typed, mut named) = (0_u32, 0_u32, Vec::new());
     for (gres_type, count) in gpus(job.asked) {

@@ -13,12 +13,12 @@ use super::source::Facts;
 use crate::period::{self, Period};
 use crate::slurm::{self, ProgramError, run};
 
-/// What nobody knew when the jobs were submitted. The first byte is seldom in a command line.
+/// Bytes that no user could know when the jobs were submitted. The first one is rare in command lines.
 fn delimiter() -> Vec<u8> {
     format!("\x1f{:016x}", RandomState::new().build_hasher().finish()).into_bytes()
 }
 
-/// Shows every run of every job in the period, each once; with `save` those with GPUs are written there too. Gives the
+/// Shows every run of every job in the period, each once. With `save`, writes those with GPUs there, too. Returns the
 /// number of jobs that were read.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> R
     for (done, day) in (0..).zip(&days) {
         ask(*day, &delimiter, |job, record| {
             progress.at(done, days.len() as u64, read);
-            // It is in the answer of every day on which it ran.
+            // A job is in the answer for every day on which it ran.
             let began = job
                 .start
                 .is_some_and(|start| (day.start..day.end).contains(&start) || (done == 0 && start < day.end));
@@ -50,7 +50,7 @@ pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> R
     Ok(read)
 }
 
-/// One question to sacct. How long it takes is slurmdbd's affair: it may be as long as the answer is.
+/// Runs sacct once. There is no time limit: slurmdbd may need long for a long answer.
 fn ask(
     day: Period,
     delimiter: &[u8],
@@ -68,7 +68,7 @@ fn ask(
         &format!("--format={FORMAT}"),
     ]);
     command.args(["-S", &format!("uts{}", day.start), "-E", &format!("uts{}", day.end)]);
-    // Seconds since 1970, which a change of the clocks doesn't repeat.
+    // Times in seconds since 1970, which a change to or from daylight saving time doesn't repeat.
     command.env("SLURM_TIME_FORMAT", "%s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| ProgramError::Start("sacct".to_owned(), error))?;
     let (output, complaints) = (child.stdout.take(), child.stderr.take());
@@ -79,7 +79,7 @@ fn ask(
     });
     let mut output = BufReader::with_capacity(1 << 18, output.ok_or(LeaksError::NoOutput)?);
     let found = sacct::read(&mut output, delimiter.as_bytes(), None, show);
-    // With its reader gone it ends, too.
+    // Once its reader is gone, sacct also ends.
     drop(output);
     let status = child.wait().map_err(|error| ProgramError::Talk("sacct".to_owned(), error))?;
     let complaints = complaints.join().unwrap_or_default();
@@ -92,7 +92,7 @@ fn ask(
 /// Shows every job of a file.
 ///
 /// # Errors
-/// It is not whole.
+/// The file isn't complete.
 pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
     let Reader { facts: _, delimiter, mut jobs, length } = reader;
     let not_whole = |why| LeaksError::NotWhole(Box::new(why));

@@ -14,17 +14,17 @@ use crate::slurm;
 pub struct Limit {
     pub owner: Owner,
     pub scope: Scope,
-    /// A place in [`Limits::gres_types`].
+    /// An index in [`Limits::gres_types`].
     pub gres_type: usize,
     pub count: u32,
 }
 
-/// Whose limit it is.
+/// Who has a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
     Qos(String),
     Account(String),
-    /// A user in an account, perhaps in one partition only.
+    /// A user in an account, perhaps in only one partition.
     User {
         account: String,
         user: String,
@@ -32,7 +32,7 @@ pub enum Owner {
     },
 }
 
-/// Over what it sums.
+/// What a limit sums over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     All,
@@ -42,7 +42,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As sacctmgr calls it.
+    /// sacctmgr's name for it.
     pub fn field(self) -> &'static str {
         match self {
             Scope::All => "GrpTRES",
@@ -62,7 +62,7 @@ impl Owner {
         }
     }
 
-    /// `q1`, `lab`, `alice in lab`, `alice in lab, p`.
+    /// Such as `q1`, `lab`, `alice in lab` or `alice in lab, p`.
     pub fn name(&self) -> String {
         match self {
             Owner::Qos(name) | Owner::Account(name) => name.clone(),
@@ -91,17 +91,17 @@ impl std::fmt::Display for Owner {
     }
 }
 
-/// All of them.
+/// All limits.
 #[derive(Debug, Default)]
 pub struct Limits {
     pub all: Vec<Limit>,
-    /// The types that are limited, in small letters.
+    /// The limited types, in lowercase.
     pub gres_types: Vec<String>,
-    /// By an owner's key.
+    /// The limits by their owner's key.
     by_owner: HashMap<String, Vec<usize>>,
-    /// The account above each.
+    /// Each account's parent.
     parents: HashMap<String, String>,
-    /// Partitions' own QOSes.
+    /// The partitions' own QOSes.
     qos_of: HashMap<String, String>,
 }
 
@@ -135,7 +135,7 @@ impl Limits {
                 }
                 continue;
             }
-            // What the account says of single jobs is printed of its users.
+            // sacctmgr prints an account's limits on single jobs as its users' limits.
             let owner = Owner::User { account, user, partition };
             limits.by_owner.entry(key(&owner)).or_default();
             limits.add(&owner, Scope::All, group);
@@ -167,7 +167,7 @@ impl Limits {
         }
     }
 
-    /// Those that a job is counted under.
+    /// The limits that count a job.
     pub fn of(&self, user: &str, account: &str, qos: &str, partition: &str) -> Vec<usize> {
         let mut owners = vec![key(&Owner::Qos(qos.to_owned()))];
         if let Some(own) = self.qos_of.get(partition) {
@@ -192,7 +192,7 @@ impl Limits {
     }
 }
 
-/// Slurm compares such names without case.
+/// Slurm ignores case in such names.
 fn low(name: &str) -> String {
     name.to_ascii_lowercase()
 }
@@ -250,7 +250,7 @@ pub mod tests {
         let own =
             ["user 'alice' in account 'lab' GrpTRES a40=3", "user 'alice' in account 'lab' MaxTRES h100=2"];
         assert_eq!(of("alice", "lab", "normal", "p"), [&[dept], &own[..]].concat());
-        // The association of that partition is another one, and the partition has a QOS.
+        // That partition has its own association and its own QOS.
         assert_eq!(of("alice", "lab", "normal", "px"), ["QOS 'pq' GrpTRES a40=8", dept]);
         assert_eq!(of("bob", "none", "gone", "p"), [""; 0]);
     }

@@ -1,8 +1,8 @@
-//! Which GPU types a job's nodes have, as far as that shows the type of its GPUs.
+//! Which GPU types a job's nodes have, if that shows the type of its GPUs.
 //!
-//! If a type is in AccountingStorageTRES, accounting records it for every GPU that a job got, even if the job named
-//! none (Slurm from 21.08 on). For other GPUs, the nodes show the type if they all have the same; if they have several,
-//! nothing does.
+//! If a type is in AccountingStorageTRES, accounting records it for every GPU that a job got, even if the job named no
+//! type (Slurm from 21.08 on). For other GPUs, the nodes show the type if they all have the same one; otherwise it is
+//! unknown.
 
 use std::collections::HashMap;
 
@@ -15,29 +15,29 @@ use crate::slurm;
 /// The GPUs of one type that a job had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// For certain.
+    /// How many for certain.
     pub sure: u32,
-    /// At the most.
+    /// How many at most.
     pub most: u32,
-    /// Of them, what the job's limits were not tested with.
+    /// How many of them the job's limits were not tested with.
     pub unseen: u32,
-    /// Its nodes tell, not accounting.
+    /// Known from its nodes, not from accounting.
     pub by_nodes: bool,
 }
 
-/// Types in small letters; `None` for GPUs without one.
+/// Types in lowercase; `None` for GPUs without a type.
 type Types = Vec<Option<String>>;
 
 /// The types of each node.
 #[derive(Debug, Default)]
 pub struct Nodes {
     types: HashMap<String, Types>,
-    /// What lists of nodes were found to have: a list and the number of nodes in it.
+    /// Results for lists of nodes: by list and number of nodes.
     known: HashMap<(Vec<u8>, u32), Option<Types>>,
 }
 
 impl Nodes {
-    /// Reads `scontrol -o show node`, or slurm.conf: lines of `NodeName=LIST … Gres=…`.
+    /// Reads the output of `scontrol -o show node`, or slurm.conf: lines of `NodeName=LIST … Gres=…`.
     pub fn read(text: &str) -> Nodes {
         let mut types = HashMap::new();
         for node in text.lines().filter_map(slurm::node) {
@@ -52,7 +52,7 @@ impl Nodes {
         Nodes { types, known: HashMap::new() }
     }
 
-    /// All types on the nodes of a list; `None` if a node is not known.
+    /// All types on the nodes of a list; `None` if a node is unknown.
     fn types(&mut self, list: &[u8], number: u32) -> Option<Types> {
         let key = (list.to_vec(), number);
         if let Some(found) = self.known.get(&key) {
@@ -66,7 +66,7 @@ impl Nodes {
     fn look(&self, list: &str, number: u32) -> Option<Types> {
         let names = hostlist::all(list)?;
         let of_each: Vec<_> = names.iter().map(|name| self.types.get(name)).collect::<Option<_>>()?;
-        // A node whose GPUs are not known tells nothing.
+        // A node with unknown GPUs makes the result unknown.
         if of_each.iter().any(|types| types.is_empty()) {
             return None;
         }
@@ -76,7 +76,7 @@ impl Nodes {
         (u32::try_from(names.len()) == Ok(number) && number > 0).then_some(types)
     }
 
-    /// What the job had of each limited type.
+    /// How many GPUs of each limited type the job had.
     pub fn held(&mut self, job: &Job, limits: &Limits) -> Vec<Held> {
         let of = |list, gres_type: &str| -> u32 {
             gpus(list)
@@ -99,7 +99,7 @@ impl Nodes {
             let told = of(job.given, gres_type);
             let (mut held, only) =
                 (Held { sure: told, most: told, ..Held::default() }, Some(gres_type.clone()));
-            // Where accounting counted some of this type, it counted all of them.
+            // If accounting counted some GPUs of this type, it counted all of them.
             if untold > 0 && told == 0 {
                 match types.as_deref() {
                     Some([one]) if *one == only => {
@@ -125,7 +125,7 @@ mod tests {
                          Gres=gpu:a40:2,gpu:h100:2\nNodeName=h1 Gres=gpu:h100:4\nNodeName=v1 Gres=gpu:v100:4\n\
                          NodeName=u1 Gres=gpu:4\nNodeName=c1 Gres=(null)\n";
 
-    /// Certain, most and unseen of a40s, then of h100s.
+    /// The certain, most and unseen numbers for a40, then for h100.
     fn held(asked: &str, given: &str, nodes: &str) -> [(u32, u32, u32); 2] {
         let line = format!("1@u@a@q@p@{asked}@{given}@{nodes}@1@2@X@");
         let mut found = [(0, 0, 0); 2];
@@ -142,23 +142,23 @@ mod tests {
     fn types_come_from_accounting_then_from_nodes_and_are_never_guessed() {
         let none = (0, 0, 0);
         for (asked, given, nodes, expected) in [
-            // Accounting says it, on whatever node.
+            // Accounting has the type, so the nodes don't matter.
             ("gres/gpu=2", "gres/gpu:a40=2,gres/gpu=2,node=1", "m1", [(2, 2, 2), none]),
             ("gres/gpu:a40=2,gres/gpu=2", "gres/gpu:a40=2,gres/gpu=2,node=1", "m1", [(2, 2, 0), none]),
             ("gres/gpu:a40=2,gres/gpu=2", "gres/gpu:a40=4,gres/gpu=4,node=1", "m1", [(4, 4, 2), none]),
             ("gres/gpu=4", "gres/gpu:a40=2,gres/gpu:h100=2,gres/gpu=4,node=1", "m1", [(2, 2, 2), (2, 2, 2)]),
-            // The type was no TRES then: the nodes tell.
+            // The type wasn't a TRES then, but the nodes show it.
             ("gres/gpu=4", "gres/gpu=4,node=2", "a[1-2]", [(4, 4, 4), none]),
             ("gres/gpu=4", "gres/gpu=4,node=1", "h1", [none, (4, 4, 4)]),
             ("gres/gpu=4", "gres/gpu=4,node=1", "v1", [none, none]),
-            // They don't.
+            // The nodes don't show it.
             ("gres/gpu=2", "gres/gpu=2,node=1", "m1", [(0, 2, 2), (0, 2, 2)]),
             ("gres/gpu=2", "gres/gpu=2,node=2", "a1,h1", [(0, 2, 2), (0, 2, 2)]),
             ("gres/gpu=2", "gres/gpu=2,node=1", "u1", [(0, 2, 2), (0, 2, 2)]),
             ("gres/gpu=2", "gres/gpu=2,node=1", "c1", [(0, 2, 2), (0, 2, 2)]),
             ("gres/gpu=2", "gres/gpu=2,node=1", "gone", [(0, 2, 2), (0, 2, 2)]),
             ("gres/gpu=2", "gres/gpu=2,node=3", "a[1-3]", [(0, 2, 2), (0, 2, 2)]),
-            // Some of a counted type, the rest of one that isn't counted.
+            // Some GPUs have a counted type, the others have one that isn't counted.
             ("gres/gpu=4", "gres/gpu:a40=2,gres/gpu=4,node=1", "m1", [(2, 2, 2), (0, 2, 2)]),
         ] {
             assert_eq!(held(asked, given, nodes), expected, "{asked} {given} {nodes}");

@@ -7,7 +7,7 @@ use super::report::{Exceeded, OfLimit, Report};
 use super::sweep::COLUMNS;
 use crate::period::{self, Period, day};
 
-/// More make no picture.
+/// Further ones are not drawn.
 const MOST: usize = 16;
 const WIDTH: u32 = 1000;
 const HEIGHT: u32 = 190;
@@ -15,13 +15,13 @@ const HELD: RGBColor = RGBColor(120, 160, 200);
 const ABOVE: RGBColor = RGBColor(200, 40, 40);
 const POSSIBLE: RGBColor = RGBColor(225, 170, 80);
 
-/// What plotters fails with.
+/// plotters' error.
 pub type PlotError = DrawingAreaErrorKind<std::io::Error>;
 
-/// The text of the file, and how many limits are not in it.
+/// The text of the file, and how many limits it omits.
 ///
 /// # Errors
-/// The machine has no font, say.
+/// Drawing failed, for example because the machine has no font.
 pub fn svg(report: &Report) -> Result<(String, usize), PlotError> {
     let all = report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)));
     let all: Vec<_> = all.filter(|(_, over)| !over.columns.is_empty()).collect();
@@ -78,7 +78,7 @@ fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<
         .draw()?;
     let at = |place: usize| i64::try_from(place).unwrap_or(0) * end / i64::try_from(COLUMNS).unwrap_or(1);
     let most = i64::from(limit.limit);
-    // Neighbours of one height are one box.
+    // Adjacent columns of the same height become one box.
     let mut place = 0;
     for run in columns.chunk_by(|a, b| a == b) {
         let (from, to) = (at(place), at(place + run.len()));

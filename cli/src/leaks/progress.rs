@@ -3,11 +3,11 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Often enough to be seen moving.
+/// Often enough to look like movement.
 const PAUSE: Duration = Duration::from_millis(200);
 const WIDTH: u64 = 30;
 
-/// What was shown last.
+/// The state that was last shown.
 pub struct Progress {
     shown: Option<Instant>,
     begun: Instant,
@@ -19,7 +19,7 @@ impl Progress {
         Progress { shown: None, begun: Instant::now(), is_seen: std::io::stderr().is_terminal() }
     }
 
-    /// So much of all is done. Short work has no bar.
+    /// Shows that `done` of `all` is done. Short work gets no bar.
     pub fn at(&mut self, done: u64, all: u64, jobs: u64) {
         let since = self.shown.unwrap_or(self.begun);
         if self.is_seen && since.elapsed() >= PAUSE {
@@ -29,7 +29,7 @@ impl Progress {
     }
 }
 
-/// The line goes when the work is done or failed.
+/// Removes the line when the work is done or has failed.
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown.is_some() {

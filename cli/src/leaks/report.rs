@@ -1,5 +1,5 @@
-//! The report as data: for each limit by how much it was exceeded, by whose requests, and what gpushare would have said
-//! about them.
+//! The report as data: for each limit by how much it was exceeded, by whose requests, and what gpushare would have
+//! replied to them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::sweep::{self, Hold, Interval, Over};
 use crate::explain::past::{Judge, OptionError, Place, Told};
 use crate::period::{Period, exact};
 
-/// All of it.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub cluster: String,
@@ -20,19 +20,19 @@ pub struct Report {
     pub end: String,
     #[serde(skip)]
     pub period: Period,
-    /// Runs of jobs that were read, and of those with GPUs.
+    /// How many runs of jobs were read, and how many of them had GPUs.
     pub jobs: u64,
     pub jobs_with_gpus: u64,
     pub limits: Vec<OfLimit>,
-    /// What accounting can't tell, as sentences.
+    /// What accounting doesn't show, in sentences.
     pub remarks: Vec<String>,
 }
 
 /// One limit.
 #[derive(Debug, Serialize)]
 pub struct OfLimit {
-    /// `qos`, `account` or `user`, and its name; a user's has the account too, and the partition if the limit is for
-    /// only one.
+    /// `qos`, `account` or `user`. The fields below name it: a user's limit has the account too, and the partition if
+    /// the limit is for only one.
     pub owner_kind: &'static str,
     pub owner: String,
     #[serde(skip)]
@@ -41,32 +41,32 @@ pub struct OfLimit {
     pub gpu_type: String,
     pub limit: u32,
     pub exceeded: bool,
-    /// GPU-hours that ran in the period and that this limit was not tested with, whether it was exceeded or not.
+    /// GPU-hours that ran in the period without having been tested with this limit, whether it was exceeded or not.
     pub unseen_gpu_hours: f64,
-    /// Those that exceeded it, or may have; one where the limit is one on all together.
+    /// The users or accounts that exceeded it, or may have; a single item for a limit on all together.
     pub over: Vec<Exceeded>,
 }
 
 /// A limit that was exceeded.
 #[derive(Debug, Serialize)]
 pub struct Exceeded {
-    /// The user or account that exceeded it; none if it is a limit on all together, or on each job.
+    /// The user or account that exceeded it; `None` for a limit on all together, or on each job.
     pub of: Option<String>,
     pub certain: Sums,
-    /// With the GPUs whose type is not known; none if all are known.
+    /// The sums including GPUs of unknown type; `None` if all types are known.
     pub at_most: Option<Sums>,
-    /// Of the certain ones, GPU-hours above that were asked for with their type: another limit held then, or none.
+    /// The certain GPU-hours above the limit that were requested with their type: at that time another limit applied,
+    /// or none.
     pub unexplained_gpu_hours: f64,
     pub intervals: Vec<Time>,
-    /// What was asked for past the limit and ran while it was exceeded, the most first.
+    /// The requests that bypassed the limit and ran while it was exceeded, the largest first.
     pub requests: Vec<Asked>,
-    /// For the plot: the most that was held in each part of the period, for certain and at the most. Empty for limits
-    /// on single jobs.
+    /// For the plot: the maximum in each part of the period, for certain and at most. Empty for limits on single jobs.
     #[serde(skip)]
     pub columns: Vec<(u32, u32)>,
 }
 
-/// How much.
+/// By how much a limit was exceeded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sums {
     pub times: usize,
@@ -78,7 +78,7 @@ pub struct Sums {
     pub worst: Option<Interval>,
 }
 
-/// A time in which a limit was exceeded.
+/// A time during which a limit was exceeded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Time {
     pub start: String,
@@ -94,20 +94,20 @@ pub struct Asked {
     pub qos: String,
     pub partition: String,
     pub request: String,
-    /// Whether its options are those of the command line; else accounting has only what Slurm counted.
+    /// Whether its options are those of the command line; otherwise accounting has only what Slurm counted.
     pub on_command_line: bool,
     pub jobs: u64,
-    /// GPUs that the limit didn't see, times hours in which it was exceeded.
+    /// GPUs that the limit didn't see, times the hours in which it was exceeded.
     pub gpu_hours: f64,
-    /// The message's number, if gpushare would have refused it, and the options that it would have accepted.
+    /// The message's number, if gpushare would have refused the request, and options that it would have accepted.
     pub number: Option<&'static str>,
     pub command: Option<String>,
-    /// All that the user would have read, or why that can't be told.
+    /// The whole text that the user would have seen, or why that is unknown.
     pub told: Option<String>,
 }
 
 pub fn hours(seconds: u64) -> f64 {
-    // Exact up to many times the age of the universe.
+    // Exact for times far longer than the age of the universe.
     #[expect(clippy::cast_precision_loss, reason = "seconds of a report are far below 2^53")]
     let seconds = seconds as f64;
     (seconds / 3600.0 * 1000.0).round() / 1000.0
@@ -128,7 +128,7 @@ impl Sums {
 }
 
 impl Report {
-    /// Sums up what was collected.
+    /// Makes the report from what was collected.
     pub fn of(
         facts: &Facts,
         period: Period,
@@ -201,7 +201,7 @@ impl Report {
         }
     }
 
-    /// Whether a limit was exceeded for certain.
+    /// Whether a limit was certainly exceeded.
     pub fn is_over(&self) -> bool {
         self.limits.iter().any(|one| one.exceeded)
     }
@@ -212,7 +212,7 @@ impl OfLimit {
         self.over.iter().map(Exceeded::above).sum()
     }
 
-    /// `QOS 'q1': GrpTRES=gres/gpu:a40=4`
+    /// Such as `QOS 'q1': GrpTRES=gres/gpu:a40=4`.
     pub fn name(&self) -> String {
         format!("{}, {}=gres/gpu:{}={}", self.whose, self.field, self.gpu_type, self.limit)
     }
@@ -238,8 +238,8 @@ fn of_limit(limit: &Limit, limits: &Limits) -> OfLimit {
     }
 }
 
-/// A cause with its number of jobs, and the GPUs that the limit didn't see times seconds in which it was exceeded; most
-/// first.
+/// Each cause with its number of jobs, and the GPUs that the limit didn't see times the seconds in which it was
+/// exceeded; the largest first.
 fn requests(holds: &[Hold], inside: impl Fn(&Hold) -> u64, causes: &[Cause]) -> Vec<((u32, u64), u64)> {
     let mut by_cause: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for hold in holds.iter().filter(|hold| hold.cause != NO_CAUSE) {
@@ -288,7 +288,7 @@ fn request(
     })
 }
 
-/// What can't be known.
+/// What can't be known, in sentences.
 fn remarks(counts: &Counts) -> Vec<String> {
     let mut said = vec![
         "limits, accounts and partitions are today's: Slurm keeps no history of them".to_owned(),

@@ -1,17 +1,17 @@
-//! Jobs as sacct prints them: records with a delimiter that nobody can have put into their command line, since it is
+//! Jobs as sacct prints them: records with a delimiter that users can't have put into their command lines, since it is
 //! chosen at random after all jobs were submitted. A command line may have several lines.
 
 use std::io::BufRead;
 
 use super::LeaksError;
 
-/// What is asked for: all of it is known from 22.05 to 26.05. The command line is the user's own text, so it comes
-/// last.
+/// The fields, which all releases from 22.05 to 26.05 know. The command line comes last because it is the user's own
+/// text.
 pub const FORMAT: &str =
     "JobIDRaw,User,Account,QOS,Partition,ReqTRES,AllocTRES,NodeList,Start,End,State,SubmitLine";
-/// How many fields that is.
+/// The number of fields.
 const FIELDS: usize = 12;
-/// Of a command line that is longer, the rest is script's arguments.
+/// The rest of a longer command line consists of the script's arguments.
 const LONGEST: usize = 16 << 10;
 
 /// One run of a job: a job that was requeued or resized has several.
@@ -21,9 +21,9 @@ pub struct Job<'t> {
     pub account: &'t [u8],
     pub qos: &'t [u8],
     pub partition: &'t [u8],
-    /// `cpu=2,gres/gpu=2`: what its limits were tested with.
+    /// Such as `cpu=2,gres/gpu=2`: what its limits were tested with.
     pub asked: &'t [u8],
-    /// What it was given.
+    /// What the job was given.
     pub given: &'t [u8],
     pub nodes: &'t [u8],
     /// Seconds since 1970; `None` if it never started.
@@ -31,17 +31,17 @@ pub struct Job<'t> {
     /// `None` while it runs.
     pub end: Option<u32>,
     pub state: &'t [u8],
-    /// The command; empty if none is known.
+    /// The command line; empty if unknown.
     pub line: &'t [u8],
 }
 
 impl<'t> Job<'t> {
-    /// Whether it had GPUs, or what is a kind of them.
+    /// Whether the job had GPUs, in any GRES that counts them.
     pub fn has_gpus(&self) -> bool {
         gpus(self.given).next().is_some()
     }
 
-    /// A federation's copy of a job that ran on another cluster.
+    /// Whether it is a federation's copy of a job that ran on another cluster.
     pub fn is_elsewhere(&self) -> bool {
         self.state.starts_with(b"REVOKED")
     }
@@ -71,13 +71,13 @@ pub fn gpus(tres: &[u8]) -> impl Iterator<Item = (Option<&[u8]>, u32)> {
         let gres_type = match gres_type {
             [] => None,
             [b':', gres_type @ ..] => Some(gres_type),
-            _ => return None, // gres/gpumem
+            _ => return None, // such as gres/gpumem
         };
         Some((gres_type, number(count)?)).filter(|(_, count)| *count > 0)
     })
 }
 
-/// A number of a list of TRES, such as `node`.
+/// A number in a list of TRES, such as `node`.
 pub fn count(tres: &[u8], name: &[u8]) -> Option<u32> {
     let mut parts = tres.split(|byte| *byte == b',');
     parts.find_map(|part| number(part.strip_prefix(name)?.strip_prefix(b"=")?))
@@ -87,7 +87,7 @@ fn number(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// `Unknown` if there is none.
+/// sacct prints `Unknown` if there is no time.
 fn time(text: &[u8]) -> Option<u32> {
     number(text).filter(|time| *time > 0)
 }
@@ -105,11 +105,10 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     }
 }
 
-/// Shows each record, with its text; what it answers is counted. `last` is a line after the last record, where there
-/// must be one.
+/// Shows each record, with its text. `last` is the line that must follow the last record, if there must be one.
 ///
 /// # Errors
-/// Something is no record, the last line is missing, or `show` fails.
+/// A record can't be read, the last line is missing, or `show` fails.
 pub fn read(
     from: &mut dyn BufRead,
     delimiter: &[u8],
@@ -135,7 +134,7 @@ pub fn read(
             true if read == 0 && last.is_some() => return Err(LeaksError::NoEnd),
             true => return Ok(()),
             false if begins => std::mem::swap(&mut record, &mut line),
-            // A further line of the command's; one before the first record is nobody's.
+            // A further line of a command line. A line before the first record belongs to no job.
             false if record.is_empty() => {}
             false if record.len() < LONGEST => {
                 record.push(b'\n');

@@ -8,31 +8,31 @@ use crate::period::Period;
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, run};
 
-/// All but the jobs.
+/// Everything except the jobs.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// What `sacct --version` prints.
+    /// The output of `sacct --version`.
     pub version: Vec<u8>,
     pub cluster: String,
     pub tables: Tables,
-    /// What is known of nodes: of scontrol, else of slurm.conf.
+    /// The nodes: from scontrol, otherwise from slurm.conf.
     pub nodes: String,
     pub period: Period,
     pub remarks: Remarks,
 }
 
-/// From this release on `sacctmgr show config` prints as slurmdbd's PrivateData what slurm.conf has
+/// From this release on, `sacctmgr show config` prints slurm.conf's PrivateData as if it were slurmdbd's
 /// (src/api/extra_get_functions.c).
 const TELLS_ITS_OWN: Release = Release(26, 5);
 
-/// What was not as it should be, but tells enough.
+/// Problems that still leave enough to report.
 pub type Remarks = Vec<String>;
 
 impl Facts {
     /// Asks Slurm's commands.
     ///
     /// # Errors
-    /// They are not here, slurmdbd doesn't answer, or it doesn't show all.
+    /// The commands are not here, slurmdbd doesn't answer, or it doesn't show everything.
     pub fn ask(period: Period) -> Result<Facts, LeaksError> {
         let version = run::ask("sacct", &["--version"]).map_err(LeaksError::NoSacct)?;
         let release = Release::parse(&version)?;
@@ -47,35 +47,35 @@ impl Facts {
 /// The cluster's name, its partitions and its nodes.
 type Cluster = (String, [String; 2], Remarks);
 
-/// slurmctld is asked first, which has the nodes that the cloud has made, too.
+/// Asks slurmctld first, because it also has the nodes that a cloud has made.
 fn of_slurmctld() -> Result<Cluster, ProgramError> {
     let settings = slurm::Settings::parse(&slurm::ask("scontrol", &["show", "config"])?);
     let all = |what| slurm::ask("scontrol", &["-a", "-o", "show", what]);
     Ok((settings.get("ClusterName").to_owned(), [all("partition")?, all("node")?], Vec::new()))
 }
 
-/// Accounting is there without slurmctld, and slurm.conf has what is needed.
+/// Accounting works without slurmctld, and slurm.conf has what is needed.
 fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, LeaksError> {
     let conf = match ConfFile::read_whole(path) {
         Ok(conf) => conf,
         Err(read) => return Err(LeaksError::NoSettings(asked, read)),
     };
     let (name, text) = (conf.settings().get("ClusterName").to_owned(), conf.lines.join("\n"));
-    // As scontrol writes it.
+    // Changes the keys to scontrol's spelling.
     let partitions = text.replace(" QOS=", " QoS=").replace(" Qos=", " QoS=");
     let remark = format!("partitions and nodes are those of {}: {asked}", path.display());
     Ok((name, [partitions, text], vec![remark]))
 }
 
-/// Where jobs are private, sacct shows others' to administrators only, and says nothing of what it leaves out. An error
-/// where that is so, a remark where it can't be told.
+/// If jobs are private, sacct shows other users' jobs only to administrators, and doesn't say that it omits any.
+/// Returns an error if that is so, and a remark if it is unknown.
 fn may_see_all(release: Release) -> Result<Remarks, LeaksError> {
     let text = |program, arguments: &[&str]| {
         run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
     let config = text("sacctmgr", &["show", "config"])?;
     let user = text("id", &["-un"])?.trim().to_owned();
-    // `SlurmUser = slurm(64030)`; slurmdbd's own user may, too.
+    // `SlurmUser = slurm(64030)`; slurmdbd's own user may see everything too.
     let is_slurms = slurm::Settings::parse(&config.replace('(', ",(")).has("SlurmUser", &user);
     let of = format!("user={user}");
     let level =
@@ -92,7 +92,8 @@ fn may_see_all(release: Release) -> Result<Remarks, LeaksError> {
     private(&config).map_or(Ok(Remarks::new()), |private| Err(LeaksError::NotAll { user, private }))
 }
 
-/// What others don't see of accounting. slurm.conf has a key of that name too, which is about slurmctld's own answers.
+/// What other users can't see of accounting. slurm.conf has a key of the same name, which is about slurmctld's own
+/// answers.
 fn private(config: &str) -> Option<&'static str> {
     let settings = slurm::Settings::parse(config.split_once("SlurmDBD configuration")?.1);
     ["jobs", "users", "accounts"].into_iter().find(|word| settings.has("PrivateData", word))

@@ -2,39 +2,39 @@
 
 use crate::period::Period;
 
-/// The period in so many parts, each with the most that was held in it.
+/// How many parts the period has, each with the maximum held in it.
 pub const COLUMNS: usize = 900;
 
 /// The GPUs of one type that one job had, counted under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Which sum it belongs to.
+    /// The sum to which it belongs.
     pub series: u32,
     pub start: u32,
     pub end: u32,
-    /// Whose request; a place in the causes.
+    /// The request; an index in the causes.
     pub cause: u32,
-    /// For certain, at the most, and of that: what the limit was not tested with.
+    /// GPUs for certain, at most, and those of the latter that the limit was not tested with.
     pub sure: u16,
     pub most: u16,
     pub unseen: u16,
 }
 
-/// What was held at once.
+/// What was held at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     pub sure: u32,
     pub most: u32,
-    /// Of what is certain.
+    /// Of the certain ones.
     pub unseen: u32,
 }
 
-/// A time in which the limit was exceeded without a break.
+/// A time during which the limit was exceeded without a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub start: u32,
     pub end: u32,
-    /// The most GPUs held in it, and since when.
+    /// The maximum of GPUs held during it, and when that was first so.
     pub held: u32,
     pub at: u32,
 }
@@ -45,7 +45,7 @@ pub struct Over {
     pub intervals: Vec<Interval>,
     /// GPUs above the limit, times seconds.
     pub above: u64,
-    /// Of them, what requests don't explain that the limit didn't see.
+    /// The part of it that requests which the limit didn't see don't explain.
     pub unexplained: u64,
 }
 
@@ -54,12 +54,13 @@ impl Over {
         self.intervals.iter().map(|one| u64::from(one.end - one.start)).sum()
     }
 
-    /// The time in which most was held.
+    /// The interval with the most GPUs.
     pub fn worst(&self) -> Option<&Interval> {
         self.intervals.iter().rev().max_by_key(|one| one.held)
     }
 
-    /// Seconds of a job's time in which the limit was exceeded. Looks at as few intervals as there are in that time.
+    /// How many seconds of a job's time fall into intervals in which the limit was exceeded. Looks only at the
+    /// intervals in that time.
     pub fn within(&self, start: u32, end: u32) -> u64 {
         let first = self.intervals.partition_point(|one| one.end <= start);
         let rest = self.intervals.get(first..).unwrap_or_default().iter().take_while(|one| one.start < end);
@@ -85,9 +86,9 @@ impl Over {
     }
 }
 
-/// Shows each time between two changes, with what was held. A GPU that is handed over in a second is held once.
+/// Shows each time between two changes, with what was held. A GPU that is handed over within a second counts once.
 pub fn segments(holds: &[Hold], mut show: impl FnMut(u32, u32, Sum)) {
-    // When, and by how much the three sums change.
+    // The times of changes, and by how much each of the three sums changes.
     let mut changes: Vec<(u32, [i32; 3])> = Vec::with_capacity(2 * holds.len());
     for hold in holds {
         let sure = hold.unseen.min(hold.sure);
@@ -110,7 +111,7 @@ pub fn segments(holds: &[Hold], mut show: impl FnMut(u32, u32, Sum)) {
     }
 }
 
-/// What is certain, and what is possible.
+/// Sums for what is certain, and for what is possible.
 pub fn over(holds: &[Hold], limit: u32) -> (Over, Over) {
     let (mut sure, mut most) = (Over::default(), Over::default());
     segments(holds, |start, end, sum| {
@@ -120,7 +121,7 @@ pub fn over(holds: &[Hold], limit: u32) -> (Over, Over) {
     (sure, most)
 }
 
-/// The same where each job is tested by itself: an interval for each.
+/// The same for a limit that tests each job separately: one interval for each job.
 pub fn over_each(holds: &[Hold], limit: u32) -> (Over, Over) {
     let (mut sure, mut most) = (Over::default(), Over::default());
     for hold in holds {
@@ -140,7 +141,7 @@ pub fn over_each(holds: &[Hold], limit: u32) -> (Over, Over) {
     (sure, most)
 }
 
-/// The most in each part of the period: for certain, and at the most.
+/// The maximum in each part of the period: for certain, and at most.
 pub fn columns(holds: &[Hold], period: Period) -> Vec<(u32, u32)> {
     let mut most = vec![(0, 0); COLUMNS];
     let length = u64::from(period.seconds().max(1));
@@ -198,7 +199,7 @@ mod tests {
     }
 
     proptest! {
-        /// A second at a time, over every job.
+        /// Counts second by second, over every job.
         #[test]
         fn sums_are_those_of_counting_by_hand(
             jobs in proptest::collection::vec((0_u32..300, 1_u32..60, 0_u16..5, 0_u16..3, 0_u16..7), 0..40),

@@ -1,4 +1,4 @@
-//! From records to the report, against a reference that counts every second by hand.
+//! Compares the report with a reference that counts every second.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use super::*;
 use crate::explain::past::Tables;
 
 const DAY: u32 = 86_400;
-/// A month from some Sunday on.
+/// A month.
 const PERIOD: Period = Period { start: 1_700_000_000, end: 1_700_000_000 + 30 * DAY };
 
 const NODES: &str = "NodeName=a1 Gres=gpu:a40:8\nNodeName=m1 Gres=gpu:a40:4,gpu:h100:4\n";
 
-/// `q` is limited to 4 a40s for all, 2 h100s for each user; account `dept` to 6 a40s.
+/// The limits: under `q` 4 a40s for all users and 2 h100s for each; 6 a40s for account `dept`.
 fn tables() -> Tables {
     let users = "lab|alice||q,free|q|||||||\nlab|bob||q,free|q|||||||\nother|carol||q|q|||||||\n";
     Tables {
@@ -125,7 +125,7 @@ fn a_job_past_its_limit_is_told_of_with_the_command_that_works() {
     for (asked, command) in over.requests.iter().zip(["--qos=q --gres=gpu:a40:2", "--qos=q --gpus=a40:1"]) {
         assert_eq!((asked.number, asked.command.as_deref()), (Some("GS101"), Some(command)), "{asked:?}");
     }
-    // Six a40s are what the account may have.
+    // The account may have six a40s.
     assert!(
         report.is_over() && !limit(&report, DEPT).exceeded && limit(&report, DEPT).unseen_gpu_hours == 5.0
     );
@@ -175,19 +175,19 @@ fn typed_jobs_over_a_limit_are_not_explained_by_requests() {
     );
     let report = report(&typed);
     let [over] = limit(&report, Q).over.as_slice() else { panic!() };
-    // What ran before the period began is not in it.
+    // GPU time before the period doesn't count.
     assert_eq!((over.certain.gpu_hours_above, over.unexplained_gpu_hours), (1.0, 1.0));
     assert!(over.requests.is_empty());
 }
 
-/// One of a month's jobs.
+/// A job of the month.
 #[derive(Clone, Debug)]
 struct One {
     who: (&'static str, &'static str),
     qos: &'static str,
     start: u32,
     end: Option<u32>,
-    /// Typed in the request, in accounting's answer, or neither, and the node.
+    /// Whether the type is in the request, in accounting's answer, or in neither; and the node.
     typed: bool,
     told: bool,
     mixed: bool,
@@ -213,7 +213,7 @@ impl One {
         )
     }
 
-    /// Certain, and at the most, of a kind.
+    /// How many GPUs of a type it held, for certain and at most.
     fn held(&self, gres_type: &str) -> (u32, u32) {
         let there = if self.told { self.gres_type == gres_type } else { !self.mixed && gres_type == "a40" };
         match (there, self.told || !self.mixed) {
@@ -227,7 +227,7 @@ impl One {
 fn one() -> impl Strategy<Value = One> {
     let who = prop_oneof![Just(("alice", "lab")), Just(("bob", "lab")), Just(("carol", "other"))];
     let qos = prop_oneof![3 => Just("q"), 1 => Just("free")];
-    // On a grid of three hours, so that ends and starts meet.
+    // On a grid of three hours, so that ends and starts coincide.
     let time = (-8_i64..260, 1_u32..30, proptest::bool::weighted(0.05));
     let gres_type = prop_oneof![Just("a40"), Just("h100")];
     (who, qos, time, proptest::array::uniform3(proptest::bool::weighted(0.6)), gres_type, 1_u32..5).prop_map(
@@ -239,7 +239,7 @@ fn one() -> impl Strategy<Value = One> {
     )
 }
 
-/// GPU-seconds above the limit, the seconds over it, and the most; counted at every moment at which something changes.
+/// GPU-seconds above the limit, the seconds over it, and the maximum; counted at every moment of a change.
 fn by_hand(jobs: &[&One], gres_type: &str, limit: u32, most: bool) -> (u64, u64, u32) {
     let end = |one: &One| one.end.unwrap_or(PERIOD.end);
     let edges: BTreeSet<u32> =
@@ -272,7 +272,7 @@ fn agree(over: Option<&Exceeded>, jobs: &[&One], gres_type: &str, limit: u32) ->
     prop_assert_eq!(over.map_or(none, |one| sums(&one.certain)), hours(certain));
     let found = over.map_or(none, |one| one.at_most.as_ref().map_or_else(|| sums(&one.certain), sums));
     prop_assert_eq!(found, hours(most));
-    // No user is blamed for more than he had.
+    // No user is blamed for more than they had.
     for asked in over.map(|one| one.requests.as_slice()).unwrap_or_default() {
         let his = jobs.iter().filter(|one| one.who.0 == asked.user && !one.typed);
         let had: u64 = his

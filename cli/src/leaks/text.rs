@@ -5,10 +5,10 @@ use crate::csv;
 use crate::period::{second, text, zone};
 use crate::status::columns::{self, Side, Span, clean};
 
-/// So many requests are shown of each limit; --csv and --json have all.
+/// How many requests are shown for each limit; --csv and --json have all.
 const SHOWN: usize = 12;
 
-/// For people.
+/// The report as text.
 pub fn lines(report: &Report) -> String {
     let period = report.period;
     let mut out = format!(
@@ -94,7 +94,7 @@ fn sums(how: &str, sums: &Sums, limit: u32) -> String {
         + &worst.unwrap_or_default()
 }
 
-/// With so many digits that a little is not nothing.
+/// Enough digits that a small number isn't 0.
 fn number(hours: f64) -> String {
     if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
 }
@@ -123,7 +123,7 @@ fn row(asked: &Asked) -> [String; 5] {
     [asked.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
 }
 
-/// A line a request.
+/// One line for each request.
 pub fn requests_csv(report: &Report) -> String {
     let head = "owner_kind,owner,field,gpu_type,limit,of,user,account,qos,partition,request,on_command_line,jobs,\
                 gpu_hours,number,command";
@@ -148,7 +148,7 @@ pub fn requests_csv(report: &Report) -> String {
     csv::text(head, rows)
 }
 
-/// A line a time in which a limit was exceeded.
+/// One line for each time during which a limit was exceeded.
 pub fn times_csv(report: &Report) -> String {
     let row = |limit: &OfLimit, over: &Exceeded, at: usize| {
         let of = over.of.clone().unwrap_or_default();

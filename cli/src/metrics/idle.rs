@@ -17,18 +17,18 @@ use crate::status::{complain, local};
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const SCONTROL_WAIT: Duration = Duration::from_secs(5);
-/// The others' turn comes at the next run: all of it must end in its time.
+/// All notes must be sent within the time of a run, so others follow at the next run.
 const MOST_NOTES: usize = 4;
 
-/// A time of `--idle-note`.
+/// Parses the time of `--idle-note`.
 ///
 /// # Errors
-/// It is none.
+/// The text isn't a time.
 pub fn time(text: &str) -> Result<u64, MetricsError> {
     time::seconds(text).filter(|seconds| *seconds > 0).ok_or(MetricsError::NoTime)
 }
 
-/// What is known after this look, which is remembered if it is root's.
+/// The state after this check. If root runs it, the state is saved.
 pub fn look<'a>(ledger: &Ledger, jobs: &Jobs, state: impl Fn(&Gpu) -> Option<&'a GpuState>) -> Vec<Used> {
     let known = ledger.used();
     if gpushare_node::user_id() != Some(0) {
@@ -47,7 +47,7 @@ fn remember(ledger: &Ledger, known: &[Used], used: &[Used]) {
     }
 }
 
-/// Tells jobs that don't use a GPU for that long, once until they have used it again.
+/// Notifies each job that hasn't used a GPU for that long; only once, until the job has used it again.
 pub fn tell(facts: &mut Facts, ledger: &Ledger, after: Option<u64>) {
     let (Some(after), Some(node)) = (after, &mut facts.node) else { return };
     if gpushare_node::user_id() != Some(0) {

@@ -9,7 +9,7 @@ use gpushare_node::nvml::answer::GpuState;
 use super::*;
 
 fn gpu(index: u32) -> Gpu {
-    // Slurm's order is not the driver's.
+    // Slurm's order differs from the driver's.
     let number = DeviceNumber { major: 195, minor: 7 - index };
     Gpu {
         index,
@@ -47,7 +47,7 @@ fn node() -> Node {
         |id, minor, used| Used { key: JobKey { id, restart: 0 }, minor, used, looked: 5000, told: false };
     gpus[0].foreign = Some(Vec::new());
     Node {
-        // Of jobs here, one that is over, and one that has another GPU.
+        // Two jobs here, one that is over, and one that has another GPU.
         used: vec![used(1, 7, 4000), used(2, 7, 3000), used(9, 7, 1), used(4, 7, 1)],
         gpus,
         entries,
@@ -81,7 +81,7 @@ fn facts() -> Facts {
     }
 }
 
-/// `{name and labels: value}`; that every line is a sample or a comment, and no sample is there twice.
+/// `{name and labels: value}`. Checks that every line is a sample or a comment, and that no sample occurs twice.
 fn samples(text: &str) -> BTreeMap<String, u64> {
     assert!(text.ends_with('\n') && !text.contains("\n\n"));
     let mut samples = BTreeMap::new();

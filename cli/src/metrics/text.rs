@@ -10,17 +10,17 @@ use gpushare_node::ledger::Event;
 use super::{Facts, Node};
 use crate::status::local::GpuTotal;
 
-/// The name of the time of the last run that could read all.
+/// The name of the time of the last run that could read everything.
 pub const LAST_SUCCESS: &str = "gpushare_last_success_timestamp_seconds";
 
-/// What is collected.
+/// The text so far.
 #[derive(Default)]
 struct Text(String);
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
 impl Text {
-    /// A family; nothing if it has no samples.
+    /// Writes a family; nothing if it has no samples.
     fn family<'a, V: Display>(
         &mut self,
         (name, gres_type, help): (&str, &str, &str),
@@ -48,7 +48,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// All of it. `success`: when all could be read for the last time, if that is known.
+/// The whole text. `success` is the time of the last run that could read everything, if known.
 pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
     let mut text = Text::default();
     let version = env!("CARGO_PKG_VERSION");
@@ -162,7 +162,7 @@ fn jobs(text: &mut Text, node: &Node) {
     text.gauge("gpushare_unreadable_entries", "Files in the ledger that can't be read.", unreadable);
 }
 
-/// By state, and not by user: users come and go.
+/// Counted by state and not by user, because users come and go.
 fn daemons(text: &mut Text, node: &Node) {
     let mut rows = Vec::new();
     for total in &node.gpus {

@@ -1,5 +1,5 @@
-//! Carries out the plan: call after call, with a line for each change made. At the first refusal it stops and says how
-//! far it got.
+//! Carries out the plan, call after call, with a line for each change made. At the first refusal it stops and reports
+//! how far it got.
 
 use std::process::Command;
 
@@ -11,13 +11,13 @@ use super::write;
 use crate::print;
 use crate::slurm::run::run;
 
-/// Longer than a busy slurmdbd takes for one change.
+/// Longer than a busy slurmdbd needs for one change.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// Makes the changes.
 ///
 /// # Errors
-/// Slurm took one of them not; or something stays.
+/// Slurm refused one of them, or something could not be removed.
 pub fn apply(plan: &Plan) -> Result<(), QosError> {
     let all = plan.changes.len();
     for (done, change) in plan.changes.iter().enumerate() {

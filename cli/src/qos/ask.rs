@@ -1,4 +1,4 @@
-//! What `apply` asks before it changes anything. Without a terminal it can't ask, which is an error.
+//! `apply` asks before it changes anything. Without a terminal it can't ask, which is an error.
 
 use std::io::{BufRead, IsTerminal};
 
@@ -8,10 +8,10 @@ use super::error::QosError;
 use super::write;
 use crate::print;
 
-/// Shows the plan and asks. Only `y` or `yes` is consent.
+/// Shows the plan and asks. Only `y` and `yes` mean consent.
 ///
 /// # Errors
-/// Nobody can be asked, or the answer can't be read.
+/// There is no terminal, or the answer can't be read.
 pub fn consent(plan: &Plan) -> Result<bool, QosError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

@@ -1,4 +1,4 @@
-//! Why nothing, or not all, was done.
+//! Why not everything was done.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ gpushare::errors! {
     /// What stopped it.
     #[derive(Debug)]
     pub enum QosError {
-        /// A program of Slurm's, and what it said.
+        /// The error of one of Slurm's programs.
         Refused(program: String, said: String) => "{program}: {said}";
-        /// What sacctmgr said of a step.
+        /// sacctmgr's error in a step.
         NotTaken(said: String) => "{said}";
         Mistakes(path: PathBuf, count: usize) => "{} has {}, see above; nothing was changed",
             path.display(), if *count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") };
@@ -27,7 +27,7 @@ gpushare::errors! {
         Answer(error: io::Error) => "standard input: {error}";
         Stopped { change: Change, why: Box<QosError>, done: usize, all: usize } =>
             "stopped at {}: {why}; done: {done} of {all} steps; run this again to do the others", first(change);
-        /// What can't be taken away now.
+        /// QOSes that can't be removed now.
         Stays(count: usize) => "{} not removed, see above; run this again when it can be removed",
             if *count == 1 { "one thing was".to_owned() } else { format!("{count} things were") };
         StillToDo(line: String) =>

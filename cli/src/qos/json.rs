@@ -12,7 +12,7 @@ use crate::json::text;
 
 #[derive(Serialize)]
 struct Line<'a> {
-    /// Counted from 1: lines of the same step are one call of sacctmgr.
+    /// Counted from 1: lines of the same step belong to one call of sacctmgr.
     step: usize,
     action: &'static str,
     what: &'a str,
@@ -32,10 +32,10 @@ struct Object<'a> {
     slurmctld_missed: Option<&'a str>,
 }
 
-/// What would be done.
+/// The plan.
 ///
 /// # Errors
-/// As [`text`].
+/// The same as for [`text`].
 pub fn plan(plan: &Plan, missed: Option<&str>) -> serde_json::Result<String> {
     let steps = (1..).zip(&plan.changes);
     let changes = steps.flat_map(|(step, change)| {
@@ -58,10 +58,10 @@ fn action(sign: Sign) -> &'static str {
     }
 }
 
-/// What `show` shows.
+/// The answer of `show`.
 ///
 /// # Errors
-/// As [`text`].
+/// The same as for [`text`].
 pub fn shown(shown: &[Shown]) -> serde_json::Result<String> {
     text(&BTreeMap::from([("qoses", shown)]))
 }
@@ -76,7 +76,7 @@ struct Row {
 /// The users' table.
 ///
 /// # Errors
-/// As [`text`].
+/// The same as for [`text`].
 pub fn docs(qoses: &[ManagedQos]) -> serde_json::Result<String> {
     let rows =
         table::published(qoses).map(table::row).map(|[qos, limit, example]| Row { qos, limit, example });

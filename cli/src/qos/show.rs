@@ -17,23 +17,23 @@ use serde::Serialize;
 use super::error::QosError;
 use super::site;
 
-/// What the TRES of a type of GPU begins with.
+/// How the TRES of a GPU type begins.
 const TYPE: &str = "gres/gpu:";
 
-/// A QOS.
+/// A QOS to show.
 #[derive(Debug, Serialize)]
 pub struct Shown {
     qos: String,
     in_database: bool,
-    /// In words.
+    /// The owner as text.
     owner: String,
-    /// Users of the owner's accounts who may use it; null if the file names no account, or all.
+    /// Users of the owner's accounts who may use it; null if the file names no account, or if all users may.
     members: Option<Vec<String>>,
-    /// What the database has set, by field.
+    /// The database's values, by field.
     settings: BTreeMap<&'static str, String>,
     /// Running jobs; null if slurmctld doesn't know the QOS.
     jobs: Option<u64>,
-    /// What they have, by TRES; memory in MiB.
+    /// What these jobs have, by TRES; memory in MiB.
     in_use: BTreeMap<String, u64>,
     /// What `apply` would change, as `plan` prints it.
     differs: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Shown {
     words: Words,
 }
 
-/// The same in words; empty if there is nothing to say.
+/// The same as text; empty if there is nothing to report.
 #[derive(Debug, Default)]
 struct Words {
     quota: String,
@@ -50,7 +50,7 @@ struct Words {
     in_use: String,
 }
 
-/// The managed QOSes of the file, or those named.
+/// The managed QOSes in the file, or only the named ones.
 ///
 /// # Errors
 /// The file or the database can't be read, or the file has no such QOS.
@@ -81,7 +81,7 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosErro
     Ok(qoses.iter().filter(wanted).map(shown).collect())
 }
 
-/// `+ qos NAME …`
+/// Whether a line of the plan is about the QOS: `+ qos NAME …`.
 fn is_of(line: &str, qos: &str) -> bool {
     let mut words = line.split_whitespace().skip(1);
     words.next() == Some("qos") && words.next() == Some(qos)
@@ -116,7 +116,7 @@ fn one(managed: &ManagedQos, actual: &Actual, usage: Option<&Usage>, differs: Ve
     }
 }
 
-/// The QOS as the database has it. Types of GPU are spelled as in the file: the database has them in small letters.
+/// The QOS as in the database, but with GPU types spelled as in the file: the database has them in lowercase.
 fn as_there(managed: &ManagedQos, mut settings: Settings) -> ManagedQos {
     let mut gpus = Vec::new();
     if let Some(Value::Tres(limits)) = settings.get_mut("GrpTRES") {
@@ -139,7 +139,7 @@ fn none_of(there: &ManagedQos) -> String {
     zeros.filter_map(|(name, _)| name.strip_prefix(TYPE)).collect::<Vec<_>>().join(", ")
 }
 
-/// For people.
+/// The text for people.
 pub fn text(shown: &[Shown]) -> String {
     shown.iter().map(paragraph).collect()
 }

@@ -1,5 +1,5 @@
-//! Reads everything that a plan needs: the file, the database, the nodes, and the existing users. Makes three calls of
-//! sacctmgr and two of scontrol, whatever the number of QOSes.
+//! Reads everything that a plan needs: the file, the database, the nodes, and the existing users. Calls sacctmgr three
+//! times and scontrol twice, whatever the number of QOSes.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ use crate::slurm::command;
 use crate::slurm::run::{Output, run};
 use crate::status::local;
 
-/// Longer than a busy slurmdbd takes for one change.
+/// Longer than a busy slurmdbd needs for one change.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// So many names are asked for in one call of getent.
+/// How many names one call of getent gets.
 const NAMES: usize = 500;
 
-/// The file and what there is.
+/// The file's content, and the site's current state.
 pub struct Site {
-    /// Where the QOSes are written.
+    /// The file that defines the QOSes.
     pub path: PathBuf,
     /// The QOSes that the file defines.
     pub qoses: Vec<ManagedQos>,
     /// The database.
     pub actual: Actual,
-    /// The cluster's name, what it counts, its GPUs.
+    /// The cluster's name, TRES and GPUs.
     pub cluster: Cluster,
-    /// Members that the system doesn't know.
+    /// Members who are unknown to the system.
     pub strangers: HashSet<String>,
 }
 
@@ -47,33 +47,33 @@ impl Site {
         Ok(Site { path, qoses, actual, cluster, strangers })
     }
 
-    /// What is wrong or odd with the lines.
+    /// What is wrong or odd in the lines.
     pub fn findings(&self) -> Vec<Finding> {
         check::check(&self.qoses, &self.actual, &self.cluster, &self.strangers)
     }
 
-    /// The same file, and the database as it is now.
+    /// The same file with the current database.
     ///
     /// # Errors
-    /// As [`actual`].
+    /// The same as for [`actual`].
     pub fn read_again(self) -> Result<Site, QosError> {
         Ok(Site { actual: actual(&self.cluster)?, ..self })
     }
 }
 
-/// What the database has now.
+/// The current database.
 ///
 /// # Errors
-/// It can't be asked, or what it says can't be read.
+/// The database can't be read, or its output can't be parsed.
 pub fn actual(cluster: &Cluster) -> Result<Actual, QosError> {
     let qoses = state::qoses(&ask("sacctmgr", &state::ask_qoses())?)?;
     Ok(Actual { qoses, tree: tree(&cluster.name)? })
 }
 
-/// The QOSes that the file defines, as slurmctld's plugin finds it.
+/// The QOSes that the file defines. Finds the file as slurmctld's plugin does.
 ///
 /// # Errors
-/// There is no such file, or it has a mistake.
+/// The file doesn't exist, or has a mistake.
 pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), LoadError> {
     let (path, config) = local::config_there(conf)?;
     Ok((path, config.qoses))
@@ -84,10 +84,10 @@ fn cluster() -> Result<Cluster, QosError> {
     Ok(Cluster::read(&config, &ask("scontrol", &["-a", "-o", "--future", "show", "node"])?)?)
 }
 
-/// Without its GPUs: nodes may be hidden from users.
+/// The cluster without its GPUs, because nodes may be hidden from users.
 ///
 /// # Errors
-/// slurmctld can't be asked, or what it says can't be read.
+/// slurmctld can't be asked, or its output can't be parsed.
 pub fn cluster_without_nodes() -> Result<Cluster, QosError> {
     Ok(Cluster::read(&ask("scontrol", &["show", "config"])?, "")?)
 }
@@ -97,7 +97,7 @@ fn tree(cluster: &str) -> Result<Tree, QosError> {
     Ok(Tree::read(&associations, &ask("sacctmgr", &state::ask_parents(cluster))?)?)
 }
 
-/// The jobs of each QOS, in whatever partition and state but over, and the partitions that name it.
+/// How many jobs each QOS has, in any partition and any state but over, and which partitions name it.
 ///
 /// # Errors
 /// slurmctld can't be asked.
@@ -117,7 +117,7 @@ pub fn used() -> Result<InUse, QosError> {
     Ok(used)
 }
 
-/// What slurmctld has missed of the database's QOSes, in one line; `None` if it has all.
+/// How slurmctld's QOSes differ from the database's, in one line; `None` if they don't.
 ///
 /// # Errors
 /// slurmctld or slurmdbd can't be asked.
@@ -131,7 +131,7 @@ pub fn missed() -> Result<Option<String>, QosError> {
     }))
 }
 
-/// By getent(1), since the site configures the name service; if getent fails, every user counts as known.
+/// Asks getent(1), because the site configures the name service. If getent fails, every user counts as known.
 fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
     let users = qoses.iter().filter_map(|managed| match &managed.members {
         Members::Users(_, users) => Some(users),
@@ -143,7 +143,7 @@ fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
     let mut strangers = HashSet::new();
     for names in users.chunks(NAMES) {
         let Ok(answer) = run(command("getent").arg("passwd").args(names), PATIENCE) else { continue };
-        // 2: some of them were not found.
+        // 2 means that some of them were not found.
         if !matches!(answer.status.code(), Some(0 | 2)) {
             continue;
         }
@@ -154,7 +154,7 @@ fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
     strangers
 }
 
-/// What one of Slurm's programs prints.
+/// The output of one of Slurm's programs.
 ///
 /// # Errors
 /// It can't be run, doesn't end in time, or fails.
@@ -166,7 +166,7 @@ pub fn ask(program: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<S
     Ok(String::from_utf8_lossy(&answer.output).into_owned())
 }
 
-/// Why Slurm's program failed, in one line.
+/// Why one of Slurm's programs failed, in one line.
 pub fn reason(answer: &Output) -> String {
     let text = [answer.complaints.as_slice(), b"\n", answer.output.as_slice()].concat();
     let text = String::from_utf8_lossy(&text);

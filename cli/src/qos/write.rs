@@ -9,10 +9,10 @@ use gpushare_qos::{Change, Finding, Plan};
 
 use super::site::Site;
 
-/// Said where file and database are alike.
+/// The text if the file and the database agree.
 pub const NOTHING: &str = "= nothing to do\n";
 
-/// What would be done.
+/// The plan's text.
 pub fn plan(plan: &Plan) -> String {
     let mut text: String = plan.changes.iter().map(Change::text).collect();
     text.push_str(&leftovers(plan));
@@ -29,7 +29,7 @@ pub fn plan(plan: &Plan) -> String {
     text
 }
 
-/// What is taken from somebody: repeated, since a long plan hides it.
+/// Who loses something: repeated at the end, since a long plan hides it.
 pub fn taken(plan: &Plan) -> String {
     let lines = plan.changes.iter().flat_map(|change| &change.lines);
     let taken: String =
@@ -37,7 +37,7 @@ pub fn taken(plan: &Plan) -> String {
     if taken.is_empty() { taken } else { format!("\nThis removes:\n{taken}\n") }
 }
 
-/// What has been done, with how far it is.
+/// A change that has been made, and how many are done.
 pub fn progress(change: &Change, done: usize, all: usize) -> String {
     if all == 1 {
         return change.text();
@@ -45,7 +45,7 @@ pub fn progress(change: &Change, done: usize, all: usize) -> String {
     change.text().lines().map(|line| format!("{done}/{all} {line}\n")).collect()
 }
 
-/// What should not be there and stays.
+/// What should be removed but stays.
 pub fn leftovers(plan: &Plan) -> String {
     let mut text: String = plan.obstacles.iter().map(|obstacle| format!("! {obstacle}\n")).collect();
     for leftover in &plan.leftovers {
@@ -58,7 +58,7 @@ pub fn leftovers(plan: &Plan) -> String {
     text
 }
 
-/// On standard error, so that a plan can be kept: what is wrong or odd, and the names of 2009.
+/// Prints what is wrong or odd, and the old names, on standard error, so that the plan can be saved.
 pub fn remarks(site: &Site, findings: &[Finding]) {
     let path = site.path.display();
     let mut stderr = std::io::stderr().lock();

@@ -1,21 +1,21 @@
-//! `GpuWeight` against the partitions: Slurm has it as `TRESBillingWeights`, a setting of each partition.
+//! Compares `GpuWeight` with the partitions: in Slurm it is `TRESBillingWeights`, a setting of each partition.
 
 use gpushare::config::Config;
 
 use crate::slurm::{Partition, Slurm};
 
-/// A partition that has GPUs, and what it must bill.
+/// A partition with GPUs, and what it must bill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bill {
     /// Its name.
     pub partition: String,
-    /// It bills so already.
+    /// Whether it already bills in this way.
     pub met: bool,
-    /// `TRESBillingWeights=…`: what it bills besides GPUs stays.
+    /// `TRESBillingWeights=…`; keeps what it bills besides GPUs.
     pub line: String,
 }
 
-/// Every partition that has nodes with GPUs; of a cluster that there isn't yet, `DEFAULT`. Nothing if gpushare.conf
+/// Every partition that has nodes with GPUs; for a cluster that doesn't exist yet, `DEFAULT`. Empty if gpushare.conf
 /// has no weights.
 pub fn billing(config: &Config, slurm: &Slurm) -> Vec<Bill> {
     let weights: Vec<String> = config.gpu_weights.iter().map(ToString::to_string).collect();
@@ -36,7 +36,7 @@ pub fn billing(config: &Config, slurm: &Slurm) -> Vec<Bill> {
 }
 
 fn bill(partition: &Partition, weights: &[String]) -> Bill {
-    // The sum over the types would count a second time.
+    // A weight for the sum over the types would count each GPU twice.
     let of_gpus = |word: &String| {
         let name = word.split('=').next().unwrap_or_default().to_ascii_lowercase();
         name == "gres/gpu" || name.starts_with("gres/gpu:")
@@ -46,7 +46,7 @@ fn bill(partition: &Partition, weights: &[String]) -> Bill {
     Bill { partition: partition.name.clone(), met: normal(&now) == normal(weights), line }
 }
 
-/// In small letters, with numbers as numbers, in order.
+/// The words in lowercase, with parsed numbers, sorted.
 fn normal(words: &[String]) -> Vec<(String, Option<u64>)> {
     let mut normal: Vec<(String, Option<u64>)> = words
         .iter()

@@ -7,7 +7,7 @@ use gpushare::config::{Config, Placement};
 use super::{File, Must, Requirement};
 use crate::slurm::Slurm;
 
-/// All of them, in the order in which an administrator would read slurm.conf. `hooks`: plugstack.conf has
+/// All settings, in the order in which an administrator would read slurm.conf. `hooks`: plugstack.conf has
 /// spank_gpushare_prolog.so.
 pub fn requirements(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
     let mut requirements = submission();
@@ -39,7 +39,7 @@ fn submission() -> Vec<Requirement> {
     ]
 }
 
-/// Types of GPUs and the GRES of shares: what isn't counted can't be limited.
+/// Types of GPUs and the GRES of shares: Slurm can only limit what it counts.
 fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     let mut wanted = Vec::new();
     for (name, gres_type, _) in slurm.nodes.iter().flat_map(|node| &node.gres) {
@@ -48,13 +48,13 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
             wanted.extend(gres_type.iter().map(|gres_type| format!("gres/gpu:{gres_type}")));
         }
     }
-    // What the file names too: slurmctld does not start where something is weighed that it doesn't count.
+    // Includes what the file names: slurmctld doesn't start if a weight is for something that it doesn't count.
     let named = types(config);
     let has_gpus = !named.is_empty() || slurm_has_gpus(config);
     if has_gpus && (slurm.nodes.is_empty() || !named.is_empty()) {
         wanted.push("gres/gpu".to_owned());
     }
-    // Also before a node has it: a new one needs a restart of slurmctld, and shares of before are never counted.
+    // Needed even before a node has it: adding one needs a restart of slurmctld, and earlier shares are never counted.
     if config.places_anywhere() {
         wanted.push(format!("gres/{}", config.node.share_gres));
     }
@@ -64,7 +64,7 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     let more: Vec<String> =
         named.iter().filter(is_counted).map(|gres_type| format!("gres/gpu:{gres_type}")).collect();
     wanted.extend(more);
-    // Nodes may write a type in capitals.
+    // Nodes may have a type in uppercase.
     let limited = slurm.accounts.tres_of(config);
     let limited = limited.filter(|tres| !wanted.iter().any(|word| word.eq_ignore_ascii_case(tres)));
     let limited: Vec<String> = limited.map(str::to_owned).collect();
@@ -76,7 +76,7 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     (!wanted.is_empty()).then(|| Requirement::slurm("AccountingStorageTRES", Must::Words(wanted), why))
 }
 
-/// The types that shares and weights name.
+/// The types that GPU quotas and weights name.
 fn types(config: &Config) -> Vec<&str> {
     let shares =
         config.qoses.iter().flat_map(|managed| &managed.gpus).map(|(gres_type, _)| gres_type.as_str());
@@ -87,7 +87,7 @@ fn has(managed: &ManagedQos, field: &str) -> bool {
     managed.settings.contains_key(field)
 }
 
-/// Whether a share's jobs are preempted in this way.
+/// Whether the QOS's jobs are preempted in this way.
 fn is_preempted_by(managed: &ManagedQos, mode: &str) -> bool {
     matches!(managed.settings.get("PreemptMode"), Some(Value::Words(words)) if words.contains(mode))
 }
@@ -98,7 +98,7 @@ pub fn limits_memory(config: &Config) -> bool {
     config.qoses.iter().flat_map(|managed| managed.settings.values()).any(is_limited)
 }
 
-/// Limits on memory count what jobs are given, and Slurm gives none unless memory is a resource.
+/// Limits on memory count what jobs are allocated, and Slurm allocates no memory unless it is a consumable resource.
 fn memory(config: &Config) -> Option<Requirement> {
     let why = "limits on memory have no effect (with it, a job that names no memory gets all of a node's: set \
                DefMemPerCPU or DefMemPerGPU too)";
@@ -122,7 +122,7 @@ fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
         Requirement::slurm("PreemptType", Must::Be("preempt/qos"), "no QOS preempts another"),
         Requirement::slurm("PreemptMode", mode, why),
     ];
-    // A rule of submission may say --requeue for its jobs.
+    // A rule for submission may set --requeue for its jobs.
     let said_for = |managed: &ManagedQos| {
         config.policy.of_qos(managed.name.as_bytes(), |record| record.requeue) == Some(true)
     };
@@ -156,7 +156,7 @@ fn priority(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
     requirements
 }
 
-/// The weights are those of a cluster of GPUs of several types whose administrators describe theirs.
+/// These weights come from a cluster with GPUs of several types whose administrators published them.
 fn fair_share() -> Vec<Requirement> {
     let choice = |key, value, why: &str| Requirement::slurm(key, Must::Choice(value), why);
     vec![
@@ -181,7 +181,7 @@ fn fair_share() -> Vec<Requirement> {
     ]
 }
 
-/// Where Slurm gives GPUs away itself.
+/// Whether Slurm itself allocates GPUs.
 fn slurm_has_gpus(config: &Config) -> bool {
     config.every_node().any(|node| matches!(node.placement, Placement::Follow | Placement::Override))
 }
@@ -194,7 +194,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
     if placed {
         gres.push(config.node.share_gres.clone());
     }
-    // Slurm must know the name to let a request through to its plugins.
+    // Slurm must know the name, or it refuses the request before its plugins see it.
     gres.extend(config.policy.memory_gres.iter().map(|rule| rule.name.clone()));
     if gres.is_empty() {
         return Vec::new();
@@ -224,7 +224,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
             ));
         }
     }
-    // On v2 our own filter is enough where Slurm knows no GPUs.
+    // On v2 our own filter is enough if Slurm knows no GPUs.
     if slurm_has_gpus(config) || slurm.settings.get("CgroupPlugin") != "cgroup/v2" {
         let why = "a job can use GPUs that Slurm gave to others";
         requirements.push(Requirement {

@@ -1,11 +1,11 @@
-//! What slurmctld has, right and wrong, one setting at a time; and the line that mends it.
+//! slurmctld's values, right and wrong, one setting at a time; and the line that fixes each.
 
 use gpushare::config::Config;
 
 use super::*;
 use crate::slurm::{Slurm, node, partition};
 
-/// All right, for shares under `override` and a contributor whose jobs preempt and are counted by type.
+/// All settings right, for shares under `override` and a contributor whose jobs preempt and are counted by type.
 const GOOD: [(&str, &str); 15] = [
     ("JobSubmitPlugins", "lua,gpushare"),
     ("AccountingStorageEnforce", "associations,limits,qos"),
@@ -26,7 +26,7 @@ const GOOD: [(&str, &str); 15] = [
 const RULES: &str = "Placement=override\nUnitsPerGpu=80\nGpuWeight=a40:1\nQOS=x GPUs=a40:4 Priority=1 Preempt=normal\n\
                      QOS=normal PreemptMode=requeue";
 
-/// A cluster that is right but for those changes of slurm.conf.
+/// A cluster whose settings are right except for these changes to slurm.conf.
 fn slurm(changes: &[(&str, &str)]) -> Slurm {
     let programs = [("Prolog[0]", "/usr/sbin/gpushare-prolog"), ("Epilog[0]", "/usr/sbin/gpushare-epilog")];
     let kept = GOOD.into_iter().chain(programs).filter(|(key, _)| {
@@ -165,7 +165,7 @@ fn what_is_right_in_other_words_stays() {
     }
 }
 
-/// Slurm takes a line for each program, and a comma as a part of a path.
+/// Slurm expects one line for each program, and treats a comma as part of a path.
 #[test]
 fn several_prologs_are_several_lines() {
     let both = [("Prolog", "/site/prolog"), ("Prolog", "/usr/sbin/gpushare-prolog")];
@@ -177,7 +177,7 @@ fn several_prologs_are_several_lines() {
     assert_eq!(lines, "Prolog=/site/prolog\nProlog=/usr/sbin/gpushare-prolog");
 }
 
-/// slurmctld does not start where something is weighed that it doesn't count.
+/// slurmctld doesn't start if a weight is for something that it doesn't count.
 #[test]
 fn what_is_weighed_is_counted() {
     let slurm = slurm(&[]);
@@ -187,7 +187,7 @@ fn what_is_weighed_is_counted() {
     assert_eq!(line, "AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps,gres/gpu:h100");
 }
 
-/// Every line that is printed, put into slurm.conf, leaves nothing to do.
+/// If all printed lines are in slurm.conf, nothing is left to do.
 #[test]
 fn what_is_printed_meets_every_need() {
     for rules in [

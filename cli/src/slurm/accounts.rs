@@ -7,30 +7,30 @@ use gpushare::submit::policy::GovernedAccounts;
 
 use super::{ProgramError, ask};
 
-/// What is asked of an association, after its account and user.
+/// The fields of an association, after its account and user.
 const FIELDS: &str =
     "format=account,user,GrpTRES,MaxTRES,MaxTRESPerNode,GrpTRESMins,GrpTRESRunMins,MaxTRESMins";
 
-/// What is to be known of associations.
+/// The facts about associations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Those with a limit on a type of a governed GRES: `acct`, or `alice in acct` for what is a user's own.
+    /// The associations with a limit on a type of a governed GRES: `acct`, or `alice in acct` for a user's own limit.
     pub limited: Vec<String>,
-    /// What they limit: `gres/gpu:a40`.
+    /// The limited TRES, such as `gres/gpu:a40`.
     pub tres: BTreeSet<String>,
 }
 
 impl Accounts {
-    /// Asks slurmdbd for one cluster's.
+    /// Asks slurmdbd for the associations of one cluster.
     ///
     /// # Errors
-    /// It doesn't answer.
+    /// slurmdbd doesn't answer.
     pub fn ask(config: &Config, cluster: &str) -> Result<Accounts, ProgramError> {
         let of = format!("cluster={cluster}");
         Ok(read(&ask("sacctmgr", &["-nP", "show", "assoc", "where", &of, FIELDS])?, config))
     }
 
-    /// What of it concerns those that gpushare.conf governs.
+    /// The limited TRES, if gpushare.conf governs accounts.
     pub fn tres_of(&self, config: &Config) -> impl Iterator<Item = &str> {
         let governed = config.policy.accounts != GovernedAccounts::Off;
         self.tres.iter().filter(move |_| governed).map(String::as_str)
@@ -39,7 +39,7 @@ impl Accounts {
 
 fn read(text: &str, config: &Config) -> Accounts {
     let mut found = Accounts::default();
-    // An account's limits on single jobs are printed of its users too.
+    // sacctmgr prints an account's limits on single jobs also for its users.
     let mut of_accounts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let rows: Vec<(&str, &str, BTreeSet<&str>)> = text.lines().filter_map(|line| row(line, config)).collect();
     for (account, user, limits) in &rows {
@@ -60,7 +60,7 @@ fn read(text: &str, config: &Config) -> Accounts {
     found
 }
 
-/// An account, a user or nothing, and limits on types of governed GRES.
+/// Parses an account, a user or nothing, and limits on types of governed GRES.
 fn row<'t>(line: &'t str, config: &Config) -> Option<(&'t str, &'t str, BTreeSet<&'t str>)> {
     let mut columns = line.split('|');
     let (account, user) = (columns.next()?, columns.next()?);

@@ -1,5 +1,5 @@
-//! One of Slurm's configuration files on this machine, with its includes. A daemon reads it at its next start, whatever
-//! the running daemons have.
+//! One of Slurm's configuration files on this machine, with its includes. A daemon reads it at its next start; a
+//! running daemon may have other values.
 
 use std::fs;
 use std::io;
@@ -10,35 +10,35 @@ use gpushare_node::gpu::gres_conf::lines::{fields, include, logical_lines};
 use super::Settings;
 use crate::error::FileError;
 
-/// How many files may include one another.
+/// How deeply includes may be nested.
 const DEPTH: usize = 4;
 
-/// What was read.
+/// A file's content.
 #[derive(Debug, Default)]
 pub struct ConfFile {
     /// The file, and those that it includes.
     pub files: Vec<PathBuf>,
-    /// Its lines, continued ones put together, without comments.
+    /// Its lines, with continued ones joined and without comments.
     pub lines: Vec<String>,
     /// The first included file that can't be read.
     pub unread: Option<FileError>,
 }
 
 impl ConfFile {
-    /// Reads it. A file that it includes and that isn't there is as an empty one.
+    /// Reads the file. An included file that doesn't exist counts as empty.
     ///
     /// # Errors
-    /// It can't be read itself.
+    /// The file itself can't be read.
     pub fn read(path: &Path) -> io::Result<ConfFile> {
         let mut found = ConfFile::default();
         found.add(path, DEPTH)?;
         Ok(found)
     }
 
-    /// The same, with all that it includes.
+    /// Reads the file, which must be readable with all its includes.
     ///
     /// # Errors
-    /// It, or a file that it includes, can't be read.
+    /// The file, or one that it includes, can't be read.
     pub fn read_whole(path: &Path) -> Result<ConfFile, FileError> {
         let mut found = ConfFile::read(path).map_err(FileError::of(path))?;
         found.unread.take().map_or(Ok(found), Err)
@@ -62,13 +62,13 @@ impl ConfFile {
         Ok(())
     }
 
-    /// Its keys and values. Of a key that is there twice Slurm takes the last, unless it may be there several times; so
-    /// that one comes first.
+    /// Its keys and values. If a key occurs twice, Slurm uses the last value unless the key may have several, so the
+    /// last comes first here.
     pub fn settings(&self) -> Settings {
         Settings::of(self.lines.iter().rev().filter_map(|line| fields(line)).flatten())
     }
 
-    /// The fields of each line; of lines that can't be read none.
+    /// The fields of each line; lines that can't be read have none.
     pub fn fields(&self) -> impl Iterator<Item = Vec<(&str, &str)>> {
         self.lines.iter().filter_map(|line| fields(line))
     }

@@ -1,4 +1,4 @@
-//! What sacctmgr says about QOSes.
+//! The database's QOSes, according to sacctmgr.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,33 +6,33 @@ use gpushare::config::Config;
 
 use super::{ProgramError, ask};
 
-/// What is to be known of QOSes.
+/// The facts about QOSes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qoses {
-    /// Those with a limit on a type of a governed GRES.
+    /// The QOSes with a limit on a type of a governed GRES.
     pub governed: Vec<String>,
-    /// Those with a limit on a type of GPU.
+    /// The QOSes with a limit on a GPU type.
     pub typed: BTreeMap<String, Typed>,
-    /// Those that preempt others.
+    /// The QOSes that preempt others.
     pub preempting: Vec<String>,
-    /// Whether they differ in priority.
+    /// Whether QOSes differ in priority.
     pub priorities: bool,
-    /// The most that one job can have at once under a QOS: `gres/gpu:a40`, 4. Memory is left out.
+    /// The most that one job can have at once under a QOS, such as `gres/gpu:a40`, 4. Omits memory.
     pub most: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// A QOS with limits on types of GPU.
+/// A QOS with limits on GPU types.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Typed {
-    /// The types, in small letters as the database has them.
+    /// The types, in lowercase as in the database.
     pub gres_types: BTreeSet<String>,
     /// `GrpTRES=gres/gpu:a40`: the limits without their numbers.
     pub limits: BTreeSet<String>,
-    /// Its limits hold also where a partition's QOS has the same.
+    /// Its limits apply even if a partition's QOS has the same.
     pub over_partition: bool,
 }
 
-/// Fields of a QOS that may limit a type of GPU.
+/// Fields of a QOS that may limit a GPU type.
 const LIMITS: [&str; 10] = [
     "GrpTRES",
     "MaxTRES",
@@ -46,14 +46,14 @@ const LIMITS: [&str; 10] = [
     "MaxTRESRunMinsPU",
 ];
 
-/// Those of them that bound what a job can have at once, itself or together with others.
+/// Those of them that limit what a job can have at once, alone or together with others.
 const AT_ONCE: [&str; 4] = ["GrpTRES", "MaxTRES", "MaxTRESPU", "MaxTRESPA"];
 
 impl Qoses {
     /// Asks slurmdbd.
     ///
     /// # Errors
-    /// It doesn't answer.
+    /// slurmdbd doesn't answer.
     pub fn ask(config: &Config) -> Result<Qoses, ProgramError> {
         let fields = format!("format=name,priority,preempt,flags,{}", LIMITS.join(","));
         Ok(read(&ask("sacctmgr", &["-nP", "show", "qos", &fields])?, config))
@@ -86,7 +86,7 @@ fn read(text: &str, config: &Config) -> Qoses {
         if !most.is_empty() {
             found.most.insert(name.to_owned(), most);
         }
-        // `GrpTRES`, `gpu`, `a40`
+        // Such as `GrpTRES`, `gpu`, `a40`.
         let limits: Vec<(&str, &str, &str)> = limits
             .into_iter()
             .filter_map(|(field, limit)| type_of(limit).map(|(gres, gres_type)| (field, gres, gres_type)))
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_qos_has_its_types_and_the_most_that_a_job_can_have() {
-        // name, priority, preempt, flags, then LIMITS.
+        // The columns are name, priority, preempt, flags, and then LIMITS.
         let text = "a|0||DenyOnLimit|cpu=8,gres/gpu:A40=4,mem=2T|gres/gpu:A40=2|gres/gpu:A40=3|\
                     gres/gpu=9||gres/gpu:A40=1|||||\n\
                     b|7|a|OverPartQOS||||||||||\n";

@@ -1,5 +1,5 @@
-//! Whether slurmctld and slurmdbd answer. If a daemon is down, Slurm's commands try for 10 s and more. These two
-//! queries show it at once, or after two seconds, and a daemon that doesn't answer gets no further query.
+//! Whether slurmctld and slurmdbd answer. If a daemon is down, Slurm's commands keep trying for 10 s and more. These
+//! two queries show it at once, or after two seconds. A daemon that doesn't answer gets no further query.
 
 use std::thread;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use super::command;
 use super::run::{self, ProgramError};
 
-/// Longer than a busy daemon takes for a question that it needn't look anything up for.
+/// Longer than a busy daemon needs for a query without any look-up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Which daemon answers.
+/// Which daemons answer.
 pub struct Reach {
     pub slurmctld: Result<(), ProgramError>,
     pub slurmdbd: Result<(), ProgramError>,
 }
 
 impl Reach {
-    /// Asks both at once.
+    /// Asks both at the same time.
     pub fn ask() -> Reach {
         thread::scope(|scope| {
             let database =
@@ -29,7 +29,7 @@ impl Reach {
     }
 }
 
-/// Both fail if nothing answers: scontrol only if no controller does.
+/// The query fails if there is no answer; scontrol fails only if no controller answers.
 fn answered(program: &str, arguments: &[&str]) -> Result<(), ProgramError> {
     let answer = run::run(command(program).args(arguments), PATIENCE)?;
     run::succeeded(program, arguments, answer).map(|_| ())

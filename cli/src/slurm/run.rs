@@ -8,10 +8,10 @@ use gpushare_node::exec::{AskError, Asked};
 
 /// More than the associations and QOSes of any site, or 10,000 nodes.
 const LONGEST: usize = 64 << 20;
-/// Longer than a busy slurmctld or slurmdbd takes.
+/// Longer than a busy slurmctld or slurmdbd needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How a program ended, and what it said.
+/// How a program ended, and its output.
 pub struct Output {
     /// Its exit status.
     pub status: ExitStatus,
@@ -22,7 +22,7 @@ pub struct Output {
 }
 
 gpushare::errors! {
-    /// Why a program has given no answer.
+    /// Why a program gave no answer.
     #[derive(Debug)]
     pub enum ProgramError {
         Start(program: String, error: io::Error) => "can't run '{program}': {error}";
@@ -32,23 +32,23 @@ gpushare::errors! {
         TooMuch(program: String) => "'{program}' printed more than {LONGEST} bytes";
         Failed { command: String, status: ExitStatus, said: String } =>
             "'{command}' failed ({status}): {}", said.escape_debug();
-        /// No thread could wait for it.
+        /// No thread could be started to wait for it.
         Unasked(program: &'static str) => "{program} can't be asked";
     }
 }
 
-/// What the program prints.
+/// The program's output.
 ///
 /// # Errors
-/// It can't be run, doesn't end in time, or fails.
+/// The program can't be run, doesn't end in time, or fails.
 pub fn ask(program: &str, arguments: &[&str]) -> Result<Vec<u8>, ProgramError> {
     succeeded(program, arguments, run(Command::new(program).args(arguments), PATIENCE)?)
 }
 
-/// What it printed.
+/// The output of a program that succeeded.
 ///
 /// # Errors
-/// It has failed.
+/// The program has failed.
 pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Vec<u8>, ProgramError> {
     let Output { status, output, complaints } = answer;
     if !status.success() {
@@ -61,11 +61,11 @@ pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Ve
     Ok(output)
 }
 
-/// Hands on what one of Slurm's commands prints, line by line: where that grows with the jobs of a cluster, nobody
-/// keeps all of it. The command may go on for as long as it prints something.
+/// Passes on the output of one of Slurm's commands, line by line, if it grows with a cluster's jobs and so shouldn't be
+/// in memory at once. The command may continue as long as it prints something.
 ///
 /// # Errors
-/// As [`ask`].
+/// The same as for [`ask`].
 pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), ProgramError> {
     let mut rest: Vec<u8> = Vec::new();
     let mut take = |some: &[u8]| {
@@ -87,10 +87,10 @@ pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> R
     succeeded(program, arguments, Output { status, output: Vec::new(), complaints }).map(|_| ())
 }
 
-/// Runs a program to its end, whatever it is.
+/// Runs any program to its end.
 ///
 /// # Errors
-/// It can't be run, or doesn't end in time.
+/// The program can't be run, or doesn't end in time.
 pub fn run(command: &mut Command, patience: Duration) -> Result<Output, ProgramError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let said = Asked::start(command, "").and_then(|asked| asked.at_most(LONGEST).bytes(patience));
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_failure_is_one_line() {
         let reason = ask("no-such-program-of-slurm", &[]).unwrap_err().to_string();
-        // Where PATH has a folder that nobody may enter, permission is what is missing.
+        // If PATH has a folder that others may not enter, the error is a missing permission.
         assert!(
             reason.starts_with("can't run 'no-such-program-of-slurm': ") && reason.lines().count() == 1,
             "{reason}"

@@ -1,22 +1,22 @@
-//! slurmctld's settings: `scontrol show config`, which has slurm.conf and, since 22.05 at the latest, cgroup.conf.
+//! slurmctld's settings: `scontrol show config`, which has slurm.conf and, since at least 22.05, cgroup.conf.
 
 use std::collections::BTreeMap;
 
 use gpushare::submit::policy::DefaultMemory;
 
-/// The values by their keys, in small letters: releases don't agree on capitals. One key may have several lines.
+/// The values by key, in lowercase because releases differ in case. One key may have several lines.
 #[derive(Debug, Default)]
 pub struct Settings {
     values: BTreeMap<String, Vec<String>>,
 }
 
 impl Settings {
-    /// Reads lines `Key = value`; of `Key[0] = value` and so on each stays as it is.
+    /// Reads lines `Key = value`; each of `Key[0] = value` and so on is kept.
     pub fn parse(text: &str) -> Settings {
         Settings::of(text.lines().filter_map(|line| line.split_once('=')))
     }
 
-    /// Takes keys with their values.
+    /// Makes settings from keys and values.
     pub fn of<'a>(found: impl Iterator<Item = (&'a str, &'a str)>) -> Settings {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (key, value) in found {
@@ -30,12 +30,12 @@ impl Settings {
         Settings { values }
     }
 
-    /// A value, the first if there are several; empty if there is none.
+    /// The value of a key, the first if it has several; empty if it has none.
     pub fn get(&self, key: &str) -> &str {
         self.all(key).first().map_or("", String::as_str)
     }
 
-    /// Every line's value.
+    /// The values of all of a key's lines.
     pub fn all(&self, key: &str) -> &[String] {
         self.values.get(&key.to_ascii_lowercase()).map_or(&[], Vec::as_slice)
     }
@@ -50,24 +50,24 @@ impl Settings {
             .collect()
     }
 
-    /// Whether a list has a word, read without case.
+    /// Whether a list has a word, ignoring case.
     pub fn has(&self, key: &str, word: &str) -> bool {
         self.list(key).iter().any(|found| found.eq_ignore_ascii_case(word))
     }
 
-    /// A number; 0 if there is none.
+    /// The value as a number; 0 if there is none.
     pub fn number(&self, key: &str) -> u64 {
         self.get(key).parse().unwrap_or(0)
     }
 
-    /// What slurm.conf says of the memory of a job that names none; as the plugin asks.
+    /// slurm.conf's default for jobs that request no memory, as the plugin reads it.
     pub fn default_memory(&self) -> DefaultMemory {
         default_memory(|key| self.get(key))
     }
 }
 
-/// The same of whatever has these keys: slurm.conf or a partition. scontrol writes `DefMemPerCPU=UNLIMITED` for 0, and
-/// `DefMemPerNode=UNLIMITED` where nothing is said.
+/// The default from anything that has these keys: slurm.conf or a partition. scontrol writes `DefMemPerCPU=UNLIMITED`
+/// for 0, and `DefMemPerNode=UNLIMITED` if it isn't set.
 pub(super) fn default_memory<'a>(value: impl Fn(&str) -> &'a str) -> DefaultMemory {
     let [of_cpu, of_node] = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
     let is_more = |value: &str| value.parse::<u64>().is_ok_and(|value| value > 0);

@@ -1,7 +1,7 @@
-//! The cluster's shares: as Slurm counts them, and if Slurm doesn't know the GPU, as the nodes have reported.
+//! The cluster's shares: as Slurm counts them or, if Slurm doesn't know the GPU, as the nodes have reported.
 //!
 //! It queries Slurm three times, whatever the number of nodes: for nodes, for jobs, and for the jobs' users. squeue
-//! answers the last, in a line without any user's text.
+//! answers the last query, in lines without text from users.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -27,7 +27,7 @@ use read::NodeText;
 const OUT: [&str; 9] =
     ["DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "ERROR", "UNKNOWN", "FUTURE", "INVAL", "INVALID_REG"];
 
-/// What is shown.
+/// The cluster to show.
 #[derive(Debug, Default, Serialize)]
 pub struct Cluster {
     /// Seconds since 1970.
@@ -35,10 +35,10 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// How many nodes have no shares.
     pub without_shares: usize,
-    /// Whether only some jobs are asked for, and their nodes.
+    /// Whether only some jobs, and their nodes, were requested.
     #[serde(skip)]
     pub filtered: bool,
-    /// What could not be read, a line each.
+    /// What could not be read, one line each.
     #[serde(skip)]
     pub complaints: Vec<String>,
 }
@@ -47,28 +47,28 @@ pub struct Cluster {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
     pub node: String,
-    /// `idle+drain`
+    /// Such as `idle+drain`.
     pub state: String,
     /// Whether jobs can start on it.
     pub usable: bool,
     pub reason: Option<String>,
-    /// How many GPUs it has, where known.
+    /// How many GPUs it has, if known.
     pub gpu_count: Option<u64>,
-    /// How many jobs have whole.
+    /// How many GPUs jobs have whole.
     pub whole: u64,
     pub units: u64,
-    /// Units that can still be given; none of a node that is not usable.
+    /// Free units; 0 if the node isn't usable.
     pub free: u64,
     pub capacity: u64,
-    /// The GPUs; empty if nobody says on which GPU a share is.
+    /// The GPUs; empty if it is unknown which GPU each share is on.
     pub gpus: Vec<Gpu>,
     pub jobs: Vec<Job>,
     pub partitions: Vec<String>,
-    /// How many seconds ago the node said so; null if Slurm's count is shown.
+    /// The age of the node's report in seconds; null if Slurm's count is shown.
     pub age: Option<u64>,
 }
 
-/// A GPU of it.
+/// One of the node's GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Gpu {
     pub index: u32,
@@ -76,40 +76,40 @@ pub struct Gpu {
     pub free: u64,
     pub capacity: u64,
     pub whole: bool,
-    /// What NVML has said of it on the node.
+    /// The error that NVML reported on the node.
     pub fault: Option<String>,
 }
 
-/// A job on it.
+/// One of the node's jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Job {
-    /// 0 if nobody can say which it is.
+    /// 0 if unknown.
     pub job: u32,
-    /// Up to the first line break.
+    /// The name up to the first line break.
     pub name: Option<String>,
     pub user: Option<String>,
     pub partition: Option<String>,
-    /// Units of its share; null if it has whole GPUs.
+    /// The units of its share; null if it has whole GPUs.
     pub units: Option<u64>,
-    /// Where it is, as far as known.
+    /// The GPUs that it is on, if known.
     pub gpus: Vec<u32>,
 }
 
-/// Whose a job is, and where it runs, as squeue says it.
+/// A job's user and partition, according to squeue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub user: String,
     pub partition: Option<String>,
 }
 
-/// How shares are counted, by gpushare.conf.
+/// How gpushare.conf counts shares.
 #[derive(Clone, Debug)]
 pub struct CountingRules {
-    /// Whether Slurm picks the GPU, and so knows it.
+    /// Whether Slurm chooses the GPU, and so knows it.
     slurm_picks: bool,
-    /// The GRES that is the share.
+    /// The GRES for shares.
     share: String,
-    /// Units that fill a GPU; not known without a placement.
+    /// The units that fill a GPU; unknown without a placement.
     units: Option<UnitsPerGpu>,
 }
 
@@ -130,7 +130,7 @@ impl From<&NodeConfig> for CountingRules {
     }
 }
 
-/// Asks Slurm, and the nodes' files.
+/// Asks Slurm, and reads the nodes' files.
 ///
 /// # Errors
 /// slurmctld doesn't answer, or has no such node or partition.
@@ -164,7 +164,7 @@ pub fn gather(
     Ok(cluster)
 }
 
-/// The nodes that a job is on, with nothing but that job. Whatever the cluster has, Slurm is asked for these nodes.
+/// The nodes that a job is on, with only that job. Asks Slurm only about these nodes.
 ///
 /// # Errors
 /// slurmctld doesn't answer.
@@ -181,7 +181,7 @@ pub fn around(
     Ok(Cluster { complaints, ..cluster })
 }
 
-/// Puts together what Slurm has said, and the nodes' files.
+/// Combines Slurm's answers and the nodes' files.
 fn made(
     nodes: Vec<NodeText>,
     jobs: Vec<read::JobText>,
@@ -210,7 +210,7 @@ fn made(
     Cluster { time, without_shares: all - nodes.len(), filtered: false, nodes, complaints }
 }
 
-/// The rules, and what is said where they can't be read. Without a gpushare.conf shares are Slurm's own.
+/// The rules, and a complaint if they can't be read. Without a gpushare.conf, shares are Slurm's own.
 fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
     match local::config(conf) {
         Ok(config) => (config, Vec::new()),
@@ -218,7 +218,7 @@ fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
     }
 }
 
-/// Which nodes are shown; all of them if it names none.
+/// The nodes to show; all if this names none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// Hostlists.
@@ -227,7 +227,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// The nodes that are meant. One that the cluster doesn't have is an error, as for squeue.
+    /// The requested nodes. As with squeue, a node that the cluster doesn't have is an error.
     fn of(&self, nodes: Vec<NodeText>) -> Result<Vec<NodeText>, StatusError> {
         let mut left = hostlist::MOST_NODES;
         let hosts: BTreeSet<String> =
@@ -258,7 +258,7 @@ impl Places {
 }
 
 impl Cluster {
-    /// Keeps the wanted jobs. If only some are wanted, their nodes too.
+    /// Keeps the wanted jobs, and their nodes if only some jobs are wanted.
     fn keep_jobs(&mut self, wanted: &Wanted, places: &Places) {
         let is_there = |job: &Job| {
             let partition = job.partition.as_ref().filter(|_| !places.partitions.is_empty());
@@ -273,7 +273,7 @@ impl Cluster {
     }
 }
 
-/// `12|alice|p`
+/// Parses `12|alice|p`.
 fn owner(line: &str) -> Option<(u32, Owner)> {
     let mut fields = line.split('|');
     let (id, user) = (fields.next()?, fields.next()?);

@@ -1,18 +1,18 @@
 //! Lines for people: words in columns, some in colour, without characters that control a terminal. A colour is never
 //! the only sign of a fact.
 
-/// How a word looks where there are colours.
+/// How to show a word if there are colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
     #[default]
     Plain,
-    /// The heads of columns, and sums.
+    /// Column names and sums.
     Bold,
-    /// There is room.
+    /// Something is free.
     Free,
-    /// There is none.
+    /// Nothing is free.
     Full,
-    /// Somebody has to do something.
+    /// Something needs an administrator.
     Wrong,
 }
 
@@ -29,7 +29,7 @@ impl Look {
     }
 }
 
-/// A word or more, that look alike. Its text is clean.
+/// One or more words with the same look. The text has no control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     text: String,
@@ -40,15 +40,15 @@ pub struct Span {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line(Vec<Span>);
 
-/// Which side of a column its words are on.
+/// The side of a column to which its words are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
 }
 
-/// Text that a terminal shows and does not obey: control characters, and those that turn the direction of writing, are
-/// written as Rust writes them.
+/// Text that can't control a terminal: control characters, and those that change the direction of writing, are escaped
+/// as in Rust.
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -103,7 +103,7 @@ pub fn text(lines: &[Line], colour: bool) -> String {
     lines.iter().map(|line| line.render(None, colour) + "\n").collect()
 }
 
-/// Rows in columns, each on its side and of its width: the given one, to which words are cut, or that of its widest
+/// Rows in columns, each with its alignment and width: a given width, to which words are cut, or that of its widest
 /// word.
 pub fn aligned(mut rows: Vec<Vec<Span>>, columns: &[(Side, Option<usize>)]) -> Vec<Line> {
     let widest = |index: usize| rows.iter().filter_map(|row| row.get(index)).map(Span::width).max();

@@ -9,11 +9,11 @@ use gpushare_node::ledger::LedgerError;
 use super::columns::clean;
 use crate::slurm::ProgramError;
 
-/// So many names are said.
+/// How many names an error lists.
 const NAMED: usize = 10;
 
 gpushare::errors! {
-    /// What is wrong with the command line, or what can't be read or drawn on.
+    /// An error in the command line, or what can't be read or drawn on.
     #[derive(Debug)]
     pub enum StatusError {
         NoJob(word: String) =>
@@ -22,7 +22,7 @@ gpushare::errors! {
         UnknownNodes(names: Vec<String>) => "the cluster has no {}; see sinfo -N", nodes(names);
         NoPartition { partition: String, there: Vec<String> } =>
             "no node is in a partition '{partition}'; partitions with nodes: {}", there.join(", ");
-        /// Of `--format`.
+        /// A word of `--format`.
         BadColumn(word: String) => "'{word}' is not NAME or NAME:WIDTH";
         NoColumn { name: String, there: Vec<&'static str> } =>
             "there is no column '{}' here; the columns are {}", clean(name), there.join(", ");

@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::local::{GpuTotal, Status};
 use crate::json;
 
-/// All of it.
+/// The whole object.
 ///
 /// # Errors
-/// As [`json::text`].
+/// The same as for [`json::text`].
 pub fn text(status: &Status) -> serde_json::Result<String> {
     json::text(&Object {
         node: &status.node,
@@ -28,7 +28,7 @@ pub fn text(status: &Status) -> serde_json::Result<String> {
 #[derive(Serialize)]
 struct Object<'a> {
     node: &'a str,
-    /// Seconds since 1970, as every time here.
+    /// Seconds since 1970, like every time here.
     time: u64,
     gpus: Vec<Gpu<'a>>,
     jobs: Vec<Job<'a>>,
@@ -70,13 +70,13 @@ struct Foreign {
     job: Option<u32>,
 }
 
-/// A job's GPU, with the seconds since it was seen to use it.
+/// A job's GPU, with the number of seconds since the job was seen to use it.
 #[derive(Serialize)]
 struct Place<'a> {
     #[serde(flatten)]
     device: Device<'a>,
     idle: Option<u64>,
-    /// What its processes use of it: MiB and percent.
+    /// How much of it the job's processes use: MiB and percent.
     used: Option<u32>,
     utilization: Option<u32>,
 }

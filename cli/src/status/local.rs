@@ -1,8 +1,8 @@
-//! What this node's ledger has, together with what the node and NVML say. Prints nothing.
+//! The content of this node's ledger, combined with what the node and NVML report. Prints nothing.
 //!
-//! Read → sum. It reads the rest while NVML answers what the GPUs are doing. It shows the ledger even if it can't read
-//! anything else: a missing or broken gpushare.conf and missing GPUs are complaints. Root sees every job, others see
-//! their own and the GPUs' totals. This only keeps the output short: everybody can read the files.
+//! Read → sum. It reads the rest while NVML is being queried. It shows the ledger even if it can't read anything else:
+//! a missing or broken gpushare.conf and missing GPUs are complaints. Root sees every job, other users see their own
+//! and the GPUs' totals. This only keeps the output short: all users can read the files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,47 +21,47 @@ use gpushare_node::nvml::answer::{GpuState, Measured};
 use super::{StatusError, Wanted};
 use crate::slurm;
 
-/// The name service's, as glibc installs it.
+/// glibc's program for the name service.
 const GETENT: &str = "/usr/bin/getent";
-/// Names are nice to have.
+/// Short, because names are optional.
 const NAMES_WAIT: Duration = Duration::from_secs(3);
 
-/// What is shown of a node.
+/// The status to show.
 pub(crate) struct Status {
-    /// The node, as Slurm names it.
+    /// Slurm's name for the node.
     pub node: String,
     pub gpus: Vec<GpuTotal>,
     pub jobs: Vec<Entry>,
-    /// Names by user number, if there is one.
+    /// Users' names by number, if known.
     pub users: BTreeMap<u32, String>,
-    /// Jobs that can't run here, and why; for root.
+    /// Jobs that can't run here, and why; only for root.
     pub failures: Vec<(u32, String)>,
     pub garbage: Vec<Garbage>,
     pub daemons: Vec<Seen>,
-    /// When jobs used their GPUs, as far as somebody has looked.
+    /// When jobs used their GPUs, if `gpushare metrics` checks that.
     pub used: Vec<Used>,
-    /// Whether jobs of other users are left out.
+    /// Whether other users' jobs are omitted.
     pub own_only: bool,
     /// Seconds since 1970.
     pub now: u64,
-    /// What could not be read, a line each.
+    /// What could not be read, one line each.
     pub complaints: Vec<String>,
 }
 
 impl Status {
-    /// For how many seconds a job was not seen to use a GPU of its own.
+    /// For how many seconds a job was not seen to use one of its GPUs.
     pub fn idle(&self, entry: &Entry, gpu: &Gpu) -> Option<u64> {
         let is_it = |used: &&Used| (used.key, used.minor) == (entry.key, gpu.number.minor);
         self.used.iter().find(is_it).map(Used::idle)
     }
 
-    /// What a job's processes use of a GPU of its own, if NVML reports it.
+    /// How much of one of its GPUs a job's processes use, if NVML reports it.
     pub fn usage(&self, entry: &Entry, gpu: &Gpu) -> Option<&Usage> {
         let total = self.gpus.iter().find(|total| total.gpu.number == gpu.number)?;
         total.usage.get(&entry.key.id)
     }
 
-    /// Keeps those jobs, and of the GPUs theirs.
+    /// Keeps only those jobs and their GPUs.
     pub fn keep_jobs(&mut self, wanted: &Wanted) {
         let users = &self.users;
         self.jobs.retain(|entry| {
@@ -73,52 +73,51 @@ impl Status {
     }
 }
 
-/// A GPU and what is assigned of it.
+/// A GPU and its assigned units.
 pub(crate) struct GpuTotal {
     pub gpu: Gpu,
-    /// Units that fill it, where known.
+    /// The units that fill it, if known.
     pub capacity: Option<u32>,
     pub units: u64,
     pub shares: usize,
     pub whole: bool,
-    /// What NVML says of it.
+    /// What NVML reports about it.
     pub state: GpuState,
-    /// Processes that have no business there; `None` if NVML doesn't list any processes.
+    /// Processes that should not be there; `None` if NVML doesn't list any processes.
     pub foreign: Option<Vec<Foreign>>,
-    /// What each job's processes use of it.
+    /// How much of it each job's processes use.
     pub usage: BTreeMap<u32, Usage>,
 }
 
 impl GpuTotal {
-    /// Processes that compute without MPS on a GPU whose shares have it.
+    /// How many processes compute on it without MPS although its shares use MPS.
     pub fn without_mps(&self, daemons: &[Seen]) -> Option<u32> {
         let has = daemons.iter().any(|seen| seen.daemon.minor == self.gpu.number.minor);
         self.state.outside.filter(|_| has && self.shares > 0)
     }
 
-    /// Units that are free; none of a GPU that a job has whole.
+    /// Free units; 0 if a job has the GPU whole.
     pub fn free(&self) -> Option<u64> {
         let capacity = u64::from(self.capacity?);
         Some(if self.whole { 0 } else { capacity.saturating_sub(self.units) })
     }
 }
 
-/// What is known of the node beside the ledger.
+/// What is known about the node besides the ledger.
 #[derive(Default)]
 pub(crate) struct Node {
     pub gpus: Vec<Gpu>,
-    /// The same with those that are missing or can't be shared.
+    /// The same GPUs, and those that are missing or can't be shared.
     pub details: Vec<Detail>,
-    /// Units that fill a GPU, where the node has a placement.
-    /// Units that fill each GPU, by Slurm's index; empty if that isn't known.
+    /// The units that fill each GPU, by Slurm's index; empty if unknown.
     pub units: Vec<u32>,
     pub nvml: Option<Nvml>,
     pub daemons: Vec<Seen>,
-    /// The sessions of the daemons, if they are known.
+    /// The sessions of the daemons, if known.
     pub sessions: Option<Vec<u32>>,
 }
 
-/// All that is known of this node.
+/// Collects all that is known about this node.
 ///
 /// # Errors
 /// The ledger can't be read.
@@ -140,7 +139,7 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let failures = if own_only { Vec::new() } else { ledger.failures()? };
     let users = names(&jobs);
     let measured = measured(node.nvml, &mut complaints);
-    // A second time: what has started since the first has its entry by now.
+    // Read again, so that every job that has started since the first time has an entry.
     let now_there = ledger.list().map_or_else(|_| entries.clone(), |listing| listing.entries);
     let mut gpus = totals(node.gpus, &node.units, &entries, &measured);
     find_foreign(&mut gpus, &Jobs { entries: &now_there, mps: node.sessions.as_deref() });
@@ -151,38 +150,38 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     Ok(Status { node, gpus, jobs, users, failures, garbage, daemons, used, own_only, now, complaints })
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// Which gpushare.conf it is: the one that is named, or the one that is found.
+/// The path of gpushare.conf: the named one, or the one that is found.
 pub fn conf_path(conf: Option<&Path>) -> PathBuf {
     conf.map_or_else(|| config::find(&slurm::conf(), Path::new(config::FALLBACK)), Path::to_owned)
 }
 
-/// The gpushare.conf that is named, or the one that is found, if there is one.
+/// Reads the named gpushare.conf, or the one that is found, if there is one.
 ///
 /// # Errors
-/// The one that is named isn't there, or it can't be used.
+/// The named file doesn't exist, or the file can't be used.
 pub fn config(conf: Option<&Path>) -> Result<Option<Config>, LoadError> {
     conf.map_or_else(|| Config::load(&conf_path(None)), |path| Config::load_named(path).map(Some))
 }
 
-/// The same where there must be one, and its path.
+/// The same if a file is required. Also returns its path.
 ///
 /// # Errors
-/// There is none, or it can't be used.
+/// There is no file, or it can't be used.
 pub fn config_there(conf: Option<&Path>) -> Result<(PathBuf, Config), LoadError> {
     let path = conf_path(conf);
     let config = Config::load_named(&path)?;
     Ok((path, config))
 }
 
-/// The node's GPUs, and NVML, asked.
+/// The node's GPUs, and the query to NVML.
 ///
 /// # Errors
-/// There is no gpushare.conf that can be read, or its GPUs are not there.
+/// No gpushare.conf can be read, or its GPUs don't exist.
 pub(crate) fn node(
     conf: Option<&Path>,
     ledger: &Ledger,
@@ -195,7 +194,7 @@ pub(crate) fn node(
     let (daemons, sessions) = (mps::seen(config), mps::sessions(config));
     let NodeConfig { placement, gpu_files, .. } = config;
     let gres_conf = slurm::conf().with_file_name("gres.conf");
-    // As the prolog finds them; it is told the node's name.
+    // As for the prolog, which is told the node's name.
     let gres_conf = (*placement != Placement::Own).then_some(gres_conf.as_path());
     let files = gpu::Files::of(gpu_files, gres_conf, Some(&host));
     let gpus = gpu::inventory(&files.map_err(DeviceError::from)?, &Roots::system())?;
@@ -209,7 +208,7 @@ pub(crate) fn node(
     Ok(Node { gpus: gpus.gpus(), details: gpus.details, units, nvml, daemons, sessions })
 }
 
-/// What NVML says; nothing on a node without it.
+/// NVML's answer; empty on a node without NVML.
 fn measured(nvml: Option<Nvml>, complaints: &mut Vec<String>) -> Measured {
     match nvml.map(Nvml::measured) {
         Some(Ok(measured)) => return measured,
@@ -242,7 +241,7 @@ pub(crate) fn totals(
         };
         let known = usize::try_from(gpu.index).ok().and_then(|at| units.get(at)).copied();
         let capacity = known.or_else(|| here().find_map(said));
-        // A share keeps the scale that it was given on.
+        // A share keeps the capacity that it was given with.
         let now = |entry: &Entry| {
             let units = u64::from(entry.units());
             said(entry).zip(capacity).map_or(units, |(was, now)| on_scale(units, was, now))
@@ -261,7 +260,7 @@ pub(crate) fn totals(
     gpus.into_iter().map(total).collect()
 }
 
-/// Looks whose the processes of the GPUs are, and what jobs' own use.
+/// Finds foreign processes on the GPUs, and how much jobs' own processes use.
 pub(crate) fn find_foreign(gpus: &mut [GpuTotal], jobs: &Jobs) {
     for total in gpus {
         total.foreign = total.state.processes.map(|_| jobs.foreign(&total.gpu, &total.state));
@@ -269,7 +268,8 @@ pub(crate) fn find_foreign(gpus: &mut [GpuTotal], jobs: &Jobs) {
     }
 }
 
-/// Names of the users, by getent(1), since Slurm and the site configure the name service; if it fails, numbers do.
+/// The users' names, from getent(1), because Slurm and the site configure the name service. If it fails, numbers are
+/// shown.
 fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
     let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
     numbers.sort_unstable();
@@ -279,7 +279,7 @@ fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
     }
     let mut getent = exec::program(Path::new(GETENT));
     getent.arg("passwd").args(numbers.iter().map(u32::to_string));
-    // It names those that it knows, and ends with 2 if it doesn't know one.
+    // getent prints the names that it knows, and exits with 2 if it doesn't know one.
     let known = exec::ask(&mut getent, "", NAMES_WAIT).map_or(String::new(), |answer| answer.output);
     let name = |line: &str| {
         let mut fields = line.split(':');
@@ -287,7 +287,7 @@ fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
         let plain = !name.is_empty() && !name.contains(|c: char| c.is_control() || c == '|');
         plain.then(|| (number, name.to_owned()))
     };
-    // The first entry of a number is its name.
+    // The first entry for a number has its name.
     let mut names = BTreeMap::new();
     for (number, name) in known.lines().filter_map(name) {
         names.entry(number).or_insert(name);

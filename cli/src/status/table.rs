@@ -7,18 +7,18 @@ use std::cmp::Ordering;
 use super::StatusError;
 use super::columns::{Line, Look, Side, Span, aligned, clean};
 
-/// What stands in a row below a column's head.
+/// A value of a row in a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     value: Value,
-    /// What people see instead of the value.
+    /// The text that people see instead of the value.
     shown: Option<String>,
     look: Look,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
-    /// Not known; first in any order.
+    /// An unknown value; it sorts first.
     #[default]
     Unknown,
     Number(u64),
@@ -41,7 +41,7 @@ impl Cell {
         Cell::text(if is_so { "yes" } else { "no" })
     }
 
-    /// The same, but people see this.
+    /// The same value, but people see this text.
     pub fn shown(self, text: impl Into<Option<String>>) -> Cell {
         Cell { shown: text.into(), ..self }
     }
@@ -60,7 +60,7 @@ impl Cell {
         Span::new(&text, self.look)
     }
 
-    /// As a field of a line of fields.
+    /// The value as a field for programs.
     fn field(&self) -> String {
         match &self.value {
             Value::Unknown => String::new(),
@@ -74,7 +74,7 @@ impl Cell {
 pub struct Column<Row> {
     /// Its name in `--format`, in `--sort` and for programs.
     name: &'static str,
-    /// Its head where people have not asked for it by name.
+    /// Its heading, unless a user requested the column by name.
     head: &'static str,
     side: Side,
     cell: fn(&Row) -> Cell,
@@ -90,28 +90,28 @@ impl<Row> Column<Row> {
     }
 }
 
-/// How a table is wanted.
+/// How to show a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// These columns only, each with its width if one is given.
+    /// Only these columns, each with its width if one is given.
     pub format: Option<Vec<(String, Option<usize>)>>,
-    /// By these columns, and whether downwards.
+    /// Sort by these columns; `true` means descending.
     pub sort: Vec<(String, bool)>,
     pub noheader: bool,
     pub parsable: bool,
 }
 
 impl Style {
-    /// Whether nothing but the table is wanted.
+    /// Whether to print only the table.
     pub fn is_bare(&self) -> bool {
         self.parsable || self.noheader || self.format.is_some()
     }
 }
 
-/// `JOB,USER:10`, or sacct's `JOB,USER%10`
+/// Parses `JOB,USER:10`, or sacct's `JOB,USER%10`.
 ///
 /// # Errors
-/// A width is none.
+/// A width isn't a number.
 pub fn format(text: &str) -> Result<Vec<(String, Option<usize>)>, StatusError> {
     let one = |word: &str| {
         let Some((name, width)) = word.split_once([':', '%']) else { return Ok((word.to_owned(), None)) };
@@ -122,7 +122,7 @@ pub fn format(text: &str) -> Result<Vec<(String, Option<usize>)>, StatusError> {
     text.split(',').map(str::trim).map(one).collect()
 }
 
-/// `USER,-UNITS`: `-` is downwards.
+/// Parses `USER,-UNITS`: `-` means descending.
 pub fn sort(text: &str) -> Vec<(String, bool)> {
     let one = |word: &str| match word.strip_prefix('-') {
         Some(name) => (name.to_owned(), true),
@@ -131,11 +131,11 @@ pub fn sort(text: &str) -> Vec<(String, bool)> {
     text.split(',').map(str::trim).map(one).collect()
 }
 
-/// The lines of a table. `default` names the columns that people get unless they say which, in order; one with `?` only
-/// if something is known for it.
+/// The lines of a table. `default` names the columns that people see unless they choose others, in order. A column with
+/// `?` is shown only if any row has a value for it.
 ///
 /// # Errors
-/// A column that the table doesn't have.
+/// The table doesn't have a requested column.
 pub fn lines<Row>(
     columns: &[Column<Row>],
     default: &[&str],

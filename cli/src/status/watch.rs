@@ -19,15 +19,15 @@ mod screen;
 
 use screen::Screen;
 
-/// Longer than anybody watches.
+/// Longer than any user watches.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
 
 enum Event {
     Signal(i32),
     Key(u8),
-    /// A look is over: what it has seen.
+    /// A refresh has ended, with its result.
     Seen(Result<Look, StatusError>),
-    /// A look has ended this program's thread for looks.
+    /// The thread for refreshes has ended.
     Broken,
 }
 
@@ -36,16 +36,16 @@ enum Event {
 struct Shown {
     lines: Vec<Line>,
     complaints: Vec<String>,
-    /// Why the last look has not been one.
+    /// Why the last refresh failed.
     trouble: Option<StatusError>,
-    /// When the last look was, in seconds since 1970.
+    /// The time of the last refresh, in seconds since 1970.
     time: u64,
 }
 
-/// Looks and draws until somebody ends it.
+/// Refreshes and draws until the user ends it.
 ///
 /// # Errors
-/// There is no terminal that can be drawn on, or it has gone.
+/// There is no terminal to draw on, or it has disappeared.
 pub fn run<L>(interval: Duration, colour: bool, look: L) -> Result<(), StatusError>
 where
     L: FnMut() -> Result<Look, StatusError> + Send + 'static,
@@ -58,7 +58,7 @@ where
         return Err(StatusError::DumbTerminal);
     }
     let (sender, events) = mpsc::channel();
-    // Before the screen is: a signal between the two must not leave it as it is.
+    // Before the screen changes: a signal between the two must not leave the terminal changed.
     take_signals(sender.clone())?;
     let mut screen = Screen::enter(&stdout).map_err(StatusError::Terminal)?;
     take_keys(sender.clone());
@@ -84,7 +84,7 @@ where
             Ok(Event::Signal(SIGCONT)) => screen.enter_again().map_err(StatusError::Terminal)?,
             Ok(Event::Signal(signal)) => {
                 screen.leave();
-                // Ends this program as the signal does, or stops it; then SIGCONT follows.
+                // Ends this program like the signal would, or stops it until SIGCONT.
                 let _ = emulate_default_handler(signal);
             }
             Ok(Event::Broken) | Err(RecvTimeoutError::Disconnected) => {
@@ -107,7 +107,7 @@ fn take_signals(to: Sender<Event>) -> Result<(), StatusError> {
     Ok(())
 }
 
-/// Keys, where standard input is a terminal.
+/// Reads keys, if standard input is a terminal.
 fn take_keys(to: Sender<Event>) {
     if !std::io::stdin().is_terminal() {
         return;
@@ -121,7 +121,7 @@ fn take_keys(to: Sender<Event>) {
     });
 }
 
-/// A look for each word of the sender that it gives back.
+/// Runs one refresh for each message to the returned sender.
 fn take_looks<L>(to: Sender<Event>, mut look: L) -> Sender<()>
 where
     L: FnMut() -> Result<Look, StatusError> + Send + 'static,
@@ -134,7 +134,7 @@ where
     next
 }
 
-/// Tells of the end of a thread, however it ends.
+/// Reports when a thread ends, however it ends.
 struct Guard(Sender<Event>);
 
 impl Drop for Guard {
@@ -154,7 +154,7 @@ impl Shown {
     }
 }
 
-/// The rows of the screen: a head, what is wrong, and as many lines as there is room for.
+/// The rows of the screen: a header, any error, and as many lines as fit.
 fn rows_of(shown: &Shown, interval: Duration, rows: usize, columns: usize, colour: bool) -> Vec<String> {
     let wrong = |text: &str| Line::new(text, columns::Look::Wrong);
     let head = match shown.time {

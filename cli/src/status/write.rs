@@ -10,7 +10,7 @@ use super::local::{GpuTotal, Status};
 use super::table::{self, Cell, Column, Style};
 use super::{StatusError, View};
 
-/// What is left of a UUID in a table: `GPU-` and its first part.
+/// How much of a UUID a table shows: `GPU-` and its first part.
 const SHORT_UUID: usize = 12;
 const GPUS: [&str; 11] = [
     "GPU",
@@ -38,17 +38,17 @@ struct JobRow<'a> {
     gpu: &'a Gpu,
 }
 
-/// The tables, or only one where one is asked for.
+/// The tables, or only one if requested.
 ///
 /// # Errors
-/// A column that the table doesn't have.
+/// The table doesn't have a requested column.
 pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<Line>, StatusError> {
     if style.is_bare() {
         return if view == Some(View::Gpus) { gpus(status, style) } else { jobs(status, style) };
     }
     let mut lines = Vec::new();
     if view != Some(View::Jobs) {
-        // Beside the jobs, it is those that are sorted.
+        // If both tables are shown, the style applies to the jobs.
         let default = Style::default();
         let table = gpus(status, if view.is_none() { &default } else { style })?;
         lines.extend(table.into_iter().filter(|_| !status.gpus.is_empty()));
@@ -113,7 +113,7 @@ fn notes(status: &Status) -> Vec<Line> {
     lines
 }
 
-/// Units that are free: whether there are any is in colour too.
+/// Free units; the colour shows whether there are any.
 pub fn free(units: Option<u64>) -> Cell {
     Cell::number(units).look(match units {
         None => Look::Plain,

@@ -1,4 +1,4 @@
-//! The choice: tables, a line a case, and what holds for whatever GPUs there are.
+//! Tests of the choice: tables with one case per line, and properties that hold for any GPUs.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn foreign(assigned: u64) -> Candidate {
     Candidate { foreign: true, users: 1, ..gpu(assigned) }
 }
 
-/// With 80 GiB, percentages of which are in use.
+/// A GPU with 80 GiB; `memory` is the percentage in use.
 fn busy(assigned: u64, memory: u64, utilization: u32) -> Candidate {
     sized(assigned, 80, Some((memory * 80 * 1024 / 100, utilization)))
 }
@@ -52,7 +52,7 @@ fn numbered(gpus: Vec<Candidate>) -> Vec<Candidate> {
     (0..).zip(gpus).map(|(index, gpu)| Candidate { index, ..gpu }).collect()
 }
 
-/// The GPU and what decided.
+/// The chosen GPU, and the reason.
 fn chosen(gpus: Vec<Candidate>, units: u32, rules: PlacementRules) -> (u32, Reason) {
     let choice = choose(&numbered(gpus.clone()), units, rules).unwrap();
     assert!(!choice.overcommitted, "{gpus:?}");
@@ -127,19 +127,19 @@ fn packing_takes_the_fullest_on_which_the_share_fits_and_keeps_large_ones_empty(
 fn a_larger_gpu_gets_more_but_not_twice_as_much() {
     let small = |capacity, assigned| Candidate { capacity, ..gpu(assigned) };
     for (gpus, expected) in [
-        // Half the memory: three quarters of the units.
+        // Half the memory counts as three quarters of the units.
         (vec![sized(0, 40, None), sized(0, 80, None)], 1),
         (vec![sized(0, 40, None), sized(20, 80, None)], 0),
         (vec![sized(20, 40, None), sized(20, 80, None)], 1),
         (vec![sized(28, 40, None), sized(44, 80, None)], 0),
         (vec![sized(29, 40, None), sized(44, 80, None)], 1),
-        // Within a sixteenth of the largest they are alike.
+        // Within a sixteenth of the largest, sizes count as equal.
         (vec![sized(0, 76, None), sized(0, 80, None)], 0),
         (vec![sized(0, 74, None), sized(0, 80, None)], 1),
-        // One doesn't tell.
+        // One GPU doesn't report its memory.
         (vec![sized(0, 40, None), sized(0, 80, None), gpu(0)], 0),
         (vec![sized(0, 40, None), sized(0, 80, None), sized(0, 0, None)], 0),
-        // Different capacities: theirs alone.
+        // With different capacities, only those count.
         (vec![small(40, 0), small(80, 0)], 1),
         (vec![small(40, 10), small(80, 40)], 0),
         (
@@ -190,7 +190,7 @@ fn what_fits_nowhere_is_refused_or_goes_where_it_does_least_harm() {
         (RULES, vec![held(), gpu(99), ill()], Ok(1)),
         (RULES, vec![gpu(99), gpu(80), gpu(90)], Ok(1)),
         (PACK, vec![gpu(99), gpu(80), gpu(90)], Ok(1)),
-        // 60 of 40 is more than 100 of 80, though 20 units over either way.
+        // 60 of 40 exceeds 100 of 80, although both are 20 units over.
         (RULES, vec![small(40), gpu(80)], Ok(1)),
         (RULES, vec![small(30), gpu(90)], Ok(0)),
         // Load and memory don't count before that.
@@ -284,7 +284,7 @@ proptest! {
             }
             Err(NothingFits::NoneLeft) => prop_assert!(!gpus.iter().any(|gpu| usable(&gpu))),
             Err(why) => {
-                // Each reason names the rule without which there were a GPU.
+                // Without the rule that each reason names, a GPU would be eligible.
                 let without = match why {
                     NothingFits::Full => {
                         PlacementRules { overcommit: Overcommit::Allow, user_mix: UserMix::Allow, ..rules }

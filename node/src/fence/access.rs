@@ -1,4 +1,4 @@
-//! What this process could open, by its device cgroup, and what it has open. Finds out without opening anything.
+//! What this process may open according to its device cgroup, and what it has open. Opens nothing itself.
 #![allow(unsafe_code, reason = "calls of the kernel that std lacks")]
 
 use std::ffi::{CString, c_int};
@@ -11,8 +11,8 @@ use std::path::Path;
 use crate::fence::Access;
 use crate::gpu::DeviceNumber;
 
-/// What the cgroup of this process answers for reading and writing `device`. access(2) runs the kernel's device check,
-/// which open(2) would run, but wakes no driver and powers up no GPU.
+/// What this process's cgroup answers for reading and writing `device`. access(2) runs the same device check of the
+/// kernel as open(2), but wakes no driver and powers up no GPU.
 pub fn of(device: &Path) -> Access {
     let Ok(path) = CString::new(device.as_os_str().as_bytes()) else { return Access::Unclear(libc::EINVAL) };
     // SAFETY: a C string, and flags that access(2) knows.
@@ -25,11 +25,11 @@ pub fn of(device: &Path) -> Access {
     }
 }
 
-/// The devices that this process has open. Every number is asked about up to the size of the kernel's table, which
-/// takes a tenth of the time that a look into /proc/self/fd does.
+/// The devices that this process has open. Checks every number up to the size of the kernel's table, which takes a
+/// tenth of the time of reading /proc/self/fd.
 ///
 /// # Errors
-/// The kernel doesn't tell how many there may be.
+/// The kernel doesn't report the size of that table.
 pub fn held() -> io::Result<Vec<DeviceNumber>> {
     let mut status = String::with_capacity(4096);
     File::open("/proc/self/status")?.take(1 << 16).read_to_string(&mut status)?;
@@ -38,7 +38,7 @@ pub fn held() -> io::Result<Vec<DeviceNumber>> {
     Ok((0..size).filter_map(device).collect())
 }
 
-/// The device that is open under a number; `None` also where nothing is.
+/// The device that is open under a number; also `None` if nothing is open there.
 fn device(descriptor: c_int) -> Option<DeviceNumber> {
     let mut found = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: fstat(2) takes any number, and writes to a place of the right size.
@@ -64,12 +64,12 @@ mod tests {
         assert!(!held().unwrap().contains(&full));
         let file = File::open("/dev/full").unwrap();
         assert!(held().unwrap().contains(&full));
-        // SAFETY: a new number for an open file.
+        // SAFETY: fcntl(2) makes a new number for an open file.
         let far = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 600) };
         assert!(far >= 600);
         drop(file);
         assert!(held().unwrap().contains(&full));
-        // SAFETY: nobody else has it.
+        // SAFETY: nothing else uses this number.
         assert_eq!(unsafe { libc::close(far) }, 0);
         assert!(!held().unwrap().contains(&full));
     }

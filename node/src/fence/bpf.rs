@@ -35,13 +35,13 @@ const REPLACE: u32 = 4;
 const MOST_PROGRAMS: usize = 64;
 /// The name that `bpftool` shows.
 const NAME: [u8; 16] = *b"gpushare\0\0\0\0\0\0\0\0";
-/// How often a load is tried that a signal interrupts (EAGAIN; as libbpf does).
+/// How often to retry a load that a signal interrupts (EAGAIN; libbpf does the same).
 const ATTEMPTS: u32 = 5;
-/// Room for the instructions of almost every device program; a longer one is asked for twice.
+/// Room for the instructions of almost every device program; for a longer one, a second call is needed.
 const USUAL_LENGTH: usize = 512;
-/// For the verifier's words.
+/// Room for the verifier's log.
 const LOG: usize = 1 << 16;
-/// Of which an error shows so much.
+/// How much of that log an error shows.
 const SHOWN: usize = 200;
 
 /// The fields of one command, and room for the rest of the union, which is smaller than this in every release.
@@ -103,7 +103,7 @@ struct Query {
     padding: u32,
 }
 
-/// `struct bpf_prog_info`, as far as it is read.
+/// `struct bpf_prog_info`, up to the last field that is read here.
 #[repr(C)]
 #[derive(Default)]
 struct ProgramInfo {
@@ -120,26 +120,26 @@ struct ProgramInfo {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bpf;
 
-/// Calls bpf(2) and gives its result and the fields as the kernel leaves them.
+/// Calls bpf(2). Returns its result and the fields as the kernel leaves them.
 ///
 /// # Safety
-/// `fields` is what bpf(2) wants for `command`, and the addresses in it are valid for what the command does with them.
+/// `fields` must be what bpf(2) expects for `command`, and its addresses must be valid for what the command does.
 unsafe fn bpf<T>(command: c_int, fields: T) -> io::Result<(c_int, T)> {
     let mut attributes = Attributes { fields, room: [0; 32] };
-    // SAFETY: the command is the caller's to know; the kernel reads `size` bytes and writes inside of the union, for
-    // all of which there is room.
+    // SAFETY: the caller answers for the command. The kernel reads `size` bytes and writes only within the union, which
+    // has enough room.
     let result: c_long =
         unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut attributes, size_of::<T>()) };
-    // A file descriptor or 0.
+    // The result is a file descriptor or 0.
     match c_int::try_from(result) {
         Ok(result) if result >= 0 => Ok((result, attributes.fields)),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// The file descriptor that bpf(2) made; it closes on exec by itself.
+/// The file descriptor that bpf(2) made; the kernel closes it on exec.
 fn owned(fd: c_int) -> OwnedFd {
-    // SAFETY: called with a result of PROG_LOAD or PROG_GET_FD_BY_ID, which nobody else has.
+    // SAFETY: the number comes from PROG_LOAD or PROG_GET_FD_BY_ID, and nothing else uses it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -147,7 +147,7 @@ fn raw(fd: &impl AsRawFd) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }
 
-/// Memory for the kernel. It is not a Rust reference any more: the caller keeps what it points to.
+/// The address of memory for the kernel. It no longer is a Rust reference: the caller must keep the memory alive.
 fn address<T>(memory: *const T) -> u64 {
     memory.expose_provenance() as u64
 }
@@ -160,7 +160,7 @@ fn open(folder: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(folder)
 }
 
-/// The program's facts, and as many of its instructions as `buffer` has room for.
+/// The program's properties, and as many of its instructions as fit into `buffer`.
 fn info(program: &OwnedFd, buffer: &mut [u64]) -> io::Result<ProgramInfo> {
     let mut info = ProgramInfo {
         length: length(size_of_val(buffer))?,
@@ -199,7 +199,7 @@ fn load_once(program: &[[u8; 8]], log: &mut [u8]) -> io::Result<OwnedFd> {
     }
 }
 
-/// What the verifier said last, before its figures.
+/// The last lines of the verifier's log, without its statistics.
 fn last_words(log: &[u8]) -> String {
     let said = log.split(|byte| *byte == 0).next().unwrap_or_default();
     let said = String::from_utf8_lossy(said);
@@ -239,7 +239,7 @@ impl Kernel for Bpf {
         Ok(owned(fd))
     }
 
-    /// The kernel fills what room there is and tells the whole length (`bpf_prog_get_info_by_fd` in its
+    /// The kernel fills the available room and reports the whole length (`bpf_prog_get_info_by_fd` in its
     /// kernel/bpf/syscall.c). A loaded program never changes.
     #[doc(alias = "BPF_OBJ_GET_INFO_BY_FD")]
     fn instructions(&self, program: &OwnedFd) -> io::Result<Option<Vec<Instruction>>> {
@@ -251,7 +251,7 @@ impl Kernel for Bpf {
             filled = info(program, &mut shown)?;
         }
         shown.truncate(length);
-        // It clears the address if it won't show the program.
+        // The kernel clears the address if it won't show the program.
         let is_shown = !shown.is_empty() && filled.instructions != 0;
         Ok(is_shown.then(|| shown.into_iter().map(|word| Instruction::decode(word.to_ne_bytes())).collect()))
     }
@@ -300,7 +300,7 @@ impl Kernel for Bpf {
         };
         // SAFETY: no addresses.
         match unsafe { bpf(PROG_ATTACH, fields) } {
-            // An older kernel does not know the flag.
+            // An older kernel doesn't know the flag.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 self.attach(path, program, Flags::Multi)?;
                 self.detach(path, old)

@@ -1,4 +1,4 @@
-//! The device filter of cgroup v2: the eBPF program that the kernel asks before it lets a process of the cgroup open or
+//! The device filter of cgroup v2: the eBPF program that the kernel runs before it lets a process of the cgroup open or
 //! make a device node. [`rules`] has the verdict for each device, [`program`] the bytecode, and [`unblind`] makes a
 //! program readable that the kernel shows blinded. Only [`super::v2`] calls the kernel.
 

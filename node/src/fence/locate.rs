@@ -14,7 +14,7 @@ pub enum StepCgroup {
 }
 
 gpushare::errors! {
-    /// Why the step's cgroup is not known.
+    /// Why the step's cgroup can't be found.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum LocateError {
         NotInStep => "slurmstepd is not in a step's device cgroup; cgroup.conf needs ConstrainDevices=yes";
@@ -26,7 +26,7 @@ gpushare::errors! {
     }
 }
 
-/// What a cgroup is of.
+/// Which hierarchy a cgroup is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hierarchy {
     /// The `devices` controller of cgroup v1.
@@ -46,8 +46,8 @@ pub fn step_cgroup(cgroup: &str, mountinfo: &str) -> Result<StepCgroup, LocateEr
     mounted(hierarchy, &step, mountinfo).map(|step| hierarchy.step(step))
 }
 
-/// The same without the mounts, which the kernel takes long to list, for a hierarchy that is where all systems have it.
-/// That is so if `is_own` tells that the process is in the folder.
+/// The same without the mounts, which the kernel takes long to list: tries the place where all systems mount the
+/// hierarchy. The result counts if `is_own` confirms that the process is in the folder.
 pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option<StepCgroup> {
     let (hierarchy, own, step) = in_hierarchy(cgroup).ok()?;
     let mount = Path::new(match hierarchy {
@@ -59,16 +59,16 @@ pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option
     place(own).filter(|own| is_own(own)).and_then(|_| place(&step)).map(|step| hierarchy.step(step))
 }
 
-/// On cgroup v1: the job's folders by which Slurm finds its processes, which this one is among already, and by which it
-/// fences devices.
+/// On cgroup v1: the job's folder by which Slurm finds its processes, and the one by which it fences devices. This
+/// process must already be in the first.
 pub fn v1_job(cgroup: &str, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
     let job = paths(cgroup, Hierarchy::Freezer.controller()).find_map(|path| up_to(path, "job_"))?;
     let folder = |hierarchy| mounted(hierarchy, &job, mountinfo).ok();
     Some((folder(Hierarchy::Freezer)?, folder(Hierarchy::Devices)?))
 }
 
-/// The folder of the job in one of whose steps a process is, as /proc/PID/cgroup has it. Below user.slice users make
-/// folders of any name.
+/// The folder of the job that a process runs in, from the text of /proc/PID/cgroup. Ignores user.slice, where users can
+/// make folders of any name.
 pub fn job_folder(cgroup: &str) -> Option<PathBuf> {
     let hierarchies = [Hierarchy::Devices, Hierarchy::Freezer, Hierarchy::Unified];
     let mut all = hierarchies.iter().flat_map(|hierarchy| paths(cgroup, hierarchy.controller()));
@@ -76,7 +76,7 @@ pub fn job_folder(cgroup: &str) -> Option<PathBuf> {
     step.parent().map(Path::to_owned)
 }
 
-/// The hierarchy that the step is fenced by, and what the process's own path and the step's are in it.
+/// The hierarchy that fences the step, and the paths of this process and of the step in it.
 fn in_hierarchy(cgroup: &str) -> Result<(Hierarchy, &Path, PathBuf), LocateError> {
     for hierarchy in [Hierarchy::Devices, Hierarchy::Unified] {
         let mut paths = paths(cgroup, hierarchy.controller());
@@ -87,7 +87,7 @@ fn in_hierarchy(cgroup: &str) -> Result<(Hierarchy, &Path, PathBuf), LocateError
     Err(LocateError::NotInStep)
 }
 
-/// The process's folders in the hierarchies with that controller, of the text of /proc/self/cgroup.
+/// The process's folders in the hierarchies with that controller, from the text of /proc/self/cgroup.
 pub(super) fn paths<'a>(cgroup: &'a str, controller: &str) -> impl Iterator<Item = &'a str> {
     cgroup.lines().filter_map(move |line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -100,7 +100,7 @@ pub(super) fn step_of(path: &str) -> Option<PathBuf> {
     up_to(path, "step_")
 }
 
-/// The path up to the first component that begins so.
+/// The path up to the first component that begins with `prefix`.
 pub(super) fn up_to(path: &str, prefix: &str) -> Option<PathBuf> {
     let mut found = PathBuf::new();
     for component in Path::new(path).components() {
@@ -114,8 +114,8 @@ pub(super) fn up_to(path: &str, prefix: &str) -> Option<PathBuf> {
     None
 }
 
-/// Where a path of the hierarchy is in this process's file system. A mount shows the hierarchy from its root field on,
-/// which is not `/` in a container.
+/// Where a path of the hierarchy is in this process's file system. A mount shows the hierarchy from the mount's root
+/// field on, which is not `/` in a container.
 pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Result<PathBuf, LocateError> {
     for line in mountinfo.lines() {
         let Some((mount, file_system)) = line.split_once(" - ") else { continue };
@@ -131,8 +131,8 @@ pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Res
     Err(LocateError::NotMounted(hierarchy))
 }
 
-/// The folder at which a hierarchy is mounted, whichever part of it that shows. A cgroup made there has none of Slurm's
-/// above it.
+/// The folder at which a hierarchy is mounted, whatever part of the hierarchy that shows. No cgroup of Slurm's is above
+/// a cgroup made there.
 pub fn mount_point(hierarchy: Hierarchy, mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;
@@ -141,13 +141,13 @@ pub fn mount_point(hierarchy: Hierarchy, mountinfo: &str) -> Option<PathBuf> {
     })
 }
 
-/// `/..` is what a cgroup namespace calls what is above its own root.
+/// A cgroup namespace writes `/..` for anything above its own root.
 fn is_plain(below: &Path) -> bool {
     below.components().all(|component| matches!(component, Component::Normal(_)))
 }
 
 impl Hierarchy {
-    /// Its name in /proc/self/cgroup; the line of v2 has none: `0::/path`.
+    /// The controller's name in /proc/self/cgroup; the line of v2 has none: `0::/path`.
     pub(super) fn controller(self) -> &'static str {
         match self {
             Hierarchy::Devices => "devices",
@@ -163,7 +163,8 @@ impl Hierarchy {
         }
     }
 
-    /// From the last fields of a line of mountinfo: type, source and options of the file system.
+    /// Whether the last fields of a line of mountinfo (type, source and options of the file system) are this
+    /// hierarchy's.
     fn is_mounted_by(self, file_system: &str) -> bool {
         let mut fields = file_system.split(' ');
         let (kind, options) = (fields.next(), fields.nth(1).unwrap_or_default());
@@ -176,7 +177,7 @@ impl Hierarchy {
     }
 }
 
-/// mountinfo writes a blank as `\040`, likewise tab, newline and backslash (proc(5)).
+/// mountinfo writes a blank as `\040`, and similarly tab, newline and backslash (proc(5)).
 fn unescaped(field: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     escapes.iter().fold(field.to_owned(), |text, (from, to)| text.replace(from, to))
@@ -269,7 +270,7 @@ mod tests {
         let cases = [
             ("/", "/job/step_0", Some("/cg/job/step_0")),
             ("/pod", "/pod/job/step_0", Some("/cg/job/step_0")),
-            // /proc/self/cgroup of a process outside of its own cgroup namespace's root.
+            // /proc/self/cgroup of a process that is outside the root of its own cgroup namespace.
             ("/..", "/../job/step_0", Some("/cg/job/step_0")),
             ("/", "/../job/step_0", None),
             ("/..", "/job/step_0", None),

@@ -1,11 +1,11 @@
-//! Who owns the folders of a step on cgroup v1. Slurm before 23.02 gives them to the job's user, who could make folders
-//! there. A process of any of the user's jobs could move into a folder below a starting step and open what that step's
-//! fence is about to close. A process that left the hierarchy by which Slurm finds a job's processes would outlive its
-//! job.
+//! Makes root the owner of a step's folders on cgroup v1. Slurm before 23.02 gives them to the job's user, who could
+//! then make folders there. A process of any of the user's jobs could move into a folder below a starting step and open
+//! what that step's fence is about to close. A process that left the hierarchy by which Slurm finds a job's processes
+//! would outlive its job.
 //!
-//! So this lets only root into Slurm's folders, from before a job's first step. The step's own folders belong to root
-//! before its tasks run, because a cgroup namespace shows a process its own folder by another path. Later releases of
-//! Slurm make root the owner.
+//! So this lets only root into Slurm's folders, from before a job's first step. The step's own folders must belong to
+//! root before its tasks run, because a cgroup namespace shows a process its own folder by another path. Later releases
+//! of Slurm make root the owner.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -16,19 +16,19 @@ use std::path::{Path, PathBuf};
 use super::locate::{Hierarchy, mounted, paths, step_of, up_to};
 use super::v1;
 
-/// The hierarchies that count: devices, and the one by which Slurm finds a job's processes.
+/// The hierarchies that matter: devices, and the one by which Slurm finds a job's processes.
 const HIERARCHIES: [Hierarchy; 2] = [Hierarchy::Devices, Hierarchy::Freezer];
 
-/// What is to be root's alone.
+/// The folders that only root may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders {
-    /// The folders that those of all users and jobs are in.
+    /// The folders above those of all users and jobs.
     tops: Vec<PathBuf>,
-    /// The step's.
+    /// The step's folders.
     steps: Vec<PathBuf>,
 }
 
-/// Which folder could not be made root's alone.
+/// A folder that could not be restricted to root.
 #[derive(Debug)]
 pub struct OwnerError {
     folder: PathBuf,
@@ -36,8 +36,9 @@ pub struct OwnerError {
 }
 
 impl Folders {
-    /// From the texts of /proc/self/cgroup and /proc/self/mountinfo. In the hook `init` slurmstepd is in the job's
-    /// freezer cgroup and not in the step's of any; the other hierarchies' folders have the same names.
+    /// Finds the folders from the texts of /proc/self/cgroup and /proc/self/mountinfo. While the hook `init` runs,
+    /// slurmstepd is in the job's freezer cgroup and not yet in the step's cgroup of any hierarchy; the other
+    /// hierarchies' folders have the same names.
     pub fn find(cgroup: &str, mountinfo: &str) -> Folders {
         let lines = || HIERARCHIES.iter().flat_map(|hierarchy| paths(cgroup, hierarchy.controller()));
         let everywhere = |found: Option<PathBuf>| -> Vec<PathBuf> {
@@ -53,7 +54,8 @@ impl Folders {
         }
     }
 
-    /// Makes them root's alone, with the step's tasks. One that isn't there yet, or not any more, is passed over.
+    /// Restricts the folders to root, including those of the step's tasks. Skips folders that don't exist yet or any
+    /// more.
     ///
     /// # Errors
     /// The kernel refuses it for a folder.

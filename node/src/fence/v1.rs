@@ -1,11 +1,11 @@
 //! The fence on cgroup v1: writes lines to `devices.deny` and `devices.allow`.
 //!
 //! The kernel's rules (admin-guide/cgroup-v1/devices.rst): a cgroup may allow only what its parent allows; children
-//! inherit a denial, but not an allowance. At every step start Slurm again denies the job everything but the allocated
-//! GPU. So this opens the GPU at the job and then in every step and task of it, which also repairs running steps. If
-//! another step starts in between, the kernel answers EPERM and this starts over. It closes the other GPUs only at this
-//! step, where no later rule of Slurm opens them. It never touches the user's cgroup above the job, which belongs to
-//! the user's other jobs too.
+//! inherit a denial, but not an allowance. At every step start, Slurm again denies the job everything but the allocated
+//! GPU. So this opens the GPU at the job and then in every step and task of the job, which also repairs running steps.
+//! If another step starts in between, the kernel answers EPERM and this starts over. It closes the other GPUs only at
+//! this step, where no later rule of Slurm opens them. It never touches the user's cgroup above the job, which the
+//! user's other jobs share.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -16,12 +16,12 @@ use std::time::Duration;
 use super::Fence;
 use crate::gpu::DeviceNumber;
 
-/// How often opening is started over before it is a failure; each time another step of the job was starting.
+/// How often opening starts over before it fails; each time, another step of the job was starting.
 const ATTEMPTS: u32 = 200;
-/// Between two attempts.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Which rule could not be written.
+/// The rule that could not be written.
 #[derive(Debug)]
 pub struct RuleError {
     file: PathBuf,
@@ -29,8 +29,8 @@ pub struct RuleError {
     error: io::Error,
 }
 
-/// Puts the fence up around a step whose tasks don't run yet. Only after the rules of Slurm's last task of the step:
-/// Slurm could not allow its own GPU in a further task's cgroup any more.
+/// Sets the fence up around a step whose tasks don't run yet. Call it only after Slurm has written the rules of the
+/// step's last task: afterwards Slurm couldn't allow its own GPU in a further task's cgroup.
 ///
 /// # Errors
 /// The kernel refuses a rule.
@@ -42,10 +42,11 @@ pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// Makes the device cgroup of a step that starts, as Slurm will do, and closes there what `fence` closes. Slurm moves
-/// slurmstepd there before other plugins can run programs as the user. Nothing is done where Slurm makes no such
-/// folders. `tracked` and `job` are the job's folders of processes and of devices; the step has one in the first
-/// already, whose name has `name`, and of a het job's component more.
+/// Makes the device cgroup of a starting step before Slurm does, and closes there what `fence` closes. Slurm moves
+/// slurmstepd there before other plugins can run programs as the user. Does nothing where Slurm makes no such folders.
+/// `tracked` is the job's folder in the hierarchy by which Slurm finds its processes, `job` its folder in the devices
+/// hierarchy. The step already has a folder in `tracked`; it is called `name`, followed by `+…` for a component of a
+/// het job.
 ///
 /// # Errors
 /// The kernel refuses a rule.
@@ -56,12 +57,12 @@ pub fn close_early((tracked, job): (&Path, &Path), name: &str, fence: &Fence) ->
     let mut names = there.iter().filter_map(|path| path.file_name()?.to_str()).filter(is_its);
     let Some(name) = names.next().filter(|_| job.is_dir()) else { return Ok(()) };
     let step = job.join(name);
-    // Whatever is in the way is told by the first rule.
+    // If this fails, writing the first rule reports why.
     let _ = std::fs::create_dir(&step);
     put_up(&step, &Fence { widens: false, ..fence.clone() })
 }
 
-/// Opens the device in the job of `step`, in every step of it and in every task of those; what has ended is left out.
+/// Opens the device in the job of `step`, and in all of the job's steps and their tasks. Skips any that have ended.
 ///
 /// # Errors
 /// The kernel refuses the rule.
@@ -90,7 +91,7 @@ fn open_once(job: &Path, device: DeviceNumber) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// Folders of that kind; none if the parent has just gone.
+/// The folders in `parent` whose names begin with `prefix`; none if `parent` has just disappeared.
 pub(super) fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = parent.read_dir() else { return Vec::new() };
     entries
@@ -113,7 +114,7 @@ fn write_rule(file: &Path, device: DeviceNumber) -> Result<(), RuleError> {
     write_rules(file, [device])
 }
 
-/// One rule is one write(2); the kernel takes no second line.
+/// Each rule needs its own write(2): the kernel takes no second line.
 fn write_rules(file: &Path, devices: impl IntoIterator<Item = DeviceNumber>) -> Result<(), RuleError> {
     let mut open = None;
     for device in devices {
@@ -142,7 +143,7 @@ mod tests {
     use crate::fake::gpu;
     use crate::gpu::Gpu;
 
-    /// A folder with the two files of a cgroup; ordinary files keep what was written last.
+    /// A folder with the two files of a cgroup; ordinary files keep only the last write.
     fn cgroup(path: &Path) {
         std::fs::create_dir(path).unwrap();
         for file in ["devices.allow", "devices.deny"] {
@@ -195,7 +196,7 @@ mod tests {
         assert!(!job.exists(), "Slurm makes no such folders here");
         std::fs::create_dir(&job).unwrap();
         for (name, made) in [("step_1", "step_1"), ("step_2", "step_2+1"), ("step_batch", "step_batch")] {
-            // In a folder that is no cgroup the file isn't there.
+            // A folder that isn't a cgroup doesn't have the file.
             let error = close(name).unwrap_err();
             assert!(error.to_string().contains(&format!("{made}/devices.deny")), "{error}");
             std::fs::write(job.join(made).join("devices.deny"), "").unwrap();

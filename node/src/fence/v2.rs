@@ -4,11 +4,11 @@
 //! (`srun --task-epilog`), for which Slurm's own fence uses the job's rules. The kernel's rules (kernel/bpf/cgroup.c,
 //! and linux/bpf.h at `BPF_F_ALLOW_OVERRIDE`): a process is subject to the programs of the nearest cgroup that has any,
 //! and to those that were attached with MULTI to the cgroups above it; all must allow. Slurm attaches with OVERRIDE to
-//! the job and to `S/user`, and without a flag to the tasks. So
+//! the job and to `S/user`, and without a flag to the tasks. So:
 //!
 //! - our program goes to S with MULTI, and stays in force whatever is attached below;
 //! - it hides the job's Slurm program from S, so it carries that program along;
-//! - a fence that only narrows stands beside that program, without reading or changing it;
+//! - a fence that only narrows is attached beside that program, which it neither reads nor changes;
 //! - a fence that widens goes in front of a copy of that program. If the step has programs of its own, those also
 //!   forbid the GPU to open, and are replaced in the same way, each by a copy of itself.
 //!
@@ -36,16 +36,16 @@ use super::filter::unblind::unblind;
 pub use error::{V2Error, Whose};
 pub use kernel::{Attached, Flags, Kernel, Refused};
 
-/// How often to look up a program again that was replaced between two calls: each time another step was starting.
+/// How often to look up again a program that was replaced between two calls; each time, another step was starting.
 const ATTEMPTS: u32 = 100;
-/// Directory of the extern step, which a job has from its start to its end (`PrologFlags=Contain`).
+/// Directory of the extern step, which exists for the whole life of a job (`PrologFlags=Contain`).
 const EXTERN: &str = "step_extern";
 
-/// Puts the fence up around the step whose directory in the mounted cgroup2 file system is `step`, while its tasks
-/// don't run yet and after Slurm's rules of the last of them.
+/// Sets the fence up around a step, before its tasks run and after Slurm has written the rules of the last of them.
+/// `step` is the step's directory in the mounted cgroup2 file system.
 ///
 /// # Errors
-/// What could not be done, and at which folder.
+/// The operation that failed, and its folder.
 pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2Error> {
     let found = query(kernel, step)?;
     if !found.programs.is_empty() && found.flags != Flags::Multi {
@@ -54,7 +54,7 @@ pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2
     put_up_at(kernel, &Step { folder: step, has: found.programs, stale: None }, fence)
 }
 
-/// The same where what is attached to the step is known.
+/// The same, if the programs attached to the step are known.
 fn put_up_at<K: Kernel>(kernel: &K, step: &Step<K>, fence: &Fence) -> Result<(), V2Error> {
     let rules = DeviceRules::of(fence);
     let hidden = hidden(kernel, step.folder)?;
@@ -70,13 +70,14 @@ fn query(kernel: &impl Kernel, step: &Path) -> Result<Attached, V2Error> {
 
 struct Step<'a, K: Kernel> {
     folder: &'a Path,
-    /// Programs that an earlier fence has left there: the kernel refuses one that is there already.
+    /// Programs that an earlier fence has left there: the kernel refuses to attach the same program twice.
     has: Vec<u32>,
-    /// One of them, whose place a fence that widens takes.
+    /// The one of them that a widening fence replaces.
     stale: Option<&'a K::Program>,
 }
 
-/// Slurm's program and ours side by side; Slurm's first, so that a failure between them leaves its rules in force.
+/// Attaches Slurm's program and ours side by side; Slurm's first, so that a failure between them leaves its rules in
+/// force.
 fn narrow<K: Kernel>(
     kernel: &K,
     step: &Step<K>,
@@ -90,7 +91,7 @@ fn narrow<K: Kernel>(
     attach(kernel, step.folder, (Whose::Ours, &ours), Flags::Multi)
 }
 
-/// Ours in front of Slurm's, at the step and where the step has a program below.
+/// Puts ours in front of Slurm's program, at the step and wherever the step has a program below.
 fn widen<K: Kernel>(
     kernel: &K,
     step: &Step<K>,
@@ -106,10 +107,10 @@ fn widen<K: Kernel>(
         Some(stale) => put(kernel.replace(step.folder, &ours, stale), step.folder, Whose::Ours)?,
         None => attach(kernel, step.folder, (Whose::Ours, &ours), Flags::Multi)?,
     }
-    // A step's tasks have the same text, and mostly their job has it too.
+    // The step's tasks have programs with the same text, and usually so does the job.
     let mut loaded = vec![(behind, ours)];
     let user = step.folder.join("user");
-    // Slurm gives programs to tasks only where it gives one to the directory above them (task_cgroup_devices.c).
+    // Slurm attaches programs to tasks only if it attaches one to the directory above them (task_cgroup_devices.c).
     if !widen_below(kernel, &user, rules, &mut loaded)? {
         return Ok(());
     }
@@ -119,8 +120,8 @@ fn widen<K: Kernel>(
     Ok(())
 }
 
-/// Replaces the program of a folder below the step by itself with ours in front, one of those in `loaded` where it is
-/// there; false if it has none.
+/// Replaces the program of a folder below the step by a copy with ours in front; uses one from `loaded` if it matches.
+/// Returns `false` if the folder has no program.
 fn widen_below<K: Kernel>(
     kernel: &K,
     folder: &Path,
@@ -142,7 +143,7 @@ fn widen_below<K: Kernel>(
     Ok(true)
 }
 
-/// Ours in front of `behind`, from the extern step or loaded.
+/// Our program in front of `behind`: the extern step's if it is identical, or newly loaded.
 fn ready<K: Kernel>(
     kernel: &K,
     step: &Step<K>,
@@ -156,7 +157,7 @@ fn ready<K: Kernel>(
     }
 }
 
-/// The program at the job's extern step with this text. If that fails, the caller loads a new one.
+/// The extern step's program with this text. If this fails, the caller loads a new one.
 fn of_extern_step<K: Kernel>(kernel: &K, step: &Step<K>, text: &[Instruction]) -> Option<K::Program> {
     let is_same = |program: &K::Program| {
         let shown = kernel.instructions(program).ok().flatten();
@@ -167,7 +168,7 @@ fn of_extern_step<K: Kernel>(kernel: &K, step: &Step<K>, text: &[Instruction]) -
         return None;
     }
     let mut programs = kernel.attached(&folder).ok()?.programs;
-    // Ours was loaded last, so it has the highest number as a rule.
+    // Ours was loaded last, so it usually has the highest number.
     programs.sort_unstable();
     programs
         .into_iter()
@@ -176,7 +177,7 @@ fn of_extern_step<K: Kernel>(kernel: &K, step: &Step<K>, text: &[Instruction]) -
         .find_map(|id| kernel.program(id).ok().filter(is_same))
 }
 
-/// A program that is alone at its cgroup.
+/// The only program at its cgroup.
 struct Found<K: Kernel> {
     folder: PathBuf,
     id: u32,
@@ -184,12 +185,12 @@ struct Found<K: Kernel> {
     flags: Flags,
 }
 
-/// Slurm's program that is in force at the step until something is attached there: that of the nearest directory above
-/// that has any, unless it stays in force by itself.
+/// Slurm's program that is in force at the step until something is attached there: the program of the nearest directory
+/// above that has any. `None` if that program stays in force anyway.
 fn hidden<K: Kernel>(kernel: &K, step: &Path) -> Result<Option<Found<K>>, V2Error> {
     for folder in step.ancestors().skip(1) {
         let found = match kernel.attached(folder) {
-            // Above the mount are no cgroups.
+            // There are no cgroups above the mount.
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
             Err(error) => return Err(V2Error::Query(folder.to_owned(), error)),
             Ok(found) => found,
@@ -208,8 +209,8 @@ fn hidden<K: Kernel>(kernel: &K, step: &Path) -> Result<Option<Found<K>>, V2Erro
     Ok(None)
 }
 
-/// The program at `folder`, if there is one; `found` is what is known to be there. Slurm writes a job's program anew
-/// whenever a step of the job starts, so the one that was found may be gone when it is asked for.
+/// The program at `folder`, if there is one; `found` is what is known to be there. Slurm replaces a job's program
+/// whenever a step of the job starts, so the program found may be gone when it is opened.
 fn only_program<K: Kernel>(
     kernel: &K,
     folder: &Path,
@@ -236,7 +237,7 @@ fn only_program<K: Kernel>(
     }
 }
 
-/// What a program says, in a form that can be loaded again.
+/// A program's instructions, in a form that can be loaded again.
 fn text<K: Kernel>(kernel: &K, found: &Found<K>) -> Result<Vec<Instruction>, V2Error> {
     let folder = || found.folder.clone();
     let shown = kernel.instructions(&found.program).map_err(|error| V2Error::Read(folder(), error))?;
@@ -265,7 +266,7 @@ fn put(answer: io::Result<()>, folder: &Path, whose: Whose) -> Result<(), V2Erro
     answer.map_err(|error| V2Error::Attach(folder.to_owned(), whose, error))
 }
 
-/// The directories of a step's tasks, in the directory of all of them.
+/// The directories of a step's tasks, below the step's user directory.
 fn tasks(user: &Path) -> Result<Vec<PathBuf>, V2Error> {
     let entries = match user.read_dir() {
         Err(error) if gone(&error) => return Ok(Vec::new()),

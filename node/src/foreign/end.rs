@@ -1,4 +1,4 @@
-//! Ends processes that are in no job and have no business on a GPU.
+//! Ends processes that are in no job and should not be on a GPU.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -10,15 +10,15 @@ use crate::proc::{beginning, stat};
 
 use crate::unix;
 
-/// What a program may need to write what it has.
+/// How long a program may need to save its work.
 const TERM: Duration = Duration::from_secs(5);
-/// What the kernel may need to take a GPU away from it.
+/// How long the kernel may need to release the process's GPU.
 const KILL: Duration = Duration::from_secs(2);
 
 const LONGEST_CGROUP: u64 = 16 << 10;
 
-/// Ends those of a GPU's foreign processes that are in no job; gives what is left. Each is looked at again once its
-/// number can't be another's: by when it started, whose it is and where.
+/// Ends those of a GPU's foreign processes that are in no job, and returns those that are left. Before it ends a
+/// process, it opens it, so that the number can't be reused, and then checks its start time, user and cgroup again.
 #[must_use]
 pub fn end(proc: &Path, processes: &[Foreign]) -> Vec<Foreign> {
     let mut held = Vec::new();
@@ -48,14 +48,14 @@ pub fn end(proc: &Path, processes: &[Foreign]) -> Vec<Foreign> {
     left
 }
 
-/// Another's number is not that process, and a dead one is gone.
+/// Whether the process still exists: not if it is dead, or if another process now has its number.
 fn is_there(proc: &Path, process: &Foreign) -> bool {
     let found = stat(proc, process.pid).ok().flatten();
     found.is_some_and(|found| found.start == process.start && !"ZX".contains(found.state))
 }
 
-/// Whether it is still that process, of that user, and in no job's cgroup. No if that can't be read, or if the process
-/// has more than its user's rights: its folder is then root's (proc(5)).
+/// Whether it still is the same process, of that user and in no job's cgroup. `false` if that can't be read, or if the
+/// process has more rights than its user: its folder then belongs to root (proc(5)).
 fn is_same(proc: &Path, process: &Foreign) -> bool {
     let folder = proc.join(process.pid.to_string());
     let is_in_step = |text: &[u8]| text.windows(6).any(|part| part == b"/step_");
@@ -64,10 +64,10 @@ fn is_same(proc: &Path, process: &Foreign) -> bool {
         && matches!(beginning(&folder.join("cgroup"), LONGEST_CGROUP), Ok(Some(text)) if !is_in_step(&text))
 }
 
-/// Until it is gone, pidfd_open(2): it can be read then.
+/// Waits until the process is gone: a file of pidfd_open(2) is then readable.
 fn wait(file: &OwnedFd, until: Instant) {
     let time = until.saturating_duration_since(Instant::now());
-    // A signal to this process ends the wait early, and then the other process's end comes earlier too.
+    // A signal to this process ends the wait early, and the next signal to the other process then comes earlier too.
     let _ = unix::wait_readable([Some(file.as_fd()), None], time);
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{MOST, Roots};
 
-/// No file of these is longer.
+/// None of these files is longer.
 const LONGEST: u64 = 1 << 16;
 
 /// A GPU in /proc/driver/nvidia/gpus.
@@ -21,7 +21,7 @@ pub(super) struct Known {
     pub(super) excluded: bool,
 }
 
-/// Every GPU that the driver knows, in order of PCI address; none if there is no driver. The file is
+/// Every GPU that the driver knows, in order of PCI address; empty if there is no driver. The file is
 /// `gpus/<PCI address>/information`, with lines `Model: …`, `GPU UUID: GPU-…` and `Device Minor: 0`.
 pub(super) fn known(roots: &Roots) -> Vec<Known> {
     let Ok(entries) = roots.proc.join("driver/nvidia/gpus").read_dir() else { return Vec::new() };
@@ -30,14 +30,14 @@ pub(super) fn known(roots: &Roots) -> Vec<Known> {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let (domain, bus, device, function) = position(entry.file_name().to_str()?)?;
-            // As /sys writes it; nvidia-smi has eight digits for the domain, and capitals.
+            // The form that /sys uses; nvidia-smi writes eight digits for the domain, and capitals.
             let pci = format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}");
             let text = read(&entry.path().join("information"))?;
             let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
             let minor = value("Device Minor:")?.parse().ok()?;
             let uuid = value("GPU UUID:").filter(|uuid| is_uuid(uuid)).map(str::to_owned);
             let model = value("Model:").filter(|model| is_plain(model)).map(str::to_owned);
-            // Drivers before 450 call it blacklisted.
+            // Drivers before 450 call it "Blacklisted".
             let excluded = ["GPU Excluded:", "Blacklisted:"].into_iter().any(|key| value(key) == Some("Yes"));
             Some(Known { minor, pci, uuid, model, excluded })
         })
@@ -46,7 +46,7 @@ pub(super) fn known(roots: &Roots) -> Vec<Known> {
     known
 }
 
-/// `0000:c1:00.0` as numbers: domain, bus, device, function. NVML counts GPUs in this order.
+/// The numbers in `0000:c1:00.0`: domain, bus, device, function. NVML counts GPUs in this order.
 pub(super) fn position(pci: &str) -> Option<(u32, u32, u32, u32)> {
     let (bus, function) = pci.split_once('.')?;
     let mut parts = bus.split(':').map(hexadecimal);
@@ -63,16 +63,16 @@ pub(super) fn pci_folder(roots: &Roots, pci: &str) -> std::path::PathBuf {
     roots.sys.join("bus/pci/devices").join(pci)
 }
 
-/// A short text file; `None` for anything else, without waiting for the other end of a pipe.
+/// Reads a short text file; `None` for anything else. Never waits for the other end of a pipe.
 pub(super) fn read(path: &Path) -> Option<String> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
-    // Files in /proc and /sys say that they are empty, and would be read in many small pieces.
+    // Files in /proc and /sys claim to be empty, so they would be read in many small pieces.
     let mut text = String::with_capacity(2048);
     file.take(LONGEST).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
-/// 3 of `…/nvidia3`, which is the driver's own name for the device node of minor 3.
+/// The 3 in `…/nvidia3`, the driver's own name for the device node of minor 3.
 pub(super) fn minor_by_name(path: &Path) -> Option<u32> {
     let digits = path.file_name()?.to_str()?.strip_prefix("nvidia")?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -84,7 +84,7 @@ fn hexadecimal(digits: &str) -> Option<u32> {
     if plain { u32::from_str_radix(digits, 16).ok() } else { None }
 }
 
-/// A GPU's UUID, and not the `GPU-????????-…` of one that nothing has initialised since boot.
+/// Whether it is a GPU's UUID, and not the `GPU-????????-…` of one that nothing has initialised since boot.
 pub fn is_uuid(uuid: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     uuid.starts_with("GPU-") && uuid.len() <= 64 && uuid.bytes().all(plain)

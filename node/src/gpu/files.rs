@@ -12,16 +12,16 @@ use super::gres_conf::{self, Counted};
 pub enum Files {
     /// Every `/dev/nvidiaN`, by number.
     All,
-    /// These, in this order.
+    /// The listed ones, in this order.
     Listed(Vec<PathBuf>),
-    /// As gres.conf has them.
+    /// The ones in gres.conf.
     Counted(Counted),
 }
 
 impl Files {
     /// What `GpuFile` means here. Where Slurm's indices count, `auto` is the order of gres.conf, if it names this
-    /// node's GPUs. `gres_conf` is the file's path; without one, or without a file there, `auto` is every GPU. `node`
-    /// is what Slurm calls this node (SLURMD_NODENAME).
+    /// node's GPUs. `gres_conf` is the file's path; without a path, or if the file doesn't exist, `auto` is every GPU.
+    /// `node` is Slurm's name for this node (SLURMD_NODENAME).
     ///
     /// # Errors
     /// gres.conf can't be read with certainty.

@@ -1,7 +1,6 @@
-//! What a job must not open: every GPU that is not its own, and those GPUs' other device nodes.
+//! What a job must not open: all other GPUs, and those GPUs' other device nodes.
 //!
-//! slurmstepd asks for each step, so this reads no more than it needs: neither UUIDs nor the order in which Slurm
-//! counts.
+//! slurmstepd needs this for each step, so it reads as little as possible: neither UUIDs nor Slurm's order.
 
 use std::io;
 use std::path::Path;
@@ -15,13 +14,13 @@ use gpushare::config::GpuFiles;
 pub struct Foreign {
     /// The GPUs' own device nodes.
     pub gpus: Vec<Device>,
-    /// Capability nodes of their MIG parts, and DRM nodes if these were asked for. They need not exist.
+    /// Capability nodes of their MIG parts, and DRM nodes if requested. They need not exist.
     pub attached: Vec<Device>,
 }
 
 impl Foreign {
-    /// What a job with these GPUs must not open: those that the configuration lists, and every /dev/nvidiaN besides;
-    /// with `drm`, DRM nodes too (`FenceDrm`).
+    /// What a job with these GPUs must not open: the other GPUs that the configuration lists, and any other
+    /// /dev/nvidiaN; with `drm`, DRM nodes too (`FenceDrm`).
     ///
     /// # Errors
     /// /dev can't be listed.

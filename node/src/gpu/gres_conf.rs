@@ -1,4 +1,4 @@
-//! gres.conf: in which order Slurm counts this node's GPUs.
+//! gres.conf: the order in which Slurm counts this node's GPUs.
 //!
 //! Slurm numbers them as follows (gres.c `_parse_gres_conf_locked`, `_merge_config`, `gres_node_config_load`;
 //! gres_gpu.c `_merge_system_gres_conf`; seen with `slurmd -G` of 22.05, 24.11 and 26.05): all lines that begin with
@@ -18,15 +18,15 @@ use std::path::{Path, PathBuf};
 
 pub use error::{GresConfError, Problem};
 
-/// Nobody writes a longer file.
+/// No real file is longer.
 const LONGEST: u64 = 1 << 20;
 
 /// The node's GPUs in gres.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// One for each index; `None` if gres.conf names no files of this node: then it is every GPU there is.
+    /// One slot for each index. `None` if gres.conf names no files for this node: then every existing GPU counts.
     pub slots: Option<Vec<Slot>>,
-    /// Whether their order is Slurm's.
+    /// How Slurm orders them.
     pub order: Order,
 }
 
@@ -47,13 +47,13 @@ pub enum Order {
     /// As listed: no AutoDetect, or off.
     #[default]
     Listed,
-    /// By file name: AutoDetect=nvidia and those of other makers, which leave NVIDIA's GPUs to the sort by file. A
-    /// release that doesn't know the word takes them as listed (22.05 and `nvidia`, tried), so certain only where that
-    /// is the same.
+    /// By file name: AutoDetect=nvidia, and the values of other makers, which leave NVIDIA's GPUs to the sort by file.
+    /// A release that doesn't know the word keeps the listed order (22.05 and `nvidia`, tried), so this is certain only
+    /// if both orders are the same.
     Name,
     /// By PCI address, as NVML does: AutoDetect=nvml.
     Pci,
-    /// Either of these, by what slurmd found: AutoDetect=full.
+    /// By file name or by PCI address, depending on what slurmd found: AutoDetect=full.
     NameOrPci,
 }
 
@@ -66,7 +66,7 @@ pub fn load(path: &Path, node: Option<&str>) -> Result<Option<Counted>, GresConf
         Err(Problem::Unreadable(io::ErrorKind::NotFound)) => return Ok(None),
         read => read.map_err(|problem| GresConfError { file: path.to_owned(), line: None, problem })?,
     };
-    // As get_extra_conf_path() in Slurm: a name without `/` is beside slurm.conf.
+    // As in Slurm's get_extra_conf_path(): a name without `/` is relative to the folder of slurm.conf.
     parse(path, &text, node, &|name| read(&path.with_file_name(name))).map(Some)
 }
 
@@ -88,7 +88,7 @@ pub fn parse(
 fn read(path: &Path) -> Result<String, Problem> {
     let unreadable = |error: io::Error| Problem::Unreadable(error.kind());
     let mut bytes = Vec::with_capacity(4096);
-    // A pipe would keep a prolog waiting for its other end.
+    // Opening a pipe would make a prolog wait for its other end.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable)?;
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > LONGEST {

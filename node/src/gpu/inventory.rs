@@ -1,7 +1,7 @@
 //! The node's GPUs as Slurm counts them, and what is known about each.
 //!
-//! A GPU that has disappeared keeps its index, so that the others keep theirs, and is unfit. Only if none is left does
-//! the node have no inventory.
+//! A GPU that has disappeared is unfit but keeps its index, so that the others keep theirs. Only a node without any GPU
+//! left has no inventory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,33 +13,33 @@ use super::{DeviceError, DeviceNumber, Files, Gpu, MOST, Roots, mig, sort_by};
 /// The node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
-    /// In order of Slurm's index, with those that are missing.
+    /// In order of Slurm's index, including missing GPUs.
     pub details: Vec<Detail>,
 }
 
-/// What is known of a GPU.
+/// What is known about a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
     /// Slurm's index.
     pub index: u32,
-    /// Device node, such as `/dev/nvidia0`.
+    /// The device node, such as `/dev/nvidia0`.
     pub path: PathBuf,
-    /// Its device number, unless it is missing.
+    /// Its device number, unless the device node is missing.
     pub number: Option<DeviceNumber>,
-    /// `GPU-…`, where the NVIDIA driver says; so with `pci` and `model`.
+    /// `GPU-…`; like `pci` and `model`, only if the NVIDIA driver reports it.
     pub uuid: Option<String>,
     /// Such as `0000:c1:00.0`.
     pub pci: Option<String>,
     /// Such as `NVIDIA A40`.
     pub model: Option<String>,
-    /// Its type, where gres.conf names one.
+    /// Its type, if gres.conf names one.
     pub gres_type: Option<String>,
-    /// Why no share can be on it.
+    /// Why it can't take a share, if so.
     pub unfit: Option<Unfit>,
 }
 
 gpushare::errors! {
-    /// Why no share can be on a GPU.
+    /// Why a GPU can't take a share.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Unfit {
         Missing(kind: io::ErrorKind) => "its device node {}", match kind {
@@ -48,21 +48,21 @@ gpushare::errors! {
         };
         NoDevice => "it is not a character device";
         Excluded => "the driver excludes it (NVreg_ExcludedGpus)";
-        /// Or it is a part of one.
+        /// Or it is a part of a GPU.
         MigEnabled => "MIG is enabled on it; shares of MIG devices are not supported";
     }
 }
 
-/// Looks at the node's GPUs.
+/// Collects the node's GPUs.
 ///
 /// # Errors
-/// The GPUs or their order can't be told.
+/// The GPUs or their order can't be determined.
 pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError> {
     let known = driver::known(roots);
     let slots = slots(files, roots, &known)?;
     let details: Vec<Detail> =
         (0..).zip(&slots).map(|(index, slot)| Detail::of(index, slot, roots, &known)).collect();
-    // NVML finds parts; AutoDetect=nvidia doesn't.
+    // AutoDetect=nvml finds parts; AutoDetect=nvidia doesn't.
     let finds_parts =
         matches!(files, Files::Counted(counted) if matches!(counted.order, Order::Pci | Order::NameOrPci));
     if finds_parts && details.iter().any(|detail| detail.unfit == Some(Unfit::MigEnabled)) {
@@ -83,7 +83,7 @@ impl Inventory {
         self.details.len()
     }
 
-    /// Those whose device nodes are there.
+    /// The GPUs whose device nodes exist.
     pub fn gpus(&self) -> Vec<Gpu> {
         self.details.iter().filter_map(Detail::gpu).collect()
     }
@@ -115,19 +115,19 @@ impl Detail {
         }
     }
 
-    /// The NUMA node that it belongs to, if there is one. Not for free: a file is read.
+    /// The GPU's NUMA node, if it has one. Reads a file.
     pub fn numa(&self, roots: &Roots) -> Option<u32> {
         driver::numa(roots, self.pci.as_deref()?)
     }
 
-    /// The GPU, if its device node is there.
+    /// The GPU, if its device node exists.
     pub fn gpu(&self) -> Option<Gpu> {
         let Detail { index, path, uuid, .. } = self;
         self.number.map(|number| Gpu { index: *index, path: path.clone(), number, uuid: uuid.clone() })
     }
 }
 
-/// One for each of Slurm's indices.
+/// One slot for each of Slurm's indices.
 fn slots(files: &Files, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, DeviceError> {
     let whole = |paths: Vec<PathBuf>| {
         let slot = |path| Slot { path, gres_type: None, part: false };
@@ -153,8 +153,8 @@ fn slots(files: &Files, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, Dev
     }
 }
 
-/// Those that AutoDetect finds. NVML doesn't count GPUs that are excluded; what else slurmd asks does, for it reads
-/// /proc.
+/// The GPUs that AutoDetect finds. NVML doesn't count excluded GPUs; slurmd's other methods count them, because they
+/// read /proc.
 fn detected(paths: Vec<PathBuf>, order: Order, known: &[Known]) -> Result<Vec<PathBuf>, DeviceError> {
     let is_excluded = |path: &PathBuf| known_by(path, known).is_some_and(|gpu| gpu.excluded);
     match order {
@@ -164,8 +164,8 @@ fn detected(paths: Vec<PathBuf>, order: Order, known: &[Known]) -> Result<Vec<Pa
     }
 }
 
-/// The order of AutoDetect. What the driver doesn't know has no PCI address; as long as both orders are the same for
-/// the rest, that is no matter.
+/// Sorts as AutoDetect does. A GPU that the driver doesn't know has no PCI address. That doesn't matter as long as both
+/// orders are the same for the others.
 fn sort(paths: &mut [PathBuf], order: Order, known: &[Known]) -> Result<(), DeviceError> {
     if order == Order::Listed {
         return Ok(());
@@ -189,7 +189,7 @@ fn sort_by_minor(paths: &mut [PathBuf]) {
     sort_by(paths, &|one, other| driver::minor_by_name(one).cmp(&driver::minor_by_name(other)));
 }
 
-/// `nvidia2` before `nvidia10`, as Slurm's strnatcmp() has it.
+/// Puts `nvidia2` before `nvidia10`, as Slurm's strnatcmp() does.
 fn by_name(path: &Path) -> (String, u64) {
     let name = path.to_string_lossy();
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -208,7 +208,7 @@ pub(super) fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
     DeviceNumber::of(&metadata).ok_or(Unfit::NoDevice)
 }
 
-/// Every /dev/nvidiaN, by number; one that the driver knows and that has no device node counts too.
+/// Every /dev/nvidiaN, by number, including those that the driver knows but that have no device node.
 fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceError> {
     let mut paths =
         numbered_nodes(&roots.dev).map_err(|error| DeviceError::List(roots.dev.clone(), error))?;
@@ -221,7 +221,7 @@ fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceErro
     Ok(paths)
 }
 
-/// `nvidia0`, `nvidia1`, … and not `nvidiactl` or `nvidia-uvm`.
+/// `nvidia0`, `nvidia1`, …, but not `nvidiactl` or `nvidia-uvm`.
 pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in dev.read_dir()? {

@@ -1,9 +1,9 @@
 //! GPUs in MIG mode, and the device nodes of their parts.
 //!
 //! A GPU in MIG mode has a folder for every GPU instance and compute instance (NVIDIA MIG User Guide, "Device Nodes and
-//! Capabilities"): `/proc/driver/nvidia/capabilities/gpu<minor>/mig/gi<n>/ci<n>`, each with a file `access` whose line
+//! Capabilities"): `/proc/driver/nvidia/capabilities/gpu<minor>/mig/gi<n>/ci<n>`. Each has a file `access` whose line
 //! `DeviceFileMinor:` has the minor of `/dev/nvidia-caps/nvidia-cap<minor>`. To use a part, a process must be able to
-//! open those of its two instances and the GPU's own device node.
+//! open the capability devices of its two instances and the GPU's own device node.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub fn parts(roots: &Roots, minor: u32) -> Vec<Device> {
     gpu_instances.iter().cloned().chain(compute_instances).filter_map(|instance| device(&instance)).collect()
 }
 
-/// The capability devices' major, which the kernel chooses at boot.
+/// The major number of the capability devices, which the kernel chooses at boot.
 fn major(roots: &Roots) -> Option<u32> {
     let text = driver::read(&roots.proc.join("devices"))?;
     let characters = text.split("Block devices:").next()?;

@@ -1,8 +1,8 @@
-//! Finds entries of jobs that are over, because the epilog was killed or never ran.
+//! Finds entries of jobs that are over, left because the epilog was killed or never ran.
 //!
 //! `witness/JOB` records the slurmstepd of a job's extern step in one line, `RESTART PID STARTTIME`. The slurmstepd
 //! writes the line itself, or the prolog that it runs does (`PrologFlags=RunInJob`). An entry is dropped if that
-//! process is gone and no process of the machine has the title that a slurmstepd of any release uses for a step of the
+//! process is gone and no process on the machine has the title that a slurmstepd of any release uses for a step of the
 //! job. For a job without a witness, only slurmctld can say that it is over: slurmd was killed before the extern step,
 //! or there is no extern step. If the process that drops entries is killed, the next pass handles what it left.
 
@@ -20,19 +20,20 @@ use crate::job::JobKey;
 use crate::proc::{LONGEST_TITLE, STEPD, Stat, beginning, start_time, stat, step_daemons};
 
 pub(super) const FOLDER: &str = "witness";
-/// How often the ledger is looked through when no job needs room.
+/// How often to search the ledger when no job needs room.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// More than there are between a prolog and its slurmstepd: a shell or two.
+/// More ancestors than there are between a prolog and its slurmstepd: a shell or two.
 const MOST_ANCESTORS: usize = 16;
 
-/// The process that stands for a start of a job.
+/// The process that lives as long as a job's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// Which start.
+    /// Which of the job's starts.
     pub restart: u32,
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
-    /// When it started, in ticks since the machine did: numbers are used again, both together are not.
+    /// When it started, in ticks since the machine booted. A process number can be reused, but not together with the
+    /// same start time.
     pub start: u64,
 }
 
@@ -53,7 +54,7 @@ fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<(u32, u64)> {
     None
 }
 
-/// Whether that process is gone. If that can't be told, it counts as alive.
+/// Whether that process is gone. If that is unknown, it counts as alive.
 pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
     match start_time(proc, witness.pid) {
         Ok(found) => found != Some(witness.start),
@@ -67,11 +68,11 @@ fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
 }
 
 impl Ledger {
-    /// Notes the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: only one process
-    /// writes of this start, and an incomplete line is ignored.
+    /// Records the slurmstepd of a job's extern step, which lives as long as the job. Takes no lock: only one process
+    /// writes about this start, and an incomplete line is ignored.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The witness can't be written.
     pub fn witness(&self, key: JobKey, pid: u32, start_time: u64) -> Result<(), LedgerError> {
         root_file::make_folder(&self.dir)?;
         root_file::make_folder(&self.dir.join(FOLDER))?;
@@ -84,8 +85,8 @@ impl Ledger {
         root_file::open(&path).and_then(write).map_err(|error| LedgerError::Write(path, error))
     }
 
-    /// As [`Ledger::witness`], where process `pid` was started by that slurmstepd: a prolog with
-    /// `PrologFlags=RunInJob`. Does nothing elsewhere; the extern step will note itself there.
+    /// The same as [`Ledger::witness`], if that slurmstepd started process `pid`, a prolog with `PrologFlags=RunInJob`.
+    /// Otherwise does nothing: the extern step will record itself.
     pub(crate) fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
         match extern_step_above(proc, pid, key.id) {
             Some((stepd, start)) => self.witness(key, stepd, start),
@@ -105,19 +106,19 @@ impl Ledger {
         words.next().is_none().then_some(witness)
     }
 
-    /// Whether a process stands for this start of a job, gone or not.
+    /// Whether a witness is recorded for this start of a job, whether it is alive or not.
     pub fn is_witnessed(&self, key: JobKey) -> bool {
         self.read_witness(key.id).is_some_and(|witness| witness.restart == key.restart)
     }
 
-    /// When the ledger was last looked through.
+    /// The file whose date says when the ledger was last searched.
     fn stamp(&self) -> PathBuf {
         self.dir.join("reconciled")
     }
 }
 
 impl Locked<'_> {
-    /// Whether [`Locked::reconcile`] has not been called for a while. `now` is in seconds since 1970.
+    /// Whether [`Locked::reconcile`] has not run for a while. `now` is in seconds since 1970.
     pub fn is_reconcile_due(&self, now: u64) -> bool {
         let stamp = self.ledger.stamp().symlink_metadata().and_then(|found| found.modified());
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
@@ -125,18 +126,18 @@ impl Locked<'_> {
         stamp.map_or(true, |then| now.duration_since(then).map_or(true, |age| age >= INTERVAL))
     }
 
-    /// Drops entries older than `grace` whose job is over, and all else that the ledger has of such jobs; gives the
-    /// entries' starts. `proc` is /proc outside of tests.
+    /// Drops entries older than `grace` whose job is over, and all else that the ledger has about such jobs. Returns
+    /// the entries' starts. `proc` is /proc except in tests.
     pub(crate) fn reconcile(
         &self,
         proc: &Path,
         now: u64,
         grace: Duration,
     ) -> Result<Vec<JobKey>, LedgerError> {
-        // First: if this process is killed or fails, not every later caller needs to try again at once.
+        // Noted first, so that not every later caller tries again at once if this process is killed or fails.
         self.note_reconcile(now);
         let failed = |error| LedgerError::Read(proc.to_owned(), error);
-        // A /proc that isn't one, or shows only our own, would make every witness look gone.
+        // A /proc that is missing, or shows only our own processes, would make every witness look gone.
         if start_time(proc, 1).map_err(failed)?.is_none() {
             return Err(failed(io::ErrorKind::NotFound.into()));
         }
@@ -153,7 +154,7 @@ impl Locked<'_> {
                 Ok(_) | Err(Damage::Gone | Damage::OtherVersion(_)) => {}
                 Err(_) => continue,
             }
-            // An entry of a later start than the witness's stays.
+            // An entry of a start later than the witness's stays.
             let removed = self.forget(id, Some(witness.restart))?;
             dropped.extend(removed.filter(|_| found != Err(Damage::Gone)));
         }
@@ -170,7 +171,7 @@ impl Locked<'_> {
 
     fn note_reconcile(&self, now: u64) {
         let then = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-        // Without it the ledger is looked through more often.
+        // If this fails, the ledger is searched more often.
         let _ = root_file::open(&self.ledger.stamp()).and_then(|file| file.set_modified(then));
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! The file `balance` only caches the sum of the entries: it becomes invalid before an entry changes and is written
 //! afterwards. If it is invalid, torn, or doesn't match the folder of entries, the ledger ignores it and sums the
-//! entries again. So it needn't be human-readable: a head of [`Stamp`] and count, then rows of fixed size, with
-//! little-endian numbers.
+//! entries again. So it needn't be human-readable: it has a head of [`Stamp`] and count, then rows of fixed size, all
+//! with little-endian numbers.
 
 use gpushare::root_file;
 use std::cell::RefCell;
@@ -16,36 +16,36 @@ use crate::gpu::DeviceNumber;
 
 const FILE: &str = "balance";
 const MAGIC: &[u8; 8] = b"GSHARE-2";
-/// The magic, the stamp's three numbers, and how many rows.
+/// The magic, the three numbers of the stamp, and the number of rows.
 const HEAD: usize = 40;
 const ROW: usize = 36;
 /// A longer balance is not cached.
 const LONGEST: u64 = 1 << 20;
-/// Stands for no allocated GPU.
+/// Means that no GPU was allocated.
 const NONE: u32 = u32::MAX;
 
-/// What is assigned, summed.
+/// The sum of what is assigned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
     rows: Vec<Row>,
 }
 
-/// What one user has of one GPU, on one scale.
+/// What one user has on one GPU, all with the same capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Which GPU.
+    /// The GPU's device number.
     pub gpu: DeviceNumber,
-    /// Whose jobs.
+    /// The user of the jobs.
     pub user_id: u32,
-    /// The GPU that Slurm allocated for the shares, by its index, where it did.
+    /// Slurm's index of the GPU that it allocated for the shares, if it did.
     pub allocated_gpu: Option<u32>,
-    /// Units that filled the GPU when these shares were given; 0 if it is given whole.
+    /// The units that filled the GPU when these shares were given; 0 for a whole GPU.
     pub capacity: u32,
     /// How many shares.
     pub shares: u32,
-    /// Their units.
+    /// Their units in total.
     pub units: u64,
-    /// How many jobs have the GPU whole: one, or Slurm gave it twice.
+    /// How many jobs have the whole GPU: one, unless Slurm gave it twice.
     pub wholes: u32,
 }
 
@@ -54,14 +54,14 @@ impl Row {
         self.shares == 0 && self.wholes == 0
     }
 
-    /// The units on today's scale, where `UnitsPerGpu` was changed since they were given. Rounded up, so that nothing
-    /// is given twice.
+    /// The units in terms of today's capacity, in case `UnitsPerGpu` was changed since they were given. Rounded up, so
+    /// that nothing is given twice.
     pub fn units_of(&self, capacity: u32) -> u64 {
         on_scale(self.units, self.capacity, capacity)
     }
 }
 
-/// So many units of a GPU that `was` fill, on a scale of which `now` fill it.
+/// Converts units of a GPU with `was` units to one with `now` units.
 pub fn on_scale(units: u64, was: u32, now: u32) -> u64 {
     if was == now || was == 0 {
         return units;
@@ -80,7 +80,7 @@ impl Balance {
         balance
     }
 
-    /// A row for each GPU, user and allocated GPU that there is anything of.
+    /// One row for each GPU, user and allocated GPU that has any share or job.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
@@ -118,7 +118,7 @@ impl Balance {
         }
     }
 
-    /// `None` if the balance doesn't have the entry, and so can't be right.
+    /// Subtracts an entry. `None` if the balance doesn't contain it, and so must be wrong.
     fn take(&mut self, entry: &Entry) -> Option<()> {
         for row in Balance::rows_of(entry) {
             let found = self.find(&row)?;
@@ -172,8 +172,8 @@ impl Row {
     }
 }
 
-/// The folder of entries as it is: any file that comes or goes, by whomever, changes it. Two changes within one tick of
-/// the kernel's clock may look alike, so our own make the file invalid too.
+/// The state of the folder of entries: any file that appears or disappears changes it, whoever did it. Two changes
+/// within one tick of the kernel's clock may look the same, so our own changes also make the file invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     seconds: i64,
@@ -198,10 +198,10 @@ impl Stamp {
     }
 }
 
-/// What the holder of the lock knows already.
+/// What the holder of the lock already knows.
 pub(super) type Known = RefCell<Option<Balance>>;
 
-/// The file, invalid while entries change.
+/// The file, which is invalid while entries change.
 #[derive(Debug)]
 pub(super) struct Draft {
     file: File,
@@ -209,7 +209,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The file stays invalid.
+    /// Leaves the file invalid.
     pub(super) fn forget(&mut self) {
         self.balance = None;
     }
@@ -223,8 +223,8 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// What is assigned, and what can't be read in the folder of entries. The latter is known only if the entries had
-    /// to be summed.
+    /// What is assigned, and which files in the folder of entries can't be read. The latter is known only if the
+    /// entries had to be summed.
     pub(crate) fn balance(&self) -> Result<(Balance, Unread), LedgerError> {
         if let Some(balance) = self.ledger.written_balance() {
             self.known.replace(Some(balance.clone()));
@@ -234,7 +234,7 @@ impl Locked<'_> {
         let balance = Balance::of(&listing.entries);
         let (others, garbage): (Vec<Garbage>, Vec<Garbage>) =
             listing.garbage.into_iter().partition(Garbage::is_entry);
-        // With entries that can't be read the file stays invalid, so that every caller finds them.
+        // If some entries can't be read, the file stays invalid, so that every caller finds them.
         if others.is_empty()
             && let Ok(mut draft) = self.draft()
         {
@@ -244,7 +244,7 @@ impl Locked<'_> {
         Ok((balance, Unread { garbage, others }))
     }
 
-    /// Makes the file invalid, for as long as entries change.
+    /// Makes the file invalid while entries change.
     pub(super) fn draft(&self) -> Result<Draft, LedgerError> {
         let path = self.ledger.dir.join(FILE);
         let balance = self.known.take().or_else(|| self.ledger.written_balance());
@@ -253,12 +253,12 @@ impl Locked<'_> {
         }
         let failed = |error| LedgerError::Write(path.clone(), error);
         let file = root_file::open(&path).map_err(failed)?;
-        // On a full file system a new file can't be written, but can be empty.
+        // A full file system may have no room for a new file's content, but allows an empty file.
         file.write_all_at(&[0; MAGIC.len()], 0).or_else(|_| file.set_len(0)).map_err(failed)?;
         Ok(Draft { file, balance })
     }
 
-    /// Writes the file again after `change`, which gives `None` if the new balance can't be told. If that fails, the
+    /// Writes the file again after `change`, which returns `None` if the new balance is unknown. If writing fails, the
     /// file stays invalid and the next caller sums the entries.
     pub(super) fn settle(&self, draft: Draft, change: impl FnOnce(&mut Balance) -> Option<()>) {
         let Some(mut balance) = draft.balance else { return };
@@ -277,7 +277,7 @@ impl Locked<'_> {
         }
     }
 
-    /// An entry comes, perhaps in the place of another.
+    /// Adds an entry, which may replace another.
     pub(super) fn settle_record(&self, draft: Draft, old: Option<&Entry>, new: &Entry) {
         self.settle(draft, |balance| {
             old.map_or(Some(()), |old| balance.take(old))?;
@@ -286,7 +286,7 @@ impl Locked<'_> {
         });
     }
 
-    /// An entry has gone.
+    /// Subtracts a removed entry.
     pub(super) fn settle_removal(&self, draft: Draft, old: &Entry) {
         self.settle(draft, |balance| balance.take(old));
     }

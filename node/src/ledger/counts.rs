@@ -10,15 +10,15 @@ use gpushare::counter_file::{self, CounterFile};
 const FILE: &str = "counts";
 
 gpushare::names! {
-    /// What is counted, by its name in the file and in its order.
+    /// An event that is counted. The order and the names are those in the file.
     pub enum Event: name {
         /// A share was given a GPU.
         Share = "share",
         /// A job was given whole GPUs.
         Whole = "whole",
-        /// A share was given a GPU on which it doesn't fit.
+        /// A share was given a GPU without room for it.
         Overcommitted = "overcommitted",
-        /// A job can't run here.
+        /// A job could not run here.
         Failed = "failed",
     }
 }
@@ -29,19 +29,19 @@ impl AsRef<str> for Event {
     }
 }
 
-/// What was counted since the node booted.
+/// The counts since the node booted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(Vec<u64>);
 
 impl Counts {
-    /// How often it happened.
+    /// How often the event happened.
     pub fn of(&self, event: Event) -> u64 {
         self.0.get(event as usize).copied().unwrap_or(0)
     }
 }
 
 impl Ledger {
-    /// What was counted; nothing if no prolog has counted yet.
+    /// Reads the counts; all 0 if no prolog has counted yet.
     ///
     /// # Errors
     /// The file can't be read.
@@ -55,7 +55,7 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Counts an entry that was written.
+    /// Counts a written entry.
     pub fn count_placement(&self, entry: &Entry, overcommitted: bool) {
         match (&entry.holding, overcommitted) {
             (Holding::Share { .. }, false) => self.count(&[Event::Share]),

@@ -1,4 +1,4 @@
-//! One entry of the ledger as text: a version, one `key=value` per line, and an end that reveals a truncated file.
+//! One entry of the ledger as text: a version, one `key=value` per line, and a last line that reveals a truncated file.
 
 use std::fmt;
 use std::io;
@@ -14,33 +14,33 @@ const LAST_LINE: &str = "end";
 /// What a job has of this node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose.
+    /// Which job, and which start.
     pub key: JobKey,
     /// The job's user.
     pub user_id: u32,
-    /// How it has them.
+    /// As a share or as whole GPUs.
     pub holding: Holding,
-    /// The GPUs, at least one; of a share exactly one.
+    /// The GPUs: exactly one for a share, otherwise at least one.
     pub gpus: Vec<Gpu>,
-    /// When it got them, in seconds since 1970.
+    /// When the job got them, in seconds since 1970.
     pub since: u64,
 }
 
 /// How a job has its GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// A share of one.
+    /// A share of one GPU.
     Share {
         /// Units of the share.
         units: u32,
         /// Units that fill the GPU.
         capacity: u32,
-        /// The GPU that Slurm allocated, by its index, where that is another question than which one the job has.
+        /// Slurm's index of the GPU that it allocated, if the job may have another one.
         allocated_gpu: Option<u32>,
-        /// The GPU memory of the share in MiB, if it is known.
+        /// The share's GPU memory in MiB, if it is known.
         memory: Option<u32>,
     },
-    /// Whole GPUs, which Slurm picked.
+    /// Whole GPUs, chosen by Slurm.
     Whole,
 }
 
@@ -61,22 +61,23 @@ impl Entry {
         }
     }
 
-    /// Whether the job has this GPU or a share of it. A GPU is known by its device number, which no reordering changes.
+    /// Whether the job has this GPU or a share of it. Compares device numbers, which don't change if the order of GPUs
+    /// does.
     pub fn is_on(&self, gpu: &Gpu) -> bool {
         self.gpus.iter().any(|own| own.number == gpu.number)
     }
 }
 
 gpushare::errors! {
-    /// Why a file is no entry.
+    /// Why a file isn't an entry.
     #[derive(Debug, PartialEq, Eq)]
     pub enum Damage {
-        /// It went away while it was looked at: no entry, and no damage either.
+        /// The file disappeared while it was read: it is neither an entry nor damaged.
         Gone => "it is gone";
         NoFile => "it is not a regular file";
-        /// The kernel doesn't let it be read, or not now: an entry all the same.
+        /// The kernel doesn't let us read it, perhaps only now: it still counts as an entry.
         Unreadable(kind: io::ErrorKind) => "{kind}";
-        /// An entry, of a job that may be running, but not ours to read.
+        /// It is an entry of a job that may be running, but in a format that we can't read.
         OtherVersion(version: u32) => "another version of gpushare wrote it, in format {version}";
         Foreign => "its first line is not '{FIRST_LINE}'";
         Truncated => "its last line is not '{LAST_LINE}'";
@@ -98,7 +99,7 @@ impl Damage {
 /// The job that a file's name stands for.
 pub(super) fn job_of(name: &str) -> Option<u32> {
     let id: u32 = name.parse().ok()?;
-    // `+7` and `07` parse too, and are not how we write.
+    // `+7` and `07` parse too, but gpushare never writes them.
     (id.to_string() == name).then_some(id)
 }
 
@@ -181,13 +182,13 @@ impl FromStr for Entry {
     }
 }
 
-/// `gpushare-ledger N` with another N than ours.
+/// The N of `gpushare-ledger N`, if it isn't our version.
 fn other_version(line: &str) -> Option<u32> {
     let (name, _) = FIRST_LINE.rsplit_once(' ')?;
     line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()
 }
 
-/// `INDEX MAJOR:MINOR UUID PATH`; `-` where there is no UUID.
+/// Parses `INDEX MAJOR:MINOR UUID PATH`; `-` means that there is no UUID.
 fn gpu(text: &str) -> Result<Gpu, Damage> {
     const WRONG: Damage = Damage::Line("gpu");
     let mut words = text.splitn(4, ' ');

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 gpushare::errors! {
-    /// What was done, to which path, and what the kernel said.
+    /// The operation that failed, the path, and the kernel's error.
     #[derive(Debug)]
     pub enum LedgerError {
         Lock(path: PathBuf, error: io::Error) => "lock {}: {error}", path.display();

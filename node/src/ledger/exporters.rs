@@ -21,7 +21,7 @@ use super::{Entry, Ledger, LedgerError, Locked};
 use crate::gpu::{self, Gpu, Roots, is_uuid};
 
 gpushare::names! {
-    /// Whose files they are, by the key that names their folder.
+    /// The exporter for which files are kept, by the key that names its folder.
     enum Exporter: key {
         Jobstats = "JobstatsDir",
         Dcgm = "DcgmJobMappingDir",
@@ -29,7 +29,7 @@ gpushare::names! {
 }
 
 impl Exporter {
-    /// The ledger's file with the folder's path.
+    /// The ledger's file that holds the folder's path.
     fn file(self) -> &'static str {
         match self {
             Exporter::Jobstats => "gpustat",
@@ -44,13 +44,13 @@ impl Exporter {
         }
     }
 
-    /// Files of other names, such as those of MIG's parts, are others'.
+    /// Files with other names, such as those of MIG's parts, aren't ours.
     fn is_ours(self, name: &str) -> bool {
         let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
         digits || (self == Exporter::Jobstats && is_uuid(name))
     }
 
-    /// The files that there should be, and what is in them.
+    /// The files that should exist, and their content.
     fn files(self, entries: &[Entry], roots: &Roots) -> BTreeMap<String, String> {
         match self {
             Exporter::Jobstats => of_single_jobs(entries),
@@ -64,7 +64,7 @@ impl Ledger {
         self.dir.join(exporter.file())
     }
 
-    /// Where the files are, if they are kept.
+    /// Where the files are, if gpushare keeps them.
     fn exporter_dir(&self, exporter: Exporter) -> Option<PathBuf> {
         let folder = PathBuf::from(read_note(&self.exporter_path(exporter))?.strip_suffix('\n')?);
         folder.is_absolute().then_some(folder)
@@ -72,8 +72,8 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Makes the files like the entries, in the folders that gpushare.conf names; where it names others or none by now,
-    /// those in the old ones go. Gives the keys whose files can't be kept.
+    /// Makes the files match the entries, in the folders that gpushare.conf names now. If it named other folders
+    /// before, this removes the files there. Returns the keys whose files can't be kept.
     pub(crate) fn tell_exporters(
         &self,
         config: &NodeConfig,
@@ -83,7 +83,7 @@ impl Locked<'_> {
         Exporter::ALL.into_iter().filter_map(|one| Some((one.key(), tell(one).err()?))).collect()
     }
 
-    /// The same, where they were the last time. What is wrong with them the next prolog says.
+    /// The same, in the folders used last. Ignores errors: the next prolog reports them.
     pub(crate) fn keep_exporters(&self) {
         for exporter in Exporter::ALL {
             let kept = self.ledger.exporter_dir(exporter);
@@ -112,14 +112,14 @@ impl Locked<'_> {
     }
 }
 
-/// jobstats': where one GPU is on two entries it has none.
+/// jobstats' files. A GPU that two entries have gets no file.
 fn of_single_jobs(entries: &[Entry]) -> BTreeMap<String, String> {
     let held = |gpu: &Gpu| entries.iter().filter(|entry| entry.is_on(gpu)).count();
     let mut files = BTreeMap::new();
     for entry in entries {
         for gpu in entry.gpus.iter().filter(|gpu| held(gpu) == 1) {
-            // The exporter looks for the UUID first. The index is Slurm's, so a GPU with a UUID has no such file: the
-            // exporter's own order may be another.
+            // The exporter looks for the UUID first. The index is Slurm's and may differ from the exporter's own, so a
+            // GPU with a UUID gets no file by index.
             let name = gpu.uuid.clone().filter(|uuid| is_uuid(uuid));
             let name = name.unwrap_or_else(|| gpu.index.to_string());
             files.insert(name, format!("{} {}\n", entry.key.id, entry.user_id));
@@ -128,8 +128,8 @@ fn of_single_jobs(entries: &[Entry]) -> BTreeMap<String, String> {
     files
 }
 
-/// dcgm-exporter's: DCGM numbers GPUs as NVML does, by their PCI addresses, which is the driver's order here. A GPU
-/// that the driver doesn't know has Slurm's index where there is no driver, and no file if there is one.
+/// dcgm-exporter's files. DCGM numbers GPUs as NVML does, by their PCI addresses, which is the driver's order here. A
+/// GPU that the driver doesn't know gets no file; if there is no driver, every GPU's number is Slurm's index.
 fn of_all_jobs(entries: &[Entry], known: &[(Option<String>, u32)]) -> BTreeMap<String, String> {
     let number = |gpu: &Gpu| match known.iter().position(|(_, minor)| *minor == gpu.number.minor) {
         None if known.is_empty() => Some(gpu.index.to_string()),

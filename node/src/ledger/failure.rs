@@ -1,21 +1,21 @@
-//! Starts of jobs that can't run here, and why: `failed/JOB` is one line, `RESTART REASON`. The job's steps tell the
-//! reason to the user and fail. A job has at most one, for its latest start.
+//! Starts of jobs that can't run here, and why: `failed/JOB` is one line, `RESTART REASON`. The job's steps report the
+//! reason to the user and fail. A job has at most one mark, for its latest start.
 
 use gpushare::root_file;
 
 use super::{Event, Ledger, LedgerError, Locked, entry, restart_in};
 use crate::job::JobKey;
 
-/// A reason is cut after so many characters.
+/// A reason is cut after this many characters.
 const LONGEST_REASON: usize = 300;
-/// No mark is longer in bytes.
+/// No mark is longer than this many bytes.
 const LONGEST: u64 = 2048;
 pub(super) const FOLDER: &str = "failed";
-/// Said where a mark can't be read.
+/// The reason to report if a mark can't be read.
 const GENERIC: &str = "this start of the job failed on this node; the reason is in the node's syslog";
 
 impl Ledger {
-    /// Why the latest start of a job can't run here: one printable line, whatever the mark holds.
+    /// Why the latest start of a job can't run here: one printable line, whatever the mark contains.
     ///
     /// # Errors
     /// The mark can't be read.
@@ -31,7 +31,7 @@ impl Ledger {
         }
     }
 
-    /// Every job that can't run here, by number, and why.
+    /// Every job that can't run here, by number, with the reason.
     ///
     /// # Errors
     /// A mark or the folder can't be read.
@@ -50,15 +50,15 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Marks a start of a job as one that can't run here, and says why. Any process of root's may call it: the prolog,
-    /// and slurmstepd.
+    /// Marks a start of a job as one that can't run here, with the reason. Any of root's processes may call it: the
+    /// prolog and slurmstepd do.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The mark can't be written.
     pub fn fail(&self, key: JobKey, reason: &str) -> Result<(), LedgerError> {
         self.make_folder(FOLDER)?;
         let path = self.ledger.of_job(FOLDER, key.id);
-        // The prolog may come twice.
+        // The prolog may run twice.
         let is_new = restart_in(&path) != Some(key.restart);
         self.write_note(&path, &format!("{} {}\n", key.restart, one_line(reason)))?;
         if is_new {
@@ -75,7 +75,7 @@ fn reason(text: &str) -> Option<String> {
     (!reason.is_empty()).then_some(reason)
 }
 
-/// Bounded, and nothing that moves a terminal's cursor or forges a line of a log.
+/// Shortens the text and removes characters that could move a terminal's cursor or forge a line of a log.
 pub(crate) fn one_line(text: &str) -> String {
     let printable = |c: char| if c.is_control() || ('\u{200e}'..='\u{202e}').contains(&c) { ' ' } else { c };
     text.trim().chars().take(LONGEST_REASON).map(printable).collect()

@@ -1,4 +1,4 @@
-//! Small files of the ledger beside its entries: anybody reads them; writing and removing needs the lock.
+//! Small files of the ledger beside its entries. Anyone can read them; writing and removing needs the lock.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use gpushare::root_file;
 
 use super::{Ledger, LedgerError, Locked};
 
-/// Longer than any of them.
+/// Longer than any of these files.
 const LONGEST: u64 = 1 << 20;
 
 impl Ledger {
@@ -16,20 +16,20 @@ impl Ledger {
     }
 }
 
-/// What such a file holds; `None` if it is missing or can't be one.
+/// The content of such a file; `None` if it is missing or isn't such a file.
 pub(crate) fn read_note(path: &Path) -> Option<String> {
     String::from_utf8(root_file::read(path, LONGEST).ok()??).ok()
 }
 
 impl Locked<'_> {
-    /// Writes a file in the place of whatever was there.
+    /// Writes a file, and replaces whatever had its name.
     pub(crate) fn write_note(&self, path: &Path, text: &str) -> Result<(), LedgerError> {
         self.clear(path);
         root_file::replace(&self.ledger.dir.join("new"), path, text)
             .map_err(|error| LedgerError::Write(path.to_owned(), error))
     }
 
-    /// Removes a file, and whatever else is in its place.
+    /// Removes a file, or whatever else has its name.
     pub(crate) fn remove_note(&self, path: &Path) -> Result<(), LedgerError> {
         self.clear(path);
         root_file::remove(path).map(|_| ()).map_err(|error| LedgerError::Remove(path.to_owned(), error))

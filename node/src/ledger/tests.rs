@@ -131,7 +131,7 @@ fn the_balance_is_what_the_entries_sum_up_to() {
     let (dir, ledger) = ledger();
     let locked = ledger.lock(SOON).unwrap();
     let check = |what: &str| {
-        // Their order is that of first use.
+        // Rows are in order of first use.
         let sorted = |balance: Balance| {
             let mut rows = balance.rows().to_vec();
             rows.sort_by_key(|row| (row.gpu.minor, row.user_id, row.allocated_gpu));
@@ -171,7 +171,7 @@ fn a_balance_that_cannot_be_right_counts_for_nothing() {
     let with = |at: usize, byte: u8| {
         let mut other = written.clone();
         other[at] = byte;
-        // Units that nobody has, to be seen where they are believed.
+        // Units that no job has: they show up if the file is believed.
         other[40 + 24] = 80;
         other
     };

@@ -1,5 +1,5 @@
-//! When jobs were last seen to use their GPUs: `used`, a line for each job and GPU, which each `gpushare metrics` that
-//! root runs rewrites. So it is only as exact as that command is frequent.
+//! When jobs last used their GPUs: `used`, a line for each job and GPU. Each `gpushare metrics` that root runs rewrites
+//! the file, so the times are only as exact as that command is frequent.
 //!
 //! ```text
 //! JOB RESTART MINOR USED LOOKED TOLD
@@ -17,20 +17,20 @@ const FILE: &str = "used";
 /// A job's use of one of its GPUs. Times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// Which start of which job.
+    /// The job, and which of its starts.
     pub key: JobKey,
-    /// N of /dev/nvidiaN.
+    /// The N of /dev/nvidiaN.
     pub minor: u32,
-    /// When it was last seen to use the GPU, or when it got it.
+    /// When the job was last seen to use the GPU, or when it got it.
     pub used: u64,
-    /// When `gpushare metrics` last looked.
+    /// When `gpushare metrics` last checked.
     pub looked: u64,
-    /// Its user was told that it doesn't since.
+    /// Whether its user was told that the job hasn't used the GPU since.
     pub told: bool,
 }
 
 impl Used {
-    /// For how long it was not seen to use it, up to the last look.
+    /// For how many seconds the job was not seen to use the GPU, up to the last check.
     pub fn idle(&self) -> u64 {
         self.looked.saturating_sub(self.used)
     }
@@ -40,7 +40,7 @@ impl Used {
     }
 }
 
-/// What is known after a look. `busy` says of a GPU which jobs use it, `None` if unknown now.
+/// The new state after a check. `busy` returns the jobs that use a GPU, or `None` if that is unknown now.
 pub fn after_look(
     known: &[Used],
     entries: &[Entry],
@@ -66,12 +66,12 @@ pub fn after_look(
 }
 
 impl Ledger {
-    /// What the last look has written. Skips lines that can't be read.
+    /// The state that the last check wrote. Skips lines that can't be read.
     pub fn used(&self) -> Vec<Used> {
         read_note(&self.dir.join(FILE)).unwrap_or_default().lines().filter_map(read).collect()
     }
 
-    /// Writes it for the next look.
+    /// Writes the state for the next check.
     ///
     /// # Errors
     /// The lock is taken, or the file can't be written.
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::fake::{self, ledger};
 
-    /// By the GPUs' minors, which are not their indices.
+    /// An entry whose GPUs have these minors, which differ from their indices.
     fn entry(id: u32, restart: u32, minors: &[u32]) -> Entry {
         let gpus = minors.iter().map(|minor| Gpu { index: 9 - minor, ..fake::gpu(*minor) });
         Entry { key: JobKey { id, restart }, ..fake::entry(id, gpus.collect()) }

@@ -1,4 +1,5 @@
-//! The variables of a job's programs, as a file for shells: an ssh session that joins the job has no step's variables.
+//! The variables of a job's programs in a file for shells: an ssh session that joins the job has none of a step's
+//! variables.
 
 use super::{LedgerError, Locked};
 use crate::job::JobKey;
@@ -6,10 +7,10 @@ use crate::job::JobKey;
 pub(super) const FOLDER: &str = "env";
 
 impl Locked<'_> {
-    /// Writes the file of a job that has an entry; does nothing for a start that is over.
+    /// Writes the file for a job that has an entry; does nothing for a start that is over.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The file can't be written.
     pub fn publish(&self, key: JobKey, lines: &str) -> Result<(), LedgerError> {
         if self.ledger.find(key.id)?.is_none_or(|entry| entry.key != key) {
             return Ok(());

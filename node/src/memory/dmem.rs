@@ -1,5 +1,6 @@
 //! The kernel's limit of GPU memory for a cgroup: the `dmem` controller of cgroup v2 (Linux 6.14 and newer, with a
-//! driver that takes part). Pure: the texts of its files, as Documentation/admin-guide/cgroup-v2.rst has them.
+//! driver that supports it). Pure: it works on the texts of the controller's files, as in
+//! Documentation/admin-guide/cgroup-v2.rst.
 //!
 //! ```text
 //! /sys/fs/cgroup/dmem.capacity      drm/0000:03:00.0/vram0 8514437120
@@ -8,30 +9,30 @@
 //!                                   nvidia/0000:c1:00/vidmem max
 //! ```
 //!
-//! Each driver chooses its regions' names; all contain the PCI address. The last part says what the region is: `vram0`
-//! and `vidmem` are a GPU's memory, `stolen` for example is the machine's. NVIDIA's is from Slurm 26.11's gres.conf(5),
-//! without the PCI function, and from "Per-GPU Compute and Memory Limits with MPS" (NVIDIA Dynamo's documentation,
-//! driver 615), with it.
+//! Each driver chooses the names of its regions; all contain the PCI address. The last part says what the region is:
+//! `vram0` and `vidmem` are a GPU's memory, while `stolen` for example belongs to the machine. NVIDIA's name is from
+//! Slurm 26.11's gres.conf(5), without the PCI function, and from "Per-GPU Compute and Memory Limits with MPS" (NVIDIA
+//! Dynamo's documentation, driver 615), with it.
 
 use crate::gpu::is_same_pci;
 
-/// What every cgroup but the root has where the controller is enabled for it.
+/// A file of every cgroup but the root, if the controller is enabled for the cgroup.
 pub const LIMIT_FILE: &str = "dmem.max";
-/// What the root cgroup has.
+/// A file of the root cgroup.
 pub const CAPACITY_FILE: &str = "dmem.capacity";
 
-/// The lines to be written to `dmem.max`, each by itself, so that a cgroup has that many MiB of a GPU's memory at the
-/// most; none if the kernel doesn't know the GPU's memory.
+/// The lines that limit a cgroup to `mib` MiB of a GPU's memory; write each to `dmem.max` by itself. Empty if the
+/// kernel doesn't know the GPU's memory.
 pub fn limit_lines(capacity: &str, pci: &str, mib: u32) -> Vec<String> {
     regions(capacity, pci).map(|(name, _)| format!("{name} {}\n", u64::from(mib) << 20)).collect()
 }
 
-/// Whether a GPU's memory is limited already by what a cgroup's `dmem.max` says.
+/// Whether the text of a cgroup's `dmem.max` already limits a GPU's memory.
 pub fn is_limited(limits: &str, pci: &str) -> bool {
     regions(limits, pci).any(|(_, limit)| limit != "max")
 }
 
-/// The regions that are a GPU's memory, with what the text says of each.
+/// The regions that are a GPU's memory, and the value of each in the text.
 fn regions<'a>(text: &'a str, pci: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let is_memory = |name: &str| {
         let mut parts = name.split('/').skip(1);
@@ -54,7 +55,7 @@ mod tests {
         for (pci, expected) in [
             ("0000:03:00.0", &["drm/0000:03:00.0/vram0 2147483648\n"][..]),
             ("0000:c1:00.0", &["nvidia/00000000:c1:00.0/vidmem 2147483648\n"]),
-            // As nvidia-smi writes it.
+            // The form that nvidia-smi writes.
             ("00000000:C1:00.0", &["nvidia/00000000:c1:00.0/vidmem 2147483648\n"]),
             ("0000:c2:00.0", &["drm/0000:C2:00.0/vram0 2147483648\n"]),
             ("0000:c5:00.0", &["nvidia/0000:c5:00/vidmem 2147483648\n"]),

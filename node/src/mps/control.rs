@@ -1,9 +1,9 @@
 //! Talks to a daemon through NVIDIA's own program, as the daemon's user: never as root in a folder that a user can
 //! write to, and one call at a time, because simultaneous calls fail.
 //!
-//! Only the answers' text says whether a call worked, not the exit code (seen with 535, 550 and 555). The sockets are
-//! in the user's folder, so anything may answer: every call of a [`Control`] has a deadline, and answers have a maximum
-//! length.
+//! Only the text of an answer says whether a call worked, not the exit code (seen with 535, 550 and 555). The sockets
+//! are in the user's folder, so any program may answer: every call of a [`Control`] has a deadline, and answers have a
+//! maximum length.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,16 +20,16 @@ use crate::exec::{AskError, ask, program};
 
 /// Where the daemon looks for nvidia-cuda-mps-server, after the folder of its own program.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// A daemon has one server; one for another user comes when that has gone.
+/// A daemon has one server at a time; a server for another user starts after that one has ended.
 const MOST_SERVERS: usize = 16;
 /// `quit -t 1` takes a second.
 const LEAST_QUIT: Duration = Duration::from_secs(2);
-/// A GPU has 60 clients at the most. So many lines always fit into a pipe.
+/// A GPU has at most 60 clients. This many lines always fit into a pipe.
 const MOST_CLIENTS: usize = 100;
-/// The first pause before a daemon that did not answer is asked again; doubled each time.
+/// The first pause before a daemon that did not answer is asked again; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// A daemon to talk to, for a while: `MpsTimeout` from when this is made.
+/// Access to a daemon until a deadline: `MpsTimeout` after this is made.
 #[derive(Clone, Debug)]
 pub struct Control {
     program: PathBuf,
@@ -42,7 +42,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// The daemon of that folder, which runs as that user and group.
+    /// Access to the daemon of that folder, which runs as that user and group.
     pub fn of(locked: &Locked, config: &NodeConfig, (user_id, group_id): (u32, u32)) -> Control {
         Control {
             program: config.mps_control.clone(),
@@ -60,7 +60,7 @@ impl Control {
         &self.pipe
     }
 
-    /// The environment of a daemon and its callers.
+    /// The environment of a daemon and of programs that call it.
     pub fn variables(&self) -> [(&'static str, String); 3] {
         let beside = self.program.parent().unwrap_or(Path::new("/usr/bin")).display().to_string();
         [
@@ -70,7 +70,7 @@ impl Control {
         ]
     }
 
-    /// Sends lines, and gives the lines of the answer.
+    /// Sends lines, and returns the lines of the answer.
     fn say(&self, lines: &str) -> Result<Vec<String>, MpsError> {
         self.say_until(lines, self.end)
     }
@@ -78,9 +78,9 @@ impl Control {
     fn say_until(&self, lines: &str, end: Instant) -> Result<Vec<String>, MpsError> {
         let left = end.saturating_duration_since(Instant::now());
         let mut command = program(&self.program);
-        // std also drops all other groups.
+        // std also drops all supplementary groups.
         command.envs(self.variables()).env(process::MARK, &self.pipe).uid(self.user_id).gid(self.group_id);
-        // The same words for the same trouble, however much time was left.
+        // The message is always the same, however much time was left.
         let late = |error| match error {
             AskError::Deadline(path, _) => AskError::Deadline(path, self.patience),
             error => error,
@@ -90,7 +90,7 @@ impl Control {
         Ok(said.map(str::to_owned).collect())
     }
 
-    /// Sends lines until the last line of the answer is one that `good` takes: another caller may have been in the way.
+    /// Sends lines until `good` accepts the answer: a simultaneous caller may have disturbed it.
     fn insist<T>(&self, lines: &str, good: impl Fn(&[String]) -> Option<T>) -> Result<T, MpsError> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -106,9 +106,9 @@ impl Control {
         }
     }
 
-    /// Its servers; proves that it answers.
+    /// The daemon's servers; this proves that it answers.
     pub fn servers(&self) -> Result<Vec<u32>, MpsError> {
-        // The list may be empty, as after a call that was turned away; the percentage never is.
+        // The list may be empty, also after a call that was rejected; the percentage never is.
         let lines = "get_server_list\nget_default_active_thread_percentage\n";
         self.insist(lines, |said| {
             let (percentage, servers) = said.split_last()?;
@@ -118,17 +118,17 @@ impl Control {
         })
     }
 
-    /// Whether a server has a fatal error; 535 can't tell.
+    /// Whether a server has a fatal error; a 535 daemon can't tell.
     pub fn is_faulty(&self, server: u32) -> Result<bool, MpsError> {
         let said = self.say(&format!("get_server_status {server}\n"))?;
         Ok(said.iter().any(|line| line == "FAULT"))
     }
 
-    /// Sets the limits of future and running servers, and reads the former back. Gives the answer if the driver shows
-    /// the limit in an unknown form.
+    /// Sets the limits of future and running servers, and reads those of future servers back. Returns the answer if the
+    /// driver shows the limit in an unknown form.
     pub fn limit(&self, limits: Limits, servers: &[u32]) -> Result<Option<String>, MpsError> {
         let Limits { memory, percent } = limits;
-        // 0 takes a limit away. The daemon sees one GPU, so that is number 0.
+        // 0 removes a limit. The daemon sees one GPU, so the GPU's number is 0.
         let mib = memory.map_or_else(|| "0".to_owned(), |mib| format!("{mib}M"));
         let mut lines = String::new();
         for server in servers {
@@ -157,7 +157,7 @@ impl Control {
         }
     }
 
-    /// Terminates dead clients: one that was killed while it computed leaves its server in an undefined state.
+    /// Terminates dead clients: a client that was killed while it computed leaves its server in an undefined state.
     pub fn forget_dead_clients(&self, servers: &[u32]) -> Result<(), MpsError> {
         for server in servers {
             let is_dead = |pid: &u32| !Path::new("/proc").join(pid.to_string()).exists();
@@ -166,13 +166,13 @@ impl Control {
         Ok(())
     }
 
-    /// Ends the daemon with its clients and servers. What it answers is of no use; whether it is gone is to be looked
-    /// at.
+    /// Ends the daemon with its clients and servers. The answer says nothing useful; the caller must check whether the
+    /// daemon is gone.
     pub fn quit(&self, servers: &[u32]) -> Result<(), MpsError> {
         for server in servers {
             self.terminate_clients(*server, |_| true)?;
         }
-        // Plain `quit` waits for servers without end.
+        // Plain `quit` would wait for the servers indefinitely.
         self.say_until("quit -t 1\n", self.end.max(Instant::now() + LEAST_QUIT))?;
         Ok(())
     }

@@ -15,10 +15,10 @@ use super::startup::How;
 use super::{daemons, folder, limits_for, process, reach, users};
 use crate::nvml::{self, Trouble};
 
-/// For so many seconds after an answer a daemon is not asked again.
+/// How many seconds a daemon's answer counts before it is asked again.
 const FRESH: u64 = 10;
 
-/// A daemon's folder, locked, and what is known of it.
+/// A daemon's locked folder, and what is known about the daemon.
 pub struct LockedDaemon<'a> {
     pub config: &'a NodeConfig,
     pub daemon: Daemon,
@@ -26,13 +26,13 @@ pub struct LockedDaemon<'a> {
     pub locked: Locked,
 }
 
-/// What there is of a daemon.
+/// The state of a folder's daemon.
 pub enum Found {
-    /// Nothing, or nothing that is known.
+    /// No daemon is known.
     Nothing,
-    /// Its process is gone; servers of it may not be.
+    /// The daemon's process is gone; its servers may still run.
     Dead,
-    /// It is there and has its lock.
+    /// The daemon runs and holds its lock.
     Alive(Process),
 }
 
@@ -45,8 +45,8 @@ impl LockedDaemon<'_> {
         Control::of(&self.locked, self.config, start::ids_of(self.daemon.serves))
     }
 
-    /// The process that started the daemon may have been killed before it recorded that: then the lock's holder is the
-    /// daemon.
+    /// Finds the daemon. The process that started it may have been killed before it recorded that; then the holder of
+    /// the daemon's lock is the daemon.
     pub fn find(&mut self) -> Found {
         let holder = process::holder(&self.locked.pipe(), self.user_id());
         match (holder, self.state.processes.last()) {
@@ -65,19 +65,19 @@ impl LockedDaemon<'_> {
     fn add(&mut self, process: Process) {
         self.state.shm = reach::shm_of(process);
         for old in self.state.add(process) {
-            // One that can't be killed hangs in the kernel.
+            // A process that can't be killed hangs in the kernel.
             let _ = process::end(&old, self.config.mps_timeout);
         }
     }
 
-    /// It has answered lately, and allows what the job needs.
+    /// Whether the daemon has answered recently, and allows what the job needs.
     pub fn is_fresh(&self, process: Process, limits: Limits, now: u64) -> bool {
         let fresh = now.checked_sub(self.state.checked).is_some_and(|age| age < FRESH);
         let enough = self.state.limits.is_some_and(|known| known.with(limits) == known);
         fresh && enough && process::is_stuck(process.pid).is_none()
     }
 
-    /// Checks that it answers, and gives it exactly the limits of its jobs.
+    /// Checks that the daemon answers, and gives it exactly the limits of its jobs.
     pub fn check(&mut self, process: Process, jobs: Vec<Entry>, now: u64) -> Result<(), MpsError> {
         if let Some(state) = process::is_stuck(process.pid) {
             return Err(MpsError::NotRunning(process.pid, state));
@@ -93,7 +93,7 @@ impl LockedDaemon<'_> {
         if let Some(wanted) = limits_for(&jobs)
             && self.state.limits != Some(wanted)
         {
-            // A limit in an unknown form was reported when the daemon started.
+            // A limit in an unknown form was already reported when the daemon started.
             let _ = control.limit(wanted, &servers)?;
             self.state.limits = Some(wanted);
         }
@@ -102,7 +102,7 @@ impl LockedDaemon<'_> {
         self.locked.keep(&self.state)
     }
 
-    /// A daemon of all users lets in those that have a job.
+    /// Lets the users that have a job into the folder of a daemon for all users.
     pub fn admit(&self, ledger: &Ledger) -> Result<(), MpsError> {
         if self.daemon.serves != Serves::All {
             return Ok(());
@@ -121,7 +121,7 @@ impl LockedDaemon<'_> {
         self.locked.keep(&self.state)?;
         let control = self.control();
         let started = start::start(self.daemon, gpu, &self.locked, &control, self.config);
-        // Also after a timeout: the daemon may have come up nevertheless, and must be found again.
+        // This also applies after a timeout: the daemon may have started anyway, and must be found again.
         if let Some(process) = process::holder(&self.locked.pipe(), ids.0) {
             self.add(process);
             self.locked.keep(&self.state)?;
@@ -146,7 +146,7 @@ impl LockedDaemon<'_> {
         }
     }
 
-    /// Ends every daemon of the folder, and what is left of their servers.
+    /// Ends every daemon of the folder, and any servers that are left of them.
     pub fn end(&mut self) -> Result<(), MpsError> {
         self.end_starting()?;
         // Recorded first: if this process is killed, the program that it started still tells the daemon to quit.
@@ -162,8 +162,8 @@ impl LockedDaemon<'_> {
         self.locked.keep(&self.state)
     }
 
-    /// Ends a daemon that an earlier process was starting and that has no lock yet, and a program that an earlier
-    /// process sent to end it.
+    /// Ends a daemon that an earlier process was starting and that doesn't hold its lock yet, and a program that an
+    /// earlier process sent to end the daemon.
     fn end_starting(&mut self) -> Result<(), MpsError> {
         if self.state.starting || self.state.ending {
             process::end_starting(&self.locked.pipe(), self.user_id(), self.config.mps_timeout)?;
@@ -180,14 +180,14 @@ impl LockedDaemon<'_> {
         }
     }
 
-    /// Asks the daemon to go. One that can't answer isn't asked.
+    /// Asks the daemon to quit. Skips a daemon that can't answer.
     fn quit(&self) {
         let Some(daemon) = process::holder(&self.locked.pipe(), self.user_id()) else { return };
         if process::is_stuck(daemon.pid).is_some() {
             return;
         }
         let control = self.control();
-        // The answer doesn't matter: what is left afterwards is killed.
+        // The answer doesn't matter: anything left afterwards is killed.
         let _ = control.servers().and_then(|servers| control.quit(&servers));
     }
 
@@ -197,13 +197,13 @@ impl LockedDaemon<'_> {
         let (Some(uuid), ComputeMode::Exclusive) = (&gpu.uuid, self.config.compute_mode) else {
             return Ok(());
         };
-        // Recorded first: the process that ends the daemon undoes it, also if this process ends here.
+        // Recorded first: the process that ends the daemon then restores the mode, even if this process ends here.
         self.state.exclusive = Some(uuid.clone());
         let _ = self.locked.keep(&self.state);
         nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess)
     }
 
-    /// Ends it for good; whether there was one.
+    /// Ends the daemon and removes its folder. Returns whether there was a daemon.
     pub fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         self.end()?;
@@ -213,11 +213,11 @@ impl LockedDaemon<'_> {
         Ok(there)
     }
 
-    /// Undoes [`LockedDaemon::make_exclusive`], unless another daemon needs the mode. One may start while NVML is
-    /// asked, so the last to set the mode looks again.
+    /// Undoes [`LockedDaemon::make_exclusive`], unless another daemon needs the mode. Another daemon may start while
+    /// NVML is asked, so whoever set the mode last checks again.
     fn make_shared(&self, ledger: &Ledger, uuid: &str) -> Result<(), Trouble> {
         let mut mode = self.mode_for_others(ledger, uuid);
-        // If daemons come and go this fast, their own processes set the mode.
+        // If daemons start and end this fast, their own processes set the mode.
         for _ in 0..3 {
             nvml::set_compute_mode(self.config, uuid, mode)?;
             let now = self.mode_for_others(ledger, uuid);

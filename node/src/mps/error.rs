@@ -11,14 +11,14 @@ use crate::ledger::LedgerError;
 use crate::exec::AskError;
 use crate::nvml::Trouble;
 
-/// What a report says of a daemon that shows a limit in an unknown form.
+/// The report about a daemon that shows a limit in an unknown form.
 pub const UNREAD: &str = "may not limit memory: its driver shows the limit in an unknown form";
 
 gpushare::errors! {
     /// Why a daemon can't start or serve the job, or can't be ended.
     #[derive(Debug)]
     pub enum MpsError {
-        /// By nothing else can a daemon be confined to a GPU.
+        /// A daemon can be confined to a GPU only by UUID.
         NoUuid => "the NVIDIA driver shows no UUID for its GPU, and Mps needs it";
         Unsafe(path: PathBuf) =>
             "{}: users other than root can change it; set MpsDir to another folder", path.display();
@@ -26,7 +26,7 @@ gpushare::errors! {
         Busy(path: PathBuf, time: Duration) =>
             "{}: locked by another process for {} ms", path.display(), time.as_millis();
         NoUser(user_id: u32) => "this node has no user {user_id}";
-        /// This process is inside a job's step, and so would the daemon be; why it can't be a unit.
+        /// This process is inside a job's step, so the daemon would be too. Holds the reason why it can't be a unit.
         InJob(why: Option<String>) =>
             "it would end with this job, because the prolog runs inside the job (PrologFlags=RunInJob) and systemd \
              can't start it outside ({}); use PrologFlags=Contain",
@@ -39,10 +39,10 @@ gpushare::errors! {
         InUse(jobs: Vec<JobKey>, why: Box<MpsError>) => "{why}; jobs that use the daemon: {}", listed(jobs);
         Faulty(pid: u32) =>
             "MPS server {pid} had a fatal error and accepts no programs until its clients have ended";
-        /// It is stopped, or a zombie.
+        /// The daemon is stopped, or a zombie.
         NotRunning(pid: u32, state: char) => "MPS daemon {pid} is in state {state}, not running";
         Undead(pid: u32) => "processes of MPS daemon {pid} can't be ended";
-        /// The daemon itself is ended.
+        /// The daemon itself has ended.
         Mode(why: Trouble) => "its GPU's compute mode can't be set back to default: {why}";
     } from { Folder(LedgerError), Ask(AskError) }
 }

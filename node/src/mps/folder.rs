@@ -17,23 +17,23 @@ use super::record::DaemonRecord;
 use super::remove::Bin;
 use crate::unix;
 
-/// How often a taken lock is tried.
+/// How often to try again to get a lock that is taken.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The least time for that, however short `patience` is.
+/// The minimum time for that, however short `patience` is.
 const LEAST: Duration = Duration::from_secs(5);
-/// No state is longer.
+/// No state file is longer.
 const LONGEST_STATE: u64 = 4096;
 
-/// A daemon's folder, locked.
+/// A daemon's locked folder.
 #[derive(Debug)]
 pub struct Locked {
     folder: PathBuf,
-    /// For as long a user's files are removed.
+    /// The maximum time for removing a user's files.
     patience: Duration,
     _lock: File,
 }
 
-/// Takes the lock of a daemon's folder, which is made first; gives up after `patience`.
+/// Makes a daemon's folder if needed and takes its lock; gives up after `patience`.
 pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked, MpsError> {
     check_above(mps_dir)?;
     make_folders(mps_dir)?;
@@ -50,7 +50,7 @@ pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked
     }
 }
 
-/// As [`lock`], of a folder that is there; `None` if it isn't.
+/// The same as [`lock`] for an existing folder; `None` if it doesn't exist.
 pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let folder = daemon.folder(mps_dir);
     match folder.symlink_metadata() {
@@ -60,7 +60,7 @@ pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Resu
     }
 }
 
-/// `None` if the folder was removed meanwhile, with the lock that was waited for.
+/// `None` if the folder was removed in the meantime, together with the lock.
 fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let path = folder.join("lock");
     let failed = |error| MpsError::File(path.clone(), error);
@@ -85,13 +85,13 @@ fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Lo
     Ok(same.then(locked))
 }
 
-/// What is known of the daemon of a folder, locked or not.
+/// What is known about the daemon of a folder, whether the folder is locked or not.
 pub fn state(folder: &Path) -> DaemonRecord {
     let bytes = root_file::read(&folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
     String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// Every folder on the way must be root's (or, in a test, the tester's): pipes are handed to users by their names.
+/// Every folder above must belong to root (or, in a test, to the tester): users get the pipes by path.
 fn check_above(mps_dir: &Path) -> Result<(), MpsError> {
     let own = crate::user_id();
     for folder in mps_dir.ancestors().skip(1) {
@@ -105,7 +105,7 @@ fn check_above(mps_dir: &Path) -> Result<(), MpsError> {
     Ok(())
 }
 
-/// `MpsDir` and what is missing above it.
+/// Makes `MpsDir` and any missing folders above it.
 fn make_folders(mps_dir: &Path) -> Result<(), MpsError> {
     if let Some(above) = mps_dir.parent()
         && above.symlink_metadata().is_err()
@@ -126,20 +126,20 @@ impl Locked {
         self.folder.join("log")
     }
 
-    /// What is known of the daemon; nothing if the file is missing or damaged.
+    /// What is known about the daemon; nothing if the file is missing or damaged.
     pub fn state(&self) -> DaemonRecord {
         state(&self.folder)
     }
 
-    /// Writes down what is known.
+    /// Writes what is known about the daemon.
     pub fn keep(&self, state: &DaemonRecord) -> Result<(), MpsError> {
         let path = self.folder.join("state");
         root_file::replace(&self.folder.join("new"), &path, &state.to_string())
             .map_err(|error| MpsError::File(path, error))
     }
 
-    /// Makes the pipe folder anew, and the log folder where it isn't the user's already: a daemon that was killed
-    /// cleans nothing up, and its files get in the next one's way.
+    /// Makes a new pipe folder, and a log folder unless it already belongs to the user: a killed daemon cleans nothing
+    /// up, and its files would disturb the next one.
     pub fn make_pipes(&self, user_id: u32, group_id: u32) -> Result<(), MpsError> {
         self.remove_pipes()?;
         make_private(&self.pipe(), user_id, group_id)?;
@@ -154,17 +154,17 @@ impl Locked {
         make_private(&log, user_id, group_id)
     }
 
-    /// Lets these users into the pipe folder of a daemon that is root's.
+    /// Lets these users into the pipe folder of a daemon that runs as root.
     pub fn admit(&self, users: &[u32]) -> Result<(), MpsError> {
         unix::let_enter(&self.pipe(), users).map_err(|error| MpsError::File(self.pipe(), error))
     }
 
-    /// Takes the pipes away, so that programs run without MPS and don't wait for a daemon that doesn't answer.
+    /// Removes the pipes, so that programs run without MPS instead of waiting for a daemon that doesn't answer.
     pub fn remove_pipes(&self) -> Result<(), MpsError> {
         self.take(&["pipe"])
     }
 
-    /// Frees these names. Their contents may be so large that they are removed later.
+    /// Frees these names. Large contents may be removed later.
     fn take(&self, names: &[&str]) -> Result<(), MpsError> {
         let bin = self.bin(names)?;
         let _ = bin.empty();
@@ -179,24 +179,24 @@ impl Locked {
         Ok(bin)
     }
 
-    /// Removes all of it, the lock last.
+    /// Removes the whole folder, the lock last.
     pub fn remove(self) -> Result<(), MpsError> {
         let bin = self.bin(&["pipe", "log", "state", "new"])?;
         bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))?;
         self.bin(&["lock"])?;
         match fs::remove_dir(&self.folder) {
-            // Another process needs the folder and has made a lock of its own.
+            // Another process needs the folder and has made its own lock.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
             result => result.map_err(|error| MpsError::File(self.folder.clone(), error)),
         }
     }
 }
 
-/// Makes a folder that only its user can enter. It lies in a folder of root's, so no user can replace it.
+/// Makes a folder that only its user can enter. Its parent belongs to root, so no user can replace it.
 fn make_private(path: &Path, user_id: u32, group_id: u32) -> Result<(), MpsError> {
     let failed = |error| MpsError::File(path.to_owned(), error);
     DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
-    // Whatever the umask took away.
+    // Sets the mode that the umask may have reduced.
     fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed)?;
     let found = path.symlink_metadata().map_err(failed)?;
     if (found.uid(), found.gid()) == (user_id, group_id) {

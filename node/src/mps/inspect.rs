@@ -11,18 +11,18 @@ use super::error::MpsError;
 use super::startup::How;
 use super::{folder, process};
 
-/// A daemon's folder, and what is behind it.
+/// A daemon's folder, and the daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Which daemon.
     pub daemon: Daemon,
-    /// Its process, where it is there.
+    /// Its process, if it exists.
     pub pid: Option<u32>,
-    /// It can't answer: it is stopped or traced.
+    /// Its state if it can't answer: it is stopped or traced.
     pub stuck: Option<char>,
 }
 
-/// Every daemon that has a folder, in order; of others' users only root finds the process.
+/// Every daemon that has a folder, in order. Only root finds the processes of other users' daemons.
 pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     let mut daemons = super::daemons(config);
     daemons.sort_unstable();
@@ -37,8 +37,8 @@ pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     daemons.into_iter().map(one).collect()
 }
 
-/// The sessions of all daemons that were started and may have servers left; `None` if gpushare starts none, and to
-/// others than root, who can't see all.
+/// The sessions of all daemons that were started and may still have servers. `None` if gpushare starts none, and for
+/// users other than root, who can't see all.
 pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
     if config.mps == Mps::Off || crate::user_id() != Some(0) {
         return None;
@@ -52,18 +52,18 @@ pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
     Some(sessions)
 }
 
-/// Starts a daemon as `Mps` says, of root's and for no GPU of this node, and ends it: whether NVIDIA's program can do
-/// it, and how it was started; `None` without `Mps`.
+/// Checks whether NVIDIA's program can start a daemon as `Mps` says: starts one as root, for no GPU of this node, and
+/// ends it. Returns how it was started; `None` without `Mps`.
 ///
 /// # Errors
-/// It can't be started or ended.
+/// The daemon can't be started or ended.
 pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
     let serves = match config.mps {
         Mps::Off => return Ok(None),
         Mps::PerUser => Serves::User(0),
         Mps::Multiuser => Serves::All,
     };
-    // No GPU has that minor: 255 is /dev/nvidiactl's.
+    // No GPU has this minor: 255 belongs to /dev/nvidiactl.
     let daemon = Daemon { minor: 255, serves };
     let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
@@ -74,7 +74,7 @@ pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
         uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
     };
     let started = locked_daemon.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
-    // It has no GPU, so no mode was set and no job uses it.
+    // The daemon has no GPU, so no mode was set and no job uses it.
     locked_daemon.finish(&Ledger::system())?;
     started.map(|(_, how)| Some(how))
 }

@@ -1,5 +1,5 @@
 //! The processes of a daemon: whether they exist, and how to end them. A daemon leads its own session and its servers
-//! stay in it, so this ends the session; the start time reveals a reused process number.
+//! stay in it, so this ends the session. The start time reveals a reused process number.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -17,14 +17,14 @@ use crate::unix::{self, To};
 
 const PROC: &str = "/proc";
 const PAUSE: Duration = Duration::from_millis(1);
-/// By this variable, its pipe folder, a daemon is known before it has its lock, and so are the programs that talk to
-/// it. A job's programs don't have it.
+/// This variable has the path of the pipe folder. It identifies a daemon that doesn't hold its lock yet, and the
+/// programs that talk to a daemon. A job's programs don't have it.
 pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
-/// A daemon's environment is shorter.
+/// No daemon's environment is longer.
 const LONGEST_ENVIRONMENT: u64 = 1 << 16;
 
-/// The daemon that holds the lock of a pipe folder, if it is the user's: the file is the user's, and might be locked by
-/// any program of that user; what is mounted there is not touched.
+/// The process that holds the lock of a pipe folder, if it belongs to the user: the file is the user's, so any program
+/// of that user might lock it. Nothing that is mounted there is touched.
 pub fn holder(pipe: &Path, user_id: u32) -> Option<Process> {
     let above = unix::folder(pipe.parent()?).ok()?;
     let name = CString::new(pipe.file_name()?.as_bytes()).ok()?;
@@ -48,19 +48,18 @@ fn stat(pid: u32) -> Option<Stat> {
     proc::stat(Path::new(PROC), pid).ok()?
 }
 
-/// Whether it is dead; also if its parent hasn't waited for it yet, or the last of its threads is still ending and
-/// holds its files.
+/// Whether the process is dead. A process also counts as dead if its parent hasn't waited for it yet, or if its last
+/// thread is still ending and holds its files.
 fn is_dead(pid: u32) -> bool {
     stat(pid).is_none_or(|stat| "ZX".contains(stat.state))
 }
 
-/// The state of a process that can't answer: stopped, traced, dead.
+/// The state of a process that can't answer: stopped, traced or dead.
 pub fn is_stuck(pid: u32) -> Option<char> {
     stat(pid).map(|stat| stat.state).filter(|state| "TtZX".contains(*state))
 }
 
-/// The daemon, if it lives, and the living processes of its session. Empty if the session is another one of the same
-/// number.
+/// The daemon, if it lives, and the living processes of its session. Empty if another session has the same number now.
 fn session_of(daemon: &Process) -> Vec<u32> {
     match of(daemon.pid) {
         Some(found) if found != *daemon => return Vec::new(),
@@ -73,13 +72,13 @@ fn session_of(daemon: &Process) -> Vec<u32> {
     processes().filter(lives).collect()
 }
 
-/// Every process's number.
+/// The numbers of all processes.
 fn processes() -> impl Iterator<Item = u32> {
     let names = fs::read_dir(PROC).into_iter().flatten().flatten();
     names.filter_map(|found| found.file_name().to_str()?.parse().ok())
 }
 
-/// Ends what is left of a daemon at once, and waits until it is gone.
+/// Kills what is left of a daemon, and waits until it is gone.
 pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
     let end = Instant::now() + patience;
     loop {
@@ -88,7 +87,7 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
             return Ok(());
         }
         for pid in left {
-            // One that has ended by itself is not an error.
+            // A process that has ended by itself is not an error.
             let _ = unix::kill(To::Process(pid));
         }
         if Instant::now() >= end {
@@ -98,14 +97,14 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
     }
 }
 
-/// Ends processes that are about to become the daemon of that folder, or to talk to it: the process that started them
-/// was killed or gave up.
+/// Ends processes that are about to become the daemon of that folder, or to talk to it, after the process that started
+/// them was killed or gave up.
 pub fn end_starting(pipe: &Path, user_id: u32, patience: Duration) -> Result<(), MpsError> {
     let end = Instant::now() + patience;
     let mark = format!("{MARK}={}", pipe.display());
     let is_marked = |pid: &u32| {
         let folder = Path::new(PROC).join(pid.to_string());
-        // Root's until it has become the user's.
+        // Such a process belongs to root until it becomes the user's.
         let owner = folder.metadata().map(|found| found.uid());
         let mut bytes = Vec::new();
         owner.is_ok_and(|owner| owner == 0 || owner == user_id)
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_session_is_ended_with_all_that_is_in_it() {
-        // setsid(1) forks where it leads a group; a shell that it becomes is the leader of its session.
+        // setsid(1) forks if it leads a group; a shell that it becomes leads its session.
         let mut child =
             Command::new("setsid").args(["sh", "-c", "sleep 300 & sleep 300 & wait"]).spawn().unwrap();
         let pid = child.id();

@@ -19,13 +19,13 @@ const SHM: &str = "/dev/shm";
 /// What a share's programs must find where they run.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// The daemon's pipe folder, in which its socket is.
+    /// The daemon's pipe folder, which has its socket.
     pipe: PathBuf,
-    /// The device that the folder is on, if that is known.
+    /// The device that the folder is on, if known.
     device: Option<(u32, u32)>,
-    /// The daemon's /dev/shm, by device and number, if that is known.
+    /// The device and inode number of the daemon's /dev/shm, if known.
     shm: Option<(u64, u64)>,
-    /// Without the socket the job runs, without limits.
+    /// The job may run without the socket, and so without limits.
     may_run_without: bool,
 }
 
@@ -41,13 +41,13 @@ pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
     })
 }
 
-/// A daemon's /dev/shm; only root may look.
+/// A daemon's /dev/shm; only root can read it.
 pub fn shm_of(daemon: Process) -> Option<(u64, u64)> {
     identity(&Path::new("/proc").join(daemon.pid.to_string()).join("root/dev/shm")).ok()
 }
 
 impl Reach {
-    /// Why programs of this process would not reach the daemon. To be asked as the job's user, where they will run.
+    /// Why programs of this process would not reach the daemon. Call it as the job's user, where the programs will run.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         if let Err(why) = self.socket() {
@@ -67,8 +67,8 @@ impl Reach {
         })
     }
 
-    /// Asks nothing of what a user may have mounted there: a FUSE that never answers would hold the task for good, and
-    /// Slurm then drains the node.
+    /// Never queries a file system that a user may have mounted there: a FUSE that doesn't answer would block the task
+    /// forever, and Slurm would then drain the node.
     fn socket(&self) -> Result<(), String> {
         let look = || {
             let pipe = unix::folder(&self.pipe)?;

@@ -1,25 +1,25 @@
 //! Limits as a daemon shows them: 535 to 555 write `25.0`, and `22G` for 23034M. Another driver may write them
 //! differently, so this distinguishes an unknown form from a limit that is certainly different.
 
-/// What a daemon shows, compared with the limit that it was given.
+/// How a limit that a daemon shows compares with the limit that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readback {
-    /// That limit, as far as it was rounded.
+    /// The same limit, apart from rounding.
     Same,
-    /// Another one, none, or a refusal.
+    /// Another limit, no limit, or a refusal.
     Other,
-    /// No limit that can be read.
+    /// The text has no readable limit.
     Unclear,
 }
 
-/// How an answer begins that is no limit but a complaint.
+/// How a complaint begins, in contrast to a limit.
 const COMPLAINTS: [&str; 7] =
     ["Cannot", "Unknown", "Invalid", "Insufficient", "Failed", "Error", "Not enough"];
 
-/// How a driver may say that there is no limit.
+/// How a driver may write that there is no limit.
 const NO_LIMIT: [&str; 5] = ["none", "unlimited", "no limit", "not set", "n/a"];
 
-/// The percentage that a line has, in thousandths of a percent: its only number.
+/// The percentage in a line, in thousandths of a percent: the line's only number.
 pub fn percentage_in(line: &str) -> Option<u32> {
     let mut numbers = numbers(line);
     let (number, _) = numbers.next()?;
@@ -29,7 +29,8 @@ pub fn percentage_in(line: &str) -> Option<u32> {
     (plain && thousandths <= 100_000).then_some(thousandths)
 }
 
-/// A number as it was written: `22.5` is 225 and 10. Not a float, whose reading takes more room than all the rest.
+/// A number as it was written: `22.5` is 225 and 10. Not a float, because parsing floats takes more code than all the
+/// rest.
 struct Decimal {
     digits: u64,
     scale: u64,
@@ -65,16 +66,16 @@ pub fn memory_in(text: &str, memory: Option<u32>) -> Readback {
     }
 }
 
-/// 23034 MiB may be cut to 22G, and rounded to 22.5G.
+/// 23034 MiB may be truncated to 22G, or rounded to 22.5G.
 fn compare(number: &str, unit: u64, mib: u32) -> Readback {
     let Some(Decimal { digits, scale }) = Decimal::parse(number) else { return Readback::Unclear };
-    // Both in parts of a KiB, as many as the number has decimals for.
+    // Both are in fractions of a KiB, as precise as the number's decimals.
     let (shown, step) = (u128::from(digits) * u128::from(unit), u128::from(unit));
     let limit = u128::from(mib) * 1024 * u128::from(scale);
     if shown + step > limit && 2 * shown <= 2 * limit + step { Readback::Same } else { Readback::Other }
 }
 
-/// Without a unit: MiB or bytes. 0 is no limit.
+/// Compares a number without a unit, which may be MiB or bytes. 0 means no limit.
 fn compare_bare(text: &str, mib: u64) -> Readback {
     match text.parse::<u64>() {
         Ok(0) => Readback::Other,
@@ -87,7 +88,7 @@ fn is_complaint(text: &str) -> bool {
     COMPLAINTS.iter().any(|word| text.starts_with(word))
 }
 
-/// Every number, with what follows it.
+/// Every number, with the text that follows it.
 fn numbers(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -20,39 +20,39 @@ use crate::mps::service::Limits;
 
 const FIRST_LINE: &str = "gpushare-mps 1";
 const LAST_LINE: &str = "end";
-/// Daemons of one folder that are remembered: one that dies leaves servers to its jobs, and few die.
+/// How many daemons of one folder to remember. A daemon that dies may leave servers to its jobs, but few daemons die.
 const MOST: usize = 16;
 
-/// What is known of a folder's daemons.
+/// What is known about a folder's daemons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonRecord {
-    /// What it was told last; `None` after a daemon with unknown limits was found.
+    /// The limits that the daemon was given last; `None` after a daemon with unknown limits was found.
     pub limits: Option<Limits>,
-    /// When it last answered, in seconds since 1970.
+    /// When the daemon last answered, in seconds since 1970.
     pub checked: u64,
-    /// One is being started, or its start was cut short: it may come up at any moment.
+    /// A daemon is being started, or its start was interrupted: it may appear at any moment.
     pub starting: bool,
-    /// It is being ended, or its end was cut short: a program that was sent to tell it so may still do it.
+    /// The daemon is being ended, or that was interrupted: a program that was sent to end it may still do so.
     pub ending: bool,
-    /// The GPU that was put into compute mode `EXCLUSIVE_PROCESS` for it.
+    /// The GPU that was put into compute mode `EXCLUSIVE_PROCESS` for the daemon.
     pub exclusive: Option<String>,
-    /// The latest daemon's /dev/shm, by device and number: that of the reader may be another.
+    /// The device and inode number of the latest daemon's /dev/shm, which may differ from the reader's.
     pub shm: Option<(u64, u64)>,
     /// The daemons, the latest last. All others are dead, but their servers may live.
     pub processes: Vec<Process>,
 }
 
-/// A process, told from a later one of the same number by its start.
+/// A process, distinguished by its start time from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number, and as a daemon leads a session of its own also that session's.
+    /// Its number. A daemon leads its own session, so this is also the session's number.
     pub pid: u32,
-    /// When it started, in ticks since the machine did.
+    /// When it started, in ticks since the machine booted.
     pub start: u64,
 }
 
 impl DaemonRecord {
-    /// Adds a daemon; one that is there already becomes the latest. Gives those that no longer fit in the record and
+    /// Adds a daemon; if it is already there, it becomes the latest. Returns those that no longer fit in the record and
     /// must be ended: a user may kill daemons, or pose as one, any number of times.
     #[must_use]
     pub fn add(&mut self, process: Process) -> Vec<Process> {

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::unix;
 
-/// Where things go that are to be removed. The paths are in a folder that only root can change.
+/// Where files go before they are removed. The paths are in a folder that only root can change.
 #[derive(Debug)]
 pub struct Bin {
     folder: PathBuf,
@@ -20,12 +20,12 @@ pub struct Bin {
 }
 
 impl Bin {
-    /// The bin with that path, which need not exist yet, until then.
+    /// The bin at that path, which need not exist yet, with a deadline.
     pub fn at(folder: PathBuf, end: Instant) -> Bin {
         Bin { folder, end, next: 0 }
     }
 
-    /// Takes a name away from a folder of root's, whatever it stands for.
+    /// Moves a name out of a folder of root's into the bin, whatever kind of file it is.
     pub fn take(&mut self, path: &Path) -> io::Result<()> {
         if !self.unlink(path)? {
             match DirBuilder::new().mode(0o700).create(&self.folder) {
@@ -37,7 +37,7 @@ impl Bin {
         Ok(())
     }
 
-    /// Removes all that was taken, now or earlier.
+    /// Removes everything in the bin, including files from earlier calls.
     pub fn empty(mut self) -> io::Result<()> {
         loop {
             let mut was_empty = true;
@@ -58,8 +58,8 @@ impl Bin {
         }
     }
 
-    /// Moves what is in a folder up into the bin, once its user can add nothing more, not even by a file that he has
-    /// open.
+    /// Moves a folder's contents up into the bin, after making sure that its user can add nothing more, not even
+    /// through a file that they have open.
     fn flatten(&mut self, folder: &Path) -> io::Result<()> {
         lchown(folder, Some(0), Some(0)).or_else(only_root_can)?;
         fs::set_permissions(folder, Permissions::from_mode(0o700))?;
@@ -72,7 +72,7 @@ impl Bin {
         Ok(())
     }
 
-    /// Removes what is no folder.
+    /// Removes anything but a folder.
     fn unlink(&self, path: &Path) -> io::Result<bool> {
         self.persist(path, || match fs::remove_file(path) {
             Ok(()) => Ok(true),
@@ -96,7 +96,7 @@ impl Bin {
         })
     }
 
-    /// Does it again, until it is no mount point any more or time is over.
+    /// Repeats `act` until the path is no longer a mount point or the deadline has passed.
     fn persist<T>(&self, path: &Path, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
             match act() {
@@ -136,7 +136,7 @@ mod tests {
         fs::write(path("pipe/a/file"), "").unwrap();
         std::os::unix::fs::symlink(path("precious"), path("pipe/a/b/link")).unwrap();
         fs::set_permissions(path("pipe/a/b"), Permissions::from_mode(0o777)).unwrap();
-        // Left by one that was killed.
+        // A leftover of a process that was killed.
         fs::create_dir_all(path("gone/0/x")).unwrap();
         fs::write(path("gone/1"), "").unwrap();
         let mut bin = bin(top.path(), Duration::from_secs(20));

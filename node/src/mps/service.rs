@@ -2,8 +2,8 @@
 //! the daemons.
 //!
 //! ```text
-//! MpsDir/3.2001/        root's; of GPU minor 3 and user 2001, or 3.all of the daemon for all users
-//! MpsDir/3.2001/lock    who changes something about the daemon
+//! MpsDir/3.2001/        root's; for GPU minor 3 and user 2001, or 3.all for the daemon of all users
+//! MpsDir/3.2001/lock    locked while a process changes something about the daemon
 //! MpsDir/3.2001/state   what was started, and with which limits
 //! MpsDir/3.2001/pipe/   CUDA_MPS_PIPE_DIRECTORY
 //! MpsDir/3.2001/log/    CUDA_MPS_LOG_DIRECTORY
@@ -19,23 +19,23 @@ use gpushare::config::{Mps, NodeConfig};
 /// An MPS control daemon of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Daemon {
-    /// N of the GPU's /dev/nvidiaN.
+    /// The N of the GPU's /dev/nvidiaN.
     pub minor: u32,
-    /// Whose shares it serves.
+    /// Whose shares the daemon serves.
     pub serves: Serves,
 }
 
 /// Whose shares a daemon serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Serves {
-    /// One user's; it runs as that user.
+    /// Those of one user; the daemon runs as that user.
     User(u32),
-    /// Everybody's; it runs as root.
+    /// Those of all users; the daemon runs as root.
     All,
 }
 
 impl Daemon {
-    /// The daemon for a job; none without `Mps`, and none for whole GPUs.
+    /// The daemon for a job; `None` without `Mps` and for whole GPUs.
     pub fn of(entry: &Entry, mps: Mps) -> Option<Daemon> {
         let minor = entry.share_gpu()?.number.minor;
         match mps {
@@ -45,7 +45,7 @@ impl Daemon {
         }
     }
 
-    /// Whether it serves this job, whatever `Mps` says by now.
+    /// Whether it serves this job, even if `Mps` has changed meanwhile.
     pub fn serves(&self, entry: &Entry) -> bool {
         let same_user = match self.serves {
             Serves::User(user_id) => entry.user_id == user_id,
@@ -54,12 +54,13 @@ impl Daemon {
         same_user && entry.share_gpu().is_some_and(|gpu| gpu.number.minor == self.minor)
     }
 
-    /// Its folder.
+    /// The daemon's folder.
     pub fn folder(&self, mps_dir: &Path) -> PathBuf {
         mps_dir.join(self.to_string())
     }
 
-    /// `CUDA_MPS_PIPE_DIRECTORY`; with the longest `MpsDir` still below the 87 characters that a daemon takes.
+    /// `CUDA_MPS_PIPE_DIRECTORY`. Even with the longest `MpsDir` it stays below the 87 characters that a daemon
+    /// accepts.
     pub fn pipe(&self, mps_dir: &Path) -> PathBuf {
         self.folder(mps_dir).join("pipe")
     }
@@ -82,7 +83,7 @@ impl fmt::Display for Daemon {
 impl FromStr for Daemon {
     type Err = ();
 
-    /// A folder's name; `+3.7` and `03.7` are not how we write.
+    /// Parses a folder's name. Refuses `+3.7` and `03.7`, which gpushare never writes.
     fn from_str(name: &str) -> Result<Self, ()> {
         let (minor, user) = name.split_once('.').ok_or(())?;
         let serves = match user {
@@ -94,7 +95,7 @@ impl FromStr for Daemon {
     }
 }
 
-/// What a program of a share may use of its GPU.
+/// How much of its GPU a program of a share may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// GPU memory in MiB; `None` if it isn't limited.
@@ -104,7 +105,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits of a job's share; whole GPUs have none.
+    /// The limits of a job's share; `None` for whole GPUs.
     pub fn of(entry: &Entry) -> Option<Limits> {
         match entry.holding {
             Holding::Share { units, capacity, memory, .. } => {
@@ -114,8 +115,8 @@ impl Limits {
         }
     }
 
-    /// What a daemon must allow that serves both. A job's own variables bring its programs down to its own limits;
-    /// these hold where a program ignores them.
+    /// The limits of a daemon that serves both jobs. A job's own variables lower its programs' limits to the job's own;
+    /// these limits apply if a program ignores the variables.
     #[must_use]
     pub fn with(self, other: Limits) -> Limits {
         let memory = match (self.memory, other.memory) {
@@ -126,21 +127,21 @@ impl Limits {
     }
 }
 
-/// The share in whole percent of the GPU that the job really has, at least 1 and at the most 100. Slurm's own value
-/// relates to the GPU that it allocated, which may count for the whole node.
+/// The share in whole percent, 1 to 100, of the GPU that the job really has. Slurm's own value relates to the GPU that
+/// it allocated, which may represent the whole node.
 pub fn percent(units: u32, capacity: u32) -> u32 {
     let percent = (u64::from(units) * 100).checked_div(u64::from(capacity)).unwrap_or(100).clamp(1, 100);
     u32::try_from(percent).unwrap_or(100)
 }
 
-/// The memory of a share in MiB: what `MemPerUnit` says, else its part of the GPU's.
+/// The memory of a share in MiB: from `MemPerUnit`, or else the share's part of the GPU's memory.
 pub fn memory((units, capacity): (u32, u32), config: &NodeConfig, all: Option<u32>) -> Option<u32> {
     let of_units = config.mem_per_unit.map(|mib| units.saturating_mul(mib));
     let part = |all: u32| {
         let part = u64::from(all) * u64::from(units) / u64::from(capacity.max(1));
         u32::try_from(part).unwrap_or(u32::MAX).min(all)
     };
-    // A limit of 0 would be none.
+    // A limit of 0 would mean no limit.
     of_units.or_else(|| all.map(part)).map(|memory| memory.max(1))
 }
 

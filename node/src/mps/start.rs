@@ -1,5 +1,5 @@
 //! Starts a daemon as its user, with one GPU, detached from slurmd. If systemd runs, the daemon is a transient unit,
-//! which also closes the other GPUs to it. Otherwise, or if systemd can't, it starts in its own session.
+//! which also denies it the other GPUs. Otherwise, or if systemd fails, it starts in its own session.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,11 +22,11 @@ const SETPRIV: &str = "/usr/bin/setpriv";
 const GETENT: &str = "/usr/bin/getent";
 /// `nogroup` or `nobody`: the kernel's overflow group, which no user has on any Linux.
 const NOBODYS_GROUP: u32 = 65534;
-/// What is left for a start without systemd, however long systemd took: most of the time a few milliseconds do.
+/// The minimum time for a start without systemd, however long systemd took: usually a few milliseconds are enough.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// User and group of a daemon. It lives outside of the cgroups of its user's jobs, so the user must not be able to
-/// trace it: that would be a way out of them. ptrace(2) needs the same user and the same group, so the daemon has a
+/// User and group of a daemon. It lives outside the cgroups of its user's jobs, so the user must not be able to trace
+/// it and thus escape from those cgroups. ptrace(2) requires the same user and the same group, so the daemon has a
 /// group that no user has. (NVIDIA's own daemon of root's leaves the servers that it starts for users in root's group.)
 pub fn ids_of(serves: Serves) -> (u32, u32) {
     match serves {
@@ -35,21 +35,21 @@ pub fn ids_of(serves: Serves) -> (u32, u32) {
     }
 }
 
-/// Whether this node knows the daemon's user: the groups of an unknown user can't be looked up.
+/// Checks that this node knows the daemon's user: the groups of an unknown user can't be looked up.
 pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
     let Serves::User(user_id) = serves else { return Ok(()) };
     let mut getent = program(Path::new(GETENT));
     getent.args(["passwd", &user_id.to_string()]);
     let answer = ask(&mut getent, "", config.mps_timeout)?;
-    // NAME:x:UID:GID:…
+    // The line is NAME:x:UID:GID:…
     let known = answer.output.trim().split(':').nth(2) == Some(&user_id.to_string());
     if known { Ok(()) } else { Err(MpsError::NoUser(user_id)) }
 }
 
-/// Starts a daemon in a folder whose pipes have just been made. NVIDIA's program ends with 0 when the daemon listens.
+/// Starts a daemon in a folder whose pipes have just been made. NVIDIA's program exits with 0 when the daemon listens.
 ///
-/// Whatever becomes of a unit that was asked for and did not come in time: of two daemons in one folder only the first
-/// stays (control_lock), and one that finds no folder ends.
+/// A unit that was requested but did not start in time does no harm: of two daemons in one folder only the first stays
+/// (control_lock), and a daemon that finds no folder ends.
 pub fn start(
     daemon: Daemon,
     gpu: &Gpu,
@@ -75,7 +75,7 @@ pub fn start(
     let left = end.saturating_duration_since(Instant::now()).max(LEAST);
     let said = match ask(&mut alone(&startup), "", left) {
         Ok(answer) => answer.first_line(),
-        // The program that was run is setpriv(1); what doesn't answer is the one behind it.
+        // The program run here is setpriv(1), but the one that it starts is what doesn't answer.
         Err(AskError::Deadline(..)) => format!("no answer in {} ms", config.mps_timeout.as_millis()),
         Err(error) => return Err(error.into()),
     };
@@ -89,7 +89,7 @@ pub fn start(
     }
 }
 
-/// Whether a process with that /proc/PID/cgroup is in a Slurm step's cgroup: as a prolog is with
+/// Whether a process with that /proc/PID/cgroup is in a Slurm step's cgroup, as a prolog is with
 /// `PrologFlags=RunInJob`. A daemon there would end with the job, even if other jobs use it, and be inside the job's
 /// fence.
 fn is_in_step(cgroups: &str) -> bool {
@@ -113,7 +113,7 @@ fn alone(startup: &Startup) -> Command {
         Serves::All => program(path),
         Serves::User(_) => {
             let mut command = program(Path::new(SETPRIV));
-            // All of the user's groups: a site may have given GPUs to one of them.
+            // Includes all of the user's groups: a site may have given GPUs to one of them.
             command.arg(format!("--reuid={}", startup.ids.0)).arg(format!("--regid={}", startup.ids.1));
             command.arg("--init-groups").arg("--").arg(path);
             command

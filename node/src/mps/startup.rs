@@ -12,15 +12,15 @@ use super::process;
 /// How a daemon was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct How {
-    /// Its transient unit. Without one, it is a session of its own in the cgroup of the process that started it.
+    /// Its transient unit. Without one, the daemon has its own session in the cgroup of the process that started it.
     pub unit: Option<String>,
-    /// What is not as it should be, for an administrator.
+    /// A problem that an administrator should know about.
     pub notice: Option<String>,
-    /// How it shows a limit, if that can't be read: then it is unknown whether it took the limit.
+    /// How the daemon shows a limit that gpushare can't read: then it is unknown whether it accepted the limit.
     pub unread: Option<String>,
 }
 
-/// What is to be started.
+/// What to start.
 #[derive(Debug)]
 pub struct Startup<'a> {
     /// Which daemon.
@@ -30,12 +30,13 @@ pub struct Startup<'a> {
     pub(super) uuid: &'a str,
     pub(super) control: &'a Control,
     pub(super) config: &'a NodeConfig,
-    /// Its user and group.
+    /// The daemon's user and group.
     pub ids: (u32, u32),
 }
 
 impl Startup<'_> {
-    /// Its environment, by name: what its callers have too, its GPU, and by what it is found while it starts.
+    /// Its environment: the variables that its callers have too, its GPU, and the mark by which it is found while it
+    /// starts.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         let pipe = self.control.pipe().display().to_string();
         let own = [("CUDA_VISIBLE_DEVICES", self.uuid.to_owned()), (process::MARK, pipe)];
@@ -46,7 +47,8 @@ impl Startup<'_> {
     pub fn command_line(&self) -> (&Path, &'static [&'static str]) {
         let arguments: &[&str] = match self.daemon.serves {
             Serves::User(_) => &["-d"],
-            // In 555 and newer; 535 and 550 take it for a question to a daemon that isn't there, and end with 1.
+            // 555 and newer know this option; 535 and 550 treat it as a call to a daemon that isn't running, and exit
+            // with 1.
             Serves::All => &["-d", "-multiuser-server"],
         };
         (&self.config.mps_control, arguments)

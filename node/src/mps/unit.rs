@@ -1,5 +1,5 @@
-//! A daemon as a transient unit, by systemd-run(1). It is outside of slurmd's cgroup and any job's, so it ends with
-//! neither. It can open only its own GPU, whatever its clients make it do.
+//! A daemon as a transient unit, by systemd-run(1). It is outside of slurmd's cgroup and any job's, so it doesn't end
+//! with them. It can open only its own GPU, whatever its clients make it do.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,29 +13,29 @@ use crate::exec::{AskError, ask, program};
 
 const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
 const NVIDIA_MODPROBE: &str = "/usr/bin/nvidia-modprobe";
-/// Only there where systemd is process 1 (sd_booted(3)).
+/// Exists only if systemd is process 1 (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
-/// What programs that compute can't do without beside the GPU.
+/// Devices besides the GPU that every computing program needs.
 const NEEDED: [&str; 2] = ["/dev/nvidiactl", "/dev/nvidia-uvm"];
-/// And what some open.
+/// Devices that some programs open.
 const MORE: [&str; 2] = ["/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"];
 /// Properties of every unit; all are older than systemd-run's --collect (systemd 236).
 const PROPERTIES: [&str; 4] = [
-    // Servers of a daemon that died may be at work for jobs; gpushare-epilog ends them.
+    // Servers of a daemon that died may still work for jobs; gpushare-epilog ends them.
     "KillMode=process",
-    // Processes that don't heed SIGTERM.
+    // For processes that ignore SIGTERM.
     "TimeoutStopSec=1s",
-    // As in Slurm's unit of slurmd, whose limits a daemon would have without a unit.
+    // As in Slurm's unit for slurmd, whose limits a daemon without a unit would have.
     "LimitNOFILE=131072",
     "LimitMEMLOCK=infinity",
 ];
 
-/// Whether units can be had.
+/// Whether this machine can start units.
 pub fn is_possible() -> bool {
     Path::new(SYSTEMD).is_dir()
 }
 
-/// Starts the daemon; `found` tells whether it is there. The error is what went wrong, in words.
+/// Starts the daemon; `found` returns it if it runs. The error is a text that says what went wrong.
 pub fn start(
     startup: &Startup,
     patience: Duration,
@@ -44,13 +44,13 @@ pub fn start(
     let end = Instant::now() + patience;
     let missing = missing(patience / 2);
     let name = format!("gpushare-mps-{}", startup.daemon);
-    // A unit stays as long as anything lives in its cgroup: servers of a dead daemon keep their unit's name.
+    // A unit stays as long as any process is in its cgroup: servers of a dead daemon keep their unit's name.
     let other = format!("{name}-{}", std::process::id());
     let mut why = String::new();
     for name in [name, other] {
         let left = end.saturating_duration_since(Instant::now());
         let answered = ask(&mut command(startup, &name, missing.is_none(), left), "", left);
-        // Also where systemd-run says otherwise, or nothing: it may have been slow only.
+        // This also counts if systemd-run reports a failure, or nothing: it may only have been slow.
         if let Some(process) = found() {
             let notice = missing.map(|path| {
                 format!("unit {name} can open every GPU: {path} is missing; load its kernel module at boot")
@@ -65,7 +65,7 @@ pub fn start(
             Err(AskError::Deadline(path, _)) => return Err(AskError::Deadline(path, patience).to_string()),
             Err(error) => return Err(error.to_string()),
         };
-        // "Unit … already exists.", "Unit … was already loaded or has a fragment file."
+        // Such as "Unit … already exists." and "Unit … was already loaded or has a fragment file."
         if !why.contains(" already ") {
             break;
         }
@@ -73,13 +73,13 @@ pub fn start(
     Err(why)
 }
 
-/// A device that the daemon's servers will need and that systemd can't let them open, for it is not there yet. Made by
-/// NVIDIA's own program where that is installed, as CUDA itself would.
+/// A device that the daemon's servers will need but that systemd can't allow, because it doesn't exist yet. Tries to
+/// make it with NVIDIA's own program, if that is installed, as CUDA itself would.
 fn missing(patience: Duration) -> Option<&'static str> {
     let find = || NEEDED.into_iter().find(|path| !Path::new(path).exists());
     find()?;
     if Path::new(NVIDIA_MODPROBE).exists() {
-        // Whether it worked is seen by what is there.
+        // Whether it worked shows in which devices exist.
         let _ = ask(program(Path::new(NVIDIA_MODPROBE)).args(["-u", "-c=0"]), "", patience);
     }
     find()
@@ -91,7 +91,7 @@ fn command(startup: &Startup, name: &str, close: bool, patience: Duration) -> Co
         Serves::User(user_id) => format!("user {user_id}"),
         Serves::All => "all users".to_owned(),
     };
-    // Not --quiet: that would also keep back why it failed.
+    // Not --quiet: that would also hide why it failed.
     command.args(["--collect", "--service-type=forking"]);
     command.arg(format!("--unit={name}"));
     command.arg(format!("--description=gpushare: MPS daemon of {} for {whose}", startup.gpu.path.display()));
@@ -99,14 +99,14 @@ fn command(startup: &Startup, name: &str, close: bool, patience: Duration) -> Co
         command.args([format!("--uid={}", startup.ids.0), format!("--gid={}", startup.ids.1)]);
     }
     command.args(PROPERTIES.map(|property| format!("--property={property}")));
-    // systemd gives up before we do, so that it is over then. Its timers may be late by a quarter of a second; 0 is
-    // never.
+    // systemd must give up before we do, so that nothing starts later. Its timers may be late by a quarter of a second;
+    // 0 would mean never.
     command.arg(format!("--property=TimeoutStartSec={}ms", (patience.as_millis() / 2).max(1)));
     if close {
         command.arg("--property=DevicePolicy=closed");
         let own = startup.gpu.path.display().to_string();
         for device in std::iter::once(own.as_str()).chain(NEEDED).chain(MORE) {
-            // systemd logs a warning for each that isn't there.
+            // systemd logs a warning for each device that doesn't exist.
             if Path::new(device).exists() {
                 command.arg(format!("--property=DeviceAllow={device} rw"));
             }

@@ -9,9 +9,9 @@
 //! end
 //! ```
 //!
-//! Memory is in MiB, utilization in percent; values that a driver doesn't report are omitted. The words of a process:
-//! GPU, number, utilization, user, session, start, place, memory. Another process wrote it, so implausible values are
-//! discarded: a GPU that uses more memory than it has counts as unmeasured.
+//! Memory is in MiB, utilization in percent; values that a driver doesn't report are omitted. A process has these
+//! words: GPU, number, utilization, user, session, start, place, memory. Another process wrote the text, so implausible
+//! values are discarded: a GPU that uses more memory than it has counts as unmeasured.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,19 +20,19 @@ use crate::choose::Load;
 use crate::gpu::Gpu;
 use crate::proc::step::{Place, Running};
 
-/// The beginning of gpushare-nvml's error if it finds no library.
+/// How gpushare-nvml's error begins if it finds no library.
 pub const NO_LIBRARY: &str = "library not found";
-/// The same if there is a library but no driver.
+/// How it begins if there is a library but no driver.
 pub const NO_DRIVER: &str = "driver not loaded";
 
 const FIRST_LINE: &str = "gpushare-nvml 1";
 const LAST_LINE: &str = "end";
-/// A node has fewer GPUs.
+/// No node has more GPUs.
 const MOST: usize = 256;
-/// No more processes of a GPU are told and read.
+/// No more processes of one GPU are printed or read.
 pub const MOST_PROCESSES: usize = 256;
 
-/// What NVML says of all GPUs.
+/// What NVML reports about all GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// The driver can limit GPU memory for a cgroup (r615).
@@ -41,12 +41,12 @@ pub struct Measured {
     pub gpus: Vec<GpuState>,
 }
 
-/// What NVML says of a GPU.
+/// What NVML reports about a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuState {
     /// `GPU-…`
     pub uuid: String,
-    /// N of /dev/nvidiaN.
+    /// The N of /dev/nvidiaN.
     pub minor: Option<u32>,
     /// All the memory that programs can have, in MiB.
     pub memory: Option<u32>,
@@ -54,15 +54,15 @@ pub struct GpuState {
     pub used: Option<u32>,
     /// Utilization in percent.
     pub utilization: Option<u32>,
-    /// Processes that compute on it, those of MPS clients included.
+    /// The processes that compute on it, including MPS clients.
     pub processes: Option<u32>,
     /// Those of them that are neither MPS clients nor MPS servers.
     pub outside: Option<u32>,
     /// The compute mode.
     pub mode: Option<Mode>,
-    /// Why no share should go there: an error that the GPU can't come out of by itself.
+    /// Why the GPU should take no share: an error from which it can't recover by itself.
     pub fault: Option<String>,
-    /// The processes, where they were asked for.
+    /// The processes, if requested.
     pub running: Vec<Running>,
 }
 
@@ -73,13 +73,13 @@ gpushare::names! {
         Default = "default",
         /// One process, such as an MPS server.
         ExclusiveProcess = "exclusive-process",
-        /// None.
+        /// No processes.
         Prohibited = "prohibited",
     }
 }
 
 impl Measured {
-    /// What NVML says about this GPU.
+    /// What NVML reports about this GPU.
     pub fn of(&self, gpu: &Gpu) -> Option<&GpuState> {
         let same = |state: &&GpuState| match &gpu.uuid {
             Some(uuid) => state.uuid == *uuid,
@@ -90,12 +90,12 @@ impl Measured {
 }
 
 impl GpuState {
-    /// What the choice uses: both figures or none.
+    /// The load for the choice: both values or nothing.
     pub fn load(&self) -> Option<Load> {
         Some(Load { memory: self.used?.into(), utilization: self.utilization? })
     }
 
-    /// Without implausible figures.
+    /// Removes implausible values.
     fn believed(self) -> GpuState {
         let fits = self.used <= self.memory || self.memory.is_none();
         GpuState {
@@ -247,7 +247,7 @@ impl FromStr for Mode {
 }
 
 gpushare::errors! {
-    /// Why a text is no answer of gpushare-nvml.
+    /// Why a text isn't an answer of gpushare-nvml.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Unreadable {
         Foreign => "its first line is not '{FIRST_LINE}'";

@@ -11,17 +11,17 @@ use crate::ledger::{Ledger, LedgerError, one_line, read_note};
 const SILENCE: &str = "nvml";
 const LIMITS: &str = "limits";
 
-/// Why NVML had no answer.
+/// Why NVML had no answer, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Silence {
     /// The reason.
     pub reason: String,
-    /// How long ago; `None` if the clock was set back since.
+    /// How long ago that was; `None` if the clock was set back since.
     pub age: Option<Duration>,
 }
 
 impl Ledger {
-    /// Why NVML had no answer the last time. What can't be read is not known.
+    /// Why NVML had no answer the last time; `None` if that can't be read.
     pub fn silence(&self) -> Option<Silence> {
         let path = self.dir.join(SILENCE);
         let reason = one_line(&read_note(&path)?);
@@ -34,7 +34,7 @@ impl Ledger {
         self.dir.join(LIMITS).symlink_metadata().is_ok_and(|found| found.is_file())
     }
 
-    /// Remembers that NVML had an answer, and whether the driver can limit memory. Takes the lock where that is news.
+    /// Remembers that NVML answered, and whether the driver can limit memory. Takes the lock only if that has changed.
     pub(crate) fn note_answer(&self, limits: bool, wait: Duration) -> Result<(), LedgerError> {
         let (silence, file) = (self.dir.join(SILENCE), self.dir.join(LIMITS));
         if silence.symlink_metadata().is_err() && self.has_limits() == limits {
@@ -48,8 +48,8 @@ impl Ledger {
         }
     }
 
-    /// Remembers why NVML had no answer; `true` if that is another reason than the last time. What the driver can is
-    /// still so when it doesn't answer.
+    /// Remembers why NVML had no answer. Returns `true` if the reason differs from the last one. What is known about
+    /// the driver's limits stays.
     pub(crate) fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
         let locked = self.lock(wait)?;
         let reason = one_line(reason);

@@ -5,7 +5,8 @@ use crate::gpu::{Detail, Inventory};
 use crate::ledger::{Balance, Row};
 use crate::nvml::answer::{GpuState, Measured};
 
-/// The node's GPUs as the choice sees them, for a share of that user's. `units` fill each of them, in Slurm's order.
+/// The node's GPUs as the choice sees them, for a share of that user's. `units` are those that fill each GPU, in
+/// Slurm's order.
 pub fn candidates(
     gpus: &Inventory,
     balance: &Balance,

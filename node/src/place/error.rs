@@ -12,14 +12,14 @@ use gpushare::config::NodeConfig;
 use super::LOCK_WAIT;
 
 gpushare::errors! {
-    /// Why a job got no GPU, or why it isn't known which it has.
+    /// Why a job got no GPU, or why it is unknown which one it has.
     #[derive(Debug)]
     pub enum PlaceError {
         Devices(error: DeviceError) => "{error}";
         Mismatch(error: Mismatch) => "{error}";
         NoSuchGpu(index: u32) => "Slurm names GPU {index}, which GpuFile doesn't list";
         Unfit { index: u32, path: PathBuf, why: Unfit } => "Slurm names GPU {index}, {}: {why}", path.display();
-        /// Each part of the request was less than a GPU, and Slurm added them up.
+        /// Each part of the request was smaller than a GPU, and Slurm added them up.
         TooLarge { units: u32, capacity: u32 } =>
             "it asks for {units} units on a node, but a share is a part of one GPU, which has {capacity}";
         UnitsListed { listed: usize, gpus: usize } =>
@@ -28,7 +28,7 @@ gpushare::errors! {
         /// `OnCollision=fail`
         Collision(jobs: Vec<JobKey>) =>
             "Slurm gave it a GPU that other jobs have shares of: {}", listed(jobs);
-        /// Such as entries of another version of gpushare: a share could go where one of their jobs is.
+        /// For example entries of another version of gpushare: a share might go to a GPU that one of their jobs has.
         Unread(entries: Vec<String>) =>
             "can't read the entries of jobs that may be running: {}; no share is placed until they have ended",
             entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -36,7 +36,7 @@ gpushare::errors! {
 }
 
 impl PlaceError {
-    /// Marks the job as one that can't run here, if that is what the error means.
+    /// Marks the job as one that can't run here, if the error means that.
     pub(super) fn mark(
         &self,
         config: &NodeConfig,
@@ -47,16 +47,15 @@ impl PlaceError {
             return Ok(());
         }
         let locked = ledger.lock(LOCK_WAIT)?;
-        // Another prolog of the same start may have found room meanwhile.
+        // Another prolog of the same start may have found room in the meantime.
         if matches!(ledger.find(job.key.id), Ok(Some(entry)) if entry.key == job.key) {
             return Ok(());
         }
         locked.fail(job.key, &self.to_string())
     }
 
-    /// A job with whole GPUs has them from Slurm, which fences it; that we can't note them doesn't make it fail, but
-    /// where it can open none for that. Where there is no GPU of NVIDIA's or of `GpuFile` there is nothing to note, or
-    /// to close.
+    /// A job with whole GPUs has them from Slurm, which fences it. So it doesn't fail if we can't record them, unless
+    /// it then could open none. If there is no GPU of NVIDIA's or of `GpuFile`, there is nothing to record or to close.
     fn fails_the_job(&self, config: &NodeConfig, job: &NodeJob) -> bool {
         match self {
             PlaceError::Mismatch(_)

@@ -13,7 +13,7 @@ use crate::job::{JobKey, NodeJob};
 use crate::ledger::{Entry, LedgerError, Locked};
 use gpushare::config::{ForeignProcesses, Placement};
 
-/// Records what a job has, unless it was recorded before.
+/// Records what a job has, unless it is already recorded.
 pub(super) fn record(
     node: Node,
     job: &NodeJob,
@@ -44,17 +44,17 @@ pub(super) fn record(
     }
 }
 
-/// How it went under the ledger's lock.
+/// The result of one try under the ledger's lock.
 enum Attempt {
-    /// It was recorded before.
+    /// The job was already recorded.
     Before(Entry),
-    /// It is recorded now.
+    /// The job is recorded now.
     Now(Entry),
-    /// There is no room, and these jobs may be over: to be asked, and tried again.
+    /// There is no room, but these jobs may be over: ask about them, and try again.
     Crowded(Vec<JobKey>),
 }
 
-/// `over` has the jobs that are over by slurmctld, or nothing if it was not asked yet.
+/// `over` has the jobs that are over according to slurmctld; empty if it was not asked yet.
 fn attempt(
     node: Node,
     (job, allocation): (&NodeJob, &Allocation),
@@ -71,7 +71,7 @@ fn attempt(
     {
         return Ok(Attempt::Before(entry));
     }
-    // An earlier start of the job, or an old job of the same number.
+    // Removes the entry of an earlier start of the job, or of an old job with the same number.
     ledger.remove(job.key.id, None)?;
     if ledger.is_reconcile_due(now) {
         notices.extend(reconcile(node, &ledger, now, GRACE));
@@ -86,11 +86,11 @@ fn attempt(
     };
     let mut found = hold(node.config, job, allocation, gpus, state);
     if is_crowded(&found) {
-        // Entries of jobs that are over may be in the way, also if their epilogs are still running.
+        // Entries of jobs that are over may be in the way, even while their epilogs still run.
         let dropped = reconcile(node, &ledger, now, Duration::ZERO);
         if !dropped.is_empty() {
             notices.extend(dropped);
-            // Also where there is no room all the same.
+            // Needed even if there is still no room.
             ledger.keep_exporters();
             found = hold(node.config, job, allocation, gpus, Occupancy::read(&ledger)?.0);
         }
@@ -114,8 +114,8 @@ fn attempt(
     Ok(Attempt::Now(entry))
 }
 
-/// The jobs that may be over, those without a witness first. One with a witness is among them only where Slurm would
-/// not have started this job beside all of them: slurmstepd sometimes outlives its job, when slurmd was killed.
+/// The jobs that may be over, those without a witness first. A job with a witness is included only if Slurm would not
+/// have started this job beside all of them: slurmstepd sometimes outlives its job after slurmd was killed.
 fn suspects(
     node: Node,
     ledger: &Locked,
@@ -128,7 +128,7 @@ fn suspects(
             let assigned = gpus.iter().map(|gpu| gpu.assigned).sum::<u64>();
             assigned + u64::from(*units) > gpus.iter().map(|gpu| u64::from(gpu.capacity)).sum()
         }
-        // Slurm counts each GPU by itself.
+        // Slurm counts each GPU separately.
         Allocation::Share { .. } | Allocation::Whole(_) | Allocation::Nothing => true,
     };
     let entries = node.ledger.list()?.entries;

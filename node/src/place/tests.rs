@@ -1,4 +1,4 @@
-//! The pipeline on a ledger of its own.
+//! Tests of the pipeline, with their own ledger.
 
 mod failures;
 mod over;
@@ -9,7 +9,7 @@ use crate::job::Noted;
 use crate::nvml::answer::GpuState;
 use gpushare::config::Config;
 
-/// Four "GPUs" that every machine has, in an order that is not that of their minors.
+/// Four "GPUs" that every machine has, listed in another order than that of their minors.
 const FILES: &str = "GpuFile=/dev/zero,/dev/null,/dev/full,/dev/random";
 
 fn config(lines: &str) -> NodeConfig {
@@ -18,7 +18,7 @@ fn config(lines: &str) -> NodeConfig {
     Config::parse(&format!("{placement}UnitsPerGpu=80\n{files}\n{lines}")).unwrap().node
 }
 
-/// An mps share of the node's 320 units, as Slurm tells it under `override`.
+/// An mps share of the node's 320 units, as Slurm reports it under `override`.
 fn job(id: u32, units: u32) -> NodeJob {
     NodeJob {
         key: JobKey { id, restart: 0 },
@@ -39,7 +39,7 @@ struct Place {
     config: NodeConfig,
     proc: Option<std::path::PathBuf>,
     measured: Option<Measured>,
-    /// Jobs that slurmctld doesn't have any more.
+    /// Jobs that slurmctld no longer has.
     over: Vec<u32>,
     now: u64,
 }
@@ -112,7 +112,7 @@ fn eight_shares_go_two_on_each_of_four_gpus() {
 fn a_change_of_scale_overbooks_nothing() {
     let mut node = Place::new("Overcommit=refuse");
     (1..=4).for_each(|id| assert_eq!(node.index(&job(id, 50)), id - 1));
-    // 50 of 80 are 63 of 100, rounded up.
+    // 50 of 80 units are 63 of 100, rounded up.
     node.config.units_per_gpu = Some(UnitsPerGpu::Each(100));
     let noted = |id, units: u32| NodeJob { percent: Some((units * 100 / 400).max(1)), ..job(id, units) };
     assert!(matches!(node.place(&noted(5, 38)), Err(PlaceError::Nowhere { why: NothingFits::Full, .. })));
@@ -272,7 +272,7 @@ fn a_gpu_that_vanishes_takes_no_share_and_the_others_go_on() {
 #[test]
 fn a_gpu_in_mig_mode_takes_no_share_and_is_left_to_slurm_as_a_whole() {
     let node = Place::new("");
-    // The first, /dev/zero, is 1:5.
+    // The first GPU, /dev/zero, is 1:5.
     let instance = node.dir.path().join("proc/driver/nvidia/capabilities/gpu5/mig/gi1");
     std::fs::create_dir_all(instance).unwrap();
     let found: Vec<u32> = (1..=4).map(|id| node.index(&job(id, 40))).collect();
@@ -302,7 +302,7 @@ fn the_order_of_gres_conf_counts_where_slurm_counts_gpus() {
     assert!(matches!(unread, Err(PlaceError::Devices(DeviceError::GresConf(_)))));
 }
 
-/// As NVML sees /dev/zero, /dev/null, /dev/full and /dev/random, whose minors are 5, 3, 7 and 8.
+/// NVML's answer about /dev/zero, /dev/null, /dev/full and /dev/random, whose minors are 5, 3, 7 and 8.
 fn measured(states: [(u32, u32, Option<&str>); 4]) -> Option<Measured> {
     let gpus = [5, 3, 7, 8].into_iter().zip(states).map(|(minor, (used, utilization, fault))| GpuState {
         uuid: format!("GPU-{minor}"),
@@ -346,7 +346,7 @@ fn nvml_that_says_nothing_leaves_the_ledger_to_decide() {
     let mut node = Place::new("MemPerUnit=100");
     let Placed::Now(entry, _) = node.place(&job(1, 20)).unwrap() else { panic!() };
     assert!(matches!(entry.holding, Holding::Share { memory: Some(2000), .. }), "{:?}", entry.holding);
-    // It knows one GPU only: no GPU looks idle or busy for that.
+    // NVML knows only one GPU; that makes no GPU look idle or busy.
     node.measured = measured([(0, 0, None); 4]);
     node.measured.as_mut().unwrap().gpus.truncate(1);
     assert_eq!(node.index(&job(2, 20)), 1);

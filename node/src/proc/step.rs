@@ -8,47 +8,47 @@ use std::path::{Path, PathBuf};
 use crate::fence::locate::job_folder;
 use crate::proc::{STEPD, Stat, beginning, stat, step_daemons, users};
 
-/// As the kernel cuts the names of NVIDIA's MPS server and its control daemon.
+/// How the kernel truncates the names of NVIDIA's MPS server and its control daemon.
 const MPS: &[u8] = b"nvidia-cuda-mps";
-/// Usually more than there are between a task and its slurmstepd.
+/// Usually more ancestors than there are between a task and its slurmstepd.
 const MOST_ANCESTORS: usize = 32;
 const LONGEST_CGROUP: u64 = 16 << 10;
 
-/// A process that computes on a GPU, or did a moment ago.
+/// A process that computes on a GPU, or recently did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Running {
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
     /// When it started, in ticks since the machine booted. That was before NVML was asked, so no other process has the
-    /// number. 0 if it is gone.
+    /// number. 0 if the process is gone.
     pub start: u64,
-    /// The most that it used of the GPU in NVML's last samples, in percent.
+    /// Its highest utilization of the GPU in NVML's last samples, in percent.
     pub busy: u32,
-    /// What it uses of the GPU's memory, in MiB, if NVML reports it.
+    /// How much of the GPU's memory it uses, in MiB, if NVML reports it.
     pub memory: Option<u32>,
-    /// Its user; the lowest where it has several.
+    /// Its user; the lowest if it has several.
     pub user: u32,
     /// Its session.
     pub session: u32,
-    /// Where it is.
+    /// The job that it is in, if any.
     pub place: Place,
 }
 
-/// Where a process is.
+/// Whether a process is in a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// That can't be told: it is gone, or a slurmstepd has started it outside of a job's cgroup.
+    /// That is unknown: the process is gone, or a slurmstepd has started it outside of a job's cgroup.
     #[default]
     Untold,
-    /// In a job: `7`
+    /// In this job.
     Job(u32),
-    /// In none, and it has the name of NVIDIA's MPS daemon or server.
+    /// In no job, with the name of NVIDIA's MPS daemon or server.
     Mps,
-    /// In none.
+    /// In no job.
     Nowhere,
 }
 
-/// Looks at processes.
+/// Finds out about processes.
 #[derive(Debug)]
 pub struct Finder<'a> {
     proc: &'a Path,
@@ -56,13 +56,13 @@ pub struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// Looks at nothing yet.
+    /// Makes a finder; reads nothing yet.
     pub fn new(proc: &'a Path) -> Self {
         Finder { proc, folders: OnceCell::new() }
     }
 
     /// The process with that number, if it started before `asked`. If it started later, another process may have got
-    /// the number, so nothing else is known of it.
+    /// the number, so nothing else is known about it.
     pub fn process(&self, pid: u32, asked: u64) -> Running {
         self.look(pid, asked).unwrap_or(Running { pid, ..Running::default() })
     }
@@ -82,15 +82,15 @@ impl<'a> Finder<'a> {
         Some(Running { pid, start: found.start, busy: 0, memory: None, user, session: found.session, place })
     }
 
-    /// Its job's folder; `None` if that can't be read.
+    /// The folder of its job; `None` if that can't be read.
     fn folder(&self, pid: u32) -> Option<Option<PathBuf>> {
         let path = self.proc.join(pid.to_string()).join("cgroup");
         let text = beginning(&path, LONGEST_CGROUP).ok()??;
         Some(job_folder(&String::from_utf8_lossy(&text)))
     }
 
-    /// The job whose folder this is: up to 25.11 its name has the number; 26.05 names it by another one, and then its
-    /// slurmstepds, which are in it too, have the number in their titles.
+    /// The job of this folder. Up to 25.11 the folder's name has the number. 26.05 names it differently, but the job's
+    /// slurmstepds, which are also in the folder, have the number in their titles.
     fn job_of(&self, folder: &Path) -> Option<u32> {
         let name = folder.file_name()?.to_str()?;
         match name.strip_prefix("job_") {
@@ -102,13 +102,13 @@ impl<'a> Finder<'a> {
     fn folders(&self) -> HashMap<PathBuf, u32> {
         let daemons = step_daemons(self.proc).unwrap_or_default();
         let of = |(pid, job): (u32, u32)| {
-            // A user may call a program of theirs so.
+            // A user may name a program of theirs like this.
             self.is_roots(pid).then(|| self.folder(pid))??.map(|folder| (folder, job))
         };
         daemons.into_iter().filter_map(of).collect()
     }
 
-    /// Where Slurm puts jobs into no cgroups its processes are known by who started them.
+    /// Whether a slurmstepd started the process: if Slurm puts jobs into no cgroups, this identifies a job's processes.
     fn is_below_stepd(&self, process: &Stat) -> bool {
         let mut parent = process.parent;
         for _ in 0..MOST_ANCESTORS {

@@ -1,4 +1,4 @@
-//! What is put up, and what the processes of the step can open then.
+//! Which fence is set up, and what the step's processes can then open.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,13 +31,13 @@ pub const ALL: [(&str, Case); 10] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Batch, extern, interactive: rules at the job only.
+    /// Batch, extern or interactive: rules only at the job.
     Batch,
-    /// The same, of a job that did not ask for the other class.
+    /// The same, for a job that did not ask for the other class.
     BatchWithoutNic,
-    /// srun: also at the step's user directory and its tasks, where the other class is closed.
+    /// srun: also rules at the step's user directory and its tasks, where the other class is closed.
     Srun,
-    /// No rules of Slurm's.
+    /// Slurm has set no rules.
     Unruled,
 }
 
@@ -69,7 +69,7 @@ fn device(major: u32, minor: u32) -> Device {
     Device { path: format!("/dev/{number}").into(), number }
 }
 
-/// The job's GPUs open; the others of the node closed, and a DRM node with them.
+/// The job's GPUs are open; the node's others and a DRM node are closed.
 fn fence(widens: bool, open: &[u32]) -> Fence {
     let others = (0..4).filter(|minor| !open.contains(minor)).map(|minor| device(195, minor));
     let closed = others.chain([device(226, 128)]).collect();
@@ -77,7 +77,8 @@ fn fence(widens: bool, open: &[u32]) -> Fence {
 }
 
 fn every_kind_of_step(place: &Place) {
-    // The GPUs 0 to 3, one that came later, nvidiactl, the other class, DRM, a block device: beside the tasks, in them.
+    // GPUs 0 to 3, one that appeared later, nvidiactl, the other class, DRM, a block device: beside the tasks, and in
+    // them.
     let cases: &[(Kind, bool, &[u32], &str, &str)] = &[
         (Kind::Batch, true, &[2], "nnynnyyny", "nnynnyyny"),
         (Kind::Batch, true, &[0], "ynnnnyyny", "ynnnnyyny"),
@@ -107,7 +108,7 @@ fn every_kind_of_step(place: &Place) {
     }
 }
 
-/// What the kernel shows of a program is what was loaded, also of one that it blinded.
+/// The kernel shows a program as it was loaded, even one that it blinded.
 fn the_extern_steps_program(place: &Place) {
     for widens in [false, true] {
         let job = place.job("job_extern");
@@ -147,7 +148,7 @@ fn rules_written_anew(place: &Place) {
     }
 }
 
-/// As a job's second step starts: an early fence, Slurm's rules, the step's own fence.
+/// The start of a job's second step: an early fence, Slurm's rules, then the step's own fence.
 fn closed_from_the_start(place: &Place) {
     for (widens, early, beside, in_task) in
         [(false, "ynnnnyyny", "ynnnnyyny", "ynnnnynny"), (true, "nnnnnyyny", "nnynnyyny", "nnynnynny")]
@@ -203,7 +204,7 @@ fn programs_in_the_way(place: &Place) {
         assert!(matches!(error, V2Error::Exclusive(_)), "{error}");
         remove(&job);
 
-        // Somebody's at the step that leaves room for ours: both are asked.
+        // Another program at the step, attached so that ours can be too: both must allow.
         let job = place.job("job_beside");
         let step_0 = step(&job, "step_0", Kind::Batch);
         attach(&step_0, &program(&[character(120, 0, false)]), Flags::Multi);
@@ -214,7 +215,7 @@ fn programs_in_the_way(place: &Place) {
     }
 }
 
-/// Fences go up while Slurm starts other steps of the job and so replaces its program again and again.
+/// Sets up fences while Slurm starts other steps of the job and so replaces its program again and again.
 fn many_steps_at_once(place: &Place) {
     let job = place.job("job_many");
     let steps: Vec<PathBuf> = (0..60).map(|at| step(&job, &format!("step_{at}"), Kind::Srun)).collect();
@@ -253,7 +254,7 @@ fn a_refused_program(_: &Place) {
     assert_eq!(unset.verifier, "R0 !read_ok");
 }
 
-/// As of a node with a hundred devices, in one piece.
+/// A program as long as for a node with a hundred devices.
 fn a_long_program(_: &Place) {
     for length in [ALLOW_ALL.len(), 511, 512, 513, 1500] {
         let [before @ .., end] = ALLOW_ALL.as_slice() else { unreachable!() };
@@ -262,7 +263,8 @@ fn a_long_program(_: &Place) {
     }
 }
 
-/// Under net.core.bpf_jit_harden=2 the kernel shows programs blinded, and with kernel.kptr_restrict=2 not at all.
+/// Under net.core.bpf_jit_harden=2 the kernel shows programs blinded, and with kernel.kptr_restrict=2 it doesn't show
+/// them.
 pub fn blinded_programs(place: &Place) {
     let job = place.job("job_blinded");
     let _harden = Setting::raise("/proc/sys/net/core/bpf_jit_harden", "2");
@@ -284,7 +286,7 @@ pub fn blinded_programs(place: &Place) {
     the_extern_steps_program(place);
 }
 
-/// The median of a hundred fences each, of jobs without an extern step's program and with one.
+/// The median of a hundred fences each, for jobs without and with a program at the extern step.
 pub fn time(place: &Place) {
     for kind in [Kind::Batch, Kind::Srun] {
         for widens in [false, true] {

@@ -1,9 +1,10 @@
-//! The fence of cgroup v2 against the running kernel: cgroups and programs as Slurm makes them, a fence put up around
-//! them, and processes that ask for device nodes in every place of the step. Needs root and a cgroup2 hierarchy, so it
-//! runs only with `GPUSHARE_TEST_KERNEL=1`, and says why it does nothing otherwise. Whatever it makes it removes.
+//! Tests the fence on cgroup v2 against the running kernel: with cgroups and programs as Slurm makes them, a fence
+//! around them, and processes that try to open device nodes in every place of the step. Needs root and a cgroup2
+//! hierarchy, so it runs only with `GPUSHARE_TEST_KERNEL=1`, and otherwise reports why it doesn't. It removes
+//! everything that it makes.
 //!
-//! Arguments: `harden` also checks programs that the kernel blinds, for which net.core.bpf_jit_harden and
-//! kernel.kptr_restrict are raised for a moment; `time` prints how long a fence takes.
+//! Arguments: `harden` also tests programs that the kernel blinds, and raises net.core.bpf_jit_harden and
+//! kernel.kptr_restrict for a moment; `time` prints how long a fence takes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +20,7 @@ mod place;
 #[allow(dead_code, reason = "its other half is for the unit tests beside it")]
 mod slurm;
 
-// For the module above, which is shared with the tests of the crate that it is from.
+// For the module above, which the tests of its own crate use too.
 use gpushare_node::fence::filter::{program, unblind};
 
 use place::Place;
@@ -46,7 +47,7 @@ fn main() {
         cases::blinded_programs(&place);
         println!("cgroup2: blinded programs: ok");
     } else {
-        // It raises settings of the whole machine.
+        // It changes settings of the whole machine.
         println!("NOT TESTED: cgroup2: programs that the kernel blinds (make test-long)");
     }
     if arguments.iter().any(|argument| argument == "time") {

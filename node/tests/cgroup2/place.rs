@@ -1,5 +1,5 @@
-//! Where the test works: a directory of cgroups and a folder of device nodes, both of its own; what a process in one of
-//! the cgroups answers; and the kernel's settings.
+//! The test's own directory of cgroups and folder of device nodes; the answers of a process in one of the cgroups; and
+//! the kernel's settings.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use gpushare_node::fence::locate::{StepCgroup, step_cgroup};
 use gpushare_node::fence::v2::{Flags, Kernel};
 use gpushare_node::fence::{Access, Fence, v2};
 
-/// GPUs 0 to 3, one that came later, nvidiactl, another fenced class of Slurm's, a DRM node, and no character device.
+/// GPUs 0 to 3, one that appeared later, nvidiactl, another class that Slurm fences, a DRM node, and a block device.
 pub const NODES: [(&str, u32, u32); 9] = [
     ("c", 195, 0),
     ("c", 195, 1),
@@ -32,7 +32,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Finds the hierarchy through mountinfo, as the plugin does.
+    /// Finds the hierarchy in mountinfo, as the plugin does.
     pub fn new() -> Result<Place, String> {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
         let name = format!("gpushare-test-{}", std::process::id());
@@ -41,7 +41,7 @@ impl Place {
         };
         let root = step.parent().unwrap().to_owned();
         fs::create_dir(&root).map_err(|error| format!("{}: {error}", root.display()))?;
-        // From here on what was made is removed.
+        // From here on, everything that was made is removed.
         let place = Place { root, nodes: tempfile::tempdir().unwrap() };
         Bpf.attached(&place.root).map_err(|error| format!("bpf(2): {error}"))?;
         for (kind, major, minor) in NODES {
@@ -63,14 +63,14 @@ impl Place {
         self.nodes.path().join(format!("{kind}{major}-{minor}"))
     }
 
-    /// Makes a directory for a job and gives it.
+    /// Makes a directory for a job and returns it.
     pub fn job(&self, name: &str) -> PathBuf {
         let job = self.root.join(name);
         fs::create_dir(&job).unwrap();
         job
     }
 
-    /// What a process in `cgroup` can have of [`NODES`]: y or n each.
+    /// Which of [`NODES`] a process in `cgroup` can open: y or n for each.
     pub fn ask(&self, cgroup: &Path) -> String {
         let nodes = NODES.map(|(kind, major, minor)| self.node(kind, major, minor));
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -78,7 +78,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// What a process of nobody's says to putting a fence up; none if nobody can't run this program.
+    /// The error when a process of the user nobody sets up a fence; `None` if that user can't run this program.
     pub fn ask_nobody(&self, step: &Path) -> Option<String> {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let output = command.arg("attach").arg(step).uid(65534).gid(65534).output().ok()?;
@@ -92,7 +92,7 @@ impl Drop for Place {
     }
 }
 
-/// Removes a cgroup and those in it. One whose last process has just ended may be busy for a moment.
+/// Removes a cgroup and those in it. A cgroup may be busy for a moment after its last process has ended.
 pub fn remove(cgroup: &Path) {
     for entry in cgroup.read_dir().into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -108,7 +108,8 @@ pub fn remove(cgroup: &Path) {
     println!("cgroup2: {} is left behind", cgroup.display());
 }
 
-/// In the process that asks: joins the cgroup, then y or n for each node, and ! where access(2) and open(2) differ.
+/// Runs in the process that tries: joins the cgroup, then returns y or n for each node, and ! if access(2) and open(2)
+/// differ.
 pub fn answers(arguments: &[String]) -> String {
     fs::write(Path::new(&arguments[0]).join("cgroup.procs"), "0").unwrap();
     let answer = |node: &String| {
@@ -123,7 +124,7 @@ pub fn answers(arguments: &[String]) -> String {
     arguments.iter().skip(1).map(answer).collect()
 }
 
-/// In the process of nobody's.
+/// Runs in the process of the user nobody.
 pub fn refusal(step: &str) -> String {
     let refused = v2::put_up(&Bpf, Path::new(step), &Fence::default());
     refused.err().map_or_else(|| "put up".to_owned(), |error| error.to_string())
@@ -135,7 +136,7 @@ pub fn attach(cgroup: &Path, program: &[Instruction], flags: Flags) {
     Bpf.attach(cgroup, &loaded, flags).unwrap();
 }
 
-/// A setting of the kernel's, put back when dropped.
+/// A setting of the kernel, which is restored when this is dropped.
 pub struct Setting {
     file: &'static str,
     before: String,

@@ -1,7 +1,8 @@
 //! How often each message was given, in the file of `RefusalCounts` on the controller, for `gpushare metrics`.
 //!
-//! An accepted, unchanged request never comes here. Any other writes 42 bytes in place; simultaneous requests wait for
-//! that, as they do for the log. If the file is unusable, the log gets one error, and nothing else happens.
+//! This is never called for an accepted, unchanged request. Any other request writes 42 bytes in place; simultaneous
+//! requests wait for that, as they do for the log. If the file is unusable, the log gets one error, and nothing else
+//! happens.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use gpushare::counter_file::CounterFile;
 use gpushare::submit::counters::{self, Outcome};
 use parking_lot::Mutex;
 
-/// The counts, once the plugin is loaded.
+/// The counts, after the plugin is loaded.
 pub struct Counted {
     open: Mutex<Option<CounterFile>>,
 }
@@ -19,8 +20,8 @@ impl Counted {
         Counted { open: Mutex::new(None) }
     }
 
-    /// Counts in this file from now on, or not at all. What an earlier slurmctld counted goes on: one that fails to
-    /// reconfigure itself (23.11 and later start a second process for it) has changed nothing then.
+    /// Counts in this file from now on, or not at all. Continues from an earlier slurmctld's counts: if that one fails
+    /// to reconfigure itself (23.11 and later start a second process for it), this has then changed nothing.
     pub fn start(&self, path: Option<&Path>) {
         let opened = path.map(|path| {
             CounterFile::open(path, &counters::names()).map_err(|error| {
@@ -34,7 +35,7 @@ impl Counted {
         *self.open.lock() = opened.and_then(Result::ok);
     }
 
-    /// One more. A count that can't be written is written with the next one.
+    /// Adds 1. A count that can't be written is written together with the next one.
     pub fn add(&self, number: &str, verdict: Outcome) {
         if let Some(counter_file) = self.open.lock().as_mut() {
             let _ = counter_file.add(&counters::name(number, verdict));

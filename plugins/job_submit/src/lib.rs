@@ -1,8 +1,9 @@
 //! job_submit_gpushare.so, which slurmctld loads (`JobSubmitPlugins=gpushare`): refuses GPU requests that would bypass
 //! a QOS's typed limits, and tells the user the command that works.
 //!
-//! Read → judge → apply: [`submit`] and [`modify`] are all of it. The rules are in `gpushare::submit::policy`; [`live`]
-//! watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in the log.
+//! Read → judge → apply: [`submit`] and [`modify`] are the whole pipeline. The rules are in `gpushare::submit::policy`;
+//! [`live`] watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in
+//! the log.
 #![forbid(unsafe_code)]
 
 use gpushare::submit::counters::Outcome;
@@ -28,14 +29,14 @@ export_job_submit! {
     modify = modify,
 }
 
-/// The name under which prolog and epilog get the share; Slurm adds `SPANK_`.
+/// The name under which prolog and epilog get the share; Slurm adds the prefix `SPANK_`.
 const SHARE: &str = "GPUSHARE_SHARE";
 
 static LIVE: live::Live = live::Live::new();
 static COUNTED: count::Counted = count::Counted::new();
 
-/// 22.05 and 23.02 load the plugin again in the same process when JobSubmitPlugins changes: what is in the file then
-/// holds.
+/// 22.05 and 23.02 load the plugin again in the same process when JobSubmitPlugins changes; then the file is read
+/// again.
 fn load() -> bool {
     let plugins = daemon::job_submit_plugins();
     let last = plugins.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii).find(|name| !name.is_empty());
@@ -62,20 +63,20 @@ fn load() -> bool {
     }
 }
 
-/// One submission. `submitter` may be root or another cluster; the job's own user counts.
+/// Judges a submission. `submitter` may be root or another cluster; the job's own user counts.
 fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
     let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
     let answer = submit_within(None, submission, &policy);
-    // Only a request that an account's limit could have something against asks for more.
+    // Only a request that an account's limit may forbid needs more data.
     answer
         .or_else(|| submit_within(Some(Reach::Associations), submission, &policy))
         .unwrap_or(ReturnCode::Failure)
 }
 
-/// Judges and applies with so much of the accounting data, or as much as will do as a rule; `None`, and nothing
-/// applied, where that was not enough.
+/// Judges and applies with this much of the accounting data, or with what is usually enough. `None`, with nothing
+/// applied, if that was not enough.
 fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Policy) -> Option<ReturnCode> {
     let request = submission.request();
     let cache = Cache::new(reach.unwrap_or_else(|| usual_reach(&request, policy)));
@@ -102,10 +103,10 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
             if let Some(nodes) = excluded_nodes {
                 submission.set_excluded_nodes(&nodes);
             }
-            // Slurm's locks are not held while anything is written.
+            // Slurm's locks are released before anything is written.
             let note = share.map(Note::of);
             drop(cache);
-            // An entry of the user's own is dropped in any case.
+            // Removes a variable that the user set themselves, in any case.
             submission.set_job_control_variable(SHARE, note.as_ref().and_then(Note::text));
             if !remarks.is_empty() {
                 let who = Who::submits(submission);
@@ -124,8 +125,8 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
     })
 }
 
-/// One update of a job. Holding and releasing come here too and touch no rule, so they cost nothing; but a job whose
-/// exempt reservation is gone was held for that, and is judged again when somebody lets it go.
+/// Judges an update of a job. Holding and releasing also come here, but concern no rule, so they cost nothing. A job
+/// whose exempt reservation has ended was held for that, so it is judged again when it is released.
 fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> ReturnCode {
     let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
@@ -174,15 +175,15 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     }
 }
 
-/// A job that names its QOS needs no association, unless somebody is exempt by user or account. What may name no type
-/// is measured by the limits of accounts too: to see that at once spares a second look.
+/// A job that names its QOS needs no association, unless users or accounts are exempt. A request that may lack a type
+/// is also judged by the limits of accounts; noticing that here saves a second pass.
 fn usual_reach(request: &Request, policy: &Policy) -> Reach {
     let by_owner = !policy.exempt.users.is_empty() || !policy.exempt.accounts.is_empty();
     let by_account = || policy.accounts != GovernedAccounts::Off && request.may_lack_a_type();
     if by_owner || request.qos.is_none() || by_account() { Reach::Associations } else { Reach::Qos }
 }
 
-/// The share for the node, which is told its size by nobody else: `mps:40`, in memory of its own.
+/// The share for the node, such as `mps:40`, in a buffer of its own; the node learns its size from nothing else.
 struct Note {
     text: [u8; 96],
     length: usize,

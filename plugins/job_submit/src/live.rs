@@ -17,29 +17,29 @@ use gpushare::config::{self, Config};
 use gpushare::submit::policy::Policy;
 use parking_lot::{Mutex, RwLock};
 
-/// Between two looks at the file, and how long an edit must have been left alone.
+/// The time between two checks of the file, and for which an edited file must be unchanged.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The policy in force and the file that it came from.
+/// The current policy and the file that it came from.
 pub struct Live {
-    /// `None` until the first [`start`](Live::start), and then submissions are refused.
+    /// `None` until the first [`start`](Live::start); until then submissions are refused.
     policy: RwLock<Option<Arc<Policy>>>,
-    /// When the file is to be looked at again, in milliseconds of [`now`].
+    /// When to check the file again, in milliseconds of [`now`].
     due: AtomicU64,
     file: Mutex<Option<File>>,
 }
 
 struct File {
     slurm_conf: PathBuf,
-    /// Where the last good text is kept.
+    /// Where to keep the last good text.
     state: Option<PathBuf>,
-    /// What was last read, or found broken.
+    /// The state of the file that was last read, or found broken.
     judged: Option<Stamp>,
-    /// A change that is not judged yet, because it is too young.
+    /// A change that is still too recent to be read.
     young: Option<Stamp>,
 }
 
-/// What tells one state of the file from another.
+/// Distinguishes one state of the file from another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp {
     path: PathBuf,
@@ -52,11 +52,11 @@ impl Live {
         Live { policy: RwLock::new(None), due: AtomicU64::new(0), file: Mutex::new(None) }
     }
 
-    /// Reads the file that belongs to a slurm.conf; `state` is `StateSaveLocation`. Without a file the defaults hold.
-    /// Where it is broken, the last good one does. Gives the file of `RefusalCounts`.
+    /// Reads the file that belongs to a slurm.conf; `state` is `StateSaveLocation`. Without a file the defaults apply.
+    /// If the file is broken, the last good text applies. Returns the file of `RefusalCounts`.
     ///
     /// # Errors
-    /// The file is broken and there is no last good one: nobody could tell which jobs slip through.
+    /// The file is broken and there is no last good text: nothing would show which jobs the rules miss.
     pub fn start(&self, slurm_conf: &Path, state: Option<PathBuf>) -> Result<Option<PathBuf>, String> {
         let stamp = Stamp::of(slurm_conf);
         let path = stamp.path.display();
@@ -86,7 +86,7 @@ impl Live {
         Ok(config.refusal_counts)
     }
 
-    /// The policy in force.
+    /// The current policy.
     pub fn policy(&self) -> Option<Arc<Policy>> {
         let now = now();
         let due = self.due.load(Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl Live {
         }
         let found = Config::load_with_text(&stamp.path);
         if Stamp::of(&file.slurm_conf) != stamp {
-            return; // changed while it was read
+            return; // it changed while it was read
         }
         let path = stamp.path.display();
         match found {
@@ -142,14 +142,14 @@ impl Stamp {
         let path = config::find(slurm_conf, Path::new(config::FALLBACK));
         let file = match path.metadata() {
             Ok(data) => Some((data.dev(), data.ino(), data.size(), data.ctime(), data.ctime_nsec())),
-            // What can't be looked at is something else than a file that isn't there.
+            // An error other than "not found" doesn't mean that the file is missing.
             Err(error) if error.kind() != io::ErrorKind::NotFound => Some((0, 0, 0, 0, 0)),
             Err(_) => None,
         };
         Stamp { path, file }
     }
 
-    /// Left alone for long enough, by the machine's own clock: ctime can't be set by hand.
+    /// Whether the file has been unchanged for long enough, by the machine's own clock: users can't set ctime.
     fn is_old(&self) -> bool {
         let Some((_, _, _, seconds, nanoseconds)) = self.file else { return false };
         let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else {
@@ -160,7 +160,7 @@ impl Stamp {
     }
 }
 
-/// Keeps a good text for the next start. One that can't be kept is an error in the log, and changes nothing until then.
+/// Keeps a good text for the next start. If that fails, the log gets an error; it matters only at that start.
 fn keep(state: Option<&Path>, source: &Path, text: &str) {
     let Some(folder) = state else { return };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();

@@ -11,7 +11,7 @@ use gpushare_slurm::submission::{Existing, Submission};
 /// A job's owner and place.
 pub struct Who {
     user_id: u32,
-    /// The job of an update, and who sent that.
+    /// For an update: the job, and the user who sent the update.
     update: Option<(Vec<u8>, u32)>,
     user: Vec<u8>,
     account: Vec<u8>,
@@ -25,7 +25,7 @@ impl Who {
         Who::of(&submission.request(), submission.name())
     }
 
-    /// Of an update: what it leaves as it is, the job has.
+    /// For an update: values that it doesn't change come from the job.
     pub fn updates(update: &Submission, existing: &Existing, submitter: u32) -> Who {
         let (new, job) = (update.request(), existing.request());
         let request = Request {
@@ -68,7 +68,7 @@ impl Who {
         self.user_id
     }
 
-    /// The line about one verdict. What the rule is about is named as the rule names it.
+    /// The log line about one verdict. The QOS, partition or account is named as the broken rule names it.
     pub fn line(&self, verdict: Verdict, refusal: &Refusal) -> LogLine {
         let (mut qos, mut account, mut partition) = (&self.qos, &self.account, &self.partition);
         match &refusal.ground {

@@ -1,8 +1,8 @@
 //! slurmctld's cache of the accounting database (src/common/assoc_mgr.c): QOSes, their typed limits, TRES, default QOS.
 //!
-//! The first question takes the read locks, and dropping the [`Cache`] releases them, so a job that needs no look-up
-//! takes none. The order "slurmctld's locks first, these second" is Slurm's own rule (assoc_mgr.h) and holds in
-//! job_submit. Borrowed data is in the cache, so its lifetime is that of the locks.
+//! The first query takes the read locks, and dropping the [`Cache`] releases them, so a job that needs no look-up takes
+//! none. The order "slurmctld's locks first, these second" is Slurm's own rule (assoc_mgr.h), and job_submit follows
+//! it. Borrowed data is in the cache, so its lifetime is that of the locks.
 
 use std::cell::{Cell, OnceCell};
 
@@ -19,7 +19,7 @@ mod partition;
 
 use locks::Locks;
 
-/// The cache, as one decision sees it: a reference to it is the [`Accounting`].
+/// The cache for one decision: a reference to it implements [`Accounting`].
 #[derive(Debug)]
 pub struct Cache {
     locks: OnceCell<Locks>,
@@ -27,7 +27,7 @@ pub struct Cache {
     fell_short: Cell<bool>,
 }
 
-/// What a decision may ask for, and so what is locked. slurmctld's lock order doesn't let a lock be added later.
+/// What a decision may look up, and so which locks it takes. slurmctld's lock order doesn't allow to add a lock later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// QOSes by name, limits, types; [`Accounting::default_qos`], [`Accounting::owner`] and
@@ -43,8 +43,8 @@ impl Cache {
         Cache { locks: OnceCell::new(), reach, fell_short: Cell::new(false) }
     }
 
-    /// Whether the limits of associations were asked for in vain: then nothing is decided, and another cache must be
-    /// asked.
+    /// Whether the limits of associations were needed but not available: then nothing is decided, and another cache
+    /// must be used.
     pub fn fell_short(&self) -> bool {
         self.fell_short.get()
     }
@@ -58,7 +58,7 @@ impl Cache {
     }
 }
 
-/// A QOS in the cache, while the locks are held.
+/// A QOS in the cache, valid while the locks are held.
 #[derive(Clone, Copy, Debug)]
 pub struct Qos<'c>(&'c slurmdb_qos_rec_t);
 
@@ -94,14 +94,14 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn name(&self, qos: Qos<'c>) -> &[u8] {
-        // SAFETY: null or a C string of the record, which the locks keep for 'c.
+        // SAFETY: null or a C string of the record, which the locks keep valid for 'c.
         unsafe { text::bytes(qos.0.name) }.unwrap_or_default()
     }
 
     fn typed_limits<'s>(&'s self, qos: Qos<'c>, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
         self.locks().gres_names().filter_map(move |(position, name)| {
             let gres_type = type_of(name, gres)?;
-            // SAFETY: the position is one of the TRES table, under the locks.
+            // SAFETY: the position is one in the TRES table, under the locks.
             let limit = unsafe { limit(qos.0, position) };
             limit.map(|(count, of_job)| TypedLimit { gres_type, count, of_job })
         })
@@ -110,7 +110,7 @@ impl<'c> Accounting for &'c Cache {
     fn limits_all(&self, qos: Qos<'c>, gres: &[u8]) -> bool {
         let mut names = self.locks().gres_names();
         names.find(|(_, name)| *name == gres).is_some_and(|(position, _)| {
-            // SAFETY: the position is one of the TRES table, under the locks.
+            // SAFETY: the position is one in the TRES table, under the locks.
             unsafe { limit(qos.0, position) }.is_some()
         })
     }
@@ -164,25 +164,25 @@ impl<'c> Accounting for &'c Cache {
     }
 }
 
-/// What the policy asks of an association.
+/// An association with the data that the policy needs.
 fn association<'c>(locks: &'c Locks, record: &'c slurmdb_assoc_rec_t) -> Association<'c> {
     // SAFETY: null or a C string of the record, under the locks.
     let account = unsafe { text::bytes(record.acct) }.unwrap_or_default();
     let limits = locks.gres_names().filter_map(|(position, name)| {
         let mut parts = name.splitn(2, |byte| *byte == b':');
         let (gres, gres_type) = (parts.next()?, parts.next());
-        // SAFETY: the position is one of the TRES table, under the locks.
+        // SAFETY: the position is one in the TRES table, under the locks.
         unsafe { association_limit(record, position) }.map(|count| GresLimit { gres, gres_type, count })
     });
     Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect() }
 }
 
-/// The lowest of an association's limits on one TRES, as [`limit`] has a QOS's. Those on a single job are a user's own
-/// only: slurmdbd gives them what they inherit, and slurmctld doesn't look at the accounts'
-/// (src/slurmctld/acct_policy.c). It keeps `max_tres_run_mins` too, and tests it nowhere.
+/// The lowest of an association's limits on one TRES, as [`limit`] is for a QOS. Only a user's own limits on a single
+/// job count: slurmdbd gives users what they inherit, and slurmctld doesn't check the accounts'
+/// (src/slurmctld/acct_policy.c). It also stores `max_tres_run_mins`, but never tests it.
 ///
 /// # Safety
-/// As of [`limit`], for the arrays of slurmdb_assoc_rec_t.
+/// As for [`limit`], for the arrays of slurmdb_assoc_rec_t.
 unsafe fn association_limit(record: &slurmdb_assoc_rec_t, position: usize) -> Option<Option<u64>> {
     // SAFETY: the caller's promise.
     let at = |array: *const u64| unsafe { limit_at(array, position) };
@@ -193,11 +193,11 @@ unsafe fn association_limit(record: &slurmdb_assoc_rec_t, position: usize) -> Op
     (count.is_some() || minutes.into_iter().find_map(at).is_some()).then_some(count)
 }
 
-/// The lowest of a QOS's limits on one TRES, of all and of those that are not for a node alone: nothing in them where
-/// only minutes are limited. `None` if nothing is.
+/// The lowest of a QOS's limits on one TRES: the lowest of all, and the lowest of those that are not per node; both are
+/// empty if only minutes are limited. `None` if nothing is limited.
 ///
 /// # Safety
-/// `position` is one of the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's
+/// `position` must be one in the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's
 /// locks.
 unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u64>, Option<u64>)> {
     // SAFETY: the caller's promise.
@@ -216,12 +216,12 @@ unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u
     (lowest.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some((lowest, of_job))
 }
 
-/// `gpu:a40` → `a40`, for the GRES named.
+/// `gpu:a40` → `a40`, for the given GRES.
 fn type_of<'a>(name: &'a [u8], gres: &[u8]) -> Option<&'a [u8]> {
     name.strip_prefix(gres)?.strip_prefix(b":")
 }
 
-/// A limit, unless there is none.
+/// The limit, if one is set.
 ///
 /// # Safety
 /// `array` is null or has more than `position` elements.

@@ -11,26 +11,26 @@ use crate::text;
 /// How this release spells a GRES request; it changed with 23.11 (src/common/gres.c, slurm_protocol_defs.c).
 pub const SPELLING: Spelling = if cfg!(slurm_23_11) { Spelling::Slash } else { Spelling::Colon };
 
-/// Whether an update makes a job's request anew of its strings, as from 23.02 on; before, it changes entries of the old
-/// one (src/slurmctld/job_mgr.c, `_update_job`: `gres_job_state_list_dup`).
+/// Whether an update makes a job's request anew from its strings, as from 23.02 on; before, it changes entries of the
+/// old one (src/slurmctld/job_mgr.c, `_update_job`: `gres_job_state_list_dup`).
 pub const UPDATES_ARE_MADE_ANEW: bool = cfg!(slurm_23_02);
 
 /// Whether the folders of a step on cgroup v1 belong to the job's user, as they did before 23.02
 /// (src/plugins/cgroup/v1/xcgroup.c, `xcgroup_create_hierarchy`).
 pub const USERS_OWN_CGROUPS: bool = cfg!(not(slurm_23_02));
 
-/// The path of the slurm.conf that the daemon runs on; `None` if it has none.
+/// The path of the slurm.conf that the daemon uses; `None` if it has none.
 pub fn slurm_conf() -> Option<PathBuf> {
     let configuration = &raw const slurm_sys::slurm_conf;
-    // SAFETY: the daemon's own global, filled before it loads plugins (src/common/read_config.c).
+    // SAFETY: the daemon's own global, set before it loads plugins (src/common/read_config.c).
     let path = unsafe { (*configuration).slurm_conf };
-    // SAFETY: null or a C string that the configuration owns; copied before anyone can change it. On 22.05 a
-    // reconfiguration may replace it, but job_submit's init() runs inside that same reconfiguration.
+    // SAFETY: null or a C string that the configuration owns; copied before it can change. On 22.05 a reconfiguration
+    // may replace it, but job_submit's init() runs inside that same reconfiguration.
     let bytes = unsafe { text::bytes(path) }?;
     path_of(bytes)
 }
 
-/// `StateSaveLocation`, the folder where slurmctld keeps what must survive it; `None` if it has none.
+/// `StateSaveLocation`, the folder for slurmctld's persistent state; `None` if it has none.
 pub fn state_folder() -> Option<PathBuf> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: as in `slurm_conf`.
@@ -44,7 +44,7 @@ fn path_of(bytes: &[u8]) -> Option<PathBuf> {
     (!bytes.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(bytes)))
 }
 
-/// `JobSubmitPlugins` of slurm.conf, as it stands there.
+/// `JobSubmitPlugins` of slurm.conf, as written there.
 pub fn job_submit_plugins() -> Vec<u8> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: as in `slurm_conf`.

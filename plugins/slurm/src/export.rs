@@ -1,5 +1,5 @@
-//! The symbols that Slurm looks up in a plugin. They are here once, so that the plugins have no unsafe code and every
-//! exported function has its guard and its fallback on one line.
+//! The symbols that Slurm looks up in a plugin. They are defined here once, so that the plugins have no unsafe code and
+//! every exported function has its guard and its fallback on one line.
 
 use std::ffi::{c_char, c_int};
 
@@ -8,14 +8,15 @@ use slurm_sys::{job_desc_msg_t, job_record};
 use crate::guard;
 use crate::submission::{Existing, ReturnCode, Submission};
 
-/// The three data symbols without which no plugin is loaded (src/common/plugin.c). The version is that of the headers.
+/// The three data symbols that every plugin needs to be loaded (src/common/plugin.c). The version is that of the
+/// headers.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_identity {
     ($name:literal, $type:literal) => {
         #[allow(non_upper_case_globals, missing_docs, reason = "Slurm looks the names up")]
         mod identity {
-            /// C's `char[]`, NUL included.
+            /// C's `char[]`, including the NUL.
             const fn text<const N: usize>(text: &str) -> [u8; N] {
                 let mut bytes = [0; N];
                 let mut at = 0;
@@ -37,10 +38,10 @@ macro_rules! export_identity {
 
 /// Exports a job_submit plugin: `init`, `job_submit` and `job_modify`, for the release of the headers.
 ///
-/// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which it takes as fatal.
+/// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which is fatal for it.
 /// `submit = f` takes `fn(&mut Submission, u32) -> ReturnCode`: the description and the submitting user. `modify = f`
-/// takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> ReturnCode`: what is changed, how to get a copy of
-/// the job as it is, and the user who changes it.
+/// takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> ReturnCode`: the changes, a function that copies
+/// the current job, and the user who changes it.
 #[macro_export]
 macro_rules! export_job_submit {
     (
@@ -56,7 +57,7 @@ macro_rules! export_job_submit {
             use $crate::private::job_desc_msg_t;
             use $crate::submission::{ReturnCode, Submission};
 
-            /// Once, before the first call, in slurmctld as SlurmUser.
+            /// Called once, before the first call of the others, in slurmctld as SlurmUser.
             #[unsafe(no_mangle)]
             pub extern "C" fn init() -> c_int {
                 $crate::guard::run("init", -1, || {
@@ -65,7 +66,7 @@ macro_rules! export_job_submit {
                 })
             }
 
-            /// For every submission, in a thread of slurmctld, under its read locks; from 23.02 several at once.
+            /// Called for every submission, in a thread of slurmctld, under its read locks; from 23.02 several at once.
             ///
             /// # Safety
             /// Called by slurmctld, with a job description and the place of a message.
@@ -76,7 +77,7 @@ macro_rules! export_job_submit {
                 message: *mut *mut c_char,
             ) -> c_int {
                 $crate::guard::run("job_submit", ReturnCode::Failure.code(), || {
-                    // SAFETY: slurmctld's arguments, for the time of this call.
+                    // SAFETY: slurmctld's arguments, valid during this call.
                     match unsafe { Submission::new(description, message) } {
                         Some(mut submission) => $submit(&mut submission, submitter).code(),
                         None => ReturnCode::Failure.code(),
@@ -89,9 +90,9 @@ macro_rules! export_job_submit {
     };
 }
 
-/// For every update of a job, under slurmctld's write locks, so one at a time; once for each record of an array or het
-/// job. From 23.02 there is a fourth argument, a place for a message; up to 22.05 there is none, and what lies in its
-/// register is not read. A failure of ours is a refusal.
+/// Called for every update of a job, under slurmctld's write locks, so one at a time, and once for each record of an
+/// array or het job. From 23.02 on there is a fourth argument, a place for a message. Up to 22.05 there is none, and
+/// its register is not read. If gpushare itself fails, the update is refused.
 #[cfg(slurm_23_02)]
 #[doc(hidden)]
 #[macro_export]
@@ -112,7 +113,7 @@ macro_rules! export_job_modify {
                 submitter: u32,
                 message: *mut *mut c_char,
             ) -> c_int {
-                // SAFETY: slurmctld's arguments, for the time of this call.
+                // SAFETY: slurmctld's arguments, valid during this call.
                 unsafe {
                     run_modify(changes, record, message, |update, existing| {
                         $modify(update, existing, submitter)
@@ -144,7 +145,7 @@ macro_rules! export_job_modify {
                 submitter: u32,
             ) -> c_int {
                 let none = std::ptr::null_mut();
-                // SAFETY: slurmctld's arguments, for the time of this call.
+                // SAFETY: slurmctld's arguments, valid during this call.
                 unsafe {
                     run_modify(changes, record, none, |update, existing| $modify(update, existing, submitter))
                 }
@@ -156,7 +157,7 @@ macro_rules! export_job_modify {
 /// The body of both forms of job_modify.
 ///
 /// # Safety
-/// As slurmctld calls job_modify(); `message` may be null.
+/// The arguments are those of slurmctld's call of job_modify(); `message` may be null.
 #[doc(hidden)]
 pub unsafe fn run_modify(
     changes: *mut job_desc_msg_t,
@@ -176,7 +177,7 @@ pub unsafe fn run_modify(
 }
 
 /// Exports a SPANK plugin: each `hook = function, on panic = answer` becomes a symbol. A function takes the step and
-/// the arguments of plugstack.conf; outside of slurmstepd it is not called and the hook succeeds.
+/// the arguments of plugstack.conf. Outside of slurmstepd it is not called, and the hook succeeds.
 #[macro_export]
 macro_rules! export_spank {
     (name = $name:literal, $($hook:ident = $function:path, on panic = $answer:ident;)+) => {
@@ -196,9 +197,9 @@ macro_rules! export_spank {
                 pub unsafe extern "C" fn $hook(handle: spank_t, count: c_int, list: *mut *mut c_char) -> c_int {
                     $crate::guard::run(stringify!($hook), ReturnCode::$answer.code(), || {
                         $crate::log::install();
-                        // SAFETY: the arguments that this hook was called with.
+                        // SAFETY: the arguments with which this hook was called.
                         let arguments = unsafe { arguments(count, list) };
-                        // SAFETY: the handle that this hook was called with.
+                        // SAFETY: the handle with which this hook was called.
                         let answer = unsafe { with_step(handle, |step| $function(step, &arguments)) };
                         answer.unwrap_or(ReturnCode::Success).code()
                     })
@@ -208,8 +209,8 @@ macro_rules! export_spank {
     };
 }
 
-/// Exports the SPANK hooks that slurmd runs around a job, in a process of their own, with a prolog's environment: each
-/// `hook = function` becomes a symbol. They always answer 0; anything else drains the node.
+/// Exports the SPANK hooks that slurmd runs around a job, in a separate process, with a prolog's environment: each
+/// `hook = function` becomes a symbol. They always return 0; anything else drains the node.
 #[macro_export]
 macro_rules! export_spank_job {
     (name = $name:literal, $($hook:ident = $function:path;)+) => {

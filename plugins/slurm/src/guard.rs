@@ -1,7 +1,7 @@
-//! The one boundary that no panic crosses: every exported function runs its body through [`run`].
+//! The only boundary against panics: every exported function runs its body through [`run`].
 //!
-//! A panic that left an `extern "C"` function would abort slurmctld or slurmstepd. Here it becomes one line in the log
-//! and the fallback on the function's export line.
+//! A panic that left an `extern "C"` function would abort slurmctld or slurmstepd. Here it becomes one line in the log,
+//! and the function returns the fallback of its export line.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
@@ -9,11 +9,11 @@ use std::sync::Once;
 
 use crate::log::error;
 
-/// Runs the body of an exported function; on a panic, logs it and gives `fallback`.
+/// Runs the body of an exported function; if it panics, logs that and returns `fallback`.
 pub fn run<T>(function: &str, fallback: T, body: impl FnOnce() -> T) -> T {
     silence_default_hook();
-    // A half-done change to our own state is possible after a panic; all of it is either written last or made to fail
-    // closed (see the plugins), so going on is safe.
+    // After a panic, our own state may be half-changed. All of it is either written last or made to fail closed (see
+    // the plugins), so continuing is safe.
     match panic::catch_unwind(AssertUnwindSafe(body)) {
         Ok(value) => value,
         Err(payload) => {
@@ -25,7 +25,7 @@ pub fn run<T>(function: &str, fallback: T, body: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The default hook prints to a daemon's stderr, which is closed or somebody's terminal. The hook belongs to this .so's
+/// The default hook prints to a daemon's stderr, which is closed or a user's terminal. The hook belongs to this .so's
 /// own copy of the standard library, so no other hook is replaced.
 fn silence_default_hook() {
     static ONCE: Once = Once::new();

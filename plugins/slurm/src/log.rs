@@ -1,5 +1,5 @@
-//! Slurm's log behind the crate `log`: one line to the log of the daemon that loaded us; in srun and sbatch, to the
-//! user's terminal.
+//! Slurm's log as a backend of the crate `log`: one line to the log of the daemon that loaded us; in srun and sbatch,
+//! to the user's terminal.
 //!
 //! `error!` is for what an administrator must act on, `info!` for a verdict, `debug!` for a reason. The text is an
 //! argument of `%s`, never the format. From a step's task, `error!` reaches the user's terminal too.
@@ -12,8 +12,8 @@ use crate::text::c_string;
 
 struct Slurm;
 
-/// Sends what the macros of `log` say to Slurm. The logger is this .so's own, and one that is there already is the
-/// same.
+/// Sends the messages of `log`'s macros to Slurm. The logger belongs to this .so alone; if one is already set, it is
+/// this one.
 pub fn install() {
     let _ = log::set_logger(&Slurm);
     log::set_max_level(LevelFilter::Debug);
@@ -40,7 +40,7 @@ impl Log for Slurm {
     fn flush(&self) {}
 }
 
-/// An error whichever logger is installed: spank_gpushare_prolog.so has another.
+/// Logs an error with any logger: spank_gpushare_prolog.so has another one.
 #[doc(alias = "slurm_error")]
 pub(crate) fn error(line: impl Display) {
     let line = c_string(line.to_string());

@@ -8,14 +8,14 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// What the parent says to its tasks.
+/// What slurmstepd tells its tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FenceState {
-    /// Nothing yet: the hook that should have spoken did not.
+    /// Nothing yet: the hook that should have set the state did not.
     None,
     /// The fence is up.
     Up,
-    /// It is not, and this is why.
+    /// The fence is not up, for this reason.
     Failed(String),
 }
 
@@ -39,7 +39,7 @@ pub struct SharedPage(NonNull<Page>);
 unsafe impl Send for SharedPage {}
 
 impl SharedPage {
-    /// Maps a page that children of fork(2) share. Never unmapped: slurmstepd ends with its step.
+    /// Maps a page that children of fork(2) share. It is never unmapped: slurmstepd ends with its step.
     ///
     /// # Errors
     /// There is no memory for it.
@@ -47,7 +47,7 @@ impl SharedPage {
     pub fn new() -> io::Result<Self> {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a new anonymous mapping; touches no memory that exists.
+        // SAFETY: a new anonymous mapping; touches no existing memory.
         let address =
             unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Page>(), protection, flags, -1, 0) };
         if address == libc::MAP_FAILED {
@@ -57,11 +57,11 @@ impl SharedPage {
     }
 
     fn page(&self) -> &Page {
-        // SAFETY: the mapping is large and aligned enough, zeroed (a valid Page), never unmapped and all atomics.
+        // SAFETY: the mapping is large and aligned enough, zeroed (a valid Page), never unmapped, and all atomics.
         unsafe { self.0.as_ref() }
     }
 
-    /// Speaks to all tasks, forked or to be forked.
+    /// Sets the state for all tasks, already forked or not.
     pub fn set(&self, verdict: &FenceState) {
         let page = self.page();
         let state = match verdict {
@@ -79,7 +79,7 @@ impl SharedPage {
         page.state.store(state, Ordering::Release);
     }
 
-    /// What was said last.
+    /// The last state that was set.
     pub fn get(&self) -> FenceState {
         let page = self.page();
         match page.state.load(Ordering::Acquire) {

@@ -10,7 +10,7 @@ use crate::text::{self, c_string};
 /// Longest value of a variable that is read.
 const LONGEST: usize = 1024;
 
-/// A step inside slurmstepd, for the time of a hook.
+/// A step inside slurmstepd, valid during a hook.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'hook> {
     handle: spank_t,
@@ -20,22 +20,22 @@ pub struct Step<'hook> {
 /// Which kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Holds adopted processes; has no tasks of its own.
+    /// Holds adopted processes; has no tasks.
     Extern,
-    /// The batch script or the interactive shell: one task, with all that the job has on this node.
+    /// The batch script or the interactive shell: one task, with everything that the job has on this node.
     Script,
     /// Started by srun; may have less than its job.
     Tasks,
 }
 
-/// Runs `body` with the step of a hook; `None`, and not run, outside of slurmstepd (srun and sbatch load the plugin
-/// too).
+/// Runs `body` with the step of a hook. Outside of slurmstepd, returns `None` without running it: srun and sbatch load
+/// the plugin too.
 ///
 /// # Safety
-/// `handle` is what Slurm passed to the hook that is running.
+/// `handle` is the one that Slurm passed to the running hook.
 #[doc(alias = "spank_remote")]
 pub unsafe fn with_step<T>(handle: spank_t, body: impl for<'hook> FnOnce(Step<'hook>) -> T) -> Option<T> {
-    // SAFETY: checks the handle itself and answers -1 for a wrong one (src/common/spank.c).
+    // SAFETY: checks the handle itself and returns -1 for a wrong one (src/common/spank.c).
     let in_slurmstepd = unsafe { slurm_sys::spank_remote(handle) } == 1;
     in_slurmstepd.then(|| body(Step { handle, _hook: PhantomData }))
 }
@@ -44,7 +44,7 @@ impl Step<'_> {
     #[doc(alias = "spank_get_item")]
     fn number(self, item: slurm_sys::spank_item_t) -> Option<u32> {
         let mut value: u32 = 0;
-        // SAFETY: the items asked for below all take a `uint32_t *`, or a `uid_t *`, which is the same (spank.h).
+        // SAFETY: the items requested below all take a `uint32_t *`, or a `uid_t *`, which is the same (spank.h).
         let code = unsafe { slurm_sys::spank_get_item(self.handle, item, &raw mut value) };
         (code == slurm_sys::SPANK_SUCCESS).then_some(value)
     }
@@ -59,12 +59,12 @@ impl Step<'_> {
         self.number(slurm_sys::S_JOB_UID)
     }
 
-    /// Which start of the job: 0 unless it was requeued.
+    /// Which start of the job this is: 0 unless it was requeued.
     pub fn restart(self) -> u32 {
         self.number(slurm_sys::S_SLURM_RESTART_COUNT).unwrap_or(0)
     }
 
-    /// Tasks of this step on this node.
+    /// The number of tasks of this step on this node.
     pub fn local_tasks(self) -> u32 {
         self.number(slurm_sys::S_JOB_LOCAL_TASK_COUNT).unwrap_or(1)
     }
@@ -83,8 +83,8 @@ impl Step<'_> {
         }
     }
 
-    /// What Slurm calls the step's folder in each cgroup hierarchy (src/plugins/cgroup/common); a het job's component
-    /// adds to it.
+    /// Slurm's name for the step's folder in each cgroup hierarchy (src/plugins/cgroup/common); a het job's component
+    /// has a suffix.
     pub fn folder(self) -> Option<String> {
         Some(match self.number(slurm_sys::S_JOB_STEPID)? {
             slurm_sys::SLURM_EXTERN_CONT => "step_extern".to_owned(),
@@ -94,13 +94,13 @@ impl Step<'_> {
         })
     }
 
-    /// A variable of the step's environment, if it is set and of a sensible length.
+    /// A variable of the step's environment, if it is set and not too long.
     #[doc(alias = "spank_getenv")]
     pub fn variable(self, name: &str) -> Option<Vec<u8>> {
         let name = c_string(name);
         let mut buffer: [c_char; LONGEST] = [0; LONGEST];
         let length = c_int::try_from(LONGEST).unwrap_or(0);
-        // SAFETY: writes at the most `length` bytes, NUL included, or answers an error (src/common/spank.c).
+        // SAFETY: writes at most `length` bytes, NUL included, or returns an error (src/common/spank.c).
         let code =
             unsafe { slurm_sys::spank_getenv(self.handle, name.as_ptr(), buffer.as_mut_ptr(), length) };
         if code != slurm_sys::SPANK_SUCCESS {
@@ -114,7 +114,7 @@ impl Step<'_> {
     pub fn has_variable(self, name: &str) -> bool {
         let name = c_string(name);
         let mut buffer: [c_char; 1] = [0; 1];
-        // SAFETY: writes at the most one byte, or answers an error (src/common/spank.c).
+        // SAFETY: writes at most one byte, or returns an error (src/common/spank.c).
         let code = unsafe { slurm_sys::spank_getenv(self.handle, name.as_ptr(), buffer.as_mut_ptr(), 1) };
         code == slurm_sys::SPANK_SUCCESS || code == slurm_sys::ESPANK_NOSPACE
     }
@@ -123,24 +123,24 @@ impl Step<'_> {
     #[doc(alias = "spank_setenv")]
     pub fn set_variable(self, name: &str, value: &str) -> bool {
         let (name, value) = (c_string(name), c_string(value));
-        // SAFETY: two C strings that Slurm copies.
+        // SAFETY: two C strings, which Slurm copies.
         let code = unsafe { slurm_sys::spank_setenv(self.handle, name.as_ptr(), value.as_ptr(), 1) };
         code == slurm_sys::SPANK_SUCCESS
     }
 }
 
-/// What a hook answers. Any failure is -1: releases up to 24.11 take a positive code for success.
+/// A hook's result. Any failure is -1: releases up to 24.11 treat a positive code as success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum ReturnCode {
-    /// Go on.
+    /// Continue.
     Success,
-    /// Fail the task; from other hooks than `task_init` it would drain the node.
+    /// Fail the task; in hooks other than `task_init` this would drain the node.
     Failure,
 }
 
 impl ReturnCode {
-    /// As a hook returns it.
+    /// The hook's return value.
     pub const fn code(self) -> c_int {
         match self {
             ReturnCode::Success => 0,
@@ -152,7 +152,7 @@ impl ReturnCode {
 /// The arguments of the plugin's line in plugstack.conf.
 ///
 /// # Safety
-/// `arguments` is what Slurm passed to the hook that is running: `count` C strings.
+/// `arguments` is what Slurm passed to the running hook: `count` C strings.
 pub unsafe fn arguments(count: c_int, arguments: *mut *mut c_char) -> Vec<Vec<u8>> {
     let count = usize::try_from(count).unwrap_or(0);
     if arguments.is_null() {
@@ -162,9 +162,9 @@ pub unsafe fn arguments(count: c_int, arguments: *mut *mut c_char) -> Vec<Vec<u8
         .filter_map(|at| {
             // SAFETY: at < count.
             let place = unsafe { arguments.add(at) };
-            // SAFETY: inside the array.
+            // SAFETY: within the array.
             let argument: *const c_char = unsafe { *place };
-            // SAFETY: null or a C string for the time of the hook; copied.
+            // SAFETY: null or a C string, valid during the hook; copied.
             unsafe { text::bytes(argument) }.map(<[u8]>::to_vec)
         })
         .collect()

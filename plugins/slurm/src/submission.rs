@@ -1,4 +1,4 @@
-//! A job description in slurmctld: read once into a plain request, written back in few places.
+//! A job description in slurmctld: read once into a plain request, with few functions that write it back.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
@@ -13,30 +13,30 @@ mod existing;
 
 pub use existing::Existing;
 
-/// A job description that a hook was called for: a submission, or the changes of an update.
+/// The job description with which a hook was called: a submission, or the changes of an update.
 #[derive(Debug)]
 pub struct Submission<'a> {
     description: &'a mut job_desc_msg_t,
-    /// Where a message goes; `None` for updates up to 22.05, which can carry none.
+    /// Where to put a message; `None` for updates up to 22.05, which have no message.
     message: Option<&'a mut *mut c_char>,
 }
 
-/// What slurmctld answers to the client.
+/// slurmctld's answer to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum ReturnCode {
-    /// Go on.
+    /// Continue.
     Accept,
     /// "Invalid generic resource (gres) specification".
     InvalidGres,
     /// "Invalid qos specification".
     InvalidQos,
-    /// "Unspecified error": our own fault, not the user's.
+    /// "Unspecified error": gpushare's own fault, not the user's.
     Failure,
 }
 
 impl ReturnCode {
-    /// As job_submit() returns it (slurm_errno.h).
+    /// The return value of job_submit() (slurm_errno.h).
     pub fn code(self) -> c_int {
         let code = match self {
             ReturnCode::Accept => slurm_sys::SLURM_SUCCESS,
@@ -52,18 +52,18 @@ impl<'a> Submission<'a> {
     /// The description behind the arguments of job_submit() or job_modify(); `None` if there is none.
     ///
     /// # Safety
-    /// Null, or as slurmctld passes them: a job description and the place of a message, for the time of the call, with
-    /// strings that are C strings in Slurm's memory (src/slurmctld/job_mgr.c, `validate_job_create_req`,
+    /// The pointers are null, or as slurmctld passes them: a job description and the place of a message, valid during
+    /// the call, with strings that are C strings in Slurm's memory (src/slurmctld/job_mgr.c, `validate_job_create_req`,
     /// `_update_job`).
     pub unsafe fn new(description: *mut job_desc_msg_t, message: *mut *mut c_char) -> Option<Self> {
-        // SAFETY: null or valid and ours alone for the time of the call.
+        // SAFETY: null, or valid and used by nothing else during the call.
         let description = unsafe { description.as_mut() }?;
         // SAFETY: the same.
         let message = unsafe { message.as_mut() };
         Some(Submission { description, message })
     }
 
-    /// What is asked for, borrowed from the description.
+    /// The request, borrowed from the description.
     pub fn request(&self) -> Request<'_> {
         request_of(self.description)
     }
@@ -74,26 +74,26 @@ impl<'a> Submission<'a> {
         unsafe { text::bytes(self.description.name) }
     }
 
-    /// The job of an update as its user named it, such as `12_3`; for the message.
+    /// The job to update, as its user named it, such as `12_3`; for the message.
     pub fn job_id(&self) -> Option<&[u8]> {
         // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
         unsafe { text::bytes(self.description.job_id_str) }
     }
 
-    /// Whether an update says nothing but what names the job, its QOS, account, partition, reservation and GPUs. Every
-    /// other member must be as slurm_init_job_desc_msg() leaves it, also one that a later release brings.
+    /// Whether an update has only the job's name, QOS, account, partition, reservation and GPUs. Every other member
+    /// must be as slurm_init_job_desc_msg() leaves it, including those that a later release adds.
     #[doc(alias = "slurm_init_job_desc_msg")]
     pub fn says_only_gpus(&self) -> bool {
         let said: &job_desc_msg_t = self.description;
-        // SAFETY: a C structure of numbers and pointers, for which all zero is a value.
+        // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
         let mut nothing: job_desc_msg_t = unsafe { std::mem::zeroed() };
-        // SAFETY: a description of our own; the call fills it with numbers and null pointers (src/api/init_msg.c).
+        // SAFETY: our own description; the call fills it with numbers and null pointers (src/api/init_msg.c).
         unsafe { slurm_sys::slurm_init_job_desc_msg(&raw mut nothing) };
         macro_rules! may_say {
             ($($member:ident)+) => { $(nothing.$member = said.$member;)+ };
         }
         may_say!(qos account partition reservation tres_per_job tres_per_node tres_per_socket tres_per_task);
-        // What names the job and its user, and what slurmctld itself fills in before it asks its plugins.
+        // What names the job and its user, and what slurmctld itself sets before it calls its plugins.
         may_say!(job_id_str user_id group_id site_factor alloc_node env_hash script_hash);
         nothing.bitflags = said.bitflags & slurm_sys::JOB_SAYS_DEFAULTS;
         #[cfg(slurm_25_11)]
@@ -102,7 +102,7 @@ impl<'a> Submission<'a> {
         may_say!(job_id);
         let (said, nothing): (*const job_desc_msg_t, *const job_desc_msg_t) = (said, &raw const nothing);
         // SAFETY: two structures of that size; slurmctld's is cleared before it is filled
-        // (src/common/slurm_protocol_pack.c, xmalloc), as is ours, so what lies between members is zero in both.
+        // (src/common/slurm_protocol_pack.c, xmalloc), and so is ours, so the padding between members is zero in both.
         unsafe { libc::memcmp(said.cast(), nothing.cast(), size_of::<job_desc_msg_t>()) == 0 }
     }
 
@@ -130,19 +130,19 @@ impl<'a> Submission<'a> {
         unsafe { text::replace(place, value) }
     }
 
-    /// Writes the most nodes into the job. Of those it then gets as few as will do, as without a bound, unless it said
-    /// itself how many or wants to be spread. In an update slurmctld takes no flags.
+    /// Writes the maximum of nodes into the job. The job then gets as few of them as possible, as it would without a
+    /// maximum, unless it set its own number or wants to be spread. In an update, slurmctld ignores flags.
     pub fn set_most_nodes(&mut self, nodes: u32) {
         let said = self.request();
         if said.max_nodes.is_none() && !said.spread {
             self.description.bitflags |= slurm_sys::JOB_USE_MIN_NODES;
         }
-        // slurmctld's own mark, which a client can send: an update of the tasks would raise the bound.
+        // slurmctld's own flag, which a client can also send: with it, an update of the tasks would raise the maximum.
         self.description.bitflags &= !slurm_sys::JOB_MOST_NODES_ARE_TASKS;
         self.description.max_nodes = nodes;
     }
 
-    /// Writes the nodes into the job that it must not run on.
+    /// Writes the nodes on which the job must not run.
     pub fn set_excluded_nodes(&mut self, names: &[u8]) {
         // SAFETY: a string field of the description: null or in Slurm's memory.
         unsafe { text::replace(&mut self.description.exc_nodes, names) }
@@ -154,22 +154,23 @@ impl<'a> Submission<'a> {
         unsafe { text::replace(&mut self.description.array_inx, value) }
     }
 
-    /// The job starts again after it was preempted or lost its node, as with `--requeue`.
+    /// Makes the job start again after it was preempted or lost its node, as with `--requeue`.
     pub fn set_requeue(&mut self) {
         self.description.requeue = 1;
     }
 
-    /// The job doesn't start again, as with `--no-requeue`.
+    /// Makes sure that the job doesn't start again, as with `--no-requeue`.
     pub fn set_no_requeue(&mut self) {
         self.description.requeue = 0;
     }
 
-    /// A job that starts again adds to its output, as with `--open-mode=append`.
+    /// Makes a job that starts again append to its output, as with `--open-mode=append`.
     pub fn set_append(&mut self) {
         self.description.open_mode = u8::try_from(slurm_sys::OPEN_MODE_APPEND).unwrap_or(0);
     }
 
-    /// slurmd asks no login shell for variables, as if neither `--get-user-env` nor `--export` had been given.
+    /// Keeps slurmd from asking the login shell for variables, as if neither `--get-user-env` nor `--export` had been
+    /// given.
     pub fn drop_user_env(&mut self) {
         for entry in user_env(self.description) {
             // SAFETY: an entry begins with USER_ENV, a C string in Slurm's memory; this is its last character.
@@ -179,7 +180,7 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Says something to the user, after what an earlier plugin said.
+    /// Adds a message for the user, after any message of an earlier plugin.
     pub fn say(&mut self, message: &str) {
         let Some(place) = self.message.as_deref_mut() else { return };
         // SAFETY: null or a C string of an earlier plugin.
@@ -196,7 +197,7 @@ impl<'a> Submission<'a> {
         unsafe { text::replace(place, all) }
     }
 
-    /// Sets a variable that prolog and epilog will see as `SPANK_NAME`, in place of any that the user sent.
+    /// Sets a variable that prolog and epilog will see as `SPANK_NAME`, and removes any that the user sent.
     pub fn set_job_control_variable(&mut self, name: &str, value: Option<&str>) {
         self.drop_job_control_variable(name);
         let Some(value) = value else { return };
@@ -205,11 +206,11 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Frees the entries `NAME=…` and `SPANK_NAME=…` and moves the others up. slurmctld puts the prefix on later, where
-    /// it is missing, so a user can send either.
+    /// Frees the entries `NAME=…` and `SPANK_NAME=…` and moves the others up. slurmctld later adds the prefix if it is
+    /// missing, so a user can send either form.
     fn drop_job_control_variable(&mut self, name: &str) {
         let (array, size) = (self.description.spank_job_env, self.description.spank_job_env_size);
-        // SAFETY: null, or slurmctld keeps that many entries there; the description is ours alone (see `new`).
+        // SAFETY: null, or slurmctld keeps that many entries there; nothing else uses the description (see `new`).
         let entries = unsafe { entries(array, size) };
         let mut kept = 0;
         for at in 0..entries.len() {
@@ -228,24 +229,24 @@ impl<'a> Submission<'a> {
         self.description.spank_job_env_size = u32::try_from(kept).unwrap_or(0);
     }
 
-    /// Makes a new array with one entry more: xmalloc'd, with a null at the end that its size does not count.
+    /// Makes a new array with one more entry: xmalloc'd, with a null at the end that its size does not count.
     fn append_job_control(&mut self, added: NonNull<c_char>) {
         let old = self.description.spank_job_env;
         let count = if old.is_null() { 0 } else { index(self.description.spank_job_env_size) };
         let (file, function) = (c"gpushare".as_ptr(), c"append_job_control".as_ptr());
-        // SAFETY: xcalloc() of count + 2 pointers, cleared; it does not return on lack of memory with try_only = false
-        // (src/common/xmalloc.c), as everywhere in slurmctld.
+        // SAFETY: xcalloc() of count + 2 pointers, cleared; with try_only = false it does not return if there is no
+        // memory (src/common/xmalloc.c), as everywhere in slurmctld.
         let array = unsafe {
             slurm_sys::slurm_xcalloc(count + 2, size_of::<*mut c_char>(), true, false, file, 0, function)
         };
         let array: *mut *mut c_char = array.cast();
         if count > 0 {
-            // SAFETY: the old array has `count` entries, the new one has more, and they are two.
+            // SAFETY: the old array has `count` entries, the new one has more, and they don't overlap.
             unsafe { std::ptr::copy_nonoverlapping(old, array, count) };
         }
-        // SAFETY: inside the new array.
+        // SAFETY: within the new array.
         let place = unsafe { array.add(count) };
-        // SAFETY: inside the new array and aligned.
+        // SAFETY: within the new array, and aligned.
         unsafe { place.write(added.as_ptr()) };
         let field: *mut *mut *mut c_char = &raw mut self.description.spank_job_env;
         // SAFETY: null or the old array in Slurm's memory, whose entries have moved.
@@ -255,15 +256,15 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// A count of Slurm's as one of ours: every address fits.
+/// Converts one of Slurm's counts: every address fits.
 fn index(count: u32) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// The entries of an array of Slurm's, which has none where it is null.
+/// The entries of one of Slurm's arrays; empty if it is null.
 ///
 /// # Safety
-/// `array` is null or has `count` entries, which nobody else uses for 'a.
+/// `array` is null or has `count` entries, which nothing else uses for 'a.
 unsafe fn entries<'a>(array: *mut *mut c_char, count: u32) -> &'a mut [*mut c_char] {
     if array.is_null() {
         return &mut [];
@@ -272,19 +273,19 @@ unsafe fn entries<'a>(array: *mut *mut c_char, count: u32) -> &'a mut [*mut c_ch
     unsafe { std::slice::from_raw_parts_mut(array, index(count)) }
 }
 
-/// What sbatch writes into the environment of a job for which slurmd asks the login shell, and slurmd looks for
+/// The variable that sbatch sets for a job for which slurmd asks the login shell, and for which slurmd looks
 /// (src/slurmd/slurmd/req.c, `_get_user_env`).
 const USER_ENV: &CStr = c"SLURM_GET_USER_ENV=1";
 
-/// The entries of a job's environment that say so.
+/// The entries of a job's environment with this variable.
 fn user_env(job: &job_desc_msg_t) -> impl Iterator<Item = *mut c_char> {
-    // SAFETY: null, or slurmctld keeps `env_size` entries there, which nobody else looks at meanwhile.
+    // SAFETY: null, or slurmctld keeps `env_size` entries there, which nothing else uses meanwhile.
     let entries = unsafe { entries(job.environment, job.env_size) };
     // SAFETY: an entry is null or a C string.
     entries.iter().copied().filter(|entry| unsafe { text::bytes(*entry) } == Some(USER_ENV.to_bytes()))
 }
 
-/// Reads what the rules look at, and nothing else.
+/// Reads what the rules need, and nothing else.
 fn request_of(job: &job_desc_msg_t) -> Request<'_> {
     // SAFETY: string fields of a job description: null or C strings, unchanged while it is borrowed.
     let field = |string: *const c_char| unsafe { text::bytes(string) };
@@ -301,7 +302,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
     let amounts = Amounts {
         min_cpus: number(job.min_cpus),
         cpus_per_node: small(job.pn_min_cpus),
-        // A job of slurmctld's own has the highest number for none.
+        // In an existing job of slurmctld's, the highest number means "not set".
         ntasks_per_socket: small(job.ntasks_per_socket).filter(|tasks| *tasks < u16::MAX),
         memory: Some(job.pn_min_memory).filter(|memory| *memory != slurm_sys::UNSET_U64).map(Memory::of),
     };
@@ -320,9 +321,9 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         mem_per_tres: field(job.mem_per_tres),
         ntasks_per_tres: small(job.ntasks_per_tres),
         num_tasks: number(job.num_tasks),
-        // An update with NumNodes=ALL says only to give back what a job has lost.
+        // An update with NumNodes=ALL only asks to return the nodes that a job has lost.
         min_nodes: number(job.min_nodes).filter(|fewest| *fewest != slurm_sys::ALL_U32),
-        // A job of slurmctld's own has 0 for none up to 22.05.
+        // In an existing job of slurmctld's, 0 means "not set" up to 22.05.
         max_nodes: number(job.max_nodes).filter(|most| *most > 0),
         sockets_per_node: small(job.sockets_per_node),
         ntasks_per_node: small(job.ntasks_per_node),

@@ -1,4 +1,4 @@
-//! C's strings: bytes that end in NUL, whose memory belongs to Slurm.
+//! C strings: bytes that end with NUL, in memory that belongs to Slurm.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::NonNull;
@@ -6,22 +6,22 @@ use std::ptr::NonNull;
 /// The bytes of a C string; `None` for a null pointer.
 ///
 /// # Safety
-/// `string` is null, or points to bytes that end in NUL and stay as they are for `'a`.
+/// `string` is null, or points to bytes that end with NUL and don't change for `'a`.
 pub unsafe fn bytes<'a>(string: *const c_char) -> Option<&'a [u8]> {
     if string.is_null() {
         return None;
     }
-    // SAFETY: not null, and by the caller's promise it ends in NUL and stays for 'a.
+    // SAFETY: not null, and by the caller's promise it ends with NUL and doesn't change for 'a.
     Some(unsafe { CStr::from_ptr(string) }.to_bytes())
 }
 
-/// A C string for a call; whatever follows a NUL in `text` is cut off, since C would not see it either.
+/// A C string for a call. Cuts the text at a NUL, since C would not see the rest either.
 pub fn c_string(text: impl AsRef<[u8]>) -> CString {
     let kept: Vec<u8> = text.as_ref().iter().copied().take_while(|byte| *byte != 0).collect();
     CString::new(kept).unwrap_or_default()
 }
 
-/// Gives `use_it` the text as a C string, which is on the stack where it fits: names of QOSes and accounts do.
+/// Calls `use_it` with the text as a C string. The string is on the stack if it fits; names of QOSes and accounts do.
 pub fn with_c_string<T>(text: &[u8], use_it: impl FnOnce(&CStr) -> T) -> T {
     let mut buffer = [0_u8; ON_STACK];
     let room = buffer.get_mut(..text.len()).filter(|room| room.len() < ON_STACK);
@@ -36,7 +36,7 @@ pub fn with_c_string<T>(text: &[u8], use_it: impl FnOnce(&CStr) -> T) -> T {
 
 const ON_STACK: usize = 256;
 
-/// A copy in Slurm's own memory: Slurm frees it with its own xfree(). `None` only when there is no memory.
+/// A copy in Slurm's own memory: Slurm frees it with its own xfree(). `None` only if there is no memory.
 #[must_use]
 #[doc(alias = "slurm_xstrdup")]
 pub fn in_slurm_memory(text: impl AsRef<[u8]>) -> Option<NonNull<c_char>> {
@@ -46,7 +46,7 @@ pub fn in_slurm_memory(text: impl AsRef<[u8]>) -> Option<NonNull<c_char>> {
     })
 }
 
-/// The parts as one string in Slurm's own memory, without a stop in ours where they are short.
+/// Joins the parts into one string in Slurm's own memory, without using our own heap if they are short.
 #[must_use]
 pub fn joined_in_slurm_memory(parts: &[&[u8]]) -> Option<NonNull<c_char>> {
     let mut buffer = [0_u8; ON_STACK];
@@ -61,18 +61,19 @@ pub fn joined_in_slurm_memory(parts: &[&[u8]]) -> Option<NonNull<c_char>> {
     in_slurm_memory(buffer.get(..length).unwrap_or_default())
 }
 
-/// Frees what Slurm's allocator made and sets the pointer to null; null is left as it is.
+/// Frees memory of Slurm's allocator and sets the pointer to null; does nothing for null.
 ///
-/// # Safety `*string` is null or came from Slurm's allocator, and it isn't used afterwards.
+/// # Safety
+/// `*string` is null or came from Slurm's allocator, and it isn't used afterwards.
 #[doc(alias = "slurm_xfree")]
 pub unsafe fn free(string: &mut *mut c_char) {
     let place: *mut *mut c_char = string;
-    // SAFETY: xfree() takes the address of such a pointer and clears it (src/common/xmalloc.c); the caller vouches for
+    // SAFETY: xfree() takes the address of such a pointer and clears it (src/common/xmalloc.c); the caller guarantees
     // the pointer's origin.
     unsafe { slurm_sys::slurm_xfree(place.cast()) }
 }
 
-/// Puts `text` in place of what a field of a Slurm structure holds.
+/// Replaces the content of a field of a Slurm structure by `text`.
 ///
 /// # Safety
 /// As for [`free`].

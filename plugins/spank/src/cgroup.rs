@@ -1,4 +1,4 @@
-//! The fence of a step, in the node's cgroup version: found when the step is read, and put up by slurmstepd as root.
+//! The fence of a step, in the node's cgroup version: found when the step is read, and set up by slurmstepd as root.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,21 +11,22 @@ use gpushare_node::fence::v2::early::{self, Early};
 use gpushare_node::fence::{Fence, v1, v2};
 use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
 
-/// No machine has more mounts than fit in here.
+/// No machine's list of mounts is longer.
 const LONGEST: u64 = 16 << 20;
 
 /// A fence and the step's cgroup.
 pub struct StepFence {
     fence: Fence,
-    /// slurmstepd leaves it before the `exit` hook, so it is looked up early.
+    /// Looked up early, because slurmstepd leaves the cgroup before the `exit` hook.
     cgroup: Result<StepCgroup, String>,
-    /// What Slurm gives to the job's user and must be root's; nothing on most releases.
+    /// Folders that Slurm gives to the job's user but that must belong to root; none on most releases.
     folders: Folders,
-    /// What stands in for the fence until it is up.
+    /// A temporary fence until the final one is up.
     early: Option<Early<Bpf>>,
 }
 
-/// In `init`, before Slurm makes the step's device cgroup: keeps users out of its folders where they would own them.
+/// Runs in `init`, before Slurm makes the step's device cgroup: keeps users out of the step's folders if they would own
+/// them.
 pub fn close_to_users() -> Result<(), String> {
     if !USERS_OWN_CGROUPS {
         return Ok(());
@@ -34,8 +35,8 @@ pub fn close_to_users() -> Result<(), String> {
     Folders::find(&cgroup, &mountinfo).take().map_err(|error| error.to_string())
 }
 
-/// In `init`: closes what the fence closes from the step's start on, for what other plugins run in it as the user. On
-/// v1 slurmstepd isn't in the step's device cgroup yet, whose folder begins with that name.
+/// Runs in `init`: closes from the step's start what the fence closes, because other plugins may run programs in it as
+/// the user. On v1 slurmstepd isn't in the step's device cgroup yet; that cgroup's name begins with `folder`.
 pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early<Bpf>>, String> {
     match find() {
         _ if fence.closed.is_empty() => Ok(None),
@@ -52,7 +53,7 @@ pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early<Bpf>>, St
 }
 
 impl StepFence {
-    /// In `user_init`, or in the extern step `task_post_fork`, slurmstepd is in the step's cgroup.
+    /// Runs in `user_init` or, in the extern step, in `task_post_fork`: slurmstepd is then in the step's cgroup.
     pub fn of(fence: Fence) -> StepFence {
         let (cgroup, folders) = if USERS_OWN_CGROUPS {
             let texts = texts();
@@ -68,12 +69,12 @@ impl StepFence {
         StepFence { fence, cgroup, folders, early: None }
     }
 
-    /// Takes the place of what stands in for it.
+    /// Replaces the temporary fence.
     pub fn replaces(&mut self, early: Option<Early<Bpf>>) {
         self.early = early;
     }
 
-    /// The job's cgroup, which all of its steps are in; on v2 only.
+    /// The job's cgroup, which contains all of its steps; only on v2.
     pub fn job(&self) -> Option<&Path> {
         match &self.cgroup {
             Ok(StepCgroup::V2(step)) => step.parent(),
@@ -81,10 +82,10 @@ impl StepFence {
         }
     }
 
-    /// After Slurm's own rules for the step's last task.
+    /// Runs after Slurm's own rules for the step's last task.
     pub fn put_up(&self) -> Result<(), String> {
         match self.try_to_put_up() {
-            // One configuration may be for nodes with GPUs and without, whatever their cgroups are.
+            // One configuration may be for nodes with and without GPUs, with any kind of cgroups.
             Err(_) if self.fence.closed.is_empty() && self.fence.open.is_empty() => Ok(()),
             result => result,
         }
@@ -104,8 +105,7 @@ impl StepFence {
         }
     }
 
-    /// On v1 Slurm's rules for the job, which close what we open, would stay after a step that ended before its fence
-    /// was up.
+    /// On v1, if a step ended before its fence was up, Slurm's rules for the job would remain and close what we open.
     pub fn open_again(&self) -> Result<(), String> {
         match &self.cgroup {
             Ok(StepCgroup::V1(step)) if self.fence.widens => {
@@ -119,7 +119,7 @@ impl StepFence {
     }
 }
 
-/// What tells where all folders of the step are, also those of other hierarchies.
+/// The texts that show where all folders of the step are, including those of other hierarchies.
 fn texts() -> Result<(String, String), String> {
     Ok((text("/proc/self/cgroup")?, text("/proc/self/mountinfo")?))
 }
@@ -142,7 +142,7 @@ fn is_own(cgroup: &Path) -> bool {
     read(cgroup.join("cgroup.procs")).is_ok_and(|processes| processes.lines().any(|line| line == id))
 }
 
-/// In one piece: files in /proc say that they are empty, and would be read in many small ones.
+/// Reads in one piece: files in /proc claim to be empty, and would be read in many small pieces.
 fn read(path: impl AsRef<Path>) -> io::Result<String> {
     let mut text = String::with_capacity(16 << 10);
     File::open(path)?.take(LONGEST).read_to_string(&mut text)?;

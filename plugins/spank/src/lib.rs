@@ -57,11 +57,11 @@ export_spank! {
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// What this slurmstepd knows of its step; a forked task has a copy.
+/// What this slurmstepd knows about its step; a forked task has a copy.
 static STATE: Mutex<StepState> = Mutex::new(StepState::Unknown);
 
 fn with_state<T>(work: impl FnOnce(&mut StepState) -> T) -> T {
-    // After a panic the state is what that left behind; its verdict page still says that no fence was put up.
+    // After a panic this is the state that was left; its page still tells the tasks that no fence is up.
     work(&mut STATE.lock())
 }
 
@@ -74,15 +74,15 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
         {
             log::error!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
         }
-        // Nothing of the user's runs in the extern step before its fence is up.
+        // None of the user's programs run in the extern step before its fence is up.
         if step.kind() != Kind::Extern
             && state.may_fence()
             && let Err(reason) = state.prepare(step)
         {
             let id = step.job_id().unwrap_or(0);
             log::error!("spank/gpushare: job {id}: GPUs not closed from the start: {reason}");
-            // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has
-            // none, and would drain the node.
+            // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has no
+            // task epilog, and its failure would drain the node.
             if !step.is_batch() {
                 return ReturnCode::Failure;
             }
@@ -122,7 +122,7 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
 
 fn after_a_fork(step: Step, fenced: &mut Fenced) {
     fenced.forked += 1;
-    // Slurm writes rules of its own for each task; ours come after the last.
+    // Slurm writes rules for each task; ours come after the last.
     if fenced.forked < step.local_tasks() && step.kind() == Kind::Tasks {
         return;
     }
@@ -146,8 +146,8 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
     fenced.page.set(&verdict);
 }
 
-/// The extern step has no task that could fail. So the job's other steps must, or an ssh session would be their way
-/// out.
+/// The extern step has no task that could fail. So the job's other steps must fail; otherwise an ssh session could
+/// bypass the fence.
 fn tell_the_other_steps(key: JobKey, reason: &str) {
     let reason = format!("ssh sessions can't be fenced: {reason}");
     let ledger = Ledger::system();
@@ -156,8 +156,8 @@ fn tell_the_other_steps(key: JobKey, reason: &str) {
     }
 }
 
-/// Leaves the variables where an ssh session finds them, and a witness: this slurmstepd lives as long as the job, and
-/// when it is gone and the entry isn't, the epilog never ran.
+/// Publishes the variables for ssh sessions, and records a witness: this slurmstepd lives as long as the job, and if it
+/// is gone but the entry is still there, the epilog never ran.
 fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
     let (ledger, key, pid) = (Ledger::system(), entry.key, std::process::id());
     let witnessed = match start_time(Path::new("/proc"), pid) {
@@ -173,8 +173,8 @@ fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
     }
 }
 
-/// Limits the GPU memory of all that runs in the job, where the machine offers that. Without it a job runs as it would
-/// elsewhere: MPS limits each of its programs.
+/// Limits the GPU memory of everything in the job, if the machine offers that. Otherwise the job runs as usual: MPS
+/// limits each of its programs.
 fn limit_memory(fenced: &Fenced, entry: &Entry, config: &NodeConfig) {
     let Some(cgroup) = fenced.fence.job() else { return };
     let id = entry.key.id;
@@ -216,14 +216,14 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     }
 }
 
-/// The extern step may have failed after this step was read. What can't be read now could not be read then.
+/// The extern step may have failed after this step was read. If it can't be read now, it could not be read then either.
 fn extern_failed(fenced: &Fenced) -> Option<String> {
     Ledger::system().failure(fenced.key.id).unwrap_or_default()
 }
 
-/// A GPU that is not the job's must be closed now. The job's own may be shut for a moment by another step's start
-/// (Slurm writes the job's rules anew), so it is given time. A container into which another plugin has put the task
-/// need not have the GPU's node.
+/// A GPU that is not the job's must be closed now. The start of another step may close the job's own GPU for a moment
+/// (Slurm rewrites the job's rules), so this waits for it. If another plugin has put the task into a container, the
+/// GPU's device node may be missing there.
 fn check(fenced: &Fenced) -> Result<(), String> {
     let elsewhere = root() != fenced.root;
     let fence = if elsewhere { &fenced.check.of_what_is_there(access::of) } else { &fenced.check };
@@ -244,17 +244,17 @@ fn check(fenced: &Fenced) -> Result<(), String> {
     }
 }
 
-/// A task that would not reach its MPS daemon would run without limits.
+/// If a task doesn't reach its MPS daemon, it would run without limits.
 fn reaches(fenced: &Fenced) -> Result<(), String> {
     fenced.reach.as_ref().and_then(Reach::fault).map_or(Ok(()), Err)
 }
 
-/// Which folder this process has for its root, by device and number.
+/// The root folder of this process, by device and inode number.
 fn root() -> Option<(u64, u64)> {
     Path::new("/").metadata().ok().map(|root| (root.dev(), root.ino()))
 }
 
-/// Lets the job's other steps open the GPU again, if this step started and ended without its fence.
+/// Allows the job's other steps to open the GPU again, if this step started and ended without its fence.
 fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "exit");
     with_state(|state| {
@@ -270,7 +270,7 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
 
 fn set_environment(step: Step, fenced: &Fenced) {
     let index = fenced.share_gpu.map(|index| index.to_string());
-    // Slurm sets this one in some steps only; where it does, it names the GPU that was allocated.
+    // Slurm sets this variable only in some steps; there it names the GPU that was allocated.
     let of_step = index.filter(|_| step.has_variable(GPUS_OF_STEP)).map(|index| (GPUS_OF_STEP, index));
     let mut variables = fenced.variables.clone();
     if let Some(slurms) = step.variable(SHARD_MEMORY)
@@ -282,7 +282,7 @@ fn set_environment(step: Step, fenced: &Fenced) {
         if name == PYTORCH && step.has_variable(name) {
             continue;
         }
-        // A task has most of them from user_init, and Slurm clears 256 KiB for each that it sets.
+        // A task has most of them from user_init, and Slurm clears 256 KiB for each variable that it sets.
         if step.variable(name).is_some_and(|now| now == value.as_bytes()) {
             continue;
         }
@@ -302,7 +302,7 @@ fn panic_if_asked(step: Step, hook: &str) {
 #[cfg(not(feature = "panic-for-test"))]
 fn panic_if_asked(_: Step, _: &str) {}
 
-/// For the tests that a fence which can't be put up fails the job: the file names the kind of step.
+/// For tests that a failing fence fails the job: the file names the kind of step.
 #[cfg(feature = "panic-for-test")]
 fn fail_if_asked(step: Step) -> Result<(), String> {
     let asked = std::fs::read_to_string("/lab/out/no-fence").unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What kind of step this is: of a job with GPUs, without, or unknown; and the resulting fence.
+//! The kind of step: of a job with GPUs, without GPUs, or unknown; and the resulting fence.
 //!
-//! A user may set any variable that Slurm doesn't set for the job. So a variable may make a step fail or close a GPU;
-//! only the ledger's entry opens one.
+//! A user may set any variable that Slurm doesn't set for the job. So a variable may make a step fail or close a GPU,
+//! but only the ledger's entry opens one.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -22,55 +22,56 @@ use gpushare_slurm::spank::{Kind, Step};
 
 use crate::cgroup::{StepFence, close_early};
 
-/// What Slurm sets in every step of a job with a share of that GRES, over whatever the user has set.
+/// Variables that Slurm sets in every step of a job with a share of that GRES, whatever the user has set.
 const SHARE_VARIABLES: [(&str, &str); 2] =
     [("mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), ("shard", "SLURM_SHARDS_ON_NODE")];
 
-/// What Slurm sets where it gave the job GPUs, in its batch and interactive steps; where it gave none, it takes away
-/// what the user has set.
+/// Slurm sets this in a job's batch and interactive steps if it gave the job GPUs. Otherwise it removes the variable
+/// that the user has set.
 const GPUS_OF_JOB: &str = "SLURM_JOB_GPUS";
 
-/// The same in srun's steps, of the step's GPUs.
+/// The same in srun's steps, for the step's GPUs.
 pub const GPUS_OF_STEP: &str = "SLURM_STEP_GPUS";
 
-/// What is known of the step.
+/// What is known about the step.
 #[allow(clippy::large_enum_variant, reason = "each slurmstepd has one")]
 pub enum StepState {
-    /// Nothing: no hook has read it yet, or the one that should have did not get through.
+    /// Nothing: no hook has read it yet, or the hook that should have read it failed.
     Unknown,
-    /// The node's rules, or why there are none; what the job has is not known yet.
+    /// The node's rules, or why they are missing; the job's GPUs are not known yet.
     Configured(Result<NodeConfig, String>, Prepared),
-    /// Slurm's own fence holds, ours has no say.
+    /// Slurm's own fence is enough; gpushare does nothing.
     NotOurs,
-    /// Even what is needed for a fence is not there; why.
+    /// Even the data for a fence is missing, for this reason.
     Failed(String),
     /// A step to be fenced.
     Fenced(Box<Fenced>),
 }
 
-/// What `init` has found out as root, before anything of the user's runs.
+/// What `init` has found out as root, before any of the user's programs run.
 #[derive(Default)]
 pub struct Prepared {
-    /// What stands in for the fence until it is put up.
+    /// A temporary fence until the final one is up.
     early: Option<Early<Bpf>>,
     /// What the step's programs must find to reach the job's MPS daemon.
     reach: Option<Reach>,
-    /// The fence around these GPUs: /dev is searched once.
+    /// The fence around these GPUs, so that /dev is searched only once.
     fence: Option<(Vec<Gpu>, Fence)>,
 }
 
-/// A step that is fenced.
+/// A step with a fence.
 pub struct Fenced {
-    /// Which start of which job.
+    /// The job, and which of its starts.
     pub key: JobKey,
-    /// Why its tasks fail before their programs start. What runs besides them, an ssh session or a task epilog, can
+    /// Why its tasks fail before their programs start. Other processes, such as an ssh session or a task epilog, can
     /// then open no GPU.
     pub refused: Option<String>,
-    /// What the ledger has of it, and the rules that it was made by.
+    /// Its entry in the ledger, and the rules under which that was made.
     pub recorded: Option<(Entry, NodeConfig)>,
     /// The fence.
     pub fence: StepFence,
-    /// What every task must be able to open: not all that the fence leaves open where Slurm may have given less.
+    /// What every task must be able to open. If Slurm may have given the step less, this is less than the fence leaves
+    /// open.
     pub check: Fence,
     /// Variables for the job's programs.
     pub variables: Vec<(&'static str, String)>,
@@ -87,7 +88,7 @@ pub struct Fenced {
 }
 
 impl Fenced {
-    /// Where a share's GPU is, if the driver tells.
+    /// The PCI address of a share's GPU, if the driver reports it.
     pub fn share_pci(&self) -> Option<String> {
         let (entry, _) = self.recorded.as_ref()?;
         gpu::pci_address(entry.share_gpu()?, &Roots::system())
@@ -95,19 +96,19 @@ impl Fenced {
 }
 
 impl StepState {
-    /// Reads the node's rules; as root, since the file need not be readable by users.
+    /// Reads the node's rules as root, since users needn't be able to read the file.
     pub fn configured(arguments: &[Vec<u8>]) -> StepState {
         StepState::Configured(node_config(arguments), Prepared::default())
     }
 
-    /// Whether gpushare has a say on this node, also where its rules can't be read.
+    /// Whether gpushare may have to fence on this node; also `true` if its rules can't be read.
     pub fn may_fence(&self) -> bool {
         !matches!(self, StepState::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
-    /// Closes what the step will not have, as far as that can be told without its variables, and notes what its
-    /// programs must find to reach the job's MPS daemon. Both as root, which alone may look at it. Where nothing can be
-    /// told Slurm's own fence holds, but under `own`, where it has none.
+    /// Closes what the step will not have, as far as that is known without its variables, and records what its programs
+    /// must find to reach the job's MPS daemon. Both need root. If nothing is known, Slurm's own fence applies, except
+    /// under `own`, where Slurm has none.
     pub fn prepare(&mut self, step: Step) -> Result<(), String> {
         let StepState::Configured(config, prepared) = self else { return Ok(()) };
         let none = NodeConfig::default();
@@ -135,7 +136,7 @@ impl StepState {
         Ok(())
     }
 
-    /// Looks the job up in the ledger, which everybody may read.
+    /// Looks the job up in the ledger, which all users can read.
     pub fn read(&mut self, step: Step) {
         let StepState::Configured(config, prepared) = self else { return };
         let prepared = std::mem::take(prepared);
@@ -162,7 +163,7 @@ fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> 
     }
     match ledger.find(job_id) {
         Err(error) => in_doubt(config, step, error.to_string()),
-        // An entry of another user is of an old job with the same number.
+        // An entry of another user belongs to an old job with the same number.
         Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => {
             let fence = match fence {
                 Some((own, fence)) if own == entry.gpus => fence,
@@ -183,7 +184,7 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Res
     let is_share = matches!(entry.holding, Holding::Share { .. });
     let widens = is_share && config.placement == Placement::Override;
     let fence = Fence { widens, ..fence };
-    // What we open is open in every step. What Slurm opens it may close again for a step that asked for less.
+    // What we open is open in every step. What Slurm opens, it may close again for a step that requested less.
     let certain = widens
         || config.placement == Placement::Own
         || step.kind() == Kind::Script
@@ -198,14 +199,14 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Res
     })))
 }
 
-/// A job without GPUs, or one that can't have its own.
+/// The state for a job without GPUs, or one that can't have its own.
 fn all_closed(config: &NodeConfig, step: Step, refused: Option<String>) -> Result<StepState, String> {
     let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
     let fence = fence_around(config, &[])?;
     Ok(StepState::Fenced(Box::new(Fenced { refused, ..fenced(key, fence)? })))
 }
 
-/// The ledger can't be read.
+/// The state if the ledger can't be read.
 fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<StepState, String> {
     log::info!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
     if has_share(config, step) {
@@ -215,21 +216,23 @@ fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<StepState
     }
 }
 
-/// A step without a share, of a job that no entry is known of; if Slurm gave it GPUs, `reason` says why not.
+/// The state for a step without a share, of a job without an entry. If Slurm gave it GPUs, `reason` says why there is
+/// no entry.
 fn without_entry(config: &NodeConfig, step: Step, reason: String) -> Result<StepState, String> {
     if !config.closes_without_entry() {
         Ok(StepState::NotOurs)
     } else if !has_gpus(config, step) {
         all_closed(config, step, None)
     } else if foreign(config, &[])?.gpus.is_empty() {
-        // Of other makers: nothing to close, and no share could be placed on one.
+        // GPUs of other makers: there is nothing to close, and no share could be placed on them.
         Ok(StepState::NotOurs)
     } else {
         all_closed(config, step, Some(reason))
     }
 }
 
-/// Nobody knows whether this node has a fence but ours: a step that may have GPUs fails, and any other can open none.
+/// The state without rules: it is unknown whether another fence exists on this node. A step that may have GPUs fails,
+/// and any other can open none.
 fn without_rules(step: Step, reason: String) -> Result<StepState, String> {
     log::info!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
     let variables = SHARE_VARIABLES.iter().map(|(_, variable)| *variable);
@@ -237,7 +240,7 @@ fn without_rules(step: Step, reason: String) -> Result<StepState, String> {
     all_closed(&NodeConfig::default(), step, Some(reason).filter(|_| may_have_gpus))
 }
 
-/// Whether Slurm gave the step GPUs; under `own` it has none to give.
+/// Whether Slurm gave the step GPUs; under `own` Slurm has none.
 fn has_gpus(config: &NodeConfig, step: Step) -> bool {
     config.placement != Placement::Own
         && match step.kind() {
@@ -247,7 +250,7 @@ fn has_gpus(config: &NodeConfig, step: Step) -> bool {
         }
 }
 
-/// Every other GPU, also one that no configuration lists, and what belongs to it.
+/// Every other GPU, even one that no configuration lists, and its other device nodes.
 fn foreign(config: &NodeConfig, own: &[Gpu]) -> Result<Foreign, String> {
     Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system())
         .map_err(|error| format!("/dev: {error}"))
@@ -281,8 +284,9 @@ fn has_share(config: &NodeConfig, step: Step) -> bool {
     SHARE_VARIABLES.iter().any(|(gres, variable)| config.share_gres == *gres && step.has_variable(variable))
 }
 
-/// gpushare.conf: `conf=PATH` in plugstack.conf, else beside the slurm.conf that slurmd runs on or in /etc/slurm. Of
-/// slurm.conf, slurmstepd of 22.05 knows the path itself; later ones have it in the environment that slurmd gave them.
+/// gpushare.conf: `conf=PATH` in plugstack.conf, otherwise in the folder of slurmd's slurm.conf or in /etc/slurm.
+/// slurmstepd of 22.05 knows the path of slurm.conf itself; later ones have it in the environment that slurmd gave
+/// them.
 fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     let mut named = None;
     for argument in arguments {
@@ -298,7 +302,7 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
     let path = named
         .or_else(|| slurm_conf().map(|path| config::find(&path, Path::new(config::FALLBACK))))
         .ok_or("slurmstepd doesn't know the path of slurm.conf; plugstack.conf needs conf=/PATH")?;
-    // slurmstepd has it from slurmd (src/slurmd/slurmstepd/slurmstepd.c, `_init_from_slurmd`).
+    // slurmd passes this to slurmstepd (src/slurmd/slurmstepd/slurmstepd.c, `_init_from_slurmd`).
     let node = std::env::var("SLURMD_NODENAME").ok();
     Ok(Config::load_on_node(&path, node.as_deref()).map_err(|error| error.to_string())?.unwrap_or_default())
 }

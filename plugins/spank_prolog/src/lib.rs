@@ -1,6 +1,6 @@
 //! spank_gpushare_prolog.so: gpushare-prolog and gpushare-epilog as SPANK hooks, for sites that can't change `Prolog=`
 //! and `Epilog=`. slurmd starts a separate slurmstepd for them, as root, with a prolog's environment, before it runs
-//! `Prolog=`; the first of the two places the job, and the other finds it placed.
+//! `Prolog=`. If both exist, the first one places the job, and the second finds it placed.
 //!
 //! It is a separate plugin because slurmd starts that process for every job as soon as plugstack.conf has a plugin with
 //! these hooks. Both hooks always return 0: anything else drains the node.

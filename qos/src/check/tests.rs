@@ -1,4 +1,4 @@
-//! Lines against clusters.
+//! Tests of lines against clusters.
 
 use super::*;
 use crate::state;

@@ -1,7 +1,7 @@
-//! Who may use a QOS, and who may not any more.
+//! Grants and revocations of a QOS.
 //!
 //! A user has a QOS through an association that names it: the user's, the account's, or one above. So the plan revokes
-//! it from associations that name it and are not the members' own; below a member account it looks only at that
+//! it from associations that name it and don't belong to the members; below a member account it looks only at that
 //! account's own users.
 
 use std::collections::BTreeMap;
@@ -69,9 +69,9 @@ fn has_wrongly(row: &Association, managed: &ManagedQos, tree: &Tree) -> bool {
         }
 }
 
-/// The account above all, and every association that doesn't leave it to the one above. Where slurmctld hears of one
-/// level only, the accounts below are given it too; then root is the last, so that a plan that stops before is made
-/// again.
+/// The top account, and every association that doesn't inherit from the one above. If slurmctld learns about only one
+/// level, the accounts below get the QOS too; root then comes last, so that the next plan repeats this if a plan stops
+/// before the end.
 fn everywhere<'t>(tree: &'t Tree, qos: &str, one_level: bool) -> Wanted<'t> {
     let mut wanted = Wanted::default();
     let to_all = one_level && !tree.account_has(ROOT, qos, &[]);
@@ -109,7 +109,7 @@ fn accounts_and_users<'t>(
     wanted
 }
 
-/// Members have it themselves: their account must not.
+/// Members have the QOS themselves, so their account must not.
 fn of_users<'t>(tree: &Tree, managed: &ManagedQos, account: &str, users: &'t [String]) -> Vec<&'t str> {
     let has = |user: &str| {
         let mut rows = tree.users_of(account).filter(|row| row.user.eq_ignore_ascii_case(user));
@@ -126,7 +126,7 @@ impl<'t> Wanted<'t> {
             self.users.entry(&row.account).or_default()
         };
         let name = if row.user.is_empty() { &row.account } else { &row.user };
-        // A user has several rows in an account where partitions have their own; one call reaches them all.
+        // If partitions have their own rows, a user has several rows in an account; one call changes all of them.
         if !names.contains(&name.as_str()) {
             names.push(name);
         }

@@ -1,6 +1,6 @@
 //! The QOSes with our mark that are no longer in the file.
 //!
-//! When Slurm 22.05 deletes a QOS, it removes it from an association's list together with a comma, and loses its
+//! When Slurm 22.05 deletes a QOS, it removes it from an association's list together with a comma, and so loses the
 //! neighbours: `q1,q2,q3` without q2 is neither q1 nor q3. So the plan removes the QOS from lists first.
 
 use std::collections::HashSet;
@@ -11,10 +11,10 @@ use crate::state::Actual;
 use crate::tree::{Association, Own, Tree};
 use gpushare::config::qos::ManagedQos;
 
-/// What every job falls back on; a line of the file may have taken it over, and it stays when that has gone.
+/// The default for every job. A line of the file may have managed it, and it stays even without the line.
 const SLURMS_OWN: &str = "normal";
 
-/// The calls that remove them, and those that stay.
+/// The calls that remove these QOSes, and the QOSes that stay.
 pub(super) fn removals(
     qoses: &[ManagedQos],
     actual: &Actual,
@@ -49,7 +49,7 @@ pub(super) fn removals(
     (changes, stay)
 }
 
-/// The association's list without a QOS, where others are in it.
+/// Removes a QOS from an association's list, if the list has others.
 fn without(row: &Association, qos: &str, unused: &[&str], tree: &Tree, cluster: &str) -> Vec<Change> {
     let call = |set: &[String], sign: Sign, line: String| {
         let (at, of) = (format!("cluster={cluster}"), format!("account={}", row.account));
@@ -68,7 +68,7 @@ fn without(row: &Association, qos: &str, unused: &[&str], tree: &Tree, cluster: 
         Own::List(names) if names.len() > 1 => {
             vec![call(&[format!("qos-={qos}")], Sign::Remove, format!("qos {qos} for {who}"))]
         }
-        // A row may name several of them, and is done with the first.
+        // A row may name several of them; the call for the first one removes all.
         Own::Inherits(deltas)
             if deltas.len() > 1
                 && deltas
@@ -90,7 +90,7 @@ fn without(row: &Association, qos: &str, unused: &[&str], tree: &Tree, cluster: 
     }
 }
 
-/// A call for a user without a partition would reach the rows with one too.
+/// A call for a user without a partition would also change the rows with a partition.
 fn is_only_row(row: &Association, tree: &Tree) -> bool {
     row.user.is_empty() || tree.users_of(&row.account).filter(|other| other.user == row.user).count() == 1
 }

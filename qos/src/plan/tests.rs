@@ -1,4 +1,4 @@
-//! Plans: what is done, in which order, and that it is enough.
+//! Tests of plans: which changes in which order, and that they are enough.
 
 use super::*;
 use crate::state;
@@ -11,7 +11,7 @@ fn cluster() -> Cluster {
     Cluster::read(config, "NodeName=n Gres=gpu:a40:8,gpu:H100:8\n").unwrap()
 }
 
-/// A QOS as sacctmgr prints one: some columns, the rest unset.
+/// A QOS as sacctmgr prints it: some columns, the others unset.
 fn line(name: &str, set: &[(&str, &str)], description: &str) -> String {
     let unset = [
         ("Priority", "0"),
@@ -29,7 +29,7 @@ fn line(name: &str, set: &[(&str, &str)], description: &str) -> String {
 }
 
 fn actual(qoses: &[String], rows: &str) -> Actual {
-    // Most have no default of their own.
+    // Most have no default.
     let rows: String = format!("root|||normal\n{rows}")
         .lines()
         .map(|row| format!("{row}{}\n", if row.matches('|').count() == 3 { "|" } else { "" }))
@@ -60,7 +60,7 @@ fn called(plan: &Plan) -> Vec<String> {
 
 const LAFFERTY: &str = "QOS=qos_lafferty Account=lafferty GPUs=a40:4 CPUs=32 Mem=975G Priority=1000 Preempts=normal \
                         GraceTime=1:00:00\n";
-/// The same, in the database.
+/// The same in the database.
 const IS_LAFFERTY: [(&str, &str); 4] = [
     ("GrpTRES", "cpu=32,gres/gpu:a40=4,gres/gpu:H100=0,gres/gpu=4,mem=975G"),
     ("Priority", "1000"),
@@ -213,7 +213,7 @@ fn who_may_use_it() {
     }
 }
 
-/// From 23.11.0 to 25.05.0 slurmctld hears of one level of heirs only.
+/// From 23.11.0 to 25.05.0 slurmctld learns about only one level of heirs.
 #[test]
 fn every_account_is_told_where_slurmctld_hears_of_one_level() {
     let rows = "a|||\na|tom||\nb|||-q\nc|||+q\nd|||normal\n";
@@ -244,12 +244,12 @@ fn every_account_is_told_where_slurmctld_hears_of_one_level() {
         assert_eq!(made("QOS=q Account=*", &there(rows), version), all);
         assert_eq!(made("QOS=q Account=up", &deep(""), version), "+ qos q for account up");
     }
-    // Accounts that came later have it from root.
+    // Accounts that are added later inherit it from root.
     let tree = Tree::read("root|||normal,q|\na|||+q|\nnew||||\n", "root|\na|root\nnew|root\n").unwrap();
     assert_eq!(made("QOS=q Account=*", &Actual { tree, ..there("") }, "24.11.5"), "");
 }
 
-/// Whole-node jobs get all GPUs of their nodes, whatever they ask for.
+/// Whole-node jobs get all GPUs of their nodes, whatever they request.
 #[test]
 fn other_types_have_a_limit_of_0_while_they_are_denied() {
     let bare = |line: &str| {
@@ -262,12 +262,12 @@ fn other_types_have_a_limit_of_0_while_they_are_denied() {
         ("Mode=default\nQOS=q GrpTRES=gres/gpu:a40=2", closed),
         ("GovernedQOS=q*\nQOS=q GrpTRES=gres/gpu:a40=2", closed),
         ("ForeignTypes=allow\nQOS=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
-        // Then a job may ask for the other type, or may have done so.
+        // In these cases a job may request the other type, or may already have done so.
         ("GovernedQOS=others\nQOS=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
         ("Mode=audit\nQOS=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
         ("QOS=q Mode=warn\nQOS=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
         ("GovernedGRES=mps\nQOS=q GrpTRES=gres/gpu:a40=2", "gres/gpu:a40: none -> 2"),
-        // What the line says of a type is all that is said of it.
+        // For a type in the line, only the line's limit applies.
         ("QOS=q GrpTRES=gres/gpu:a40=2,gres/gpu:h100=1", "gres/gpu:H100: none -> 1; gres/gpu:a40: none -> 2"),
         ("QOS=q GrpTRES=gres/gpu:h100=0", "gres/gpu:H100: none -> 0; gres/gpu:a40: none -> 0"),
         ("QOS=q GrpTRES=gres/gpu=2,cpu=1", "cpu: none -> 1; gres/gpu: none -> 2"),

@@ -136,7 +136,7 @@ fn whoever_is_killed_while_writing_leaves_a_whole_copy() {
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", name]).env(FOLDER, folder.path()).stdout(std::process::Stdio::null());
         let mut child = command.spawn().unwrap();
-        // Each is killed at another place: after it has made so many files.
+        // Each process is killed at another point: after it has made a certain number of files.
         let first = path(folder.path()).metadata().unwrap().ino();
         while path(folder.path()).metadata().unwrap().ino() == first {
             assert!(child.try_wait().unwrap().is_none());

@@ -1,19 +1,19 @@
 //! Every limit and option of a QOS in Slurm's database: its name in gpushare.conf and for sacctmgr, and what its values
 //! mean.
 //!
-//! Names are sacctmgr(1)'s of 22.05 to 26.05. `column` is the name that `show qos format=` and `modify qos set` accept
-//! in all of them: some releases accept a longer name in one of the two only.
+//! Names are those of sacctmgr(1) from 22.05 to 26.05. `column` is the name that `show qos format=` and
+//! `modify qos set` accept in all of them: some releases accept a longer name in only one of the two.
 
 /// What kind of value a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number.
     Count,
-    /// A time limit; a number alone is minutes, as for sacctmgr.
+    /// A time limit; a number alone means minutes, as for sacctmgr.
     Minutes,
-    /// A time; a number alone is minutes.
+    /// A time; a number alone means minutes.
     Time,
-    /// A time; a number alone is seconds. sacctmgr takes nothing but the number, and reads `1:00:00` as a second.
+    /// A time; a number alone means seconds. sacctmgr accepts only a number, and reads `1:00:00` as one second.
     Seconds,
     /// A number with a fraction, in millionths.
     Factor,
@@ -32,13 +32,13 @@ pub enum Kind {
 pub struct Field {
     /// The name in gpushare.conf and in output: sacctmgr's longest one.
     pub name: &'static str,
-    /// For sacctmgr.
+    /// sacctmgr's name.
     pub column: &'static str,
-    /// Other names of today.
+    /// Other current names.
     pub also: &'static [&'static str],
     /// What its values are.
     pub kind: Kind,
-    /// What it is where nobody has set it, and what sets it back; TRES are set back one by one.
+    /// The value if the field was never set, and the value that resets it; TRES are reset one by one.
     pub unset: &'static str,
 }
 
@@ -46,7 +46,8 @@ const fn limit(name: &'static str, column: &'static str, also: &'static [&'stati
     Field { name, column, also, kind, unset: "-1" }
 }
 
-/// Every one that gpushare.conf can say, in the order in which they are shown. What is not written there is unset.
+/// Every field that gpushare.conf can set, in the order in which they are shown. A field that is not in the file is
+/// unset.
 pub static FIELDS: [Field; 32] = [
     limit("GrpTRES", "GrpTRES", &[], Kind::Tres),
     limit("GrpTRESMins", "GrpTRESMins", &[], Kind::Tres),
@@ -87,7 +88,7 @@ pub static FIELDS: [Field; 32] = [
     limit("LimitFactor", "LimitFactor", &[], Kind::Factor),
 ];
 
-/// Flags of a QOS in every release. `Relative` (23.11) is not among them: it makes percentages of the limits.
+/// Flags of a QOS in every release, except `Relative` (23.11), which turns the limits into percentages.
 pub const FLAGS: [&str; 10] = [
     "DenyOnLimit",
     "EnforceUsageThreshold",
@@ -101,15 +102,15 @@ pub const FLAGS: [&str; 10] = [
     "UsageFactorSafe",
 ];
 
-/// What can happen to a job that is preempted.
+/// What can happen to a preempted job.
 pub const MODES: [&str; 6] = ["cluster", "cancel", "requeue", "suspend", "gang", "within"];
 
-/// A limit's name of 2009 and what says the same today.
+/// A limit's name of 2009, and the current field and TRES.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OldName {
-    /// As in the QOS page of 2009.
+    /// The name in the QOS page of 2009.
     pub name: &'static str,
-    /// The field that has it now.
+    /// The current field.
     pub field: &'static str,
     /// The TRES that it limits.
     pub tres: &'static str,
@@ -119,7 +120,7 @@ const fn old(name: &'static str, field: &'static str, tres: &'static str) -> Old
     OldName { name, field, tres }
 }
 
-/// The limits that Slurm knows under another name today; those not here have kept theirs.
+/// Limits that have another name in Slurm today; the others have kept theirs.
 pub static OLD_NAMES: [OldName; 10] = [
     old("GrpCpus", "GrpTRES", "cpu"),
     old("GrpCPUMins", "GrpTRESMins", "cpu"),
@@ -133,11 +134,11 @@ pub static OLD_NAMES: [OldName; 10] = [
     old("MaxNodesPerUser", "MaxTRESPerUser", "node"),
 ];
 
-/// The page's own spelling of a flag.
+/// A flag as that page spells it, and its correct name.
 pub const MISSPELT_FLAG: (&str, &str) = ("RequiresReservaton", "RequiresReservation");
 
 impl Field {
-    /// By any of its names, without case.
+    /// Finds a field by any of its names, ignoring case.
     pub fn named(name: &str) -> Option<&'static Field> {
         FIELDS.iter().find(|field| field.is_called(name))
     }
@@ -148,7 +149,7 @@ impl Field {
 }
 
 impl OldName {
-    /// By its name, without case.
+    /// Finds an old name, ignoring case.
     pub fn named(name: &str) -> Option<&'static OldName> {
         OLD_NAMES.iter().find(|old| old.name.eq_ignore_ascii_case(name))
     }

@@ -10,7 +10,7 @@ pub(in super::super) const CPUS_PER_GPU: &str =
 pub(in super::super) const MEM_PER_GPU: &str = "memory by type, such as a40:64G,h100:128G, and one without a type for \
                                                 all other types; MiB without a unit";
 
-/// `a40:8,h100:16,4`; `tres` is `cpu` or `mem`.
+/// Parses `a40:8,h100:16,4`; `tres` is `cpu` or `mem`.
 pub(in super::super) fn per_gpu(value: &str, tres: &str) -> Option<PerGpu> {
     let mut caps = PerGpu { types: Vec::new(), others: None };
     for part in value.split(',').map(str::trim) {
@@ -18,13 +18,13 @@ pub(in super::super) fn per_gpu(value: &str, tres: &str) -> Option<PerGpu> {
             part.split_once(':').map_or((None, part), |(head, tail)| (Some(head), tail));
         let number = quantity(tres, number).filter(|number| *number > 0)?;
         let Some(gres_type) = gres_type else {
-            // Not twice.
+            // It must not occur twice.
             if caps.others.replace(number).is_some() {
                 return None;
             }
             continue;
         };
-        // A type may be written in capitals, and then it is the same one.
+        // A type may be in uppercase, and is then the same type.
         let again = caps.types.iter().any(|(known, _)| known.eq_ignore_ascii_case(gres_type));
         if again || !is_gpu_type(gres_type) {
             return None;

@@ -1,4 +1,4 @@
-//! Records of QOSes, good and bad.
+//! Tests with valid and invalid records of QOSes.
 
 use super::field::Kind;
 use super::value::text;

@@ -1,5 +1,5 @@
-//! Values of a QOS's fields in one form, whether an administrator wrote them or sacctmgr printed them, so that
-//! `mem=975G` and `mem=998400M`, `1:00:00` and `60`, or flags in another order are the same.
+//! The values of a QOS's fields in one form, whether an administrator wrote them or sacctmgr printed them, so that
+//! `mem=975G` and `mem=998400M`, `1:00:00` and `60`, or flags in another order are equal.
 //!
 //! A value that means "not set" is no value, because Slurm doesn't distinguish the two either.
 
@@ -8,34 +8,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::field::{FLAGS, Field, Kind, MISSPELT_FLAG, MODES};
 use crate::text::time;
 
-/// What a field is set to.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
-    /// Jobs, a priority.
+    /// A number, such as of jobs, or a priority.
     Count(u64),
     /// Seconds.
     Time(u64),
-    /// Millionths, as many digits as sacctmgr prints.
+    /// Millionths, as precise as sacctmgr's output.
     Factor(u64),
     /// Flags, modes or QOSes.
     Words(BTreeSet<String>),
-    /// By the name of the TRES; memory in MiB.
+    /// Numbers by TRES; memory in MiB.
     Tres(BTreeMap<String, u64>),
 }
 
-/// A text that no value of the field has.
+/// The text isn't a value of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAValue;
 
-/// All that is set of a QOS, by the name of the field.
+/// All values that are set for a QOS, by field.
 pub type Settings = BTreeMap<&'static str, Value>;
 
-/// Numbers that Slurm takes for more than a limit begin above.
+/// Slurm gives higher numbers a special meaning.
 const MOST: u64 = 4_000_000_000;
-/// TRES minutes may be many.
+/// TRES minutes may be high numbers.
 const MOST_TRES: u64 = 1 << 60;
 
-/// What an administrator may write.
+/// The values that an administrator may write.
 pub fn allowed(kind: Kind) -> &'static str {
     match kind {
         Kind::Count => "a whole number from 0 to 4000000000",
@@ -52,10 +52,10 @@ pub fn allowed(kind: Kind) -> &'static str {
     }
 }
 
-/// What an administrator wrote. `Err` if it can't be that; `Ok(None)` if it is what nobody has to write.
+/// Parses an administrator's text. `Ok(None)` means a value that needn't be written.
 ///
 /// # Errors
-/// It can't be that.
+/// The text isn't a value of the field.
 pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     let value = match field.kind {
         Kind::Count => Value::Count(count(text).filter(|number| *number <= MOST).ok_or(NotAValue)?),
@@ -78,10 +78,10 @@ pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     Ok(Some(value).filter(|value| !is_unset(field, value)))
 }
 
-/// What sacctmgr printed. `Err` if that is nothing known, `Ok(None)` if nothing is set.
+/// Parses sacctmgr's output. `Ok(None)` means that nothing is set.
 ///
 /// # Errors
-/// It is nothing known.
+/// The text is unknown.
 pub fn printed(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     if text.is_empty() {
         return Ok(None);
@@ -91,7 +91,7 @@ pub fn printed(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
         Kind::Count => Value::Count(count(text).ok_or(NotAValue)?),
         Kind::Minutes | Kind::Time | Kind::Seconds => Value::Time(time::seconds(text).ok_or(NotAValue)?),
         Kind::Factor => Value::Factor(factor(text).ok_or(NotAValue)?),
-        // A flag or mode of a newer release is one all the same.
+        // Flags and modes of newer releases count too.
         Kind::Flags => Value::Words(
             words(text, |word| flag(word).map(str::to_owned).or_else(|| any(word))).ok_or(NotAValue)?,
         ),
@@ -113,7 +113,7 @@ fn is_unset(field: &Field, value: &Value) -> bool {
     }
 }
 
-/// As sacctmgr takes it after `NAME=`; times as the numbers that every release takes.
+/// The form that sacctmgr accepts after `NAME=`; times as the numbers that every release accepts.
 pub fn argument(field: &Field, value: &Value) -> String {
     match value {
         Value::Time(seconds) if field.kind == Kind::Seconds => seconds.to_string(),
@@ -121,7 +121,7 @@ pub fn argument(field: &Field, value: &Value) -> String {
     }
 }
 
-/// For people, and for sacctmgr where [`argument`] has nothing better.
+/// The form for people, and for sacctmgr unless [`argument`] has a better one.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Count(number) => number.to_string(),
@@ -134,23 +134,23 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// `0.5` of millionths.
+/// `0.5` from millionths.
 pub(crate) fn decimal(millionths: u64) -> String {
     let digits = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `mem=975G`, `cpu=32`.
+/// Such as `mem=975G` or `cpu=32`.
 pub fn limit(name: &str, number: u64) -> String {
     format!("{name}={}", amount(name, number))
 }
 
-/// The number of a TRES with its unit, as sacctmgr prints it: the largest that leaves no fraction.
+/// The number of a TRES with its unit: G for memory if that leaves no fraction, otherwise M.
 pub fn amount(name: &str, number: u64) -> String {
     if !is_size(name) {
         return number.to_string();
     }
-    // sacctmgr knows larger units, but stops at G where people write G.
+    // sacctmgr knows larger units, but G is the largest that people usually write.
     if number != 0 && number.is_multiple_of(1024) {
         format!("{}G", number / 1024)
     } else {
@@ -158,7 +158,7 @@ pub fn amount(name: &str, number: u64) -> String {
     }
 }
 
-/// `32`, `975G`: for memory a number alone is MiB.
+/// Parses `32` or `975G`; for memory, a number alone means MiB.
 pub fn quantity(name: &str, text: &str) -> Option<u64> {
     if !is_size(name) {
         return count(text).filter(|number| *number <= MOST_TRES);
@@ -184,8 +184,7 @@ fn count(text: &str) -> Option<u64> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// At most six digits after the point count.
-/// `0.5`, in millionths.
+/// Parses a number such as `0.5` into millionths. Ignores further digits than six after the point.
 pub fn factor(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let fraction = fraction.get(..6).unwrap_or(fraction);
@@ -202,7 +201,7 @@ fn mode(word: &str) -> Option<&'static str> {
     MODES.iter().find(|mode| mode.eq_ignore_ascii_case(word)).copied()
 }
 
-/// `within` goes with another one.
+/// Whether there is at most one mode besides `within`.
 fn is_one_mode(words: &BTreeSet<String>) -> bool {
     words.iter().filter(|word| *word != "within").count() <= 1
 }
@@ -212,7 +211,7 @@ fn words(text: &str, read: impl Fn(&str) -> Option<String>) -> Option<BTreeSet<S
     words.map(read).collect()
 }
 
-/// `cpu=32,gres/gpu:a40=4`; `None` also where one is there twice.
+/// Parses `cpu=32,gres/gpu:a40=4`; also `None` if a TRES occurs twice.
 fn tres(text: &str) -> Option<BTreeMap<String, u64>> {
     let mut limits = BTreeMap::new();
     for part in text.split(',') {
@@ -225,13 +224,14 @@ fn tres(text: &str) -> Option<BTreeMap<String, u64>> {
     Some(limits)
 }
 
-/// What may be the name of a TRES; whether it is one is Slurm's to say.
+/// Whether a text may be the name of a TRES; Slurm decides whether it is one.
 fn is_tres(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/:_.-+@".contains(c);
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain)
 }
 
-/// What may be the name of a QOS, an account or a user: nothing that sacctmgr or a shell would read as something else.
+/// Whether a text may be the name of a QOS, an account or a user: without characters that sacctmgr or a shell would
+/// misread.
 pub fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-@".contains(c);
     name.len() <= 100

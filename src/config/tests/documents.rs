@@ -1,5 +1,4 @@
-//! What is written about gpushare.conf, in docs/, in man/gpushare.conf.5 and in the file that is installed, against the
-//! keys.
+//! Compares what docs/, man/gpushare.conf.5 and the installed file say about gpushare.conf with the keys.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +24,7 @@ fn every_key_is_in_the_docs() {
     }
 }
 
-/// The lines of the installed file that begin with `mark`, as they are without it.
+/// The lines of the installed file that begin with `mark`, without the mark.
 fn lines(mark: &str) -> Vec<String> {
     let text = text("packaging/gpushare.conf");
     let found = text.lines().filter_map(|line| line.strip_prefix(mark));
@@ -57,7 +56,7 @@ fn the_installed_file_has_every_key_and_switches_nothing_on() {
     assert_eq!(there, known);
 }
 
-/// The terms of a page by section, each with what is said of it, without the macros of fonts.
+/// The terms of a page by section, each with its text, without macros for fonts.
 fn terms(page: &str) -> BTreeMap<String, Vec<(String, String)>> {
     let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     let (mut section, mut is_term) = (String::new(), false);
@@ -81,7 +80,7 @@ fn terms(page: &str) -> BTreeMap<String, Vec<(String, String)>> {
     sections
 }
 
-/// Exactly the keys, each once, and the default of each as the installed file has it.
+/// The page must have each key exactly once, with the same default as the installed file, and no other keys.
 #[test]
 fn the_manual_page_has_every_key_and_nothing_else() {
     let mut sections = terms(&text("man/gpushare.conf.5"));

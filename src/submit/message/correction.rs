@@ -8,7 +8,7 @@ use crate::submit::grammar::{self, Gres, Spelling, Token};
 use crate::submit::policy::{Command, Correction, Refusal};
 use crate::submit::request::{Field, Memory};
 
-/// No longer than somebody would copy from a terminal.
+/// No longer than a user would copy from a terminal.
 const LONGEST_COMMAND: usize = 600;
 
 /// The command that would be accepted, if there is one and it can be written.
@@ -40,7 +40,8 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
     }
     let each =
         wanted.ntasks_per_node.filter(|each| of_counts(Field::Node, Field::Task) != Some((*each).into()));
-    // Fewer tasks than nodes nobody asks for: those are sbatch's. Not beside tasks per node, of which it makes others.
+    // Users don't request fewer tasks than nodes: such a number comes from sbatch. Not together with tasks per node,
+    // from which sbatch computes others.
     let fewer = |tasks: u32| {
         let of_gpus = of_counts(Field::Job, Field::Task) == Some(tasks.into());
         wanted.min_nodes > Some(tasks) && of_gpus && positive(each).is_none()
@@ -74,7 +75,7 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// MiB as sbatch reads them.
+/// MiB in sbatch's form.
 pub(super) fn memory(mebibytes: u64) -> String {
     match mebibytes % 1024 {
         0 => format!("{}G", mebibytes / 1024),
@@ -82,7 +83,7 @@ pub(super) fn memory(mebibytes: u64) -> String {
     }
 }
 
-/// What a user has to type for one of the strings.
+/// The options that a user must type for one of the strings.
 fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<Vec<String>> {
     let bare = |token: &&[u8]| token.strip_prefix(spelling.prefix()).map(quoted);
     match field {
@@ -99,7 +100,7 @@ fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<V
             };
             match gpus(&others, spelling) {
                 _ if others.is_empty() => Some(Vec::new()),
-                // Of several types some releases take the first alone.
+                // Some releases use only the first of several types.
                 Some(gpus) if others.len() == 1 || spelling == Spelling::Colon => {
                     Some(vec![format!("--gpus-per-task={gpus}")])
                 }
@@ -111,23 +112,23 @@ fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<V
     }
 }
 
-/// `--cpus-per-task`, which is a token too from 23.11 on.
+/// `--cpus-per-task`, which is also a token from 23.11 on.
 fn cpus_per_task(wanted: &Correction) -> Option<u32> {
     let task = wanted.tres.iter().find(|(field, _)| *field == Field::Task);
     let token =
         task.and_then(|(_, text)| cpus_of(&grammar::parts(text, wanted.spelling).collect::<Vec<_>>()));
-    // Of --cpus-per-gpu Slurm makes it itself, and takes only one of the two.
+    // Slurm derives it from --cpus-per-gpu, and accepts only one of the two.
     let said = wanted.cpus_per_task.filter(|_| wanted.cpus_per_tres.is_none());
     token.or_else(|| said.map(u32::from)).filter(|cpus| *cpus > 0)
 }
 
-/// The number of the only token for processors.
+/// The number in the only token for CPUs.
 fn cpus_of(tokens: &[&[u8]]) -> Option<u32> {
     let mut all = tokens.iter().filter_map(|token| cpus(token));
     all.next().filter(|_| all.next().is_none())
 }
 
-/// `a40:2,h100:1`; `None` if something is no GPU.
+/// `a40:2,h100:1`; `None` if a token isn't a GPU.
 fn gpus(tokens: &[&[u8]], spelling: Spelling) -> Option<String> {
     let one = |token: &&[u8]| match grammar::token(token, spelling) {
         Token::Gres(Gres { name: b"gpu", gres_type: Some(gres_type), count }) => {
@@ -139,14 +140,14 @@ fn gpus(tokens: &[&[u8]], spelling: Spelling) -> Option<String> {
     tokens.iter().map(one).collect::<Option<Vec<_>>>().map(|all| all.join(","))
 }
 
-/// The number of `cpu=2`, which `--cpus-per-task` becomes.
+/// The number in `cpu=2`, to which sbatch converts `--cpus-per-task`.
 fn cpus(token: &[u8]) -> Option<u32> {
     let rest = token.strip_prefix(b"cpu")?;
     let number = rest.strip_prefix(b"=").or_else(|| rest.strip_prefix(b":"))?;
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The number of `gres/gpu:4`, as sbatch makes it of `--cpus-per-gpu=4`.
+/// The number in `gres/gpu:4`, to which sbatch converts `--cpus-per-gpu=4`.
 fn of_each_gpu(text: &[u8], spelling: Spelling) -> Option<u64> {
     match grammar::token(text, spelling) {
         Token::Gres(Gres { name: b"gpu", gres_type: None, count }) => Some(count),
@@ -154,15 +155,15 @@ fn of_each_gpu(text: &[u8], spelling: Spelling) -> Option<u64> {
     }
 }
 
-/// `2` or `1-4`. Fewest without most is what sbatch makes of other options, which the user has.
+/// `2` or `1-4`. A minimum without a maximum comes from other options, which the user already has.
 fn nodes(wanted: &Correction) -> Option<String> {
     let most = wanted.max_nodes.filter(|most| *most > 0)?;
     let fewest = wanted.min_nodes.unwrap_or(1);
     Some(if fewest == most { most.to_string() } else { format!("{fewest}-{most}") })
 }
 
-/// How often one string's count of a GRES goes into another's. Of that sbatch makes a number of nodes, or of tasks on
-/// each, which it would take for the user's own if it were named.
+/// How often one string's count of a GRES goes into another's. From this, sbatch computes a number of nodes, or of
+/// tasks on each; if the command named that number, sbatch would treat it as the user's own.
 fn ratio(wanted: &Correction, whole: Field, part: Field) -> Option<u64> {
     let entries = |field: Field| {
         let texts = wanted.tres.iter().filter(move |(place, _)| *place == field);
@@ -178,7 +179,7 @@ fn ratio(wanted: &Correction, whole: Field, part: Field) -> Option<u64> {
     })
 }
 
-/// Whether there is no such number of nodes.
+/// Whether no number of nodes fits.
 fn contradictory(wanted: &Correction) -> bool {
     let most = wanted.max_nodes.filter(|most| *most > 0);
     most.is_some_and(|most| wanted.min_nodes.is_some_and(|fewest| fewest > most))
@@ -190,7 +191,7 @@ fn positive(number: Option<u16>) -> Option<u16> {
 
 fn update(wanted: &Correction, job: &[u8]) -> Option<Vec<String>> {
     let mut words = vec![format!("scontrol update job={}", quoted(job))];
-    // scontrol has no key for it.
+    // scontrol has no key for this.
     if wanted.ntasks_per_tres.is_some() || !wanted.options.is_empty() {
         return None;
     }

@@ -5,7 +5,7 @@ use crate::submit::policy::{Change, Rule};
 /// One numbered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Such as `GS101`.
+    /// The number, such as `GS101`.
     pub number: &'static str,
     /// What happened, in a few words.
     pub title: &'static str,
@@ -245,13 +245,13 @@ pub const PAGES: [Page; 32] = [
     },
 ];
 
-/// The page of a number such as `GS101`; case does not count.
+/// The page for a number such as `GS101`, ignoring case.
 pub fn page(number: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.number.eq_ignore_ascii_case(number))
 }
 
 impl Rule {
-    /// Whether the QOS rather than the GPU request is at fault; decides which of Slurm's errors goes with the message.
+    /// Whether the QOS is wrong rather than the GPU request; decides which of Slurm's errors goes with the message.
     pub const fn is_about_qos(self) -> bool {
         matches!(self, Rule::QosList | Rule::OptionInsideQos)
     }

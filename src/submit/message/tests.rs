@@ -1,4 +1,4 @@
-//! The texts, word for word where users and the documentation rely on them.
+//! The exact texts, if users and the documentation rely on them.
 
 use super::pages::{PAGES, page};
 use super::*;
@@ -69,7 +69,7 @@ fn numbers_lead_to_pages_in_order() {
     assert_eq!(page("GS999"), None);
 }
 
-/// docs/messages.md is this text. After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare messages`
+/// docs/messages.md has this text. After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare messages`
 #[test]
 fn docs_messages_are_the_pages() {
     let mut text = String::from(

@@ -10,25 +10,25 @@ use crate::submit::grammar::{self, Gres, Spelling, Token};
 use crate::submit::request::Request;
 use crate::text::pattern::Case;
 
-/// An association that a job is charged to.
+/// An association that is charged for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Association<'a> {
     /// Its number in the database.
     pub id: u32,
     /// Its account.
     pub account: &'a [u8],
-    /// It is the user's own, not the account's.
+    /// Whether it is the user's own, not the account's.
     pub own: bool,
-    /// Its limits on GRES that Slurm tests for the job. Empty as a rule.
+    /// Its limits on GRES that Slurm tests for the job. Usually empty.
     pub limits: Vec<GresLimit<'a>>,
 }
 
 /// A limit of an association on a GRES.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GresLimit<'a> {
-    /// `gpu`
+    /// The GRES, such as `gpu`.
     pub gres: &'a [u8],
-    /// `a40`; `None` if it is on all types.
+    /// The type, such as `a40`; `None` for a limit on all types.
     pub gres_type: Option<&'a [u8]>,
     /// How many at once; `None` if only minutes are limited.
     pub count: Option<u64>,
@@ -45,7 +45,7 @@ impl Association<'_> {
 }
 
 impl Policy {
-    /// Whether GPUs must be typed for jobs that are charged to an association.
+    /// Whether an association requires that its jobs' GPUs are typed.
     pub fn governs_account(&self, association: &Association) -> bool {
         match &self.accounts {
             GovernedAccounts::Off => false,
@@ -58,8 +58,9 @@ impl Policy {
 }
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
-    /// Whether an association of the job could have something against the request, and there is one. Under a QOS that
-    /// governs, what names nothing but GPUs was found to name types of the cluster.
+    /// Whether the rule of types must be checked under the job's associations: at least one of them governs, and the
+    /// request doesn't only name the cluster's types. Under a governing QOS, a request that names only GPUs was already
+    /// found to name such types.
     pub(super) fn is_under_an_account(&self, request: &Request, types_are_known: bool) -> bool {
         let plain = || {
             request.is_counted_plainly()
@@ -68,18 +69,18 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         if self.policy.accounts == GovernedAccounts::Off {
             return false;
         }
-        // Of a plain request nobody needs to look at the types again.
+        // A plain request's types needn't be checked again.
         self.known.set(self.update.is_none() && plain());
         !self.known.get() && !self.governing().is_empty()
     }
 
-    /// What the rule of types doesn't allow under the accounts that the job is charged to.
+    /// The request's fault under the accounts to charge, if any.
     pub(super) fn account_fault(&self, request: &Request) -> Option<Refusal> {
         let concerned = self.is_under_an_account(request, false);
         concerned.then(|| self.broken_rule(request, Under::Account)).flatten()
     }
 
-    /// Whether all that a request names are types of the cluster: then no association has anything against it.
+    /// Whether the request names only types of the cluster: then it passes under every association.
     fn is_plain(&self, request: &Request) -> bool {
         let mut typed = false;
         let plain = request.parts().all(|(_, part)| {
@@ -99,8 +100,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         plain && (typed || request.ntasks_per_tres() == 0)
     }
 
-    /// The GRES of a part that is the name of a TRES with a type, and a count: what most jobs ask for, and known
-    /// without reading it.
+    /// The GRES of a part that consists of the name of a TRES with a type, and a count. Most jobs request GPUs in this
+    /// form, which is recognized without parsing it.
     fn gres_of_a_type_as_written<'p>(&self, part: &'p [u8], spelling: Spelling) -> Option<&'p [u8]> {
         let rest = part.strip_prefix(spelling.prefix())?;
         let (name, count) = rest.split_at_checked(rest.iter().rposition(|byte| *byte == b':')?)?;
@@ -115,7 +116,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         (self.policy.types.is_empty() || self.policy.is_type(gres_type, gres_type)).then_some(gres)
     }
 
-    /// The associations under which GPUs must be typed, the user's own first, then its account's and so on.
+    /// The associations under which GPUs must be typed: the user's own first, then the account's, and so on up.
     pub(super) fn governing(&self) -> &[Association<'a>] {
         self.governing.get_or_init(|| {
             let mut found: Vec<Association> = Vec::new();
@@ -129,15 +130,15 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         })
     }
 
-    /// The account of a job that names none, where its limits were asked for.
+    /// The account of a job that names none, if its limits were looked up.
     pub(super) fn account_to_pin(&self) -> Option<&'a [u8]> {
         let asked = self.request.account.is_none() && self.governing.get().is_some();
         let owner = if asked { self.accounting.owner(&self.request) } else { None };
         owner.map(|owner| owner.account).filter(|account| !account.is_empty())
     }
 
-    /// The fault of a request for one GRES under those associations. What none of them limits by type may be untyped,
-    /// but GPUs of an account that was named.
+    /// The fault of a request for one GRES under those associations. A GRES may be untyped if none of them limits it by
+    /// type, except GPUs under an account that `GovernedAccounts` names.
     pub(super) fn account_type_fault(&self, gres: Gres) -> Option<Rule> {
         let one = |limits: &dyn Fn(&Association) -> bool| self.governing().iter().any(limits);
         let by_name = matches!(self.policy.accounts, GovernedAccounts::Names(_)) && gres.name == GPU;
@@ -145,14 +146,14 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             return None;
         }
         match gres.gres_type {
-            // A limit on all shares of that name counts every one of them, typed or not.
+            // A limit on all shares of that name counts each of them, typed or not.
             None if gres.name != GPU && one(&|association| association.limits_all(gres.name)) => None,
             None => Some(Rule::TypeMissing),
             Some(gres_type) => (!self.is_known(gres.name, gres_type)).then_some(Rule::TypeUnknown),
         }
     }
 
-    /// Whether GPUs that the request doesn't name may not be invented under those associations.
+    /// Whether those associations forbid GPUs that Slurm invents.
     pub(super) fn account_wants_types(&self) -> bool {
         self.account_type_fault(Gres { name: GPU, gres_type: None, count: 1 }).is_some()
     }
@@ -170,7 +171,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         lowest
     }
 
-    /// Whose limit it is: the nearest association that has one on a type of the GRES, else the nearest account.
+    /// The holder of the limit: the nearest association with a limit on a type of the GRES, otherwise the nearest
+    /// account.
     pub(super) fn account_ground(&self, gres: &[u8]) -> Ground {
         let governing = self.governing();
         let with_limit = governing.iter().find(|one| one.limits_a_type(gres));
@@ -178,7 +180,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let one = with_limit.or_else(nearest);
         let sent = self.update.map_or(&self.request, |(update, _)| &update.request);
         let named = [("account", sent.account), ("partition", sent.partition), ("qos", sent.qos)];
-        // An update names what brings the job here; a submission the account, if at all.
+        // An update must name what moves the job here; a submission only the account, if it named one.
         let mut named = named.into_iter().take(if self.update.is_some() { 3 } else { 1 });
         let named = named
             .find_map(|(key, name)| name.filter(|name| !name.is_empty()).map(|name| (key, shortened(name))));
@@ -189,8 +191,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    /// Whether an update charges the job to a governing association that it wasn't charged to, or takes it out of a QOS
-    /// under which what it asks for was let pass.
+    /// Whether an update charges the job to a governing association that was not charged before, or takes it out of a
+    /// QOS that let its request pass.
     pub(super) fn comes_under_an_account(&self, existing: &Request, update: &Request) -> bool {
         let was = existing.qos.unwrap_or_default();
         let lenient = matches!(self.policy.mode(was), Mode::Warn | Mode::Audit);

@@ -1,6 +1,6 @@
 //! A complete request that would be accepted instead of a refused one. It is judged again before a message suggests it.
 //!
-//! A refusal names one fault; a request can have several, in several fields that must fit together. So this fixes a
+//! A refusal names one fault, but a request can have several, in several fields that must fit together. So this fixes a
 //! fault, judges the result, and fixes the next fault, until none is left. If a fault can't be fixed, there is no
 //! correction.
 
@@ -13,11 +13,11 @@ use super::{
 use crate::submit::grammar::{Spelling, Token};
 use crate::submit::request::Amounts;
 
-/// As many faults as a request can have one after another.
+/// As many faults as a request can have in sequence.
 const ROUNDS: usize = 6;
 
 impl Correction {
-    /// The same request.
+    /// The same request as a correction.
     fn of(request: &Request) -> Correction {
         let own = |text: Option<&[u8]>| text.map(<[u8]>::to_vec);
         let given = |(field, text): (Field, Option<&[u8]>)| Some((field, text?.to_vec()));
@@ -44,7 +44,7 @@ impl Correction {
         }
     }
 
-    /// The request that it makes of another.
+    /// Applies the correction to a request.
     fn over<'s>(&'s self, request: &Request<'s>) -> Request<'s> {
         let texts = Request {
             qos: self.qos.as_deref().or(request.qos),
@@ -66,7 +66,7 @@ impl Correction {
         self.tres.iter().fold(texts, |request, (field, text)| request.with(*field, text))
     }
 
-    /// What of it an update that moves a job may say ([`Update::alone`]).
+    /// The part of it that an update that moves a job may contain ([`Update::alone`]).
     fn names_and_gpus(&self) -> Correction {
         Correction {
             spelling: self.spelling,
@@ -81,7 +81,7 @@ impl Correction {
         }
     }
 
-    /// Writes one of the strings.
+    /// Sets one of the strings.
     pub(super) fn set(&mut self, field: Field, text: Vec<u8>) {
         match self.tres.iter_mut().find(|(place, _)| *place == field) {
             Some((_, old)) => *old = text,
@@ -89,7 +89,7 @@ impl Correction {
         }
     }
 
-    /// Puts the words for what only the user knows where they belong.
+    /// Puts placeholders where only the user knows the value.
     fn finished(mut self) -> Correction {
         for (judged, word) in std::mem::take(&mut self.open) {
             for name in [&mut self.partition, &mut self.reservation] {
@@ -106,7 +106,7 @@ impl Correction {
 }
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// The same refusal with what to try.
+    /// The same refusal with a correction.
     pub(super) fn with_correction(&self, fault: Refusal) -> Refusal {
         if self.again {
             return fault;
@@ -127,7 +127,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         None
     }
 
-    /// What the user asked for; of names only those that the command must say again.
+    /// The user's own request. Of the names, only those that the command must repeat.
     fn to_begin_with(&self, fault: &Refusal) -> Option<Correction> {
         match self.update {
             Some((update, _)) if update.job.len() <= QUOTED => {
@@ -155,7 +155,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// Fixes one fault; returns the next fault, if there is one. `None` if it can't be fixed.
+    /// Fixes one fault; returns the next fault, if there is one. `None` if the fault can't be fixed.
     fn mended(&self, wanted: &mut Correction, fault: &Refusal) -> Option<Option<Refusal>> {
         self.mend(wanted, fault)?;
         let Some((update, existing)) = self.update else {
@@ -235,7 +235,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// Without what the user's command says already, where only a name was at fault.
+    /// The correction without what the user's command already has, if only a name was wrong.
     fn told(&self, wanted: Correction, fault: &Refusal) -> Correction {
         let of_partition = matches!(fault.rule, Rule::WholeGpu | Rule::GpuMissing);
         let named_only =
@@ -257,7 +257,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// A share of a size that is given, counted per node, in a reservation that may have it.
+    /// Makes a share of an allowed size, counted per node, in a reservation that may have shares.
     fn mend_share(&self, wanted: &mut Correction, fault: &Refusal) -> Option<()> {
         let units = match (fault.rule, &fault.offer) {
             (Rule::ShareReservation, Offer::Reservations(parts)) => {
@@ -270,7 +270,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 wanted.partition = Some(b"NAME".to_vec());
                 return Some(());
             }
-            // An option that would have to go.
+            // The option would have to be removed.
             (Rule::WholeGpu, _) if fault.asked.starts_with(b"--") => return None,
             (Rule::WholeGpu, Offer::Sizes(sizes)) => *sizes.iter().max()?,
             (Rule::ShareSize, Offer::Sizes(sizes)) => {
@@ -314,7 +314,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(())
     }
 
-    /// `--qos=NAME,--gres=gpu:2`, as the options that were meant.
+    /// Splits `--qos=NAME,--gres=gpu:2` into the options that were meant.
     fn take_apart(&self, wanted: &mut Correction) -> Option<()> {
         let list = self.update.map_or(self.request.qos, |(update, _)| update.request.qos)?;
         let mut members = list.split(|byte| *byte == b',');
@@ -324,14 +324,14 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             match options.last_mut() {
                 _ if member.starts_with(b"-") => options.push(member.to_vec()),
                 Some(option) => *option = [option.as_slice(), member].join(&b','),
-                // Several QOSes: which of them was meant is not known.
+                // If several QOSes are named, it is unknown which one was meant.
                 None => return None,
             }
         }
         wanted.qos = Some(name.to_vec());
         for option in options {
             match meant(&option, wanted.spelling) {
-                // Which of two would hold depends on where each stood.
+                // Which of the two would apply depends on where each was given.
                 Some((field, _)) if wanted.tres.iter().any(|(place, _)| *place == field) => return None,
                 Some((field, text)) => wanted.set(field, text),
                 None if self.update.is_some() => return None,

@@ -8,7 +8,7 @@ use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Field, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// A string that Slurm would refuse later, for its length.
+    /// A string that Slurm would refuse later because of its length.
     pub(super) fn not_too_long(&self, sent: &Request) -> Ruling<()> {
         match sent.overlong() {
             Some(text) => {
@@ -19,8 +19,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// A type in `--cpus-per-gpu` or `--mem-per-gpu` that the job doesn't ask for letter by letter. Slurm makes an
-    /// entry of it that stands for no GPU, and that a type of the same number or in other capitals then falls in with.
+    /// A type in `--cpus-per-gpu` or `--mem-per-gpu` that the job doesn't request in exactly the same spelling. Slurm
+    /// makes an entry of it that stands for no GPU, and merges it with a type that has the same number or differs only
+    /// in case.
     pub(super) fn type_of_none(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
         if request.cpus_per_tres.is_none() && request.mem_per_tres.is_none() {
             return None;
@@ -41,8 +42,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         })
     }
 
-    /// Up to 22.05 an update changes entries of the old request by the tokens that it names, and keeps the others, also
-    /// those that no string shows any more. So a job can't be moved in, and its types stay as they are.
+    /// Up to 22.05, an update changes those entries of the old request that its tokens name, and keeps all others, even
+    /// if no string shows them any more. So a job can't be moved in, and its types must stay the same.
     pub(super) fn old_request_stays(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update.filter(|(update, _)| !update.anew)?;
         let refusal = || self.ground_refusal(Rule::OldRequestStays, under);
@@ -72,7 +73,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Refusal { asked, ..refusal() })
     }
 
-    /// A type in other capitals would be an entry of its own, which the limit's count then shows in place of the first.
+    /// A type that differs only in case would be a separate entry, which would then replace the first one in the
+    /// limit's count.
     fn spelled_as_before(&self, existing: &Request, gres: Gres) -> bool {
         let Some(gres_type) = gres.gres_type else { return true };
         let alike = |old: &Gres| {
@@ -84,9 +86,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// GPUs counted in two ways that Slurm doesn't bring together. Beside an entry for the whole job it forgets to add
-    /// up what it picks for others; and what is picked per socket isn't what was counted per job or task
-    /// (src/plugins/select/cons_tres/gres_select_filter.c: `job_fini`, and the order of its branches).
+    /// GPUs that are counted in two ways which Slurm doesn't combine. If there is an entry for the whole job, Slurm
+    /// doesn't add up what it picks for others; and what it picks per socket differs from what it counted per job or
+    /// task (src/plugins/select/cons_tres/gres_select_filter.c: `job_fini`, and the order of its branches).
     pub(super) fn counted_two_ways(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
         if request.is_counted_plainly() {
             return None;

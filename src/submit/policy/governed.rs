@@ -1,4 +1,4 @@
-//! The rule of types: what a job may not ask for under a governed QOS, partition or account.
+//! The rule of types: what a job may not request under a governed QOS, partition or account.
 
 use std::cmp::Ordering;
 
@@ -23,9 +23,8 @@ impl Policy {
         }
     }
 
-    /// Whether jobs under a QOS that has limits on types of GPU are kept from all other types. Slurm itself gives a
-    /// whole-node job the GPUs of its nodes, whatever it asks for: only a limit of 0 on the other types keeps those
-    /// away.
+    /// Whether jobs under a QOS with limits on GPU types may use no other types. Slurm itself gives a whole-node job
+    /// all GPUs of its nodes, whatever the job requests: only a limit of 0 on the other types prevents that.
     pub fn keeps_to_its_types(&self, qos: &[u8]) -> bool {
         let governed = match &self.governed {
             Governed::Auto => true,
@@ -41,13 +40,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         self.policy.governs(self.accounting, qos)
     }
 
-    /// The first partition that the job may land in and that is governed.
+    /// The first governed partition in which the job may run.
     pub(super) fn governed_partition(&self) -> Option<&[u8]> {
         self.matching_partition(&self.policy.partitions)
     }
 
-    /// A QOS with a comma is Slurm's list of QOSes (24.11 and newer), or two options run together. Slurm tries a list's
-    /// QOSes by priority later on, so no governed QOS may be in one.
+    /// A QOS with a comma is Slurm's list of QOSes (24.11 and newer), or two options without a blank between them.
+    /// Slurm later tries a list's QOSes by priority, so a list must not contain a governed QOS.
     pub(super) fn faulty_list(&self, text: &[u8]) -> Option<Refusal> {
         let mut members: Vec<&[u8]> =
             text.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
@@ -55,7 +54,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let name = members.first().filter(|name| !name.starts_with(b"-"));
             return Some(self.option_inside(name.copied().unwrap_or_default(), option));
         }
-        // Nobody may keep slurmctld busy with five hundred names, or one of them five hundred times.
+        // Otherwise five hundred names, or one name five hundred times, could keep slurmctld busy.
         members.sort_unstable_by_key(|name| name.to_ascii_lowercase());
         members.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
         let governed = self.accounting.qoses_named(&members).into_iter().find(|qos| self.governs(*qos))?;
@@ -63,7 +62,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Refusal { asked: shortened(text), ..self.refusal(Rule::QosList, ground) })
     }
 
-    /// `--qos=NAME,--gres=gpu:2`: where the option by itself would be refused too, its correction is that one's.
+    /// `--qos=NAME,--gres=gpu:2`: if the option alone would be refused too, this uses the correction of that refusal.
     fn option_inside(&self, name: &[u8], option: &[u8]) -> Refusal {
         let ground = Ground::Qos(shortened(name));
         let refusal =
@@ -79,7 +78,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// The first thing in the request that the rule of types doesn't allow.
+    /// The first part of the request that the rule of types doesn't allow.
     pub(super) fn broken_rule(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
         let mut typed = false;
         for (field, token) in request.tokens() {
@@ -114,20 +113,20 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             .or_else(|| self.too_many_nodes(under))
     }
 
-    /// Whether Slurm would invent GPUs where none is named. An update that says 0 means what the job has, which isn't
-    /// shown.
+    /// Whether Slurm would invent GPUs because none is named. In an update, 0 means the job's current value, which
+    /// plugins can't see.
     pub(super) fn tasks_want_gpus(&self, request: &Request) -> bool {
         let said = |(update, _): (&super::Update, &Request)| update.request.ntasks_per_tres.is_some();
         request.ntasks_per_tres() > 0 || self.update.is_some_and(said)
     }
 
-    /// `--ntasks-per-gpu` with no GPU makes slurmctld invent some, of no type.
+    /// `--ntasks-per-gpu` without a GPU makes slurmctld invent GPUs without a type.
     fn tasks_alone(&self, request: &Request, under: Under<A::Qos>) -> Refusal {
         let refusal = self.type_refusal(Rule::NtasksPerGpuAlone, under, GPU, None);
         Refusal { field: Field::Job, count: invented(request), ..refusal }
     }
 
-    /// Whether an update brings the job under the rule, also out of an exemption.
+    /// Whether an update brings the job under the rule, also by ending an exemption.
     pub(super) fn comes_under(&self, under: Under<A::Qos>) -> bool {
         let Some((update, existing)) = self.update else { return false };
         let enters = match under {
@@ -173,14 +172,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 };
             }
         };
-        // A limit on all shares of that name counts every one of them, typed or not.
+        // A limit on all shares of that name counts each of them, typed or not.
         if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
             return gres.gres_type.filter(|gres_type| !known(gres_type)).map(|_| Rule::TypeUnknown);
         }
         let deny = self.policy.foreign_types == ForeignTypes::Deny;
         let mut limits = self.accounting.typed_limits(qos, gres.name).peekable();
         let restricted = limits.peek().is_some();
-        // Shares that no limit of the QOS counts: slices of GPUs beside the GPUs that it guarantees.
+        // No limit of the QOS counts these shares, so they would be parts of GPUs in addition to those that the QOS
+        // guarantees.
         if gres.name != GPU && !restricted {
             return deny.then_some(Rule::ShareUncounted);
         }
@@ -199,12 +199,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         (restricted && deny && !own).then_some(Rule::TypeForeign)
     }
 
-    /// Whether a type counts: whether the cluster has it as it is written.
+    /// Whether a type counts: the cluster must have it in this spelling.
     pub(super) fn is_known(&self, gres: &[u8], gres_type: &[u8]) -> bool {
         self.accounting.types(gres).any(|known| self.policy.is_type(known, gres_type))
     }
 
-    /// A refusal that offers no other type.
+    /// A refusal that suggests no other type.
     pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Refusal {
         let ground = match under {
             Under::Qos(qos) => Ground::Qos(self.accounting.name(qos).to_vec()),
@@ -214,7 +214,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         self.refusal(rule, ground)
     }
 
-    /// A refusal with the types that could be named instead, `gres_type` first where it is one of them.
+    /// A refusal with the types that could be named instead; `gres_type` comes first if it is one of them.
     fn type_refusal(
         &self,
         rule: Rule,
@@ -222,13 +222,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         gres: &[u8],
         gres_type: Option<&[u8]>,
     ) -> Refusal {
-        // A share that isn't counted is answered with the QOS's whole GPUs.
+        // For a share that isn't counted, suggest the QOS's whole GPUs.
         let offered = if rule == Rule::ShareUncounted { GPU } else { gres };
         let offer = self.offered(under, offered, gres_type);
         Refusal { gres: shortened(offered), offer, ..self.ground_refusal(rule, under) }
     }
 
-    /// The types that can be named for a GRES, `gres_type` first where it is one of them.
+    /// The types that can be named for a GRES; `gres_type` comes first if it is one of them.
     pub(super) fn offered(&self, under: Under<A::Qos>, gres: &[u8], gres_type: Option<&[u8]>) -> Offer {
         let limits: Vec<_> = match under {
             Under::Qos(qos) => {
@@ -239,9 +239,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Under::Account => self.account_limits(gres),
         };
         let limits = limits.into_iter().map(|(gres_type, count)| (self.written(gres_type), count));
-        // A limit of 0 keeps a type away: it is nothing to offer.
+        // A type with a limit of 0 is forbidden, so it isn't suggested.
         let (none, mut limits): (Vec<_>, Vec<_>) = limits.partition(|(_, count)| *count == Some(0));
-        // By name, whatever the order in which the database or slurmctld lists them: explain must say the same.
+        // By name, in whatever order the database or slurmctld lists them: explain must give the same answer.
         limits.sort_unstable_by(|(a, _), (b, _)| first_then_by_name(a, b, gres_type));
         let others = none.is_empty() || self.policy.foreign_types == ForeignTypes::Allow;
         if !limits.is_empty() || !others {
@@ -254,13 +254,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Offer::OfCluster(types)
     }
 
-    /// A type as a user has to write it.
+    /// A type in the spelling that a user must use.
     pub(super) fn written(&self, gres_type: &[u8]) -> Vec<u8> {
         shortened(self.policy.written(gres_type))
     }
 }
 
-/// As many GPUs as Slurm invents for `--ntasks-per-gpu`.
+/// The number of GPUs that Slurm invents for `--ntasks-per-gpu`.
 pub(super) fn invented(request: &Request) -> u64 {
     let gpus = request.num_tasks.unwrap_or(1).div_ceil(u32::from(request.ntasks_per_tres().max(1)));
     u64::from(gpus.max(1))

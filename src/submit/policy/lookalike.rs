@@ -1,5 +1,5 @@
 //! A type that Slurm would confuse with another: Slurm finds nodes and entries by a hash of the type's letters, but
-//! tests limits by the name. gpushare refuses it for everybody: a job can move under a limit later, and up to 22.05 it
+//! tests limits by the name. gpushare refuses it for all users: a job can move under a limit later, and up to 22.05 it
 //! keeps its original name.
 
 use super::{Accounting, Ground, Judgement, Refusal, Rule, shortened};
@@ -25,8 +25,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         })
     }
 
-    /// The cluster's type that Slurm would take `gres_type` for. Which letters nodes write in capitals isn't known
-    /// here, so it is taken for all of them.
+    /// The cluster's type for which Slurm would take `gres_type`. It is unknown here which letters nodes write in
+    /// uppercase, so this tries every combination.
     fn resembled(&self, gres: &[u8], gres_type: &[u8]) -> Option<Vec<u8>> {
         if !self.policy.gres.has(gres) {
             return None;
@@ -40,8 +40,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 }
 
-/// Whether a type of these letters, some of them perhaps capitals, has that number. A capital is 32 less than its small
-/// letter, so what counts is how many there are in each of the number's four bytes.
+/// Whether the type can have that number if some of its letters are uppercase. An uppercase letter is 32 less than the
+/// lowercase one, so only the number of such letters in each of the number's four bytes matters.
 fn could_have(gres_type: &[u8], id: u32) -> bool {
     let small = gres_type.to_ascii_lowercase();
     let mut letters = [0_u32; 4];

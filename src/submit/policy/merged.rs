@@ -3,20 +3,21 @@
 use super::Gres;
 use crate::submit::grammar::{self, Spelling, Token};
 
-/// What becomes of a token.
+/// The new form of a token.
 pub(super) enum Now<'a> {
-    /// It stays as it is written.
+    /// Unchanged.
     Kept,
-    /// It asks for this.
+    /// A request for this.
     Asks(Gres<'a>),
-    /// It goes.
+    /// Removed.
     Gone,
-    /// Nobody knows.
+    /// Unknown.
     Unclear,
 }
 
-/// The string with each token's new form, `None` if one is unclear. What then asks for the same twice is one token
-/// with the sum, for Slurm would take the last alone; of untyped ones it did so before.
+/// The string with each token's new form; `None` if one is unknown. Tokens that become the same are merged into one
+/// with the sum, because Slurm would use only the last. Tokens that already were the same count once, because Slurm
+/// already used only the last of them.
 pub(super) fn rewritten<'a>(
     text: &'a [u8],
     spelling: Spelling,
@@ -71,7 +72,7 @@ struct Part<'a> {
     changed: bool,
 }
 
-/// What Slurm tells entries of one string apart by.
+/// What distinguishes entries of one string in Slurm.
 fn entry<'a>(gres: Gres<'a>) -> (&'a [u8], Option<&'a [u8]>) {
     (gres.name, gres.gres_type)
 }

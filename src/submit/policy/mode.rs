@@ -13,10 +13,10 @@ use crate::submit::request::{Field, Request};
 use crate::text::pattern::{Case, Patterns};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// Refuses, or remembers why not.
+    /// Refuses the request, or records why it passes.
     pub(super) fn apply_mode(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(fault) = fault else { return Ok(()) };
-        // Slurm itself would refuse these in fewer words, or the node would be told what is wrong.
+        // Slurm itself would refuse these with a shorter message, or the node would get wrong information.
         let never = matches!(
             fault.rule,
             Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed | Rule::ShareForm | Rule::TypeResembles
@@ -40,7 +40,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Ok(())
     }
 
-    /// A request that can't run before its limit is raised: a hint, unless the file says more.
+    /// A request that can't run until its limit is raised: by default the user gets a note.
     pub(super) fn advise(&self, beyond: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(beyond) = beyond else { return Ok(()) };
         remarks.push(match (self.policy.limit_advice, self.mode_of(&beyond)) {
@@ -59,7 +59,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// Of a list Slurm takes which QOS it likes: the strictest mode of those that govern.
+    /// For a list, Slurm may choose any QOS: the strictest mode of the governed ones.
     fn mode_of_list(&self) -> Mode {
         let list = self.request.qos.unwrap_or_default();
         let names: Vec<&[u8]> = list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
@@ -67,7 +67,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         strictest(&governing.map(|qos| self.policy.mode(self.accounting.name(qos))).collect::<Vec<_>>())
     }
 
-    /// The mode of the job's QOS, its default one where it names none; of several, the one that lets least pass.
+    /// The mode of the job's QOS, or of its default QOS if it names none; if there are several, the strictest.
     fn strictest_mode(&self) -> Mode {
         let mode = |name: &[u8]| self.policy.mode(name);
         let of_qos = |qos: A::Qos| mode(self.accounting.name(qos));
@@ -82,13 +82,14 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         strictest(&modes)
     }
 
-    /// Whether an update takes a job out of an exemption, under which it may have got what Slurm doesn't show.
+    /// Whether an update ends a job's exemption, during which it may have got GPUs that Slurm doesn't show.
     pub(super) fn leaves_an_exemption(&self) -> bool {
         let was = self.update.and_then(|(_, existing)| self.exemption(existing));
         was.is_some() && self.exemption(&self.request).is_none()
     }
 
-    /// A job names several partitions or reservations as a list, and is exempt only where all of them are.
+    /// Why the request is exempt, if it is. A job with a list of partitions or reservations is exempt only if all of
+    /// them are.
     fn exemption<'s>(&'s self, request: &Request<'s>) -> Option<Because> {
         let exempt = &self.policy.exempt;
         let all = |patterns: &Patterns, list: Option<&[u8]>| {
@@ -99,7 +100,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if all(&exempt.partitions, self.partitions(request)) {
             return Some(Because::Partition);
         }
-        // A crontab's job starts again when the reservation may be gone.
+        // A crontab's job starts again when the reservation may have ended.
         if !request.recurs && all(&exempt.reservations, request.reservation) {
             return Some(Because::Reservation);
         }
@@ -117,7 +118,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         is_exempt(&exempt.accounts, account).then_some(Because::Account)
     }
 
-    /// The partitions that the job names or will get; none if its reservation decides.
+    /// The partitions that the job names or will get; `None` if its reservation decides.
     fn partitions<'s>(&'s self, request: &Request<'s>) -> Option<&'s [u8]> {
         match request.partition.filter(|list| !list.is_empty()) {
             Some(list) => Some(list),
@@ -126,7 +127,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// The request with the QOS's type where it names none; `None` if that would not make it right.
+    /// The request with the QOS's type where it names none; `None` if that doesn't fix it.
     fn with_type(&self, fault: &Refusal) -> Option<Change> {
         let Ground::Qos(name) = &fault.ground else { return None };
         let qos = self.accounting.qos_named(name)?;
@@ -157,7 +158,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         only.filter(|_| gres_types.next().is_none())
     }
 
-    /// As many GPUs as Slurm would have invented for `--ntasks-per-gpu`, where the tasks come out even.
+    /// The number of GPUs that Slurm would have invented for `--ntasks-per-gpu`, if the tasks divide evenly.
     fn invented(&self, fault: &Refusal, gres_type: &[u8]) -> Option<Vec<u8>> {
         let tasks = u64::from(self.request.num_tasks?);
         let even = fault.count.checked_mul(u64::from(self.request.ntasks_per_tres())) == Some(tasks);
@@ -171,9 +172,9 @@ fn strictest(modes: &[Mode]) -> Mode {
     strictest.unwrap_or(Mode::Audit)
 }
 
-/// Of a list of QOSes an update shows one, so what a job can leave doesn't cover it. And a reservation ends without
-/// anybody being asked; then the job's strings are all that is left to judge. So what they don't show isn't exempt by
-/// it.
+/// Whether an exemption covers a broken rule. An update shows only one QOS of a list, so an exemption that a job can
+/// leave doesn't cover lists. A reservation ends without a question to a plugin, and then only the job's strings can be
+/// judged. So an exemption by reservation doesn't cover what the strings don't show.
 fn covers(because: Because, rule: Rule) -> bool {
     let seen_later =
         !matches!(rule, Rule::NtasksPerGpuAlone | Rule::NotRestated | Rule::OldRequestStays | Rule::NotAlone);

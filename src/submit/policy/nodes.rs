@@ -1,5 +1,5 @@
-//! How many nodes a job may have, and how many GPUs that makes. Slurm counts GPUs for the whole job once, and puts at
-//! least one of each type on every node that it picks (`_set_job_bits1` in
+//! How many nodes a job may have, and how many GPUs that makes. Slurm counts a job's GPUs once for the whole job, but
+//! puts at least one of each type on every node that it picks (`_set_job_bits1` in
 //! src/plugins/select/cons_tres/gres_select_filter.c).
 
 use super::refusal::plain;
@@ -9,7 +9,7 @@ use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Field, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// An update to more nodes than there may be. A submission of that kind is refused by Slurm.
+    /// An update to more nodes than allowed. Slurm itself refuses such a submission.
     pub(super) fn too_many_nodes(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update?;
         let now = most_nodes(existing).filter(|_| !update.alone);
@@ -22,10 +22,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Refusal { asked, count: u64::from(most), field: Field::Job, ..refusal })
     }
 
-    /// The most nodes to write into an accepted job, where it says more or nothing. An update that raises the GPUs
-    /// raises the bound that was written before. More than its partition allows would be refused by Slurm.
+    /// The maximum number of nodes to write into an accepted job, if the job allows more or has no maximum. An update
+    /// that raises the number of GPUs raises a maximum that was written before. Slurm would refuse more nodes than the
+    /// partition allows.
     pub(super) fn nodes_to_set(&self) -> Option<u32> {
-        // What the job has now counts where the update may be taken over in part.
+        // If the update may be applied only partly, the current job counts too.
         let now =
             self.update.filter(|(update, _)| !update.alone).and_then(|(_, existing)| most_nodes(existing));
         let most = most_nodes(&self.request).into_iter().chain(now).min()?;
@@ -42,7 +43,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(of_partition.map_or(most, |limit| most.min(limit.max(1))))
     }
 
-    /// More GPUs of a type than a limit of the QOS lets run at once.
+    /// More GPUs of a type than a limit of the QOS allows at once.
     pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let Under::Qos(qos) = under else { return None };
         if self.policy.limit_advice == LimitAdvice::Off || !self.beyond.get() {
@@ -63,7 +64,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 }
 
-/// How often a field's count is asked for at least: for each node, socket or task.
+/// How often a field's count is requested at least: for each node, socket or task.
 pub(super) fn times(request: &Request, field: Field) -> u64 {
     let nodes = u64::from(request.min_nodes.unwrap_or(1).max(1));
     match field {
@@ -74,8 +75,8 @@ pub(super) fn times(request: &Request, field: Field) -> u64 {
     }
 }
 
-/// The most nodes on which no GPU that is counted for the whole job, or for its tasks, is given twice; `None` if all
-/// are counted as they are picked.
+/// The maximum number of nodes with which no GPU that is counted for the whole job, or for its tasks, is given twice;
+/// `None` if all are counted as they are picked.
 fn most_nodes(request: &Request) -> Option<u32> {
     if request.tres_per_job.is_none() && (request.tres_per_task.is_none() || request.tres_per_node.is_none())
     {

@@ -1,7 +1,7 @@
 //! What gpushare.conf says about resources per GPU: the CPUs and the memory of its job, and the GPU memory of a share's
 //! unit.
 
-/// The caps of one place in the file.
+/// The caps in one place of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     /// `MaxCPUsPerGpu`
@@ -11,7 +11,7 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// Whether there is one.
+    /// Whether there is any cap.
     pub const fn any(&self) -> bool {
         self.cpus.is_some() || self.mem.is_some()
     }
@@ -24,17 +24,17 @@ impl Caps {
     }
 }
 
-/// So many for each GPU: `a40:8,h100:16,4`.
+/// A cap for each GPU: `a40:8,h100:16,4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerGpu {
-    /// By type.
+    /// Caps by type.
     pub types: Vec<(String, u64)>,
-    /// For all other types; without it they have no cap.
+    /// The cap for all other types; `None` if they have no cap.
     pub others: Option<u64>,
 }
 
 impl PerGpu {
-    /// For a GPU of this type. One of no type may turn out to be any, so the lowest counts.
+    /// The cap for a GPU of this type. A GPU without a type may be any, so the lowest cap counts.
     pub fn of(&self, gres_type: Option<&[u8]>) -> Option<u64> {
         let Some(gres_type) = gres_type else {
             return self.types.iter().map(|(_, cap)| *cap).chain(self.others).min();
@@ -44,7 +44,7 @@ impl PerGpu {
     }
 }
 
-/// What a cap is on.
+/// What a cap limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// CPUs.
@@ -53,35 +53,36 @@ pub enum Amount {
     Memory,
 }
 
-/// `MemoryGRES`, with what makes units of memory.
+/// `MemoryGRES`, and how to convert memory to units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryGres {
     /// Its name, such as `gpumem`.
     pub name: String,
     /// `MemPerUnit`, in MiB, at least 1.
     pub mem_per_unit: u64,
-    /// `UnitsPerGpu` by type, where it is given so.
+    /// `UnitsPerGpu` by type, if it is set by type.
     pub types: Vec<(String, u64)>,
 }
 
-/// Which defaults for a job that names no memory slurm.conf or a partition has. Without any it gets all of its nodes'.
+/// slurm.conf's or a partition's defaults for a job that requests no memory. Without any default, it gets all memory of
+/// its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefaultMemory {
-    /// `DefMemPerCPU` or `DefMemPerNode`, which are one number: whether it is more than 0, if it is said. 0 is all of a
-    /// node's memory.
+    /// `DefMemPerCPU` or `DefMemPerNode`, which are one number in Slurm: whether it is above 0, if it is set. 0 means
+    /// all memory of a node.
     pub of_node: Option<bool>,
-    /// `DefMemPerGPU`: whether it is more than 0, if it is said.
+    /// `DefMemPerGPU`: whether it is above 0, if it is set.
     pub of_gpu: Option<bool>,
 }
 
 impl DefaultMemory {
-    /// A partition's own; what it doesn't say slurm.conf does.
+    /// A partition's defaults; slurm.conf's apply where the partition sets none.
     #[must_use]
     pub fn over(self, conf: DefaultMemory) -> DefaultMemory {
         DefaultMemory { of_node: self.of_node.or(conf.of_node), of_gpu: self.of_gpu.or(conf.of_gpu) }
     }
 
-    /// Whether a job is given some; `DefMemPerGPU` counts for one with GPUs, not for one with shares alone.
+    /// Whether a job gets a default. `DefMemPerGPU` counts for a job with GPUs, but not for one with only shares.
     #[must_use]
     pub fn is_given(self, has_gpus: bool) -> bool {
         self.of_node == Some(true) || (has_gpus && self.of_gpu == Some(true))

@@ -1,45 +1,45 @@
-//! Why a request is refused, or was changed: data for the message and the log, without any wording.
+//! Why a request is refused or was changed: data for the message and the log, without wording.
 
 use super::{Amount, PerGpu, shortened};
 use crate::submit::grammar::{self, Gres, Spelling};
 use crate::submit::request::{Amounts, Field};
 
-/// How much of a user's text a refusal keeps.
+/// How many bytes of a user's text a refusal keeps.
 pub const QUOTED: usize = 120;
 
-/// Why a request is refused, and what the message needs to help.
+/// Why a request is refused, and the data that the message needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The rule that was broken.
     pub rule: Rule,
-    /// Whose rule it is.
+    /// Where the rule comes from.
     pub ground: Ground,
-    /// The token at fault, without Slurm's prefix; at most [`QUOTED`] bytes.
+    /// The wrong token, without Slurm's prefix; at most [`QUOTED`] bytes.
     pub asked: Vec<u8>,
-    /// Where the token stood.
+    /// Where the token was.
     pub field: Field,
-    /// The GRES at fault, such as `gpu`.
+    /// The wrong GRES, such as `gpu`.
     pub gres: Vec<u8>,
-    /// The cluster's type that Slurm would take the one asked for for.
+    /// The cluster's type that Slurm would take for the requested one.
     pub resembles: Vec<u8>,
-    /// Units asked for by the token.
+    /// The units that the token requests.
     pub count: u64,
-    /// What could be asked for instead.
+    /// What could be requested instead.
     pub offer: Offer,
-    /// The GPUs that the whole job asks for, where that is more than is offered of any type.
+    /// The GPUs that the whole job requests, if that is more than any type offers.
     pub beyond: Option<u64>,
     /// The whole command that would be accepted, if there is one.
     pub correction: Option<Box<Correction>>,
-    /// What the user did.
+    /// The user's command.
     pub command: Command,
 }
 
-/// A command that would be accepted: all of it that asks for GPUs, and what belongs to that.
+/// A command that would be accepted: all its parts that request GPUs, and what belongs to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Correction {
-    /// How its strings are written.
+    /// How it spells a GRES.
     pub spelling: Spelling,
-    /// The QOS to name. Here and below `None` is what the command needn't say.
+    /// The QOS to name. Here and below, `None` means that the command needn't name it.
     pub qos: Option<Vec<u8>>,
     /// The account to name.
     pub account: Option<Vec<u8>>,
@@ -47,7 +47,7 @@ pub struct Correction {
     pub partition: Option<Vec<u8>>,
     /// The reservation to name.
     pub reservation: Option<Vec<u8>>,
-    /// The strings with Slurm's prefix, empty if an update clears one.
+    /// The strings with Slurm's prefix; an empty one is cleared by an update.
     pub tres: Vec<(Field, Vec<u8>)>,
     /// `--cpus-per-gpu`, with Slurm's prefix.
     pub cpus_per_tres: Option<Vec<u8>>,
@@ -57,9 +57,9 @@ pub struct Correction {
     pub ntasks_per_tres: Option<u16>,
     /// `--ntasks`
     pub num_tasks: Option<u32>,
-    /// The fewest nodes.
+    /// The minimum of `--nodes`.
     pub min_nodes: Option<u32>,
-    /// The most nodes.
+    /// The maximum of `--nodes`.
     pub max_nodes: Option<u32>,
     /// `--cpus-per-task`
     pub cpus_per_task: Option<u16>,
@@ -67,40 +67,40 @@ pub struct Correction {
     pub sockets_per_node: Option<u16>,
     /// `--ntasks-per-node`
     pub ntasks_per_node: Option<u16>,
-    /// CPUs and memory, where they are to be changed.
+    /// CPUs and memory, if they must change.
     pub amounts: Amounts,
-    /// Other options as they stood in the QOS's name.
+    /// Other options that were in the QOS's name.
     pub options: Vec<Vec<u8>>,
-    /// More GPUs in all than any type has, as the user asked for.
+    /// The requested number of GPUs, if no type has that many.
     pub(super) beyond: Option<u64>,
-    /// What only the user knows: the text that was judged, and the word that stands for it.
+    /// Values that only the user knows: the text that was judged, and its placeholder.
     pub(super) open: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// What made the rule apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ground {
-    /// The QOS as Slurm names it, or as it was asked for where it doesn't exist.
+    /// The QOS in Slurm's spelling, or as it was requested if it doesn't exist.
     Qos(Vec<u8>),
-    /// The partition; empty if Slurm will choose it by the reservation.
+    /// The partition; empty if Slurm will choose it through the reservation.
     Partition(Vec<u8>),
-    /// An association that the job is charged to.
+    /// An association to charge.
     Account {
         /// The account.
         name: Vec<u8>,
-        /// The limit is the user's own in that account, not the account's.
+        /// Whether the limit is the user's own in that account, not the account's.
         own: bool,
-        /// What the corrected command must name again, and its value: what was named.
+        /// The key and the value that the corrected command must repeat.
         named: Option<(&'static str, Vec<u8>)>,
     },
     /// A rule of the site, for every job.
     Site,
 }
 
-/// What a message can offer.
+/// What a message can suggest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Types that the QOS or the account has limits for, and how many at once; `None` if only minutes are limited.
+    /// Types for which the QOS or the account has limits, and how many at once; `None` if only minutes are limited.
     OfQos(Vec<(Vec<u8>, Option<u64>)>),
     /// All types that the cluster has.
     OfCluster(Vec<Vec<u8>>),
@@ -114,21 +114,21 @@ pub enum Offer {
     Memory(Vec<(u64, u64)>),
     /// CPUs or memory for each GPU.
     PerGpu {
-        /// Which.
+        /// CPUs or memory.
         amount: Amount,
-        /// So much.
+        /// The cap.
         cap: PerGpu,
-        /// What the job asks for; `None` for all that its nodes have.
+        /// What the job requests; `None` for everything on its nodes.
         wanted: Option<u64>,
     },
     /// Nothing.
     Nothing,
 }
 
-/// How the request came, which decides how a corrected command looks.
+/// The kind of command, which determines the form of a corrected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// sbatch, salloc, srun.
+    /// sbatch, salloc or srun.
     Submit,
     /// `scontrol update`.
     Update {
@@ -171,66 +171,66 @@ crate::names! {
     }
 }
 
-/// What was changed in an accepted request, for the user's good and to the user's knowledge.
+/// A change to an accepted request, in the user's interest; the user is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// GS151: a type was added.
     Type {
-        /// The QOS whose type it is.
+        /// The QOS that has the type.
         qos: Vec<u8>,
         /// The new strings.
         fields: Vec<(Field, Vec<u8>)>,
-        /// The first token as it was, without Slurm's prefix.
+        /// The first token before the change, without Slurm's prefix.
         asked: Vec<u8>,
-        /// The same with its type.
+        /// The same token with its type.
         given: Vec<u8>,
     },
-    /// GS152: requeue.
+    /// GS152: the job is requeued.
     Requeue {
-        /// The QOS that says so.
+        /// The QOS that sets this.
         qos: Vec<u8>,
     },
     /// GS153: output is appended.
     Append {
-        /// The QOS that says so.
+        /// The QOS that sets this.
         qos: Vec<u8>,
     },
-    /// GS154: fewer tasks of an array at once.
+    /// GS154: fewer tasks of an array run at once.
     Throttle {
-        /// The QOS that says so.
+        /// The QOS that sets this.
         qos: Vec<u8>,
         /// The new `--array`.
         array: Vec<u8>,
-        /// Tasks at once.
+        /// The number of tasks at once.
         tasks: u32,
-        /// For jobs longer than this.
+        /// It applies to jobs with a longer time limit than this.
         over_minutes: u32,
     },
-    /// GS156: a share that was asked for by its memory.
+    /// GS156: a share that was requested by its memory.
     Share {
-        /// The new string of what is counted per node.
+        /// The new string for GRES per node.
         text: Vec<u8>,
-        /// What was asked for, without Slurm's prefix.
+        /// The request, without Slurm's prefix.
         asked: Vec<u8>,
         /// The share, without Slurm's prefix.
         given: Vec<u8>,
         /// Its GPU memory.
         mebibytes: u64,
     },
-    /// GS155: the login shell's variables are not asked for.
+    /// GS155: the login shell's variables are not requested.
     UserEnv,
 }
 
-/// Something to say about an accepted request.
+/// A remark about an accepted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// It breaks a rule and passes all the same.
+    /// The request breaks a rule but passes.
     Passed(Refusal, Because),
-    /// It was changed.
+    /// The request was changed.
     Changed(Change),
 }
 
-/// Why something passes that breaks a rule.
+/// Why a request passes although it breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
     /// `Mode=warn`
@@ -252,7 +252,7 @@ pub(super) fn plain(gres: Gres) -> Vec<u8> {
     shortened(&grammar::plain(gres))
 }
 
-/// The string that an option makes, where it asks for a GRES.
+/// The string into which sbatch converts an option, if the option requests a GRES.
 pub(super) fn meant(option: &[u8], spelling: Spelling) -> Option<(Field, Vec<u8>)> {
     let options = [
         (Field::Node, b"--gres=".as_slice(), b"".as_slice()),

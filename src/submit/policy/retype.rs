@@ -10,17 +10,17 @@ use crate::submit::grammar::{Spelling, Token};
 struct Choice {
     gres: Vec<u8>,
     gres_type: Vec<u8>,
-    /// How many there are at once.
+    /// The maximum number at once.
     most: u64,
-    /// One of several types of the cluster; only the user knows which their nodes have.
+    /// Whether it is one of several types of the cluster: only the user knows which their nodes have.
     open: bool,
 }
 
 type Fields = Vec<(Field, Vec<u8>)>;
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// Names a type wherever the rule of types finds a fault: the first that has enough for the whole job, else the one
-    /// that has most. All other tokens stay.
+    /// Names a type wherever the rule of types finds a fault: the first type that has enough for the whole job,
+    /// otherwise the one that has most. All other tokens stay.
     pub(super) fn retype(&self, wanted: &mut Correction, under: Under<A::Qos>) -> Option<()> {
         let before = wanted.clone();
         let request = self.effective(&before);
@@ -53,7 +53,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(())
     }
 
-    /// Names again what an update keeps of a job's GPUs. Where nothing is seen of them, only their user knows how many.
+    /// Names the GPUs again that a job keeps in an update. If none are visible, only the user knows how many there are.
     pub(super) fn restate(&self, wanted: &mut Correction, under: Option<Under<A::Qos>>) -> Option<()> {
         let before = wanted.clone();
         let request = self.effective(&before);
@@ -84,7 +84,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(())
     }
 
-    /// The GRES for which a type is to be chosen.
+    /// The GRES that need a type.
     fn at_fault(&self, request: &Request, under: Under<A::Qos>) -> Vec<Vec<u8>> {
         let mut found: Vec<Vec<u8>> = Vec::new();
         let mut typed = false;
@@ -113,7 +113,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         found
     }
 
-    /// The types to choose from: what the request names rightly itself, then by name.
+    /// The types to choose from: first one that the request names correctly itself, then the others by name.
     fn choices(&self, request: &Request, under: Under<A::Qos>, gres: &[u8]) -> Vec<Choice> {
         let named = request.names(|token| {
             token.name == gres && token.gres_type.is_some() && self.type_fault(under, *token).is_none()
@@ -140,7 +140,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         choices
     }
 
-    /// Every string with a fault in it, mended.
+    /// Every string that had a fault, with the fault fixed.
     fn retyped(&self, request: &Request, under: Under<A::Qos>, chosen: &[&Choice]) -> Option<Fields> {
         let gres_type = |name: &[u8]| {
             chosen.iter().find(|choice| choice.gres == name).map(|choice| choice.gres_type.as_slice())
@@ -153,7 +153,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                 match self.type_fault(under, gres) {
                     None => Now::Kept,
-                    // A share is of one GPU, however many units that has.
+                    // A share is a part of one GPU, however many units that has.
                     Some(Rule::ShareUncounted) => typed(GPU, 1).map_or(Now::Kept, Now::Asks),
                     Some(_) => typed(gres.name, gres.count).map_or(Now::Kept, Now::Asks),
                 }
@@ -183,7 +183,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(fields)
     }
 
-    /// `--ntasks-per-gpu` alone: as many GPUs as Slurm would have invented.
+    /// For `--ntasks-per-gpu` alone, adds as many GPUs as Slurm would have invented.
     fn add_for_tasks(&self, request: &Request, fields: &mut Fields, chosen: &[&Choice]) {
         let Some(choice) = chosen.iter().find(|choice| choice.gres == GPU) else { return };
         let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
@@ -212,7 +212,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 }
 
-/// The most GPUs of a type that one of the strings asks for in all.
+/// The highest number of GPUs of a type that one of the strings requests in total.
 fn total(request: &Request, fields: &Fields, choice: &Choice) -> u64 {
     let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
     let counts = now.tokens().filter_map(|(field, token)| match token {
@@ -226,7 +226,8 @@ fn is(choice: &Choice, gres: &Gres) -> bool {
     gres.name == choice.gres && gres.gres_type == Some(&choice.gres_type)
 }
 
-/// As many as there are, where only one string says how many and no tasks hang on it.
+/// Reduces the count to what the type has. Possible only if a single string has the count and no number of tasks
+/// depends on it.
 fn reduce(request: &Request, fields: &mut Fields, choice: &Choice) -> Option<()> {
     let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
     let places = now.tokens().filter_map(|(field, token)| match token {
@@ -247,7 +248,7 @@ fn reduce(request: &Request, fields: &mut Fields, choice: &Choice) -> Option<()>
     Some(())
 }
 
-/// TYPE stands for the type that was judged.
+/// Shows TYPE instead of the type that was judged.
 fn open(wanted: &mut Correction, fields: &Fields, choice: &Choice) {
     for (_, text) in fields {
         for part in text.split(|byte| *byte == b',') {
@@ -261,8 +262,8 @@ fn open(wanted: &mut Correction, fields: &Fields, choice: &Choice) {
     }
 }
 
-/// How many GPUs are meant by a token that can't be read: Slurm looks for its prefix anywhere in it, and the first
-/// number behind the name is the likeliest count.
+/// How many GPUs a token that can't be read probably means: Slurm looks for its prefix anywhere in it, and the first
+/// number after the name is the most likely count.
 fn count_in(text: &[u8]) -> Option<u64> {
     let gres = b"gres";
     let at = text.windows(gres.len()).rposition(|window| window == gres);
@@ -273,7 +274,7 @@ fn count_in(text: &[u8]) -> Option<u64> {
     words.filter_map(number).find(|count| (1..=9999).contains(count)).or(Some(1))
 }
 
-/// Every string with an untyped GPU in it, typed; the others are not in the list.
+/// Every string with an untyped GPU, with types added; omits the others.
 pub(super) fn filled(request: &Request, gres_type: &[u8]) -> Fields {
     let form = |token: Token| match token {
         Token::Gres(gres) if gres.name == GPU && gres.gres_type.is_none() => {

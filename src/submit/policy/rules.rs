@@ -1,16 +1,17 @@
-//! The administrator's rules of submission, as gpushare.conf gives them.
+//! The administrator's rules of submission, from gpushare.conf.
 
 use super::per_gpu::{Caps, MemoryGres};
 use super::{LargestGpu, SHARES};
 use crate::text::pattern::{Case, Patterns};
 use crate::word::words;
 
-/// All of them. The default governs every QOS and every association with a typed GPU limit, and nothing else.
+/// All rules. The default governs every QOS and every association with a limit on a GPU type, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Policy {
     /// `GovernedQOS`
     pub governed: Governed,
-    /// `GovernedPartitions`: those whose own QOS carries a typed limit, which accounting data doesn't show to a plugin.
+    /// `GovernedPartitions`: those whose own QOS has a limit on a type, which a plugin can't see in the accounting
+    /// data.
     pub partitions: Patterns,
     /// `GovernedAccounts`
     pub accounts: GovernedAccounts,
@@ -20,34 +21,34 @@ pub struct Policy {
     pub foreign_types: ForeignTypes,
     /// `LimitAdvice`
     pub limit_advice: LimitAdvice,
-    /// `Mode`, where no record says otherwise.
+    /// `Mode`, unless a record sets another.
     pub mode: Mode,
     /// `QOS=…` records, in the order of the file.
     pub records: Vec<QosRecord>,
     /// `PartitionName=…` records, in the order of the file.
     pub partition_records: Vec<PartitionRecord>,
-    /// `MaxCPUsPerGpu` and `MaxMemPerGpu`, where no record says otherwise.
+    /// `MaxCPUsPerGpu` and `MaxMemPerGpu`, unless a record sets others.
     pub caps: Caps,
-    /// Whether these or a record have such a cap.
+    /// Whether the file or a record has such a cap.
     pub has_caps: bool,
-    /// `GpuPartitions`: every job there asks for a GPU or a share.
+    /// `GpuPartitions`: every job there must request a GPU or a share.
     pub gpu_partitions: Patterns,
     /// `Exempt…`
     pub exempt: Exempt,
-    /// Rules on shares of a GPU, whatever the QOS.
+    /// Rules on shares of a GPU, under any QOS.
     pub shares: ShareRules,
-    /// `ShareGRES`, whose count the node is told, as it is of mps and shard.
+    /// `ShareGRES`, whose count is recorded for the node, like that of mps and shard.
     pub share_gres: ShareGres,
-    /// `MemoryGRES`: by which name a share is asked for by its GPU memory.
+    /// `MemoryGRES`: the GRES name with which users request a share by its GPU memory.
     pub memory_gres: Option<MemoryGres>,
     /// `GetUserEnv=drop`: slurmd runs no user's login shell, which would run outside of all jobs.
     pub drops_user_env: bool,
-    /// Types of GPUs as the file's other lines write them: `Share`, `GpuWeight`.
+    /// GPU types in the spelling of the file's other keys: `GPUs`, `GpuWeight`.
     pub types: Vec<String>,
 }
 
 impl Policy {
-    /// The GRES that are shares of a GPU.
+    /// The GRES for shares of a GPU.
     pub(super) fn share_names(&self) -> impl Iterator<Item = &[u8]> {
         let own = self.share_gres.0.as_bytes();
         SHARES.into_iter().chain(Some(own).filter(|own| !SHARES.contains(own)))
@@ -57,14 +58,14 @@ impl Policy {
         self.share_names().any(|known| known == name)
     }
 
-    /// A type as nodes have it, as far as the file tells. Slurm's database has every type in small letters, and limits
-    /// count it so, but nodes are found letter by letter.
+    /// A type in the nodes' spelling, if the file shows it. Slurm's database has every type in lowercase, and limits
+    /// count it in this form, but Slurm finds nodes by the exact spelling.
     pub(super) fn written<'a>(&'a self, gres_type: &'a [u8]) -> &'a [u8] {
         self.written_so(gres_type).unwrap_or(gres_type)
     }
 
-    /// Whether what a user wrote is a type of Slurm's database. Capitals are for Slurm to judge where the file doesn't
-    /// tell how nodes have it: whatever it says then, the limit on the type counts.
+    /// Whether a user's text is a type of Slurm's database. If the file doesn't show the nodes' spelling, Slurm decides
+    /// whether the case is right; in either case the limit on the type counts.
     pub(super) fn is_type(&self, gres_type: &[u8], asked: &[u8]) -> bool {
         self.written_so(gres_type)
             .map_or_else(|| gres_type.eq_ignore_ascii_case(asked), |gres_type| gres_type == asked)
@@ -75,7 +76,7 @@ impl Policy {
     }
 }
 
-/// The GRES whose counts are shares of one GPU; `mps` by default.
+/// The GRES for shares of one GPU; `mps` by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareGres(pub String);
 
@@ -88,27 +89,27 @@ impl Default for ShareGres {
 /// Under which QOSes GPUs must be typed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Governed {
-    /// Every QOS that carries a limit on `gres/gpu:TYPE`, or on a type of a share.
+    /// Every QOS that has a limit on `gres/gpu:TYPE`, or on a type of a share.
     #[default]
     Auto,
-    /// Those whose name matches.
+    /// The QOSes whose name matches.
     Names(Patterns),
 }
 
 /// Under which accounts GPUs must be typed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum GovernedAccounts {
-    /// Wherever an association that the job is charged to has a limit on a type of GPU or of a share.
+    /// If an association that is charged for the job has a limit on a type of GPU or of a share.
     #[default]
     Auto,
-    /// Nowhere.
+    /// Under none.
     Off,
-    /// Wherever one of the job's accounts, up to root, has such a name.
+    /// If one of the job's accounts, up to root, has a matching name.
     Names(Patterns),
 }
 
-/// Which GRES are policed: `gpu`, and shares of it, which Slurm does not count as GPUs. Where the file doesn't say, the
-/// GRES of `ShareGRES` is one of them.
+/// The GRES to which the rules apply: `gpu`, and shares of it, which Slurm does not count as GPUs. Unless the file sets
+/// them, the GRES of `ShareGRES` is one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GovernedGres(pub Vec<String>);
 
@@ -131,20 +132,20 @@ impl GovernedGres {
 }
 
 words! {
-    /// May a governed QOS be used for a GPU type that it has no limit for?
+    /// Whether a governed QOS may be used for a GPU type without a limit in the QOS.
     pub enum ForeignTypes: "deny or allow" {
-        /// No: the QOS is for the types it lists.
+        /// It may not: the QOS is only for the types in its limits.
         #[default]
         Deny = "deny",
-        /// Yes, for any type that Slurm knows.
+        /// It may, for any type that Slurm knows.
         Allow = "allow",
     }
 }
 
 words! {
-    /// What becomes of a request for more GPUs than its QOS can ever give, which Slurm keeps waiting without an end.
+    /// What happens to a request for more GPUs than its QOS can ever give; Slurm would keep it waiting forever.
     pub enum LimitAdvice: "warn, refuse or off" {
-        /// It is accepted, and the user is told.
+        /// It is accepted, and the user gets a note.
         #[default]
         Warn = "warn",
         /// It is refused.
@@ -155,21 +156,21 @@ words! {
 }
 
 words! {
-    /// What becomes of a job that breaks a rule.
+    /// What happens to a job that breaks a rule.
     pub enum Mode: "enforce, warn, audit or default" {
         /// It is refused.
         #[default]
         Enforce = "enforce",
-        /// It is accepted, and the user reads what is wrong with it.
+        /// It is accepted, and the user sees what is wrong with it.
         Warn = "warn",
-        /// It is accepted; only the log says so.
+        /// It is accepted; only the log mentions it.
         Audit = "audit",
-        /// A GPU request without a type gets the QOS's type and the user is told; everything else is refused.
+        /// A GPU request without a type gets the QOS's type, and the user is told; everything else is refused.
         Default = "default",
     }
 }
 
-/// A line `QOS=NAMES Key=Value…`: settings of some QOSes. Of several lines for one QOS the first that has a setting
+/// A line `QOS=NAMES Key=Value…`: settings of some QOSes. If several lines match a QOS, the first that has a setting
 /// counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct QosRecord {
@@ -177,9 +178,9 @@ pub struct QosRecord {
     pub names: Patterns,
     /// `Mode`
     pub mode: Option<Mode>,
-    /// `DefaultType`, for `Mode=default`; otherwise the only type that the QOS has.
+    /// `DefaultType`, for `Mode=default`; without it, the QOS's only type.
     pub default_type: Option<String>,
-    /// `Requeue=yes`: batch jobs are requeued when preempted, unless they say otherwise.
+    /// `Requeue=yes`: batch jobs are requeued when preempted, unless the user chose otherwise.
     pub requeue: Option<bool>,
     /// `OpenMode=append`: a requeued batch job appends to its output instead of overwriting it.
     pub append: Option<bool>,
@@ -189,7 +190,7 @@ pub struct QosRecord {
     pub caps: Caps,
 }
 
-/// A line `PartitionName=NAMES Key=Value…`: settings of some partitions. Of several lines for one partition the first
+/// A line `PartitionName=NAMES Key=Value…`: settings of some partitions. If several lines match a partition, the first
 /// that has a setting counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PartitionRecord {
@@ -202,9 +203,9 @@ pub struct PartitionRecord {
 /// How many tasks of a long array may run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttle {
-    /// Tasks at once, at least 1.
+    /// The number of tasks at once, at least 1.
     pub tasks: u32,
-    /// Only for jobs with a time limit of more minutes than this, or with none of their own.
+    /// Applies only to jobs with a time limit of more minutes than this, or without their own limit.
     pub over_minutes: u32,
 }
 
@@ -215,31 +216,31 @@ pub struct Exempt {
     pub users: Patterns,
     /// `ExemptAccounts`
     pub accounts: Patterns,
-    /// `ExemptPartitions`: all that the job names.
+    /// `ExemptPartitions`: every partition that the job names must match.
     pub partitions: Patterns,
-    /// `ExemptReservations`: all that the job names.
+    /// `ExemptReservations`: every reservation that the job names must match.
     pub reservations: Patterns,
 }
 
-/// Rules on shares (gres/mps, gres/shard), whatever the QOS.
+/// Rules on shares (gres/mps, gres/shard), under any QOS.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ShareRules {
     /// `ShareReservations`: shares are only for reservations in whose name one of these occurs.
     pub reservations: Patterns,
-    /// `ShareSizes`: the numbers of units that a job may ask for; empty if any.
+    /// `ShareSizes`: the numbers of units that a job may request; empty if it may request any.
     pub sizes: Vec<u64>,
-    /// `ShareOnlyPartitions`: no whole GPUs there.
+    /// `ShareOnlyPartitions`: partitions without whole GPUs.
     pub only_partitions: Patterns,
-    /// `UnitsPerGpu`, where shares have a placement: nobody can have more of one GPU.
+    /// `UnitsPerGpu`, if shares have a placement: no job can have more of one GPU.
     pub most: Option<u64>,
-    /// The same for the nodes of each `NodeName=` line, in the file's order. Empty if no node has less than another.
+    /// The same for the nodes of each `NodeName=` line, in the file's order. Empty if all nodes have the same.
     pub nodes: Vec<LargestGpu>,
-    /// The same for nodes of no such line.
+    /// The same for nodes without such a line.
     pub elsewhere: Option<u64>,
 }
 
 impl Policy {
-    /// What the records say of a QOS, the first that says something.
+    /// A setting of a QOS, from the first record that has it.
     pub fn of_qos<T>(&self, name: &[u8], setting: impl Fn(&QosRecord) -> Option<T>) -> Option<T> {
         let matching = |record: &&QosRecord| record.names.match_name(name, Case::Ignored);
         self.records.iter().filter(matching).find_map(setting)

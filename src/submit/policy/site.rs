@@ -1,5 +1,5 @@
 //! The site's rules on shares and on partitions, and what a free QOS sets for its users (requeue, appended output,
-//! throttled arrays). `by_memory`: shares that are asked for by GPU memory; `caps`: the CPUs and the memory for each
+//! throttled arrays). `by_memory`: shares that are requested by GPU memory; `caps`: the CPUs and the memory for each
 //! GPU.
 
 use super::governed::invented;
@@ -17,18 +17,18 @@ mod caps;
 mod load;
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
-    /// The first thing that the site's rules don't allow.
+    /// The first part of the request that the site's rules don't allow.
     pub(super) fn site_fault(&self) -> Option<Refusal> {
         self.shares_fault().or_else(|| self.gpu_missing()).or_else(|| self.over_caps())
     }
 
-    /// A job without a GPU or a share in a partition for those that have one.
+    /// A job without a GPU or a share, in a partition that requires one.
     fn gpu_missing(&self) -> Option<Refusal> {
         let partition = self.matching_partition(&self.policy.gpu_partitions)?;
         if self.gpu_of(&self.request).is_some() {
             return None;
         }
-        // What `--ntasks-per-gpu` alone makes Slurm invent, no update shows.
+        // GPUs that Slurm invents for `--ntasks-per-gpu` alone don't show in any update.
         let (field, count) = match self.request.ntasks_per_tres() {
             0 => (Field::Node, 1),
             _ => (Field::Job, invented(&self.request)),
@@ -43,7 +43,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         found.map(|(_, gres)| gres)
     }
 
-    /// So many GPUs besides what a correction has.
+    /// Adds this many GPUs to those that a correction has.
     pub(super) fn add_gpus(&self, wanted: &mut Correction, field: Field, count: u64) -> Option<()> {
         let gpus = merged::written(Gres { name: GPU, gres_type: None, count }, wanted.spelling);
         let before = wanted.clone();
@@ -87,8 +87,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    /// An update that brings a job among shares only, or a share out of its reservation, must name its GRES itself:
-    /// Slurm may keep more of the old request than it shows.
+    /// An update that moves a job to a partition for shares only, or a share out of its reservation, must name its GRES
+    /// itself: Slurm may keep more of the old request than it shows.
     fn not_restated_here(&self, no_whole: Option<&[u8]>) -> Option<Refusal> {
         let (update, existing) = self.update?;
         let rules = &self.policy.shares;
@@ -116,11 +116,11 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         names.into_iter().find_map(|name| Some((name, request.share(name.as_bytes())?.count)))
     }
 
-    /// A share that can't be recorded for the node, or that is more than a GPU.
+    /// A share that can't be recorded for the node, or that is larger than a GPU.
     pub(super) fn share_unclear(&self) -> Option<Refusal> {
         let name = self.policy.share_gres.0.as_bytes();
         let most = self.policy.shares.most?;
-        // Of mps asked for twice Slurm takes the last, so each counts.
+        // If mps is requested twice, Slurm uses the last, so each must be checked.
         let too_many = |(_, token)| match token {
             Token::Gres(gres) if gres.name == name && gres.count > most => Some(self.too_many(gres, most)),
             _ => None,
@@ -128,7 +128,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         match self.request.share(name) {
             Some(share) if share.count > most => Some(self.too_many(share, most)),
             Some(_) => None,
-            // In other forms too, of mps the node has Slurm's own count.
+            // For mps, the node has Slurm's own count, in whatever form it was requested.
             None if name == b"mps" => self.request.tokens().find_map(too_many),
             None => self.request.tokens().find_map(|(field, token)| self.unclear(name, field, token)),
         }
@@ -152,7 +152,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         Some(Refusal { field, asked, count, gres: shortened(name), ..refusal })
     }
 
-    /// slurmctld keeps the note of a share as it was at submission. Of mps the node has Slurm's own count too.
+    /// slurmctld keeps a share's note as it was at submission. For mps, the node also has Slurm's own count.
     pub(super) fn share_changed(&self) -> Option<Refusal> {
         let (_, existing) = self.update?;
         let (was, is) = (self.share_of(existing), self.share_of(&self.request));
@@ -175,7 +175,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             let names = rules.reservations.iter().map(str::to_owned).collect();
             return Some(Refusal { field, ..refusal(Rule::ShareReservation, Offer::Reservations(names)) });
         }
-        // Per task or job it would be another size on the node.
+        // Per task or job, it would have another size on the node.
         let fits = field == Field::Node && rules.sizes.contains(&gres.count);
         let allowed = rules.sizes.is_empty() || fits;
         (!allowed).then(|| refusal(Rule::ShareSize, Offer::Sizes(rules.sizes.clone())))
@@ -187,7 +187,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         list.split(|byte| *byte == b',').all(|name| !name.is_empty() && fits(name))
     }
 
-    /// Slurm finds its names inside tokens that are no plain request; so does this.
+    /// Slurm finds names of GRES inside tokens that aren't plain requests, so this must too.
     fn hidden(&self, text: &[u8], no_whole: Option<&[u8]>) -> Option<Refusal> {
         let rules = &self.policy.shares;
         let has = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
@@ -213,13 +213,13 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    /// The first partition of the job that is for shares only; empty if its reservation will decide.
+    /// The first of the job's partitions that is for shares only; empty if its reservation will decide.
     fn shares_only_here(&self) -> Option<&[u8]> {
         self.matching_partition(&self.policy.shares.only_partitions)
     }
 
-    /// The first partition that the job may land in and that one of the patterns names. Which one Slurm will take from
-    /// a reservation is not known here: an empty name then stands for it.
+    /// The first partition that matches and in which the job may run. It is unknown here which partition Slurm will
+    /// take from a reservation; then the name is empty.
     pub(super) fn matching_partition(&self, patterns: &Patterns) -> Option<&[u8]> {
         self.matching_partition_of(&self.request, patterns)
     }
@@ -236,7 +236,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    /// Whether some QOS sets something for batch jobs.
+    /// Whether any QOS sets something for batch jobs.
     pub(super) fn may_be_favoured(&self) -> bool {
         let sets = |record: &QosRecord| {
             record.requeue.is_some() || record.append.is_some() || record.throttle.is_some()
@@ -244,7 +244,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         self.request.batch.is_some() && self.policy.records.iter().any(sets)
     }
 
-    /// What the QOS sets for a batch job that doesn't say otherwise itself.
+    /// Applies what the QOS sets for a batch job, unless the job itself sets it.
     pub(super) fn favours(&self, qos: &[u8], remarks: &mut Vec<Remark>) {
         let Some(batch) = self.request.batch.filter(|_| self.may_be_favoured()) else { return };
         let policy = self.policy;
@@ -264,7 +264,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 }
 
-/// The array with at most `tasks` at once; `None` if it is short, small or throttled already.
+/// The array with at most `tasks` at once; `None` if it is short, small or already throttled.
 fn throttled(batch: &Batch, tasks: u32, over_minutes: u32) -> Option<Vec<u8>> {
     let array = batch.array.filter(|array| !array.is_empty())?;
     if batch.time_limit.is_some_and(|minutes| minutes <= over_minutes) {
@@ -272,7 +272,7 @@ fn throttled(batch: &Batch, tasks: u32, over_minutes: u32) -> Option<Vec<u8>> {
     }
     let mut halves = array.splitn(2, |byte| *byte == b'%');
     let indices = halves.next()?;
-    // What is no number is Slurm's to refuse; 0 is "all at once".
+    // Slurm refuses text that isn't a number; 0 means "all at once".
     let own =
         halves.next().map(|text| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok()));
     let few = match own {
@@ -286,7 +286,7 @@ fn throttled(batch: &Batch, tasks: u32, over_minutes: u32) -> Option<Vec<u8>> {
     Some([indices, format!("%{tasks}").as_bytes()].concat())
 }
 
-/// How many tasks `0-15:4,20` are; `None` if Slurm wouldn't read it.
+/// How many tasks `0-15:4,20` has; `None` if Slurm wouldn't read it.
 fn size(indices: &[u8]) -> Option<u64> {
     let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
     std::str::from_utf8(indices).ok()?.split(',').try_fold(0_u64, |sum, part| {

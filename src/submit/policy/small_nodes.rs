@@ -6,17 +6,17 @@ use super::{Accounting, Ground, Judgement, Offer, Refusal, Rule};
 use crate::submit::grammar::Gres;
 use crate::text::hostlist;
 
-/// How many units the largest GPU of some nodes has.
+/// The size of the largest GPU of some nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargestGpu {
-    /// The nodes, such as `gpu[01-04],big1`; of several lists that name a node, the first counts.
+    /// The nodes, such as `gpu[01-04],big1`; if several lists name a node, the first counts.
     pub nodes: String,
     /// `None` if gpushare places no shares there.
     pub units: Option<u64>,
 }
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// A share that is larger than the GPUs of a node that the job asks for.
+    /// A share that is larger than the GPUs of a node that the job names.
     pub(super) fn too_large_for_a_node(&self) -> Option<Refusal> {
         let share = self.placed_share()?;
         let mut named = names(self.request.nodes?);
@@ -28,8 +28,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Refusal { gres: share.name.to_vec(), count: share.count, asked, offer, ..refusal })
     }
 
-    /// The nodes that an accepted job must not run on, with those that it excludes itself; `None` if it excludes them
-    /// all. gpushare.conf may name nodes that this cluster doesn't have, and Slurm refuses a job that excludes one.
+    /// The nodes on which an accepted job must not run, including those that it excludes itself; `None` if it already
+    /// excludes them all. gpushare.conf may name nodes that this cluster doesn't have, and Slurm refuses a job that
+    /// excludes one.
     pub(super) fn nodes_to_exclude(&self) -> Option<Vec<u8>> {
         let share = self.placed_share()?;
         let said = self.request.excluded_nodes.unwrap_or_default();
@@ -48,15 +49,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         (!added.is_empty()).then(|| all.join(&b','))
     }
 
-    /// The job's share, if it has one that gpushare places, and nodes differ.
+    /// The job's share, if gpushare places it and nodes differ.
     fn placed_share(&self) -> Option<Gres<'_>> {
         let differ = !self.policy.shares.nodes.is_empty();
-        // Slurm lets a running job's nodes alone, so an update that says nothing of the share must not name any.
+        // Slurm doesn't change a running job's nodes, so an update without the share must not name any.
         let stays = self.update.is_some_and(|(update, _)| update.request.tres_per_node.is_none());
         (differ && !stays).then(|| self.request.share(self.policy.share_gres.0.as_bytes())).flatten()
     }
 
-    /// What the largest GPU of a node has, if that is less than so many units.
+    /// The size of a node's largest GPU, if that is smaller than the share.
     fn too_small(&self, node: &str, units: u64) -> Option<u64> {
         let lists = &self.policy.shares.nodes;
         let named = lists.iter().find(|largest| hostlist::contains(&largest.nodes, node) == Some(true));
@@ -71,7 +72,7 @@ impl LargestGpu {
     }
 }
 
-/// The nodes of a list, of a user's or of gpushare.conf's. Text that is no list has none; Slurm refuses it.
+/// The nodes in a user's or gpushare.conf's list. Text that isn't a list has none; Slurm refuses it.
 fn names(list: &[u8]) -> impl Iterator<Item = String> {
     let list = std::str::from_utf8(list).unwrap_or_default();
     hostlist::names(list, &mut hostlist::MOST_NODES.clone()).into_iter()

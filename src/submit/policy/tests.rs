@@ -1,4 +1,4 @@
-//! The rules as tables: one line a case.
+//! The rules as tables, with one case per line.
 
 use std::cell::Cell;
 
@@ -12,18 +12,18 @@ fn patterns(text: &str) -> Patterns {
     Patterns::parse(text).unwrap()
 }
 
-/// QOSes with their limits (`a40`: on gres/gpu:a40, `mps:`: on all of gres/mps), and the types the cluster knows.
+/// QOSes with their limits (`a40`: on gres/gpu:a40, `mps:`: on all of gres/mps), and the types that the cluster knows.
 struct Table {
-    /// It may be asked for the QOS and the owner, and for associations.
+    /// Whether a test may look up the QOS and the owner, and associations.
     names: bool,
     associations: bool,
-    /// What slurm.conf gives a job that names none.
+    /// slurm.conf's default for a job that requests no memory.
     memory: DefaultMemory,
 }
 const TABLE: Table =
     Table { names: true, associations: true, memory: DefaultMemory { of_node: Some(true), of_gpu: None } };
 thread_local! {
-    /// How often a partition's memory was asked for.
+    /// How often a partition's memory was looked up.
     static ASKED: Cell<usize> = const { Cell::new(0) };
 }
 type Limits = &'static [(&'static str, Option<u64>)];
@@ -160,7 +160,7 @@ fn under_a_governed_qos_only_its_own_types_pass() {
     }
 }
 
-/// Slurm's database has a40 and h100, whatever nodes write.
+/// Slurm's database has a40 and h100, however nodes spell them.
 #[test]
 fn a_type_is_written_as_the_file_writes_it() {
     let policy = Policy { types: vec!["A40".to_owned()], ..Policy::default() };

@@ -6,6 +6,6 @@ pub(super) enum Under<'n, Qos> {
     Qos(Qos),
     /// By name; empty if Slurm will take the partition from the reservation.
     Partition(&'n [u8]),
-    /// The associations of [`Judgement::governing`](super::Judgement::governing), of which there is one at least.
+    /// The associations of [`Judgement::governing`](super::Judgement::governing); there is at least one.
     Account,
 }

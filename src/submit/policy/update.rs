@@ -7,19 +7,19 @@ use crate::submit::request::Request;
 pub struct Update<'a> {
     /// The job as the user names it, such as `12_3`.
     pub job: &'a [u8],
-    /// What is changed; `None` stays.
+    /// The changes; `None` leaves a value as it is.
     pub request: Request<'a>,
-    /// Whether this Slurm makes the job's request anew of its strings, as from 23.02 on. Up to 22.05 it changes entries
-    /// of the old request, and keeps those that are named no more.
+    /// Whether this Slurm makes the job's request anew from its strings, as from 23.02 on. Up to 22.05 it changes
+    /// entries of the old request, and keeps those that are no longer named.
     pub anew: bool,
-    /// Whether it says nothing but QOS, account, partition, reservation and GPUs. slurmctld takes an update's fields
-    /// over one by one, the GPUs last, and keeps what it has when one is refused: so with anything else the QOS may
-    /// change and the GPUs not.
+    /// Whether it changes only QOS, account, partition, reservation and GPUs. slurmctld applies an update's fields one
+    /// by one, the GPUs last, and keeps those already applied when it refuses one. So if anything else is in the
+    /// update, the QOS may change without the GPUs.
     pub alone: bool,
 }
 
 impl<'a> Update<'a> {
-    /// The job as it would be.
+    /// The job after the update.
     pub(super) fn after<'b>(&self, existing: &Request<'b>) -> Request<'b>
     where
         'a: 'b,

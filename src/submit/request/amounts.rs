@@ -1,9 +1,9 @@
-//! The CPUs and the memory that a job asks for directly. Those for tasks and GPUs are in the request itself.
+//! The CPUs and the memory that a job requests directly. Those per task and per GPU are in the request itself.
 
-/// What a job says of them; "not set" is `None`.
+/// The job's values; "not set" is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// CPUs of the whole job: tasks times CPUs, as sbatch sends them; `NumCPUs` of an update.
+    /// CPUs of the whole job: tasks times CPUs, as sbatch sends them; in an update, `NumCPUs`.
     pub min_cpus: Option<u32>,
     /// `--mincpus`
     pub cpus_per_node: Option<u16>,
@@ -16,17 +16,17 @@ pub struct Amounts {
 /// Memory in MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// `--mem`; 0 is all that a node has.
+    /// `--mem`; 0 means all of a node's memory.
     PerNode(u64),
     /// `--mem-per-cpu`
     PerCpu(u64),
 }
 
-/// Slurm's mark of memory for each CPU (slurm.h, `MEM_PER_CPU`).
+/// The flag with which Slurm marks memory for each CPU (slurm.h, `MEM_PER_CPU`).
 const PER_CPU: u64 = 1 << 63;
 
 impl Memory {
-    /// As Slurm keeps it. `--mem-per-cpu=0` is `--mem=0` to it.
+    /// From Slurm's number. Slurm treats `--mem-per-cpu=0` as `--mem=0`.
     pub const fn of(number: u64) -> Memory {
         match number & !PER_CPU {
             0 => Memory::PerNode(0),
@@ -37,7 +37,7 @@ impl Memory {
 }
 
 impl Amounts {
-    /// These, and the others where these say nothing.
+    /// These values, or the existing ones where these are not set.
     #[must_use]
     pub fn over(&self, existing: &Amounts) -> Amounts {
         Amounts {

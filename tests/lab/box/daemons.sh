@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Starting and stopping Slurm's daemons inside a box, by pid file. Sourced by init.sh
-# and, for `status`, by `service`.
-# Decides: when a daemon counts as up, and which log lines say why it is not.
-# The daemons run in the background as in production: in the foreground a failed
-# `scontrol reconfigure` would end slurmctld instead of leaving the old one.
+# Starts and stops Slurm's daemons inside a box, by pid file. Sourced by init.sh and, for `status`, by `service`.
+# Decides when a daemon counts as up, and which log lines say why it isn't. The daemons run in the background as in
+# production: in the foreground, a failed `scontrol reconfigure` would end slurmctld instead of keeping the old one.
 
 readonly LOGS=/var/log/slurm
 
-# A box waits most of its time, and many boxes wait at once: no process is started for a pause.
+# A box waits most of its time, and many boxes wait at once, so a pause starts no process.
 pause() { # SECONDS
     read -rt "$1" <>/run/lab/never || true
 }
@@ -24,7 +22,7 @@ wait_for() {
     return 1
 }
 
-# The nodes whose slurmd runs here: all of slurm.conf's but those of a cloud, which are switched off (`idle~`). slurmctld
+# The nodes whose slurmd runs here: all of slurm.conf's except cloud nodes, which are switched off (`idle~`). slurmctld
 # must be up.
 list_nodes() {
     sinfo -h -N -o '%N %T' | grep -v '~$' | cut -d' ' -f1 | sort -u
@@ -40,7 +38,7 @@ log_file() {
     echo "$LOGS/$1${2:+-$2}.log"
 }
 
-# Prints the pid of a daemon that runs. slurmd leaves zombies to process 1: not those.
+# Prints the pid of a running daemon. Ignores zombies, which slurmd leaves to process 1.
 running_pid() {
     local pid node=${1##*/slurmd-}
     { read -r pid <"$1"; } 2>/dev/null || return 1
@@ -50,18 +48,18 @@ running_pid() {
     [[ -e /proc/$pid/exe ]] && echo "$pid"
 }
 
-# Whether a node has namespaces of its own; node.sh makes them.
+# Whether a node has its own namespaces; node.sh makes them.
 is_machine() {
     [[ -e /lab/gpus.$1 ]]
 }
 
-# Prints process 1 of such a node, as it is numbered here.
+# Prints the number of such a node's process 1 in the box.
 machine() {
     local pid
     pid=$(cat "/run/lab/nodes/$1" 2>/dev/null) && [[ -e /proc/$pid/exe ]] && echo "$pid"
 }
 
-# number_here MACHINE PID: how a machine's process PID is numbered here.
+# number_here MACHINE PID: the number of a machine's process PID in the box.
 number_here() {
     local status pid
     for status in $(grep -lE "^NSpid:.*[[:space:]]$2\$" /proc/[0-9]*/status 2>/dev/null); do
@@ -71,7 +69,7 @@ number_here() {
     return 1
 }
 
-# The cgroups of a node with namespaces of its own.
+# The cgroups of a node with its own namespaces.
 machine_cgroups() {
     case $KIND in
     v1) echo /sys/fs/cgroup/{devices,freezer}/"node-$1" ;;
@@ -79,7 +77,7 @@ machine_cgroups() {
     esac
 }
 
-# Starts the machine of a node, also after it was killed.
+# Starts a node's machine, also after it was killed.
 start_machine() {
     local directory
     ! machine "$1" >/dev/null || return 0
@@ -96,7 +94,7 @@ start_machine() {
     wait_for 20 test -e "/run/lab/nodes/$1" || { cat "$LOGS/node-$1.log"; return 1; }
 }
 
-# The lines that say what is wrong ("log levels: ... syslog=fatal" does not).
+# The lines that say what is wrong ("log levels: ... syslog=fatal" doesn't).
 complaints() {
     grep -v 'log levels:' | grep -E 'error|fatal|ncompatible|symbol' | tail -n 12
 }
@@ -118,11 +116,10 @@ start_daemon() {
     esac
 }
 
-# A new slurmctld hears of a running slurmd only after 2 or 3 s, and until then an srun is
-# told "Required node not available". Waiting is a kindness; whether they answer is not
-# what `start slurmctld` is judged by.
+# A new slurmctld notices a running slurmd only after 2 or 3 s, and until then srun reports "Required node not
+# available". So this waits, but `start slurmctld` succeeds even if the nodes don't answer.
 wait_for_nodes() {
-    local file node PAUSE=0.2 # sinfo is asked each time
+    local file node PAUSE=0.2 # for sinfo, which runs each time
     for file in /run/slurm/slurmd-*.pid; do
         running_pid "$file" >/dev/null || continue
         node=${file##*/slurmd-}
@@ -154,12 +151,12 @@ start_slurmds() { # [NODE]
     return $failed
 }
 
-# start_one DAEMON NODE: returns when the daemon is up, or 1 with its complaints.
+# start_one DAEMON NODE: returns when the daemon is up; otherwise returns 1 and prints its complaints.
 start_one() {
     local daemon=$1 node=$2 file log from early
     file=$(pid_file "$daemon" "$node")
     log=$(log_file "$daemon" "$node")
-    early=$LOGS/$daemon${node:+-$node}.early # what it says before its log is open
+    early=$LOGS/$daemon${node:+-$node}.early # its messages before its log is open
     if running_pid "$file" >/dev/null; then
         echo "$daemon runs already"
         return 0
@@ -183,19 +180,20 @@ spawn() {
     esac
 }
 
-# In v2 slurmd sits in a cgroup of its own and, on a hybrid machine, with the shim;
-# slurmstepd inherits both. Under systemd it is a unit, as Slurm's own unit file has it.
+# On v2 slurmd runs in its own cgroup and, on a hybrid machine, with the shim; slurmstepd inherits both. Under systemd
+# it is a unit, as in Slurm's own unit file.
 spawn_slurmd() (
     if [[ -d /run/systemd/system ]]; then exec systemctl start "slurmd@$1"; fi
     enter=() tops=/sys/fs/cgroup
     if is_machine "$1"; then
         enter=(nsenter --target "$(machine "$1")" --mount --uts --pid --cgroup --)
         tops=$(machine_cgroups "$1")
-        # nsenter stays outside until what it has started ends, and slurmd wants nobody from outside in its cgroup.
+        # nsenter stays outside until the process that it started ends, and slurmd must be alone in its cgroup.
         enter+=(bash -c '{ for try in {1..500}; do grep -qsx 0 "$0" || break; sleep 0.01; done; exec "$@"; } &')
         enter+=(/sys/fs/cgroup/slurmd.service/cgroup.procs)
     elif [[ -d /lab/next ]]; then
-        # Where there is a release to upgrade to, a node is a machine of its own: /lab/upgrade reaches it at slurmd's next start.
+        # If there is a release to upgrade to, a node is a separate machine: /lab/upgrade reaches it at slurmd's next
+        # start.
         enter=(unshare --mount)
     fi
     if [[ $KIND == v2 ]]; then tops+=/slurmd.service; fi
@@ -205,7 +203,7 @@ spawn_slurmd() (
     exec "${enter[@]}" env ${PRELOAD:+LD_PRELOAD="$PRELOAD"} slurmd -N "$1"
 )
 
-# wait_until_up DAEMON NODE PIDFILE LOG FROM: gives up at once when the daemon has died.
+# wait_until_up DAEMON NODE PIDFILE LOG FROM: gives up at once if the daemon has died.
 wait_until_up() {
     local deadline=$((SECONDS + 50)) seen='' grace
     grace=$((SECONDS + 3))
@@ -227,7 +225,7 @@ is_up() {
     slurmctld) scontrol ping 2>/dev/null | grep -q 'is UP' ;;
     slurmdbd) (exec 4<>/dev/tcp/127.0.0.1/6819) 2>/dev/null ;;
     slurmd)
-        # The node's state alone may be that of the slurmd before.
+        # The node's state alone may still be that of the previous slurmd.
         [[ $(new_lines "$3" "$4") == *'slurmd started on'* ]] && node_answers "$2"
         ;;
     esac

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What a machine has: device nodes, what NVIDIA's driver tells of its GPUs, cgroups. Sourced by enter.sh for a box and by
-# node.sh for a node with namespaces of its own. Touches what is mounted below $tree, which is empty for the root.
+# What a machine has: device nodes, what NVIDIA's driver reports about its GPUs, cgroups. Sourced by enter.sh for a box
+# and by node.sh for a node with its own namespaces. Touches what is mounted below $tree, which is empty for the root.
 # $kind is v1 or v2, $systemd empty or not; cgroups.sh names the controllers.
 
 make_devices() {
@@ -28,8 +28,8 @@ DEVICES
     [[ -n $systemd ]] || ln -s /run/lab/log "$tree/dev/log"
 }
 
-# Device nodes and /proc/driver/nvidia as the NVIDIA driver would make them. procfs takes
-# no new entries, but /proc/driver is always there and a tmpfs can be mounted on it.
+# Makes device nodes and /proc/driver/nvidia like the NVIDIA driver. procfs accepts no new entries, but /proc/driver
+# always exists, and a tmpfs can be mounted on it.
 make_gpus() { # GPUS DEVICES
     local device minor uuid pci model
     mount -t tmpfs -o mode=755 tmpfs "$tree/proc/driver"
@@ -48,7 +48,7 @@ make_gpus() { # GPUS DEVICES
     done < <(grep -v '^#' "$2" 2>/dev/null)
 }
 
-# As nvidia-drm makes them: card and render node of each GPU.
+# Makes the card and render node of each GPU, like nvidia-drm.
 make_drm() {
     local minor=$1 folder=$tree/sys/bus/pci/devices/$2/drm name number
     mkdir -p "$tree/dev/dri"
@@ -60,14 +60,14 @@ make_drm() {
     done
 }
 
-# nvidia-smi writes the domain with 8 capital digits, the kernel with 4 small ones.
+# nvidia-smi writes the domain with 8 uppercase digits, the kernel with 4 lowercase ones.
 kernel_pci_address() {
     local address=${1,,}
     [[ ! $address =~ ^0000([0-9a-f]{4}:.*)$ ]] || address=${BASH_REMATCH[1]}
     echo "$address"
 }
 
-# The blanks are those of the real file: "Key: \t value", but none before the last tab.
+# The blanks are as in the real file: "Key: \t value", but no blank before the last tab.
 describe_gpu() {
     local minor=$1 uuid=$2 pci=$3 model=$4 gpu=$tree/proc/driver/nvidia/gpus/$3
     mkdir "$gpu"
@@ -77,7 +77,7 @@ describe_gpu() {
         'GPU Excluded:' ' No' >"$gpu/information"
 }
 
-# Only what Slurm shall use is mounted; both show the box's own cgroup as the top.
+# Mounts only what Slurm should use; both hierarchies show the box's own cgroup as the top.
 mount_cgroups() {
     local controller top=$tree/sys/fs/cgroup
     case $kind in
@@ -95,8 +95,8 @@ mount_cgroups() {
     esac
 }
 
-# As on a machine with systemd: process 1 in init.scope, slurmd in a service, the top
-# directory empty. 22.05 wants system.slice to be there.
+# As on a machine with systemd: process 1 is in init.scope, slurmd in a service, and the top directory is empty. 22.05
+# needs system.slice to exist.
 make_v2_cgroups() {
     mkdir "$tree"/sys/fs/cgroup/{init.scope,slurmd.service,system.slice}
     echo $$ >"$tree/sys/fs/cgroup/init.scope/cgroup.procs"

@@ -1,14 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# enter.sh NAME ROOTS HIERARCHIES DIR SYSTEMD NEXT: the first process of a box, still in the
-# machine's tree. Decides: nothing. Touches: the box's own mounts, devices, network and host
-# name, and its cgroup directories on the machine. Ends by becoming init.sh inside the box,
-# or systemd, which starts that.
+# enter.sh NAME ROOTS HIERARCHIES DIR SYSTEMD NEXT: the first process of a box, still in the machine's tree. Decides
+# nothing. Touches the box's own mounts, devices, network and host name, and its cgroup directories on the machine. At
+# the end it becomes init.sh inside the box, or systemd, which starts that.
 #
-# It runs in fresh mount, net, uts, ipc and pid namespaces, where no mount propagates
-# back. The root, or several with ':' between them of which the first wins, is the lower
-# layer of an overlay, so a run never changes it.
+# It runs in new mount, net, uts, ipc and pid namespaces, from which no mount propagates back. The root, or several
+# roots with ':' between them of which the first wins, is the lower layer of an overlay, so a run never changes it.
 set -euo pipefail
 name=$1 roots=$2 hierarchies=$3 dir=$4 systemd=$5 next=$6
 kind=${hierarchies%-systemd}
@@ -17,8 +15,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/devices.sh"
 tree=$dir/mnt/tree
 
-# Own cgroups and a cgroup namespace on them: two Slurms do not meet, and cgroup/v2
-# refuses a top directory that holds processes of another pid namespace.
+# The box has its own cgroups and a cgroup namespace on them, so that two Slurms don't interfere, and because cgroup/v2
+# refuses a top directory with processes of another pid namespace.
 enter_cgroups() {
     local directory
     for directory in $(cgroup_directories "$name" "$hierarchies"); do
@@ -39,15 +37,15 @@ mount_tree() {
     mount -t tmpfs -o mode=1777 tmpfs "$tree/tmp"
 }
 
-# On a machine with any v1 hierarchy Slurm's cgroup/v2 refuses to work ("Hybrid mode is
-# not supported"): slurmd then gets the shim, see tools/cgroup2-only.c.
+# On a machine with any v1 hierarchy, Slurm's cgroup/v2 refuses to work ("Hybrid mode is not supported"). slurmd then
+# gets the shim, see tools/cgroup2-only.c.
 slurmd_preload() {
     [[ $kind == v2 ]] || return 0
     (($(wc -l </proc/self/cgroup) == 1)) || echo /lab/cgroup2-only.so
 }
 
-# What systemd as process 1 finds: nothing of the machine that it could change. It mounts
-# every controller of /proc/cgroups, so those are only the box's.
+# Prepares what systemd finds as process 1: nothing of the machine that it could change. It mounts every controller in
+# /proc/cgroups, so that file shows only the box's.
 prepare_systemd() {
     local file=$dir/mnt/cgroups
     { printf '#subsys_name\thierarchy\tnum_cgroups\tenabled\n'
@@ -65,7 +63,7 @@ prepare_systemd() {
     grep -q ^systemd-journal: "$tree/etc/group" || echo systemd-journal:x:990: >>"$tree/etc/group"
 }
 
-# A chroot is not enough: units have mounts of their own, and those start at the real root; and in a chroot nobody may make
+# A chroot is not enough: units have their own mounts, which start at the real root, and in a chroot no process may make
 # a user namespace.
 enter_tree() {
     cd "$tree"
@@ -76,7 +74,7 @@ enter_tree() {
 
 become_systemd() {
     local hierarchy=''
-    # It would else mount cgroup2 too, whose top in a v1 box is the machine's.
+    # Otherwise systemd would also mount cgroup2, whose top in a v1 box is the machine's.
     [[ $kind == v2 ]] || hierarchy='systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1'
     exec env -i container=lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
         /usr/lib/systemd/systemd --unit=lab.target --show-status=no $hierarchy
@@ -84,19 +82,18 @@ become_systemd() {
 
 set_up_network() {
     ip link set lo up
-    # slurmdbd cannot listen where 127.0.0.1 is the only address: getaddrinfo() with
-    # AI_ADDRCONFIG does not count it.
+    # slurmdbd can't listen if 127.0.0.1 is the only address: getaddrinfo() with AI_ADDRCONFIG ignores it.
     ip addr add 10.99.0.1/32 dev lo
     acknowledge_at_once
     hostname "$name"
     echo "$name" >"$tree/etc/hostname"
     printf '127.0.0.1 localhost %s\n' "$name" >"$tree/etc/hosts"
-    # Nodes with namespaces of their own have names of their own too.
+    # Nodes with their own namespaces also have their own names.
     find "$dir/lab" -name 'gpus.*' -printf '127.0.0.1 %f\n' | sed 's/ gpus\./ /' >>"$tree/etc/hosts"
 }
 
-# 22.05 writes a message in two parts and waits 40 ms each time for a delayed
-# acknowledgement: a sacctmgr command took 0.6 s, with this 0.02 s.
+# 22.05 writes a message in two parts and each time waits 40 ms for a delayed acknowledgement: a sacctmgr command took
+# 0.6 s, and takes 0.02 s with this.
 acknowledge_at_once() {
     local net
     for net in 127.0.0.0/8 127.0.0.1; do
@@ -119,7 +116,7 @@ install_files() {
 # install_programs FROM TREE
 install_programs() {
     local plugins
-    plugins=$(echo "$2"/usr/lib/*/slurm-wlm) # the multiarch name is the root's own
+    plugins=$(echo "$2"/usr/lib/*/slurm-wlm) # the root sets the multiarch name
     install_if_there "$1" 644 "$plugins" job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so
     install_if_there "$1" 755 "$2/usr/sbin" gpushare-prolog gpushare-epilog gpushare-nvml
     install_if_there "$1" 755 "$2/usr/bin" gpushare
@@ -134,7 +131,7 @@ install_if_there() {
     done
 }
 
-# The next release's tree, for /lab/upgrade.
+# Mounts the next release's tree, for /lab/upgrade.
 mount_next() {
     [[ -n $next ]] || return 0
     mkdir -p "$dir"/mnt/next/{upper,work} "$tree/lab/next"

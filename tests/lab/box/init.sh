@@ -1,25 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# init.sh KIND PRELOAD: process 1 of a box, inside its root; or, where that is systemd, its lab.service.
-# Decides: the order of the daemons, and when the cluster is ready (/lab/state/ready)
-# or has failed (/lab/state/failed: a sentence and the last lines of the log).
-# Afterwards it serves /lab/service: a daemon is always started from here, never from
-# the process that asked, so it always has the same environment, descriptors and cgroup.
+# init.sh KIND PRELOAD: process 1 of a box, inside its root, or its lab.service if systemd is process 1. Decides the
+# order of the daemons, and when the cluster is ready (/lab/state/ready) or has failed (/lab/state/failed: a sentence
+# and the last lines of the log). Afterwards it serves /lab/service: a daemon is always started from here, never from
+# the process that requested it, so it always has the same environment, descriptors and cgroup.
 set -uo pipefail
 readonly KIND=$1 PRELOAD=$2
 readonly tree=''
 . /lab/daemons.sh
 . /lab/devices.sh
 
-# fail SENTENCE [TEXT]: written aside and renamed, so that it is read whole.
+# fail SENTENCE [TEXT]: writes the file under another name and renames it, so that readers see all of it.
 fail() {
     printf 'lab: %s\n%s\n' "$1" "${2:-}" >/lab/state/failed.new
     mv /lab/state/failed.new /lab/state/failed
     exit 1
 }
 
-# Seconds since the box began, for the messages.
+# Seconds since the box started, for the messages.
 began=${EPOCHREALTIME/[.,]/}
 elapsed() {
     local now=${EPOCHREALTIME/[.,]/}
@@ -36,12 +35,12 @@ make_directories() {
     install -d -o slurm -g slurm /var/lib/slurm /var/lib/slurm/slurmctld /run/slurm
     install -d /run/mysqld /run/lab/answers /run/lab/nodes
     mkfifo -m 600 /run/lab/never
-    ln -s mysqld /run/mariadbd # where sid's libmariadb looks
+    ln -s mysqld /run/mariadbd # the path that sid's libmariadb uses
     chown slurm:slurm /var/log/slurm /etc/slurm/slurmdbd.conf
-    chmod 600 /etc/slurm/slurmdbd.conf # slurmdbd insists
+    chmod 600 /etc/slurm/slurmdbd.conf # slurmdbd requires this
 }
 
-# Where systemd is process 1 there is journald.
+# If systemd is process 1, there is journald.
 start_syslog() {
     [[ $$ == 1 ]] || return 0
     perl /lab/syslog.pl /run/lab/log "$LOGS/syslog.log" </dev/null >"$LOGS/syslog.early" 2>&1 &
@@ -52,8 +51,8 @@ start_munge() {
     setpriv --reuid=munge --regid=munge --clear-groups munged || fail "munged does not start"
 }
 
-# Without TLS, logins and the performance schema it is up in a third of a second.
-# 26.05 logs an error unless innodb-snapshot-isolation is off; older servers don't know it.
+# Without TLS, logins and the performance schema, it starts in a third of a second. 26.05 logs an error unless
+# innodb-snapshot-isolation is off; older servers don't know that option.
 start_database() {
     mariadbd --no-defaults --user=root --datadir=/var/lib/mysql --socket=/run/mysqld/mysqld.sock \
         --skip-networking --skip-grant-tables --skip-ssl --performance-schema=OFF \
@@ -82,7 +81,7 @@ run_sacctmgr() {
     sacctmgr -i "$@" </dev/null
 }
 
-# One sacctmgr command a line, quotes as in a shell; every line must succeed.
+# One sacctmgr command per line, with quotes as in a shell; every line must succeed.
 run_accounting_file() {
     local line number=0 answer
     [[ -e $1 ]] || return 0
@@ -95,8 +94,8 @@ run_accounting_file() {
     done <"$1"
 }
 
-# Requests are lines "ID VERB DAEMON [NODE]"; the answer is a file with the exit status in its
-# first line. A file and not a pipe: a client that went away must not stop process 1.
+# Requests are lines "ID VERB DAEMON [NODE]"; the answer is a file with the exit status in its first line. It is a file
+# instead of a pipe, because a client that disappears must not stop process 1.
 serve_requests() {
     local id verb daemon node answer status
     mkfifo -m 600 /run/lab/requests
@@ -125,8 +124,8 @@ start_database
 report database
 start_or_fail slurmdbd
 register_cluster
-# slurmctld first: it brings the TRES gres/gpu:TYPE into the database, and no limit can
-# be set on a TRES that is not there.
+# slurmctld comes first: it adds the TRES gres/gpu:TYPE to the database, and no limit can be set on a TRES that doesn't
+# exist.
 start_or_fail slurmctld
 run_accounting_file /lab/accounting
 run_accounting_file /lab/accounting.more

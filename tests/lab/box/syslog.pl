@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# syslog.pl SOCKET FILE: the syslog of a box without systemd. Decides: nothing. Touches: SOCKET, which anybody may write to,
-# and FILE, a line each message, with the time in front.
+# syslog.pl SOCKET FILE: the syslog of a box without systemd. Decides nothing. Touches SOCKET, to which any process may
+# write, and FILE, with one line per message that begins with the time.
 use strict;
 use warnings;
 use POSIX 'strftime';

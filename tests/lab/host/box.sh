@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Boxes: one running cluster each, in namespaces of its own. Sourced by `lab`.
-# Decides: what goes into a box (configuration, plugins, tools) and whether it runs.
-# Touches: $LAB_STATE/run/NAME, $LAB_STATE/tools, cgroups gpushare-lab-NAME.
+# Boxes: one running cluster each, in its own namespaces. Sourced by `lab`. Decides what goes into a box (configuration,
+# plugins, tools) and whether it runs. Touches $LAB_STATE/run/NAME, $LAB_STATE/tools and cgroups gpushare-lab-NAME.
 #
 # $LAB_STATE/run/NAME:
 #   pid, pid.started   the `unshare` process: with it the whole box ends
@@ -12,7 +11,7 @@
 #   install-next/      those for the release that it can be upgraded to
 #   state/             ready or failed         log/, out/ stay after `down`
 
-# What a signal must undo while a box is started.
+# What a signal must undo while a box starts.
 STARTING_BOX=''
 
 box_dir() {
@@ -23,7 +22,7 @@ box_pid() {
     remembered_process "$(box_dir "$1")/pid"
 }
 
-# running_box_of_release RELEASE: the first box that runs on that root, or can be upgraded to it.
+# running_box_of_release RELEASE: the first box that runs on that root, or that can be upgraded to it.
 running_box_of_release() {
     local dir name
     for dir in "$LAB_STATE"/run/*/; do
@@ -36,8 +35,8 @@ running_box_of_release() {
     return 1
 }
 
-# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD MORE NEXT [OVERLAY]...: NVIDIA and SYSTEMD are
-# empty or not, MORE are other layers; NEXT is the release of /lab/upgrade, or empty.
+# start_box NAME RELEASE KIND PLUGINS NVIDIA SYSTEMD MORE NEXT [OVERLAY]...: NVIDIA and SYSTEMD are empty or not; MORE
+# are other layers; NEXT is the release for /lab/upgrade, or empty.
 start_box() {
     local name=$1 release=$2 kind=$3 plugins=$4 nvidia=$5 systemd=$6 more=$7 next=$8 dir hierarchies layers layer
     shift 8
@@ -78,7 +77,7 @@ start_box() {
     fi
     launch "$name" "$layers" "$hierarchies" "$systemd" "${next:+$(root_of "$next")}"
     say "box '$name' is up: Slurm $(version_in_root "$release"), cgroup $kind, $(cat "$dir/state/ready")"
-    # Only now: a signal up to here ends the box, so nobody is left with one unawares.
+    # Only now, because a signal up to here ends the box, so that no box stays unnoticed.
     STARTING_BOX=''
     undo_at_exit
 }
@@ -89,7 +88,7 @@ lay_configuration() {
     conf=$(box_dir "$name")/conf
     shift 2
     for layer in "$LAB_HOME/conf/common" "$LAB_HOME/conf/$kind" "$@"; do
-        # accounting.more adds to what the layers below wanted, all else replaces.
+        # accounting.more is added to that of the layers below; all other files replace them.
         [[ ! -e $layer/accounting.more ]] || cat "$layer/accounting.more" >>"$conf/more"
         cp -rL --preserve=mode --no-preserve=ownership "$layer/." "$conf/"
     done
@@ -98,7 +97,7 @@ lay_configuration() {
     chmod -R a+rX,u+w "$conf"
 }
 
-# What the box finds under /lab; accounting and gpus are the lab's files, not Slurm's.
+# What the box has under /lab; accounting and gpus are the lab's files, not Slurm's.
 gather_lab_files() {
     local dir=$1 file
     cp "$LAB_HOME"/box/{init.sh,daemons.sh,devices.sh,node.sh,syslog.pl,service,upgrade,lab.service,lab.target,slurmd@.service} "$dir/lab/"
@@ -110,7 +109,7 @@ gather_lab_files() {
     chmod 755 "$dir"/lab/{service,upgrade,open-gpus}
 }
 
-# Copies, so that a rebuild does not change a box that runs. What is absent is skipped.
+# Copies, so that a rebuild doesn't change a running box. Skips missing files.
 gather_plugins() {
     local file
     for file in job_submit_gpushare.so spank_gpushare.so spank_gpushare_prolog.so gpushare-prolog gpushare-epilog gpushare-nvml gpushare; do
@@ -118,8 +117,7 @@ gather_plugins() {
     done
 }
 
-# open-gpus is static, since three libcs run it; the shim needs only symbols that the
-# oldest of them has.
+# open-gpus is static, because it runs with three libcs; the shim needs only symbols that the oldest of them has.
 build_tools() {
     local source target
     local -A flags=([open-gpus]='-O1 -static' [cgroup2-only.so]='-O2 -shared -fPIC')
@@ -133,14 +131,14 @@ build_tools() {
     done
 }
 
-# launch NAME LAYERS HIERARCHIES SYSTEMD NEXT: starts the box's processes and waits until its
-# node is idle. LAYERS: trees for an overlay, the first wins. NEXT: the next release's tree.
+# launch NAME LAYERS HIERARCHIES SYSTEMD NEXT: starts the box's processes and waits until its node is idle. LAYERS:
+# trees for an overlay, the first wins. NEXT: the next release's tree.
 launch() {
     local name=$1 layers=$2 hierarchies=$3 systemd=$4 next=$5 dir
     dir=$(box_dir "$name")
     undo_at_exit abandon_box
     STARTING_BOX=$name
-    # setsid: Ctrl-C in the caller's terminal, later, is not for the box.
+    # setsid: a later Ctrl-C in the caller's terminal must not reach the box.
     (
         close_inherited_descriptors
         exec setsid unshare --mount --net --uts --ipc --pid --fork --kill-child --propagation private -- \
@@ -194,7 +192,7 @@ print_logs() {
     local dir file pattern=${2:-}
     dir=$(box_dir "$1")/log
     [[ -d $dir ]] || refuse "$STATUS_FAILED" "there was never a box '$1'"
-    # slurmd has one file per node, and each daemon one for what it says before its log opens.
+    # slurmd has one file per node, and each daemon one for its messages before its log is open.
     for file in "$dir/${pattern:-*}"*; do
         [[ $pattern != slurmd || $file != */slurmdbd* ]] || continue
         [[ -s $file ]] || continue
@@ -203,7 +201,7 @@ print_logs() {
     done
 }
 
-# state_of NAME: running or starting; died, where something else than `down` ended it; ended, of which only logs are left.
+# state_of NAME: running or starting; died, if something other than `down` ended it; ended, if only its logs are left.
 state_of() {
     local dir
     dir=$(box_dir "$1")
@@ -216,14 +214,14 @@ state_of() {
     fi
 }
 
-# age_of FILE: since it was made, as 40s, 12m or 3h.
+# age_of FILE: the time since it was made, such as 40s, 12m or 3h.
 age_of() {
     local seconds
     seconds=$(($(date +%s) - $(stat -c %Y "$1")))
     if ((seconds < 100)); then echo "${seconds}s"; elif ((seconds < 6000)); then echo "$((seconds / 60))m"; else echo "$((seconds / 3600))h"; fi
 }
 
-# nodes_of NAME: how many of its nodes can run jobs, of how many; ? if slurmctld doesn't say.
+# nodes_of NAME: how many of its nodes can run jobs, and how many it has; ? if slurmctld doesn't say.
 nodes_of() {
     (exec_in_box "$1" root '' timeout 5 sinfo -h -N -o '%N %T') 2>/dev/null | sort -u |
         awk '{ all++ } $2 ~ /^(idle|mixed|allocated|completing|planned|reserved)$/ { up++ } END { print all ? up + 0 "/" all : "?" }'
@@ -251,7 +249,7 @@ list_boxes() {
     ((died + ended == 0)) || say "$died died, and $ended ended and left logs; to remove all that: lab down --stale"
 }
 
-# What boxes left that run no more: cgroups, folder, logs. One that another lab is just starting or ending is left alone.
+# What boxes left that no longer run: cgroups, folder, logs. Skips a box that another lab is starting or ending.
 remove_stale_boxes() {
     local dir name removed=0
     for dir in "$LAB_STATE"/run/*/; do

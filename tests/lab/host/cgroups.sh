@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Where the machine's cgroup hierarchies are, and the lab's own directories in them.
-# Sourced by `lab` and by box/enter.sh.
-# Touches: directories named gpushare-lab-NAME at the top of the hierarchies a box
-# uses; never a controller's settings (cgroup.subtree_control stays as it is).
+# Where the machine's cgroup hierarchies are, and the lab's own directories in them. Sourced by `lab` and by
+# box/enter.sh. Touches directories named gpushare-lab-NAME at the top of the hierarchies that a box uses; never a
+# controller's settings (cgroup.subtree_control stays unchanged).
 
 # v1 needs `devices` (ConstrainDevices) and `freezer` (proctrack/cgroup).
 readonly CGROUP1_CONTROLLERS=(devices freezer)
@@ -38,12 +37,12 @@ cgroup_directories() {
     esac
 }
 
-# The version of which this machine has what a box needs.
+# A cgroup version for which this machine has what a box needs.
 any_cgroup() {
     if cgroup_directories any v1 >/dev/null; then echo v1; else echo v2; fi
 }
 
-# Removes what a box left there. Its processes are dead; the kernel may need a moment.
+# Removes what a box left there. Its processes are dead, but the kernel may need a moment.
 remove_cgroups() {
     local directory tries
     cgroup_directories "$1" "$2" | while read -r directory; do

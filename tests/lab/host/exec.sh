@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Commands in a box. Sourced by `lab`. Tests run them tens of thousands of times: nothing here starts a process on the
-# way, and `lab` reads no other file for them than say.sh and process.sh.
+# Commands in a box. Sourced by `lab`. Tests run them tens of thousands of times, so nothing here starts an extra
+# process, and for them `lab` reads only say.sh and process.sh.
 
 run_exec() {
     local name=${1:-} user=root node=''
@@ -26,9 +26,8 @@ run_exec() {
     exec_in_box "$name" "$user" "$node" "$@"
 }
 
-# exec_in_box NAME USER NODE CMD...: becomes CMD. Only four variables are set. CMD ends when
-# lab is killed (pdeathsig), or a test that gives up would leave it in the box. NODE, if not
-# empty, is one with namespaces of its own.
+# exec_in_box NAME USER NODE CMD...: becomes CMD. Only four variables are set. CMD ends when lab is killed (pdeathsig);
+# otherwise a test that gives up would leave it in the box. NODE, if not empty, is a node with its own namespaces.
 exec_in_box() {
     local name=$1 user=$2 node=$3 dir=$LAB_STATE/run/$1 init pid home=/root machine=() users
     shift 3

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Layers over a release's root: `nvidia`, NVIDIA's own programs for MPS and the driver's
-# libraries; `systemd`, for boxes whose process 1 it is; `python`, Python and tools that submit
-# jobs; `containers`, programs that start containers; `ssh`, OpenSSH, pdsh and ClusterShell. Decides: which suite a layer is of,
-# and when it is stale. Touches: $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh does the
-# making. None of it is ever part of this project's files: it is fetched where the tests
-# run, and where it can't be had they report NOT TESTED.
+# Layers over a release's root: `nvidia`, NVIDIA's own programs for MPS and the driver's libraries; `systemd`, for boxes
+# with it as process 1; `python`, Python and tools that submit jobs; `containers`, programs that start containers;
+# `ssh`, OpenSSH, pdsh and ClusterShell. Decides from which suite a layer comes, and when it is stale. Touches
+# $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh makes the layers. They are never part of this project's files: they
+# are fetched where the tests run, and if they are unavailable, the tests report NOT TESTED.
 
 layer_of() { # KIND RELEASE
     echo "$LAB_STATE/$1/$2"
@@ -21,12 +20,12 @@ layer_name() {
     esac
 }
 
-# A release's own suite; 555 is a driver that has -multiuser-server.
+# A release's own suite; 555 is a driver with -multiuser-server.
 layer_suite() {
     if [[ $1 == nvidia && $2 == 555 ]]; then echo experimental; else suite_of "$2"; fi
 }
 
-# All but NVIDIA's fit the root that they were made for.
+# Layers other than NVIDIA's fit only the root for which they were made.
 layer_stamp() {
     {
         cat "$LAB_HOME"/root/{apt,"$1"}.sh
@@ -39,8 +38,8 @@ layer_is_fresh() {
     [[ $(cat "$(layer_of "$1" "$2")/.lab-stamp" 2>/dev/null) == "$(layer_stamp "$1" "$2")" ]]
 }
 
-# ensure_layer KIND RELEASE: returns when it is there; exits with 3 if it can't be had. For
-# all but nvidia the release's root must be there.
+# ensure_layer KIND RELEASE: returns when the layer exists; exits with 3 if it can't be made. All layers but nvidia need
+# the release's root.
 ensure_layer() {
     lock "$LAB_STATE/$1/$2.lock" "$(layer_name "$1" "$2")"
     layer_is_fresh "$1" "$2" || make_layer "$1" "$2"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Roots: one small Debian tree per Slurm release, made once and then only read.
-# Decides: which Debian suite carries a release, and when a cached root is stale.
-# Touches: $LAB_STATE/roots. Sourced by `lab`; root/recipe.sh does the making, and
-# host/source.sh that of releases which no suite carries.
+# Roots: one small Debian tree per Slurm release, made once and then only read. Decides which Debian suite has a
+# release, and when a cached root is stale. Touches $LAB_STATE/roots. Sourced by `lab`; root/recipe.sh makes the roots,
+# and host/source.sh those of releases that no suite has.
 
 readonly DEBIAN_RELEASES=(22.05 24.11 26.05)
 
@@ -25,7 +24,7 @@ root_of() {
     echo "$LAB_STATE/roots/$1"
 }
 
-# recipe_stamp RELEASE: a root is as good as the recipe that made it.
+# recipe_stamp RELEASE: a root is stale when the recipe that made it changes.
 recipe_stamp() {
     local scripts=(debian.sh recipe.sh database.sh)
     ! is_from_source "$1" || scripts+=(compiler.sh slurm.sh graft.sh)
@@ -37,7 +36,7 @@ root_is_fresh() {
     stamp=$(cat "$(root_of "$1")/.lab-stamp" 2>/dev/null) && [[ $stamp == "$(recipe_stamp "$1")" ]]
 }
 
-# "24.11.5", from the header that plugins are compiled with.
+# Such as "24.11.5", from the header against which plugins are compiled.
 version_in_root() {
     local header number
     header=$(root_of "$1")/usr/include/slurm/slurm_version.h
@@ -45,7 +44,7 @@ version_in_root() {
     printf '%02d.%02d.%d\n' $((number >> 16 & 255)) $((number >> 8 & 255)) $((number & 255))
 }
 
-# sid moves on: its Slurm may be a later one than the release it stands for here.
+# sid changes: its Slurm may be a later one than the release that it represents here.
 warn_of_other_release() {
     local version
     version=$(version_in_root "$1")
@@ -63,7 +62,7 @@ debian_mirror() {
     echo "$mirror"
 }
 
-# Logs of builds are shown in public places: the mirror's name need not be.
+# Logs of builds may be published, so this hides the mirror's name.
 hide_mirror() {
     sed -u -E 's#(https?://)[^/ "]+#\1MIRROR#g'
 }
@@ -89,8 +88,7 @@ ensure_root() {
     warn_of_other_release "$release"
 }
 
-# A running box reads its root, and NVIDIA's programs, through an overlay: they must not
-# vanish below it.
+# A running box reads its root and NVIDIA's programs through an overlay, so these must not disappear.
 refuse_if_used() {
     local name
     name=$(running_box_of_release "$1") || return 0
@@ -115,7 +113,7 @@ build_root() {
         "$(du -sm "$(root_of "$release")" | cut -f1) MB"
 }
 
-# begin_tree DIR: an empty directory that goes again unless finish_tree is reached.
+# begin_tree DIR: an empty directory, which is removed unless finish_tree is reached.
 begin_tree() {
     undo_at_exit abandon_tree
     BUILD_DIR=$1
@@ -123,7 +121,7 @@ begin_tree() {
     mkdir -p "$BUILD_DIR"
 }
 
-# finish_tree DIR: what was begun takes its place.
+# finish_tree DIR: moves what was begun into its place.
 finish_tree() {
     remove_root_directory "$1"
     mv "$BUILD_DIR" "$1"
@@ -131,12 +129,11 @@ finish_tree() {
     undo_at_exit
 }
 
-# follow_recipe LOG SCRIPT ARG...: runs a script of root/ and shows its steps ("I: ...");
-# returns its exit status.
+# follow_recipe LOG SCRIPT ARG...: runs a script of root/ and shows its steps ("I: ..."); returns its exit status.
 follow_recipe() {
     local log=$1 script=$LAB_HOME/root/$2 shown=0 pid
     shift 2
-    # Own namespaces: whatever happens, no process and no mount of the making is left.
+    # In separate namespaces, so that no process and no mount of it is ever left.
     (
         close_inherited_descriptors
         exec setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc \
@@ -152,7 +149,7 @@ follow_recipe() {
     wait "$pid"
 }
 
-# Shows what is new in follow_recipe's log.
+# Shows the new lines in follow_recipe's log.
 show_steps() {
     local lines
     lines=$(wc -l <"$log")

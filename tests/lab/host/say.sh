@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# How the lab speaks and refuses, and the check of what it needs on the machine.
-# Sourced by `lab`. Touches nothing. All talk goes to stderr: stdout is for answers.
+# How the lab prints messages and refuses commands, and the check of what it needs on the machine. Sourced by `lab`.
+# Touches nothing. All messages go to stderr: stdout is for answers.
 
 readonly STATUS_FAILED=1 STATUS_USAGE=2 STATUS_NOT_HERE=3 STATUS_NO_BOX=125
 
@@ -23,7 +23,7 @@ refuse_usage() {
     exit "$STATUS_USAGE"
 }
 
-# Names each missing program by the package that has it, all in one sentence.
+# Names each missing program with its package, all in one sentence.
 require_host() {
     local pair program package missing=''
     ((EUID == 0)) || refuse "$STATUS_FAILED" "the lab makes namespaces and device nodes: run it as root"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Roots of releases that no Debian suite has: Slurm is compiled from its source, once, and takes the place of Debian's
-# in a copy of the root of 24.11. Decides: which releases these are, and when what was compiled is stale. Touches:
-# $LAB_STATE/build, and the roots of these releases. Sourced by `lab`; root/{compiler,slurm,graft}.sh do the making.
+# Roots of releases that no Debian suite has: Slurm is compiled from its source, once, and replaces Debian's in a copy
+# of the root of 24.11. Decides which releases these are, and when the compiled files are stale. Touches
+# $LAB_STATE/build, and the roots of these releases. Sourced by `lab`; root/{compiler,slurm,graft}.sh make the files.
 #
 # $LAB_STATE/build:
-#   trixie    what compiles Slurm
-#   RELEASE   what "make install" has installed; .lab-version is its version. A new root needs no source again.
+#   trixie    the tree in which Slurm is compiled
+#   RELEASE   what "make install" installed; .lab-version has its version. A new root doesn't need the source again.
 
 readonly SOURCE_RELEASES=(23.02 23.11 24.05 25.05 25.11)
 readonly SOURCE_BASE=24.11
@@ -15,12 +15,12 @@ is_from_source() {
     [[ " ${SOURCE_RELEASES[*]} " == *" $1 "* ]]
 }
 
-# The release whose layers a release has: NVIDIA's programs, systemd and others.
+# The release whose layers a release uses: NVIDIA's programs, systemd and others.
 layer_release() {
     if is_from_source "$1"; then echo "$SOURCE_BASE"; else echo "$1"; fi
 }
 
-# The releases that have a release's layers.
+# The releases that use a release's layers.
 sharers_of() {
     echo "$1"
     [[ $1 != "$SOURCE_BASE" ]] || printf '%s\n' "${SOURCE_RELEASES[@]}"
@@ -30,7 +30,7 @@ build_of() {
     echo "$LAB_STATE/build/$1"
 }
 
-# stamp_of SCRIPT...: what scripts of root/ make is as good as they are.
+# stamp_of SCRIPT...: what these scripts of root/ make is stale when they change.
 stamp_of() {
     (cd "$LAB_HOME/root" && cat "$@") | sha256sum | cut -d' ' -f1
 }
@@ -51,7 +51,7 @@ version_of_source() {
     [[ -n $version ]] && echo "$version"
 }
 
-# check_source SOURCE: exits if it is no source of Slurm.
+# check_source SOURCE: exits if it isn't a source of Slurm.
 check_source() {
     [[ -e $1 ]] || refuse "$STATUS_USAGE" "there is no '$1': --source takes a folder or a tar archive of Slurm's source"
     version_of_source "$1" >/dev/null ||
@@ -62,7 +62,7 @@ root_has() { # RELEASE VERSION
     root_is_fresh "$1" && [[ $(version_in_root "$1") == "${2%%-*}" ]]
 }
 
-# ensure_source_root RELEASE SOURCE: returns when a fresh root is there. With SOURCE it is made anew; $SLURM_SOURCE is
+# ensure_source_root RELEASE SOURCE: returns when a fresh root exists. With SOURCE it is made anew; $SLURM_SOURCE is
 # used only if there is no root, or one of another version.
 ensure_source_root() {
     local release=$1 source=$2 version=''
@@ -106,7 +106,7 @@ ensure_compiler() {
 compile_slurm() { # RELEASE SOURCE VERSION
     local release=$1 source=$2 version=$3 log started=$SECONDS
     log=$(build_of "$release").log
-    refuse_if_used "$release" # before minutes are spent, and again before its root goes
+    refuse_if_used "$release" # early, to save minutes, and again before its root is removed
     ensure_compiler
     lock "$(build_of "$release").lock" "the build of Slurm $release"
     begin_tree "$(build_of "$release").new"
@@ -127,7 +127,7 @@ graft_root() { # RELEASE
     local release=$1 log version
     log=$LAB_STATE/roots/$release.log
     lock "$LAB_STATE/roots/$release.lock" "the root of $release"
-    if root_is_fresh "$release"; then # by another lab, meanwhile
+    if root_is_fresh "$release"; then # meanwhile made by another lab
         unlock
         return
     fi

@@ -1,4 +1,4 @@
-//! What is said of settings; which are wrong is tested with [`crate::requirements`].
+//! The texts about settings. [`crate::requirements`] has the tests of which settings are wrong.
 
 use super::*;
 use crate::check::finding::Status;
@@ -10,7 +10,7 @@ fn cluster(settings: &str) -> Slurm {
     Slurm { settings: Settings::parse(settings), nodes, partitions, ..Slurm::default() }
 }
 
-/// Where both daemons answer.
+/// The findings if both daemons answer.
 fn all(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Finding> {
     findings(config, slurm, &Reach { slurmctld: Ok(()), slurmdbd: Ok(()) }, hooks, false)
 }

@@ -5,7 +5,7 @@ use crate::slurm::{self, Settings};
 
 const COUNTED: &str = "AccountingStorageTRES = gres/gpu,gres/gpu:a40,gres/gpu:h100";
 
-/// Two types, each on a node and in a partition of its own, and both in partition p.
+/// Two types, each on one node and in one partition, and both in partition p.
 fn cluster(settings: &str, qoses: &[(&str, &str)]) -> Slurm {
     let nodes = ["NodeName=n1 Gres=gpu:a40:4 Partitions=p,a", "NodeName=n2 Gres=gpu:H100:4 Partitions=p,h"];
     let partitions = ["PartitionName=p", "PartitionName=a AllowQos=qa", "PartitionName=h AllowQos=qh"];
@@ -67,7 +67,7 @@ fn nothing_is_said_where_no_other_type_can_be_had() {
     }
     assert_eq!(found("# none", &one("a40,h100")).first().map(|finding| &finding.status), Some(&Status::Ok));
     assert_eq!(found("# none", &cluster(COUNTED, &[])), []);
-    // What isn't counted can't be limited, and is another line's.
+    // A type that isn't counted can't be limited; another finding reports that.
     assert_eq!(found("# none", &cluster("AccountingStorageTRES = gres/gpu:a40", &[("q", "a40")])), []);
     let mut slurm = one("a40");
     slurm.nodes.pop();

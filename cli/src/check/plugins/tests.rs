@@ -5,7 +5,7 @@ fn version(text: &str) -> Version {
     Version::parse(text).unwrap()
 }
 
-/// "ok", "?", or what is wrong and its fix.
+/// Returns "ok", "?", or what is wrong and its fix.
 fn told(finding: &Finding) -> String {
     match &finding.status {
         Status::Ok => "ok".to_owned(),
@@ -56,7 +56,7 @@ fn a_daemon_that_is_not_what_is_installed_is_named() {
     let other = "24.11.5 runs, but 24.11.6 is installed: its next start upgrades it / restart slurmd, after \
                  slurmctld and with plugins built for it";
     assert_eq!(judged("24.11.5", Some(version("24.11.6"))).as_deref(), Some(other));
-    // Nothing to compare with.
+    // There is nothing to compare with.
     assert_eq!(judged("24.11.5", None), None);
     assert_eq!(judged("", Some(version("24.11.5"))), None);
 }
@@ -74,7 +74,7 @@ fn a_compute_node_requires_the_fence_and_a_login_node_need_not() {
     let wrong = |findings: Vec<Finding>| -> Vec<bool> {
         findings.iter().map(|finding| matches!(finding.status, Status::Wrong(_))).collect()
     };
-    // The first is about the line, the second about the file, which isn't there.
+    // The first finding is about the line, the second about the file, which doesn't exist.
     for (line, on_a_node, on_a_login_node) in [
         (Some("required spank_gpushare.so"), vec![false, true], vec![false, true]),
         (Some("optional spank_gpushare.so"), vec![true, true], vec![false, true]),

@@ -1,4 +1,4 @@
-//! Lines for nodes of every placement.
+//! Tests of the lines for nodes of every placement.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ fn node(models: &[&str]) -> Vec<Detail> {
     (0..).zip(models).map(detail).collect()
 }
 
-/// The lines that are no comments, and the last, which is slurm.conf's.
+/// The lines that aren't comments; the last is slurm.conf's.
 fn lines(rules: &str, details: &[Detail]) -> Vec<String> {
     let config = Config::parse(rules).unwrap();
     let known = known_types(&config, "n1", &Slurm::default());
@@ -80,7 +80,7 @@ fn each_placement_has_the_lines_of_its_example() {
             "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=80",
             vec!["NodeName=n1 Name=gpushare Count=320 Flags=CountOnly", "# NodeName=n1 … Gres=gpushare:320"],
         ),
-        // As at SURF: 80 units on each of 4, and Slurm gives away a fourth of what it counts.
+        // As at SURF: each of 4 GPUs has 80 units, and Slurm allocates a quarter of what it counts.
         (
             "Placement=override\nUnitsPerGpu=80",
             vec![

@@ -4,7 +4,7 @@ use gpushare::submit::policy::GresLimit;
 
 use super::{limits, rows};
 
-/// What is asked of them: six words, then limits, on numbers before those on minutes, the accounts' own first of each.
+/// The fields: six words, then limits on numbers before those on minutes; in each group the account's own come first.
 pub const FIELDS: &str = "format=account,user,partition,qos,defaultqos,parentname,\
                           GrpTRES,MaxTRES,MaxTRESPerNode,GrpTRESMins,GrpTRESRunMins,MaxTRESMins";
 
@@ -23,7 +23,7 @@ pub struct Association {
     minutes: Vec<(Vec<u8>, u64)>,
 }
 
-/// Those of one user, or with an empty name those of accounts.
+/// The associations of one user or, with an empty name, those of accounts.
 pub fn read(text: &[u8], user: &str) -> Vec<Association> {
     let association = |row: Vec<Vec<u8>>| {
         let mut columns = row.into_iter();
@@ -34,7 +34,7 @@ pub fn read(text: &[u8], user: &str) -> Vec<Association> {
         let mut limit = || limits(&columns.next().unwrap_or_default());
         let (grp, max, node, grp_minutes, running, max_minutes) =
             (limit(), limit(), limit(), limit(), limit(), limit());
-        // Limits on a single job are inherited, and an account's own are tested for nobody.
+        // Limits on single jobs are inherited, and Slurm tests an account's own for no job.
         let (counts, minutes) = if name.is_empty() {
             (grp, [grp_minutes, running].concat())
         } else {
@@ -71,7 +71,7 @@ impl Association {
     }
 }
 
-/// An account's own association and those above it, up to root's, with their places in the list.
+/// An account's own association and those above it, up to root's, with their positions in the list.
 pub fn above<'a>(
     accounts: &'a [Association],
     account: &[u8],

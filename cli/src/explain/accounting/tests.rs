@@ -1,4 +1,4 @@
-//! Output as the three releases printed it, shortened.
+//! The output of three releases, shortened.
 use gpushare::submit::grammar::Spelling;
 
 use super::*;
@@ -45,7 +45,7 @@ fn database() -> Database {
     }
 }
 
-/// `a40=2 3090=-`: limits on GPUs of a QOS; `-` where only minutes are limited.
+/// `a40=2 3090=-`: limits of a QOS on GPUs; `-` if only minutes are limited.
 fn shown(qos: &str) -> String {
     let database = &database();
     let qos = database.qos_named(qos.as_bytes()).unwrap();
@@ -94,11 +94,11 @@ fn the_default_qos_is_slurms() {
     for (account, partition, expected) in [
         (None, None, Some("normal")),
         (Some("ACCT"), None, Some("normal")),
-        // The partition's own association comes first; there is none for all partitions.
+        // The partition's own association comes first, and there is none for all partitions.
         (Some("acct2"), None, Some("qos_lafferty")),
         (Some("acct2"), Some("p,q"), Some("qos_lafferty")),
         (Some("acct2"), Some("q,p"), None),
-        // Its default is none of its own: the only one that it may use.
+        // The association names no default, so it is the only QOS that may be used.
         (Some("acct3"), None, Some("many")),
         (Some("acct4"), None, Some("normal")),
         (Some("other"), None, None),

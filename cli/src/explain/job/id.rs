@@ -1,13 +1,13 @@
-//! A job's number as users write it: of a job, an array task, or a component of a heterogeneous job.
+//! A job's number as users write it: that of a job, an array task, or a component of a heterogeneous job.
 
 use std::fmt;
 
 use super::queue::Row;
 
-/// `12`, `12_3`, `12+1`; `12_[4-9]`, as squeue shows waiting tasks, is `12`.
+/// `12`, `12_3`, `12+1`; `12_[4-9]`, which squeue shows for waiting tasks, counts as `12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobId {
-    /// The job, the array or the heterogeneous job.
+    /// The number of the job, the array or the heterogeneous job.
     number: u32,
     part: Part,
 }
@@ -20,7 +20,7 @@ enum Part {
 }
 
 impl JobId {
-    /// `None` if it is no job's number.
+    /// `None` if the word isn't a job's number.
     pub fn parse(word: &[u8]) -> Option<JobId> {
         let text = std::str::from_utf8(word).ok()?;
         let digits =
@@ -36,7 +36,7 @@ impl JobId {
         Some(JobId { number: digits(number)?, part })
     }
 
-    /// Whether a line of squeue's is of it.
+    /// Whether a line of squeue's output is about this job.
     pub fn names(&self, row: &Row) -> bool {
         match self.part {
             Part::All => {
@@ -48,7 +48,7 @@ impl JobId {
     }
 }
 
-/// Whether `3`, `1-5,9%2` or `0-8:2` has a task.
+/// Whether a list such as `3`, `1-5,9%2` or `0-8:2` contains a task.
 fn has_task(tasks: &str, wanted: u32) -> bool {
     let list = tasks.split('%').next().unwrap_or_default();
     list.split(',').any(|part| {

@@ -1,7 +1,7 @@
 //! Which limits apply to a job, how much of each is in use and by whom, and whether the job fits. Runs no command.
 //!
-//! This follows slurmctld's tests (Slurm: src/slurmctld/acct_policy.c): of two QOSes the first that limits a TRES in a
-//! field counts, a QOS's limit replaces the same limit of associations, and associations' limits each apply, from the
+//! This follows slurmctld's tests (Slurm: src/slurmctld/acct_policy.c): of two QOSes, the first that limits a TRES in a
+//! field counts; a QOS's limit replaces the same limit of associations; associations' limits each apply, from the
 //! user's up to root's. It ignores limits on minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,13 +21,13 @@ pub enum Scope {
     User,
     /// The jobs of one account.
     Account,
-    /// Each job by itself.
+    /// Each job separately.
     Job,
-    /// What one job has on one node.
+    /// One job's resources on one node.
     Node,
 }
 
-/// Every field that is looked at; `MaxJobs` is an association's.
+/// The fields that are checked; `MaxJobs` belongs to associations.
 const FIELDS: [(&str, Scope); 9] = [
     ("GrpTRES", Scope::All),
     ("GrpJobs", Scope::All),
@@ -40,32 +40,32 @@ const FIELDS: [(&str, Scope); 9] = [
     ("MaxTRESPN", Scope::Node),
 ];
 
-/// A limit on something that the job asks for.
+/// A limit on something that the job requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limit {
-    /// `QOS 'q'`, `account 'lab'`.
+    /// Such as `QOS 'q'` or `account 'lab'`.
     pub holder: String,
-    /// As scontrol names it, such as `GrpTRES`.
+    /// scontrol's name, such as `GrpTRES`.
     pub field: &'static str,
     pub scope: Scope,
-    /// `gres/gpu:a40`, or `jobs`.
+    /// A TRES such as `gres/gpu:a40`, or `jobs`.
     pub tres: String,
     pub limit: u64,
-    /// Null if the limit is on each job by itself.
+    /// Null if the limit is on each job separately.
     pub used: Option<u64>,
     /// Users whose running jobs the caller can see.
     pub users: Vec<User>,
-    /// What is in use of it beside that.
+    /// How much is in use by other jobs.
     pub unseen: u64,
-    /// What the job asks for of it; of a limit on nodes, on the node with the most at least.
+    /// How much of it the job requests; for a limit on nodes, the minimum on the node with the most.
     pub asks: u64,
     pub verdict: Verdict,
-    /// A QOS's, not an association's.
+    /// It belongs to a QOS, not to an association.
     #[serde(skip)]
     pub is_of_qos: bool,
 }
 
-/// A user's part of what is in use.
+/// How much of it one user's jobs use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct User {
     pub user: String,
@@ -78,11 +78,11 @@ pub struct User {
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Fits,
-    /// Until so much more is free.
+    /// The job waits until this much more is free.
     Waits {
         for_more: u64,
     },
-    /// It asks for more than the limit.
+    /// The job requests more than the limit.
     Never,
 }
 
@@ -91,16 +91,16 @@ impl Limit {
         self.verdict == Verdict::Never
     }
 
-    /// What is left of it for the job.
+    /// How much of it is left for the job.
     pub fn left(&self) -> u64 {
         self.limit.saturating_sub(self.used.unwrap_or(0))
     }
 }
 
-/// The limits that concern a job, those that it does not fit first.
+/// The limits that concern a job; those that it exceeds come first.
 pub fn concerning(job: &Row, known: &Known, rows: &[Row]) -> Vec<Limit> {
     let mut found = Vec::new();
-    // What a QOS limits, others don't.
+    // If a QOS limits a TRES, the others' limits on it don't count.
     let mut taken: BTreeSet<(Scope, String)> = BTreeSet::new();
     for record in &known.qoses {
         let limits = of_record(record, job, known, rows);
@@ -153,7 +153,7 @@ fn one(
     (job, known, rows): (&Row, &Known, &[Row]),
 ) -> Limit {
     let used = (!matches!(scope, Scope::Job | Scope::Node)).then_some(used);
-    // Jobs may share nodes that are in use already, which then count once.
+    // Jobs may share nodes that are already in use, which then count once.
     let verdict = match asks.saturating_add(used.unwrap_or(0)).saturating_sub(limit) {
         0 => Verdict::Fits,
         _ if asks > limit && tres != "node" => Verdict::Never,
@@ -180,7 +180,7 @@ fn one(
     }
 }
 
-/// Whether a limit counts a job that runs.
+/// Whether a limit counts a running job.
 fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known) -> bool {
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     let of_holder = match &record.holder {
@@ -280,8 +280,8 @@ pub mod tests {
 
     #[test]
     fn the_first_qos_counts_and_then_the_other() {
-        // The partition's QOS limits CPUs alone, so GPUs are left to the job's; account 'limits' would count without
-        // it.
+        // The partition's QOS limits only CPUs, so the job's QOS limits GPUs. Without the job's QOS, account 'limits'
+        // counts.
         let all = limits("cpu=3,gres/gpu:a40=1", &["part", "q"]);
         assert!(all.iter().any(|limit| limit == "QOS 'part' GrpTRES cpu 0/2 +3 Never"), "{all:?}");
         assert!(all.iter().any(|limit| limit == "QOS 'q' GrpTRES gres/gpu:a40 3/4 +1 Fits"), "{all:?}");

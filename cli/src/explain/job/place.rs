@@ -1,5 +1,5 @@
-//! Which GPUs a running job has on each node: from this node's ledger, else from a node's collected report, else from
-//! slurmctld.
+//! Which GPUs a running job has on each node: from this node's ledger, otherwise from a node's collected report,
+//! otherwise from slurmctld.
 
 use std::path::Path;
 
@@ -12,25 +12,25 @@ use super::{ask, host};
 use crate::status::cluster::{self, read};
 use crate::status::local;
 
-/// What a job has on one node.
+/// A job's GPUs on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Place {
     pub node: String,
-    /// By index; empty if it isn't known.
+    /// The GPUs' indices; empty if unknown.
     pub gpus: Vec<u32>,
-    /// Of a share; null for whole GPUs.
+    /// The units of a share; null for whole GPUs.
     pub units: Option<u64>,
     /// Units that fill the GPU.
     pub capacity: Option<u64>,
-    /// MiB of a share, where known.
+    /// The share's memory in MiB, if known.
     pub memory: Option<u32>,
-    /// For how many seconds it was not seen to use its GPUs, where somebody looks.
+    /// For how many seconds the job was not seen to use its GPUs, if `gpushare metrics` checks that.
     pub idle: Option<u64>,
-    /// `ledger`, `collected`, `slurmctld`
+    /// `ledger`, `collected` or `slurmctld`.
     pub source: &'static str,
 }
 
-/// The places of a job that runs, and what can't be told here. Without GPUs there are none.
+/// The places of a running job, and notes about what is unknown here. Empty without GPUs.
 pub fn find(job: &Row, collected: Option<&Path>, conf: Option<&Path>) -> (Vec<Place>, Vec<String>) {
     let mut notes = Vec::new();
     if !job.tres.keys().any(|name| name.starts_with("gres/")) {

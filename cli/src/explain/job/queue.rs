@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// TRES and numbers; memory in MiB.
+/// Numbers by TRES; memory in MiB.
 pub type Tres = BTreeMap<String, u64>;
 
-/// What squeue is asked: every job that slurmctld remembers and shows the caller.
+/// squeue's options: list every job that slurmctld remembers and shows the caller.
 pub const QUESTION: [&str; 6] = [
     "-a",
     "-h",
@@ -17,7 +17,7 @@ pub const QUESTION: [&str; 6] = [
      tres-per-socket:|",
 ];
 
-/// States in which a job has what it was given.
+/// States in which a job holds what it was allocated.
 const HAVING: [&str; 7] =
     ["RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"];
 
@@ -25,16 +25,16 @@ const HAVING: [&str; 7] =
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     pub id: u32,
-    /// The number of its array; without one its own.
+    /// The number of its array, or else its own.
     pub array: u32,
-    /// `3`, or `4-9%2` of those that wait.
+    /// `3`, or for waiting tasks `4-9%2`.
     pub tasks: String,
-    /// The heterogeneous job, and which component of it this is.
+    /// The heterogeneous job, and the number of this component.
     pub het: Option<(u32, u32)>,
     pub user_id: u32,
     pub user: String,
     pub account: String,
-    /// Several, with commas, while it waits.
+    /// A waiting job may have several, separated by commas.
     pub partition: String,
     pub qos: String,
     pub state: String,
@@ -43,16 +43,16 @@ pub struct Row {
     pub start: String,
     pub end: String,
     pub node_list: String,
-    /// What it has, or asks for while it waits.
+    /// What it has or, while it waits, requests.
     pub tres: Tres,
     pub per_node: String,
     pub per_job: String,
-    /// It asks for something per task or socket.
+    /// It requests something per task or socket.
     pub per_other: bool,
 }
 
 impl Row {
-    /// As squeue names it.
+    /// The name that squeue prints.
     pub fn name(&self) -> String {
         match self.het {
             Some((id, component)) => format!("{id}+{component}"),
@@ -73,18 +73,18 @@ impl Row {
         !self.counts() && self.state != "PENDING" && self.state != "COMPLETING"
     }
 
-    /// When Slurm expects to start it.
+    /// When Slurm expects to start the job.
     pub fn expected_start(&self) -> Option<String> {
         Some(self.start.clone()).filter(|start| start.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// The partition that it is in, or the first of those that it may start in.
+    /// The partition that it runs in, or the first of those in which it may start.
     pub fn first_partition(&self) -> &str {
         self.partition.split(',').next().unwrap_or_default()
     }
 }
 
-/// A line of squeue's; `None` of one that can't be read.
+/// Parses a line of squeue's output; `None` if the line can't be read.
 pub fn row(line: &str) -> Option<Row> {
     let mut columns = line.split('|').map(str::trim);
     let mut next = || columns.next();
@@ -111,7 +111,7 @@ pub fn row(line: &str) -> Option<Row> {
         qos,
         state,
         reason,
-        // A range of nodes begins with the fewest.
+        // In a range of nodes, the first number is the minimum.
         nodes: nodes.split('-').next().and_then(|nodes| nodes.parse().ok()).unwrap_or(1),
         start,
         end,
@@ -123,7 +123,7 @@ pub fn row(line: &str) -> Option<Row> {
     })
 }
 
-/// `cpu=1,mem=2000M,gres/gpu:a40=2`
+/// Parses `cpu=1,mem=2000M,gres/gpu:a40=2`.
 fn tres_of(text: &str) -> Tres {
     let one = |part: &str| {
         let (name, count) = part.rsplit_once('=')?;
@@ -132,7 +132,7 @@ fn tres_of(text: &str) -> Tres {
     text.split(',').filter_map(one).collect()
 }
 
-/// Memory has a unit, and is counted in MiB.
+/// Memory has a unit; the result is in MiB.
 fn number(name: &str, text: &str) -> Option<u64> {
     if let Ok(number) = text.parse() {
         return Some(number);
@@ -154,7 +154,7 @@ fn number(name: &str, text: &str) -> Option<u64> {
 pub mod tests {
     use super::*;
 
-    /// A job that asks for or has something.
+    /// A job that requests or has something.
     pub fn job(id: u32, user: &str, state: &str, tres: &str) -> Row {
         let number = if user == "alice" { 2001 } else { 2002 };
         let text = format!(

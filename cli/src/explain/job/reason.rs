@@ -1,6 +1,6 @@
 //! Slurm's reasons for a job to wait, in plain words (Slurm: src/common/job_state_reason.c).
 
-/// Those that are words of their own.
+/// Reasons with their own text.
 const REASONS: [(&str, &str); 31] = [
     ("None", "Slurm has not considered it yet"),
     ("Priority", "jobs with a higher priority go first"),
@@ -41,7 +41,7 @@ const REASONS: [(&str, &str); 31] = [
     ("launch failed requeued held", "its start failed, and it is held; see slurmctld's log"),
 ];
 
-/// What a limit may be on: how reasons write it, and what it is called here. Longer ones first.
+/// What a limit may be on: how reasons write it, and its name here. Longer ones come first.
 const LIMITED: [(&str, &str); 10] = [
     ("SubmitJob", "submitted jobs"),
     ("Job", "running jobs"),
@@ -55,10 +55,10 @@ const LIMITED: [(&str, &str); 10] = [
     ("Energy", "energy"),
 ];
 
-/// A reason in one sentence without an end.
+/// A reason as one sentence without a period.
 pub fn plain(reason: &str) -> String {
     let known = REASONS.iter().find(|(name, _)| name.eq_ignore_ascii_case(reason));
-    // Some reasons go on with names of nodes.
+    // Some reasons continue with names of nodes.
     let known = known.or_else(|| REASONS.iter().find(|(name, _)| name.len() > 8 && reason.starts_with(name)));
     match known {
         Some((_, words)) => (*words).to_owned(),
@@ -66,7 +66,7 @@ pub fn plain(reason: &str) -> String {
     }
 }
 
-/// `QOSGrpGRES`, `AssocMaxCpuPerJobLimit`
+/// Such as `QOSGrpGRES` or `AssocMaxCpuPerJobLimit`.
 fn limit(reason: &str) -> Option<String> {
     let (whose, rest) = match reason.strip_prefix("QOS") {
         Some(rest) => ("QOS", rest),
@@ -92,12 +92,12 @@ fn limit(reason: &str) -> Option<String> {
     })
 }
 
-/// Whether it is a limit.
+/// Whether the reason is a limit.
 pub fn is_limit(reason: &str) -> bool {
     !REASONS.iter().any(|(name, _)| *name == reason) && limit(reason).is_some()
 }
 
-/// What the reason leaves to look up elsewhere.
+/// Where to look up what the reason doesn't say.
 pub fn note(reason: &str) -> Option<String> {
     reason.contains("Minutes").then(|| {
         "limits on minutes are not shown here; see `scontrol show assoc_mgr flags=qos,assoc`".to_owned()

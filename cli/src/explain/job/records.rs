@@ -7,16 +7,16 @@ use super::ask;
 use super::queue::Row;
 use crate::slurm::{self, ProgramError};
 
-/// By TRES: the limit, if there is one, and what is in use.
+/// By TRES: the limit, if any, and how much is in use.
 pub type Counts = BTreeMap<String, (Option<u64>, u64)>;
 
-/// Whose limits they are.
+/// Who has the limits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
     Qos(String),
-    /// An account, and all below it.
+    /// An account, including all below it.
     Account(String),
-    /// The user's association with an account, of one partition or of all.
+    /// The user's association with an account, for one partition or for all.
     Own(String, String),
 }
 
@@ -24,20 +24,20 @@ pub enum Holder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub holder: Holder,
-    /// `GrpTRES`, `MaxTRESPU` and so on; of the job's own user and account where each has its own count.
+    /// `GrpTRES`, `MaxTRESPU` and so on. If each user or account has its own count, these are the job's.
     pub fields: BTreeMap<&'static str, Counts>,
 }
 
 /// Everything known about a job's limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The QOS whose limits come first, then the other: the partition's and the job's.
+    /// The QOS whose limits take precedence, then the other: the partition's and the job's.
     pub qoses: Vec<Record>,
     /// The user's association, then the accounts up to root.
     pub associations: Vec<Record>,
-    /// The partitions whose own QOS each QOS is.
+    /// For each QOS, the partitions that have it as their own.
     pub partitions_of: BTreeMap<String, BTreeSet<String>>,
-    /// The accounts below each account, and itself.
+    /// Each account with the accounts below it, including itself.
     pub below: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -45,10 +45,10 @@ const OF_QOS: [&str; 4] = ["GrpJobs", "GrpTRES", "MaxTRESPJ", "MaxTRESPN"];
 const OF_ACCOUNT_IN_QOS: [&str; 2] = ["MaxJobsPA", "MaxTRESPA"];
 const OF_USER_IN_QOS: [&str; 2] = ["MaxJobsPU", "MaxTRESPU"];
 const OF_OWN: [&str; 5] = ["GrpJobs", "GrpTRES", "MaxJobs", "MaxTRESPJ", "MaxTRESPN"];
-// What an account's other limits say is handed down to its users.
+// An account's other limits are inherited by its users.
 const OF_ACCOUNT: [&str; 2] = ["GrpJobs", "GrpTRES"];
 
-/// Asks slurmctld; with it what can't be told.
+/// Asks slurmctld. Also returns notes about what is unknown.
 ///
 /// # Errors
 /// slurmctld does not answer.
@@ -101,7 +101,7 @@ fn overrides_partition(text: &str, qos: &str) -> bool {
     })
 }
 
-/// What `scontrol -o show assoc_mgr` says of a job's QOSes, in their order, and of its associations.
+/// Reads a job's QOSes, in the given order, and its associations from `scontrol -o show assoc_mgr`.
 pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
     let qos = |name: &&str| text.lines().find_map(|line| qos(line, name, job));
     let lines: Vec<Line> = text.lines().filter_map(association).collect();
@@ -144,7 +144,7 @@ pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
     }
 }
 
-/// `QOS=q(2) GrpJobs=N(2) … Account Limits= acct={…} User Limits= alice(2001)={…}`
+/// Parses `QOS=q(2) GrpJobs=N(2) … Account Limits= acct={…} User Limits= alice(2001)={…}`.
 fn qos(line: &str, name: &str, job: &Row) -> Option<Record> {
     let (first, rest) = line.strip_prefix("QOS=")?.split_once(' ')?;
     let found = first.rsplit_once('(')?.0;
@@ -155,7 +155,7 @@ fn qos(line: &str, name: &str, job: &Row) -> Option<Record> {
     let (of_accounts, of_users) = rest.split_once(" User Limits=").unwrap_or((rest, ""));
     let mut all = fields(own, &OF_QOS);
     let of_account = in_braces(of_accounts, |who| who.eq_ignore_ascii_case(&job.account));
-    // Up to 22.05 the number stands alone.
+    // Up to 22.05 there is only the number.
     let number = job.user_id.to_string();
     let of_user = in_braces(of_users, |who| {
         who.rsplit_once('(').map_or(who, |(_, number)| number.trim_end_matches(')')) == number
@@ -165,13 +165,13 @@ fn qos(line: &str, name: &str, job: &Row) -> Option<Record> {
     Some(Record { holder: Holder::Qos(found.to_owned()), fields: all })
 }
 
-/// ` alice(2001)={A=1 B=2} bob(2002)={…}`: what is in the braces of the one that fits.
+/// In ` alice(2001)={A=1 B=2} bob(2002)={…}`: the text in the braces of the name that fits.
 fn in_braces(text: &str, fits: impl Fn(&str) -> bool) -> &str {
     let mut parts = text.split('}').filter_map(|part| part.split_once("={"));
     parts.find(|(who, _)| fits(who.trim())).map_or("", |(_, inside)| inside)
 }
 
-/// An association as it stands in a line.
+/// An association as a line shows it.
 struct Line<'t> {
     account: &'t str,
     /// Empty for an account's own.
@@ -181,7 +181,7 @@ struct Line<'t> {
     text: &'t str,
 }
 
-/// `ClusterName=c Account=below UserName=alice(2001) Partition=q … ParentAccount=limits(16) …`
+/// Parses `ClusterName=c Account=below UserName=alice(2001) Partition=q … ParentAccount=limits(16) …`.
 fn association(text: &str) -> Option<Line<'_>> {
     text.strip_prefix("ClusterName=")?;
     let word = |key: &str| text.split(' ').find_map(|word| word.strip_prefix(key)).unwrap_or_default();
@@ -194,7 +194,7 @@ fn association(text: &str) -> Option<Line<'_>> {
     })
 }
 
-/// `alice(2001)`
+/// `alice` of `alice(2001)`.
 fn without_number(text: &str) -> &str {
     text.rsplit_once('(').map_or(text, |(name, _)| name)
 }
@@ -207,7 +207,7 @@ fn fields(text: &str, names: &[&'static str]) -> BTreeMap<&'static str, Counts> 
     names.iter().filter_map(field).collect()
 }
 
-/// `cpu=N(2),gres/gpu:a40=4(4)`, or `4(2)` of jobs.
+/// Parses `cpu=N(2),gres/gpu:a40=4(4)`, or `4(2)` for jobs.
 fn counts(value: &str) -> Counts {
     let one = |part: &str| {
         let (name, count) = part.rsplit_once('=').unwrap_or(("jobs", part));
@@ -223,7 +223,7 @@ pub mod tests {
     use super::super::queue::tests::job;
     use super::*;
 
-    /// As 24.11 prints it, with fewer TRES.
+    /// The output of 24.11, with fewer TRES.
     pub const TEXT: &str = "\
 Current Association Manager state
 Association Records

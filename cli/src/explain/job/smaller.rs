@@ -1,5 +1,4 @@
-//! What a job that waits for GPUs could ask for to pass the limits now. Doesn't check whether nodes have these GPUs
-//! free.
+//! How many GPUs a waiting job could request to pass the limits now. Doesn't check whether nodes have these GPUs free.
 
 use serde::Serialize;
 
@@ -9,15 +8,15 @@ use super::queue::Row;
 /// The largest request of the same kind that passes the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Smaller {
-    /// How many GPUs; 0 if any is too much.
+    /// How many GPUs; 0 if even one is too many.
     pub gpus: u64,
-    /// `gpu:a40`, `gpu`
+    /// Such as `gpu:a40` or `gpu`.
     pub gres: String,
-    /// Options of a new job, where they can be told.
+    /// Options for a new job, if they can be determined.
     pub options: Option<String>,
 }
 
-/// `None` if no limit stops the job, or another one than those on its GPUs, or it asks for several types.
+/// `None` if no limit stops the job, if a limit on something else than its GPUs does, or if it requests several types.
 pub fn of(job: &Row, limits: &[Limit]) -> Option<Smaller> {
     let typed: Vec<&str> = job.tres.keys().filter_map(|name| name.strip_prefix("gres/gpu:")).collect();
     let (gres, names) = match typed.as_slice() {
@@ -37,20 +36,20 @@ pub fn of(job: &Row, limits: &[Limit]) -> Option<Smaller> {
     };
     let most = limits.iter().filter(is_of_gpus).map(per_job).min()?;
     let (gpus, options) = options(job, &gres, most);
-    // Another account would be charged by default, and other limits would count.
+    // Without the option, Slurm would charge another account, with other limits.
     let of_account = !limits.iter().all(|limit| limit.is_of_qos);
     let account = if of_account { format!("--account={} ", job.account) } else { String::new() };
     let options = options.map(|options| format!("--qos={} {account}{options}", job.qos));
     Some(Smaller { gpus, gres, options })
 }
 
-/// As many as can be asked for in the job's own way, and how.
+/// The most that can be requested with the job's own kind of option, and that option.
 fn options(job: &Row, gres: &str, most: u64) -> (u64, Option<String>) {
     let nodes = job.nodes.max(1);
     let is_only = |text: &str| {
         let plain = text.strip_prefix("gres").and_then(|rest| rest.strip_prefix([':', '/']));
         let rest = plain.unwrap_or(text).strip_prefix(gres);
-        // Types are in small letters in the database.
+        // The database has types in lowercase.
         let rest = rest.or_else(|| {
             plain.unwrap_or(text).get(gres.len()..).filter(|_| text.to_ascii_lowercase().contains(gres))
         });
@@ -66,7 +65,7 @@ fn options(job: &Row, gres: &str, most: u64) -> (u64, Option<String>) {
         }
         ("", text) if !job.per_other && is_only(text) => {
             let asked = gres.split_once(':').map_or(String::new(), |(_, gres_type)| format!("{gres_type}:"));
-            // Every node of the job has a GPU at least.
+            // Every node of the job has at least one GPU.
             (most, (most >= nodes && most > 0).then(|| format!("--gpus={asked}{most}")))
         }
         _ => (most, None),

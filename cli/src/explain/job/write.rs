@@ -10,12 +10,12 @@ use super::smaller::Smaller;
 use super::{Told, What};
 use crate::status::columns::clean;
 
-/// More numbers of jobs than help.
+/// Further jobs would not help.
 const JOBS: usize = 5;
-/// More users than help.
+/// Further users would not help.
 const USERS: usize = 8;
 
-/// All of them, and how many are not shown.
+/// All reports, and how many are not shown.
 pub fn text(told: &[Told], more: usize) -> String {
     let mut text = told.iter().map(one).collect::<Vec<_>>().join("\n");
     if more > 0 {
@@ -55,7 +55,7 @@ fn one(told: &Told) -> String {
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
-/// Without what nobody asks for by itself.
+/// Lists amounts without the TRES that users don't request by themselves.
 fn amounts(tres: &Tres) -> String {
     let untyped = |name: &str| name == "gres/gpu" && tres.keys().any(|name| name.starts_with("gres/gpu:"));
     let shown = tres.iter().filter(|(name, _)| *name != "billing" && !untyped(name));

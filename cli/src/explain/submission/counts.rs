@@ -1,4 +1,4 @@
-//! How many tasks and nodes sbatch asks for: what its options say, and how sbatch changes these before it sends the
+//! How many tasks and nodes sbatch requests: what its options say, and how sbatch changes these before it sends the
 //! job.
 //!
 //! As in Slurm's src/sbatch/opt.c ("massage the numbers"), slurm_opt.c (`slurm_opt_create_job_desc`), and in what
@@ -11,18 +11,18 @@ use gpushare::submit::request::{Field, Request};
 use crate::explain::release::Release;
 use gpushare::text::hostlist;
 
-/// What the options say.
+/// The values of the options.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// `--ntasks`
     pub tasks: Option<u32>,
-    /// `--nodes`: fewest and most.
+    /// `--nodes`: minimum and maximum.
     pub nodes: Option<(u32, u32)>,
-    /// `--nodelist`: how many it names.
+    /// `--nodelist`: how many nodes it names.
     pub named: Option<u32>,
     /// `--ntasks-per-node`
     pub tasks_per_node: Option<u32>,
-    /// `--sockets-per-node`, `--cores-per-socket`, `--threads-per-core`; also those of `--extra-node-info`.
+    /// `--sockets-per-node`, `--cores-per-socket`, `--threads-per-core`, also from `--extra-node-info`.
     pub shape: [Option<u32>; 3],
     /// `--extra-node-info`
     pub has_shape: bool,
@@ -30,7 +30,7 @@ pub struct Said {
     pub cpus_per_task: Option<u32>,
 }
 
-/// What arrives in slurmctld.
+/// The values that slurmctld gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// `num_tasks`
@@ -48,7 +48,7 @@ pub struct Counts {
 }
 
 impl Said {
-    /// What sbatch sends, for a request with everything else in it.
+    /// What sbatch sends for a request; `request` has its other values.
     pub fn counts(&self, release: Release, request: &Request) -> Counts {
         let mut counts = self.before_gres(release);
         let asks = |field: Field| request.tres().any(|(place, text)| place == field && text.is_some());
@@ -75,7 +75,7 @@ impl Said {
         counts
     }
 
-    /// As the options stand.
+    /// The values from the options alone.
     fn before_gres(&self, release: Release) -> Counts {
         let named = self.named.map(|named| (named, 0));
         let (mut fewest, mut most) = self.nodes.or(named).unwrap_or((1, 0));
@@ -120,7 +120,7 @@ impl Said {
     }
 }
 
-/// One GRES of one type, and how much of it is asked for.
+/// One GRES of one type, and how much of it is requested.
 struct Entry<'a> {
     name: (&'a [u8], Option<&'a [u8]>),
     is_gpu: bool,
@@ -170,7 +170,7 @@ impl Entry<'_> {
         fields.into_iter().map(|(field, count)| count.saturating_mul(request.times(field))).max().unwrap_or(0)
     }
 
-    /// What several counts of one GRES say of the numbers that were left open.
+    /// Sets open numbers to what several counts of one GRES imply.
     fn fit(&self, counts: &mut Counts) {
         let mut job = self.job;
         let parts = |whole: u64, part: u64| {
@@ -192,7 +192,7 @@ impl Entry<'_> {
     }
 }
 
-/// No more nodes than GRES for the whole job.
+/// Allows no more nodes than there are GRES for the whole job.
 fn bound(counts: &mut Counts, job: Option<u64>) {
     let most = job.and_then(|job| u32::try_from(job).ok());
     if let (Some(most), Some(nodes)) = (most, counts.max_nodes) {
@@ -200,7 +200,7 @@ fn bound(counts: &mut Counts, job: Option<u64>) {
     }
 }
 
-/// `2`, `1-4`, `1k`, and lists of sizes such as `2,4-8:2`: the fewest and the most.
+/// Parses `2`, `1-4`, `1k`, and lists of sizes such as `2,4-8:2`: the minimum and the maximum.
 pub fn nodes(text: &[u8]) -> Option<(u32, u32)> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let list = text.contains([',', ':']);
@@ -208,7 +208,7 @@ pub fn nodes(text: &[u8]) -> Option<(u32, u32)> {
         let (range, step) = part.split_once(':').unwrap_or((part, "1"));
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last, step) = (number(first)?, number(last)?, number(step)?);
-        // As far as the steps go.
+        // The last size that the steps reach.
         let over = if list { last.checked_sub(first)?.checked_rem(step)? } else { 0 };
         Some((first, last - over))
     });
@@ -231,7 +231,7 @@ fn number(text: &str) -> Option<u32> {
     digits.parse::<u32>().ok()?.checked_mul(factor)
 }
 
-/// How many names a list of nodes has, such as `n[1-3],n07`; `None` of a file, or of what can't be read.
+/// How many names a list of nodes such as `n[1-3],n07` has; `None` for a file, or if it can't be read.
 pub fn named(text: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(text).ok().filter(|text| !text.contains(['/', '{']))?;
     let mut names = hostlist::names(text, &mut hostlist::MOST_NODES.clone());
@@ -240,7 +240,7 @@ pub fn named(text: &[u8]) -> Option<u32> {
     u32::try_from(names.len()).ok().filter(|count| *count > 0)
 }
 
-/// `--mem-per-gpu` in MiB: `512`, `10G`.
+/// Parses `--mem-per-gpu` into MiB: `512`, `10G`.
 pub fn mebibytes(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -255,7 +255,7 @@ pub fn mebibytes(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// `2:8:1`, sockets, cores and threads; what is no number is left open.
+/// Parses `2:8:1`: sockets, cores and threads. Anything that isn't a number stays open.
 pub fn shape(text: &[u8]) -> [Option<u32>; 3] {
     let mut parts = text.split(|byte| *byte == b':');
     let mut next = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();

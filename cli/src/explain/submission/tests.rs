@@ -11,7 +11,7 @@ fn submission(line: &str, release: Release) -> Result<Submission, OptionError> {
     Submission::new(&options, release)
 }
 
-/// The four strings, each with the letter of its place.
+/// The four strings, each with a letter for its place.
 fn sent(line: &str, release: Release) -> String {
     let job = submission(line, release).unwrap();
     let request = job.request(release.spelling(), 0);
@@ -26,7 +26,7 @@ fn sent(line: &str, release: Release) -> String {
     strings.collect::<Vec<_>>().join(" ")
 }
 
-/// Strings as they arrived in slurmctld of each release.
+/// The strings as they arrived in slurmctld of each release.
 #[test]
 fn options_become_the_strings_that_sbatch_sends() {
     for (line, old, new, newest) in [
@@ -146,7 +146,7 @@ fn values_that_sbatch_does_not_take_are_no_request() {
     }
 }
 
-/// Tasks, fewest and most nodes, tasks on each, processors for each, as they arrived in slurmctld of each release.
+/// Tasks, minimum and maximum of nodes, tasks per node and CPUs per task, as they arrived in slurmctld of each release.
 #[test]
 fn options_become_the_numbers_that_sbatch_sends() {
     let shown = |line: &str, release: Release| {

@@ -1,4 +1,4 @@
-//! What the database has is shown, not what the file says.
+//! `show` shows the database's values, not the file's.
 
 use gpushare::config::Config;
 use gpushare_qos::state::Qos;

@@ -1,4 +1,4 @@
-//! Nodes with their shares, from Slurm's output and the nodes' reports. A pure function of both.
+//! Makes nodes with their shares from Slurm's output and the nodes' reports. Pure.
 
 use gpushare::text::hostlist;
 use std::collections::{BTreeMap, HashMap};
@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap};
 use super::read::{Gres, JobText, NodeText, Which};
 use super::{CountingRules, Gpu, Job, Node, OUT, Owner, UnitsPerGpu, collected};
 
-/// What Slurm itself divides GPUs into.
+/// The GRES in which Slurm itself divides GPUs.
 const SHARED: [&str; 2] = ["mps", "shard"];
-/// More than a node has; a count in what is read must not take all memory.
+/// More GPUs than a node has, so that a count in the text can't use up the memory.
 const MOST_GPUS: u64 = 1024;
-/// More than the jobs of a cluster have nodes, together.
+/// More than the total number of nodes of a cluster's jobs.
 const MOST_PLACES: usize = 1 << 22;
 
-/// What a job has on one node.
+/// A job, and what it has on one node.
 type Had<'a> = (&'a JobText, &'a [Gres]);
 
 /// The nodes that have shares, in Slurm's order.
@@ -24,7 +24,7 @@ pub fn nodes(
     rules: &dyn Fn(&str) -> CountingRules,
 ) -> Vec<Node> {
     let mut on: HashMap<&str, Vec<Had>> = texts.iter().map(|text| (text.name.as_str(), Vec::new())).collect();
-    // A list may be part of a job's name, and have any nodes in it.
+    // A list may be part of a job's name, and may contain any nodes.
     let mut left = MOST_PLACES;
     for job in &jobs {
         let most = left.min(hostlist::MOST_NODES);
@@ -50,7 +50,7 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &Cou
     };
     let share = [rules.share.as_str()].into_iter().chain(SHARED).find(|name| count(name) > 0)?;
     let (counted, gpus) = (count(share), count("gpu"));
-    // Of a GRES with no files Slurm knows no GPU, whoever picks it.
+    // If a GRES has no files, Slurm doesn't know the GPU, whoever chooses it.
     let is_known = rules.slurm_picks && gpus > 0 && SHARED.contains(&share);
     let gpu_count = match &rules.units {
         _ if gpus > 0 => Some(gpus),
@@ -79,13 +79,13 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &Cou
     if is_known {
         node.gpus = gpu_list(text, &node.jobs, share, gpus.min(MOST_GPUS), counted / gpus);
         sum(&mut node);
-        // Units whose GPU Slurm doesn't tell us: of hidden jobs on 22.05.
+        // Units on an unknown GPU: those of hidden jobs on 22.05.
         let elsewhere = counted_units(text, share).saturating_sub(node.units);
         node.units += elsewhere;
         node.free = node.free.saturating_sub(elsewhere);
         return Some(node);
     }
-    // Slurm's default for mps takes all shares of a node from one GPU: its count of the node is of no use then.
+    // By default, Slurm takes all mps shares of a node from one GPU; then its count for the node is useless.
     node.capacity = units.as_ref().map_or(counted, |units| counted.min(units.iter().sum()));
     let of_jobs = node.jobs.iter().filter_map(|job| job.units).sum();
     node.units = counted_units(text, share).max(of_jobs);
@@ -97,7 +97,7 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &Cou
     Some(node)
 }
 
-/// Units that fill each GPU, as far as Slurm says which there are.
+/// The units that fill each GPU, as far as Slurm shows which GPUs exist.
 fn units(rules: &CountingRules, text: &NodeText, gpu_count: Option<u64>) -> Option<Vec<u64>> {
     let units = rules.units.as_ref()?;
     let listed = text.gres.iter().filter(|gres| gres.name == "gpu");
@@ -106,9 +106,9 @@ fn units(rules: &CountingRules, text: &NodeText, gpu_count: Option<u64>) -> Opti
     Some((0..).zip(types).map(|(index, gres_type)| units.of_gpu(index, gres_type, None).into()).collect())
 }
 
-/// Whether jobs can start on a node in that state.
+/// Whether jobs can start on a node in this state.
 pub fn is_usable(state: &str) -> bool {
-    // A flag of 22.05 may end in a sign: `DOWN*`, `IDLE~`.
+    // On 22.05 a flag may end in a sign: `DOWN*`, `IDLE~`.
     let flag = |word: &str| {
         let word = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
         OUT.iter().any(|out| out.eq_ignore_ascii_case(word))
@@ -116,7 +116,8 @@ pub fn is_usable(state: &str) -> bool {
     !state.ends_with('*') && !state.split('+').any(flag)
 }
 
-/// What a job has of the node's shares or GPUs, if anything. More than the node has is part of a job's name.
+/// A job with what it has of the node's shares or GPUs, if anything. More than the node has can only come from a job's
+/// name.
 fn job(
     text: &JobText,
     had: &[Gres],
@@ -145,8 +146,8 @@ fn job(
     Some(Job { gpus: whole.flat_map(on).collect(), ..job })
 }
 
-/// Units in use that Slurm counts, where it says so: 22.05 says of mps and shard only which GPUs have some, and
-/// AllocTRES has what AccountingStorageTRES names.
+/// The units in use by Slurm's count, if it shows one. For mps and shard, 22.05 only shows which GPUs have some, and
+/// AllocTRES has only the TRES that AccountingStorageTRES names.
 fn counted_units(text: &NodeText, share: &str) -> u64 {
     let used = text.used.iter().filter(|gres| gres.name == share && !matches!(gres.which, Which::Index(_)));
     let key = format!("gres/{share}=");
@@ -154,10 +155,10 @@ fn counted_units(text: &NodeText, share: &str) -> u64 {
     used.map(|gres| gres.count).sum::<u64>().max(tres.unwrap_or(0))
 }
 
-/// The GPUs of a node where Slurm picks them.
+/// The GPUs of a node, if Slurm chooses them.
 fn gpu_list(text: &NodeText, jobs: &[Job], share: &str, count: u64, per_gpu: u64) -> Vec<Gpu> {
     let said = || text.used.iter().filter(|gres| gres.name == share);
-    // One list for each type of GPU, one after another.
+    // There is one list for each type of GPU, one after another.
     let counted: Vec<(Option<u64>, u64)> = said()
         .filter_map(|gres| if let Which::Units(units) = &gres.which { Some(units) } else { None })
         .flatten()
@@ -183,7 +184,7 @@ fn room(units: u64, capacity: u64, whole: bool) -> u64 {
     if whole { 0 } else { capacity.saturating_sub(units) }
 }
 
-/// The node's sums are those of its GPUs. Nothing is free where no job can start.
+/// Sums the node's GPUs. Nothing is free if no job can start.
 fn sum(node: &mut Node) {
     for gpu in node.gpus.iter_mut().filter(|_| !node.usable) {
         gpu.free = 0;
@@ -194,8 +195,7 @@ fn sum(node: &mut Node) {
     node.free = node.gpus.iter().map(|gpu| gpu.free).sum();
 }
 
-/// Puts a node's own word in the place of what Slurm doesn't know. Where Slurm knows, it is the newer, and only faults
-/// are taken.
+/// Adds a node's own report if Slurm lacks the facts. If Slurm has them, its facts are newer, so this adds only faults.
 pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &CountingRules) {
     let age = said.age(now);
     if !node.gpus.is_empty() {

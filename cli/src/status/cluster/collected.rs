@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// More than a node with a thousand jobs says.
+/// Longer than the report of a node with a thousand jobs.
 const LONGEST: u64 = 4 << 20;
-/// Older than this, it says nothing of now.
+/// A report that is older doesn't count as current.
 const OLDEST: u64 = 15 * 60;
-/// How far clocks may be apart.
+/// By how much clocks may differ.
 const AHEAD: u64 = 60;
 
-/// A node's own word.
+/// A node's report.
 #[derive(Debug, Deserialize)]
 pub struct Said {
     pub node: String,
@@ -24,7 +24,7 @@ pub struct Said {
     pub jobs: Vec<Job>,
 }
 
-/// A GPU, as far as it is of interest elsewhere.
+/// One of its GPUs, with the facts that matter elsewhere.
 #[derive(Debug, Deserialize)]
 pub struct Gpu {
     pub index: u32,
@@ -34,7 +34,7 @@ pub struct Gpu {
     pub fault: Option<String>,
 }
 
-/// A job on it.
+/// One of its jobs.
 #[derive(Debug, Deserialize)]
 pub struct Job {
     pub job: u32,
@@ -44,15 +44,15 @@ pub struct Job {
     pub gpus: Vec<Place>,
 }
 
-/// Where it is.
+/// A GPU that the job is on.
 #[derive(Debug, Deserialize)]
 pub struct Place {
     pub index: u32,
 }
 
-/// What names the node that said it, and when.
+/// Names the node that wrote the report, and the time.
 pub trait FromNode: DeserializeOwned {
-    /// The node, as it calls itself.
+    /// The node's own name.
     fn node(&self) -> &str;
     /// Seconds since 1970.
     fn time(&self) -> u64;
@@ -69,14 +69,14 @@ impl FromNode for Said {
 }
 
 impl Said {
-    /// How old it is, in seconds.
+    /// The report's age in seconds.
     pub fn age(&self, now: u64) -> u64 {
         now.saturating_sub(self.time)
     }
 }
 
 gpushare::errors! {
-    /// A node's file that is not taken.
+    /// A node's file that is ignored.
     #[derive(Debug)]
     pub enum Ignored {
         Because(path: PathBuf, why: Why) => "{} is ignored: {why}", path.display();
@@ -84,7 +84,7 @@ gpushare::errors! {
 }
 
 gpushare::errors! {
-    /// What is wrong with it.
+    /// Why it is ignored.
     #[derive(Debug)]
     pub enum Why {
         NoFile => "it is not a file";
@@ -95,17 +95,17 @@ gpushare::errors! {
     } from { Read(io::Error), Json(serde_json::Error) }
 }
 
-/// A node's file, if there is one.
+/// Reads a node's file, if it exists.
 ///
 /// # Errors
-/// It can't be read, is another node's, or not of now.
+/// The file can't be read, belongs to another node, or isn't current.
 pub fn of<T: FromNode>(folder: &Path, node: &str, now: u64) -> Result<Option<T>, Ignored> {
     let path = folder.join(format!("{node}.json"));
     read(&path, node, now).map_err(|why| Ignored::Because(path, why))
 }
 
 fn read<T: FromNode>(path: &Path, node: &str, now: u64) -> Result<Option<T>, Why> {
-    // A pipe or a device would be waited for.
+    // Opening a pipe or a device could block.
     let metadata = match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         found => found?,
@@ -159,7 +159,7 @@ mod tests {
             (String::new(), Some("EOF while parsing")),
             (" ".repeat(5 << 20), Some("it is longer than")),
         ] {
-            // Four thousand is 1000 s before, which is too old; what is a minute ahead or 900 s old is not.
+            // 4000 is 1000 s ago, which is too old; a minute ahead and 900 s ago are accepted.
             write(&content);
             let result = of(folder.path(), "n1", if content.contains("4000") { 4500 } else { 5000 });
             match expected {

@@ -1,42 +1,42 @@
-//! Reads what scontrol(1) prints about nodes and jobs; judges nothing.
+//! Parses what scontrol(1) prints about nodes and jobs; judges nothing.
 //!
-//! It reads the multi-line form, because in the one-line form (`-o`) the job's name, which is any text of its user,
-//! comes before fields that count. A name can also have line breaks (seen in three releases) and imitate other jobs.
+//! It reads the multi-line form: in the one-line form (`-o`), the job's name, which is any text of its user, comes
+//! before fields that matter. A name can also have line breaks (seen in three releases) and imitate other jobs.
 
 use std::collections::HashMap;
 
 use gpushare::text::gres;
 
-/// A node, as `scontrol show node -d` tells of it.
+/// A node, from `scontrol show node -d`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct NodeText {
     pub name: String,
-    /// `MIXED+DRAIN`
+    /// Such as `MIXED+DRAIN`.
     pub state: String,
-    /// Why an administrator, or Slurm, has taken it out of service.
+    /// Why an administrator or Slurm has taken it out of service.
     pub reason: Option<String>,
-    /// What it has.
+    /// Its GRES.
     pub gres: Vec<Gres>,
-    /// What of it jobs have.
+    /// Its GRES in use by jobs.
     pub used: Vec<Gres>,
-    /// `cpu=1,gres/mps=40`
+    /// Such as `cpu=1,gres/mps=40`.
     pub allocated: String,
-    /// The partitions that it is in.
+    /// Its partitions.
     pub partitions: Vec<String>,
 }
 
-/// A job, as `scontrol show job -d` tells of it.
+/// A job, from `scontrol show job -d`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobText {
-    /// 0 if the text has the number twice: one of the two is part of a name, and nobody can tell which.
+    /// 0 if the text has the number twice: one of the two is part of a name, and it is impossible to say which.
     pub id: u32,
     /// Its name, up to the first line break.
     pub name: String,
-    /// Hostlists, and what the job has on each of their nodes.
+    /// Hostlists, and what the job has on each node in them.
     pub on: Vec<(String, Vec<Gres>)>,
 }
 
-/// A GRES: how many there are, and which, where Slurm says.
+/// A GRES: how many there are and, if Slurm shows it, which.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gres {
     pub name: String,
@@ -46,19 +46,20 @@ pub struct Gres {
     pub which: Which,
 }
 
-/// What stands in the brackets.
+/// The text in the brackets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Which {
-    /// Nothing of use.
+    /// Nothing useful.
     #[default]
     Unsaid,
-    /// `IDX:0,2-3`: these GPUs. 22.05 has it of mps and shard too, and then `count` of a node is no count of units.
+    /// `IDX:0,2-3`: these GPUs. 22.05 also prints it for mps and shard; a node's `count` is then not a count of units.
     Index(Vec<u32>),
-    /// `40/100,0/100,-/100`: units of each GPU, and how many it has. `-` is a GPU that a job has whole. Since 23.11.
+    /// `40/100,0/100,-/100`: the assigned units of each GPU, and how many it has. `-` is a GPU that a job has whole.
+    /// Since 23.11.
     Units(Vec<(Option<u64>, u64)>),
 }
 
-/// Every node of `scontrol show node -d`.
+/// Parses every node of `scontrol show node -d`.
 pub fn nodes(text: &str) -> Vec<NodeText> {
     let mut nodes: Vec<NodeText> = Vec::new();
     for line in text.lines() {
@@ -77,7 +78,7 @@ pub fn nodes(text: &str) -> Vec<NodeText> {
             }
             "AllocTRES" if node.allocated.is_empty() => node.allocated = value.to_owned(),
             "Reason" if node.reason.is_none() => {
-                // `TEXT [USER@TIME]`
+                // The value is `TEXT [USER@TIME]`.
                 let reason = value.rsplit_once(" [").filter(|(_, by)| by.ends_with(']'));
                 node.reason = Some(reason.map_or(value, |(reason, _)| reason).to_owned());
             }
@@ -87,15 +88,15 @@ pub fn nodes(text: &str) -> Vec<NodeText> {
     nodes
 }
 
-/// The jobs of `scontrol show job -d` that have something somewhere, read line by line: most jobs wait and
-/// have nothing.
+/// The jobs in `scontrol show job -d` that have something on a node. Read line by line, because most jobs are pending
+/// and have nothing.
 #[derive(Debug, Default)]
 pub struct Jobs {
-    /// Those that have something.
+    /// The jobs that have something.
     found: Vec<JobText>,
-    /// The one whose lines these are.
+    /// The job to which the current lines belong.
     job: Option<JobText>,
-    /// How often each number was read, also of jobs that have nothing.
+    /// How often each number was read, including jobs that have nothing.
     times: HashMap<u32, u8>,
 }
 
@@ -103,7 +104,7 @@ impl Jobs {
     pub fn line(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("JobId=") {
             self.end();
-            // Nothing of a user's stands before it.
+            // No text from a user comes before it.
             let name = rest.split_once(" JobName=").map_or("", |(_, name)| name).to_owned();
             let id = first_word(rest).parse().unwrap_or(0);
             let times = self.times.entry(id).or_default();
@@ -113,7 +114,7 @@ impl Jobs {
         let (Some(job), Some((key, value))) = (&mut self.job, line.trim_ascii().split_once('=')) else {
             return;
         };
-        // A job that is over, or waits, has nothing there.
+        // A job that is over or pending has nothing there.
         if key == "Nodes" {
             let had = gres(value.split_once(" GRES=").map_or("", |(_, had)| had));
             if !had.is_empty() {
@@ -126,7 +127,7 @@ impl Jobs {
         self.found.extend(self.job.take().filter(|job| !job.on.is_empty()));
     }
 
-    /// All of them, once the last line was read.
+    /// All jobs, after the last line was read.
     pub fn all(mut self) -> Vec<JobText> {
         self.end();
         for job in &mut self.found {
@@ -139,14 +140,14 @@ impl Jobs {
     }
 }
 
-/// The jobs of a text that has few.
+/// The jobs of a short text.
 pub fn jobs(text: &str) -> Vec<JobText> {
     let mut jobs = Jobs::default();
     text.lines().for_each(|line| jobs.line(line));
     jobs.all()
 }
 
-/// `mps:a40:40(40/100,0/100),gpushare(CNT:3)`
+/// Parses `mps:a40:40(40/100,0/100),gpushare(CNT:3)`.
 pub fn gres(text: &str) -> Vec<Gres> {
     gres::parts(text.trim()).filter_map(one).collect()
 }
@@ -171,13 +172,13 @@ fn one(part: &str) -> Option<Gres> {
     Some(Gres { name, gres_type, count, which })
 }
 
-/// `0,2-3`; `N/A` is none.
+/// Parses `0,2-3`; `N/A` means none.
 fn indexes(list: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
-            // A node has no more GPUs.
+            // No node has more GPUs.
             found.extend(first..=last.min(first.saturating_add(1023)));
         }
     }

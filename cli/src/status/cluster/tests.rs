@@ -1,7 +1,7 @@
-//! What Slurm's programs printed on real clusters of three releases, and what is made of it.
+//! Output of Slurm's programs from real clusters of three releases, and the result.
 //!
-//! On each node, in this order: a job that is over, shares of 40 units of alice's and bob's, an array of alice's with
-//! one, under `follow` a whole GPU of bob's, a job that waits, and one without a share. The node is drained.
+//! Each node has, in this order: a job that is over, shares of 40 units of alice's and bob's, an array of alice's with
+//! one, under `follow` a whole GPU of bob's, a pending job, and a job without a share. The node is drained.
 
 use super::super::View;
 use super::super::table::{self, Style};
@@ -43,7 +43,7 @@ fn gpu(index: u32, units: u64, whole: bool) -> Gpu {
     Gpu { index, units, free: 0, capacity: 100, whole, fault: None }
 }
 
-/// Without a name and a partition.
+/// A job without a name and a partition.
 fn job(job: u32, user: &str, units: Option<u64>, gpus: &[u32]) -> Job {
     Job { job, name: None, user: Some(user.to_owned()), partition: None, units, gpus: gpus.to_vec() }
 }
@@ -98,7 +98,7 @@ fn other_users_jobs_may_be_hidden() {
             let nodes = made(&[nodes, String::new(), String::new()], &rules(placement));
             assert_eq!(nodes[0].jobs, []);
             assert_eq!(nodes[0].units, 120, "{release} {placement}");
-            // 22.05 then has them of the node only, by AllocTRES.
+            // On 22.05 only the node's units are known, from AllocTRES.
             let of_gpus: u64 = nodes[0].gpus.iter().map(|gpu| gpu.units).sum();
             let expected = if placement == "follow-mps" && release != "22.05" { 120 } else { 0 };
             assert_eq!(of_gpus, expected, "{release} {placement}");
@@ -107,7 +107,7 @@ fn other_users_jobs_may_be_hidden() {
     }
 }
 
-/// What 22.05 counts of mps is GPUs, which nobody may take for units.
+/// 22.05 counts GPUs for mps, which must not be taken for units.
 #[test]
 fn what_nobody_says_is_not_made_up() {
     let [nodes, ..] = said("22.05", "override");
@@ -150,7 +150,7 @@ fn nodes_without_shares_are_none() {
     assert_eq!(sums, ("c", 3, 5, 8, None));
 }
 
-/// Slurm doesn't count whole GPUs as shares of a GRES of its own, and under `override` not where they are.
+/// Slurm doesn't count a whole GPU as shares of a site's own GRES, and under `override` it doesn't know where they are.
 #[test]
 fn a_whole_gpu_has_no_room_where_slurm_does_not_pick() {
     let nodes = "NodeName=a\n   Gres=gpu:a40:4,mps:a40:400\n   \
@@ -161,8 +161,8 @@ fn a_whole_gpu_has_no_room_where_slurm_does_not_pick() {
     assert_eq!((node.whole, node.units, node.free, node.capacity), (2, 40, 120, 320));
 }
 
-/// `-/100` is a GPU that a job has whole (`_xstrfmtcat_shared_gres_used` in src/interfaces/gres.c); types stand one
-/// after another.
+/// `-/100` is a GPU that a job has whole (`_xstrfmtcat_shared_gres_used` in src/interfaces/gres.c). Types follow one
+/// another.
 #[test]
 fn gpus_of_several_types_are_counted_on() {
     let text = "NodeName=a\n   Gres=gpu:a40:2,gpu:h100:2,mps:a40:200,mps:h100:400\n   \
@@ -185,7 +185,7 @@ fn a_name_gives_nobody_a_job() {
     let [nodes, ..] = said("22.05", "follow-mps");
     let nodes = made(&[nodes, text.to_owned(), "7|alice\n".to_owned()], &rules("follow-mps"));
     assert_eq!(nodes[0].jobs[0].user, None);
-    // Nor the number of somebody's, which is there twice then.
+    // Nor can a name imitate another job's number, which then occurs twice.
     let [nodes, jobs, users] = said("22.05", "follow-mps");
     let text = text.replace("JobId=9", "JobId=3") + &jobs;
     let nodes = made(&[nodes, text, users], &rules("follow-mps"));
@@ -295,7 +295,7 @@ fn a_job_has_its_name_and_its_partition() {
         assert!(text.contains("\n  2  my JobName=x|\\u{1b}  alice  p          0        40\n"), "{text}");
         let places = Places { partitions: vec!["p".to_owned()], ..Places::default() };
         cluster.keep_jobs(&Wanted::default(), &places);
-        // Those whose partition nobody says stay.
+        // Jobs with an unknown partition stay.
         assert_eq!(shown(&cluster, "job"), "JOB\n  2\n  4\n  5\n");
         cluster.keep_jobs(&Wanted { users: vec!["alice".to_owned()], jobs: vec![] }, &places);
         assert_eq!(shown(&cluster, "job"), "JOB\n  2\n");

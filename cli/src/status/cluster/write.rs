@@ -11,14 +11,14 @@ use super::super::write::free;
 use super::super::{StatusError, View};
 use super::{Cluster, Gpu, Job, Node};
 
-/// How many users or jobs a table names in one place.
+/// How many users or jobs a table names in one cell.
 const NAMED: usize = 4;
 const NODES: [&str; 11] =
     ["NODE", "STATE", "GPUS", "WHOLE", "UNITS", "FREE", "CAPACITY", "JOBS", "AGE?", "USERS", "REASON?"];
 const GPUS: [&str; 9] = ["NODE", "STATE", "GPU", "UNITS", "FREE", "CAPACITY", "AGE?", "USERS", "JOBS"];
 const JOBS: [&str; 7] = ["JOB", "NAME", "USER", "PARTITION", "NODE", "GPUS", "UNITS"];
 
-/// A GPU; of a node whose GPUs nobody knows, the node.
+/// A GPU or, if a node's GPUs are unknown, the node.
 struct GpuRow<'a> {
     node: &'a Node,
     gpu: Option<&'a Gpu>,
@@ -31,10 +31,10 @@ struct JobRow<'a> {
     job: &'a Job,
 }
 
-/// A line a node, a GPU, or a job and node.
+/// One line for each node, GPU, or job and node.
 ///
 /// # Errors
-/// A column that the table doesn't have.
+/// The table doesn't have a requested column.
 pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec<Line>, StatusError> {
     let table = match view {
         None => by_node(cluster, style),
@@ -127,7 +127,7 @@ fn by_gpu(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
         let unknown = node.gpus.is_empty().then(|| row(node, None));
         node.gpus.iter().map(move |gpu| row(node, Some(gpu))).chain(unknown)
     });
-    // Where jobs are asked for, the GPUs are theirs.
+    // If only some jobs are requested, only their GPUs are shown.
     let rows = rows.filter(|row| !cluster.filtered || !row.jobs.is_empty());
     table::lines(&columns, &GPUS, rows.collect(), style)
 }
@@ -170,7 +170,7 @@ fn state(node: &Node) -> Cell {
     Cell::text(&*node.state).look(if node.usable { Look::Plain } else { Look::Wrong })
 }
 
-/// Nothing is free where no job can start.
+/// Nothing is free if no job can start.
 fn room(node: &Node, units: u64) -> Cell {
     if node.usable { free(Some(units)) } else { Cell::number(units).shown("-".to_owned()) }
 }
@@ -179,7 +179,7 @@ fn age(node: &Node) -> Cell {
     Cell::number(node.age).shown(node.age.map(|seconds| format!("{seconds}s")))
 }
 
-/// All of them for programs, some for people.
+/// All names for programs, some for people.
 fn names(names: &[String]) -> Cell {
     Cell::text(&*names.join(",")).shown(some(names))
 }
@@ -193,7 +193,7 @@ fn users(jobs: &[Job]) -> Vec<String> {
     users.into_iter().map(str::to_owned).collect()
 }
 
-/// The first of them, and how many there are more.
+/// The first names, and how many more there are.
 fn some(names: &[String]) -> String {
     let mut text: String = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(",");
     if names.len() > NAMED {
@@ -202,7 +202,7 @@ fn some(names: &[String]) -> String {
     text
 }
 
-/// The last line. What is neither in use nor free is whole GPUs', or can't be given now.
+/// The last line. Units that are neither in use nor free belong to whole GPUs, or can't be given now.
 fn sums(cluster: &Cluster) -> String {
     let nodes = &cluster.nodes;
     let sum = |of: fn(&Node) -> u64| nodes.iter().map(of).sum::<u64>();

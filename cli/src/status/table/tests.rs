@@ -1,4 +1,4 @@
-//! Columns, widths and orders, as the command line asks for them.
+//! Tests of columns, widths and orders on the command line.
 
 use super::super::columns::text;
 use super::*;

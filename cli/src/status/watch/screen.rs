@@ -7,13 +7,14 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 
-/// The other screen (xterm's 1049), no cursor, and lines that end at its edge: characters may be wider than one column.
+/// Switches to the alternate screen (xterm's 1049), hides the cursor, and cuts lines at the edge, since characters may
+/// be wider than one column.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
-/// Of a terminal that doesn't say.
+/// The size for a terminal that doesn't report one.
 const SIZE: (usize, usize) = (24, 80);
 
-/// The terminal that is drawn on, and its settings before: here, so that a panic of any thread can give it back.
+/// The terminal and its original settings. It is a static, so that a panic in any thread can restore them.
 static TAKEN: Mutex<Option<(File, Termios)>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
@@ -21,16 +22,16 @@ fn taken() -> MutexGuard<'static, Option<(File, Termios)>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A terminal that is drawn on. Dropped, it is as it was before.
+/// A terminal to draw on. Dropping it restores the terminal.
 pub struct Screen {
     terminal: File,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Sets up the terminal.
     ///
     /// # Errors
-    /// It is none.
+    /// It isn't a terminal.
     pub fn enter(stdout: &Stdout) -> io::Result<Screen> {
         Screen::on(stdout.as_fd().try_clone_to_owned()?.into())
     }
@@ -48,10 +49,10 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Takes the terminal, also if somebody has given it another state meanwhile.
+    /// Sets up the terminal again, even if another program has changed its state.
     ///
     /// # Errors
-    /// It takes no settings, or nothing that is written.
+    /// The terminal accepts no settings or no output.
     pub fn enter_again(&mut self) -> io::Result<()> {
         let mut taken = taken();
         if taken.is_none() {
@@ -59,7 +60,7 @@ impl Screen {
             *taken = Some((self.terminal.try_clone()?, before));
         }
         if let Some((_, before)) = &*taken {
-            // Keys at once and unseen; Ctrl-C and Ctrl-Z stay signals.
+            // Keys arrive at once and without echo; Ctrl-C and Ctrl-Z stay signals.
             let mut ours = before.clone();
             ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
             termios::tcsetattr(&self.terminal, OptionalActions::Now, &ours)?;
@@ -67,16 +68,16 @@ impl Screen {
         self.terminal.write_all(ENTER.as_bytes())
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     #[expect(clippy::unused_self, reason = "only who has the screen may give it back")]
     pub fn leave(&mut self) {
         restore();
     }
 
-    /// Draws rows, each over the one that was there; nothing on a terminal that is given back.
+    /// Draws rows over the previous ones; does nothing if the terminal is restored.
     ///
     /// # Errors
-    /// It takes nothing that is written.
+    /// The terminal accepts no output.
     pub fn draw(&mut self, rows: impl FnOnce(usize, usize) -> Vec<String>) -> io::Result<()> {
         if taken().is_none() {
             return Ok(());
@@ -104,7 +105,7 @@ impl Drop for Screen {
     }
 }
 
-/// The terminal as it was; keys that nobody has read are forgotten.
+/// Restores the terminal. Keys that were not read are lost.
 fn restore() {
     if let Some((mut terminal, before)) = taken().take() {
         let _ = terminal.write_all(LEAVE.as_bytes());
@@ -131,7 +132,7 @@ mod tests {
         (master.into(), terminal)
     }
 
-    /// What the terminal was told, once it has come through.
+    /// What was written to the terminal.
     fn said(master: &mut File) -> String {
         let mut buffer = [0; 4096];
         let is_there = || rustix::io::ioctl_fionread(&*master).unwrap() > 0;
@@ -150,7 +151,7 @@ mod tests {
         tcgetattr(terminal).unwrap().local_modes == before.local_modes
     }
 
-    /// One test: the screen is one for the process.
+    /// A single test, because the process has only one screen.
     #[test]
     fn the_terminal_is_given_back_whatever_happens() {
         let (mut master, terminal) = pseudo_terminal();
@@ -177,7 +178,7 @@ mod tests {
 
         let screen = Screen::on(terminal.try_clone().unwrap()).unwrap();
         assert_eq!(said(&mut master), ENTER);
-        // A thread of its own, as looks are: its panic gives the terminal back before it says anything.
+        // On another thread, like a refresh: its panic restores the terminal before it prints anything.
         let panic = std::thread::spawn(|| panic!("on purpose")).join();
         assert!(panic.is_err() && is_as_before(&terminal, &before));
         assert_eq!(said(&mut master), LEAVE);

@@ -52,7 +52,7 @@ fn status() -> Status {
     }
 }
 
-/// What `--json` prints, read again.
+/// The output of `--json`, parsed.
 fn object(status: &Status) -> serde_json::Value {
     serde_json::from_str(&json::text(status).unwrap()).unwrap()
 }
@@ -194,7 +194,7 @@ fn foreign_processes_and_idle_jobs_are_shown() {
     status.gpus[0].foreign = Some(foreign);
     let used =
         |id, minor| Used { key: JobKey { id, restart: 1 }, minor, used: 2000, looked: 2065, told: false };
-    // Of an earlier start, and of a GPU that it hasn't.
+    // Uses of an earlier start, and of a GPU that the job doesn't have.
     let other = Used { key: JobKey { id: 9, restart: 0 }, ..used(9, 1) };
     status.used = vec![used(7, 0), used(9, 0), other];
     let text = tables(&status);
@@ -267,7 +267,7 @@ fn one_table_is_shown_where_one_is_asked_for() {
     assert!(reason.starts_with("there is no column 'job' here; the columns are GPU, DEVICE, "), "{reason}");
 }
 
-/// A view's usual columns must be there: one that isn't would be left out without a word.
+/// All of a view's usual columns must exist: a missing one would be omitted silently.
 #[test]
 fn the_usual_columns_are_columns() {
     for (view, names) in [(View::Gpus, &GPUS[..]), (View::Jobs, &JOBS[..])] {

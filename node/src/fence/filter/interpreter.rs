@@ -1,20 +1,20 @@
-//! Runs a device filter as the kernel would, for tests: the instructions of Slurm's programs, ours and blinded ones.
-//! Anything that the verifier would refuse panics.
+//! Runs a device filter as the kernel would, for tests: Slurm's programs, ours and blinded ones. Panics at anything
+//! that the verifier would refuse.
 
 use super::program::Instruction;
 
-/// What a process asks for: `struct bpf_cgroup_dev_ctx`.
+/// What a process requests: `struct bpf_cgroup_dev_ctx`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// `BPF_DEVCG_DEV_BLOCK` 1, `BPF_DEVCG_DEV_CHAR` 2.
     pub kind: u32,
-    /// make 1, read 2, write 4.
+    /// 1 make, 2 read, 4 write.
     pub access: u32,
     pub major: u32,
     pub minor: u32,
 }
 
-/// Whether the program lets the process have it.
+/// Whether the program allows the request.
 pub(crate) fn allows(program: &[Instruction], asked: Asked) -> bool {
     let mut registers: [Option<u64>; 12] = [None; 12];
     let mut at = 0;

@@ -19,7 +19,7 @@ pub struct Instruction {
     pub target: u8,
     /// The other register.
     pub source: u8,
-    /// Of a jump, counted from the next instruction; of a load, in bytes.
+    /// For a jump, counted from the next instruction; for a load, in bytes.
     pub offset: i16,
     /// A constant.
     pub immediate: i32,
@@ -45,7 +45,7 @@ pub const EXIT: u8 = 0x95;
 
 /// `BPF_DEVCG_DEV_CHAR`.
 pub const CHARACTER: i32 = 2;
-/// Where the argument has the major number and the minor.
+/// Offsets of the major and the minor number in the argument.
 const MAJOR: i16 = 4;
 const MINOR: i16 = 8;
 
@@ -62,8 +62,8 @@ gpushare::errors! {
 }
 
 impl Instruction {
-    /// As the kernel has it in memory. The two registers share a byte, the target in the half that comes first
-    /// in this machine's order of bits.
+    /// The instruction as the kernel has it in memory. The two registers share a byte; the target is in the half that
+    /// comes first in this machine's bit order.
     pub fn encode(self) -> [u8; SIZE] {
         let (low, high) = in_order(self.target, self.source);
         let [o0, o1] = self.offset.to_ne_bytes();
@@ -71,7 +71,7 @@ impl Instruction {
         [self.code, low & 0xf | high << 4, o0, o1, i0, i1, i2, i3]
     }
 
-    /// From the kernel's memory.
+    /// Reads an instruction from the kernel's memory.
     pub fn decode(bytes: [u8; SIZE]) -> Instruction {
         let [code, registers, o0, o1, i0, i1, i2, i3] = bytes;
         let (target, source) = in_order(registers & 0xf, registers >> 4);
@@ -88,7 +88,7 @@ impl Instruction {
     }
 }
 
-/// (low half, high half) of a byte for (target, source), and the other way round.
+/// The low and high half of the byte that holds target and source, or the reverse, by this machine's bit order.
 const fn in_order(first: u8, second: u8) -> (u8, u8) {
     if cfg!(target_endian = "little") { (first, second) } else { (second, first) }
 }
@@ -97,26 +97,26 @@ const fn returning(verdict: i32) -> [Instruction; 2] {
     [Instruction::constant(MOVE, 0, verdict), Instruction::constant(EXIT, 0, 0)]
 }
 
-/// Where a jump goes.
+/// Where a jump leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// So many instructions further on.
+    /// This many instructions further on.
     Past(i16),
     Closed,
     Open,
-    /// To the program behind.
+    /// To the program behind the rules.
     Behind,
 }
 
-/// The rules in front of `behind`, which rules what they leave.
+/// The rules, followed by the program `behind`, which decides about all devices that the rules leave open.
 pub(crate) fn in_front_of(
     rules: &DeviceRules,
     behind: &[Instruction],
 ) -> Result<Vec<Instruction>, ProgramError> {
     let mut program = vec![Instruction::load(2, 0), Instruction::constant(AND, 2, 0xffff)];
     let body = body(rules)?;
-    // Behind the body: "closed", and "open" only where something jumps to it; the verifier refuses what nothing
-    // reaches.
+    // After the body come "closed", and "open" only if something jumps to it: the verifier refuses unreachable
+    // instructions.
     let opens = body.iter().any(|(_, place)| *place == Some(Place::Open));
     let closed = program.len() + body.len();
     let open = closed + 2;
@@ -141,7 +141,8 @@ pub(crate) fn in_front_of(
     Ok(program)
 }
 
-/// The tests, with r2 the type; those of NVIDIA's class are the last and fall into what follows, which is "closed".
+/// The tests, with the type in r2. The tests for NVIDIA's class come last and fall through to what follows, which is
+/// "closed".
 fn body(rules: &DeviceRules) -> Result<Vec<(Instruction, Option<Place>)>, ProgramError> {
     let jump = |code, register, value, place| (Instruction::constant(code, register, value), Some(place));
     let mut body = vec![

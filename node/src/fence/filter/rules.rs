@@ -1,7 +1,7 @@
 //! What a fence means for a device number. Only character devices have rules.
 //!
-//! Rules cover the whole class of NVIDIA's GPUs: a GPU that appears after the job has started is closed to it. They
-//! cover any other device by its exact number or not at all.
+//! Rules cover the whole class of NVIDIA's GPUs, so that a GPU that appears after the job has started is closed. Any
+//! other device is covered by its exact number or not at all.
 
 use crate::fence::Fence;
 use crate::gpu::DeviceNumber;
@@ -14,18 +14,18 @@ pub const LAST_GPU: u32 = 253;
 /// The rules of one fence. Other programs decide about devices that the rules don't name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceRules {
-    /// Closed, outside of NVIDIA's class.
+    /// Devices outside NVIDIA's class to close.
     pub closed: Vec<DeviceNumber>,
-    /// The job's, outside of NVIDIA's class.
+    /// The job's devices outside NVIDIA's class.
     pub open: Vec<DeviceNumber>,
     /// The job's minors in NVIDIA's class; every other one of the class is closed.
     pub gpus: Vec<u32>,
-    /// The job's devices are opened. Otherwise other programs decide about them.
+    /// Whether to open the job's devices. Otherwise other programs decide about them.
     pub widens: bool,
 }
 
 impl DeviceRules {
-    /// The rules of `fence`. What it has both ways is closed.
+    /// The rules of `fence`. A device that it both opens and closes is closed.
     pub fn of(fence: &Fence) -> DeviceRules {
         let closed: Vec<DeviceNumber> = fence.closed.iter().map(|device| device.number).collect();
         let open = fence.open.iter().map(|device| device.number).filter(|number| !closed.contains(number));

@@ -4,7 +4,7 @@
 use super::program::Instruction;
 use super::unblind::AX;
 
-/// One device of Slurm's: type, major, minor, of which any may be missing, and whether it is allowed.
+/// One device in Slurm's program: type, major, minor (`None` matches any), and whether it is allowed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line(pub Option<u32>, pub Option<u32>, pub Option<u32>, pub bool);
 
@@ -41,7 +41,7 @@ pub(crate) fn program(lines: &[Line]) -> Vec<Instruction> {
     program
 }
 
-/// What the program is meant to answer.
+/// The expected answer of the program.
 pub(crate) fn answer(lines: &[Line], kind: u32, major: u32, minor: u32) -> bool {
     let is = |wanted: Option<u32>, value| wanted.is_none_or(|wanted| wanted == value);
     let first = lines.iter().find(|line| is(line.0, kind) && is(line.1, major) && is(line.2, minor));

@@ -1,4 +1,4 @@
-//! The device filter over everything it can be asked, and blinded programs made readable.
+//! Checks the device filter for every possible request, and that blinded programs become readable.
 
 use super::interpreter::{Asked, allows};
 use super::program::{ALLOW_ALL, Instruction, ProgramError, in_front_of};
@@ -20,7 +20,7 @@ fn fence(open: &[(u32, u32)], closed: &[(u32, u32)], widens: bool) -> Fence {
     Fence { open: devices(open), closed: devices(closed), widens }
 }
 
-/// What a fence means, in the words of its definition.
+/// What a fence should answer, written from its definition.
 fn expected(fence: &Fence, slurm: &[Line], asked: Asked) -> bool {
     let Asked { kind, major, minor, .. } = asked;
     let is_in = |list: &[Device]| list.iter().any(|device| device.number == DeviceNumber { major, minor });
@@ -114,7 +114,7 @@ fn a_filter_uses_the_registers_that_no_program_relies_on() {
     }
 }
 
-/// The verifier refuses a program with such an instruction, and one that runs off its end.
+/// The verifier refuses a program with an unreachable instruction, and one that runs off its end.
 #[test]
 fn every_instruction_of_a_filter_is_reached() {
     for fence in fences() {

@@ -22,30 +22,31 @@ const ALU: u8 = 0x04;
 const ALU64: u8 = 0x07;
 const JUMP: u8 = 0x05;
 const JUMP32: u8 = 0x06;
-/// The bit that says that the other operand is a register.
+/// The bit that makes the other operand a register.
 const REGISTER: u8 = 0x08;
 const OPERATION: u8 = 0xf0;
-/// Add, subtract, multiply, divide, or, and, modulo, xor, move: the constants of shifts stay.
+/// Add, subtract, multiply, divide, or, and, modulo, xor, move. The kernel doesn't blind the constants of shifts.
 const ARITHMETIC: [u8; 9] = [0x00, 0x10, 0x20, 0x30, 0x40, 0x50, 0x90, 0xa0, 0xb0];
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
 const ALWAYS: u8 = 0x00;
 const XOR64: u8 = 0xaf;
 
-/// The program is not one that the kernel makes by blinding constants; the place of the first strange instruction.
+/// The program can't be the result of blinding; holds the place of the first unexpected instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strange(pub usize);
 
-/// The program as it was loaded. One that is not blinded comes back as it is.
+/// The program as it was loaded. A program that isn't blinded is returned unchanged.
 ///
 /// # Errors
-/// An instruction that blinding doesn't make.
+/// The program has an instruction that blinding never makes.
 pub fn unblind(program: &[Instruction]) -> Result<Vec<Instruction>, Strange> {
     if !program.iter().any(|instruction| uses_ax(*instruction)) {
         return Ok(program.iter().map(|instruction| zeroed(*instruction)).collect());
     }
     let mut shown = Vec::new();
-    // For each place of the blinded program, where its instruction is in the new one; none inside of three.
+    // For each place of the blinded program, the place of its instruction in the new one; `None` inside a group of
+    // three.
     let mut new_place = Vec::new();
     let mut rest = program;
     while let Some((first, after)) = rest.split_first() {
@@ -72,11 +73,11 @@ fn uses_ax(instruction: Instruction) -> bool {
     instruction.target >= AX || instruction.source >= AX
 }
 
-/// The one instruction that was made three.
+/// The one instruction that blinding made into three.
 fn joined(first: Instruction, second: Instruction, third: Instruction) -> Option<Instruction> {
     let class = third.code & CLASS;
     let wide = if class == ALU || class == JUMP32 { ALU } else { ALU64 };
-    // The first two are 32 bits wide for 32-bit arithmetic and jumps, 64 for others.
+    // For 32-bit arithmetic and jumps the first two are 32 bits wide, for others 64.
     let is = |instruction: Instruction, code: u8| {
         instruction.code == code | wide
             && (instruction.target, instruction.source, instruction.offset) == (AX, 0, 0)
@@ -97,8 +98,8 @@ fn conditional(code: u8) -> bool {
     [JUMP, JUMP32].contains(&(code & CLASS)) && ![ALWAYS, CALL, EXIT].contains(&(code & OPERATION))
 }
 
-/// `xor r, r` is what blinding makes of `mov r, 0`; it means the same, but the verifier wants r to have been set
-/// before.
+/// Blinding turns `mov r, 0` into `xor r, r`. Both mean the same, but the verifier requires that r was set before an
+/// xor.
 fn zeroed(instruction: Instruction) -> Instruction {
     if instruction.code == XOR64 && instruction.target == instruction.source {
         return Instruction { code: MOVE, source: 0, ..instruction };
@@ -106,7 +107,7 @@ fn zeroed(instruction: Instruction) -> Instruction {
     instruction
 }
 
-/// A jump in its new place; anything else as it is. Places are where the instruction was and is now.
+/// A jump with its new distance; any other instruction unchanged. The places are the instruction's old and new one.
 fn renumbered(
     new: usize,
     old: usize,
@@ -116,7 +117,7 @@ fn renumbered(
     let class = instruction.code & CLASS;
     let operation = instruction.code & OPERATION;
     let goes = conditional(instruction.code) || (class == JUMP && operation == ALWAYS);
-    // Calls inside the program, far jumps and constants of two instructions: nobody writes them in a device filter.
+    // Calls inside the program, far jumps and constants of two instructions: no device filter has them.
     let inside = operation == CALL && instruction.source != 0;
     let far = class == JUMP32 && operation == ALWAYS;
     if (class == JUMP && inside) || far || class == 0 {

@@ -1,6 +1,6 @@
 //! Closes a step from its start. Slurm's rules and the fence come after the hook `user_init`, in which another plugin
-//! may run programs as the job's user (pyxis does). So `init` puts up a narrow fence, which the step's final one
-//! replaces.
+//! may run programs as the job's user (pyxis does). So `init` sets up a narrow fence, and the step's final fence
+//! replaces it later.
 
 use std::path::Path;
 
@@ -8,21 +8,20 @@ use super::kernel::Kernel;
 use super::{Flags, Step, V2Error, Whose, attach, hidden, put_up, put_up_at, query};
 use crate::fence::Fence;
 
-/// A fence that stands in for the step's own.
+/// A temporary fence until the step's own is set up.
 #[derive(Debug)]
 pub struct Early<K: Kernel> {
     fence: Fence,
-    /// What is attached to the step; with MULTI, so nobody can attach anything otherwise.
+    /// The programs attached to the step; they use MULTI, so nothing can be attached in another way.
     attached: Vec<u32>,
-    /// What it consists of: Slurm's program of the job, where there was one, and ours, the last.
+    /// The programs of this fence: Slurm's program of the job, if there was one, and ours last.
     programs: Vec<(u32, K::Program)>,
 }
 
-/// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their folders are not there
-/// yet.
+/// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their folders don't exist yet.
 ///
 /// # Errors
-/// As [`put_up`].
+/// The same as for [`put_up`].
 pub fn close<K: Kernel>(kernel: &K, step: &Path, fence: &Fence) -> Result<Early<K>, V2Error> {
     let narrow = Fence { widens: false, ..fence.clone() };
     let before = query(kernel, step)?.programs;
@@ -39,16 +38,16 @@ pub fn close<K: Kernel>(kernel: &K, step: &Path, fence: &Fence) -> Result<Early<
 }
 
 impl<K: Kernel> Early<K> {
-    /// Puts the step's own fence up as [`put_up`] does, and takes away after it what of this one may be in its way, so
-    /// that there is always one.
+    /// Sets up the step's own fence as [`put_up`] does, and afterwards removes the parts of this one that may conflict
+    /// with it. So the step is never without a fence.
     ///
     /// # Errors
-    /// As [`put_up`]; this one is still there then.
+    /// The same as for [`put_up`]; this fence then stays.
     pub fn replace(&self, kernel: &K, step: &Path, fence: &Fence) -> Result<(), V2Error> {
         if *fence != self.fence {
             let has = self.attached.clone();
             if fence.widens && fence.closed == self.fence.closed {
-                // Ours closes nothing that may be opened; to take it away takes longer than to leave it.
+                // Our program closes nothing that must be open, and removing it would take longer than leaving it.
                 let slurms = self.programs.iter().rev().nth(1).map(|(_, program)| program);
                 return put_up_at(kernel, &Step { folder: step, has, stale: slurms }, fence);
             }
@@ -56,7 +55,7 @@ impl<K: Kernel> Early<K> {
             let carried = if fence.widens { None } else { hidden(kernel, step)?.map(|found| found.id) };
             return detach(kernel, step, self.programs.iter().filter(|(id, _)| Some(*id) != carried));
         }
-        // Ours stays. Slurm has written the job's program anew since.
+        // Ours stays. Slurm has meanwhile replaced the job's program.
         let Some((_, slurms)) = self.programs.split_last() else { return put_up(kernel, step, fence) };
         let found = hidden(kernel, step)?;
         let carried = found.as_ref().map(|found| found.id);

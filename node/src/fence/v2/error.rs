@@ -8,7 +8,7 @@ use crate::fence::filter::program::ProgramError;
 use crate::fence::filter::unblind::Strange;
 
 gpushare::errors! {
-    /// The step that failed, and the cgroup's directory.
+    /// The operation that failed, and the cgroup's directory.
     #[derive(Debug)]
     pub enum V2Error {
         DeviceRules(error: ProgramError) => "{error}";
@@ -20,7 +20,7 @@ gpushare::errors! {
             "{} has a device program that allows no others below it; {}", folder.display(), look(folder);
         Several(folder: PathBuf, count: usize) =>
             "{} has {count} device programs where Slurm attaches one; {}", folder.display(), look(folder);
-        /// It is below the step, and would go on forbidding.
+        /// The program is below the step, and would keep forbidding.
         Shared(folder: PathBuf) =>
             "{} has a device program that is not Slurm's; {}", folder.display(), look(folder);
         Open(folder: PathBuf, id: u32, error: io::Error) =>
@@ -45,16 +45,16 @@ gpushare::errors! {
     }
 }
 
-/// Which program could not be attached.
+/// Whose program could not be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// The fence's.
+    /// The fence's program.
     Ours,
     /// Slurm's program of the job, at the step.
     Slurms,
 }
 
-/// How to see which programs are there and should not be.
+/// How to see which programs are attached but should not be.
 fn look(folder: &Path) -> String {
     format!("'bpftool cgroup tree {}' shows what is attached", folder.display())
 }
@@ -68,7 +68,7 @@ impl Whose {
     }
 }
 
-/// What an answer of bpf(2) may come from, for the answers that say little.
+/// The likely cause of an error of bpf(2), if the error itself says little.
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ENOSYS) => {

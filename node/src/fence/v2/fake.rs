@@ -15,11 +15,11 @@ pub(super) struct Fake {
     pub root: PathBuf,
     attached: RefCell<BTreeMap<PathBuf, Attached>>,
     programs: RefCell<Vec<Vec<Instruction>>>,
-    /// What was called, in order.
+    /// The calls, in order.
     pub calls: RefCell<Vec<String>>,
-    /// Which call fails, counted from 0, and how.
+    /// Which call fails, counted from 0, and with which errno.
     pub failing: Cell<Option<(usize, i32)>>,
-    /// So often a program is replaced by one with the same text between its number's being told and its being opened.
+    /// How often a program is replaced by one with the same text after its number was reported and before it is opened.
     pub replaced: Cell<u32>,
     /// How programs are shown.
     pub shown: fn(&[Instruction]) -> Option<Vec<Instruction>>,
@@ -38,7 +38,7 @@ impl Fake {
         }
     }
 
-    /// Notes a call; an error if it is the one to fail.
+    /// Records a call; returns an error if it is the call that should fail.
     fn call(&self, call: String) -> io::Result<()> {
         let mut calls = self.calls.borrow_mut();
         calls.push(call);
@@ -59,13 +59,13 @@ impl Fake {
         u32::try_from(programs.len() - 1).unwrap()
     }
 
-    /// Attaches a program of somebody else's.
+    /// Attaches a program as another tool would.
     pub(super) fn put(&self, folder: &str, program: &[Instruction], flags: Flags) {
         let id = self.add(program);
         self.attach_as_kernel(&self.root.join(folder), id, flags).unwrap();
     }
 
-    /// How, and how many programs are attached.
+    /// The flags, and how many programs are attached.
     pub(super) fn state(&self, folder: &str) -> Option<(Flags, usize)> {
         let attached = self.attached.borrow();
         attached.get(&self.root.join(folder)).map(|found| (found.flags, found.programs.len()))

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::fence::filter::program::Instruction;
 
-/// The device programs of the kernel. Folders are directories of a mounted cgroup2 file system.
+/// The kernel's device programs. Folders are directories of a mounted cgroup2 file system.
 pub trait Kernel {
     /// A loaded program that is kept open.
     type Program;
@@ -14,7 +14,7 @@ pub trait Kernel {
     /// Which programs are attached to `folder` itself.
     ///
     /// # Errors
-    /// EBADF for a directory that is no cgroup.
+    /// EBADF for a directory that isn't a cgroup.
     fn attached(&self, folder: &Path) -> io::Result<Attached>;
 
     /// Opens a program by its number.
@@ -32,22 +32,22 @@ pub trait Kernel {
     /// Has the kernel verify and load a device program.
     ///
     /// # Errors
-    /// The answer, and the verifier's words.
+    /// The kernel's error, and the end of the verifier's log.
     fn load(&self, program: &[Instruction]) -> Result<Self::Program, Refused>;
 
-    /// Attaches a program to `folder`: beside what is there with [`Flags::Multi`], in its place otherwise.
+    /// Attaches a program to `folder`: beside the existing ones with [`Flags::Multi`], otherwise in their place.
     ///
     /// # Errors
     /// What bpf(2) answers.
     fn attach(&self, folder: &Path, program: &Self::Program, flags: Flags) -> io::Result<()>;
 
-    /// Puts a program in the place of `old`, both with [`Flags::Multi`], so that there is always one of them.
+    /// Replaces `old` by a program, both with [`Flags::Multi`], so that one of them is always attached.
     ///
     /// # Errors
-    /// What bpf(2) answers; `old` is still there then.
+    /// What bpf(2) answers; `old` then stays attached.
     fn replace(&self, folder: &Path, program: &Self::Program, old: &Self::Program) -> io::Result<()>;
 
-    /// Takes a program away that was attached with [`Flags::Multi`].
+    /// Detaches a program that was attached with [`Flags::Multi`].
     ///
     /// # Errors
     /// What bpf(2) answers.
@@ -57,30 +57,30 @@ pub trait Kernel {
 /// What is attached to a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// How; [`Flags::None`] where nothing is.
+    /// The flags; [`Flags::None`] if no program is attached.
     pub flags: Flags,
-    /// Numbers of the programs.
+    /// The programs' numbers.
     pub programs: Vec<u32>,
 }
 
-/// What a program lets cgroups below do (linux/bpf.h).
+/// What a program allows for cgroups below (linux/bpf.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flags {
     /// Nothing may be attached below.
     #[default]
     None,
-    /// `BPF_F_ALLOW_OVERRIDE`: what is attached below replaces it there.
+    /// `BPF_F_ALLOW_OVERRIDE`: a program attached below replaces it there.
     Override,
-    /// `BPF_F_ALLOW_MULTI`: what is attached below is asked too.
+    /// `BPF_F_ALLOW_MULTI`: a program attached below must also allow.
     Multi,
 }
 
 /// The kernel did not load a program.
 #[derive(Debug)]
 pub struct Refused {
-    /// Its answer.
+    /// The kernel's error.
     pub error: io::Error,
-    /// The end of what its verifier said; empty if it said nothing.
+    /// The end of the verifier's log; empty if it wrote nothing.
     pub verifier: String,
 }
 

@@ -1,5 +1,5 @@
-//! The fence on cgroup v2 in every kind of step, with a kernel that keeps the real one's rules; what is called in which
-//! order; and each call failing.
+//! The fence on cgroup v2 in every kind of step, with a fake kernel that follows the real one's rules: which calls
+//! happen in which order, and what happens when each call fails.
 
 use super::fake::Fake;
 use super::kernel::Flags;
@@ -17,7 +17,7 @@ const STEP: &str = "scope/job_7/step_0";
 const EXTERN: &str = "scope/job_7/step_extern";
 const USER: &str = "scope/job_7/step_0/user";
 const TASKS: [&str; 2] = ["scope/job_7/step_0/user/task_0", "scope/job_7/step_0/user/task_1"];
-/// Where a process of the step may be; in the first two runs what slurmstepd starts beside the tasks.
+/// Where a process of the step may be; slurmstepd starts the processes in the first two beside the tasks.
 const PLACES: [&str; 5] =
     ["scope/job_7/step_0/slurm", "scope/job_7/step_0/user/task_special", TASKS[0], TASKS[1], STEP];
 
@@ -26,16 +26,16 @@ fn lines(allocated: u32, nic: bool) -> Vec<Line> {
     gpus.chain([character(120, 0, nic)]).collect()
 }
 
-/// What Slurm leaves behind when a step starts.
+/// What Slurm has set up when a step starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Batch, extern, interactive: rules at the job only.
+    /// Batch, extern or interactive: rules only at the job.
     Batch,
-    /// The same, of a job that did not ask for the nic.
+    /// The same, for a job that did not ask for the nic.
     BatchWithoutNic,
-    /// srun: also at the step's user directory and its tasks, where the nic is closed.
+    /// srun: also rules at the step's user directory and its tasks, where the nic is closed.
     Srun,
-    /// `ConstrainDevices=no`, or no gres with devices.
+    /// `ConstrainDevices=no`, or no GRES with devices.
     Unruled,
 }
 
@@ -80,7 +80,7 @@ fn raise(kernel: &Fake, fence: &Fence) -> Result<(), V2Error> {
 
 #[test]
 fn a_step_opens_what_its_fence_says_wherever_its_processes_are() {
-    // kind, widens, open; then the GPUs at every place of the step, the nic beside the tasks and in them
+    // Kind, widens, open; then the GPUs at every place of the step, and the nic beside the tasks and in them.
     type Row = (Kind, bool, &'static [u32], &'static [u32], bool, bool);
     let cases: &[Row] = &[
         (Kind::Batch, true, &[2], &[2], true, true),
@@ -105,7 +105,7 @@ fn a_step_opens_what_its_fence_says_wherever_its_processes_are() {
         let kernel = cluster(&root, *kind);
         raise(&kernel, &fence(*widens, open)).unwrap();
         for place in PLACES {
-            // task_special too is below `user`, which rules it in an srun step.
+            // task_special is also below `user`, whose rules apply to it in an srun step.
             let nic = if place.contains("/user/") { *nic_in_task } else { *nic_beside };
             assert_eq!(seen(&kernel, place), (gpus.to_vec(), nic), "{kind:?} {widens} {open:?} {place}");
         }
@@ -156,7 +156,7 @@ fn what_the_extern_step_has_is_loaded_once() {
                 calls.iter().filter(|call| *call == "load").count()
             };
             assert_eq!(loads(EXTERN, &[2]), 1);
-            // An srun step's own rules are not the job's.
+            // An srun step has rules other than the job's.
             let of_its_own = usize::from(widens && kind == Kind::Srun);
             assert_eq!(loads(STEP, &[2]), of_its_own, "{kind:?} {widens}");
             assert!(loads(STEP, &[2]) > 0, "for a second fence, a second program");
@@ -179,12 +179,12 @@ fn what_the_extern_step_has_is_loaded_once() {
     }
 }
 
-/// It may end at any moment.
+/// The extern step may end at any moment.
 #[test]
 fn an_extern_step_that_can_not_be_asked_changes_nothing() {
     for widens in [false, true] {
         for errno in [libc::ENOENT, libc::EPERM] {
-            // Its programs, the last of them, and what that says.
+            // The calls: its programs, the last program, and that one's instructions.
             for at in 0..3 {
                 let root = tempfile::tempdir().unwrap();
                 let kernel = cluster(&root, Kind::Batch);
@@ -317,8 +317,8 @@ fn a_program_that_slurm_replaces_meanwhile_is_looked_up_anew_but_not_for_ever() 
     }
 }
 
-/// Each call of a fence that goes well fails once: it is told, and nothing is open that neither Slurm nor the fence
-/// opens.
+/// In each run, one call of an otherwise successful fence fails. The failure is reported, and nothing is open that
+/// neither Slurm nor the fence opens.
 #[test]
 fn whatever_call_fails_is_told_and_opens_nothing() {
     for (kind, widens) in [
@@ -335,7 +335,7 @@ fn whatever_call_fails_is_told_and_opens_nothing() {
         let kernel = cluster(&root, kind);
         raise(&kernel, &fence(widens, &[2])).unwrap();
         let calls = kernel.calls.take();
-        // What the extern step can't tell is loaded; its own test is below.
+        // If the extern step gives no answer, a new program is loaded; another test covers that.
         let elsewhere = |call: &String| call.ends_with("/step_extern");
         for (at, call) in calls.iter().enumerate().filter(|(_, call)| !elsewhere(call)) {
             let before = cluster(&root, kind);

@@ -4,12 +4,12 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Where reading ended.
+/// Where reading stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GresConfError {
     /// gres.conf, or a file that it includes.
     pub file: PathBuf,
-    /// Counted from 1; `None` if no single line is at fault.
+    /// Counted from 1; `None` if no single line is wrong.
     pub line: Option<usize>,
     /// What is wrong there.
     pub problem: Problem,
@@ -20,15 +20,15 @@ gpushare::errors! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Problem {
         Unreadable(kind: io::ErrorKind) => "{kind}";
-        /// Longer than any gres.conf, or with more GPUs than any node.
+        /// It is longer than any gres.conf, or has more GPUs than any node.
         TooMuch => "too long, or too many GPUs";
         NotText => "bytes that are not text";
-        /// Also one with a key that a GPU's line doesn't have.
+        /// Also for a key that a GPU's line can't have.
         Line => "it can't be read as a line of gres.conf";
         Files(value: String) => "the files '{}' can't be read", value.escape_debug();
         Nodes(value: String) => "NodeName='{}' can't be read", value.escape_debug();
         NodeUnknown => "it is for certain nodes, and this node's name is unknown";
-        /// In an included file, or with a pattern in its name.
+        /// The Include is in an included file, or its name has a pattern.
         Include(name: String) => "gpushare does not read the included file '{}'", name.escape_debug();
         Twice(path: PathBuf) => "{} is listed twice", path.display();
         SeveralTypes => "the GPUs have several types, and Slurm's order depends on slurm.conf";

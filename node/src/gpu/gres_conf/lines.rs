@@ -1,7 +1,7 @@
 //! Lines of a Slurm configuration file and their `Key=Value` fields, as Slurm's parse_config.c reads them.
 
-/// The lines with their numbers: without comments, continued lines (`\` at the end) put together, escapes resolved.
-/// The order of these steps is Slurm's (`_get_next_line`): a backslash within a comment continues nothing.
+/// The lines with their numbers: comments removed, continued lines (`\` at the end) joined, escapes resolved. These
+/// steps are in Slurm's order (`_get_next_line`): a backslash within a comment continues nothing.
 pub fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     let mut joined = String::new();
@@ -24,7 +24,7 @@ pub fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Up to the first `#` with an even number of backslashes before it.
+/// The line up to the first `#` with an even number of backslashes before it.
 fn without_comment(line: &str) -> &str {
     let mut escaped = false;
     let end = line.find(|c| {
@@ -35,7 +35,7 @@ fn without_comment(line: &str) -> &str {
     end.and_then(|end| line.get(..end)).unwrap_or(line)
 }
 
-/// What is before the backslash that continues a line.
+/// The text before the backslash that continues a line.
 fn continued(line: &str) -> Option<&str> {
     let end = line.trim_end();
     let backslashes = end.len() - end.trim_end_matches('\\').len();
@@ -51,7 +51,7 @@ fn unescaped(line: &str) -> String {
     text
 }
 
-/// `Key=Value Key="Value with blanks" …`; `None` for what Slurm would stop at, and for `+=` and the like.
+/// Splits `Key=Value Key="Value with blanks" …`. `None` for text that Slurm would refuse, and for `+=` and the like.
 pub fn fields(line: &str) -> Option<Vec<(&str, &str)>> {
     let mut fields = Vec::new();
     let mut rest = line.trim();

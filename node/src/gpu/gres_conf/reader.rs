@@ -27,13 +27,13 @@ const KEYS: [&str; 12] = [
 
 type Fields<'a> = [(&'a str, &'a str)];
 
-/// What was read so far.
+/// What has been read so far.
 pub(super) struct Reader<'a> {
     node: Option<&'a str>,
     include: &'a dyn Fn(&str) -> Result<String, Problem>,
-    /// GPUs of lines that begin with `Name=`; Slurm takes them first, wherever they are.
+    /// GPUs from lines that begin with `Name=`; Slurm puts them first, wherever they are.
     named: Vec<Line>,
-    /// GPUs of lines that begin with `NodeName=`.
+    /// GPUs from lines that begin with `NodeName=`.
     of_node: Vec<Line>,
     everywhere: Option<Order>,
     here: Option<Order>,
@@ -50,13 +50,13 @@ impl<'a> Reader<'a> {
         Reader { node, include, named: Vec::new(), of_node: Vec::new(), everywhere: None, here: None }
     }
 
-    /// Reads a file's text; an included file is read where its `Include` is, and includes nothing itself.
+    /// Reads a file's text. An included file is read at its `Include` line, and can't include others.
     pub(super) fn read(&mut self, file: &Path, text: &str, may_include: bool) -> Result<(), GresConfError> {
         for (number, line) in logical_lines(text) {
             let at = |problem| GresConfError { file: file.to_owned(), line: Some(number), problem };
             match include(&line) {
                 None => self.take(&line).map_err(at)?,
-                // Slurm fills in `%` itself and refuses `*`.
+                // Slurm replaces `%` itself and refuses `*`.
                 Some(name)
                     if !may_include || name.contains(['*', '%']) || name.contains(char::is_whitespace) =>
                 {
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
             self.named.extend(gpus(&fields)?);
         } else if first.eq_ignore_ascii_case("NodeName") {
             let detect = last(others, "AutoDetect");
-            // Lines of other nodes and about other GRES are nothing to be strict about.
+            // Lines for other nodes and about other GRES needn't be checked strictly.
             if (is_gpu(others) || detect.is_some()) && self.is_here(value)? {
                 self.of_node.extend(gpus(others)?);
                 self.here = detect.map(order).or(self.here);
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The value of a key; Slurm takes the last.
+/// The value of a key; if there are several, Slurm uses the last.
 fn last<'a>(fields: &Fields<'a>, key: &str) -> Option<&'a str> {
     fields.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| *value)
 }
@@ -139,7 +139,7 @@ fn is_gpu(fields: &Fields) -> bool {
     last(fields, "Name").is_some_and(|name| name.eq_ignore_ascii_case("gpu"))
 }
 
-/// What a line says about GPUs; `None` if it is about something else.
+/// The GPUs in a line; `None` if it is about something else.
 fn gpus(fields: &Fields) -> Result<Option<Line>, Problem> {
     if !is_gpu(fields) {
         return Ok(None);
@@ -164,7 +164,7 @@ fn gpus(fields: &Fields) -> Result<Option<Line>, Problem> {
     Ok(Some(Line { slots, gres_type }))
 }
 
-/// The GPU's own device node among those of a part.
+/// The GPU's own device node, out of the files of a part.
 fn gpu_of_part(paths: Vec<PathBuf>) -> Option<PathBuf> {
     let at = paths.iter().position(|path| driver::minor_by_name(path).is_some());
     paths.into_iter().nth(at.unwrap_or(0))
@@ -178,7 +178,7 @@ fn twice(slots: &[Slot]) -> Option<PathBuf> {
     slots.iter().enumerate().find(is_again).map(|(_, slot)| slot.path.clone())
 }
 
-/// `AutoDetect=`, with the order of Slurm's tests (gres.c `_handle_autodetect_flags`).
+/// The order that `AutoDetect=` sets; the tests are in Slurm's order (gres.c `_handle_autodetect_flags`).
 fn order(value: &str) -> Order {
     let value = value.to_ascii_lowercase();
     let has = |word| value.contains(word);

@@ -1,4 +1,4 @@
-//! gres.conf as sites write it, and text of every other kind.
+//! gres.conf as sites write it, and arbitrary text.
 
 use super::*;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn read_as(text: &str, node: Option<&str>) -> Result<Counted, GresConfError> {
     parse(Path::new("/etc/slurm/gres.conf"), text, node, &no_include)
 }
 
-/// The numbers of /dev/nvidiaN in order, a part with `p`; `-` where every GPU counts.
+/// The numbers of /dev/nvidiaN in order, with `p` for a part; `-` if every GPU counts.
 fn numbers(text: &str) -> Result<String, Problem> {
     let counted = read_as(text, Some("node03")).map_err(|error| error.problem)?;
     let Some(slots) = counted.slots else { return Ok("-".to_owned()) };

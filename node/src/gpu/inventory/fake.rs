@@ -19,17 +19,17 @@ impl Fake {
         Fake { roots, _dir: dir }
     }
 
-    /// `/dev/nvidia<name>`, in truth another character device of this machine: 1:3, 1:5, 1:7, 1:8.
+    /// Makes `/dev/nvidia<name>`, a link to another character device of this machine: 1:3, 1:5, 1:7, 1:8.
     pub(crate) fn device(&self, name: &str, target: &str) {
         std::os::unix::fs::symlink(target, self.roots.dev.join(format!("nvidia{name}"))).unwrap();
     }
 
-    /// What the driver says of the GPU at a PCI address.
+    /// Writes what the driver says about the GPU at a PCI address.
     pub(crate) fn information(&self, pci: &str, text: &str) {
         write(&self.roots.proc.join("driver/nvidia/gpus").join(pci).join("information"), text);
     }
 
-    /// A GPU that the driver knows as it should.
+    /// A GPU with normal information from the driver.
     pub(crate) fn gpu(&self, pci: &str, minor: u32) {
         let text = format!("Model: \t\t NVIDIA A40\nGPU UUID: \t GPU-{minor}\nDevice Minor: \t {minor}\n");
         self.information(pci, &text);

@@ -1,4 +1,4 @@
-//! Fabricated nodes, with character devices that every machine has as GPUs.
+//! Fake nodes, whose GPUs are character devices that every machine has.
 
 use super::fake::{Fake, write};
 use super::*;
@@ -84,7 +84,7 @@ fn a_gpu_that_vanishes_keeps_its_index_and_the_others_go_on() {
     assert_eq!(unfit, [None, Some(Unfit::Missing(io::ErrorKind::NotFound)), Some(Unfit::NoDevice), None]);
     assert_eq!(found.count(), 4);
     assert_eq!(found.gpus().iter().map(|gpu| gpu.index).collect::<Vec<_>>(), [0, 3]);
-    // Under `auto` the driver must still know it.
+    // Under `auto` the driver must know it too.
     fake.device("0", "/dev/null");
     fake.device("2", "/dev/zero");
     fake.gpu("0000:01:00.0", 1);
@@ -107,7 +107,7 @@ fn a_node_without_any_gpu_is_an_error() {
 
 #[test]
 fn autodetect_orders_gpus_as_slurmd_does() {
-    // Minors 3, 5 and 7 are in the order of names; their PCI addresses may not be.
+    // Minors 3, 5 and 7 are in the order of names; their PCI addresses may be in another.
     for (autodetect, addresses, expected) in [
         ("off", ["03", "01", "02"], Some(["nvidia10", "nvidia2", "nvidia1"])),
         ("nvidia", ["03", "01", "02"], None),
@@ -182,7 +182,7 @@ fn a_fence_closes_all_that_is_not_the_jobs() {
         write(&drm.join(format!("renderD{}/dev", 127 + bus)), &format!("226:{}\n", 127 + bus));
         fake.capability(minor, "gi1", &format!("DeviceFileMinor: {}\n", 10 * minor));
     }
-    // Slurm counts two of the three.
+    // Slurm counts two of the three GPUs.
     let dev = fake.roots.dev.display();
     let files = GpuFiles::parse(&format!("{dev}/nvidia1,{dev}/nvidia0")).unwrap();
     let found = inventory(&Files::of(&files, None, None).unwrap(), &fake.roots).unwrap();

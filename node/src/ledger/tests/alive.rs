@@ -1,4 +1,4 @@
-//! Jobs that are over and left their entry, in a /proc of the test's own.
+//! Jobs that are over and left their entry, in a fake /proc.
 
 use super::*;
 use crate::proc::start_time;
@@ -36,7 +36,7 @@ impl Machine {
         fs::write(dir.join("cmdline"), title).unwrap();
     }
 
-    /// A job with an entry, a mark and a witness.
+    /// Adds a job with an entry, a mark and a witness.
     fn job(&self, id: u32, pid: u32, start: u64) {
         self.ledger.lock(SOON).unwrap().record(&entry(id, 0)).unwrap();
         self.ledger.witness(entry(id, 0).key, pid, start).unwrap();
@@ -74,11 +74,11 @@ fn only_jobs_that_are_over_by_every_sign_are_dropped() {
     machine.job(3, 300, 7); // gone
     machine.job(4, 400, 7); // gone, but another step lives
     machine.process(401, "slurmstepd", 9, b"slurmstepd: [4.batch]\0");
-    machine.job(5, 500, 7); // gone; somebody only speaks of it
+    machine.job(5, 500, 7); // gone; another process only mentions it
     let locked = machine.ledger.lock(SOON).unwrap();
     locked.record(&entry(6, 0)).unwrap(); // no witness
     locked.record(&Entry { since: NOW - 59, ..entry(7, 0) }).unwrap(); // young
-    locked.record(&entry(8, 1)).unwrap(); // the witness is of the start before
+    locked.record(&entry(8, 1)).unwrap(); // the witness belongs to the start before
     drop(locked);
     machine.ledger.witness(entry(7, 0).key, 700, 7).unwrap();
     machine.ledger.witness(entry(8, 0).key, 800, 7).unwrap();
@@ -113,7 +113,7 @@ fn a_prolog_inside_the_job_notes_the_slurmstepd_that_runs_it() {
     machine.child(30, 32, "run-parts) S 1 (", 5, b"run-parts\0/etc/slurm/prolog.d\0");
     machine.child(32, 33, "gpushare-prolog", 6, b"gpushare-prolog\0");
     machine.child(20, 40, "gpushare-prolog", 8, b"gpushare-prolog\0");
-    // slurmd itself may be in a job, of a cluster around this one.
+    // slurmd itself may be in a job of another, outer cluster.
     machine.process(50, "slurmstepd", 1, b"slurmstepd: [7.batch]\0");
     machine.child(50, 51, "slurmd", 9, b"slurmd\0");
     machine.child(51, 52, "gpushare-prolog", 10, b"gpushare-prolog\0");

@@ -50,7 +50,7 @@ fn whole_gpus_of_other_makers_are_left_to_slurm() {
 
 #[test]
 fn a_failure_is_forgotten_with_its_job() {
-    // Whatever Overcommit says: nowhere is room for more than a GPU.
+    // With any `Overcommit`: no GPU has room for more than a GPU.
     let node = Place::new("");
     assert!(matches!(node.place(&job(1, 81)), Err(PlaceError::TooLarge { units: 81, capacity: 80 })));
     assert!(node.ledger.failure(1).unwrap().unwrap().contains("81 units"));

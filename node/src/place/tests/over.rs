@@ -1,8 +1,8 @@
-//! What jobs leave behind that are over, and when it is taken back.
+//! What jobs that are over leave behind, and when it is removed.
 
 use super::*;
 
-/// A /proc in which nothing but init lives.
+/// A /proc in which only init lives.
 fn empty_machine(node: &mut Place) {
     let proc = node.dir.path().join("proc");
     std::fs::create_dir_all(proc.join("1")).unwrap();

@@ -1,4 +1,4 @@
-//! Whose processes are, in a /proc of this test's own; and whose that makes them.
+//! Where processes are, in a fake /proc, and which job they belong to.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn entry(id: u32, minor: u32) -> Entry {
     crate::fake::entry(id, vec![gpu(minor)])
 }
 
-/// A process: its parent, its session, its user, its name and its cgroup. It started when its number says.
+/// A process: parent, session, user, name and cgroup. Its start time equals its number.
 struct Process<'a>(u32, u32, u32, u32, &'a str, &'a str);
 
 fn make(proc: &Path, Process(pid, parent, session, user, name, cgroup): &Process) {
@@ -35,7 +35,7 @@ fn node(processes: &[Process]) -> tempfile::TempDir {
     dir
 }
 
-/// What a process of GPU 0 is, as gpushare-nvml tells it.
+/// Which job a process of GPU 0 belongs to, as gpushare-nvml reports it.
 fn whose(jobs: Jobs, proc: &Path, pid: u32) -> Whose {
     jobs.whose(&gpu(0), &Finder::new(proc).process(pid, 1000))
 }

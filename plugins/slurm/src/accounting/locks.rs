@@ -15,13 +15,13 @@ use crate::text;
 const READ: c_int = 1;
 const NO: c_int = 0;
 
-/// assoc_mgr's read locks, held; everything that is read from the cache is read through them.
+/// assoc_mgr's read locks, while they are held; all reads from the cache go through this.
 #[derive(Debug)]
 pub(super) struct Locks {
     held: assoc_mgr_lock_t,
-    /// Where the GRES are in the table of TRES: a decision asks for them several times.
+    /// The positions of the GRES in the TRES table, which a decision needs several times.
     gres: OnceCell<Positions>,
-    /// Must be let go by the thread that took them.
+    /// The thread that took the locks must release them.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -38,13 +38,13 @@ impl Locks {
             user: whose,
             wckey: NO,
         };
-        // SAFETY: seven levels, as assoc_mgr.h declares them; no such lock is held by this thread (module doc).
+        // SAFETY: seven levels, as assoc_mgr.h declares them; this thread holds no such lock (module doc).
         unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
         Locks { held, gres: OnceCell::new(), _not_send: PhantomData }
     }
 
     pub(super) fn qos_named(&self, name: &CStr) -> Option<Qos<'_>> {
-        // SAFETY: a C structure of numbers and pointers, for which all zero is "nothing set".
+        // SAFETY: a C structure of numbers and pointers, for which all zeros mean "nothing set".
         let mut wanted: slurmdb_qos_rec_t = unsafe { std::mem::zeroed() };
         wanted.name = name.as_ptr().cast_mut();
         // SAFETY: the name is a C string for the time of the call.
@@ -54,7 +54,7 @@ impl Locks {
     #[doc(alias = "assoc_mgr_get_default_qos_info")]
     pub(super) fn default_qos(&self, association: &slurmdb_assoc_rec_t) -> Option<Qos<'_>> {
         let association: *const slurmdb_assoc_rec_t = association;
-        // SAFETY: a C structure of numbers and pointers, for which all zero is "nothing set".
+        // SAFETY: a C structure of numbers and pointers, for which all zeros mean "nothing set".
         let mut wanted: slurmdb_qos_rec_t = unsafe { std::mem::zeroed() };
         // SAFETY: a record of the cache, only read; the call sets the id or, to a string literal of its own, the name.
         unsafe { slurm_sys::assoc_mgr_get_default_qos_info(association.cast_mut(), &raw mut wanted) };
@@ -93,7 +93,7 @@ impl Locks {
     fn association_of(&self, user_id: u32, account: &CStr, partition: &CStr) -> Option<&slurmdb_assoc_rec_t> {
         let named =
             |name: &CStr| if name.is_empty() { std::ptr::null_mut() } else { name.as_ptr().cast_mut() };
-        // SAFETY: a C structure of numbers and pointers, for which all zero is "nothing set".
+        // SAFETY: a C structure of numbers and pointers, for which all zeros mean "nothing set".
         let mut wanted: slurmdb_assoc_rec_t = unsafe { std::mem::zeroed() };
         wanted.uid = user_id;
         wanted.acct = named(account);
@@ -111,7 +111,7 @@ impl Locks {
         unsafe { found.as_ref() }
     }
 
-    /// The default QOSes of every association that the user has for the account, each once.
+    /// The distinct default QOSes of all associations that the user has for the account.
     #[doc(alias = "assoc_mgr_assoc_list")]
     pub(super) fn possible_defaults(&self, request: &Request) -> Vec<Qos<'_>> {
         let of_user = self.association(request);
@@ -137,8 +137,8 @@ impl Locks {
         found
     }
 
-    /// The user's associations that the job may be charged to: of each partition that it names, or of all where its
-    /// reservation decides; each perhaps several times.
+    /// The user's associations that may be charged for the job: for each partition that it names, or for all if its
+    /// reservation decides. One may occur several times.
     pub(super) fn each_of_user<'s>(
         &'s self,
         request: &Request,
@@ -174,7 +174,7 @@ impl Locks {
         unsafe { each(list, look) }
     }
 
-    /// One pass over all QOSes, where a look-up for each name would be one for each.
+    /// One pass over all QOSes, because looking up each name would be one pass for each.
     #[doc(alias = "assoc_mgr_qos_list")]
     pub(super) fn qoses_named(&self, sorted: &[Vec<u8>]) -> Vec<Qos<'_>> {
         let mut found = Vec::new();
@@ -194,7 +194,8 @@ impl Locks {
         found
     }
 
-    /// The names of all GRES among the TRES, `gpu:a40` of `gres/gpu:a40`, by position in the limit arrays.
+    /// The names of all GRES among the TRES, such as `gpu:a40` of `gres/gpu:a40`, with their positions in the limit
+    /// arrays.
     pub(super) fn gres_names(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let positions = self.gres.get_or_init(|| self.find_gres());
         let rest = positions.rest..self.tres_count();
@@ -233,18 +234,18 @@ impl Locks {
         if position >= self.tres_count() {
             return None;
         }
-        // SAFETY: slurmctld's own array, which is there if it has a length, under the tres lock.
+        // SAFETY: slurmctld's own array, which exists if it has a length, under the tres lock.
         let names = unsafe { slurm_sys::assoc_mgr_tres_name_array };
         // SAFETY: position < count.
         let place = unsafe { names.add(position) };
-        // SAFETY: inside the array.
+        // SAFETY: within the array.
         let name: *const c_char = unsafe { *place };
         // SAFETY: null or a C string that stays under the tres lock, which `self` is.
         unsafe { text::bytes(name) }?.strip_prefix(b"gres/")
     }
 }
 
-/// The first sixteen GRES by position and name; others, on a cluster that has more, lie from `rest` on.
+/// The first sixteen GRES by position and name. On a cluster with more, the others are from `rest` on.
 #[derive(Debug)]
 struct Positions {
     first: [(usize, *const [u8]); 16],
@@ -255,7 +256,7 @@ struct Positions {
 /// Shows every record of one of the cache's lists.
 ///
 /// # Safety
-/// `list` is null or holds records of that type, which stay as they are for the time of the call.
+/// `list` is null or holds records of that type, which stay unchanged during the call.
 #[doc(alias = "slurm_list_next")]
 unsafe fn each<T>(list: *mut slurm_sys::xlist, mut look: impl FnMut(&T)) {
     if list.is_null() {
@@ -264,7 +265,7 @@ unsafe fn each<T>(list: *mut slurm_sys::xlist, mut look: impl FnMut(&T)) {
     // SAFETY: a list, by the caller's promise; an iterator takes the list's own lock for each step (src/common/list.c).
     let steps = unsafe { slurm_sys::slurm_list_iterator_create(list) };
     loop {
-        // SAFETY: the iterator of above.
+        // SAFETY: the iterator made above.
         let record = unsafe { slurm_sys::slurm_list_next(steps) };
         let record: *const T = record.cast();
         // SAFETY: null at the end, or a record, by the caller's promise.
@@ -283,38 +284,38 @@ pub(super) fn chain(leaf: &slurmdb_assoc_rec_t) -> impl Iterator<Item = &slurmdb
         if usage.is_null() {
             return None;
         }
-        // SAFETY: every association of slurmctld's has its usage (src/common/assoc_mgr.c), a structure of its public
+        // SAFETY: every association in slurmctld has its usage (src/common/assoc_mgr.c), a structure of its public
         // headers.
         let place = unsafe { &raw const (*usage).parent_assoc_ptr };
         // SAFETY: the same.
         let parent = unsafe { place.read() };
-        // SAFETY: null for root's, or a record of the cache, which stays as it is while the locks are held that `leaf`
-        // is read under.
+        // SAFETY: null for root's, or a record of the cache, which stays as it is while the locks are held under which
+        // `leaf` is read.
         unsafe { parent.as_ref() }
     };
     std::iter::successors(Some(leaf), parent).take(DEEPEST)
 }
 
-/// No tree of accounts is deeper; a chain that doesn't end would stop slurmctld itself.
+/// No tree of accounts is deeper; an endless chain would block slurmctld.
 const DEEPEST: usize = 1000;
 
 impl Drop for Locks {
     #[doc(alias = "assoc_mgr_unlock")]
     fn drop(&mut self) {
-        // SAFETY: the levels that `take` took, on the same thread.
+        // SAFETY: the levels that `take` locked, on the same thread.
         unsafe { slurm_sys::assoc_mgr_unlock(&raw mut self.held) }
     }
 }
 
-/// slurmctld's connection to the database, only passed on, and AccountingStorageEnforce.
+/// slurmctld's connection to the database, which is only passed on, and AccountingStorageEnforce.
 fn database() -> (*mut std::ffi::c_void, c_int) {
-    // SAFETY: slurmctld's own variable, written at its start only.
+    // SAFETY: slurmctld's own variable, written only at its start.
     let connection = unsafe { slurm_sys::acct_db_conn };
     // SAFETY: the same.
     (connection, c_int::from(unsafe { slurm_sys::accounting_enforce }))
 }
 
-/// The partition whose association counts: the first of the list, or the default one.
+/// The partition whose association counts: the first in the list, or the default one.
 fn first_partition<'a>(held: &'a Locks, request: &Request<'a>) -> Option<&'a [u8]> {
     if request.partition_is_the_reservations() {
         return None;
@@ -325,7 +326,7 @@ fn first_partition<'a>(held: &'a Locks, request: &Request<'a>) -> Option<&'a [u8
     default_partition(held)
 }
 
-/// The name may change after the partition lock is released; so it may not be kept longer than the cache's locks.
+/// The name may change after the partition lock is released, so it must not be kept longer than the cache's locks.
 pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
     // SAFETY: slurmctld's own variable, under its partition lock, which callers of job_submit hold.
     let default = unsafe { slurm_sys::default_part_name };
@@ -333,13 +334,13 @@ pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
     unsafe { text::bytes(default) }
 }
 
-/// `def_mem_per_cpu` as Slurm keeps it: 0 where nothing is said, and of `DefMemPerCPU=0`, which is all of a node's, the
-/// flag `MEM_PER_CPU` alone.
+/// Interprets Slurm's `def_mem_per_cpu`: 0 means that no default is set. Only the flag `MEM_PER_CPU` is set for
+/// `DefMemPerCPU=0`, which means all of a node's memory.
 pub(super) fn is_given(def_mem_per_cpu: u64) -> Option<bool> {
     (def_mem_per_cpu != 0).then(|| Memory::of(def_mem_per_cpu) != Memory::PerNode(0))
 }
 
-/// What slurm.conf says of the memory of a job that names none. Without anything it gets all that its nodes have
+/// slurm.conf's defaults for a job that requests no memory. Without any, the job gets all memory of its nodes
 /// (src/slurmctld/job_mgr.c, `_validate_job_desc`).
 #[doc(alias = "job_defaults_list")]
 pub(super) fn default_memory() -> DefaultMemory {

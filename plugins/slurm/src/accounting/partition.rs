@@ -1,4 +1,4 @@
-//! How many nodes partitions let a job have, and the memory that they give a job which names none. A partition's record
+//! How many nodes partitions allow a job, and their default memory for a job that requests none. A partition's record
 //! has a different layout in every micro release, so this reads it in the form that slurmctld sends to a client: the
 //! protocol defines that layout, and its first fields and its last one are the same from 22.05 to 26.05.
 
@@ -10,10 +10,11 @@ use gpushare::submit::request::Request;
 use super::locks::{Locks, default_partition, is_given};
 use crate::text;
 
-/// slurmctld asks whether the client's protocol is at least of a release, the newest first: so this is its own.
+/// slurmctld checks, the newest release first, whether the client's protocol is at least that of a release, so this
+/// selects slurmctld's own.
 const NEWEST: u16 = u16::MAX;
 
-/// What a partition has to say about that.
+/// A partition's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
     /// `MaxNodes`, all ones for no limit.
@@ -23,7 +24,7 @@ struct Size {
 }
 
 impl Size {
-    /// Whether so many of its nodes can hold the job's tasks, as far as that can be told.
+    /// Whether this many of its nodes can hold the job's tasks, as far as that is known here.
     fn holds(self, request: &Request) -> bool {
         let tasks = request.num_tasks.unwrap_or(1);
         let of_a_node = request.ntasks_per_node.filter(|tasks| *tasks > 0);
@@ -34,8 +35,9 @@ impl Size {
     }
 }
 
-/// The fewest `MaxNodes` of the partitions that a job names, or of the default one, but for those that are too small
-/// for it; `None` if its reservation decides, where one is unknown, and where there is no limit.
+/// The lowest `MaxNodes` of the partitions that a job names, or of the default one, without those that are too small
+/// for the job; if all are too small, the highest. Ignores unknown partitions. `None` if the job's reservation decides,
+/// and if there is no limit.
 pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
     if request.partition_is_the_reservations() {
         return None;
@@ -52,26 +54,26 @@ fn size_of_partition(name: &CStr) -> Option<Size> {
     packed(name, |packed| read(packed, name.to_bytes()))
 }
 
-/// What a partition itself says of the memory of a job that names none; `None` where there is no such partition.
+/// A partition's own defaults for a job that requests no memory; `None` if the partition doesn't exist.
 pub(super) fn default_memory(name: &[u8]) -> Option<DefaultMemory> {
     text::with_c_string(name, |name| packed(name, |packed| memory(packed, name.to_bytes())))
 }
 
-/// Shows the partition as it is sent.
+/// Shows the partition in the form that slurmctld sends.
 #[doc(alias = "find_part_record")]
 fn packed<T>(name: &CStr, show: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
     // SAFETY: the name is only read; the partition lock, which callers of job_submit and job_modify hold, keeps the
-    // record.
+    // record valid.
     let record = unsafe { slurm_sys::find_part_record(name.as_ptr().cast_mut()) };
     if record.is_null() {
         return None;
     }
-    // SAFETY: a buffer of Slurm's own, which grows as it is written (src/common/pack.c).
+    // SAFETY: a buffer of Slurm's, which grows as it is written (src/common/pack.c).
     let buffer = unsafe { slurm_sys::init_buf(1024) };
     if buffer.is_null() {
         return None;
     }
-    // SAFETY: the record of above and the buffer; writes the record as this release sends it
+    // SAFETY: the record and the buffer from above; writes the record as this release sends it
     // (src/slurmctld/partition_mgr.c).
     unsafe { slurm_sys::pack_part(record, buffer, NEWEST) };
     // SAFETY: made above; its first members are those of slurm_exports.h in every release.
@@ -87,16 +89,16 @@ fn packed<T>(name: &CStr, show: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
     found
 }
 
-/// cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes, total_nodes, total_cpus: numbers of 32 bits, the
-/// highest byte first.
+/// Reads cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes, total_nodes and total_cpus: big-endian
+/// numbers of 32 bits.
 fn read(packed: &[u8], name: &[u8]) -> Option<Size> {
     let mut numbers = numbers(packed, name)?.skip(4);
     let most = numbers.next()?;
     Some(Size { most, nodes: numbers.nth(1)?, cpus: numbers.next()? })
 }
 
-/// After total_cpus def_mem_per_cpu, of 64 bits; and at the very end job_defaults_list: how many there are, and of each
-/// its type in 16 bits and its value in 64 (src/slurmctld/partition_mgr.c, `pack_part`).
+/// After total_cpus comes def_mem_per_cpu, of 64 bits. At the very end comes job_defaults_list: the number of entries,
+/// and each entry's type in 16 bits and value in 64 (src/slurmctld/partition_mgr.c, `pack_part`).
 fn memory(packed: &[u8], name: &[u8]) -> Option<DefaultMemory> {
     let mut numbers = numbers(packed, name)?.skip(8);
     let of_cpu_or_node = [numbers.next()?, numbers.next()?];
@@ -105,7 +107,7 @@ fn memory(packed: &[u8], name: &[u8]) -> Option<DefaultMemory> {
     Some(DefaultMemory { of_node: is_given((high << 32) | low), of_gpu: of_gpu.map(|(_, value)| value > 0) })
 }
 
-/// There are two types, each once at the most; before the list is the end of a text, which is no such number.
+/// There are two types, each at most once. The end of a text comes before the list, and can't be such a number.
 fn defaults(packed: &[u8]) -> Vec<(u32, u64)> {
     const EACH: usize = 10;
     let list = |count: u8| {
@@ -123,7 +125,7 @@ fn defaults(packed: &[u8]) -> Vec<(u32, u64)> {
     [2, 1].into_iter().find_map(list).unwrap_or_default()
 }
 
-/// The numbers after the name, which stands first: its length with the NUL, then its bytes.
+/// The numbers after the name. The name comes first: its length including the NUL, then its bytes.
 fn numbers<'p>(packed: &'p [u8], name: &[u8]) -> Option<impl Iterator<Item = u32> + use<'p>> {
     let (length, rest) = number(packed)?;
     let (packed_name, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
@@ -158,7 +160,7 @@ mod tests {
         }
     }
 
-    /// As 24.11 sends one without texts, and as 22.05 ends.
+    /// The beginning as 24.11 sends a partition without texts, and the end as 22.05 sends it.
     #[test]
     fn the_memory_is_after_the_first_numbers_and_at_the_end() {
         let packed = |of_node: u64, texts: &[u8], defaults: &[(u16, u64)]| {

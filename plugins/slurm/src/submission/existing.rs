@@ -9,19 +9,19 @@ use slurm_sys::job_desc_msg_t;
 use super::request_of;
 use crate::text;
 
-/// A copy of a job that slurmctld has, as the public description that an update of it is.
+/// A copy of one of slurmctld's jobs, in the public form that an update has.
 #[derive(Debug)]
 pub struct Existing(NonNull<job_desc_msg_t>);
 
 impl Existing {
-    /// The job behind the second argument of job_modify(); `None` if there is none or no memory.
+    /// The job behind the second argument of job_modify(); `None` if it is null or there is no memory.
     ///
-    /// slurmctld reads the job's script and environment from its state directory for this, and logs an error for an
-    /// interactive job, which has none: so only for updates that need it. The tasks per GPU and a list of QOSes are not
-    /// in the copy.
+    /// For this, slurmctld reads the job's script and environment from its state directory, and logs an error for an
+    /// interactive job, which has none. So call it only for updates that need it. The copy lacks the tasks per GPU and
+    /// a list of QOSes.
     ///
     /// # Safety
-    /// Null, or the job record that slurmctld called job_modify() with, under its job write lock.
+    /// `record` is null, or the job record with which slurmctld called job_modify(), under its job write lock.
     #[doc(alias = "copy_job_record_to_job_desc")]
     #[must_use]
     pub unsafe fn copy_of(record: *mut slurm_sys::job_record) -> Option<Existing> {
@@ -34,15 +34,15 @@ impl Existing {
 
     /// The job's name, for the log.
     pub fn name(&self) -> Option<&[u8]> {
-        // SAFETY: made by `copy_of`, ours alone until it is dropped.
+        // SAFETY: made by `copy_of`; nothing else uses it until it is dropped.
         let job = unsafe { self.0.as_ref() };
         // SAFETY: null or a C string, unchanged while `self` is borrowed.
         unsafe { text::bytes(job.name) }
     }
 
-    /// The job as it is.
+    /// The current job.
     pub fn request(&self) -> Request<'_> {
-        // SAFETY: made by `copy_of`, ours alone until it is dropped.
+        // SAFETY: made by `copy_of`; nothing else uses it until it is dropped.
         let job = unsafe { self.0.as_ref() };
         let mut request = request_of(job);
         if job.bitflags & slurm_sys::JOB_NAMES_MEMORY == 0 {
@@ -54,13 +54,13 @@ impl Existing {
 
 impl Drop for Existing {
     /// All strings of the environment are one block, which begins at the first: slurm_free_job_desc_msg() would free
-    /// each. So slurmctld itself takes it apart in this order (src/slurmctld/fed_mgr.c).
+    /// each of them. So this frees them in the same order as slurmctld does (src/slurmctld/fed_mgr.c).
     #[doc(alias = "slurm_free_job_desc_msg")]
     fn drop(&mut self) {
-        // SAFETY: made by `copy_of`, ours alone.
+        // SAFETY: made by `copy_of`; nothing else uses it.
         let job = unsafe { self.0.as_mut() };
         if !job.environment.is_null() {
-            // SAFETY: an array with at least its closing null.
+            // SAFETY: an array with at least its final null.
             let first = unsafe { &mut *job.environment };
             // SAFETY: null, or the block in Slurm's memory.
             unsafe { text::free(first) };

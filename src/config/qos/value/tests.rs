@@ -1,4 +1,4 @@
-//! What is written, printed and said of values.
+//! Tests of parsing and printing values.
 
 use super::*;
 

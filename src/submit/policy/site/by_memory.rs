@@ -8,7 +8,7 @@ use super::super::{
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Request};
 
-/// The string that asks for the share.
+/// The string that requests the share.
 pub(in super::super) struct Translated {
     text: Vec<u8>,
     asked: Vec<u8>,
@@ -17,12 +17,12 @@ pub(in super::super) struct Translated {
 }
 
 impl Translated {
-    /// The request with it.
+    /// The request with that string.
     pub(in super::super) fn over<'s>(&'s self, request: &Request<'s>) -> Request<'s> {
         request.with(Field::Node, &self.text)
     }
 
-    /// With the change before all others, which may change the string further.
+    /// Puts this change before all others, which may change the string further.
     pub(in super::super) fn noted<'a>(&self, mut accepted: Acceptance<'a>) -> Acceptance<'a> {
         let Translated { text, asked, given, mebibytes } = self;
         let change = Change::Share {
@@ -37,7 +37,7 @@ impl Translated {
 }
 
 impl<A: Accounting> Judgement<'_, '_, A> {
-    /// What becomes of a submission, or of what an update says; `None` if nobody asks by memory.
+    /// Converts a submission, or the changes of an update; `None` if it doesn't request memory.
     pub(in super::super) fn by_memory(&self, said: &Request) -> Option<Ruling<Translated>> {
         let rule = self.policy.memory_gres.as_ref()?;
         let is_it = |gres: &Gres| gres.name == rule.name.as_bytes();
@@ -62,7 +62,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Ok(Translated { text, asked, given: grammar::plain(share), mebibytes }))
     }
 
-    /// The fewest units that have so much memory, of those that may be asked for.
+    /// The lowest allowed number of units with at least this much memory.
     fn fitting(&self, rule: &MemoryGres, wanted: Gres, mebibytes: u64) -> Option<u64> {
         let units = mebibytes.div_ceil(rule.mem_per_unit.max(1));
         let of_type = |gres_type: &[u8]| {
@@ -98,13 +98,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 }
 
-/// `20G` is a number of bytes to Slurm, `20480` is one of MiB, as for `--mem`: no GPU has a tebibyte.
+/// To Slurm, `20G` is a number of bytes. `20480` is one of MiB, as for `--mem`: no GPU has a tebibyte.
 fn mebibytes(count: u64) -> u64 {
     const MEBIBYTE: u64 = 1 << 20;
     if count < MEBIBYTE { count } else { count.div_ceil(MEBIBYTE) }
 }
 
-/// As a user would write it.
+/// The request as a user would write it.
 fn written(gres: Gres, mebibytes: u64) -> Vec<u8> {
     let number = match mebibytes % 1024 {
         0 => format!("{}G", mebibytes / 1024),

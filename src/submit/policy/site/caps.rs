@@ -1,8 +1,9 @@
 //! Caps on the CPUs and the memory that a job may have for each of its GPUs, by type: `MaxCPUsPerGpu` and
 //! `MaxMemPerGpu`, for the file, a partition or a QOS.
 //!
-//! This judges the request itself: the fewest GPUs that it can get against the most CPUs and memory that it asks for,
-//! with the fewest nodes and with the most. It doesn't see what Slurm adds (whole cores, whole nodes, defaults).
+//! This judges the request itself: the minimum of GPUs that it can get against the maximum of CPUs and memory that it
+//! requests, with the minimum and with the maximum of nodes. It doesn't see what Slurm adds (whole cores, whole nodes,
+//! defaults).
 
 use std::cell::RefCell;
 
@@ -18,9 +19,9 @@ use crate::submit::request::{Field, Request};
 use crate::text::pattern::Case;
 
 impl<'r, A: Accounting> Judgement<'r, '_, A> {
-    /// More CPUs or memory than the job's GPUs allow. An update isn't taken over at once: QOS, account and partition
-    /// come first, then CPUs and memory, and the GPUs last; what comes later may be refused. So the job must be right
-    /// after each step.
+    /// More CPUs or memory than the job's GPUs allow. Slurm applies an update in steps: first QOS, account and
+    /// partition, then CPUs and memory, and the GPUs last. It may refuse a later step, so the job must be right after
+    /// each of them.
     pub(super) fn over_caps(&self) -> Option<Refusal> {
         if !self.policy.has_caps {
             return None;
@@ -32,7 +33,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
             .or_else(|| self.excess_of(&self.request))
     }
 
-    /// The job between the steps of an update, where that is neither what it was nor what it will be.
+    /// The job between the steps of an update, if that differs from both the old and the new job.
     fn steps(&self) -> [Option<Request<'r>>; 2] {
         let Some((update, existing)) = self.update else { return [None, None] };
         let (said, new) = (&update.request, self.request);
@@ -68,10 +69,10 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         Some(Refusal { asked, count: allowed, offer, ..self.refusal(rule, ground) })
     }
 
-    /// The first cap that the request is over, whichever of its QOSes and partitions the job will be in.
+    /// The first cap that the request exceeds, in any QOS and partition that the job may get.
     pub(super) fn excess(&self, request: &Request) -> Option<Excess<'_>> {
         let load = Load::of(request, self.policy)?;
-        // Asked once for each partition: slurmctld must pack its whole record for that.
+        // Asked only once for each partition, because slurmctld must pack the partition's whole record for it.
         let known: RefCell<Vec<(Vec<u8>, DefaultMemory)>> = RefCell::default();
         let default_memory = |partition: &[u8]| {
             let found = known.borrow().iter().find(|(name, _)| name == partition).map(|(_, memory)| *memory);
@@ -98,7 +99,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         })
     }
 
-    /// The cap that holds in a QOS and a partition: the QOS's, else the partition's, else the file's.
+    /// The cap for a QOS and a partition: the QOS's, otherwise the partition's, otherwise the file's.
     fn cap(&self, amount: Amount, qos: &[u8], partition: &[u8]) -> Option<(&PerGpu, Ground)> {
         let of_qos = || {
             let records = self.policy.records.iter().filter(|record| record.caps.any());
@@ -116,8 +117,8 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         of_qos().or_else(of_partition).or_else(|| self.policy.caps.of(amount).map(|cap| (cap, Ground::Site)))
     }
 
-    /// Looks at each QOS and partition that the job may be in. Which partition a reservation has can't be seen: any
-    /// that a record names, or another.
+    /// Calls `look` for each QOS and partition that the job may get. A reservation's partition is unknown here, so it
+    /// may be any that a record names, or another.
     fn in_each_place<'s, T>(
         &'s self,
         request: &Request,
@@ -150,7 +151,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         }
     }
 
-    /// A token that Slurm may read as GPUs in another number than the plain ones say.
+    /// A token that Slurm may read as another number of GPUs than the plain tokens show.
     fn hidden_gpus(&self) -> Option<Refusal> {
         let has = |text: &[u8], name: &[u8]| text.windows(name.len()).any(|window| window == name);
         let text = self.request.tokens().find_map(|(_, token)| match token {
@@ -165,8 +166,8 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         Some(Refusal { asked: shortened(text), ..self.refusal(Rule::Unreadable, Ground::Site) })
     }
 
-    /// GPUs that no string of the job shows, at the next update at the latest: those that `--ntasks-per-gpu` alone
-    /// makes Slurm invent, and those that a job keeps in some releases when an update names none.
+    /// GPUs that no string of the job shows, at the latest at the next update: those that Slurm invents for
+    /// `--ntasks-per-gpu` alone, and those that a job keeps in some releases when an update names none.
     fn gpus_unseen(&self) -> Option<Refusal> {
         if self.gpu_of(&self.request).is_some() {
             return None;
@@ -179,7 +180,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         Some(Refusal { asked: plain(kept), ..self.refusal(Rule::OldRequestStays, Ground::Site) })
     }
 
-    /// What fits, in the place of what is too much.
+    /// Replaces what is too much by what is allowed.
     pub(in super::super) fn fit(&self, wanted: &mut Correction) -> Option<()> {
         let before = wanted.clone();
         let request = self.effective(&before);
@@ -188,7 +189,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     }
 }
 
-/// The names of a list, each once: nobody may keep slurmctld busy with one of them five hundred times.
+/// The distinct names in a list: otherwise one name, repeated five hundred times, could keep slurmctld busy.
 fn each_name(list: &[u8]) -> Vec<&[u8]> {
     let mut names: Vec<&[u8]> = Vec::new();
     for name in list.split(|byte| *byte == b',') {

@@ -6,7 +6,7 @@ use super::super::{Amount, Correction, DefaultMemory, GPU, Ground, PerGpu, Polic
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Memory, Request};
 
-/// What a job that has GPUs asks for.
+/// The request of a job that has GPUs.
 pub(super) struct Load<'r> {
     request: Request<'r>,
     entries: Vec<Entry<'r>>,
@@ -14,26 +14,27 @@ pub(super) struct Load<'r> {
 
 /// How a request is over a cap.
 pub(super) struct Excess<'c> {
-    /// Of what.
+    /// CPUs or memory.
     pub(super) amount: Amount,
     /// The cap.
     pub(super) cap: &'c PerGpu,
-    /// Whose it is.
+    /// Where the cap comes from.
     pub(super) ground: Ground,
-    /// What its GPUs allow in all.
+    /// How much its GPUs allow in total.
     pub(super) allowed: u64,
-    /// What it asks for; `None` for all that its nodes have.
+    /// How much it requests; `None` for everything on its nodes.
     pub(super) wanted: Option<u64>,
-    /// On so many nodes.
+    /// With this number of nodes.
     pub(super) nodes: u64,
     /// The GPUs as a user would write them.
     pub(super) asked: Vec<u8>,
 }
 
-/// GPUs or shares of one type. Of two tokens for them Slurm may take either, or add nothing up: the lower counts.
+/// GPUs or shares of one type. If two tokens request them, Slurm may use either, or may not add them up, so the lower
+/// counts.
 struct Entry<'r> {
     gres: Gres<'r>,
-    /// How many units are a GPU.
+    /// How many units make a GPU.
     units: u64,
     /// For the whole job.
     of_job: Option<u64>,
@@ -65,7 +66,7 @@ impl<'r> Load<'r> {
             let (units, count) = match gres.name {
                 _ if gres.count == 0 => continue,
                 GPU => (1, gres.count),
-                // Where nobody says how many units are a GPU, any share counts as one.
+                // If it is unknown how many units make a GPU, any share counts as one.
                 name if policy.is_share(name) => {
                     policy.shares.most.map_or((1, 1), |most| (most.max(1), gres.count))
                 }
@@ -97,8 +98,8 @@ impl<'r> Load<'r> {
         tokens.collect::<Vec<_>>().join(&b',')
     }
 
-    /// On how many nodes the request is over a cap, what is allowed there, and what is asked for: `None` for all that
-    /// there is.
+    /// With how many nodes the request exceeds a cap, how much is allowed there, and how much is requested: `None` for
+    /// everything on the nodes.
     pub(super) fn excess(
         &self,
         amount: Amount,
@@ -115,9 +116,9 @@ impl<'r> Load<'r> {
         })
     }
 
-    /// The fewest and the most nodes. Between them nothing is worse: what is allowed grows with the nodes as a line,
-    /// and what is asked for as several of which the highest counts. Each node of a job has a GPU, so there are no more
-    /// nodes than GPUs.
+    /// The minimum and the maximum of nodes. No number in between can be worse: the allowed amount grows linearly with
+    /// the nodes, and the requested one is the maximum of several such amounts. Each node of a job has a GPU, so there
+    /// are at most as many nodes as GPUs.
     fn nodes(&self) -> [u64; 2] {
         let fewest = u64::from(self.request.min_nodes.unwrap_or(1).max(1));
         let of_job = self.entries.iter().map(|entry| entry.of_job.unwrap_or(0));
@@ -149,8 +150,8 @@ impl<'r> Load<'r> {
         gpus.map(|entry| entry.count(nodes)).fold(0, u64::saturating_add)
     }
 
-    /// At least so many; `--cpus-per-gpu` beside it. `None` for all that the nodes have: with
-    /// `--gres-flags=enforce-binding` Slurm 24.11 to 26.05 gives these unless `--cpus-per-gpu` says how many.
+    /// The CPUs that the job gets at least, taking `--cpus-per-gpu` into account. `None` for all of the nodes' CPUs:
+    /// with `--gres-flags=enforce-binding`, Slurm 24.11 to 26.05 gives these unless `--cpus-per-gpu` sets a number.
     fn cpus(&self, nodes: u64) -> Option<u64> {
         let amounts = &self.request.amounts;
         let of_gpus = self.of_each_gpu(self.request.cpus_per_tres, nodes);
@@ -163,7 +164,7 @@ impl<'r> Load<'r> {
         Some(of_tasks.max(of_nodes).max(of_job).max(of_gpus.unwrap_or(0)))
     }
 
-    /// `None` for all that the nodes have.
+    /// `None` for all of the nodes' memory.
     fn memory(&self, nodes: u64, default: impl Fn() -> DefaultMemory) -> Option<u64> {
         let is_given = || default().is_given(self.entries.iter().any(|entry| entry.gres.name == GPU));
         let of_gpus = self.request.mem_per_tres.filter(|text| !text.is_empty());
@@ -180,7 +181,7 @@ impl<'r> Load<'r> {
         }
     }
 
-    /// What a string such as `gres/gpu:8` makes for all GPUs; `None` if it is 0, or can't be read.
+    /// How much a string such as `gres/gpu:8` amounts to for all GPUs; `None` if it is 0, or can't be read.
     fn of_each_gpu(&self, text: Option<&[u8]>, nodes: u64) -> Option<u64> {
         let text = text.filter(|text| !text.is_empty())?;
         grammar::parts(text, self.request.spelling).try_fold(0_u64, |sum, part| {
@@ -192,7 +193,7 @@ impl<'r> Load<'r> {
         })
     }
 
-    /// Writes what fits into a correction, in the place where the request has too much.
+    /// Puts the allowed amount into a correction, in the place where the request has too much.
     pub(super) fn fit(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
         match excess.amount {
             Amount::Cpus => self.fit_cpus(excess, wanted),
@@ -205,7 +206,7 @@ impl<'r> Load<'r> {
         let of_gpus = self.of_each_gpu(self.request.cpus_per_tres, nodes);
         if excess.wanted.is_none() || of_gpus.is_some_and(|cpus| cpus > allowed) {
             wanted.cpus_per_tres = Some(self.lowest(excess.cap)?);
-            without_cpus(wanted); // Slurm takes only one of --cpus-per-gpu and -c.
+            without_cpus(wanted); // Slurm accepts only one of --cpus-per-gpu and -c.
         }
         let tasks = self.tasks(nodes);
         if tasks.saturating_mul(cpus_per_task(&self.request)) > allowed {
@@ -213,7 +214,7 @@ impl<'r> Load<'r> {
             if allowed < tasks {
                 self.fit_tasks(nodes, allowed, wanted)?;
             }
-            // What sbatch sends as a node's CPUs where it is told no number of them.
+            // If no number of CPUs per node is set, sbatch sends this one.
             let same =
                 self.request.amounts.cpus_per_node.filter(|cpus| Some(*cpus) == self.request.cpus_per_task);
             wanted.amounts.cpus_per_node = same.map(|_| each);
@@ -231,7 +232,7 @@ impl<'r> Load<'r> {
         Some(())
     }
 
-    /// Fewer tasks: of the job, of a node or of a GPU.
+    /// Reduces the number of tasks: of the job, per node or per GPU.
     fn fit_tasks(&self, nodes: u64, allowed: u64, wanted: &mut Correction) -> Option<()> {
         let request = &self.request;
         let number = |count: u64| u16::try_from(count).ok().filter(|count| *count > 0);
@@ -282,12 +283,12 @@ impl<'r> Load<'r> {
     }
 }
 
-/// A number of an existing job that is 0 was never given.
+/// In an existing job, 0 means that the number was not set.
 fn said(number: Option<u32>) -> Option<u32> {
     number.filter(|number| *number > 0)
 }
 
-/// `gres/gpu:8`; what Slurm fills in for DefCpuPerGPU and DefMemPerGPU has no prefix.
+/// Parses `gres/gpu:8`. A part that Slurm fills in for DefCpuPerGPU or DefMemPerGPU has no prefix.
 fn each<'r>(part: &'r [u8], request: &Request<'r>) -> Option<Gres<'r>> {
     match grammar::token(part, request.spelling) {
         Token::Gres(gres) => Some(gres),
@@ -299,7 +300,7 @@ fn each<'r>(part: &'r [u8], request: &Request<'r>) -> Option<Gres<'r>> {
     }
 }
 
-/// `--cpus-per-task`, which is a token too from 23.11 on.
+/// `--cpus-per-task`, which is also a token from 23.11 on.
 fn cpus_per_task(request: &Request) -> u64 {
     let parts = grammar::parts(request.tres_per_task.unwrap_or_default(), request.spelling);
     let of_tokens = parts.filter_map(cpus_token).max().unwrap_or(1);
@@ -309,11 +310,11 @@ fn cpus_per_task(request: &Request) -> u64 {
 fn cpus_token(part: &[u8]) -> Option<u64> {
     let number = part.strip_prefix(b"cpu")?;
     let number = number.strip_prefix(b"=").or_else(|| number.strip_prefix(b":"))?;
-    // What can't be read is no number of CPUs that a job should have.
+    // A number that can't be read counts as more CPUs than a job should have.
     Some(std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or(u64::MAX))
 }
 
-/// The number of CPUs is said by an option of its own.
+/// Removes the token, because a separate option sets the number of CPUs.
 fn without_cpus(wanted: &mut Correction) {
     for (field, text) in &mut wanted.tres {
         if *field == Field::Task {

@@ -1,15 +1,15 @@
-//! Limits of associations: whose they are, and what they leave to ask for.
+//! Limits of associations: who has them, and what can be requested instead.
 
 use super::modes::with_record;
 use super::*;
 
-/// Associations above each other, the user's own last: its account, its partition, its limits (`a40`: on gres/gpu:a40,
-/// `mps:`: on all of gres/mps).
+/// Nested associations, the user's own last: its account, its partition, its limits (`a40`: on gres/gpu:a40, `mps:`: on
+/// all of gres/mps).
 type Tree = &'static [(u32, &'static str, Option<&'static str>, Limits)];
 
 const ROOT: (u32, &str, Option<&str>, Limits) = (1, "root", None, &[]);
 
-/// By the account that a job names; a job that names none has "free".
+/// By the account that a job names; a job that names none gets "free".
 const TREES: [(&str, Tree); 9] = [
     ("free", &[ROOT, (2, "free", None, &[]), (3, "free", None, &[])]),
     ("acct", &[ROOT, (4, "acct", None, &[("a40", Some(1))]), (5, "acct", None, &[])]),
@@ -47,14 +47,14 @@ fn limits(of: Limits) -> Vec<GresLimit<'static>> {
     of.iter().map(limit).collect()
 }
 
-/// Own associations first, as Slurm's cache shows them.
+/// The user's own associations come first, as Slurm's cache shows them.
 pub(super) fn chain(request: &Request) -> Vec<Association<'static>> {
     let account = request.account.unwrap_or(b"free");
     let tree = TREES.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(account));
     let Some((name, tree)) = tree else { return Vec::new() };
     let own = |account: &str| account == *name;
     let is_here = |partition: Option<&str>| partition.is_none_or(|p| Some(p.as_bytes()) == request.partition);
-    // Of the user's own the one for the partition, which stands last.
+    // Of the user's own associations, use the one for the partition, which is last.
     let leaf = tree.iter().rfind(|(_, _, partition, _)| is_here(*partition));
     let above = tree.iter().take_while(|(.., account, _, _)| !own(account));
     let accounts = above.chain(tree.iter().find(|(_, account, ..)| own(account)));
@@ -168,7 +168,7 @@ fn a_refusal_says_whose_limit_it_is_and_offers_what_all_of_them_leave() {
 fn a_qos_speaks_first_and_both_are_heard() {
     let governed = Request { qos: Some(b"qos_lafferty"), ..by("acct", "gres/gpu:2") };
     assert_eq!(refusal(&governed, &Policy::default()).ground, Ground::Qos(b"qos_lafferty".to_vec()));
-    // A share that the QOS counts, and the account by types.
+    // The QOS counts the share, and the account limits by type.
     let share = Request { qos: Some(b"qos_counted"), ..by("shards", "gres/shard:2") };
     let allow = Policy { foreign_types: ForeignTypes::Allow, ..Policy::default() };
     assert_eq!(refusal(&share, &allow).ground, ground("shards", false, "shards"));
@@ -219,7 +219,7 @@ fn modes_and_exemptions_hold_under_accounts() {
         let other = Some(Rule::TypeMissing);
         assert_eq!(rule(&request, &with_record("qos_lafferty", record)), other, "another QOS's {mode:?}");
     }
-    // A type that is added for the QOS leaves what the account has against the rest.
+    // A type that is added for the QOS doesn't fix the account's fault with the rest.
     let filling = Policy {
         foreign_types: ForeignTypes::Allow,
         ..with_record("*", QosRecord { mode: Some(Mode::Default), ..QosRecord::default() })
@@ -229,7 +229,7 @@ fn modes_and_exemptions_hold_under_accounts() {
     assert_eq!(rule(&Request { account: Some(b"acct"), ..both }, &filling), None);
 }
 
-/// Or the user makes another account his default before slurmctld looks again.
+/// Otherwise the user could change their default account before slurmctld looks it up.
 #[test]
 fn the_default_account_that_was_judged_is_pinned() {
     let policy = Policy::default();
@@ -243,7 +243,7 @@ fn the_default_account_that_was_judged_is_pinned() {
     assert_eq!(pinned(&Request { tres_per_node: None, ..untyped }), None);
 }
 
-/// Any look at the associations would be for nothing.
+/// Looking up the associations would be unnecessary.
 #[test]
 fn typed_requests_need_no_association() {
     let no_look = Table { associations: false, ..TABLE };
@@ -271,7 +271,7 @@ fn a_job_comes_under_an_account_only_with_its_gpus_named_again() {
         ("account=ACCT", "acct", typed, None),
         ("account=free", "acct", "gres/gpu:2", None),
         ("account=mine", "acct", typed, Some(Rule::NotRestated)),
-        // Their account above has the limit, and the job was under it.
+        // The account above has the limit, and the job was already under it.
         ("account=sister", "child", typed, None),
         ("account=child", "sister", typed, Some(Rule::NotRestated)),
         ("node=gres/gpu:2", "acct", typed, Some(Rule::TypeMissing)),

@@ -1,4 +1,4 @@
-//! Requests as options, and what becomes of them.
+//! Requests as options, and their verdicts.
 
 use super::*;
 use crate::submit::message;
@@ -48,7 +48,7 @@ pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
     request
 }
 
-/// The request, which must pass.
+/// The accepted request; it must pass.
 pub(super) fn accepted(verdict: Verdict) -> Acceptance {
     match verdict {
         Verdict::Accept(accepted) => accepted,
@@ -56,7 +56,7 @@ pub(super) fn accepted(verdict: Verdict) -> Acceptance {
     }
 }
 
-/// Why it doesn't pass, which it must not.
+/// Why the request is refused; it must not pass.
 pub(super) fn refused(verdict: Verdict) -> Refusal {
     match verdict {
         Verdict::Accept(accepted) => panic!("accepted: {accepted:?}"),
@@ -64,7 +64,7 @@ pub(super) fn refused(verdict: Verdict) -> Refusal {
     }
 }
 
-/// The rule that is broken, if one is.
+/// The broken rule, if any.
 pub(super) fn broken(verdict: Verdict) -> Option<Rule> {
     match verdict {
         Verdict::Accept(_) => None,
@@ -72,12 +72,12 @@ pub(super) fn broken(verdict: Verdict) -> Option<Rule> {
     }
 }
 
-/// A change of a pending job's, and what becomes of it.
+/// The verdict on a change of a pending job.
 pub(super) fn changed<'a>(change: Request<'a>, existing: &Request<'a>, policy: &'a Policy) -> Verdict<'a> {
     judge_update(&Update { job: b"12_3", request: change, anew: true, alone: true }, existing, policy, &TABLE)
 }
 
-/// What the user reads behind `try:`.
+/// The text that the user sees after `try:`.
 pub(super) fn tried(refusal: &Refusal) -> Option<String> {
     let text = message::refusal(refusal);
     let end = if refusal.command == Command::Submit { "\n" } else { ";" };

@@ -1,4 +1,4 @@
-//! What a user is told to try: whole, and accepted.
+//! The suggested commands are complete and accepted.
 
 use super::*;
 use crate::submit::message;
@@ -48,11 +48,11 @@ fn nothing_of_the_request_is_lost() {
         ),
         ("n=4 per-gpu=2", "-n4 --gpus=a40:2 --ntasks-per-gpu=2"),
         ("job=gres/gpu:2 per-gpu=2", "--gpus=a40:2 --ntasks-per-gpu=2"),
-        // Several faults, each of another kind.
+        // Several faults of different kinds.
         ("job=gres/gpu:h100:2 node=gresgpu:2", "--gres=gpu:a40:2 --gpus=a40:2"),
-        // A share is of one GPU.
+        // A share is a part of one GPU.
         ("node=gres/mps:50", "--gres=gpu:a40:1"),
-        // As Slurm reads them: the last of two, and nothing of none.
+        // As Slurm reads them: the last of two counts, and zero requests nothing.
         ("node=gres/gpu:2,gres/gpu:3,gres/nic:0", "--gres=gpu:a40:3"),
     ] {
         let request = Request { qos: text("qos_lafferty"), ..asked(options) };
@@ -106,7 +106,7 @@ fn what_no_type_has_enough_of_is_said() {
     let said = message::refusal(&nine);
     assert!(said.contains("this QOS has: a40 (4); the job asks for 9 in all\n  try: "), "{said}");
     for request in [
-        // Fewer GPUs than the tasks or the fields need are no help.
+        // Fewer GPUs than the tasks or the fields need don't help.
         Request { num_tasks: Some(5), ntasks_per_tres: Some(1), ..none },
         Request { tres_per_job: text("gres/gpu:8"), tres_per_node: text("gres/gpu:4"), ..none },
         Request { min_nodes: Some(5), max_nodes: Some(5), ..node("qos_lafferty", "gres/gpu:1") },
@@ -179,7 +179,7 @@ fn rules_on_shares_say_what_is_allowed() {
         (Request { exclusive: true, tres_per_node: None, ..here(text("course")) }, None),
         (Request { reservation: text("jhl_homework_gpu"), ..here(None) }, Some("--partition=NAME")),
     ] {
-        // A share among whole shares only is in a reservation for them.
+        // Where only shares are allowed, a share is in a reservation for shares.
         let request = Request { reservation: request.reservation.or(text("jhl_homework_gpu")), ..request };
         assert_eq!(advice(&request, &policy).as_deref(), expected, "{request:?}");
     }
@@ -206,12 +206,12 @@ fn a_line_is_whole_or_it_is_not_there() {
     let found = advice(&node("qos_lafferty", &few), &policy).unwrap();
     assert!(found.ends_with("nic14:1"), "more than a refusal quotes: {found}");
     for request in [
-        // What no option can say.
+        // Requests that no option can express.
         Request { tres_per_job: text("gres/gpu:1,gres/nic:1"), ..lafferty() },
         Request { cpus_per_tres: text("gres/gpu:a40:1"), ..node("qos_lafferty", "gres/gpu:1") },
-        // What Slurm may read in several ways.
+        // Requests that Slurm may read in several ways.
         node("qos_lafferty", "gres/gpu:1,xgres/nic"),
-        // Mending one fault doesn't help.
+        // Fixing one fault doesn't help.
         Request { tres_per_node: text("gres/gpu:1"), partition: None, ..node("qos_two", "") },
     ] {
         let among_shares = ShareRules { only_partitions: patterns("main"), ..ShareRules::default() };
@@ -245,13 +245,13 @@ fn an_update_is_one_command() {
             "qos=normal node=gres/nic:1",
             Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT,gres/nic:1"),
         ),
-        // The new request replaces the old one, in whatever field that was.
+        // The new request replaces the old one, whichever field that was in.
         (
             "qos=qos_lafferty node=gres/gpu:a40:1",
             "job=gres/gpu:2",
             Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1 TresPerJob="),
         ),
-        // Slurm wouldn't count the GPUs beside it.
+        // Slurm wouldn't count the GPUs next to it.
         ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2,gres/nic:1", None),
         ("qos=normal,qos_lafferty", "job=gres/gpu:2", Some(typed)),
         ("qos=", "job=gres/gpu:2 user=2001", Some(typed)),
@@ -265,7 +265,7 @@ fn an_update_is_one_command() {
             "qos=qos_lafferty",
             Some("account=a partition=p TresPerTask=gres/gpu:a40:1 CpusPerTres=gres/gpu:2"),
         ),
-        // scontrol can't say it.
+        // scontrol can't express it.
         ("per-gpu=1", "qos=qos_lafferty", None),
     ] {
         let expected = expected.map(|expected| format!("scontrol update job=12_3 {expected}"));

@@ -1,4 +1,4 @@
-//! What Slurm makes of a request that names its types: entries, counts and nodes.
+//! How Slurm processes a request that names its types: entries, counts and nodes.
 
 use super::*;
 use crate::submit::request::Field;
@@ -46,7 +46,7 @@ fn a_type_per_gpu_is_one_that_the_job_asks_for_letter_by_letter() {
             assert_eq!(judged(change, &typed, true).err(), expected, "an update to {text}");
         }
     }
-    // Alone, too: an update can bring the GPUs later.
+    // This also applies without GPUs, because an update can add them later.
     let alone = Request { cpus_per_tres: Some(b"gres/gpu:a40:1"), ..plain("qos_lafferty") };
     assert_eq!(submitted(&alone).err(), Some(Rule::TypeOfNone));
     let without_limit =
@@ -69,7 +69,7 @@ fn what_slurm_filled_in_for_each_gpu_is_not_held_against_the_job() {
             assert_eq!(judged(change, &filled(text), true).err(), Some(Rule::TypeOfNone), "{text}");
         }
     }
-    // Who writes it themselves is told, as before.
+    // A user who writes it themselves gets the message, as before.
     let said = Request { cpus_per_tres: Some(b"gpu:2"), ..none };
     assert_eq!(judged(said, &filled("gpu:2"), true).err(), Some(Rule::TypeOfNone));
 }
@@ -94,7 +94,7 @@ fn a_type_with_the_number_of_another_is_refused_to_everybody() {
     {
         assert_eq!(submitted(&node("normal", text)).err(), None, "{text}");
     }
-    // The bytes are not those of a type, and up to 23.02 Slurm reads them all the same.
+    // The bytes aren't those of a type, but up to 23.02 Slurm reads them anyway.
     let strange: &[u8] = b"xgres:gpu:a40\x01\xff\xff\xff:1";
     let id = crate::submit::grammar::type_id(b"a40\x01\xff\xff\xff");
     assert_ne!(id, crate::submit::grammar::type_id(b"a40"));
@@ -247,7 +247,7 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
     assert_eq!(verdict(&Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..inside }), Ok(false));
     let invisible = Request { tres_per_node: None, ntasks_per_tres: Some(1), num_tasks: Some(4), ..inside };
     assert_eq!(verdict(&invisible), Err(Rule::NtasksPerGpuAlone));
-    // The reservation is gone, and somebody lets the job go.
+    // The reservation has ended, and an operator releases the job.
     let left = Request { reservation: None, ..inside };
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
     let update = Update { job: b"7", request: release, anew: true, alone: true };

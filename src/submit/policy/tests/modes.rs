@@ -1,4 +1,4 @@
-//! Modes and exemptions: what passes although it breaks a rule.
+//! Modes and exemptions: requests that pass although they break a rule.
 
 use super::*;
 

@@ -100,7 +100,7 @@ fn a_job_leaves_an_exemption_only_with_its_gpus_named_again() {
         ..Exempt::default()
     };
     let policy = Policy { exempt, ..Policy::default() };
-    // As Slurm shows a job of --ntasks-per-gpu, or one whose request was emptied.
+    // Slurm shows a job of --ntasks-per-gpu like this, and one whose request was emptied.
     let debug = "qos=qos_lafferty p=debug";
     for (change, existing, expected) in [
         ("p=main", debug, Some(Rule::NotRestated)),
@@ -216,7 +216,7 @@ fn an_update_to_the_default_qos_is_judged_under_it_and_pins_it() {
     assert_eq!(accept(&restated, &typed), Some(b"qos_lafferty".to_vec()));
     let other = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..Request::new(Spelling::Slash) };
     assert_eq!(accept(&other, &Request { qos: None, ..typed }), None, "the update says nothing of the QOS");
-    // Which default it will be depends on the reservation: governed for one of them.
+    // Which default QOS it gets depends on the reservation; one of them is governed.
     let reserved = Request { reservation: Some(b"r"), ..node("normal", "gres/gpu:1") };
     assert_eq!(update(back, &reserved, &Policy::default()), Some(Rule::TypeMissing));
     let long = "x".repeat(1025);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// It keeps whole-node jobs from that type; nobody is told to ask for it.
+/// The limit keeps whole-node jobs from that type, and no message suggests it.
 #[test]
 fn a_type_with_a_limit_of_0_is_not_offered() {
     let allow = Policy { foreign_types: ForeignTypes::Allow, ..Policy::default() };
@@ -13,7 +13,7 @@ fn a_type_with_a_limit_of_0_is_not_offered() {
         (&Policy::default(), "qos_of_nothing", "gres/gpu:1", Some(Offer::OfQos(vec![]))),
         (&allow, "qos_none_of_h100", "gres/gpu:1", Some(Offer::OfQos(vec![a40()]))),
         (&allow, "qos_of_nothing", "gres/gpu:1", Some(Offer::OfCluster(vec![b"a40".to_vec()]))),
-        // It passes with a warning that it is above a limit; no type is foreign.
+        // It passes with a warning that it exceeds a limit; no type is foreign.
         (&allow, "qos_none_of_h100", "gres/gpu:h100:1", None),
         (&allow, "qos_of_nothing", "gres/gpu:a40:1", None),
     ] {

@@ -1,9 +1,9 @@
-//! A step is closed from its start on, and its own fence takes over without a gap.
+//! A step is closed from its start, and its own fence takes over without a gap.
 
 use super::super::early::close;
 use super::*;
 
-/// Slurm's programs as they are when a later step of the job starts, the early fence, and then what Slurm writes for
+/// Slurm's programs as they are when a later step of the job starts, then the early fence, then what Slurm writes for
 /// this step.
 #[test]
 fn a_step_is_closed_from_its_start_and_then_has_its_own_fence() {
@@ -20,7 +20,7 @@ fn a_step_is_closed_from_its_start_and_then_has_its_own_fence() {
             let step = root.path().join(STEP);
             let early = close(&kernel, &step, &fence(widens, &early_gpus)).unwrap();
             let first = seen(&kernel, PLACES[0]);
-            // Slurm closes all but 0.
+            // Slurm closes all GPUs but 0.
             let expected: Vec<u32> =
                 early_gpus.iter().copied().filter(|gpu| kind == Kind::Unruled || *gpu == 0).collect();
             assert_eq!(first, (expected, true), "{kind:?}");
@@ -35,7 +35,7 @@ fn a_step_is_closed_from_its_start_and_then_has_its_own_fence() {
             let nic = kind != Kind::Srun;
             assert_eq!(seen(&kernel, TASKS[1]), (gpus.clone(), nic), "{kind:?} {widens}");
             assert_eq!(seen(&kernel, PLACES[0]), (gpus.clone(), true), "{kind:?} {widens}");
-            // Ours stays beside one that widens, unless it closes what that one opens.
+            // Our early program stays beside a widening one, unless it closes what that one opens.
             let both = if widens { early_gpus == gpus } else { kind != Kind::Unruled };
             let programs = if both { 2 } else { 1 };
             assert_eq!(kernel.state(STEP), Some((Flags::Multi, programs)), "{kind:?} {widens}");

@@ -1,4 +1,4 @@
-//! Shares that are asked for by their GPU memory.
+//! Shares that are requested by their GPU memory.
 
 use super::*;
 use crate::config::Config;
@@ -10,7 +10,7 @@ fn policy(more: &str) -> Policy {
     Config::parse(&format!("{OWN}{more}")).unwrap().policy
 }
 
-/// The string that Slurm gets and the share that the node is told of; or what the user reads.
+/// The string that Slurm gets and the share that is recorded for the node; or the text for the user.
 fn outcome(request: &Request, policy: &Policy) -> Result<(String, Option<(String, u64)>), String> {
     match judge(request, policy, &TABLE) {
         Verdict::Refuse(refusal) => Err(message::refusal(&refusal)),
@@ -88,7 +88,7 @@ fn what_is_no_share_is_refused_with_one() {
     );
 }
 
-/// Every rule sees the share, and none the memory.
+/// Every rule sees the share, and none sees the memory.
 #[test]
 fn no_rule_is_got_round_by_memory() {
     for (more, expected) in [
@@ -129,7 +129,7 @@ fn an_update_may_name_memory_where_it_may_name_a_share() {
         panic!("{:?}", accepted.remarks)
     };
     assert_eq!((text.as_slice(), given.as_slice(), *mebibytes), (&b"gres/mps:20"[..], &b"mps:20"[..], 6000));
-    // Where only the note tells the node, the share stays.
+    // If only the note tells the node, the share stays.
     let existing = node("listed_by_name", "gres/gpushare:10");
     assert_eq!(broken(judge_update(&update, &existing, &policy(""), &TABLE)), Some(Rule::ShareFixed));
 }

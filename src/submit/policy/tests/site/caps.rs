@@ -1,4 +1,4 @@
-//! CPUs and memory for each GPU, and partitions for jobs that have one.
+//! CPUs and memory for each GPU, and partitions that require a GPU.
 
 use super::*;
 use crate::config::Config;
@@ -11,7 +11,7 @@ fn policy(text: &str) -> Policy {
     Config::parse(text).unwrap().policy
 }
 
-/// Under a QOS that nothing governs, unless another is named.
+/// Under an ungoverned QOS, unless another is named.
 pub(super) fn asked(options: &str) -> Request<'_> {
     let request = super::asked(options);
     Request { qos: request.qos.or(Some(b"listed_by_name")), ..request }
@@ -24,7 +24,7 @@ const MEMORY: Option<Rule> = Some(Rule::TooMuchMemory);
 fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
     let policy = policy(CAPS);
     for (options, expected) in [
-        // Without a GPU there is nothing to count by.
+        // Without a GPU, no cap applies.
         ("c=64 mem=500G", None),
         ("node=gres/gpu:0 c=64", None),
         ("node=gres/gpu:a40:1", None),
@@ -33,13 +33,13 @@ fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
         ("node=gres/gpu:A40:1 c=9", CPUS),
         ("node=gres/gpu:h100:1 c=16 mem=128G", None),
         ("node=gres/gpu:h100:1 c=17", CPUS),
-        // Of no type: it may be any.
+        // A GPU without a type may be any.
         ("node=gres/gpu:1 c=8", None),
         ("node=gres/gpu:1 c=9", CPUS),
         ("node=gres/gpu:2 c=16", None),
         ("node=gres/gpu:a40:1,gres/gpu:h100:1 c=24", None),
         ("node=gres/gpu:a40:1,gres/gpu:h100:1 c=25", CPUS),
-        // What Slurm takes once counts once.
+        // What Slurm counts once counts once here.
         ("node=gres/gpu:a40:1,gres/gpu:a40:1 c=9", CPUS),
         ("node=gres/gpu:a40:1 job=gres/gpu:a40:1 c=9", CPUS),
         ("node=gres/gpu:a40:4,gres/gpu:a40:1 c=9", CPUS),
@@ -60,14 +60,14 @@ fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
         ("task=gres/gpu:a40:1 per-node=2 N=2 c=8", None),
         ("socket=gres/gpu:a40:1 sockets=2 c=16", None),
         ("socket=gres/gpu:a40:1 sockets=2 c=17", CPUS),
-        // Numbers of their own
+        // Separate numbers
         ("node=gres/gpu:a40:1 mincpus=9", CPUS),
         ("node=gres/gpu:a40:1 cpus=9", CPUS),
         ("node=gres/gpu:a40:4 cpus-per-gpu=gres/gpu:8", None),
         ("node=gres/gpu:a40:4 cpus-per-gpu=gres/gpu:9", CPUS),
         ("node=gres/gpu:a40:4 cpus-per-gpu=gres/gpu:a40:9", CPUS),
         ("node=gres/gpu:a40:4 cpus-per-gpu=gpu:9", CPUS),
-        // On each node, with GPUs for the whole job: there may be two.
+        // On each node, with GPUs for the whole job: there may be two nodes.
         ("job=gres/gpu:a40:2 mincpus=16", CPUS),
         ("job=gres/gpu:a40:2 mincpus=16 N=1 Nmax=1", None),
         ("job=gres/gpu:a40:2 mem=128G", MEMORY),
@@ -83,7 +83,7 @@ fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
         ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:65536", None),
         ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:65537", MEMORY),
         ("node=gres/gpu:a40:2 mem-per-gpu=gres/gpu:0", MEMORY),
-        // All CPUs of a node, unless it is said how many each GPU is for.
+        // All CPUs of a node, unless the number for each GPU is set.
         ("node=gres/gpu:a40:1 n=1 c=1 binding=1", CPUS),
         ("node=gres/mps:40 c=1 binding=1", CPUS),
         ("node=gres/gpu:a40:2 cpus-per-gpu=gres/gpu:8 binding=1", None),
@@ -96,7 +96,7 @@ fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
         ("node=gres/mps:1 c=1", None),
         // GPUs that no string shows
         ("n=2 per-gpu=1", Some(Rule::NtasksPerGpuAlone)),
-        // Partitions and QOSes of their own
+        // Partitions and QOSes with their own caps
         ("p=small node=gres/gpu:h100:1 c=3", CPUS),
         ("p=big,tiny node=gres/gpu:h100:1 c=3", CPUS),
         ("p=big node=gres/gpu:h100:1 c=3", None),
@@ -177,7 +177,7 @@ fn a_user_is_told_what_fits() {
     }
 }
 
-/// Where slurm.conf gives no memory to a job that names none.
+/// slurm.conf without a default for a job that requests no memory.
 const NO_DEFAULT: Table = Table { memory: DefaultMemory { of_node: None, of_gpu: None }, ..TABLE };
 
 #[test]
@@ -211,7 +211,7 @@ fn a_default_is_that_of_the_partition_or_else_of_slurm_conf() {
         ("node=gres/mps:40", MEMORY, MEMORY),
         ("node=gres/gpu:a40:1 p=unlimited", MEMORY, None),
         ("node=gres/mps:40 p=unlimited", MEMORY, MEMORY),
-        // Whichever it lands in.
+        // The job may get either of them.
         ("node=gres/gpu:a40:1 p=given,for_gpus", None, None),
         ("node=gres/gpu:a40:1 p=given,other", MEMORY, None),
         ("node=gres/gpu:a40:1 reservation=r", MEMORY, None),
@@ -235,7 +235,7 @@ fn a_partition_is_asked_once_however_often_it_and_qoses_are_named() {
     assert_eq!(ASKED.get(), 2);
 }
 
-/// What becomes of an update of a job.
+/// The verdict on an update of a job.
 fn updated(existing: &str, change: &str, policy: &Policy) -> Option<Rule> {
     let existing = Request { min_nodes: Some(1), ..asked(existing) };
     let request = Request { qos: None, ..asked(change) };
@@ -253,15 +253,15 @@ fn a_job_is_right_after_each_step_of_an_update() {
         ("node=gres/gpu:a40:1 c=8 cpus=8", "cpus=9", CPUS),
         ("node=gres/gpu:a40:1 c=8 cpus=8", "mem=65G", MEMORY),
         ("node=gres/gpu:a40:2 c=16 cpus=16", "node=gres/gpu:a40:1", CPUS),
-        // The GPUs come last, and may be refused.
+        // The GPUs are applied last, and may be refused.
         ("node=gres/gpu:a40:1 c=8 cpus=8", "node=gres/gpu:a40:2", None),
         ("node=gres/gpu:a40:1 c=8 cpus=8", "node=gres/gpu:a40:2 c=16", CPUS),
         ("node=gres/gpu:a40:2 c=8 cpus=8", "node=gres/gpu:a40:2 c=16", None),
-        // The partition comes first.
+        // The partition is applied first.
         ("node=gres/gpu:a40:1 c=8 cpus=8 p=big", "p=small", CPUS),
         ("node=gres/gpu:a40:1 c=8 cpus=8 p=big", "p=small c=2 cpus=2", CPUS),
         ("node=gres/gpu:a40:1 c=2 cpus=2 p=big", "p=small", None),
-        // A job from before the rule can be mended.
+        // A job that is older than the rule can be fixed.
         ("node=gres/gpu:a40:1 c=9 cpus=9", "c=8 cpus=8", None),
         ("node=gres/gpu:a40:1 c=9 cpus=9", "c=8", CPUS),
         // GPUs that no string shows any more
