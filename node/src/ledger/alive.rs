@@ -86,6 +86,9 @@ impl Ledger {
 
     /// As [`Ledger::witness`], where process `pid` was started by that slurmstepd: a prolog with
     /// `PrologFlags=RunInJob`. Does nothing elsewhere; the extern step will note itself there.
+    ///
+    /// # Errors
+    /// As [`Ledger::witness`].
     pub(crate) fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
         match extern_step_above(proc, pid, key.id) {
             Some((stepd, start)) => self.witness(key, stepd, start),
@@ -127,6 +130,10 @@ impl Locked<'_> {
 
     /// Drops entries older than `grace` whose job is over, and all else that the ledger has of such jobs; gives the
     /// entries' starts. `proc` is /proc outside of tests.
+    ///
+    /// # Errors
+    /// `proc` can't be read or shows only some processes, the folder of witnesses can't be read, or something of such a
+    /// job can't be removed.
     pub(crate) fn reconcile(
         &self,
         proc: &Path,

@@ -34,6 +34,10 @@ pub struct Locked {
 }
 
 /// Takes the lock of a daemon's folder, which is made first; gives up after `patience`.
+///
+/// # Errors
+/// A folder can't be made, others than root can change it or one above it, or the lock can't be opened or is still
+/// taken after `patience`.
 pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked, MpsError> {
     check_above(mps_dir)?;
     make_folders(mps_dir)?;
@@ -51,6 +55,9 @@ pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked
 }
 
 /// As [`lock`], of a folder that is there; `None` if it isn't.
+///
+/// # Errors
+/// The folder can't be looked at, or the lock can't be opened or is still taken after `patience`.
 pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let folder = daemon.folder(mps_dir);
     match folder.symlink_metadata() {
@@ -132,6 +139,9 @@ impl Locked {
     }
 
     /// Writes down what is known.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn keep(&self, state: &DaemonRecord) -> Result<(), MpsError> {
         let path = self.folder.join("state");
         root_file::replace(&self.folder.join("new"), &path, &state.to_string())
@@ -140,6 +150,9 @@ impl Locked {
 
     /// Makes the pipe folder anew, and the log folder where it isn't the user's already: a daemon that was killed
     /// cleans nothing up, and its files get in the next one's way.
+    ///
+    /// # Errors
+    /// What is there can't be taken away in time, or the new folder can't be made or given to the user.
     pub fn make_pipes(&self, user_id: u32, group_id: u32) -> Result<(), MpsError> {
         self.remove_pipes()?;
         make_private(&self.pipe(), user_id, group_id)?;
@@ -155,11 +168,17 @@ impl Locked {
     }
 
     /// Lets these users into the pipe folder of a daemon that is root's.
+    ///
+    /// # Errors
+    /// The folder is missing, or its file system has no access control lists.
     pub fn admit(&self, users: &[u32]) -> Result<(), MpsError> {
         unix::let_enter(&self.pipe(), users).map_err(|error| MpsError::File(self.pipe(), error))
     }
 
     /// Takes the pipes away, so that programs run without MPS and don't wait for a daemon that doesn't answer.
+    ///
+    /// # Errors
+    /// They can't be taken away in time.
     pub fn remove_pipes(&self) -> Result<(), MpsError> {
         self.take(&["pipe"])
     }
@@ -180,6 +199,9 @@ impl Locked {
     }
 
     /// Removes all of it, the lock last.
+    ///
+    /// # Errors
+    /// Something can't be removed in time.
     pub fn remove(self) -> Result<(), MpsError> {
         let bin = self.bin(&["pipe", "log", "state", "new"])?;
         bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))?;

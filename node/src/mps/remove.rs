@@ -26,6 +26,9 @@ impl Bin {
     }
 
     /// Takes a name away from a folder of root's, whatever it stands for.
+    ///
+    /// # Errors
+    /// It can't be removed or moved, or the time is over (`TimedOut`).
     pub fn take(&mut self, path: &Path) -> io::Result<()> {
         if !self.unlink(path)? {
             match DirBuilder::new().mode(0o700).create(&self.folder) {
@@ -38,6 +41,9 @@ impl Bin {
     }
 
     /// Removes all that was taken, now or earlier.
+    ///
+    /// # Errors
+    /// Something can't be removed, or the time is over (`TimedOut`).
     pub fn empty(mut self) -> io::Result<()> {
         loop {
             let mut was_empty = true;

@@ -38,6 +38,9 @@ gpushare::errors! {
 
 impl PlaceError {
     /// Marks the job as one that can't run here, if that is what the error means.
+    ///
+    /// # Errors
+    /// The ledger can't be locked, or the mark can't be written.
     pub(super) fn mark(
         &self,
         config: &NodeConfig,
