@@ -205,9 +205,7 @@ impl Ledger {
         match read(&path) {
             Ok(entry) => Ok(Some(entry)),
             Err(Damage::Gone) => Ok(None),
-            Err(damage) => {
-                Err(LedgerError::Read(path, io::Error::new(io::ErrorKind::InvalidData, damage.to_string())))
-            }
+            Err(damage) => Err(LedgerError::Entry(path, damage)),
         }
     }
 
@@ -258,6 +256,9 @@ impl Locked<'_> {
 
     /// Removes a job's entry if it is of the start `up_to` or an earlier one; of any start if `up_to` is `None`. Gives
     /// its start. The start of a damaged entry is unknown and taken to be `up_to`.
+    ///
+    /// # Errors
+    /// The entry can't be removed, or the balance can't be made invalid first.
     pub(crate) fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let path = self.ledger.of_job(JOBS, job_id);
         let old = read(&path);

@@ -27,10 +27,10 @@ gpushare::errors! {
             "{}: locked by another process for {} ms", path.display(), time.as_millis();
         NoUser(user_id: u32) => "this node knows no user {user_id}";
         /// This process is inside a job's step, and so would the daemon be; why it can't be a unit.
-        InJob(why: Option<String>) =>
+        InJob(why: Option<UnitError>) =>
             "it would end with this job, because the prolog runs inside the job (PrologFlags=RunInJob) and no \
              systemd takes it out ({}); PrologFlags=Contain would do",
-            why.as_deref().unwrap_or("there is none");
+            why.as_ref().map_or_else(|| "there is none".to_owned(), UnitError::to_string);
         NotStarted(path: PathBuf, said: String) => "{} started no daemon: {said}", path.display();
         NoMultiuser(path: PathBuf, said: String) =>
             "{} has no multi-user server, Mps=per-user would do: {said}", path.display();
@@ -45,4 +45,13 @@ gpushare::errors! {
         /// The daemon itself is ended.
         Mode(why: Trouble) => "its GPU's compute mode can't be set back to default: {why}";
     } from { Folder(LedgerError), Ask(AskError) }
+}
+
+gpushare::errors! {
+    /// Why a daemon is no transient unit.
+    #[derive(Debug)]
+    pub enum UnitError {
+        NotThere(program: &'static str) => "{program} started it, and it is not there";
+        Said(line: String) => "{line}";
+    } from { Ask(AskError) }
 }

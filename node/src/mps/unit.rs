@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::mps::service::Serves;
 
+use super::error::UnitError;
 use super::record::Process;
 use super::startup::{How, Startup};
 use crate::exec::{AskError, ask, program};
@@ -35,18 +36,21 @@ pub fn is_possible() -> bool {
     Path::new(SYSTEMD).is_dir()
 }
 
-/// Starts the daemon; `found` tells whether it is there. The error is what went wrong, in words.
+/// Starts the daemon; `found` tells whether it is there.
+///
+/// # Errors
+/// systemd-run(1) can't be run, does not answer in time, or starts no unit, and the daemon is not there.
 pub fn start(
     startup: &Startup,
     patience: Duration,
     found: impl Fn() -> Option<Process>,
-) -> Result<(Process, How), String> {
+) -> Result<(Process, How), UnitError> {
     let end = Instant::now() + patience;
     let missing = missing(patience / 2);
     let name = format!("gpushare-mps-{}", startup.daemon);
     // A unit stays as long as anything lives in its cgroup: servers of a dead daemon keep their unit's name.
     let other = format!("{name}-{}", std::process::id());
-    let mut why = String::new();
+    let mut why = UnitError::NotThere(SYSTEMD_RUN);
     for name in [name, other] {
         let left = end.saturating_duration_since(Instant::now());
         let answered = ask(&mut command(startup, &name, missing.is_none(), left), "", left);
@@ -58,13 +62,13 @@ pub fn start(
             return Ok((process, How { unit: Some(name), notice, unread: None }));
         }
         why = match answered {
-            Ok(answer) if answer.status.success() => format!("{SYSTEMD_RUN} started it, and it is not there"),
-            Ok(answer) => answer.first_line(),
-            Err(AskError::Deadline(path, _)) => return Err(AskError::Deadline(path, patience).to_string()),
-            Err(error) => return Err(error.to_string()),
+            Ok(answer) if answer.status.success() => UnitError::NotThere(SYSTEMD_RUN),
+            Ok(answer) => UnitError::Said(answer.first_line()),
+            Err(AskError::Deadline(path, _)) => return Err(AskError::Deadline(path, patience).into()),
+            Err(error) => return Err(error.into()),
         };
         // "Unit … already exists.", "Unit … was already loaded or has a fragment file."
-        if !why.contains(" already ") {
+        if !matches!(&why, UnitError::Said(line) if line.contains(" already ")) {
             break;
         }
     }
