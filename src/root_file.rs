@@ -27,7 +27,7 @@ pub fn make_folder(path: &Path) -> Result<(), FolderError> {
     let found = path.symlink_metadata().map_err(failed)?;
     let others_may_write = found.mode() & 0o022 != 0;
     // Our own files belong to root on a node, and to the test's user in a test.
-    let foreign = found.uid() != 0 && Some(found.uid()) != own_user_id();
+    let foreign = found.uid() != 0 && Some(found.uid()) != user_id();
     if !found.is_dir() || others_may_write || foreign {
         return Err(FolderError::Unsafe(path.to_owned()));
     }
@@ -39,7 +39,9 @@ pub fn make_folder(path: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
-fn own_user_id() -> Option<u32> {
+/// The user as whom this process acts.
+#[doc(alias = "geteuid")]
+pub fn user_id() -> Option<u32> {
     Path::new("/proc/self").metadata().ok().map(|process| process.uid())
 }
 

@@ -14,6 +14,11 @@ pub fn counted(count: impl Display, what: &str) -> String {
     format!("{count} {what}{}", if count == "1" { "" } else { "s" })
 }
 
+/// For one line of a log or a terminal: without control characters, and cut after so many characters.
+pub fn printable(text: &str, longest: usize) -> String {
+    text.chars().take(longest).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// A hash of the texts as if they were joined, by 64-bit FNV-1a. Machines of different releases get the same result. It
 /// reveals a change or damage, but not malice.
 pub fn number<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> String {
@@ -39,6 +44,12 @@ fn split_outside<const OPEN: char, const CLOSE: char>(text: &str) -> impl Iterat
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_printable_moves_no_cursor_and_has_an_end() {
+        assert_eq!(printable("GPU\u{1b}[2J\n1", 80), "GPU [2J 1");
+        assert_eq!(printable("größer", 3), "grö");
+    }
 
     #[test]
     fn a_number_is_that_of_every_implementation() {

@@ -157,7 +157,11 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     let (mut job, steps) = read_job(words, release)?;
     let policy = read_policy(conf)?;
     let settings = settings()?;
-    if settings.list("SelectTypeParameters").iter().any(|word| word.eq_ignore_ascii_case("ENFORCE_BINDING_GRES")) {
+    if settings
+        .list("SelectTypeParameters")
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case("ENFORCE_BINDING_GRES"))
+    {
         job.enforce_binding_by_default();
     }
     let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty());

@@ -63,6 +63,10 @@ impl Allocation {
     }
 
     /// Reads the allocation of a job. `units` are the units of each of the node's GPUs.
+    ///
+    /// # Errors
+    /// Slurm gave the job a share without a GPU that `Placement` needs, a share of several GPUs, or under `own` any
+    /// GPU.
     pub fn of(job: &NodeJob, config: &NodeConfig, units: &[u32]) -> Result<Allocation, Mismatch> {
         let share = share_units(job, config, units);
         match (config.placement, share) {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use gpushare::text::printable;
+
 use crate::unix::{self, To};
 
 /// Longer than any answer of a few lines.
@@ -238,9 +240,7 @@ impl Output {
     /// The first line that isn't blank, for a report.
     pub fn first_line(&self) -> String {
         let lines = self.complaints.lines().chain(self.output.lines()).map(str::trim);
-        let line = { lines }.find(|line| !line.is_empty()).unwrap_or("it printed nothing");
-        let printable = |c: char| if c.is_control() { ' ' } else { c };
-        line.chars().take(200).map(printable).collect()
+        printable({ lines }.find(|line| !line.is_empty()).unwrap_or("it printed nothing"), 200)
     }
 }
 

@@ -205,9 +205,7 @@ impl Ledger {
         match read(&path) {
             Ok(entry) => Ok(Some(entry)),
             Err(Damage::Gone) => Ok(None),
-            Err(damage) => {
-                Err(LedgerError::Read(path, io::Error::new(io::ErrorKind::InvalidData, damage.to_string())))
-            }
+            Err(damage) => Err(LedgerError::Entry(path, damage)),
         }
     }
 
@@ -257,6 +255,9 @@ impl Locked<'_> {
 
     /// Removes a job's entry if it belongs to the start `up_to` or an earlier one, or to any start if `up_to` is
     /// `None`. Returns its start. A damaged entry doesn't show its start, so it counts as `up_to`.
+    ///
+    /// # Errors
+    /// The entry can't be removed, or the balance can't be made invalid first.
     pub(crate) fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
         let path = self.ledger.of_job(JOBS, job_id);
         let old = read(&path);

@@ -12,9 +12,6 @@
 //! Only `unix`, `fence/bpf` and `fence/access` have unsafe code: kernel calls that std lacks.
 #![deny(unsafe_code)]
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
 mod allocation;
 pub mod choose;
 pub mod environment;
@@ -34,10 +31,5 @@ pub mod proc;
 pub mod squeue;
 mod unix;
 
+pub use gpushare::root_file::user_id;
 pub use unix::keep_files_private;
-
-/// The effective user of this process.
-#[doc(alias = "geteuid")]
-pub fn user_id() -> Option<u32> {
-    Some(Path::new("/proc/self").metadata().ok()?.uid())
-}

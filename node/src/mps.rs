@@ -33,7 +33,7 @@ mod unit;
 
 pub use error::{MpsError, UNREAD};
 pub use inspect::{Seen, seen, sessions, try_out};
-pub use reach::{Reach, reach};
+pub use reach::{Reach, SocketError, Unreachable, reach};
 pub use startup::How;
 
 use crate::nvml::Trouble;

@@ -117,6 +117,9 @@ impl Nvml {
 }
 
 /// Sets a GPU's compute mode.
+///
+/// # Errors
+/// NVML can't be asked, or refuses.
 pub(crate) fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> Result<(), Trouble> {
     set(config, &["compute-mode", uuid, mode.word()])
 }

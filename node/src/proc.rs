@@ -66,6 +66,9 @@ pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
 
 /// The lowest and the highest of its users: real, effective, saved and for files. They differ if the process has
 /// changed its user.
+///
+/// # Errors
+/// /proc can't be read.
 pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
     let bytes = beginning(&proc.join(pid.to_string()).join("status"), LONGEST_STAT)?.unwrap_or_default();
     let line = bytes.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"));
@@ -92,6 +95,9 @@ pub fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Every process that calls itself a slurmstepd, and the job in its title.
+///
+/// # Errors
+/// /proc can't be read.
 pub(crate) fn step_daemons(proc: &Path) -> io::Result<Vec<(u32, u32)>> {
     let mut daemons = Vec::new();
     for found in proc.read_dir()? {

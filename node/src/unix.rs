@@ -32,6 +32,9 @@ pub fn keep_files_private() {
 }
 
 /// The process that holds a write lock on the file by fcntl(2), if any.
+///
+/// # Errors
+/// fcntl(2) refuses.
 #[doc(alias = "F_GETLK")]
 pub fn lock_holder(file: &File) -> io::Result<Option<u32>> {
     let write_lock = libc::c_short::try_from(libc::F_WRLCK).unwrap_or_default();
@@ -57,6 +60,9 @@ pub enum To {
 }
 
 /// Kills processes (SIGKILL); `false` if there is no such process.
+///
+/// # Errors
+/// The number can't be that of a process or group (`InvalidInput`), or kill(2) refuses.
 pub fn kill(to: To) -> io::Result<bool> {
     let number = match to {
         To::Process(number) | To::Group(number) => i32::try_from(number).unwrap_or(0),
@@ -77,6 +83,9 @@ pub fn kill(to: To) -> io::Result<bool> {
 }
 
 /// Opens a process, so that signals reach it and never a later process with its number.
+///
+/// # Errors
+/// There is no such process, or pidfd_open(2) refuses: Linux before 5.3 doesn't have it.
 #[doc(alias = "pidfd_open")]
 pub fn hold(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open(2) takes numbers only.
@@ -99,6 +108,9 @@ pub fn signal(process: &OwnedFd, signal: libc::c_int) {
 
 /// Lets these users enter a folder of root's that no other user may enter or list. Sets an access control list (acl(5))
 /// in the kernel's form (uapi/linux/posix_acl_xattr.h).
+///
+/// # Errors
+/// The path holds a NUL or names no folder, or its file system has no access control lists.
 #[doc(alias = "setxattr")]
 pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
     const NAME: &CStr = c"system.posix_acl_access";
@@ -123,6 +135,9 @@ pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
 
 /// Unmounts what is mounted there (users may mount FUSE on their own folders), never through a link; `false` if nothing
 /// is mounted.
+///
+/// # Errors
+/// The path holds a NUL, or umount2(2) refuses.
 #[doc(alias = "umount2")]
 pub fn detach(path: &Path) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;
@@ -140,6 +155,9 @@ pub fn detach(path: &Path) -> io::Result<bool> {
 /// Looks up a name in a folder without opening it, for places where a user may have mounted their own file system: a
 /// FUSE that never answers would block a process that opens something in it, and no signal ends that. The error is
 /// `CrossesDevices` if something is mounted there.
+///
+/// # Errors
+/// There is no such name, something is mounted there, or the kernel refuses.
 #[doc(alias = "openat")]
 pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -158,11 +176,17 @@ pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
 }
 
 /// A handle of a folder, in which to look up names; the folder isn't opened.
+///
+/// # Errors
+/// There is no folder, also where a link to one is, or the kernel refuses.
 pub fn folder(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)
 }
 
 /// Opens for reading the file that was looked up, even if its name now belongs to another file.
+///
+/// # Errors
+/// The kernel refuses to open it.
 pub fn open(seen: &File) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
@@ -179,6 +203,9 @@ fn mounted_as(number: libc::c_int) -> io::Result<(bool, u64, u64)> {
 }
 
 /// The device of a file that was looked up: the same through every bind mount.
+///
+/// # Errors
+/// statx(2) refuses.
 pub fn device(seen: &File) -> io::Result<(u32, u32)> {
     stat_unasked(seen.as_raw_fd()).map(|found| (found.stx_dev_major, found.stx_dev_minor))
 }
@@ -197,6 +224,9 @@ fn stat_unasked(number: libc::c_int) -> io::Result<libc::statx> {
 }
 
 /// Waits until one of two files can be read or has ended. Returns which; both `false` if the time is over.
+///
+/// # Errors
+/// poll(2) refuses. A signal is no error: then neither can be read yet.
 #[doc(alias = "poll")]
 pub fn wait_readable(files: [Option<BorrowedFd>; 2], time: Duration) -> io::Result<[bool; 2]> {
     // poll(2) ignores negative numbers.

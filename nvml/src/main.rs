@@ -12,6 +12,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod error;
 mod fault;
 mod measure;
 mod raw;
@@ -23,13 +24,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use gpushare_node::gpu::Roots;
-use gpushare_node::nvml::answer::{Mode, NO_DRIVER, NO_LIBRARY};
+use gpushare_node::nvml::answer::Mode;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
 use nvml_wrapper::error::NvmlError;
 
-const USAGE: &str = "usage: gpushare-nvml [--library PATH] [processes | compute-mode UUID default|exclusive-process | \
-                     limit UUID CGROUP MIB]";
+use error::RunError;
+
 /// Longer than any caller waits. The caller may have ended, and a hanging driver never answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -37,27 +38,26 @@ fn main() -> ExitCode {
     // A driver that hangs in the kernel blocks the main thread, but not this one.
     let watch = std::thread::Builder::new().spawn(|| {
         std::thread::sleep(PATIENCE);
-        say(&format!("NVML did not answer in {} s", PATIENCE.as_secs()));
+        say(&RunError::Late(PATIENCE));
         std::process::exit(1);
     });
     let said = match watch {
         Ok(_) => std::env::args_os().skip(1).collect::<Vec<_>>().as_slice().try_into().and_then(run),
-        Err(error) => Err(format!("no thread can be started: {error}")),
+        Err(error) => Err(RunError::Thread(error)),
     };
-    let printed = said.and_then(|text| {
-        std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))
-    });
+    let printed =
+        said.and_then(|text| std::io::stdout().write_all(text.as_bytes()).map_err(RunError::Output));
     match printed {
         Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            say(&reason);
+        Err(error) => {
+            say(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-fn say(reason: &str) {
-    let _ = std::io::stderr().write_all(format!("gpushare-nvml: {reason}\n").as_bytes());
+fn say(error: &RunError) {
+    let _ = std::io::stderr().write_all(format!("gpushare-nvml: {error}\n").as_bytes());
 }
 
 /// What to do, and with which library.
@@ -75,43 +75,50 @@ enum What {
 }
 
 impl TryFrom<&[OsString]> for Order {
-    type Error = String;
+    type Error = RunError;
 
-    fn try_from(arguments: &[OsString]) -> Result<Order, String> {
+    fn try_from(arguments: &[OsString]) -> Result<Order, RunError> {
         let (library, words) = match arguments {
             [option, path, rest @ ..] if option == "--library" => (Some(path.clone()), rest),
             all => (None, all),
         };
-        let words: Vec<&str> = words.iter().map(|word| word.to_str()).collect::<Option<_>>().ok_or(USAGE)?;
+        let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+        let words = words.ok_or(RunError::Usage)?;
         let what = match words.as_slice() {
             [] => What::Measure { processes: false },
             ["processes"] => What::Measure { processes: true },
             ["compute-mode", uuid, mode] => {
-                let mode = mode.parse().ok().filter(|mode| *mode != Mode::Prohibited).ok_or(USAGE)?;
-                What::ComputeMode { uuid: (*uuid).to_owned(), mode }
+                let mode = mode.parse().ok().filter(|mode| *mode != Mode::Prohibited);
+                What::ComputeMode { uuid: (*uuid).to_owned(), mode: mode.ok_or(RunError::Usage)? }
             }
             ["limit", uuid, cgroup, mib] if cgroup.starts_with('/') => What::Limit {
                 uuid: (*uuid).to_owned(),
                 cgroup: (*cgroup).to_owned(),
-                mib: mib.parse().ok().filter(|mib| *mib > 0).ok_or(USAGE)?,
+                mib: mib.parse().ok().filter(|mib| *mib > 0).ok_or(RunError::Usage)?,
             },
-            _ => return Err(USAGE.to_owned()),
+            _ => return Err(RunError::Usage),
         };
         Ok(Order { library, what })
     }
 }
 
-fn run(order: Order) -> Result<String, String> {
+fn run(order: Order) -> Result<String, RunError> {
     let Order { library, what } = order;
     // Never shut down explicitly: the end of this process does that, and the wrapper panics if a library lacks
     // nvmlShutdown.
-    let nvml = ManuallyDrop::new(open(library.as_deref()).map_err(|error| in_words(&error))?);
+    let nvml = ManuallyDrop::new(open(library.as_deref()).map_err(RunError::Nvml)?);
     match what {
         What::Measure { processes } => measure::all(&nvml, &Roots::system(), processes)
             .map(|measured| measured.to_string())
-            .map_err(|error| in_words(&error)),
-        What::ComputeMode { uuid, mode } => set_compute_mode(&nvml, &uuid, mode),
-        What::Limit { uuid, cgroup, mib } => limit(&nvml, &uuid, &cgroup, mib),
+            .map_err(RunError::Nvml),
+        What::ComputeMode { uuid, mode } => {
+            let set = set_compute_mode(&nvml, &uuid, mode);
+            set.map(|()| String::new()).map_err(|error| RunError::Gpu { uuid, error })
+        }
+        What::Limit { uuid, cgroup, mib } => {
+            let set = limit(&nvml, &uuid, &cgroup, mib);
+            set.map(|()| String::new()).map_err(|error| RunError::Cgroup { uuid, cgroup, error })
+        }
     }
 }
 
@@ -122,41 +129,24 @@ fn open(library: Option<&OsStr>) -> Result<Nvml, NvmlError> {
     }
 }
 
-fn set_compute_mode(nvml: &Nvml, uuid: &str, mode: Mode) -> Result<String, String> {
+fn set_compute_mode(nvml: &Nvml, uuid: &str, mode: Mode) -> Result<(), NvmlError> {
     let wanted = match mode {
         Mode::Default => ComputeMode::Default,
         Mode::ExclusiveProcess => ComputeMode::ExclusiveProcess,
         Mode::Prohibited => ComputeMode::Prohibited,
     };
-    let set = nvml.device_by_uuid(uuid).and_then(|mut device| device.set_compute_mode(wanted));
-    set.map(|()| String::new()).map_err(|error| format!("GPU '{}': {}", plain(uuid), in_words(&error)))
+    nvml.device_by_uuid(uuid)?.set_compute_mode(wanted)
 }
 
-fn limit(nvml: &Nvml, uuid: &str, cgroup: &str, mib: u32) -> Result<String, String> {
-    let bytes = u64::from(mib) << 20;
-    let set = nvml.device_by_uuid(uuid).and_then(|device| raw::limit_memory(nvml, &device, cgroup, bytes));
-    set.map(|()| String::new())
-        .map_err(|error| format!("GPU '{}', cgroup '{}': {}", plain(uuid), plain(cgroup), in_words(&error)))
-}
-
-/// The error as one line. Errors that the readers of this program distinguish begin with our own words.
-fn in_words(error: &NvmlError) -> String {
-    match error {
-        NvmlError::LibloadingError(error) => format!("{NO_LIBRARY}: {}", plain(&error.to_string())),
-        NvmlError::DriverNotLoaded => NO_DRIVER.to_owned(),
-        error => plain(&error.to_string()),
-    }
-}
-
-fn plain(text: &str) -> String {
-    text.trim().replace(char::is_control, " ")
+fn limit(nvml: &Nvml, uuid: &str, cgroup: &str, mib: u32) -> Result<(), NvmlError> {
+    raw::limit_memory(nvml, &nvml.device_by_uuid(uuid)?, cgroup, u64::from(mib) << 20)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn order(words: &[&str]) -> Result<Order, String> {
+    fn order(words: &[&str]) -> Result<Order, RunError> {
         words.iter().map(OsString::from).collect::<Vec<_>>().as_slice().try_into()
     }
 
@@ -189,7 +179,7 @@ mod tests {
                 },
             ),
         ] {
-            assert_eq!(order(words), Ok(expected), "{words:?}");
+            assert_eq!(order(words).unwrap(), expected, "{words:?}");
         }
     }
 
@@ -206,7 +196,7 @@ mod tests {
             &["limit", "GPU-a", "/job_7", "0"],
             &["limit", "GPU-a", "/job_7", "-1"],
         ] {
-            assert_eq!(order(words), Err(USAGE.to_owned()), "{words:?}");
+            assert!(matches!(order(words), Err(RunError::Usage)), "{words:?}");
         }
         use std::os::unix::ffi::OsStringExt;
         let no_text = OsString::from_vec(vec![0xff]);

@@ -7,7 +7,8 @@ use gpushare_node::nvml::answer::{GpuState, Measured};
 use gpushare_node::place::Node;
 use gpushare_node::{foreign, mps};
 
-use super::LOCK_WAIT;
+use super::error::WorkError;
+use super::fail;
 
 /// Takes out the processes and leaves the rest for the choice of a GPU, which doesn't need processes.
 pub fn taken(measured: &mut Measured) -> Measured {
@@ -21,7 +22,10 @@ pub fn taken(measured: &mut Measured) -> Measured {
 }
 
 /// Checks the GPUs that a job was just given. An error means that the job fails.
-pub fn look(node: Node, entry: &Entry, measured: &Measured) -> Result<(), String> {
+///
+/// # Errors
+/// There are such processes, and `ForeignProcesses=fail`.
+pub fn look(node: Node, entry: &Entry, measured: &Measured) -> Result<(), WorkError> {
     let id = entry.key.id;
     // If the ledger can't be read now, it is unknown which jobs the processes belong to.
     let entries = node.ledger.list().map(|listing| listing.entries).unwrap_or_default();
@@ -33,21 +37,15 @@ pub fn look(node: Node, entry: &Entry, measured: &Measured) -> Result<(), String
         if found.is_empty() {
             continue;
         }
-        let mut said =
-            format!("GPU {} has foreign processes, in none of its jobs: {}", gpu.index, listed(&found));
+        let said = WorkError::Foreign { gpu: gpu.index, processes: listed(&found) };
         match node.config.foreign_processes {
-            ForeignProcesses::Ignore | ForeignProcesses::Warn => {}
-            ForeignProcesses::Fail => {
-                let marked = node.ledger.lock(LOCK_WAIT).and_then(|ledger| ledger.fail(entry.key, &said));
-                marked.map_err(|error| format!("job {id}: {said}; {error}"))?;
-                return Err(format!("job {id}: {said}"));
-            }
+            ForeignProcesses::Ignore | ForeignProcesses::Warn => log::error!("job {id}: {said}"),
+            ForeignProcesses::Fail => return Err(fail(node, entry, said)),
             ForeignProcesses::End => match foreign::end(&node.roots.proc, &found).as_slice() {
-                [] => said += "; they were ended",
-                left => said += &format!("; can't be ended: {}", listed(left)),
+                [] => log::error!("job {id}: {said}; they were ended"),
+                left => log::error!("job {id}: {said}; can't be ended: {}", listed(left)),
             },
         }
-        log::error!("job {id}: {said}");
     }
     Ok(())
 }

@@ -14,8 +14,11 @@ use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::{self, Node, Placed};
 use gpushare_node::squeue;
 
+mod error;
 mod foreign;
 mod report;
+
+use error::{RunError, WorkError};
 
 /// Other prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -23,8 +26,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Gives a job its GPU. Needs the environment of slurmd's prolog.
 pub fn prolog(program: &'static str) {
     run(program, || {
-        if let Err(reason) = place() {
-            log::error!("{reason}");
+        if let Err(error) = place() {
+            log::error!("{error}");
         }
     });
 }
@@ -32,8 +35,8 @@ pub fn prolog(program: &'static str) {
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
 pub fn epilog(program: &'static str) {
     run(program, || {
-        if let Err(reason) = release() {
-            log::error!("{reason}");
+        if let Err(error) = release() {
+            log::error!("{error}");
         }
     });
 }
@@ -57,15 +60,18 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-fn place() -> Result<(), String> {
+fn place() -> Result<(), RunError> {
     let job = NodeJob::read(variable).map_err(|error| match variable("SLURM_JOB_ID") {
-        Some(id) => format!("job {}: {error}", id.escape_debug()),
-        None => error.to_string(),
+        Some(id) => RunError::Environment { id, error },
+        None => error.into(),
     })?;
-    let because = |error: &dyn std::error::Error| format!("job {}: {error}", job.key.id);
+    place_job(&job).map_err(|why| RunError::Job { id: job.key.id, why })
+}
+
+fn place_job(job: &NodeJob) -> Result<(), WorkError> {
     let slurm_conf = slurm_conf();
     let name = node_name();
-    let config = config(&slurm_conf, name.as_deref()).map_err(|error| because(&error))?;
+    let config = config(&slurm_conf, name.as_deref())?;
     let ledger = Ledger::system();
     let roots = Roots::system();
     // NVML answers while gres.conf and the devices are read.
@@ -85,7 +91,7 @@ fn place() -> Result<(), String> {
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, processes: None };
-    let placed = place::place(node, &job, &mut asked, now).map_err(|error| because(&error))?;
+    let placed = place::place(node, job, &mut asked, now)?;
     report::placed(&placed);
     if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.processes, looks) {
         foreign::look(node, entry, &seen)?;
@@ -143,46 +149,45 @@ fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError
 }
 
 /// Prepares the job's MPS daemon. Without one, the job fails or runs without MPS.
-fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), String> {
-    let id = entry.key.id;
+fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), WorkError> {
     let error = match mps::prepare(node.config, node.ledger, entry, now) {
         Ok(Prepared::None | Prepared::There) => return Ok(()),
         Ok(Prepared::Started(started)) => {
-            report::started(id, &started);
+            report::started(entry.key.id, &started);
             return Ok(());
         }
         Err(error) => error,
     };
-    let reason = format!("no MPS daemon: {error}");
     // Its programs would use the broken daemon, which other jobs still use.
     let must_fail = matches!(error, MpsError::InUse(..));
-    if must_fail || node.config.on_mps_failure == OnMpsFailure::Fail {
-        let marked = node.ledger.lock(LOCK_WAIT).and_then(|ledger| ledger.fail(entry.key, &reason));
-        marked.map_err(|error| format!("job {id}: {reason}; {error}"))?;
+    let fails = must_fail || node.config.on_mps_failure == OnMpsFailure::Fail;
+    let why = WorkError::NoDaemon(error);
+    Err(if fails { fail(node, entry, why) } else { why })
+}
+
+/// Marks a job as one that can't run here. Gives the reason back, with that of a mark that can't be written.
+fn fail(node: Node, entry: &Entry, why: WorkError) -> WorkError {
+    let marked = node.ledger.lock(LOCK_WAIT).and_then(|ledger| ledger.fail(entry.key, &why.to_string()));
+    match marked {
+        Ok(()) => why,
+        Err(error) => WorkError::Unmarked(Box::new(why), error),
     }
-    Err(format!("job {id}: {reason}"))
 }
 
-/// The hint for an epilog that runs as the job's user. slurmstepd of 24.11 to 25.11 may start one in a moment when its
-/// effective user is the job's, because another thread shuts down X11 forwarding (`_shutdown_x11_forward` in
-/// slurmstepd/mgr.c).
-fn as_user(id: u32, own: u32) -> String {
-    format!(
-        "job {id}: this epilog runs as user {own}, not as root, so a later job's prolog will release the share; \
-         Slurm 24.11 to 25.11 starts some epilogs this way with PrologFlags=RunInJob"
-    )
+fn release() -> Result<(), RunError> {
+    let (id, restart) = id_and_restart(variable)?;
+    release_job(id, restart).map_err(|why| RunError::Job { id, why })
 }
 
-fn release() -> Result<(), String> {
-    let (id, restart) = id_and_restart(variable).map_err(|error| error.to_string())?;
+fn release_job(id: u32, restart: Option<u32>) -> Result<(), WorkError> {
     let ledger = Ledger::system();
     if let Some(own) = gpushare_node::user_id().filter(|own| *own != 0) {
-        return if ledger.knows(id) { Err(as_user(id, own)) } else { Ok(()) };
+        return if ledger.knows(id) { Err(WorkError::NotRoot(own)) } else { Ok(()) };
     }
     // On most nodes, only the ledger is read.
     let has_daemons = !ledger.daemon_folders().is_empty();
     let entry = has_daemons.then(|| ledger.find(id).ok().flatten()).flatten();
-    let released = place::release(&ledger, id, restart).map_err(|error| format!("job {id}: {error}"))?;
+    let released = place::release(&ledger, id, restart)?;
     if let Some(key) = released {
         log::info!("job {}: share released", key.id);
     }

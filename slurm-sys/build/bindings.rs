@@ -47,6 +47,10 @@ const VARIABLES: [&str; 16] = [
     "S_.*",
 ];
 
+/// Writes the bindings to Slurm's headers in `include`.
+///
+/// # Errors
+/// bindgen can't read the headers, or the file can't be written.
 pub fn write(include: &Path) -> Result<(), String> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include");
     for header in ["wrapper.h", "slurm_exports.h"] {

@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 const VARIABLE: &str = "SLURM_INCLUDE_DIR";
 const LANDMARK: &str = "slurm/slurm.h";
 
+/// The folder of Slurm's headers.
+///
+/// # Errors
+/// `SLURM_INCLUDE_DIR` names a folder without the headers, or they are in none of the usual places.
 pub fn include_dir() -> Result<PathBuf, String> {
     if let Some(named) = env(VARIABLE) {
         let dir = PathBuf::from(named);

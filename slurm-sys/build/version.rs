@@ -23,6 +23,10 @@ impl fmt::Display for Version {
     }
 }
 
+/// That of the headers in `include`.
+///
+/// # Errors
+/// The header can't be read, or names no version.
 pub fn of(include: &Path) -> Result<Version, String> {
     let path = include.join("slurm/slurm_version.h");
     println!("cargo::rerun-if-changed={}", path.display());

@@ -127,6 +127,10 @@ fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
 /// nodes, which don't need it, are built without it.
 pub(super) type TakeRecord = fn(&mut Draft, usize, &str) -> Result<(), Problem>;
 
+/// Reads a record for [`TakeRecord`].
+///
+/// # Errors
+/// A key or value that isn't allowed, settings that don't go together, or a QOS that an earlier line has.
 pub(super) fn take_record(draft: &mut Draft, number: usize, line: &str) -> Result<(), Problem> {
     let name = line.split('=').next().unwrap_or_default().trim();
     if name.eq_ignore_ascii_case(partitions::KEY) {
@@ -161,6 +165,11 @@ impl Draft {
         Draft { records, config, lines_of_nodes: Vec::new(), seen, memory_gres: None, qoses }
     }
 
+    /// Reads a line, which has its number.
+    ///
+    /// # Errors
+    /// The line is not `Key=Value`, its key is unknown or was given before, or its value isn't allowed. Of a record,
+    /// also what is wrong with its keys.
     pub(super) fn take(&mut self, number: usize, line: &str) -> Result<(), Problem> {
         let (name, value) = line.split_once('=').ok_or_else(|| Problem::NoValue(line.to_owned()))?;
         let (name, value) = (name.trim(), value.trim());
@@ -188,6 +197,10 @@ impl Draft {
         Ok(())
     }
 
+    /// The configuration that all lines make together.
+    ///
+    /// # Errors
+    /// Settings that don't go together; with the line, if that is one for single nodes.
     pub(super) fn finish(mut self) -> Result<Config, ConfigError> {
         let all = &self.config.node;
         all.is_sound().map_err(|problem| ConfigError { line: None, problem })?;

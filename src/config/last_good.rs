@@ -51,6 +51,14 @@ crate::errors! {
     }
 }
 
+crate::errors! {
+    /// Why slurmctld can't start: without rules, nothing would show which jobs bypass them.
+    #[derive(Debug)]
+    pub enum NoRules {
+        Broken { file: Box<LoadError>, copy: Box<NoCopy> } => "{file}; {copy}";
+    }
+}
+
 /// The rules with which slurmctld starts.
 #[derive(Debug)]
 pub enum Start {
@@ -70,7 +78,7 @@ pub enum Start {
 pub fn choose(
     found: Result<Option<(Config, String)>, LoadError>,
     copy: impl FnOnce() -> Result<LastGood, NoCopy>,
-) -> Result<Start, Box<(LoadError, NoCopy)>> {
+) -> Result<Start, NoRules> {
     let broken = match found {
         Ok(Some((config, text))) => return Ok(Start::File(config, text)),
         Ok(None) => return Ok(Start::Defaults),
@@ -78,7 +86,7 @@ pub fn choose(
     };
     match copy().and_then(|copy| Ok((copy.config()?, copy))) {
         Ok((config, copy)) => Ok(Start::LastGood(config, copy, broken)),
-        Err(no_copy) => Err(Box::new((broken, no_copy))),
+        Err(no_copy) => Err(NoRules::Broken { file: Box::new(broken), copy: Box::new(no_copy) }),
     }
 }
 

@@ -6,6 +6,10 @@ use crate::submit::policy::MemoryGres;
 
 const KEY: &str = "MemoryGRES";
 
+/// The rule for a GRES of that name.
+///
+/// # Errors
+/// The name is that of a share, no node takes shares, or the nodes that do have no `MemPerUnit` or not the same one.
 pub(super) fn rule(config: &Config, name: String) -> Result<MemoryGres, Problem> {
     let own = [config.node.share_gres.as_str(), "mps", "shard"];
     if own.contains(&name.as_str()) {

@@ -78,6 +78,9 @@ impl NodeConfig {
     }
 
     /// Checks that the settings fit together.
+    ///
+    /// # Errors
+    /// A setting lacks another that it needs, or can't be had with another.
     pub(super) fn is_sound(&self) -> Result<(), Problem> {
         let because = match self.placement {
             Placement::Off => None,

@@ -31,6 +31,10 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Reads a line, which has its number.
+    ///
+    /// # Errors
+    /// A word that is not `Key=Value`, a key that is unknown or given twice, or a value that isn't allowed.
     pub(super) fn parse(number: usize, line: &str) -> Result<Line, Problem> {
         let mut read = Line { number, names: String::new(), changes: Vec::new() };
         let mut scratch = NodeConfig::default();
@@ -59,6 +63,10 @@ impl Line {
         Ok(read)
     }
 
+    /// These settings over those for all nodes.
+    ///
+    /// # Errors
+    /// A setting lacks another that it needs, or can't be had with another.
     pub(super) fn over(self, all: &NodeConfig) -> Result<NodeRecord, Problem> {
         let mut config = all.clone();
         for (key, value) in &self.changes {

@@ -23,6 +23,10 @@ const KEYS: [Key<PartitionRecord>; 3] = [
     },
 ];
 
+/// Reads a line.
+///
+/// # Errors
+/// A word that is not `Key=Value`, a key that is unknown or given twice, or a value that isn't allowed.
 pub(super) fn parse(text: &str) -> Result<PartitionRecord, Problem> {
     let mut record = PartitionRecord::default();
     let mut seen: Vec<&'static str> = Vec::new();

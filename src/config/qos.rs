@@ -237,6 +237,10 @@ struct Draft {
 }
 
 /// Parses a line; `line` is its number.
+///
+/// # Errors
+/// A word that is not `Key=Value`, a key that is unknown or given twice, or a value that isn't allowed; a limit that is
+/// given in two ways; or settings that don't go together.
 pub(super) fn parse(line: usize, text: &str) -> Result<(Option<QosRecord>, Option<ManagedQos>), Problem> {
     let mut draft = Draft::default();
     let mut seen: Vec<&'static str> = Vec::new();

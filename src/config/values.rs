@@ -19,6 +19,10 @@ impl<T> Key<T> {
         keys.iter().find(|key| key.name.eq_ignore_ascii_case(name))
     }
 
+    /// Puts a value where it belongs.
+    ///
+    /// # Errors
+    /// The value isn't allowed.
     pub(super) fn take(&self, target: &mut T, value: &str) -> Result<(), Problem> {
         let Key { name: key, allowed, take } = *self;
         take(target, value).ok_or_else(|| Problem::BadValue { key, value: value.to_owned(), allowed })

@@ -17,6 +17,9 @@ impl Slurm {
     }
 
     /// What Slurm makes of each string; none may hold a NUL.
+    ///
+    /// # Errors
+    /// The reader can't be run, fails, or gives no answer for each string.
     pub fn read(&self, strings: &[Vec<u8>]) -> io::Result<Vec<Reading>> {
         let (program, arguments) = self.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut child =

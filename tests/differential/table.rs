@@ -13,7 +13,10 @@ pub struct Row {
     pub reading: Reading,
 }
 
-/// The rows for one spelling; an error names the line that is none.
+/// The rows for one spelling.
+///
+/// # Errors
+/// The first line that is no row.
 pub fn rows(spelling: Spelling) -> Result<Vec<Row>, String> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| row(line, spelling).ok_or_else(|| format!("no row of the table: '{line}'"))).collect()

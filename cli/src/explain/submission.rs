@@ -178,7 +178,9 @@ impl Submission {
             "oversubscribe" => self.exclusive = false,
             "gres-flags" => {
                 let list = text().unwrap_or_default();
-                let says = |name: &[u8]| list.split(|byte| *byte == b',').any(|flag| flag.eq_ignore_ascii_case(name));
+                let says = |name: &[u8]| {
+                    list.split(|byte| *byte == b',').any(|flag| flag.eq_ignore_ascii_case(name))
+                };
                 self.enforces_binding =
                     says(b"enforce-binding").then_some(true).or(says(b"disable-binding").then_some(false));
             }

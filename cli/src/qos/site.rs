@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpushare::config::{LoadError, ManagedQos, Members};
+use gpushare::text::printable;
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
@@ -177,7 +178,6 @@ pub fn reason(answer: &Output) -> String {
     if said.iter().any(|line| line.contains("persistent connection") || line.contains("PersistInit")) {
         return "slurmdbd does not answer; is it running?".to_owned();
     }
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    let line: String = said.join("; ").chars().take(300).map(printable).collect();
+    let line = printable(&said.join("; "), 300);
     if line.is_empty() { format!("it printed nothing ({})", answer.status) } else { line }
 }

@@ -116,6 +116,9 @@ pub(super) fn up_to(path: &str, prefix: &str) -> Option<PathBuf> {
 
 /// Where a path of the hierarchy is in this process's file system. A mount shows the hierarchy from the mount's root
 /// field on, which is not `/` in a container.
+///
+/// # Errors
+/// No mount of the hierarchy shows that path here.
 pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Result<PathBuf, LocateError> {
     for line in mountinfo.lines() {
         let Some((mount, file_system)) = line.split_once(" - ") else { continue };

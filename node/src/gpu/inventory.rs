@@ -203,6 +203,10 @@ fn known_by<'a>(path: &Path, known: &'a [Known]) -> Option<&'a Known> {
     known.iter().find(|gpu| gpu.minor == minor)
 }
 
+/// The number of a device node.
+///
+/// # Errors
+/// It is missing, can't be looked at, or is no character device.
 pub(super) fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
     let metadata = path.metadata().map_err(|error| Unfit::Missing(error.kind()))?;
     DeviceNumber::of(&metadata).ok_or(Unfit::NoDevice)
@@ -222,6 +226,9 @@ fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceErro
 }
 
 /// `nvidia0`, `nvidia1`, …, but not `nvidiactl` or `nvidia-uvm`.
+///
+/// # Errors
+/// The folder can't be read.
 pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in dev.read_dir()? {

@@ -87,6 +87,9 @@ impl Ledger {
 
     /// The same as [`Ledger::witness`], if that slurmstepd started process `pid`, a prolog with `PrologFlags=RunInJob`.
     /// Otherwise does nothing: the extern step will record itself.
+    ///
+    /// # Errors
+    /// As [`Ledger::witness`].
     pub(crate) fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
         match extern_step_above(proc, pid, key.id) {
             Some((stepd, start)) => self.witness(key, stepd, start),
@@ -128,6 +131,10 @@ impl Locked<'_> {
 
     /// Drops entries older than `grace` whose job is over, and all else that the ledger has about such jobs. Returns
     /// the entries' starts. `proc` is /proc except in tests.
+    ///
+    /// # Errors
+    /// `proc` can't be read or shows only some processes, the folder of witnesses can't be read, or something of such a
+    /// job can't be removed.
     pub(crate) fn reconcile(
         &self,
         proc: &Path,

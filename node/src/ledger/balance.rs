@@ -225,6 +225,9 @@ impl Ledger {
 impl Locked<'_> {
     /// What is assigned, and which files in the folder of entries can't be read. The latter is known only if the
     /// entries had to be summed.
+    ///
+    /// # Errors
+    /// The folder of entries can't be read.
     pub(crate) fn balance(&self) -> Result<(Balance, Unread), LedgerError> {
         if let Some(balance) = self.ledger.written_balance() {
             self.known.replace(Some(balance.clone()));
@@ -245,6 +248,9 @@ impl Locked<'_> {
     }
 
     /// Makes the file invalid while entries change.
+    ///
+    /// # Errors
+    /// The file can't be opened or written.
     pub(super) fn draft(&self) -> Result<Draft, LedgerError> {
         let path = self.ledger.dir.join(FILE);
         let balance = self.known.take().or_else(|| self.ledger.written_balance());

@@ -17,6 +17,9 @@ impl Ledger {
     }
 
     /// Remembers a folder, before the first daemon is started there. Takes the lock only if the folder is new.
+    ///
+    /// # Errors
+    /// The ledger can't be locked, or the file can't be written.
     pub(crate) fn note_daemon_folder(&self, folder: &Path, wait: Duration) -> Result<(), LedgerError> {
         if self.daemon_folders().iter().any(|known| known == folder) {
             return Ok(());

@@ -23,6 +23,9 @@ pub(crate) fn read_note(path: &Path) -> Option<String> {
 
 impl Locked<'_> {
     /// Writes a file, and replaces whatever had its name.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub(crate) fn write_note(&self, path: &Path, text: &str) -> Result<(), LedgerError> {
         self.clear(path);
         root_file::replace(&self.ledger.dir.join("new"), path, text)
@@ -30,6 +33,9 @@ impl Locked<'_> {
     }
 
     /// Removes a file, or whatever else has its name.
+    ///
+    /// # Errors
+    /// It can't be removed.
     pub(crate) fn remove_note(&self, path: &Path) -> Result<(), LedgerError> {
         self.clear(path);
         root_file::remove(path).map(|_| ()).map_err(|error| LedgerError::Remove(path.to_owned(), error))

@@ -20,6 +20,9 @@ impl Locked<'_> {
     }
 
     /// Removes the file of a job that has no entry any more, or a new one.
+    ///
+    /// # Errors
+    /// It can't be removed.
     pub(super) fn withdraw(&self, job_id: u32) -> Result<(), LedgerError> {
         self.remove_note(&self.ledger.of_job(FOLDER, job_id))
     }

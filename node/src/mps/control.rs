@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::mps::service::Limits;
 use gpushare::config::NodeConfig;
+use gpushare::text::printable;
 
 use super::error::MpsError;
 use super::folder::Locked;
@@ -107,6 +108,9 @@ impl Control {
     }
 
     /// The daemon's servers; this proves that it answers.
+    ///
+    /// # Errors
+    /// NVIDIA's program can't be run, does not answer in time, or gives no answer that makes sense.
     pub fn servers(&self) -> Result<Vec<u32>, MpsError> {
         // The list may be empty, also after a call that was rejected; the percentage never is.
         let lines = "get_server_list\nget_default_active_thread_percentage\n";
@@ -119,6 +123,9 @@ impl Control {
     }
 
     /// Whether a server has a fatal error; a 535 daemon can't tell.
+    ///
+    /// # Errors
+    /// NVIDIA's program can't be run, or does not answer in time.
     pub fn is_faulty(&self, server: u32) -> Result<bool, MpsError> {
         let said = self.say(&format!("get_server_status {server}\n"))?;
         Ok(said.iter().any(|line| line == "FAULT"))
@@ -126,6 +133,10 @@ impl Control {
 
     /// Sets the limits of future and running servers, and reads those of future servers back. Returns the answer if the
     /// driver shows the limit in an unknown form.
+    ///
+    /// # Errors
+    /// NVIDIA's program can't be run, does not answer in time, or gives no answer that makes sense; or the daemon shows
+    /// other limits than these.
     pub fn limit(&self, limits: Limits, servers: &[u32]) -> Result<Option<String>, MpsError> {
         let Limits { memory, percent } = limits;
         // 0 removes a limit. The daemon sees one GPU, so the GPU's number is 0.
@@ -158,6 +169,9 @@ impl Control {
     }
 
     /// Terminates dead clients: a client that was killed while it computed leaves its server in an undefined state.
+    ///
+    /// # Errors
+    /// NVIDIA's program can't be run, or does not answer in time.
     pub fn forget_dead_clients(&self, servers: &[u32]) -> Result<(), MpsError> {
         for server in servers {
             let is_dead = |pid: &u32| !Path::new("/proc").join(pid.to_string()).exists();
@@ -168,6 +182,9 @@ impl Control {
 
     /// Ends the daemon with its clients and servers. The answer says nothing useful; the caller must check whether the
     /// daemon is gone.
+    ///
+    /// # Errors
+    /// NVIDIA's program can't be run, or does not answer in time.
     pub fn quit(&self, servers: &[u32]) -> Result<(), MpsError> {
         for server in servers {
             self.terminate_clients(*server, |_| true)?;
@@ -190,6 +207,5 @@ impl Control {
 }
 
 fn excerpt(said: &[String]) -> String {
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    said.join(" / ").chars().take(100).map(printable).collect()
+    printable(&said.join(" / "), 100)
 }

@@ -78,6 +78,10 @@ impl LockedDaemon<'_> {
     }
 
     /// Checks that the daemon answers, and gives it exactly the limits of its jobs.
+    ///
+    /// # Errors
+    /// It is stopped or dead, does not answer, has a server with a fatal error, or does not take the limits; or its
+    /// state can't be written.
     pub fn check(&mut self, process: Process, jobs: Vec<Entry>, now: u64) -> Result<(), MpsError> {
         if let Some(state) = process::is_stuck(process.pid) {
             return Err(MpsError::NotRunning(process.pid, state));
@@ -103,6 +107,9 @@ impl LockedDaemon<'_> {
     }
 
     /// Lets the users that have a job into the folder of a daemon for all users.
+    ///
+    /// # Errors
+    /// The ledger can't be read, or the pipe folder takes no access control list.
     pub fn admit(&self, ledger: &Ledger) -> Result<(), MpsError> {
         if self.daemon.serves != Serves::All {
             return Ok(());
@@ -111,6 +118,11 @@ impl LockedDaemon<'_> {
         self.locked.admit(&users)
     }
 
+    /// Starts a daemon with these limits. One that doesn't come up, or doesn't take them, is ended.
+    ///
+    /// # Errors
+    /// The node doesn't know the user, a folder or the state can't be written, or no daemon comes up that takes the
+    /// limits; or processes of an earlier daemon or of this one can't be ended.
     pub fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
         start::check_user(self.daemon.serves, self.config)?;
         let ids = start::ids_of(self.daemon.serves);
@@ -147,6 +159,9 @@ impl LockedDaemon<'_> {
     }
 
     /// Ends every daemon of the folder, and any servers that are left of them.
+    ///
+    /// # Errors
+    /// A process can't be ended, or the state can't be written.
     pub fn end(&mut self) -> Result<(), MpsError> {
         self.end_starting()?;
         // Recorded first: if this process is killed, the program that it started still tells the daemon to quit.
@@ -193,6 +208,9 @@ impl LockedDaemon<'_> {
 
     /// `ComputeMode=exclusive`: programs can compute on the GPU only through the daemon's server, which starts with the
     /// first program.
+    ///
+    /// # Errors
+    /// NVML can't be asked, or refuses.
     pub fn make_exclusive(&mut self, gpu: &Gpu) -> Result<(), Trouble> {
         let (Some(uuid), ComputeMode::Exclusive) = (&gpu.uuid, self.config.compute_mode) else {
             return Ok(());
@@ -204,6 +222,9 @@ impl LockedDaemon<'_> {
     }
 
     /// Ends the daemon and removes its folder. Returns whether there was a daemon.
+    ///
+    /// # Errors
+    /// A process can't be ended, the folder can't be removed, or NVML does not set the GPU's compute mode back.
     pub fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         self.end()?;

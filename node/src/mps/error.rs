@@ -27,10 +27,10 @@ gpushare::errors! {
             "{}: locked by another process for {} ms", path.display(), time.as_millis();
         NoUser(user_id: u32) => "this node has no user {user_id}";
         /// This process is inside a job's step, so the daemon would be too. Holds the reason why it can't be a unit.
-        InJob(why: Option<String>) =>
+        InJob(why: Option<UnitError>) =>
             "it would end with this job, because the prolog runs inside the job (PrologFlags=RunInJob) and systemd \
              can't start it outside ({}); use PrologFlags=Contain",
-            why.as_deref().unwrap_or("it is not installed");
+            why.as_ref().map_or_else(|| "it is not installed".to_owned(), UnitError::to_string);
         NotStarted(path: PathBuf, said: String) => "{} started no daemon: {said}", path.display();
         NoMultiuser(path: PathBuf, said: String) =>
             "{} has no multi-user server, use Mps=per-user: {said}", path.display();
@@ -45,4 +45,13 @@ gpushare::errors! {
         /// The daemon itself has ended.
         Mode(why: Trouble) => "its GPU's compute mode can't be set back to default: {why}";
     } from { Folder(LedgerError), Ask(AskError) }
+}
+
+gpushare::errors! {
+    /// Why a daemon isn't a transient unit.
+    #[derive(Debug)]
+    pub enum UnitError {
+        NotThere(program: &'static str) => "{program} started it, but it is not running";
+        Said(line: String) => "{line}";
+    } from { Ask(AskError) }
 }

@@ -34,6 +34,10 @@ pub struct Locked {
 }
 
 /// Makes a daemon's folder if needed and takes its lock; gives up after `patience`.
+///
+/// # Errors
+/// A folder can't be made, others than root can change it or one above it, or the lock can't be opened or is still
+/// taken after `patience`.
 pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked, MpsError> {
     check_above(mps_dir)?;
     make_folders(mps_dir)?;
@@ -51,6 +55,9 @@ pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked
 }
 
 /// The same as [`lock`] for an existing folder; `None` if it doesn't exist.
+///
+/// # Errors
+/// The folder can't be looked at, or the lock can't be opened or is still taken after `patience`.
 pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let folder = daemon.folder(mps_dir);
     match folder.symlink_metadata() {
@@ -132,6 +139,9 @@ impl Locked {
     }
 
     /// Writes what is known about the daemon.
+    ///
+    /// # Errors
+    /// It can't be written.
     pub fn keep(&self, state: &DaemonRecord) -> Result<(), MpsError> {
         let path = self.folder.join("state");
         root_file::replace(&self.folder.join("new"), &path, &state.to_string())
@@ -140,6 +150,9 @@ impl Locked {
 
     /// Makes a new pipe folder, and a log folder unless it already belongs to the user: a killed daemon cleans nothing
     /// up, and its files would disturb the next one.
+    ///
+    /// # Errors
+    /// What is there can't be taken away in time, or the new folder can't be made or given to the user.
     pub fn make_pipes(&self, user_id: u32, group_id: u32) -> Result<(), MpsError> {
         self.remove_pipes()?;
         make_private(&self.pipe(), user_id, group_id)?;
@@ -155,11 +168,17 @@ impl Locked {
     }
 
     /// Lets these users into the pipe folder of a daemon that runs as root.
+    ///
+    /// # Errors
+    /// The folder is missing, or its file system has no access control lists.
     pub fn admit(&self, users: &[u32]) -> Result<(), MpsError> {
         unix::let_enter(&self.pipe(), users).map_err(|error| MpsError::File(self.pipe(), error))
     }
 
     /// Removes the pipes, so that programs run without MPS instead of waiting for a daemon that doesn't answer.
+    ///
+    /// # Errors
+    /// They can't be taken away in time.
     pub fn remove_pipes(&self) -> Result<(), MpsError> {
         self.take(&["pipe"])
     }
@@ -180,6 +199,9 @@ impl Locked {
     }
 
     /// Removes the whole folder, the lock last.
+    ///
+    /// # Errors
+    /// Something can't be removed in time.
     pub fn remove(self) -> Result<(), MpsError> {
         let bin = self.bin(&["pipe", "log", "state", "new"])?;
         bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))?;

@@ -79,6 +79,9 @@ fn processes() -> impl Iterator<Item = u32> {
 }
 
 /// Kills what is left of a daemon, and waits until it is gone.
+///
+/// # Errors
+/// A process of it is still there after `patience`.
 pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
     let end = Instant::now() + patience;
     loop {
@@ -99,6 +102,9 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
 
 /// Ends processes that are about to become the daemon of that folder, or to talk to it, after the process that started
 /// them was killed or gave up.
+///
+/// # Errors
+/// Such a process is still there after `patience`.
 pub fn end_starting(pipe: &Path, user_id: u32, patience: Duration) -> Result<(), MpsError> {
     let end = Instant::now() + patience;
     let mark = format!("{MARK}={}", pipe.display());

@@ -29,6 +29,29 @@ pub struct Reach {
     may_run_without: bool,
 }
 
+gpushare::errors! {
+    /// Why programs would not reach the daemon.
+    #[derive(Debug)]
+    pub enum Unreachable {
+        Socket(pipe: PathBuf, why: SocketError) =>
+            "its MPS daemon can't be reached from here, so CUDA would run without limits: {}: {why}; see \
+             docs/containers.md", pipe.display();
+        Shm =>
+            "{SHM} is not the node's here, but programs share it with their MPS daemon: remove it from Dirs \
+             (job_container.conf, namespace.yaml), or bind the node's into the container; see docs/containers.md";
+    }
+}
+
+gpushare::errors! {
+    /// Why the daemon's socket can't be used.
+    #[derive(Debug)]
+    pub enum SocketError {
+        NoSocket => "control is not a socket";
+        Mounted => "another file system is mounted there";
+        Look(error: io::Error) => "{error}";
+    }
+}
+
 /// What this job's programs must find; `None` without `Mps`, and for whole GPUs.
 pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
     let daemon = Daemon::of(entry, config.mps)?;
@@ -49,27 +72,17 @@ pub fn shm_of(daemon: Process) -> Option<(u64, u64)> {
 impl Reach {
     /// Why programs of this process would not reach the daemon. Call it as the job's user, where the programs will run.
     #[must_use]
-    pub fn fault(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<Unreachable> {
         if let Err(why) = self.socket() {
-            let pipe = self.pipe.display();
-            let said = format!(
-                "its MPS daemon can't be reached from here, so CUDA would run without limits: {pipe}: {why}; see \
-                 docs/containers.md"
-            );
-            return (!self.may_run_without).then_some(said);
+            return (!self.may_run_without).then(|| Unreachable::Socket(self.pipe.clone(), why));
         }
         let (Some(daemons), ours) = (self.shm, identity(Path::new(SHM)).ok()) else { return None };
-        (ours != Some(daemons)).then(|| {
-            format!(
-                "{SHM} is not the node's here, but programs share it with their MPS daemon: remove it from Dirs \
-                 (job_container.conf, namespace.yaml), or bind the node's into the container; see docs/containers.md"
-            )
-        })
+        (ours != Some(daemons)).then_some(Unreachable::Shm)
     }
 
     /// Never queries a file system that a user may have mounted there: a FUSE that doesn't answer would block the task
     /// forever, and Slurm would then drain the node.
-    fn socket(&self) -> Result<(), String> {
+    fn socket(&self) -> Result<(), SocketError> {
         let look = || {
             let pipe = unix::folder(&self.pipe)?;
             if Some(unix::device(&pipe)?) != self.device {
@@ -79,11 +92,9 @@ impl Reach {
         };
         match look() {
             Ok(found) if found.file_type().is_socket() => Ok(()),
-            Ok(_) => Err("control is not a socket".to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                Err("another file system is mounted there".to_owned())
-            }
-            Err(error) => Err(error.to_string()),
+            Ok(_) => Err(SocketError::NoSocket),
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Err(SocketError::Mounted),
+            Err(error) => Err(SocketError::Look(error)),
         }
     }
 }
@@ -106,21 +117,22 @@ mod tests {
         let pipe = dir.path().to_owned();
         let device = unix::folder(&pipe).and_then(|folder| unix::device(&folder)).ok();
         let reach = Reach { pipe, device, shm: None, may_run_without: false };
-        assert!(reach.fault().unwrap().contains("No such file"), "{:?}", reach.fault());
+        let fault = |reach: &Reach| reach.fault().map(|fault| fault.to_string());
+        assert!(fault(&reach).unwrap().contains("No such file"), "{:?}", reach.fault());
         let lenient = Reach { may_run_without: true, ..reach.clone() };
-        assert_eq!(lenient.fault(), None);
+        assert_eq!(fault(&lenient), None);
         fs::write(&control, "").unwrap();
-        assert!(reach.fault().unwrap().contains("not a socket"));
+        assert!(fault(&reach).unwrap().contains("not a socket"));
         fs::remove_file(&control).unwrap();
         let _socket = UnixListener::bind(&control).unwrap();
-        assert_eq!(reach.fault(), None);
+        assert_eq!(fault(&reach), None);
         let elsewhere = Reach { device: None, ..reach.clone() };
-        assert!(elsewhere.fault().unwrap().contains("another file system"), "{:?}", elsewhere.fault());
+        assert!(fault(&elsewhere).unwrap().contains("another file system"), "{:?}", elsewhere.fault());
         let here = identity(Path::new(SHM)).unwrap();
-        assert_eq!(Reach { shm: Some(here), ..reach.clone() }.fault(), None);
+        assert_eq!(fault(&Reach { shm: Some(here), ..reach.clone() }), None);
         for reach in [reach, lenient] {
             let other = Reach { shm: Some((here.0 + 1, here.1)), ..reach };
-            assert!(other.fault().unwrap().contains("/dev/shm is not the node's"));
+            assert!(fault(&other).unwrap().contains("/dev/shm is not the node's"));
         }
     }
 }

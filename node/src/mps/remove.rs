@@ -26,6 +26,9 @@ impl Bin {
     }
 
     /// Moves a name out of a folder of root's into the bin, whatever kind of file it is.
+    ///
+    /// # Errors
+    /// It can't be removed or moved, or the time is over (`TimedOut`).
     pub fn take(&mut self, path: &Path) -> io::Result<()> {
         if !self.unlink(path)? {
             match DirBuilder::new().mode(0o700).create(&self.folder) {
@@ -38,6 +41,9 @@ impl Bin {
     }
 
     /// Removes everything in the bin, including files from earlier calls.
+    ///
+    /// # Errors
+    /// Something can't be removed, or the time is over (`TimedOut`).
     pub fn empty(mut self) -> io::Result<()> {
         loop {
             let mut was_empty = true;

@@ -10,7 +10,7 @@ use crate::mps::service::{Daemon, Serves};
 use gpushare::config::NodeConfig;
 
 use super::control::Control;
-use super::error::MpsError;
+use super::error::{MpsError, UnitError};
 use super::folder::Locked;
 use super::process;
 use super::record::Process;
@@ -36,6 +36,9 @@ pub fn ids_of(serves: Serves) -> (u32, u32) {
 }
 
 /// Checks that this node knows the daemon's user: the groups of an unknown user can't be looked up.
+///
+/// # Errors
+/// The user is unknown, or getent(1) can't be run or does not answer in time.
 pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
     let Serves::User(user_id) = serves else { return Ok(()) };
     let mut getent = program(Path::new(GETENT));
@@ -50,6 +53,9 @@ pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
 ///
 /// A unit that was requested but did not start in time does no harm: of two daemons in one folder only the first stays
 /// (control_lock), and a daemon that finds no folder ends.
+///
+/// # Errors
+/// The GPU has no known UUID, the daemon would be inside a job's step, or no daemon came up in time.
 pub fn start(
     daemon: Daemon,
     gpu: &Gpu,
@@ -96,7 +102,7 @@ fn is_in_step(cgroups: &str) -> bool {
     cgroups.split(['/', '\n']).any(|part| part.starts_with("step_"))
 }
 
-fn not_started(startup: &Startup, mut said: String, no_unit: Option<String>) -> MpsError {
+fn not_started(startup: &Startup, mut said: String, no_unit: Option<UnitError>) -> MpsError {
     if let Some(why) = no_unit {
         said = format!("{said}; as a systemd unit: {why}");
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::mps::service::Serves;
 
+use super::error::UnitError;
 use super::record::Process;
 use super::startup::{How, Startup};
 use crate::exec::{AskError, ask, program};
@@ -36,17 +37,20 @@ pub fn is_possible() -> bool {
 }
 
 /// Starts the daemon; `found` returns it if it runs. The error is a text that says what went wrong.
+///
+/// # Errors
+/// systemd-run(1) can't be run, does not answer in time, or starts no unit, and the daemon is not there.
 pub fn start(
     startup: &Startup,
     patience: Duration,
     found: impl Fn() -> Option<Process>,
-) -> Result<(Process, How), String> {
+) -> Result<(Process, How), UnitError> {
     let end = Instant::now() + patience;
     let missing = missing(patience / 2);
     let name = format!("gpushare-mps-{}", startup.daemon);
     // A unit stays as long as any process is in its cgroup: servers of a dead daemon keep their unit's name.
     let other = format!("{name}-{}", std::process::id());
-    let mut why = String::new();
+    let mut why = UnitError::NotThere(SYSTEMD_RUN);
     for name in [name, other] {
         let left = end.saturating_duration_since(Instant::now());
         let answered = ask(&mut command(startup, &name, missing.is_none(), left), "", left);
@@ -58,15 +62,13 @@ pub fn start(
             return Ok((process, How { unit: Some(name), notice, unread: None }));
         }
         why = match answered {
-            Ok(answer) if answer.status.success() => {
-                format!("{SYSTEMD_RUN} started it, but it is not running")
-            }
-            Ok(answer) => answer.first_line(),
-            Err(AskError::Deadline(path, _)) => return Err(AskError::Deadline(path, patience).to_string()),
-            Err(error) => return Err(error.to_string()),
+            Ok(answer) if answer.status.success() => UnitError::NotThere(SYSTEMD_RUN),
+            Ok(answer) => UnitError::Said(answer.first_line()),
+            Err(AskError::Deadline(path, _)) => return Err(AskError::Deadline(path, patience).into()),
+            Err(error) => return Err(error.into()),
         };
         // Such as "Unit … already exists." and "Unit … was already loaded or has a fragment file."
-        if !why.contains(" already ") {
+        if !matches!(&why, UnitError::Said(line) if line.contains(" already ")) {
             break;
         }
     }

@@ -35,6 +35,9 @@ impl Ledger {
     }
 
     /// Remembers that NVML answered, and whether the driver can limit memory. Takes the lock only if that has changed.
+    ///
+    /// # Errors
+    /// The ledger can't be locked, or a file can't be written or removed.
     pub(crate) fn note_answer(&self, limits: bool, wait: Duration) -> Result<(), LedgerError> {
         let (silence, file) = (self.dir.join(SILENCE), self.dir.join(LIMITS));
         if silence.symlink_metadata().is_err() && self.has_limits() == limits {
@@ -50,6 +53,9 @@ impl Ledger {
 
     /// Remembers why NVML had no answer. Returns `true` if the reason differs from the last one. What is known about
     /// the driver's limits stays.
+    ///
+    /// # Errors
+    /// The ledger can't be locked, or the file can't be written.
     pub(crate) fn note_silence(&self, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
         let locked = self.lock(wait)?;
         let reason = one_line(reason);

@@ -37,6 +37,9 @@ gpushare::errors! {
 
 impl PlaceError {
     /// Marks the job as one that can't run here, if the error means that.
+    ///
+    /// # Errors
+    /// The ledger can't be locked, or the mark can't be written.
     pub(super) fn mark(
         &self,
         config: &NodeConfig,

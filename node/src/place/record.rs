@@ -14,6 +14,10 @@ use crate::ledger::{Entry, LedgerError, Locked};
 use gpushare::config::{ForeignProcesses, Placement};
 
 /// Records what a job has, unless it is already recorded.
+///
+/// # Errors
+/// The error in `units`, for a job with a share; the ledger can't be used; or the job can't have its GPUs, such as for
+/// lack of room.
 pub(super) fn record(
     node: Node,
     job: &NodeJob,

@@ -33,6 +33,9 @@ pub struct Place {
 
 impl Place {
     /// Finds the hierarchy in mountinfo, as the plugin does.
+    ///
+    /// # Errors
+    /// Why the fence can't be tested here.
     pub fn new() -> Result<Place, String> {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
         let name = format!("gpushare-test-{}", std::process::id());

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use gpushare::config::last_good::{self, NoCopy, Start};
+use gpushare::config::last_good::{self, NoCopy, NoRules, Start};
 use gpushare::config::{self, Config};
 use gpushare::submit::policy::Policy;
 use parking_lot::{Mutex, RwLock};
@@ -57,27 +57,26 @@ impl Live {
     ///
     /// # Errors
     /// The file is broken and there is no last good text: nothing would show which jobs the rules miss.
-    pub fn start(&self, slurm_conf: &Path, state: Option<PathBuf>) -> Result<Option<PathBuf>, String> {
+    pub fn start(&self, slurm_conf: &Path, state: Option<PathBuf>) -> Result<Option<PathBuf>, NoRules> {
         let stamp = Stamp::of(slurm_conf);
         let path = stamp.path.display();
         let found = Config::load_with_text(&stamp.path);
         let copy = || state.as_deref().map_or(Err(NoCopy::None), last_good::read);
-        let config = match last_good::choose(found, copy) {
-            Ok(Start::File(config, text)) => {
+        let config = match last_good::choose(found, copy)? {
+            Start::File(config, text) => {
                 log::info!("job_submit/gpushare: {path} read");
                 keep(state.as_deref(), &stamp.path, &text);
                 config
             }
-            Ok(Start::Defaults) => {
+            Start::Defaults => {
                 log::info!("job_submit/gpushare: {path} does not exist, the defaults apply");
                 Config::default()
             }
-            Ok(Start::LastGood(config, copy, error)) => {
+            Start::LastGood(config, copy, error) => {
                 let copy = copy.path.display();
                 log::error!("job_submit/gpushare: {error}; the last good rules stay in force, from {copy}");
                 config
             }
-            Err(both) => return Err(format!("{}; {}", both.0, both.1)),
         };
         self.adopt(config.policy);
         let mut file = self.file.lock();

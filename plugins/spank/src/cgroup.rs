@@ -2,14 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use gpushare_node::fence::bpf::Bpf;
 use gpushare_node::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup, v1_job};
 use gpushare_node::fence::owner::Folders;
+use gpushare_node::fence::v1::{self, RuleError};
 use gpushare_node::fence::v2::early::{self, Early};
-use gpushare_node::fence::{Fence, v1, v2};
+use gpushare_node::fence::{Fence, v2};
 use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
+
+use crate::error::{CgroupError, FindError};
 
 /// No machine's list of mounts is longer.
 const LONGEST: u64 = 16 << 20;
@@ -18,7 +22,7 @@ const LONGEST: u64 = 16 << 20;
 pub struct StepFence {
     fence: Fence,
     /// Looked up early, because slurmstepd leaves the cgroup before the `exit` hook.
-    cgroup: Result<StepCgroup, String>,
+    cgroup: Result<StepCgroup, FindError>,
     /// Folders that Slurm gives to the job's user but that must belong to root; none on most releases.
     folders: Folders,
     /// A temporary fence until the final one is up.
@@ -27,27 +31,31 @@ pub struct StepFence {
 
 /// Runs in `init`, before Slurm makes the step's device cgroup: keeps users out of the step's folders if they would own
 /// them.
-pub fn close_to_users() -> Result<(), String> {
+///
+/// # Errors
+/// /proc can't be read, or a folder can't be made root's alone.
+pub fn close_to_users() -> Result<(), CgroupError> {
     if !USERS_OWN_CGROUPS {
         return Ok(());
     }
     let (cgroup, mountinfo) = texts()?;
-    Folders::find(&cgroup, &mountinfo).take().map_err(|error| error.to_string())
+    Ok(Folders::find(&cgroup, &mountinfo).take()?)
 }
 
 /// Runs in `init`: closes from the step's start what the fence closes, because other plugins may run programs in it as
 /// the user. On v1 slurmstepd isn't in the step's device cgroup yet; that cgroup's name begins with `folder`.
-pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early<Bpf>>, String> {
+///
+/// # Errors
+/// /proc can't be read, or the kernel refuses what closes a GPU.
+pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early<Bpf>>, CgroupError> {
     match find() {
         _ if fence.closed.is_empty() => Ok(None),
-        Ok(StepCgroup::V2(step)) => {
-            early::close(&Bpf, &step, fence).map(Some).map_err(|error| error.to_string())
-        }
+        Ok(StepCgroup::V2(step)) => Ok(Some(early::close(&Bpf, &step, fence)?)),
         Ok(StepCgroup::V1(_)) | Err(_) => {
             let (cgroup, mounts) = texts()?;
             let Some((tracked, job)) = v1_job(&cgroup, &mounts) else { return Ok(None) };
-            let closed = v1::close_early((&tracked, &job), folder, fence);
-            closed.map(|()| None).map_err(|error| error.to_string())
+            v1::close_early((&tracked, &job), folder, fence)?;
+            Ok(None)
         }
     }
 }
@@ -59,9 +67,8 @@ impl StepFence {
             let texts = texts();
             let folders =
                 texts.as_ref().map(|(cgroup, mounts)| Folders::find(cgroup, mounts)).unwrap_or_default();
-            let step = |(cgroup, mounts): (String, String)| {
-                step_cgroup(&cgroup, &mounts).map_err(|error| error.to_string())
-            };
+            let step =
+                |(cgroup, mounts): (String, String)| step_cgroup(&cgroup, &mounts).map_err(FindError::from);
             (texts.and_then(step), folders)
         } else {
             (find(), Folders::default())
@@ -83,7 +90,10 @@ impl StepFence {
     }
 
     /// Runs after Slurm's own rules for the step's last task.
-    pub fn put_up(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The step's cgroup was not found, or the kernel refuses a rule or a program.
+    pub fn put_up(&self) -> Result<(), CgroupError> {
         match self.try_to_put_up() {
             // One configuration may be for nodes with and without GPUs, with any kind of cgroups.
             Err(_) if self.fence.closed.is_empty() && self.fence.open.is_empty() => Ok(()),
@@ -91,28 +101,26 @@ impl StepFence {
         }
     }
 
-    fn try_to_put_up(&self) -> Result<(), String> {
-        self.folders.take().map_err(|error| error.to_string())?;
+    fn try_to_put_up(&self) -> Result<(), CgroupError> {
+        self.folders.take()?;
         match self.cgroup.as_ref().map_err(Clone::clone)? {
-            StepCgroup::V1(step) => v1::put_up(step, &self.fence).map_err(|error| error.to_string()),
-            StepCgroup::V2(step) => {
-                let put_up = match &self.early {
-                    Some(early) => early.replace(&Bpf, step, &self.fence),
-                    None => v2::put_up(&Bpf, step, &self.fence),
-                };
-                put_up.map_err(|error| error.to_string())
-            }
+            StepCgroup::V1(step) => v1::put_up(step, &self.fence)?,
+            StepCgroup::V2(step) => match &self.early {
+                Some(early) => early.replace(&Bpf, step, &self.fence)?,
+                None => v2::put_up(&Bpf, step, &self.fence)?,
+            },
         }
+        Ok(())
     }
 
     /// On v1, if a step ended before its fence was up, Slurm's rules for the job would remain and close what we open.
-    pub fn open_again(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The kernel refuses a rule.
+    pub fn open_again(&self) -> Result<(), RuleError> {
         match &self.cgroup {
             Ok(StepCgroup::V1(step)) if self.fence.widens => {
-                let open = |path: &PathBuf| {
-                    self.fence.open.iter().try_for_each(|device| v1::open(path, device.number))
-                };
-                open(step).map_err(|error| error.to_string())
+                self.fence.open.iter().try_for_each(|device| v1::open(step, device.number))
             }
             _ => Ok(()),
         }
@@ -120,19 +128,19 @@ impl StepFence {
 }
 
 /// The texts that show where all folders of the step are, including those of other hierarchies.
-fn texts() -> Result<(String, String), String> {
+fn texts() -> Result<(String, String), FindError> {
     Ok((text("/proc/self/cgroup")?, text("/proc/self/mountinfo")?))
 }
 
-fn text(path: &str) -> Result<String, String> {
-    read(path).map_err(|error| format!("{path}: {error}"))
+fn text(path: &'static str) -> Result<String, FindError> {
+    read(path).map_err(|error| FindError::Read(path, Arc::new(error)))
 }
 
-fn find() -> Result<StepCgroup, String> {
+fn find() -> Result<StepCgroup, FindError> {
     let cgroup = text("/proc/self/cgroup")?;
     match usual_step_cgroup(&cgroup, is_own) {
         Some(step) => Ok(step),
-        None => step_cgroup(&cgroup, &text("/proc/self/mountinfo")?).map_err(|error| error.to_string()),
+        None => Ok(step_cgroup(&cgroup, &text("/proc/self/mountinfo")?)?),
     }
 }
 

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod cgroup;
+mod error;
 mod step;
 
 use std::os::unix::fs::MetadataExt;
@@ -43,6 +44,7 @@ use gpushare_slurm::shared_page::FenceState;
 use gpushare_slurm::spank::{Kind, ReturnCode, Step};
 use parking_lot::Mutex;
 
+use error::TaskError;
 use step::{Fenced, GPUS_OF_STEP, StepState};
 
 export_spank! {
@@ -110,9 +112,9 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
         }
         match state {
             StepState::Fenced(fenced) => after_a_fork(step, fenced),
-            StepState::Failed(reason) if step.kind() == Kind::Extern => {
+            StepState::Failed(error) if step.kind() == Kind::Extern => {
                 let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
-                tell_the_other_steps(key, reason);
+                tell_the_other_steps(key, &error.to_string());
             }
             StepState::Failed(_) | StepState::Unknown | StepState::Configured(..) | StepState::NotOurs => {}
         }
@@ -126,7 +128,8 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
     if fenced.forked < step.local_tasks() && step.kind() == Kind::Tasks {
         return;
     }
-    let verdict = match fail_if_asked(step).and_then(|()| fenced.fence.put_up()) {
+    let put_up = |()| fenced.fence.put_up().map_err(|error| error.to_string());
+    let verdict = match fail_if_asked(step).and_then(put_up) {
         Ok(()) => FenceState::Up,
         Err(reason) => {
             log::error!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id);
@@ -189,47 +192,46 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "task_init");
     let outcome = with_state(|state| match state {
         StepState::NotOurs => Ok(()),
-        StepState::Unknown | StepState::Configured(..) => {
-            Err("an earlier hook failed; see the node's slurmd log".to_owned())
-        }
-        StepState::Failed(reason) => Err(reason.clone()),
+        StepState::Unknown | StepState::Configured(..) => Err(TaskError::NoHook),
+        StepState::Failed(error) => Err(TaskError::Told(error.to_string())),
         StepState::Fenced(fenced) => {
             set_environment(step, fenced);
             match (&fenced.refused, fenced.page.get()) {
-                (Some(reason), _) => Err(reason.clone()),
-                (None, FenceState::Up) => {
-                    extern_failed(fenced).map_or_else(|| check(fenced), Err).and_then(|()| reaches(fenced))
-                }
-                (None, FenceState::None) => {
-                    Err("the fence was not put up; see the node's slurmd log".to_owned())
-                }
-                (None, FenceState::Failed(reason)) => Err(reason),
+                (Some(refused), _) => Err(TaskError::Told(refused.to_string())),
+                (None, FenceState::Up) => check(fenced),
+                (None, FenceState::None) => Err(TaskError::NoFence),
+                (None, FenceState::Failed(reason)) => Err(TaskError::Told(reason)),
             }
         }
     });
     match outcome {
         Ok(()) => ReturnCode::Success,
-        Err(reason) => {
-            log::error!("gpushare: this job can't have its GPU here: {reason}");
+        Err(error) => {
+            log::error!("gpushare: this job can't have its GPU here: {error}");
             ReturnCode::Failure
         }
     }
 }
 
-/// The extern step may have failed after this step was read. If it can't be read now, it could not be read then either.
-fn extern_failed(fenced: &Fenced) -> Option<String> {
-    Ledger::system().failure(fenced.key.id).unwrap_or_default()
+/// The fence must be as it should be, and a task must reach its MPS daemon: without it, it would run without limits.
+fn check(fenced: &Fenced) -> Result<(), TaskError> {
+    // The extern step may have failed after this step was read. If it can't be read now, it could not be read then either.
+    if let Ok(Some(reason)) = Ledger::system().failure(fenced.key.id) {
+        return Err(TaskError::Told(reason));
+    }
+    check_fence(fenced)?;
+    fenced.reach.as_ref().and_then(Reach::fault).map_or(Ok(()), |why| Err(why.into()))
 }
 
 /// A GPU that is not the job's must be closed now. The start of another step may close the job's own GPU for a moment
 /// (Slurm rewrites the job's rules), so this waits for it. If another plugin has put the task into a container, the
 /// GPU's device node may be missing there.
-fn check(fenced: &Fenced) -> Result<(), String> {
+fn check_fence(fenced: &Fenced) -> Result<(), TaskError> {
     let elsewhere = root() != fenced.root;
     let fence = if elsewhere { &fenced.check.of_what_is_there(access::of) } else { &fenced.check };
-    let held = access::held().map_err(|error| format!("/proc/self/status: {error}"))?;
+    let held = access::held().map_err(TaskError::Status)?;
     if let Some(fault) = fence.held(&held) {
-        return Err(fault.to_string());
+        return Err(fault.into());
     }
     let mut patience = 2000;
     loop {
@@ -239,14 +241,9 @@ fn check(fenced: &Fenced) -> Result<(), String> {
                 patience -= 1;
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Some(fault) => return Err(fault.to_string()),
+            Some(fault) => return Err(fault.into()),
         }
     }
-}
-
-/// If a task doesn't reach its MPS daemon, it would run without limits.
-fn reaches(fenced: &Fenced) -> Result<(), String> {
-    fenced.reach.as_ref().and_then(Reach::fault).map_or(Ok(()), Err)
 }
 
 /// The root folder of this process, by device and inode number.

@@ -14,13 +14,14 @@ use gpushare_node::fence::bpf::Bpf;
 use gpushare_node::fence::v2::early::Early;
 use gpushare_node::gpu::{self, Foreign, Gpu, Roots};
 use gpushare_node::job::JobKey;
-use gpushare_node::ledger::{Entry, Holding, Ledger};
+use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError};
 use gpushare_node::mps::{self, Reach};
 use gpushare_slurm::daemon;
 use gpushare_slurm::shared_page::SharedPage;
 use gpushare_slurm::spank::{Kind, Step};
 
 use crate::cgroup::{StepFence, close_early};
+use crate::error::{Refused, RulesError, StepError};
 
 /// Variables that Slurm sets in every step of a job with a share of that GRES, whatever the user has set.
 const SHARE_VARIABLES: [(&str, &str); 2] =
@@ -39,11 +40,11 @@ pub enum StepState {
     /// Nothing: no hook has read it yet, or the hook that should have read it failed.
     Unknown,
     /// The node's rules, or why they are missing; the job's GPUs are not known yet.
-    Configured(Result<NodeConfig, String>, Prepared),
+    Configured(Result<NodeConfig, RulesError>, Prepared),
     /// Slurm's own fence is enough; gpushare does nothing.
     NotOurs,
     /// Even the data for a fence is missing, for this reason.
-    Failed(String),
+    Failed(StepError),
     /// A step to be fenced.
     Fenced(Box<Fenced>),
 }
@@ -65,7 +66,7 @@ pub struct Fenced {
     pub key: JobKey,
     /// Why its tasks fail before their programs start. Other processes, such as an ssh session or a task epilog, can
     /// then open no GPU.
-    pub refused: Option<String>,
+    pub refused: Option<Refused>,
     /// Its entry in the ledger, and the rules under which that was made.
     pub recorded: Option<(Entry, NodeConfig)>,
     /// The fence.
@@ -109,7 +110,10 @@ impl StepState {
     /// Closes what the step will not have, as far as that is known without its variables, and records what its programs
     /// must find to reach the job's MPS daemon. Both need root. If nothing is known, Slurm's own fence applies, except
     /// under `own`, where Slurm has none.
-    pub fn prepare(&mut self, step: Step) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// /dev or /proc can't be read, or the kernel refuses what closes a GPU.
+    pub fn prepare(&mut self, step: Step) -> Result<(), StepError> {
         let StepState::Configured(config, prepared) = self else { return Ok(()) };
         let none = NodeConfig::default();
         let (config, closes) = match config {
@@ -138,12 +142,14 @@ impl StepState {
 
     /// Looks the job up in the ledger, which all users can read.
     pub fn read(&mut self, step: Step) {
-        let StepState::Configured(config, prepared) = self else { return };
-        let prepared = std::mem::take(prepared);
+        let (config, prepared) = match std::mem::replace(self, StepState::Unknown) {
+            StepState::Configured(config, prepared) => (config, prepared),
+            read => return *self = read,
+        };
         let read = match config {
             Ok(config) if config.placement == Placement::Off => Ok(StepState::NotOurs),
-            Ok(config) => of_job(config, step, prepared.fence),
-            Err(reason) => without_rules(step, std::mem::take(reason)),
+            Ok(config) => of_job(&config, step, prepared.fence),
+            Err(error) => without_rules(step, error),
         };
         *self = read.unwrap_or_else(StepState::Failed);
         if let StepState::Fenced(fenced) = self {
@@ -153,16 +159,16 @@ impl StepState {
     }
 }
 
-fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> Result<StepState, String> {
-    let job_id = step.job_id().ok_or("the step has no job number")?;
+fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> Result<StepState, StepError> {
+    let job_id = step.job_id().ok_or(StepError::NoJob)?;
     let ledger = Ledger::system();
     match ledger.failure(job_id) {
         Ok(None) => {}
-        Ok(Some(reason)) => return all_closed(config, step, Some(reason)),
-        Err(error) => return in_doubt(config, step, error.to_string()),
+        Ok(Some(reason)) => return all_closed(config, step, Some(Refused::Marked(reason))),
+        Err(error) => return in_doubt(config, step, error),
     }
     match ledger.find(job_id) {
-        Err(error) => in_doubt(config, step, error.to_string()),
+        Err(error) => in_doubt(config, step, error),
         // An entry of another user belongs to an old job with the same number.
         Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => {
             let fence = match fence {
@@ -171,16 +177,12 @@ fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> 
             };
             of_entry(config, &entry, step, fence)
         }
-        Ok(_) if has_share(config, step) => {
-            all_closed(config, step, Some("gpushare-prolog gave it no GPU on this node".to_owned()))
-        }
-        Ok(_) => {
-            without_entry(config, step, "gpushare-prolog recorded none of its GPUs on this node".to_owned())
-        }
+        Ok(_) if has_share(config, step) => all_closed(config, step, Some(Refused::NoShare)),
+        Ok(_) => without_entry(config, step, Refused::NoEntry),
     }
 }
 
-fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Result<StepState, String> {
+fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Result<StepState, StepError> {
     let is_share = matches!(entry.holding, Holding::Share { .. });
     let widens = is_share && config.placement == Placement::Override;
     let fence = Fence { widens, ..fence };
@@ -200,25 +202,25 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Res
 }
 
 /// The state for a job without GPUs, or one that can't have its own.
-fn all_closed(config: &NodeConfig, step: Step, refused: Option<String>) -> Result<StepState, String> {
+fn all_closed(config: &NodeConfig, step: Step, refused: Option<Refused>) -> Result<StepState, StepError> {
     let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
     let fence = fence_around(config, &[])?;
     Ok(StepState::Fenced(Box::new(Fenced { refused, ..fenced(key, fence)? })))
 }
 
 /// The state if the ledger can't be read.
-fn in_doubt(config: &NodeConfig, step: Step, reason: String) -> Result<StepState, String> {
-    log::info!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
+fn in_doubt(config: &NodeConfig, step: Step, error: LedgerError) -> Result<StepState, StepError> {
+    log::info!("spank/gpushare: job {}: {error}", step.job_id().unwrap_or(0));
     if has_share(config, step) {
-        all_closed(config, step, Some(reason))
+        all_closed(config, step, Some(error.into()))
     } else {
-        without_entry(config, step, reason)
+        without_entry(config, step, error.into())
     }
 }
 
-/// The state for a step without a share, of a job without an entry. If Slurm gave it GPUs, `reason` says why there is
+/// The state for a step without a share, of a job without an entry. If Slurm gave it GPUs, `refused` says why there is
 /// no entry.
-fn without_entry(config: &NodeConfig, step: Step, reason: String) -> Result<StepState, String> {
+fn without_entry(config: &NodeConfig, step: Step, refused: Refused) -> Result<StepState, StepError> {
     if !config.closes_without_entry() {
         Ok(StepState::NotOurs)
     } else if !has_gpus(config, step) {
@@ -227,17 +229,17 @@ fn without_entry(config: &NodeConfig, step: Step, reason: String) -> Result<Step
         // GPUs of other makers: there is nothing to close, and no share could be placed on them.
         Ok(StepState::NotOurs)
     } else {
-        all_closed(config, step, Some(reason))
+        all_closed(config, step, Some(refused))
     }
 }
 
 /// The state without rules: it is unknown whether another fence exists on this node. A step that may have GPUs fails,
 /// and any other can open none.
-fn without_rules(step: Step, reason: String) -> Result<StepState, String> {
-    log::info!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
+fn without_rules(step: Step, error: RulesError) -> Result<StepState, StepError> {
+    log::info!("spank/gpushare: job {}: {error}", step.job_id().unwrap_or(0));
     let variables = SHARE_VARIABLES.iter().map(|(_, variable)| *variable);
     let may_have_gpus = variables.chain([GPUS_OF_JOB]).any(|variable| step.has_variable(variable));
-    all_closed(&NodeConfig::default(), step, Some(reason).filter(|_| may_have_gpus))
+    all_closed(&NodeConfig::default(), step, may_have_gpus.then(|| error.into()))
 }
 
 /// Whether Slurm gave the step GPUs; under `own` Slurm has none.
@@ -251,19 +253,18 @@ fn has_gpus(config: &NodeConfig, step: Step) -> bool {
 }
 
 /// Every other GPU, even one that no configuration lists, and its other device nodes.
-fn foreign(config: &NodeConfig, own: &[Gpu]) -> Result<Foreign, String> {
-    Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system())
-        .map_err(|error| format!("/dev: {error}"))
+fn foreign(config: &NodeConfig, own: &[Gpu]) -> Result<Foreign, StepError> {
+    Foreign::to(own, &config.gpu_files, config.fence_drm, &Roots::system()).map_err(StepError::Devices)
 }
 
-fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, String> {
+fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, StepError> {
     let foreign = foreign(config, own)?;
     let closed = foreign.gpus.into_iter().chain(foreign.attached).collect();
     Ok(Fence::around(own, closed))
 }
 
-fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, String> {
-    let page = SharedPage::new().map_err(|error| format!("shared memory: {error}"))?;
+fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, StepError> {
+    let page = SharedPage::new().map_err(StepError::Page)?;
     Ok(Fenced {
         key,
         refused: None,
@@ -287,22 +288,19 @@ fn has_share(config: &NodeConfig, step: Step) -> bool {
 /// gpushare.conf: `conf=PATH` in plugstack.conf, otherwise in the folder of slurmd's slurm.conf or in /etc/slurm.
 /// slurmstepd of 22.05 knows the path of slurm.conf itself; later ones have it in the environment that slurmd gave
 /// them.
-fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, String> {
+fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, RulesError> {
     let mut named = None;
     for argument in arguments {
         match argument.strip_prefix(b"conf=") {
             Some(path) if path.starts_with(b"/") => named = Some(PathBuf::from(OsStr::from_bytes(path))),
-            _ => {
-                let argument = argument.escape_ascii();
-                return Err(format!("plugstack.conf: '{argument}' is not allowed, only conf=/PATH is"));
-            }
+            _ => return Err(RulesError::Argument(argument.clone())),
         }
     }
     let slurm_conf = || std::env::var_os("SLURM_CONF").map(PathBuf::from).or_else(daemon::slurm_conf);
     let path = named
         .or_else(|| slurm_conf().map(|path| config::find(&path, Path::new(config::FALLBACK))))
-        .ok_or("slurmstepd doesn't know the path of slurm.conf; plugstack.conf needs conf=/PATH")?;
+        .ok_or(RulesError::NoPath)?;
     // slurmd passes this to slurmstepd (src/slurmd/slurmstepd/slurmstepd.c, `_init_from_slurmd`).
     let node = std::env::var("SLURMD_NODENAME").ok();
-    Ok(Config::load_on_node(&path, node.as_deref()).map_err(|error| error.to_string())?.unwrap_or_default())
+    Ok(Config::load_on_node(&path, node.as_deref())?.unwrap_or_default())
 }

@@ -109,6 +109,9 @@ enum Place {
 }
 
 /// The rules, followed by the program `behind`, which decides about all devices that the rules leave open.
+///
+/// # Errors
+/// A device number that no device can have, or so many rules that a jump can't cross them.
 pub(crate) fn in_front_of(
     rules: &DeviceRules,
     behind: &[Instruction],

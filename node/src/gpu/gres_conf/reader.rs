@@ -51,6 +51,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a file's text. An included file is read at its `Include` line, and can't include others.
+    ///
+    /// # Errors
+    /// The first line that can't be read with certainty. Also an `Include` that is not followed, or whose file can't be
+    /// read.
     pub(super) fn read(&mut self, file: &Path, text: &str, may_include: bool) -> Result<(), GresConfError> {
         for (number, line) in logical_lines(text) {
             let at = |problem| GresConfError { file: file.to_owned(), line: Some(number), problem };
@@ -99,6 +103,11 @@ impl<'a> Reader<'a> {
         hostlist::contains(nodes, node).ok_or_else(|| Problem::Nodes(nodes.to_owned()))
     }
 
+    /// What all lines together say.
+    ///
+    /// # Errors
+    /// The lines don't determine the order: GPUs of several types without AutoDetect, parts of GPUs with it, a file
+    /// that is listed twice, or more GPUs than any node has.
     pub(super) fn finish(self) -> Result<Counted, Problem> {
         let order = self.here.or(self.everywhere).unwrap_or_default();
         let mut lines = self.named;
