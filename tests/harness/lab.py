@@ -227,9 +227,9 @@ class Cluster:
             lines = [str(late)]
         return "\n".join(line[:160] for line in lines[:75])
 
-    def findings(self, about, *words):
+    def findings(self, about, *words, node=None):
         """What `gpushare check` says of one thing."""
-        said = self.run(["gpushare", "check", "--json", *words]).stdout
+        said = self.run(["gpushare", "check", "--json", *words], node=node).stdout
         return [one for one in json.loads(said)["findings"] if one["about"] == about]
 
     def shares(self, node=None):

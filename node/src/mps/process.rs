@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// it. A job's programs don't have it.
 pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
 /// A daemon's environment is shorter.
-const LONGEST_ENVIRONMENT: u64 = 1 << 16;
+pub const LONGEST_ENVIRONMENT: u64 = 1 << 16;
 
 /// The daemon that holds the lock of a pipe folder, if it is the user's: the file is the user's, and might be locked by
 /// any program of that user; what is mounted there is not touched.
