@@ -37,21 +37,6 @@ def clusters(kind, **options):
     return fixture
 
 
-def v1_once(kind, **options):
-    """The same on cgroup v2, and for one release on v1 too."""
-    one = "24.11" if "24.11" in RELEASES else RELEASES[-1]
-
-    @pytest.fixture(
-        scope="module", params=[*((release, "v2") for release in RELEASES), (one, "v1")], ids="-".join
-    )
-    def fixture(request):
-        release, cgroup = request.param
-        with started(f"{kind}-{cgroup}", release, cgroup, **options) as cluster:
-            yield cluster
-
-    return fixture
-
-
 def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
     """A fixture that gives a cluster of every release, cgroup version and placement in turn;
     some are new `since` one."""

@@ -3,7 +3,7 @@
 
 import bypass_table
 import pytest
-from clusters import clusters, placed_clusters, started, v1_once
+from clusters import clusters, placed_clusters, started
 from lab import CASES, EXAMPLES, RELEASES, TOP, UPGRADES
 
 
@@ -68,11 +68,11 @@ paged_mps = clusters(
 )
 paged_bare = clusters("pg-bare", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
-in_use = v1_once("use", conf=[CASES / "switching"])
+in_use = clusters("use", conf=[CASES / "switching"], cgroup=either)
 # The same with a site's own scripts, rules in lua, Slurm's own mps or shard, or an MPS daemon of the site's;
 # the tests do what docs/migration.md says.
 with_scripts, with_lua, with_mps, with_shard, with_daemon = (
-    v1_once(f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], nvidia=one == "daemon")
+    clusters(f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], cgroup=either, nvidia=one == "daemon")
     for one in ("scripts", "lua", "mps", "shard", "daemon")
 )
 
