@@ -327,6 +327,7 @@ def test_from_an_mps_daemon_of_the_site(with_daemon):
     share = cluster.sbatch("--nodelist=n2", "--gres=mps:50", script=run)
     cluster.wait(lambda: cluster.output(share).count("cuInit=") == 2, f"programs of job {share}")
     programs = re.findall(r"^pid=(\d+)", cluster.output(share), re.M)
+    cluster.wait(lambda: len(daemons(cluster, "n2")) == 1, "the daemons of earlier shares to end")
     [folder] = daemons(cluster, "n2")
     assert re.fullmatch(r"/run/gpushare/mps/\d\.2001/pipe", folder)
     assert set(programs) <= set(clients(cluster, "n2", folder.replace("pipe", "log"))), cluster.output(share)
