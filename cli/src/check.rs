@@ -9,6 +9,7 @@ use clap::Args;
 use gpushare::config::{Config, LoadError, Placement};
 use gpushare::text::{counted, hostlist};
 use gpushare_node::ledger::Ledger;
+use gpushare_node::mps::others;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, Reach, Slurm};
@@ -23,6 +24,7 @@ mod last_good;
 mod local;
 mod machine;
 mod memory;
+mod mps;
 mod namespace;
 mod node;
 mod nodes;
@@ -36,6 +38,8 @@ mod version;
 use finding::{Finding, Status};
 use plugstack::Plugstack;
 use version::Version;
+
+const PROC: &str = "/proc";
 
 /// The command line of `gpushare check`.
 #[derive(Args)]
@@ -181,7 +185,11 @@ impl<'a> Look<'a> {
             (Placement::Off, _) | (_, false) if reach.slurmctld.is_err() => Vec::new(),
             (Placement::Off, runs_jobs) => {
                 let program = if runs_jobs { "slurmd" } else { "srun" };
-                plugins::named(&stack, settings, Version::of_program(program), runs_jobs)
+                let mut findings = plugins::named(&stack, settings, Version::of_program(program), runs_jobs);
+                if runs_jobs {
+                    findings.extend(mps::others(config.of_node(host), &others(Path::new(PROC))));
+                }
+                findings
             }
             (_, true) => self.this_node(&stack),
             (_, false) => {
@@ -243,8 +251,10 @@ impl<'a> Look<'a> {
         }
         findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare::config::RUN_DIR)));
         findings.extend(node::nvml(here));
-        findings.extend(node::mps_dir(here));
-        findings.extend(node::mps(here, is_root));
+        findings.extend(mps::mps_dir(here));
+        findings.extend(mps::mps(here, is_root));
+        findings.extend(mps::others(here, &others(Path::new(PROC))));
+        findings.extend(mps::task_prolog(here, settings));
         let namespace = namespace::user(settings, self.slurm_conf);
         findings.extend(namespace.or_else(|| namespace::shm(here, settings, self.slurm_conf, host)));
         findings.extend(namespace::pyxis(here, stack));
@@ -258,7 +268,7 @@ impl<'a> Look<'a> {
     /// The daemon of this node. plugstack.conf isn't among the files, because each slurmstepd reads it again (Slurm:
     /// `spank_init`).
     fn slurmd(&self, slurm_conf: &ConfFile, others: &[&ConfFile]) -> Vec<Finding> {
-        let proc = Path::new("/proc");
+        let proc = Path::new(PROC);
         let installed = Version::of_program("slurmd");
         let started = daemon::running(proc, &self.host).and_then(|running| daemon::started(running, proc));
         let changes = |files: &[&ConfFile]| {

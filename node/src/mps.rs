@@ -21,6 +21,7 @@ mod daemon;
 mod error;
 mod folder;
 mod inspect;
+mod others;
 mod process;
 mod reach;
 mod readback;
@@ -33,6 +34,7 @@ mod unit;
 
 pub use error::{MpsError, UNREAD};
 pub use inspect::{Seen, seen, sessions, try_out};
+pub use others::{Other, others};
 pub use reach::{Reach, SocketError, Unreachable, reach};
 pub use startup::How;
 

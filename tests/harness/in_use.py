@@ -48,3 +48,8 @@ def nothing_is_drained(cluster, where, by_hand=("n2",)):
         fine = state in ("idle", "mixed", "allocated", "completing") or (node in by_hand and reason == "gpushare")
         assert fine, f"after {where}: {line}\n{cluster.log('slurmctld')[-3000:]}"
     assert not DRAINS.findall(cluster.log("slurmctld")), (where, DRAINS.findall(cluster.log("slurmctld")))
+
+
+def others(cluster):
+    """What the site had before and no step may touch: a rule, and the lines of n20, whose name begins like n2's."""
+    return cluster.ok("cd /etc/slurm && grep -H -e n20 -e ExemptUsers gpushare.conf gres.conf nodes.conf")

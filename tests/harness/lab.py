@@ -15,6 +15,8 @@ LAB = TOP / "tests/lab/lab"
 EXAMPLES = TOP / "docs/examples"
 CASES = TOP / "tests/live/conf"
 RELEASES = os.environ.get("GPUSHARE_RELEASES", "22.05 24.11 26.05").split()
+# For what is the same on all of them, and takes long.
+ONE_RELEASE = "24.11" if "24.11" in RELEASES else RELEASES[-1]
 # Slurm's releases, the oldest first. One step can upgrade Slurm from at most two releases before, since 24.11 from
 # three.
 SLURM = ["22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05"]
@@ -227,9 +229,9 @@ class Cluster:
             lines = [str(late)]
         return "\n".join(line[:160] for line in lines[:75])
 
-    def findings(self, about, *words):
+    def findings(self, about, *words, node=None):
         """What `gpushare check` says about one thing."""
-        said = self.run(["gpushare", "check", "--json", *words]).stdout
+        said = self.run(["gpushare", "check", "--json", *words], node=node).stdout
         return [one for one in json.loads(said)["findings"] if one["about"] == about]
 
     def shares(self, node=None):

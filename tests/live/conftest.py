@@ -68,12 +68,12 @@ paged_mps = clusters(
 )
 paged_bare = clusters("pg-bare", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
 # Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
-in_use = clusters("use", conf=[CASES / "switching"], cgroup="v2")
-# The same with a site's own scripts, rules in lua, or Slurm's own mps or shard;
+in_use = clusters("use", conf=[CASES / "switching"], cgroup=either)
+# The same with a site's own scripts, rules in lua, Slurm's own mps or shard, or an MPS daemon of the site's;
 # the tests do what docs/migration.md says.
-with_scripts, with_lua, with_mps, with_shard = (
-    clusters(f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], cgroup="v2")
-    for one in ("scripts", "lua", "mps", "shard")
+with_scripts, with_lua, with_mps, with_shard, with_daemon = (
+    clusters(f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], cgroup=either, nvidia=one == "daemon")
+    for one in ("scripts", "lua", "mps", "shard", "daemon")
 )
 
 

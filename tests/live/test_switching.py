@@ -2,7 +2,7 @@
 """docs/switching.md on a cluster with running jobs: each placement is switched on, changed for the others,
 and switched off; slurmctld drains no node by itself, and no job ends."""
 
-from in_use import nothing_is_drained, perform
+from in_use import nothing_is_drained, others, perform
 from lab import TOP
 from pages import steps
 
@@ -16,17 +16,23 @@ ORDERS = {
 }
 KEEPS = "trap 'exit 0' TERM; touch /lab/out/$SLURM_JOB_ID.runs; while ! test -e /lab/out/end; do sleep 0.2; done"
 
+# What all nodes count shares by.
+SHARES = "grep ^ShareGRES= /etc/slurm/gpushare.conf || true"
+
 
 def test_every_way_drains_nothing(in_use):
-    cluster = in_use
+    cluster, before = in_use, others(in_use)
     kept = [cluster.sbatch("--nodelist=n1", f"--gres=gpu:{gpus}", script=KEEPS) for gpus in ("a40:1", "2")]
     short = cluster.sbatch("--nodelist=n2", "--gres=gpu:a40:1", script="sleep 3")
     cluster.wait_state(kept[1], "RUNNING")
     cluster.wait_state(short, "RUNNING")
     for section in ["1", "2", *(one for on in ORDERS.get(cluster.release, ORDERS["24.11"]) for one in (on, OFF)), "7"]:
+        shares = cluster.ok(SHARES)
         for step in (step for step in STEPS if step.section.startswith(section)):
             perform(cluster, step)
             nothing_is_drained(cluster, f"{step.section}, line {step.line}: {step.command}")
             assert [cluster.state(job) for job in kept] == ["RUNNING"] * 2, (step.line, step.command)
+        assert section != OFF or cluster.ok(SHARES) == shares, "other nodes may have own"
     cluster.ok("touch /lab/out/end")
     assert [cluster.finished(job) for job in (*kept, short)] == ["COMPLETED"] * 3
+    assert others(cluster) == before

@@ -10,6 +10,7 @@ import re
 import client
 import pytest
 from lab import TOP, nvidia
+from pages import steps
 
 DIR = "/run/gpushare/mps"
 ALICE = 2001
@@ -416,3 +417,34 @@ def test_check_tries_a_unit(node):
     with replaced(node, "/usr/bin/systemd-run", "echo no >&2; exit 1"):
         line, = [line for line in node.run("gpushare check").stdout.splitlines() if re.match(r"\S+ +Mps ", line)]
     assert line.startswith("WRONG") and "it is not a systemd unit, so it can open every GPU: no" in line, line
+
+
+# As NVIDIA's documents start it, for all GPUs and users.
+SITE_UNIT = """
+[Service]
+Environment=CUDA_MPS_PIPE_DIRECTORY=/run/site-mps CUDA_MPS_LOG_DIRECTORY=/run/site-mps
+RuntimeDirectory=site-mps
+ExecStart=/usr/bin/nvidia-cuda-mps-control -f
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def test_a_sites_own_unit_is_shown_and_ends_as_the_page_says(node):
+    """docs/migration.md; what runs before and after is in test_migration.py."""
+    [step] = [step for step in steps(TOP / "docs/migration.md") if step.command.startswith("systemctl disable")]
+    node.write("/etc/systemd/system/site-mps.service", SITE_UNIT)
+    node.ok("systemctl daemon-reload && systemctl enable --now site-mps")
+    try:
+        pid = show(node, "site-mps", "MainPID")
+        prolog(node, 901)
+        ours = holder(node)
+        said = [(one["status"], one["said"]) for one in node.findings("Mps")]
+        [shown] = [text for status, text in said if status == "unknown"]
+        assert f"didn't start: process {pid} of user 0 (pipes in /run/site-mps). Programs" in shown, said
+        node.ok(step.command)
+        assert not lives(node, pid) and node.run("systemctl is-enabled site-mps").stdout.strip() == "disabled"
+        assert [one["status"] for one in node.findings("Mps")] == ["ok"]
+        assert holder(node) == ours and lives(node, ours) and answers(node)
+    finally:
+        node.run("systemctl disable --now site-mps; rm /etc/systemd/system/site-mps.service; systemctl daemon-reload")

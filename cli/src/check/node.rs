@@ -1,4 +1,4 @@
-//! This node: its GPUs and Slurm's count of them, the ledger, and NVIDIA's MPS.
+//! This node: its GPUs and Slurm's count of them, the ledger, and NVML.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -7,10 +7,10 @@ use gpushare::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_writ
 use gpushare::word::Word;
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
-use gpushare_node::mps::{self, How, MpsError, UNREAD};
 use gpushare_node::nvml::Nvml;
 
 use super::finding::Finding;
+use super::mps;
 use crate::slurm::{Node, Settings};
 
 /// Compares what Slurm says about this node with `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares,
@@ -246,90 +246,30 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
 }
 
 /// Whether NVML reports what the GPUs are doing.
-pub fn nvml(config: &NodeConfig) -> Option<Finding> {
+pub fn nvml(config: &NodeConfig) -> Vec<Finding> {
     let about = "Nvml";
     if config.nvml == config::Nvml::Off {
-        return None;
+        return Vec::new();
     }
     let fix = "see the driver; or gpushare.conf: Nvml=off, and MemPerUnit for memory limits";
-    Some(match Nvml::start(config, &Ledger::system(), &Roots::system(), false).measured() {
-        Ok(measured) => match measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?))) {
-            Some((uuid, fault)) => {
-                Finding::wrong(about, format!("{uuid} takes no shares: {fault}"), "repair or drain it")
-            }
-            None => Finding::ok(about, format!("{} GPUs measured", measured.gpus.len())),
-        },
+    let found = match Nvml::start(config, &Ledger::system(), &Roots::system(), false).measured() {
+        Ok(measured) => {
+            let fault = measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?)));
+            let found = match fault {
+                Some((uuid, fault)) => {
+                    Finding::wrong(about, format!("{uuid} takes no shares: {fault}"), "repair or drain it")
+                }
+                None => Finding::ok(about, format!("{} GPUs measured", measured.gpus.len())),
+            };
+            return std::iter::once(found).chain(mps::compute_mode(config, &measured.gpus)).collect();
+        }
         // The ledger alone decides, and an explicit MemPerUnit limits memory.
         Err(trouble) if trouble.is_absence() => {
             Finding::unknown(about, format!("{trouble}: shares are placed by the ledger alone"))
         }
         Err(trouble) => Finding::wrong(about, trouble.to_string(), fix),
-    })
-}
-
-const FIX_UNREAD: &str = "send the daemon get_default_device_pinned_mem_limit 0 by hand and report its answer; until \
-                          then set MemPerUnit= or Mps=off";
-const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
-
-/// Users' files in their daemons' folders are on the file system of `MpsDir`.
-pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
-    let about = "MpsDir";
-    if config.mps != Mps::PerUser {
-        return None;
-    }
-    let device = |path: &Path| path.ancestors().find_map(|path| Some(path.metadata().ok()?.dev()));
-    let shown = config.mps_dir.display();
-    Some(if device(&config.mps_dir) == device(Path::new(gpushare::config::RUN_DIR)) {
-        Finding::unknown(
-            about,
-            format!(
-                "{shown} is on the file system of the ledger, and its users can fill it; see docs/mps.md"
-            ),
-        )
-    } else {
-        Finding::ok(about, format!("{shown}, on a file system of its own"))
-    })
-}
-
-/// Checks NVIDIA's daemons. To find out whether one daemon can serve several users, it must be started for a moment.
-pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
-    let about = "Mps";
-    if config.mps == Mps::Off {
-        return Vec::new();
-    }
-    let word = config.mps.word();
-    let program = config.mps_control.display();
-    if !config.mps_control.exists() {
-        let said = format!("{word}, but there is no {program}");
-        return vec![Finding::wrong(
-            about,
-            said,
-            "install nvidia-cuda-mps (or the driver's package with it), or gpushare.conf: MpsControl",
-        )];
-    }
-    if !is_root {
-        return vec![Finding::unknown(about, format!("{word} with {program}; only root can try it"))];
-    }
-    vec![match mps::try_out(config) {
-        Ok(Some(How { notice: Some(notice), .. })) => {
-            Finding::wrong(about, format!("{word}: {program} works, but {notice}"), FIX_UNIT)
-        }
-        Ok(Some(How { unread: Some(said), .. })) => {
-            Finding::wrong(about, format!("{word}: {program} {UNREAD}: {said}"), FIX_UNREAD)
-        }
-        Ok(how) => {
-            let unit = if how.is_some_and(|how| how.unit.is_some()) { " as a systemd unit" } else { "" };
-            Finding::ok(about, format!("{word}: {program} starts{unit}, accepts limits, and ends"))
-        }
-        Err(error @ MpsError::NoMultiuser(..)) => Finding::wrong(
-            about,
-            error.to_string(),
-            "gpushare.conf: Mps=per-user; or a driver with a multi-user server",
-        ),
-        Err(error) => {
-            Finding::wrong(about, error.to_string(), "run it by hand, as NVIDIA's documentation says")
-        }
-    }]
+    };
+    vec![found]
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// programs that talk to a daemon. A job's programs don't have it.
 pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
 /// No daemon's environment is longer.
-const LONGEST_ENVIRONMENT: u64 = 1 << 16;
+pub const LONGEST_ENVIRONMENT: u64 = 1 << 16;
 
 /// The process that holds the lock of a pipe folder, if it belongs to the user: the file is the user's, so any program
 /// of that user might lock it. Nothing that is mounted there is touched.
