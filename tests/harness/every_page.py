@@ -161,7 +161,9 @@ RUN_BY = {
     "tests/bench/daemons 60": ("run", "tests/bench/daemons 2"),
     "tests/siege/run --release 24.11 --ways": ("live/test_siege.py", "ways.every()"),
     "tests/siege/run --release 24.11 --caps": ("live/test_siege.py", "ways.CAPS"),
-    "tests/siege/run --release 24.11 --caps --actions 300": ("live/test_siege.py", "Siege(caps_box, seed=1, actions=300)"),
+    "tests/siege/run --release 24.11 --caps --actions 300": (
+        "live/test_siege.py", "Siege(caps_box, seed=1, actions=300)"
+    ),
     "tests/siege/run --release 24.11 --actions 300 --seed 7": (
         "live/test_siege.py", "Siege(random_box, seed=1, actions=300)"
     ),
