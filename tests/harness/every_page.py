@@ -39,6 +39,15 @@ def told(page, text):
 
 COMMANDS = [command for page, text in PAGES.items() for command in told(page, text)]
 
+# gpushare's own commands in the sentences of the other pages; in a table | is written \\|.
+OURS_IN_SENTENCES = {
+    command.text.replace("\\|", "|"): command
+    for page, text in PAGES.items()
+    if page.endswith(".md") and TOP / page not in FOR_CONTRIBUTORS
+    for command in of_sentences(page, text)
+    if command.text.startswith("gpushare ")
+}
+
 # Pages that another test goes through, all of it.
 GONE_THROUGH = {
     "docs/admin-guide.md": "test_guide.py",

@@ -16,7 +16,8 @@ import install
 import packages
 import pytest
 from every_page import (
-    COMMANDS, GONE_THROUGH, HERE, INSTEAD, NO_PAGES, NOT_RUN, PAGES, RUN_BY, TABLES, left, tables_of, where,
+    COMMANDS, GONE_THROUGH, HERE, INSTEAD, NO_PAGES, NOT_RUN, OURS_IN_SENTENCES, PAGES, RUN_BY, TABLES, left, tables_of,
+    where,
 )
 from lab import BOXES, EXAMPLES, TOP
 from pages import PROGRAMS, blocks, has_prompts, is_printed, steps, unindented
@@ -378,6 +379,32 @@ def test_exit_statuses_of_the_manual_page(paged_nodes):
         done = paged_nodes.run(command, node="n1")
         assert done.returncode == 1, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     assert paged_nodes.run("gpushare status --conf /nonexistent nosuchnode").returncode == 2
+
+
+# What a sentence leaves to the reader.
+CHOSEN = {
+    "JOB": "{job}", "--json 12": "--json {job}", "OPTIONS": "--gres=gpu:a40:1", "job.sh": "/lab/out/job.sh",
+    "NODE": "n1", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "--partition gpu": "--partition p",
+    "[--text|--markdown]": "--text", "[QOS…]": "", "24.11.5": "{slurm}", "apply": "apply -i",
+}
+
+
+def test_gpushares_commands_in_sentences(paged_nodes):
+    """They are commands: none ends with 2, with which gpushare says that the command line is wrong."""
+    job = share(paged_nodes, "x", "alice", "mps:50")
+    paged_nodes.write("/lab/out/job.sh", "#!/bin/sh\n#SBATCH --gres=gpu:a40:1\n")
+    slurm, _ = versions(paged_nodes)
+    wrong = []
+    for text, command in OURS_IN_SENTENCES.items():
+        for words in sorted(CHOSEN, key=len, reverse=True):
+            text = text.replace(words, CHOSEN[words].format(job=job, slurm=slurm))
+        if "--watch" in text:
+            text = f"(sleep 3; echo q) | timeout 20 script -qec '{text}' /dev/null"
+        done = paged_nodes.run(text, node="n1", timeout=60)
+        if done.returncode not in (0, 1):
+            wrong.append(f"{where(command)}\nas {text} ends with {done.returncode}\n{done.stdout}{done.stderr}")
+    paged_nodes.cancel_all()
+    assert len(OURS_IN_SENTENCES) > 30 and not wrong, "\n".join(wrong)
 
 
 @prepared("docs/examples/qos-2009/gpushare.conf", "gpushare qos plan")
