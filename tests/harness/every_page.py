@@ -203,7 +203,7 @@ NEEDS_A_GPU = "it needs a GPU; tests/faults/run gpu goes through tests/gpu/prove
 OF_ITS_OWN = "it makes a Debian or a container, and compiles all in it"
 WRITES = "it writes into the source; `cargo test` compares what is there with what it would write"
 NOT_RUN = {
-    "make test-long": "it runs for hours",
+    "make test-long": "it takes far longer than `make test`",
     # ---- What isn't here.
     "pip install ziglang cargo-zigbuild": "PyPI's ziglang is 80 MB",
     "packaging/glibc 2.28": "it needs zig, of PyPI; then it compiles for minutes",
@@ -226,7 +226,7 @@ NOT_RUN = {
     **dict.fromkeys(["make bench", "make simulate", "tests/bench/scale", "tests/bench/scale --quick"], MEASURES),
     "cargo run --release -p gpushare-node --example placing": MEASURES,
     "GPUSHARE_TEST_KERNEL=1 cargo test --release -p gpushare-node --test cgroup2 -- time": MEASURES,
-    "tests/siege/run --release 24.11 --actions 5000 --keep-going": "5000 actions take a quarter of an hour",
+    "tests/siege/run --release 24.11 --actions 5000 --keep-going": "5000 actions take minutes; test_siege.py has 300",
     "tests/siege/mends": "it is a part of `make test-long`",
     "tests/siege/table": "it runs every way on six clusters, and writes the page",
     **dict.fromkeys(
