@@ -336,7 +336,8 @@ def each_with_its_options(session):
         for command, section in sections:
             options = set(re.findall(r"^(?:-\w, )?(--[a-z-]+)", section, re.M))
             said = session.cluster.ok(f"{command} --help")
-            assert options <= set(re.findall(r"--[a-z-]+", said)) and said.startswith(section.splitlines()[0]), said
+            assert options <= set(re.findall(r"--[a-z-]+", said)), said
+            assert said.startswith(section.splitlines()[0].removesuffix(".")), said
         return session.run("gpushare --help")
     return runs
 
@@ -364,7 +365,7 @@ NO = {
     "check": "gpushare check",
     "explain": "gpushare explain -- --gres=gpu:a40:1 --qos=nosuch",
     "leaks": "gpushare leaks --from /lab/out/month --start 2026-10-01 --end 2026-11-01",
-    "metrics": "gpushare metrics --conf /nonexistent",
+    "metrics": "gpushare metrics --out /nonexistent/gpushare.prom",
     "qos plan": "gpushare qos plan --conf /lab/out/one.conf --detailed-exitcode",
     "qos apply": "script -qec 'gpushare qos apply --conf /lab/out/one.conf' /dev/null <<<no",
 }

@@ -60,7 +60,7 @@ def runs(text, folder):
     include = packages.root(RELEASE) / "usr/include"
     command = (RUN_INSTEAD[text] or text).format(include=include, release=RELEASE, box=BOX, folder=folder)
     # Not the variables of the `make` that runs this test.
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    environment = {name: value for name, value in os.environ.items() if name[:4] != "MAKE" and name != "MFLAGS"}
     done = subprocess.run(
         ["bash", "-c", f"exec 2>&1; {command}"], cwd=TOP, env=environment, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=300,
