@@ -113,7 +113,7 @@ RUN_INSTEAD = {
     "lab logs NAME [slurmctld|slurmd|slurmdbd|syslog]": "tests/lab/lab logs {box}",
     "tests/lab/lab logs NAME slurmctld": "tests/lab/lab logs {box} slurmctld",
     "lab logs NAME syslog": "tests/lab/lab logs {box} syslog",
-    "scontrol reconfigure": "tests/lab/lab exec {box} -- scontrol reconfigure",
+    "tests/lab/README.md: scontrol reconfigure": "tests/lab/lab exec {box} -- scontrol reconfigure",
     "make lab-down": "make lab-down BOX={box}",
     "lab up NAME --release RELEASE [--cgroup v1|v2] [--conf DIR]... [--plugins DIR] [--nvidia] [--systemd] [--python] "
     "[--containers] [--ssh] [--next RELEASE]": "tests/lab/lab up {box} --release {release} --cgroup v2",
@@ -146,7 +146,7 @@ RUN_BY = {
     "packaging/install": ("../Makefile", "@packaging/install"),
     "make install": ("live/test_make_install.py", 'make("install"'),
     "make uninstall": ("live/test_make_install.py", 'make("uninstall"'),
-    "make deb": PACKAGES,
+    "Makefile: make deb": PACKAGES,
     "make rpm": PACKAGES,
     "make book": ("run", "part book packaging/book"),
     "Makefile: make dist": ("abi/test_dist.py", "DIST.split()"),
