@@ -18,8 +18,8 @@ BOX = f"{BOXES}-source"
 IN_ONE_CLUSTER = [
     "lab include RELEASE", "make lab-up", "lab list", "tests/lab/lab list", "make lab-shell",
     "lab exec NAME [--user alice|bob] [--node NODE] -- CMD…",
-    "tests/lab/README.md: scontrol reconfigure", "lab logs NAME [slurmctld|slurmd|slurmdbd|syslog]", "tests/lab/lab logs NAME slurmctld", "lab logs NAME syslog",
-    "make lab-down",
+    "tests/lab/README.md: scontrol reconfigure", "lab logs NAME [slurmctld|slurmd|slurmdbd|syslog]",
+    "tests/lab/lab logs NAME slurmctld", "lab logs NAME syslog", "make lab-down",
 ]
 AND_IN_ANOTHER = [
     "tests/lab/lab up try --release 24.11 --conf docs/examples/own && tests/lab/lab exec try -- bash",
