@@ -312,15 +312,36 @@ def a_folder_of_reports(session):
 MANUAL = "man/gpushare.1"
 
 
-@prepared(MANUAL, "gpushare check", status=1)
+@prepared(MANUAL, "gpushare audit")
+def in_order(session):
+    """Shares, and a QOS as gpushare.conf has it."""
+    cluster = session.cluster
+    cluster.cancel_all()
+    settings(cluster, (EXAMPLES / "follow-mps/gpushare.conf").read_text() + "QOS=qos_of_the_page GPUs=a40:1\n")
+    cluster.ok("gpushare qos apply -i")
+
+
 @prepared(MANUAL, "gpushare metrics")
 @prepared("man/gpushare.conf.5", "gpushare status")
-@prepared("man/gpushare-prolog.8", "gpushare check", status=1)
-@prepared("SECURITY.md", "gpushare check --json", status=1)
 def at_a_node(session):
     session.node = "n1"
 
 
+@prepared(MANUAL, "gpushare check")
+@prepared(MANUAL, "gpushare check --json")
+@prepared("man/gpushare-prolog.8", "gpushare check")
+@prepared("SECURITY.md", "gpushare check --json")
+def ends_by_what_it_finds(session):
+    session.node = "n1"
+
+    def runs(command):
+        result = session.run(command)
+        session.status = int(re.search(r'^WRONG|"status": ?"wrong"', result.stdout, re.M) is not None)
+        return result
+    return runs
+
+
+@prepared(MANUAL, "gpushare conf slurm")
 @prepared(MANUAL, "gpushare qos plan")
 @prepared("man/gpushare.conf.5", "gpushare qos apply")
 def on_the_controller(session):
@@ -364,7 +385,7 @@ def every_number_of_the_page(session):
 # Commands that end with 1, each for the reason that the manual page has in its table.
 NO = {
     "check": "gpushare check",
-    "explain": "gpushare explain -- --gres=gpu:a40:1 --qos=nosuch",
+    "explain": "gpushare explain --conf /lab/out/one.conf -- --wrap=true",
     "leaks": "gpushare leaks --from /lab/out/month --start 2026-10-01 --end 2026-11-01",
     "metrics": "gpushare metrics --out /nonexistent/gpushare.prom",
     "qos plan": "gpushare qos plan --conf /lab/out/one.conf --detailed-exitcode",
@@ -376,18 +397,22 @@ def test_exit_statuses_of_the_manual_page(paged_nodes):
     table = re.findall(r"^([a-z ]+?)  +\S.*$", re.search(r"^\.nf\n(.*?)^\.fi$", PAGES[MANUAL], re.M | re.S)[1], re.M)
     assert table == list(NO)
     paged_nodes.write("/lab/out/month", MONTH.read_bytes())
-    paged_nodes.write("/lab/out/one.conf", "QOS=one GPUs=a40:1\n")
-    for command in NO.values():
-        done = paged_nodes.run(command, node="n1")
-        assert done.returncode == 1, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
-    assert paged_nodes.run("gpushare status --conf /nonexistent nosuchnode").returncode == 2
+    paged_nodes.write("/lab/out/one.conf", "QOS=one GPUs=a40:1\nGpuPartitions=p\n")
+    paged_nodes.ok("mkdir -p /run/gpushare && chmod 777 /run/gpushare", node="n1")
+    try:
+        for command in NO.values():
+            done = paged_nodes.run(command, node="n1")
+            assert done.returncode == 1, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    finally:
+        paged_nodes.ok("chmod 755 /run/gpushare", node="n1")
+    assert paged_nodes.run("gpushare status nosuchnode").returncode == 2
 
 
 # What a sentence leaves to the reader.
 CHOSEN = {
-    "JOB": "{job}", "--json 12": "--json {job}", "OPTIONS": "--gres=gpu:a40:1", "job.sh": "/lab/out/job.sh",
-    "NODE": "n1", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "--partition gpu": "--partition p",
-    "[--text|--markdown]": "--text", "[QOS…]": "", "24.11.5": "{slurm}", "apply": "apply -i",
+    "THAT_FILE": RULES, "JOB": "{job}", "--json 12": "--json {job}", "OPTIONS": "--gres=gpu:a40:1", "NODE": "n1",
+    "job.sh": "/lab/out/job.sh", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "[QOS…]": "", "apply": "apply -i",
+    "--partition gpu": "--partition p", "[--text|--markdown]": "--text", "24.11.5": "{slurm}",
 }
 
 
@@ -450,9 +475,8 @@ def test_the_example_of_the_manual_page_of_gpushare_conf(paged_own):
     try:
         assert "+ qos qos_lafferty" in paged_own.ok("sacctmgr -i add account lafferty >/dev/null; gpushare qos plan")
         job = paged_own.sbatch("-w", "n1", "--gres=gpushare:40")
-        paged_own.wait_state(job, "RUNNING")
-        share, = paged_own.shares("n1")
-        assert (share["JOB"], share["UNITS"], share["FRACTION"]) == (job, "40", "0.500"), share
+        row, = paged_own.wait(lambda: paged_own.shares("n1"), "its share")
+        assert (row["JOB"], row["UNITS"], row["CAPACITY"]) == (job, "40", "80"), row
     finally:
         paged_own.cancel_all()
         settings(paged_own, before)
