@@ -88,7 +88,7 @@ ASSIGNED = re.compile(r"^(?:[A-Z_]+=\S+ +)+")
 PROGRAMS = set("""
         apt apt-get apt-mark awk bash bpftool bwrap cargo cat ch-run chmod chown clush cp curl cd df dnf dpkg dpkg-deb
     dpkg-query     echo enroot env find fuser git gpg gpushare grep install journalctl kill ln ls make mkdir mount mv
-    nvidia-cuda-mps-control nvidia-smi pdsh pip podman printf promtool pytest-3 python3 rm rpm rsync     sacct
+    nvidia-cuda-mps-control nvidia-smi pdsh pip podman lab printf promtool pytest-3 python3 rm rpm rsync     sacct
     sacctmgr salloc sattach sbatch scancel scontrol scp scrontab sed sha256sum sinfo snakemake sprio squeue srun ssh
     sshare sstat su sudo systemctl systemd-run tail tar tee timeout touch umount useradd usermod wget apptainer
 """.split())

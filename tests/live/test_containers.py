@@ -9,6 +9,7 @@ import client
 import pytest
 from gpus import uuids
 from lab import TOP
+from told import of_comments
 
 EXAMPLES = TOP / "docs/examples/containers"
 HALF = "--gres=mps:40"
@@ -66,6 +67,12 @@ def test_a_program_in_a_container_reaches_its_daemon_by_the_files_that_are_shipp
         # Of Debian 12: it doesn't read env_host.
         old = "--env-host" if (name, node.release) == ("podman", "22.05") else ""
         assert REACHED in said(node, f"{command} {old} {image} cuda-client"), f"by {path}"
+    if name == "apptainer":
+        told, = of_comments(ours, (EXAMPLES / "apptainer.conf").read_text())
+        node.ok(f"sed -i '/gpushare/d' {path}")
+        assert NO_DAEMON in said(node, f"{command} {image} cuda-client")
+        node.ok(told.text)
+        assert REACHED in said(node, f"{command} {image} cuda-client"), told.text
 
 
 def test_who_goes_round_mps_is_seen(node, tmp_path):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every command of every page: README.md and all below docs. Those of a page are run in its order on a cluster as the
-page presumes it; each ends with the status that is its own, and prints what the page shows. What can't be run here is
-in NOT_RUN."""
+"""Every command of every page, which harness/every_page.py lists. Those of a page are run in its order on a cluster as
+the page presumes it; each ends with the status that is its own, and prints what the page shows. What another test runs
+is in RUN_INSTEAD and RUN_BY, and what can't be run in NOT_RUN."""
 
 import os
 import re
@@ -15,127 +15,86 @@ import client
 import install
 import packages
 import pytest
+from every_page import (
+    COMMANDS, GONE_THROUGH, HERE, INSTEAD, NO_PAGES, NOT_RUN, OURS_IN_SENTENCES, PAGES, RUN_BY, TABLES, left, tables_of,
+    where,
+)
 from lab import BOXES, EXAMPLES, TOP
-from pages import PROGRAMS, blocks, commands, has_prompts, is_printed, steps, unindented
+from pages import PROGRAMS, blocks, has_prompts, is_printed, steps, unindented
+from told import unescaped
 
 RULES, LIBRARY = "/etc/slurm/gpushare.conf", "/lab/out/libnvidia-ml.so.1"
-PAGES = {
-    str(path.relative_to(TOP)): path.read_text() for path in [TOP / "README.md", *sorted((TOP / "docs").rglob("*.md"))]
-}
-COMMANDS = [command for page, text in PAGES.items() for command in commands(page, text)]
-
-# Pages that another test goes through, all of it.
-GONE_THROUGH = {
-    "docs/admin-guide.md": "test_guide.py",
-    "docs/users.md": "test_guide.py",
-    "docs/migration.md": "test_migration.py",
-    "docs/switching.md": "test_switching.py",
-    "docs/tools.md": "test_tools.py",
-}
-# The pages that are gone through here, by the fixture that has their cluster; some need none.
-HERE = {
-    "nodes": ["docs/conf.md", "docs/check.md", "docs/status.md", "docs/leaks.md", "docs/qos.md"],
-    "own": ["docs/explain.md", "docs/gpushare.conf.md", "docs/slurm-faults.md", "docs/upgrade.md"],
-    "mps": ["docs/metrics.md", "docs/mps.md", "docs/containers.md", "docs/audit.md"],
-    "packaged": ["docs/install.md", "README.md"],
-    "nothing": ["docs/new-slurm-release.md"],
-}
-COMPILES = "it compiles for minutes; tests/build does the same, and every test needs it"
-IS_A_TEST = "it is a part of `make test`, or all of it"
-MEASURES = "it measures for minutes; `make test` runs it with --quick, or what it is made of"
-A_SOURCE = "it compiles a Slurm of which the source isn't here"
-DOWNLOADS = "it needs the network"
-NOT_RUN = {
-    "make demo": "it makes a root of its own; tests/fresh runs it",
-    "make test": IS_A_TEST,
-    "make": COMPILES,
-    "make SLURM_INCLUDE_DIR=/path/to/the/new/headers": COMPILES,
-    "pip install ziglang cargo-zigbuild": DOWNLOADS,
-    "packaging/glibc 2.28": "it needs zig, of PyPI",
-    "make rpm BUILT=target/glibc-2.28 SLURM_PLUGIN_DIR=/usr/lib64/slurm": "it packs what packaging/glibc has built",
-    "apt install prometheus-node-exporter": DOWNLOADS,
-    "tests/gpu/prove": "it needs a GPU",
-    "make test RELEASES=25.11 SLURM_SOURCE=/path/to/slurm": A_SOURCE,
-    "tests/lab/lab root 25.11 --source /path/to/slurm": A_SOURCE,
-    "make test RELEASES=25.11": A_SOURCE,
-    "tests/lab/lab root 25.11 --source slurm-25.11.7.tar.bz2 && tests/build 25.11": A_SOURCE,
-    "cd tests/live && GPUSHARE_RELEASES=25.11 pytest-3 -p no:cacheprovider ../abi "
-    "test_{bypasses,caps,check,explain,fence,migration,"
-    "other_plugins,packages,package_files,placements,rules,surf}.py": A_SOURCE,
-    "tests/differential/run 25.11": A_SOURCE,
-    "tests/build 26.05": COMPILES,
-    "make test-abi RELEASES=26.05": IS_A_TEST,
-    "tests/differential/run 26.05": IS_A_TEST,
-    "tests/host/run 26.05": IS_A_TEST,
-    "make test-live RELEASES=26.05": IS_A_TEST,
-    "tests/differential/run --count 1000000 --seed $RANDOM 26.05": "it is a part of `make test-long`",
-    "make bench": MEASURES,
-    "tests/bench/run --release 24.11 --only steps": MEASURES,
-    "tests/bench/run --release 24.11 --only nodes": MEASURES,
-    "tests/bench/scale": MEASURES,
-    "tests/bench/daemons 60": MEASURES,
-    "tests/host/speed 24.11": MEASURES,
-    "cargo run --release -p gpushare-node --example placing": MEASURES,
-    "GPUSHARE_TEST_KERNEL=1 cargo test --release -p gpushare-node --test cgroup2 -- time": MEASURES,
-    "tests/bench/run --release 24.11 --quick": IS_A_TEST,
-    "make simulate": MEASURES,
-    "tests/bench/simulate --quick": IS_A_TEST,
-    "tests/siege/table": "it runs every way on six clusters, and writes the page",
-    "make dist": "it packs the crates that cargo has downloaded; .github/workflows has it",
-    "tar xf target/dist/gpushare-0.1.0.tar.gz && cd gpushare-0.1.0": "of what `make dist` packs",
-}
-# What a reader writes otherwise, as the page says or as it is here.
-INSTEAD = {
-    "make && make deb": "make deb",
-    "systemctl restart slurmctld": "/lab/service restart slurmctld",
-}
 
 
 # ---- What is listed.
 
-def where(command):
-    return f"{command.page}:{command.line}: {command.text}"
+def goes_through(page):
+    """The test that goes through a page: its text."""
+    return (TOP / "tests/live" / GONE_THROUGH[page]).read_text()
 
 
 def test_every_command_is_run_or_has_a_reason_why_not():
-    here = {page for pages in HERE.values() for page in pages}
-    assert not here & set(GONE_THROUGH)
-    by_steps = {page: {step.command for step in steps(TOP / page)} for page in GONE_THROUGH}
+    here = [page for pages in HERE.values() for page in pages]
+    assert not set(here) & set(GONE_THROUGH)
+    # These tests know commands with a prompt only.
+    by_steps = {
+        page: {step.command for step in steps(TOP / page)}
+        for page in GONE_THROUGH if "from pages import steps" in goes_through(page)
+    }
     missing = [
         where(command)
         for command in COMMANDS
-        if command.page not in here
-        and command.text not in NOT_RUN
-        and command.text not in by_steps.get(command.page, ())
+        if not tables_of(command) and command.page not in [*here, *NO_PAGES]
+        and (command.page not in GONE_THROUGH or command.text not in by_steps.get(command.page, [command.text]))
     ]
     assert not missing, "these commands are run by no test: " + "\n".join(missing)
 
 
+def test_a_command_has_one_place():
+    """And the test that goes through a page runs something of it."""
+    twice = [f"{where(command)}: {names}" for command in COMMANDS if len(names := tables_of(command)) > 1]
+    assert not twice, "\n".join(twice)
+    gone_through = [*GONE_THROUGH, *(page for pages in HERE.values() for page in pages)]
+    assert not [page for page in gone_through if not left(page)]
+
+
 def test_nothing_is_listed_that_no_page_has():
-    texts, pages = {command.text for command in COMMANDS}, {command.page for command in COMMANDS}
-    assert not [text for text in [*NOT_RUN, *INSTEAD] if text not in texts]
-    assert not [key for key in PREPARED if key not in {(command.page, command.text) for command in COMMANDS}]
-    runs = {command.page for command in COMMANDS if command.text not in NOT_RUN}
-    assert not [page for named in HERE.values() for page in named if page not in runs]
-    assert set(GONE_THROUGH) <= pages
+    known = {command.text for command in COMMANDS} | {f"{command.page}: {command.text}" for command in COMMANDS}
+    assert not [f"{name}: {text}" for name, table in TABLES.items() for text in table if text not in known]
+    assert not [text for text in INSTEAD if text not in known]
+    run_here = {(page, command.text) for pages in HERE.values() for page in pages for command in left(page)}
+    assert not [key for key in PREPARED if key not in run_here]
+    assert set(NO_PAGES) <= {command.page for command in COMMANDS}
+
+
+def test_what_another_test_runs_is_there():
+    """The words that run it, in a test that is a part of `make test`."""
+    wrong = [
+        f"{text}: {file} hasn't {words}"
+        for text, (file, words) in RUN_BY.items()
+        if words not in (TOP / "tests" / file).read_text()
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_what_is_not_run_is_there():
-    """The scripts, and the targets of `make`; and what is said to be a part of `make test` is one."""
-    makefile, parts = (TOP / "Makefile").read_text(), (TOP / "tests/run").read_text()
-    for text, reason in NOT_RUN.items():
-        words = text.split()
-        for script in (word for word in words if re.fullmatch(r"(tests|packaging)/[a-z/]+", word) and words[0] != "cd"):
+    """The scripts, and the targets of `make`."""
+    makefile = (TOP / "Makefile").read_text()
+    for text in [*NOT_RUN, *RUN_BY]:
+        words = text.split(": ")[-1].split()
+        for script in (word for word in words if re.fullmatch(r"(tests|packaging)/[a-z/]+", word)):
             assert os.access(TOP / script, os.X_OK), text
-            assert reason != IS_A_TEST or script in parts, text
         if words[0] == "make" and words[1:] and "=" not in words[1]:
             assert re.search(rf"^{words[1]}:", makefile, re.M), text
+        for names in re.findall(r"test_{(.*)}\.py", text):
+            assert not [name for name in names.split(",") if not (TOP / f"tests/live/test_{name}.py").exists()], text
 
 
 @pytest.mark.parametrize("page", GONE_THROUGH)
 def test_a_page_that_another_test_goes_through_is_read_there(page):
-    text = (TOP / "tests/live" / GONE_THROUGH[page]).read_text()
-    assert "from pages import steps" in text and re.search(rf'"(docs/)?{re.escape(page.removeprefix("docs/"))}"', text)
+    text = goes_through(page)
+    assert re.search(r"^from (pages|told) import ", text, re.M)
+    assert re.search(rf'"(docs/)?({re.escape(page.removeprefix("docs/"))}|{re.escape(page.split("/")[-1])})"', text)
 
 
 def test_no_command_is_taken_for_text():
@@ -145,6 +104,7 @@ def test_no_command_is_taken_for_text():
     unknown = [
         f"{page}:{number}: {line}"
         for page, text in PAGES.items()
+        if page.endswith(".md")
         for block in map(unindented, blocks(text))
         if not has_prompts(block)
         for number, line in block
@@ -164,7 +124,7 @@ VARIES = [(r"\d+(?= ok,)|\d+(?= to check)|\d+(?= \\\(user)", r"\\d+")]
 def prepared(page, text, status=0):
     """What is done before a command, which then ends with STATUS. It may give another way to run it."""
     def note(function):
-        PREPARED[f"docs/{page}.md" if page.islower() else page, text] = (function, status)
+        PREPARED[page if "." in page else f"docs/{page}.md", text] = (function, status)
         return function
     return note
 
@@ -228,9 +188,8 @@ def waited(session, condition):
 
 def go_through(cluster, page, names={}):
     session = Session(cluster, page, dict(names))
-    for command in COMMANDS:
-        if command.page == page and command.text not in NOT_RUN:
-            perform(session, command)
+    for command in left(page):
+        perform(session, command)
 
 
 def versions(cluster):
@@ -350,6 +309,143 @@ def a_folder_of_reports(session):
     session.cluster.ok("mkdir -p /shared/gpushare")
 
 
+MANUAL = "man/gpushare.1"
+
+
+@prepared(MANUAL, "gpushare audit")
+def in_order(session):
+    """Shares, and a QOS as gpushare.conf has it."""
+    cluster = session.cluster
+    cluster.cancel_all()
+    settings(cluster, (EXAMPLES / "follow-mps/gpushare.conf").read_text() + "QOS=qos_of_the_page GPUs=a40:1\n")
+    cluster.ok("gpushare qos apply -i")
+
+
+@prepared(MANUAL, "gpushare metrics")
+@prepared("man/gpushare.conf.5", "gpushare status")
+def at_a_node(session):
+    session.node = "n1"
+
+
+@prepared(MANUAL, "gpushare check")
+@prepared(MANUAL, "gpushare check --json")
+@prepared("man/gpushare-prolog.8", "gpushare check")
+@prepared("SECURITY.md", "gpushare check --json")
+def ends_by_what_it_finds(session):
+    session.node = "n1"
+
+    def runs(command):
+        result = session.run(command)
+        session.status = int(re.search(r'^WRONG|"status": ?"wrong"', result.stdout, re.M) is not None)
+        return result
+    return runs
+
+
+@prepared(MANUAL, "gpushare conf slurm")
+@prepared(MANUAL, "gpushare qos plan")
+@prepared("man/gpushare.conf.5", "gpushare qos apply")
+def on_the_controller(session):
+    session.node = None
+
+
+@prepared(MANUAL, "gpushare command --help")
+def each_with_its_options(session):
+    """Of each command, the options that its section has."""
+    sections = re.findall(r"^\.SS (gpushare .*)\n((?:(?!\.S[SH]).*\n)*)", unescaped(PAGES[MANUAL]), re.M)
+    assert len(sections) > 12
+
+    def runs(_):
+        for command, section in sections:
+            options = set(re.findall(r"^(?:-\w, )?(--[a-z-]+)", section, re.M))
+            said = session.cluster.ok(f"{command} --help")
+            assert options <= set(re.findall(r"--[a-z-]+", said)), said
+            assert said.startswith(section.splitlines()[0].removesuffix(".")), said
+        return session.run("gpushare --help")
+    return runs
+
+
+@prepared(MANUAL, "gpushare --version")
+def the_version_of_the_source(session):
+    version = re.search(r'^version = "(.*)"$', (TOP / "Cargo.toml").read_text(), re.M)[1]
+
+    def runs(command):
+        result = session.run(command)
+        assert result.stdout.split()[:2] == ["gpushare", version]
+        return result
+    return runs
+
+
+@prepared("man/job_submit_gpushare.8", "gpushare explain number")
+def every_number_of_the_page(session):
+    numbers = re.findall(r"^\.B (GS\d+)$", PAGES["man/job_submit_gpushare.8"], re.M)
+    assert len(numbers) > 30
+    session.names["number"] = " ".join(numbers)
+
+
+# Commands that end with 1, each for the reason that the manual page has in its table.
+NO = {
+    "check": "gpushare check",
+    "explain": "gpushare explain --conf /lab/out/one.conf -- --wrap=true",
+    "leaks": "gpushare leaks --from /lab/out/month --start 2026-10-01 --end 2026-11-01",
+    "metrics": "gpushare metrics --out /nonexistent/gpushare.prom",
+    "qos plan": "gpushare qos plan --conf /lab/out/one.conf --detailed-exitcode",
+    "qos apply": "script -qec 'gpushare qos apply --conf /lab/out/one.conf' /dev/null <<<no",
+}
+
+
+def test_exit_statuses_of_the_manual_page(paged_nodes):
+    table = re.findall(r"^([a-z ]+?)  +\S.*$", re.search(r"^\.nf\n(.*?)^\.fi$", PAGES[MANUAL], re.M | re.S)[1], re.M)
+    assert table == list(NO)
+    paged_nodes.write("/lab/out/month", MONTH.read_bytes())
+    paged_nodes.write("/lab/out/one.conf", "QOS=one GPUs=a40:1\nGpuPartitions=p\n")
+    paged_nodes.ok("mkdir -p /run/gpushare && chmod 777 /run/gpushare", node="n1")
+    try:
+        for command in NO.values():
+            done = paged_nodes.run(command, node="n1")
+            assert done.returncode == 1, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    finally:
+        paged_nodes.ok("chmod 755 /run/gpushare", node="n1")
+    assert paged_nodes.run("gpushare status nosuchnode").returncode == 2
+
+
+# What a sentence leaves to the reader.
+CHOSEN = {
+    "THAT_FILE": RULES, "JOB": "{job}", "--json 12": "--json {job}", "OPTIONS": "--gres=gpu:a40:1", "NODE": "n1",
+    "job.sh": "/lab/out/job.sh", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "[QOS…]": "", "apply": "apply -i",
+    "--partition gpu": "--partition p", "[--text|--markdown]": "--text", "24.11.5": "{slurm}",
+}
+
+
+def test_gpushares_commands_in_sentences(paged_nodes):
+    """They are commands: none ends with 2, with which gpushare says that the command line is wrong."""
+    job = share(paged_nodes, "x", "alice", "mps:50")
+    paged_nodes.write("/lab/out/job.sh", "#!/bin/sh\n#SBATCH --gres=gpu:a40:1\n")
+    slurm, _ = versions(paged_nodes)
+    wrong = []
+    for text, command in OURS_IN_SENTENCES.items():
+        for words in sorted(CHOSEN, key=len, reverse=True):
+            text = text.replace(words, CHOSEN[words].format(job=job, slurm=slurm))
+        if "--watch" in text:
+            text = f"(sleep 3; echo q) | timeout 20 script -qec '{text}' /dev/null"
+        done = paged_nodes.run(text, node="n1", timeout=60)
+        if done.returncode not in (0, 1):
+            wrong.append(f"{where(command)}\nas {text} ends with {done.returncode}\n{done.stdout}{done.stderr}")
+    paged_nodes.cancel_all()
+    assert len(OURS_IN_SENTENCES) > 30 and not wrong, "\n".join(wrong)
+
+
+@prepared("docs/examples/qos-2009/gpushare.conf", "gpushare qos plan")
+def todays_names(session):
+    session.cluster.ok("sacctmgr -i add account physics")
+    session.cluster.write("/lab/out/2009.conf", PAGES["docs/examples/qos-2009/gpushare.conf"])
+
+    def runs(command):
+        result = session.run(f"{command} --conf /lab/out/2009.conf")
+        assert "GrpTRES=cpu=64" in result.stdout, result.stdout
+        return result
+    return runs
+
+
 MONTH = TOP / "tests/data/leaks/month"
 
 
@@ -368,6 +464,22 @@ prepared("leaks", "gpushare leaks --start 2026-10-01 --end 2026-11-01 --csv", st
 def test_pages_of_a_node_of_its_own(paged_own, page):
     paged_own.cancel_all()
     go_through(paged_own, page)
+
+
+def test_the_example_of_the_manual_page_of_gpushare_conf(paged_own):
+    """Its QOS is made, and a share of its size is half a GPU."""
+    example = re.search(r"^\.EX\n(.*?)^\.EE$", PAGES["man/gpushare.conf.5"], re.M | re.S)[1]
+    before = paged_own.ok(["cat", RULES])
+    paged_own.cancel_all()
+    settings(paged_own, example)
+    try:
+        assert "+ qos qos_lafferty" in paged_own.ok("sacctmgr -i add account lafferty >/dev/null; gpushare qos plan")
+        job = paged_own.sbatch("-w", "n1", "--gres=gpushare:40")
+        row, = paged_own.wait(lambda: paged_own.shares("n1"), "its share")
+        assert (row["JOB"], row["UNITS"], row["CAPACITY"]) == (job, "40", "80"), row
+    finally:
+        paged_own.cancel_all()
+        settings(paged_own, before)
 
 
 @prepared("explain", "gpushare explain 2")
@@ -398,7 +510,7 @@ def a_script(session):
     session.before = "cd /lab/out; "
 
 
-@prepared("gpushare.conf", "tail -n +2 StateSaveLocation/gpushare_last_good >/etc/slurm/gpushare.conf")
+@prepared("docs/gpushare.conf.md", "tail -n +2 StateSaveLocation/gpushare_last_good >/etc/slurm/gpushare.conf")
 def a_lost_file(session):
     session.names["StateSaveLocation"] = session.cluster.ok(
         "scontrol show config | sed -n 's/^StateSaveLocation *= *//p'"
@@ -413,7 +525,7 @@ def a_lost_file(session):
     return is_back
 
 
-@prepared("gpushare.conf", "scontrol update job=7 qos=qos_lafferty TresPerNode=gres/gpu:a40:2")
+@prepared("docs/gpushare.conf.md", "scontrol update job=7 qos=qos_lafferty TresPerNode=gres/gpu:a40:2")
 def a_pending_job(session):
     job = session.cluster.sbatch("--hold", "--gres=gpu:a40:1")
     session.names["job=7"] = f"job={job}"
@@ -542,6 +654,21 @@ def with_its_unit(session):
         text = (TOP / f"packaging/gpushare-metrics.{kind}").read_text()
         session.cluster.write(f"/etc/systemd/system/gpushare-metrics.{kind}", text)
     session.cluster.ok("mkdir -p /var/lib/prometheus/node-exporter; systemctl daemon-reload")
+
+
+@prepared("packaging/gpushare-metrics.service", "systemctl edit gpushare-metrics")
+def another_folder(session):
+    """With an editor that writes what the comment says. systemctl wants a terminal."""
+    session.cluster.write("/lab/out/editor", f"""#!/bin/sh
+sed -i '1i [Service]\\nExecStart=\\nExecStart=/usr/bin/gpushare metrics --out /run/gpushare/elsewhere.prom' "$1"
+""", 755)
+
+    def runs(command):
+        result = session.run(f"SYSTEMD_EDITOR=/lab/out/editor script -qec {shlex.quote(command)} /dev/null")
+        session.cluster.ok("systemctl start gpushare-metrics")
+        assert "gpushare_up 1" in session.cluster.ok("cat /run/gpushare/elsewhere.prom")
+        return result
+    return runs
 
 
 @prepared("metrics", "gpushare metrics")
@@ -685,6 +812,14 @@ prepared("README.md", "apt install ./gpushare_*.deb ./gpushare-slurmd_*.deb")(wi
 prepared("README.md", "apt install ./gpushare_*.deb ./gpushare-client_*.deb")(with_apt())
 prepared("README.md", "apt install ./gpushare_*.deb ./gpushare-slurmctld_*.deb")(with_apt())
 prepared("install", "make deb")(on_this_machine)
+
+
+@prepared("install", "make rpm BUILT=target/glibc-2.28 SLURM_PLUGIN_DIR=/usr/lib64/slurm")
+def of_another_build(session):
+    session.names["target/glibc-2.28"] = "target/release"
+    return on_this_machine(session)
+
+
 prepared("install", "apt remove gpushare-slurmctld gpushare")(with_apt("gpushare", "gpushare-slurmctld"))
 prepared("install", "apt remove gpushare-slurmd gpushare")(with_apt("gpushare", "gpushare-slurmd"))
 prepared("install", "apt remove gpushare-client gpushare")(with_apt("gpushare", "gpushare-client"))
@@ -732,7 +867,7 @@ int _update_job(void)
 
 def test_commands_on_slurms_repository(tmp_path):
     """That they are commands: the repository has the files that the pages name, and nothing of Slurm in them."""
-    here = [command for command in COMMANDS if command.page in HERE["nothing"] and command.text not in NOT_RUN]
+    here = [command for page in HERE["nothing"] for command in left(page)]
     names = {name for command in here for name in re.findall(r"(?<= -- )[^|]*|(?<=\$B:)\S+", command.text)}
     files = subprocess.run(["bash", "-c", "echo " + " ".join(names)], capture_output=True, text=True).stdout.split()
     patterns = {word for command in here for word in re.findall(r"\w+", command.text) if not word.isupper()}
