@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files of `packaging/glibc 2.28` on Debian 11, whose glibc is 2.31: Debian's mirrors have no older one. There is no
-Slurm; a library has the names that the plugins want of it."""
+"""The files of `packaging/glibc 2.28` on Debian 11, whose glibc is 2.31: Debian's mirrors have no older one.
+No Slurm is there; a library has the names that the plugins want of it."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ def debian(tmp_path_factory):
     root = tmp_path_factory.mktemp("debian") / "11"
     made = subprocess.run(["bash", "-euc", MAKE, "-", root], cwd=TOP, capture_output=True, text=True, timeout=300)
     if made.returncode != 0:
-        pytest.skip("NOT TESTED: an older glibc; no Debian 11 can be made here: that wants root, mmdebstrap and a mirror")
+        pytest.skip("NOT TESTED: an older glibc; Debian 11 can't be made here, without root, mmdebstrap or a mirror")
     variables = {"DESTDIR": str(root), "BUILT": str(BUILT), "SLURM_PLUGIN_DIR": PLUGIN_DIR}
     subprocess.run([TOP / "packaging/install"], env={**os.environ, **variables}, check=True, capture_output=True)
     stand_in(root / "slurm.so")
