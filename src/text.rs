@@ -14,7 +14,7 @@ pub fn counted(count: impl Display, what: &str) -> String {
     format!("{count} {what}{}", if count == "1" { "" } else { "s" })
 }
 
-/// For one line of a log or a terminal: without control characters, and cut after so many characters.
+/// Text for one line of a log or a terminal: without control characters, and cut after `longest` characters.
 pub fn printable(text: &str, longest: usize) -> String {
     text.chars().take(longest).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

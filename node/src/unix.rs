@@ -178,7 +178,7 @@ pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
 /// A handle of a folder, in which to look up names; the folder isn't opened.
 ///
 /// # Errors
-/// There is no folder, also where a link to one is, or the kernel refuses.
+/// It isn't a folder, or is a link to one, or the kernel refuses.
 pub fn folder(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)
 }
@@ -226,7 +226,7 @@ fn stat_unasked(number: libc::c_int) -> io::Result<libc::statx> {
 /// Waits until one of two files can be read or has ended. Returns which; both `false` if the time is over.
 ///
 /// # Errors
-/// poll(2) refuses. A signal is no error: then neither can be read yet.
+/// poll(2) refuses. A signal isn't an error: neither file can be read yet then.
 #[doc(alias = "poll")]
 pub fn wait_readable(files: [Option<BorrowedFd>; 2], time: Duration) -> io::Result<[bool; 2]> {
     // poll(2) ignores negative numbers.

@@ -12,9 +12,9 @@ from lab import ONE_RELEASE, TOP
 from pages import steps
 
 STEPS = steps(TOP / "docs/migration.md")
-# Tells which GPUs it can open, again and again, and as often as it is asked by a new step, which also tells what CUDA
-# says where there is a client of it; ends when it is told to. A step that srun asks for just after slurmctld's start can
-# wait a minute; so srun is started again.
+# Prints which GPUs it can open, again and again, and whenever a new step asks. That step also prints what CUDA reports,
+# if there is a client. Ends when it is told to. A step that srun requests just after slurmctld's start may wait a
+# minute, so srun is started again.
 KEEPS = r"""
 asked=0
 export CLIENT=/usr/local/bin/cuda-client

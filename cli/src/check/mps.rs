@@ -15,7 +15,7 @@ use super::finding::{Finding, listed};
 use crate::slurm::Settings;
 
 const ABOUT: &str = "Mps";
-/// By these a program finds its daemon and its GPUs.
+/// The variables by which a program finds its daemon and its GPUs.
 const VARIABLES: [&str; 4] = [
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
     "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
@@ -89,7 +89,7 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     }]
 }
 
-/// Daemons that gpushare didn't start. On a node without shares they are only shown.
+/// Daemons that gpushare didn't start. On a node without shares, this only shows them.
 pub fn others(config: &NodeConfig, found: &[Other]) -> Option<Finding> {
     let described = |Other { pid, user_id, pipe }: &Other| {
         format!("process {pid} of user {user_id} (pipes in {})", pipe.display())

@@ -40,7 +40,7 @@ pub struct Submission {
     nodes: Option<Vec<u8>>,
     excluded_nodes: Option<Vec<u8>>,
     exclusive: bool,
-    /// `--gres-flags=enforce-binding` or `disable-binding`; the cluster decides where neither is said.
+    /// `--gres-flags=enforce-binding` or `disable-binding`; the cluster decides if neither is given.
     enforces_binding: Option<bool>,
     requeue: Option<bool>,
     open_mode: bool,

@@ -206,7 +206,7 @@ fn known_by<'a>(path: &Path, known: &'a [Known]) -> Option<&'a Known> {
 /// The number of a device node.
 ///
 /// # Errors
-/// It is missing, can't be looked at, or is no character device.
+/// It is missing, can't be examined, or isn't a character device.
 pub(super) fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
     let metadata = path.metadata().map_err(|error| Unfit::Missing(error.kind()))?;
     DeviceNumber::of(&metadata).ok_or(Unfit::NoDevice)

@@ -89,7 +89,7 @@ impl Ledger {
     /// Otherwise does nothing: the extern step will record itself.
     ///
     /// # Errors
-    /// As [`Ledger::witness`].
+    /// The same as for [`Ledger::witness`].
     pub(crate) fn witness_above(&self, key: JobKey, proc: &Path, pid: u32) -> Result<(), LedgerError> {
         match extern_step_above(proc, pid, key.id) {
             Some((stepd, start)) => self.witness(key, stepd, start),

@@ -110,7 +110,7 @@ impl Control {
     /// The daemon's servers; this proves that it answers.
     ///
     /// # Errors
-    /// NVIDIA's program can't be run, does not answer in time, or gives no answer that makes sense.
+    /// NVIDIA's program can't be run, does not answer in time, or gives no usable answer.
     pub fn servers(&self) -> Result<Vec<u32>, MpsError> {
         // The list may be empty, also after a call that was rejected; the percentage never is.
         let lines = "get_server_list\nget_default_active_thread_percentage\n";
@@ -135,7 +135,7 @@ impl Control {
     /// driver shows the limit in an unknown form.
     ///
     /// # Errors
-    /// NVIDIA's program can't be run, does not answer in time, or gives no answer that makes sense; or the daemon shows
+    /// NVIDIA's program can't be run, does not answer in time, or gives no usable answer; or the daemon shows
     /// other limits than these.
     pub fn limit(&self, limits: Limits, servers: &[u32]) -> Result<Option<String>, MpsError> {
         let Limits { memory, percent } = limits;

@@ -80,7 +80,7 @@ impl LockedDaemon<'_> {
     /// Checks that the daemon answers, and gives it exactly the limits of its jobs.
     ///
     /// # Errors
-    /// It is stopped or dead, does not answer, has a server with a fatal error, or does not take the limits; or its
+    /// It is stopped or dead, does not answer, has a server with a fatal error, or refuses the limits; or its
     /// state can't be written.
     pub fn check(&mut self, process: Process, jobs: Vec<Entry>, now: u64) -> Result<(), MpsError> {
         if let Some(state) = process::is_stuck(process.pid) {
@@ -109,7 +109,7 @@ impl LockedDaemon<'_> {
     /// Lets the users that have a job into the folder of a daemon for all users.
     ///
     /// # Errors
-    /// The ledger can't be read, or the pipe folder takes no access control list.
+    /// The ledger can't be read, or the pipe folder can't have an access control list.
     pub fn admit(&self, ledger: &Ledger) -> Result<(), MpsError> {
         if self.daemon.serves != Serves::All {
             return Ok(());
@@ -118,10 +118,10 @@ impl LockedDaemon<'_> {
         self.locked.admit(&users)
     }
 
-    /// Starts a daemon with these limits. One that doesn't come up, or doesn't take them, is ended.
+    /// Starts a daemon with these limits. Ends it if it doesn't start or refuses them.
     ///
     /// # Errors
-    /// The node doesn't know the user, a folder or the state can't be written, or no daemon comes up that takes the
+    /// The node doesn't know the user, a folder or the state can't be written, or no daemon starts and accepts the
     /// limits; or processes of an earlier daemon or of this one can't be ended.
     pub fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
         start::check_user(self.daemon.serves, self.config)?;

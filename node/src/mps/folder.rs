@@ -36,8 +36,8 @@ pub struct Locked {
 /// Makes a daemon's folder if needed and takes its lock; gives up after `patience`.
 ///
 /// # Errors
-/// A folder can't be made, others than root can change it or one above it, or the lock can't be opened or is still
-/// taken after `patience`.
+/// A folder can't be made, users other than root can change it or one above it, or the lock can't be opened or is
+/// still taken after `patience`.
 pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked, MpsError> {
     check_above(mps_dir)?;
     make_folders(mps_dir)?;
@@ -57,7 +57,7 @@ pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked
 /// The same as [`lock`] for an existing folder; `None` if it doesn't exist.
 ///
 /// # Errors
-/// The folder can't be looked at, or the lock can't be opened or is still taken after `patience`.
+/// The folder can't be examined, or the lock can't be opened or is still taken after `patience`.
 pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let folder = daemon.folder(mps_dir);
     match folder.symlink_metadata() {
@@ -152,7 +152,7 @@ impl Locked {
     /// up, and its files would disturb the next one.
     ///
     /// # Errors
-    /// What is there can't be taken away in time, or the new folder can't be made or given to the user.
+    /// The old folder can't be removed in time, or the new folder can't be made or given to the user.
     pub fn make_pipes(&self, user_id: u32, group_id: u32) -> Result<(), MpsError> {
         self.remove_pipes()?;
         make_private(&self.pipe(), user_id, group_id)?;
@@ -178,7 +178,7 @@ impl Locked {
     /// Removes the pipes, so that programs run without MPS instead of waiting for a daemon that doesn't answer.
     ///
     /// # Errors
-    /// They can't be taken away in time.
+    /// They can't be removed in time.
     pub fn remove_pipes(&self) -> Result<(), MpsError> {
         self.take(&["pipe"])
     }

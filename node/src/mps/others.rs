@@ -11,7 +11,7 @@ use crate::proc::{beginning, users};
 
 const PROGRAM: &[u8] = b"nvidia-cuda-mps-control";
 const LONGEST_COMMAND: u64 = 4096;
-/// Where a daemon's pipes are if nothing says where.
+/// The folder of a daemon's pipes if no variable names one.
 const PIPES: &str = "/tmp/nvidia-mps";
 
 /// A daemon that gpushare didn't start.
@@ -25,7 +25,7 @@ pub struct Other {
     pub pipe: PathBuf,
 }
 
-/// All of them, in order; only root can see whose a daemon is.
+/// All such daemons, in order. Only root can see a daemon's user.
 pub fn others(proc: &Path) -> Vec<Other> {
     let finder = Finder::new(proc);
     let entries = proc.read_dir().into_iter().flatten().flatten();

@@ -55,7 +55,7 @@ pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
 /// (control_lock), and a daemon that finds no folder ends.
 ///
 /// # Errors
-/// The GPU has no known UUID, the daemon would be inside a job's step, or no daemon came up in time.
+/// The GPU has no known UUID, the daemon would be inside a job's step, or no daemon started in time.
 pub fn start(
     daemon: Daemon,
     gpu: &Gpu,

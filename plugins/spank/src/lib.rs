@@ -213,9 +213,9 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     }
 }
 
-/// The fence must be as it should be, and a task must reach its MPS daemon: without it, it would run without limits.
+/// Checks the fence, and that the task reaches its MPS daemon: without the daemon it would run without limits.
 fn check(fenced: &Fenced) -> Result<(), TaskError> {
-    // The extern step may have failed after this step was read. If it can't be read now, it could not be read then either.
+    // The extern step may have failed after this step was read. An error here would have occurred then, too.
     if let Ok(Some(reason)) = Ledger::system().failure(fenced.key.id) {
         return Err(TaskError::Told(reason));
     }

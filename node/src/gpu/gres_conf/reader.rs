@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         hostlist::contains(nodes, node).ok_or_else(|| Problem::Nodes(nodes.to_owned()))
     }
 
-    /// What all lines together say.
+    /// The result of all lines together.
     ///
     /// # Errors
     /// The lines don't determine the order: GPUs of several types without AutoDetect, parts of GPUs with it, a file
