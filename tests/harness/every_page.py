@@ -136,9 +136,7 @@ RUN_BY = {
     "make test": LIVE,
     **{f"make test-{part}": ("run", f"wanted {part}") for part in TEST_PARTS if part not in ("abi", "live")},
     **dict.fromkeys(["make test-live", "make test-live RELEASES=26.05"], LIVE),
-    "cd tests/live && GPUSHARE_RELEASES=25.11 pytest-3 -p no:cacheprovider ../abi "
-    "test_{bypasses,caps,check,explain,fence,migration,"
-    "other_plugins,packages,package_files,placements,rules,surf}.py": ("run", "tests/abi tests/live tests/siege"),
+    "tests/build 25.11 && make test-live RELEASES=25.11": LIVE,
     **dict.fromkeys(["make test-abi", "make test-abi RELEASES=26.05"], ("run", "abi) part abi abi")),
     # ---- Builds, and what they make.
     **dict.fromkeys(["cargo build", "cargo test"], CARGO),
@@ -206,12 +204,11 @@ NOT_RUN = {
     "make test-long": "it takes far longer than `make test`",
     # ---- What isn't here.
     "pip install ziglang cargo-zigbuild": "PyPI's ziglang is 80 MB",
-    "packaging/glibc 2.28": "it needs zig, of PyPI; then it compiles for minutes",
-    "packaging/glibc": "it needs zig, of PyPI; then it compiles for minutes",
+    "packaging/glibc 2.28": "it needs zig, of PyPI, and compiles for minutes; `make test-long` runs it",
+    "packaging/glibc": "it needs zig, of PyPI, and compiles for minutes; `make test-long` runs it",
     "apt install prometheus-node-exporter": "it needs the network; test_metrics.py runs that package's program",
     **dict.fromkeys(["make test RELEASES=25.11 SLURM_SOURCE=/path/to/slurm", "make test RELEASES=25.11"], A_SOURCE),
     "tests/lab/lab root 25.11 --source /path/to/slurm": A_SOURCE,
-    "tests/lab/lab root 25.11 --source slurm-25.11.7.tar.bz2 && tests/build 25.11": A_SOURCE,
     "lab root 25.11 --source DIR": A_SOURCE,
     "lab root 25.11": A_SOURCE,
     "tests/gpu/prove": NEEDS_A_GPU,
