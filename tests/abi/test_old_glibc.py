@@ -27,7 +27,7 @@ LOAD = r"""
     for my $path (@plugins) {
         my $plugin = DynaLoader::dl_load_file($path, 0) or die DynaLoader::dl_error(), "\n";
         my ($type, $version) = map {
-            pack("Q", DynaLoader::dl_find_symbol($plugin, $_) or die "$path has no $_")
+            pack("Q", DynaLoader::dl_find_symbol($plugin, $_) || die "$path has no $_")
         } qw(plugin_type plugin_version);
         printf "%s %u\n", unpack("p", $type), unpack("L", unpack("P4", $version));
     }
