@@ -527,8 +527,10 @@ def a_lost_file(session):
 def a_pending_job(session):
     job = session.cluster.sbatch("--hold", "--gres=gpu:a40:1")
     session.names["job=7"] = f"job={job}"
+    if not session.cluster.newer_than("23.11"):
+        session.names["gres/gpu:a40:2"] = "gres:gpu:a40:2"
     if not session.cluster.newer_than("23.02"):
-        session.names["gres/gpu:a40:2"], session.status = "gres:gpu:a40:2", 1
+        session.status = 1
 
 
 @prepared("slurm-faults", "salloc --gres=gpu:2")

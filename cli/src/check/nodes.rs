@@ -171,6 +171,6 @@ mod tests {
         assert_eq!(error, "srun: error: no place");
         let error = said("echo '{not JSON'; exit 1").unwrap_err().to_string();
         assert!(error.starts_with("{not JSON (key must be"), "{error}");
-        assert_eq!(said("exit 0").unwrap_err().to_string(), "sh said nothing");
+        assert_eq!(said("exit 0").unwrap_err().to_string(), "sh printed nothing");
     }
 }

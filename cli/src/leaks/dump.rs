@@ -175,7 +175,7 @@ mod tests {
         let mut rest = String::new();
         reader.jobs.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "1@u\nend @\n3\n");
-        assert!(Writer::new(&path, &facts(), b"@").err().unwrap().to_string().contains("is there already"));
+        assert!(Writer::new(&path, &facts(), b"@").err().unwrap().to_string().contains("exists already"));
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn names_of_2009_are_those_of_today() {
     }
     assert_eq!(
         managed("QOS=q GrpCpus=8").old_names.first().unwrap().to_string(),
-        "GrpCpus is GrpTRES=cpu today"
+        "GrpCpus is now written GrpTRES=cpu"
     );
 }
 
