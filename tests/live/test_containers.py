@@ -98,7 +98,7 @@ def test_who_goes_round_mps_is_seen(node, tmp_path):
         ]
         assert len(family) == 1 and f'gpu="{gpu}"' in family[0] and family[0].endswith(" 1"), family
         node.ok(f"sed -i s/clients=2/clients=3/ {LIBRARY}.state")
-        assert "go round MPS" not in node.ok("gpushare status")
+        assert "bypass MPS" not in node.ok("gpushare status")
     finally:
         node.cancel_all()
         node.ok(f"cat >{RULES}", stdin=before + "\n")

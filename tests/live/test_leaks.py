@@ -97,7 +97,7 @@ def test_a_file_of_it_says_the_same_elsewhere(plain, history):
     text = leaks(plain, "--start=now-1hours", "--json", "--dump=/tmp/month")
     assert plain.ok("stat -c %a /tmp/month", "alice") == "600"
     assert json.loads(leaks(plain, "--from=/tmp/month", "--json")) == json.loads(text)
-    assert "there already" in leaks(plain, "--dump=/tmp/month", status=2)
+    assert "exists already" in leaks(plain, "--dump=/tmp/month", status=2)
     leaks(plain, "--from=/tmp/month", "--plot=/tmp/plot.svg", "--csv=times")
     assert plain.ok("head -c 4 /tmp/plot.svg", "alice") == "<svg"
     leaks(plain, "--start=2020-01-01", "--end=2020-01-03", status=0)
