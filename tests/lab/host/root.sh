@@ -133,6 +133,7 @@ finish_tree() {
 follow_recipe() {
     local log=$1 script=$LAB_HOME/root/$2 shown=0 pid
     shift 2
+    : >"$log" # show_steps may read it first
     # In separate namespaces, so that no process and no mount of it is ever left.
     (
         close_inherited_descriptors
