@@ -241,8 +241,10 @@ def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
     # A file that is new in packaging/install, and in no package.
     source = sources(tmp_path)
     script = source / "packaging/install"
-    more = '    "$call" file 644 packaging/gpushare.conf "$PREFIX/lib/new"\n    # Names that run-parts'
-    script.write_text(script.read_text().replace("    # Names that run-parts", more, 1))
+    before = "    # Names without a dot"
+    assert before in script.read_text()
+    more = '    "$call" file 644 packaging/gpushare.conf "$PREFIX/lib/new"\n' + before
+    script.write_text(script.read_text().replace(before, more, 1))
     said = refused(kind, source, tmp_path)
     assert "in which package /usr/lib/new is to be, packaging/packages.sh doesn't say" in said
 
