@@ -97,7 +97,7 @@ def test_a_node_that_does_not_answer_is_named_and_keeps_nobody_waiting(nodes):
     nodes.ok("rm /lab/out/said/n3.json")
     found, _, status = asked(nodes, "--collected", "/lab/out/said")
     assert "there is no /lab/out/said/n3.json" in found["n3"]["error"] and status == 1
-    assert "no list" in nodes.run(["gpushare", "check", "--nodes", "n[1"]).stderr
+    assert "not a list" in nodes.run(["gpushare", "check", "--nodes", "n[1"]).stderr
 
 
 @pytest.fixture(scope="module")
