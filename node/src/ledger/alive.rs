@@ -121,7 +121,7 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Whether [`Locked::reconcile`] has not run for a while. `now` is in seconds since 1970.
+    /// Whether `Locked::reconcile` has not run for a while. `now` is in seconds since 1970.
     pub fn is_reconcile_due(&self, now: u64) -> bool {
         let stamp = self.ledger.stamp().symlink_metadata().and_then(|found| found.modified());
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
