@@ -89,7 +89,7 @@ def test_of_another_version():
     node = Node()
     node.prolog(1)
     (JOBS / "2").write_text("gpushare-ledger 5\nsomething=else\n")
-    says(node.prolog(3), "another version", "'2': it is")
+    says(node.prolog(3), "'2': another version of gpushare")
     assert set(node.entries()) == {1} and (JOBS / "2").exists() and "another version" in node.failure(3)
     says(node.epilog(2), "job 2")
     node.prolog(3)
