@@ -12,7 +12,7 @@ is_there() { [[ -e $1 || -L $1 ]]; }
 put_fragments() { # for a new installation
     local hook link template=$SHARED/plugstack.conf
     if is_shared; then
-        echo "$PACKAGE: $SYSCONFDIR is on another file system than /etc, perhaps shared, and is left as it is"
+        echo "$PACKAGE: $SYSCONFDIR is on another file system than /etc, perhaps shared: it is not changed"
         return 0
     fi
     [[ $PACKAGE == gpushare-slurmd ]] || template=$SHARED/plugstack-login.conf
@@ -61,7 +61,7 @@ may_go() {
 put_package() { # [new]
     case $PACKAGE in
     gpushare-slurmctld)
-        [[ -z $(needed_by_slurmctld) ]] || echo "$PACKAGE: slurmctld goes on with the plugin that it has until it is restarted"
+        [[ -z $(needed_by_slurmctld) ]] || echo "$PACKAGE: slurmctld keeps the plugin that it has loaded until you restart it"
         return 0
         ;;
     gpushare-slurmd)

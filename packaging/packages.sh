@@ -45,7 +45,7 @@ find_packages() {
         "$SHARED/plugstack.conf") packages=gpushare-slurmd ;;
     "$PREFIX/bin/gpushare" | "$PREFIX"/lib/systemd/system/gpushare-metrics.* | "$PREFIX"/share/* | \
         "$SYSCONFDIR/gpushare.conf") packages=gpushare ;;
-    *) stop "in which package $1 is to be, packaging/packages.sh doesn't say" ;;
+    *) stop "packaging/packages.sh doesn't say in which package $1 belongs" ;;
     esac
 }
 
@@ -99,7 +99,7 @@ check_plugin() { # FILE
     found=$(od -An -tu4 -N4 -j"$offset" "$1")
     found=$(printf '%d.%02d.%d' $((found >> 16)) $((found >> 8 & 255)) $((found & 255)))
     [[ $found == "$SLURM_VERSION" ]] ||
-        stop "$1 is built for Slurm $found, and the headers are of $SLURM_VERSION: build it anew, or set SLURM_INCLUDE_DIR"
+        stop "$1 is built for Slurm $found, and the headers are of $SLURM_VERSION: build it again, or set SLURM_INCLUDE_DIR"
 }
 
 # make_tree FOLDER: all files of all packages, as packaging/install installs them. The packages' scripts install what

@@ -133,7 +133,7 @@ def test_what_the_administrator_has_changed_stays(tree, built):
     before = listing(tree)
     done = make("install", *into(tree, built))
     assert listing(tree) == before
-    stays = [line.split()[1] for line in done.stdout.splitlines() if line.endswith("is there and stays as it is")]
+    stays = [line.split()[1] for line in done.stdout.splitlines() if line.endswith("exists and stays unchanged")]
     assert stays == [str(tree / name) for name in (CONF, FRAGMENT, "etc/slurm/epilog.d/50-gpushare")]
     done = make("uninstall", *into(tree, built))
     assert done.stdout == f"uninstall: {tree / CONF} was edited and stays\n" and done.returncode == 0
@@ -174,7 +174,7 @@ def test_a_login_node_goes_on_without_the_plugin(tree, tmp_path, built):
     # What it is was said once, and isn't changed by somebody who leaves it out the next time.
     before = listing(login)
     done = make("install", *into(login, built))
-    assert f"install: {login / FRAGMENT} is there and stays as it is\n" in done.stdout and listing(login) == before
+    assert f"install: {login / FRAGMENT} exists and stays unchanged\n" in done.stdout and listing(login) == before
     refused = make("install", *into(tmp_path / "other", built, "LOGIN_NODE=Yes"))
     assert refused.stderr.startswith("install: LOGIN_NODE must be yes or no\n") and refused.returncode != 0
     assert make("uninstall", *into(login, built)).returncode == 0
@@ -199,7 +199,7 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(tmp_path, built):
     """
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, TOP, conf, *variables]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    left = f"{conf} is on another file system than /etc, perhaps shared: of Slurm's folders there none is changed"
+    left = f"{conf} is on another file system than /etc, perhaps shared: Slurm's folders there are not changed"
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     fragment = f"{conf}/plugstack.conf.d/50-gpushare.conf"
     still = f"Slurm still needs it, and would fail: {fragment}:required spank_gpushare.so (of all machines)"

@@ -246,7 +246,7 @@ def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
     more = '    "$call" file 644 packaging/gpushare.conf "$PREFIX/lib/new"\n' + before
     script.write_text(script.read_text().replace(before, more, 1))
     said = refused(kind, source, tmp_path)
-    assert "in which package /usr/lib/new is to be, packaging/packages.sh doesn't say" in said
+    assert "packaging/packages.sh doesn't say in which package /usr/lib/new belongs" in said
 
 
 def test_without_slurms_headers_nothing_is_built(tmp_path):
@@ -345,7 +345,7 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(kind, out):
         cat {FRAGMENT}
     """, shared)
     assert (
-        "gpushare-slurmd: /etc/slurm is on another file system than /etc, perhaps shared, and is left as it is" in said
+        "gpushare-slurmd: /etc/slurm is on another file system than /etc, perhaps shared: it is not changed" in said
     )
     assert (
         f"gpushare-slurmd: Slurm still needs it, and would fail: {FRAGMENT}:required spank_gpushare.so (of all "

@@ -125,7 +125,7 @@ def test_packages_from_beginning_to_end(cluster):
     said = must(
         dpkg(cluster, "--force-confold", "-i", *archives("second", "gpushare", "gpushare-slurmctld", "gpushare-slurmd"))
     )
-    assert "gpushare-slurmctld: slurmctld goes on with the plugin that it has until it is restarted" in said
+    assert "gpushare-slurmctld: slurmctld keeps the plugin that it has loaded until you restart it" in said
     after = cluster.ok(f"stat -c '%n %i' {PLUGIN}/*gpushare*").splitlines()
     assert len(after) == 3 and not set(before) & set(after), "files are replaced, not written into"
     again, lines = plugin_in_memory(cluster)
