@@ -154,7 +154,6 @@ RUN_BY = {
     "cargo test -p gpushare --lib policy::tests::corrections": CARGO,
     "cargo test --test grammar_table": CARGO,
     "tests/fuzz/run --runs 10000 grammar": ("run", "part fuzz tests/fuzz/run"),
-    "tests/differential/run 25.11": COMPARED,
     "tests/differential/run 26.05": COMPARED,
     "tests/host/run 26.05": HOST,
     "tests/host/run 22.05 24.11 26.05": HOST,
