@@ -76,7 +76,7 @@ exec taskset -c ${list%%[-,]*} unshare -m --propagation unchanged /usr/sbin/slur
 JC, NS, LX = "JobContainerType=job_container/tmpfs", "NamespaceType=namespace/tmpfs", "NamespaceType=namespace/linux"
 KINDS = [
     ("", JC, JOB_CONTAINER, TMPFS, False),
-    ("23.11", JC, JOB_CONTAINER, TMPFS + "EntireStepInNS=true\nShared=true\n", False),
+    ("24.11", JC, JOB_CONTAINER, TMPFS + "EntireStepInNS=true\nShared=true\n", False),
     ("23.02", JC, JOB_CONTAINER, TMPFS + "Dirs=/tmp\n", True),
     ("25.11", NS, JOB_CONTAINER, TMPFS, False),
     ("25.11", LX, YAML, LINUX + '  clone_ns_flags: ["CLONE_NEWPID"]\n', False),

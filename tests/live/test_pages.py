@@ -21,6 +21,7 @@ from every_page import (
 )
 from lab import BOXES, EXAMPLES, TOP
 from pages import PROGRAMS, blocks, has_prompts, is_printed, steps, unindented
+from terminal import Terminal
 from told import unescaped
 
 RULES, LIBRARY = "/etc/slurm/gpushare.conf", "/lab/out/libnvidia-ml.so.1"
@@ -387,8 +388,19 @@ NO = {
     "leaks": "gpushare leaks --from /lab/out/month --start 2026-10-01 --end 2026-11-01",
     "metrics": "gpushare metrics --out /nonexistent/gpushare.prom",
     "qos plan": "gpushare qos plan --conf /lab/out/one.conf --detailed-exitcode",
-    "qos apply": "script -qec 'gpushare qos apply --conf /lab/out/one.conf' /dev/null <<<no",
+    "qos apply": "gpushare qos apply --conf /lab/out/one.conf",
 }
+
+
+def at_a_terminal(cluster, command, keys="", node=None):
+    """COMMAND's status and output, and whoever is there types KEYS after a while."""
+    words = cluster.inside("env", "TERM=xterm", "bash", "-c", command, node=node)
+    with Terminal(words, rows=50, columns=120) as terminal:
+        if keys:
+            terminal.wait(terminal.text, "its output")
+            terminal.type(keys)
+        status = os.waitstatus_to_exitcode(terminal.wait_end())
+        return subprocess.CompletedProcess(command, status, terminal.text(), "")
 
 
 def test_exit_statuses_of_the_manual_page(paged_nodes):
@@ -399,7 +411,10 @@ def test_exit_statuses_of_the_manual_page(paged_nodes):
     paged_nodes.ok("mkdir -p /run/gpushare && chmod 777 /run/gpushare", node="n1")
     try:
         for command in NO.values():
-            done = paged_nodes.run(command, node="n1")
+            if "qos apply" in command:
+                done = at_a_terminal(paged_nodes, command, "no\r", node="n1")
+            else:
+                done = paged_nodes.run(command, node="n1")
             assert done.returncode == 1, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     finally:
         paged_nodes.ok("chmod 755 /run/gpushare", node="n1")
@@ -425,8 +440,9 @@ def test_gpushares_commands_in_sentences(paged_nodes):
         for words in sorted(CHOSEN, key=len, reverse=True):
             text = text.replace(words, CHOSEN[words].format(job=job, slurm=slurm))
         if "--watch" in text:
-            text = f"(sleep 3; echo q) | TERM=xterm timeout 20 script -qec '{text}' /dev/null"
-        done = paged_nodes.run(text, node="n1", timeout=60)
+            done = at_a_terminal(paged_nodes, text, "q", node="n1")
+        else:
+            done = paged_nodes.run(text, node="n1", timeout=60)
         if done.returncode not in (0, 1):
             wrong.append(f"{where(command)}\nas {text} ends with {done.returncode}\n{done.stdout}{done.stderr}")
     paged_nodes.cancel_all()
@@ -601,6 +617,10 @@ def with_nvml(paged_mps, tmp_path_factory):
         "-fPIC",
     )
     client.install(paged_mps, fake, LIBRARY)
+    for kind in ("service", "timer"):
+        text = (TOP / f"packaging/gpushare-metrics.{kind}").read_text()
+        paged_mps.write(f"/etc/systemd/system/gpushare-metrics.{kind}", text)
+    paged_mps.ok("mkdir -p /var/lib/prometheus/node-exporter; systemctl daemon-reload")
     return paged_mps
 
 
@@ -649,23 +669,17 @@ def in_the_journal(session):
     return tells
 
 
-@prepared("metrics", "systemctl enable --now gpushare-metrics.timer")
-def with_its_unit(session):
-    for kind in ("service", "timer"):
-        text = (TOP / f"packaging/gpushare-metrics.{kind}").read_text()
-        session.cluster.write(f"/etc/systemd/system/gpushare-metrics.{kind}", text)
-    session.cluster.ok("mkdir -p /var/lib/prometheus/node-exporter; systemctl daemon-reload")
-
-
 @prepared("packaging/gpushare-metrics.service", "systemctl edit gpushare-metrics")
 def another_folder(session):
     """With an editor that writes what the comment says. systemctl wants a terminal."""
+    session.cluster.ok("mkdir -p /run/gpushare")
     session.cluster.write("/lab/out/editor", f"""#!/bin/sh
-sed -i '1i [Service]\\nExecStart=\\nExecStart=/usr/bin/gpushare metrics --out /run/gpushare/elsewhere.prom' "$1"
+for file; do :; done # some are given the number of a line first
+sed -i '/^### Anything between/a [Service]\\nExecStart=\\nExecStart=/usr/bin/gpushare metrics --out /run/gpushare/elsewhere.prom' "$file"
 """, 755)
 
     def runs(command):
-        result = session.run(f"SYSTEMD_EDITOR=/lab/out/editor script -qec {shlex.quote(command)} /dev/null")
+        result = at_a_terminal(session.cluster, f"SYSTEMD_EDITOR=/lab/out/editor {command}")
         session.cluster.ok("systemctl start gpushare-metrics")
         assert "gpushare_up 1" in session.cluster.ok("cat /run/gpushare/elsewhere.prom")
         return result
