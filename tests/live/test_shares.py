@@ -148,7 +148,7 @@ def test_every_row_of_the_page_of_2009(shared):
         ("GrpMemory", "GrpTRES=mem"),
         ("MaxNodesPerUser", "MaxTRESPerUser=node"),
     ]:
-        assert f": {old} is {today} today\n" in applied.stderr
+        assert f": {old} is now written {today}\n" in applied.stderr
     for name, (column, expected) in ROWS.items():
         assert field(shared, name, column) == expected, name
     for name, expected in IN_MEMORY.items():
