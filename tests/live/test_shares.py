@@ -210,7 +210,7 @@ def test_what_is_somebodys_default_stays_until_it_is_not(shared):
             f"! qos qos_mine stays{whose}: it is the default of user alice in account lafferty; first run: "
         )
         assert "qos_mine" in may_use(shared, "alice", "lafferty")
-    command = line.split("first: ")[1].split()
+    command = line.split("first run: ")[1].split()
     shared.ok([command[0], "-i", *command[1:]])
     assert "- qos qos_mine" in lines(apply(shared, "# nobody\n", "--prune"))
 
