@@ -675,7 +675,8 @@ def another_folder(session):
     session.cluster.ok("mkdir -p /run/gpushare")
     session.cluster.write("/lab/out/editor", f"""#!/bin/sh
 for file; do :; done # some are given the number of a line first
-sed -i '/^### Anything between/a [Service]\\nExecStart=\\nExecStart=/usr/bin/gpushare metrics --out /run/gpushare/elsewhere.prom' "$file"
+command='/usr/bin/gpushare metrics --out /run/gpushare/elsewhere.prom'
+sed -i "/^### Anything between/a [Service]\\nExecStart=\\nExecStart=$command" "$file"
 """, 755)
 
     def runs(command):
