@@ -135,7 +135,8 @@ def test_a_prolog_of_the_running_slurmd_stays(switched_on):
     restart(cluster, "slurmd")
     job = cluster.sbatch(script=f"until [ -e {OUT}/go ]; do sleep 0.1; done; {OPEN}")
     cluster.wait_state(job, "RUNNING")
-    cluster.wait(lambda: f"[{job}." in cluster.ok("ps -eo args"), "a step")
+    titled = f"grep -qa '^slurmstepd: \\[{job}\\.' /proc/[0-9]*/cmdline"
+    cluster.wait(lambda: cluster.run(titled).returncode == 0, "a step")
     assert is_refused(cluster, "gpushare-slurmd", f"running steps (slurmstepd: [{job}."), "the job has a fence"
     cluster.cancel_all()
     assert no_step_is_left(cluster) and goes(cluster, "gpushare-slurmd") and healthy(cluster)
