@@ -200,7 +200,7 @@ def test_mode_default_leaves_no_type_in_the_variables(tools, folder):
                  ("--gpus=2", "--gpus-per-node=2", "--gpus-per-task=1")}
         if tools.newer_than("26.05"):
             forms["--gpus-per-node=2"].remove("--gres=gpu:1")  # takes no --gres, with whatever type
-        if tools.newer_than("25.11"):
+        if tools.newer_than("25.05"):
             forms["--gpus-per-task=1"] = ["--gpus-per-task=1"]  # slurmctld sets that variable, with the type
         for job in forms:
             found = try_steps(tools, folder, f"--qos=qos_lafferty {job}", forms[job])
