@@ -77,7 +77,7 @@ pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
     Ok(numbers().min().zip(numbers().max()))
 }
 
-/// The beginning of a process's file; `None` if the process ended before the file was opened or while it was read.
+/// The beginning of a file. `None` if it doesn't exist or, in /proc, if its process ended while it was read.
 ///
 /// # Errors
 /// The file can't be read.

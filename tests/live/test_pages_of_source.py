@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The commands that pages tell those who change gpushare, run in the source: RUN_INSTEAD of harness/every_page.py. Each
-ends with status 0. tests/build has built everything for the last release, so none compiles."""
+ends with status 0. Those that would compile without tests/build are for `make test-long`, which calls it first."""
 
 import os
 import re

@@ -1,8 +1,6 @@
 //! NVIDIA's MPS on this node: whether gpushare's daemons can run, and what a site's own daemon, or settings from before
 //! gpushare, would do to shares.
 
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -10,6 +8,7 @@ use gpushare::config::{ComputeMode, Mps, NodeConfig, Placement};
 use gpushare::word::Word;
 use gpushare_node::mps::{self, How, MpsError, Other, UNREAD};
 use gpushare_node::nvml::answer::{GpuState, Mode};
+use gpushare_node::proc::beginning;
 
 use super::finding::{Finding, listed};
 use crate::slurm::Settings;
@@ -115,8 +114,7 @@ pub fn task_prolog(config: &NodeConfig, settings: &Settings) -> Option<Finding> 
     if config.placement == Placement::Off {
         return None;
     }
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(LONGEST_SCRIPT).read_to_end(&mut bytes).ok()?;
+    let bytes = beginning(Path::new(path), LONGEST_SCRIPT).ok()??;
     let text = String::from_utf8_lossy(&bytes);
     let is_named =
         |name: &str| text.lines().any(|line| !line.trim_start().starts_with('#') && line.contains(name));
