@@ -203,7 +203,7 @@ def test_every_option_of_sbatch_is_known(explained):
         "exec 2>&1; for name in $(cat); do echo @$name; sbatch --$name=1 --help >/dev/null; echo @; "
         "gpushare explain -- --$name=1 --qos=normal >/dev/null; done"
     )
-    _, *said = re.split(r"^@(.*)\n", explained.run(script, stdin=" ".join(names)).stdout, flags=re.M)
+    _, *said = re.split(r"^@(.*)\n", explained.run(script, stdin=" ".join(names), timeout=180).stdout, flags=re.M)
     found = {name: (sbatch, explain) for name, sbatch, _, explain in zip(*[iter(said)] * 4)}
     assert set(found) == names
     for name, (sbatch, explain) in found.items():
