@@ -50,3 +50,26 @@ def test_boxes_that_run_are_listed_and_what_dead_ones_left_goes(own_state):
             unified = next(line.split()[1] for line in mounts if line.split()[2] == "cgroup2")
         assert not os.path.exists(f"{unified}/gpushare-lab-{names[1]}")
         assert os.path.exists(f"{unified}/gpushare-lab-{names[0]}")
+
+
+def test_tests_enter_a_box_as_lab_exec_does():
+    release = RELEASES[-1]
+    seen = (
+        "env | sort; id; pwd; readlink /proc/self/ns/* /proc/self/root; cat /proc/self/cgroup; "
+        "grep Cap /proc/self/status; echo $1"
+    )
+    with lab.Cluster(f"{lab.BOXES}-lab-entered", release, "v2") as cluster:
+        for user in ("root", "alice"):
+            command = ["bash", "-c", seen, "-", "a word with 'quotes'"]
+            by_lab = [LAB, "exec", cluster.name, "--user", user, "--", *command]
+            expected = subprocess.run(by_lab, capture_output=True, text=True, check=True).stdout
+            assert "a word with 'quotes'" in expected and f"({user})" in expected
+            assert cluster.ok(command, user) == expected.strip()
+        assert cluster.run("exit 7").returncode == 7
+        assert cluster.run("true", "nobody-here").returncode not in (0, 7)
+        # What is held leads nowhere when the cluster has died, wherever its process number leads by then.
+        outer = int((lab.STATE / "run" / cluster.name / "pid").read_text())
+        os.kill(outer, signal.SIGKILL)
+        wait(lambda: not os.path.exists(f"/proc/{outer}/exe"), "its end")
+        died = cluster.run("hostname")
+        assert died.returncode != 0 and died.stdout == "", died

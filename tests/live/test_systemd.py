@@ -73,6 +73,13 @@ def replaced(node, path, script):
         node.ok(f"rm -f {path}; if [[ -e {path}.real ]]; then mv {path}.real {path}; fi")
 
 
+def begun(node):
+    """A job whose script has begun. Slurm calls it running earlier, while the prolog still starts the daemon."""
+    job = node.sbatch("--gres=mps:40", script="echo begun; sleep 600")
+    node.wait(lambda: node.output(job), "the job's first line")
+    return job
+
+
 def hook(name, job):
     """A command line: prolog or epilog with the environment that slurmd gives it."""
     variables = f"SLURM_CONF={SITE}/slurm.conf SLURM_JOB_ID={job} SLURM_JOB_UID={ALICE} SLURM_JOB_RESTART_COUNT=0"
@@ -174,9 +181,8 @@ def gpus(*own):
 
 
 def test_a_jobs_daemon_is_a_unit_and_runs_as_its_user(node):
-    job = node.sbatch("--gres=mps:40", script="sleep 600")
-    node.wait_state(job, "RUNNING")
-    gpu = node.wait(lambda: node.ledger().get(job, -1) + 1, "an entry") - 1
+    job = begun(node)
+    gpu = node.ledger()[job]
     unit = f"gpushare-mps-{gpu}.{ALICE}"
     pid = holder(node, f"{gpu}.{ALICE}")
     assert units(node) == {unit: pid}
@@ -199,8 +205,7 @@ def test_a_jobs_daemon_is_a_unit_and_runs_as_its_user(node):
 
 def test_it_can_open_its_own_gpu_and_no_other(node):
     with replaced(node, "/usr/bin/nvidia-cuda-mps-server", SERVER):
-        job = node.sbatch("--gres=mps:40", script="sleep 600")
-        node.wait_state(job, "RUNNING")
+        job = begun(node)
         gpu = node.ledger()[job]
         assert opened(node, gpu, f"{gpu}.{ALICE}") == (gpus(gpu), OWN_ONLY)
         assert show(node, f"gpushare-mps-{gpu}.{ALICE}", "DevicePolicy") == "closed"
@@ -208,17 +213,18 @@ def test_it_can_open_its_own_gpu_and_no_other(node):
 
 
 def test_its_end_is_not_slurmds(node):
-    job = node.sbatch("--gres=mps:40", script="sleep 600")
-    node.wait_state(job, "RUNNING")
+    job = begun(node)
     before = units(node)
     if node.newer_than("25.11"):
         # Slurm puts slurmd into a cgroup below that of its unit.
         own = cgroups(node, node.ok("pgrep -ox slurmd"))
         assert own[-1].endswith(f"/slurmd@{node.name}.service/slurmd"), own
     node.ok(f"systemctl stop slurmd@{node.name}")
-    node.wait(lambda: show(node, f"slurmd@{node.name}", "ActiveState") != "active", "slurmd's end")
-    assert units(node) == before and len(before) == 1
-    node.ok("/lab/service start slurmd")
+    try:
+        node.wait(lambda: show(node, f"slurmd@{node.name}", "ActiveState") != "active", "slurmd's end")
+        assert units(node) == before and len(before) == 1
+    finally:
+        node.ok("/lab/service start slurmd")
     assert units(node) == before and node.state(job) == "RUNNING"
     node.cancel_all()
     node.wait(lambda: units(node) == {}, "the unit to go with its last job")

@@ -101,7 +101,8 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
 }
 
 /// Ends processes that are about to become the daemon of that folder, or to talk to it, after the process that started
-/// them was killed or gave up.
+/// them was killed or gave up. A process has no environment for a moment while it becomes another program, so one look
+/// that finds nothing is not enough.
 ///
 /// # Errors
 /// Such a process is still there after `patience`.
@@ -119,17 +120,20 @@ pub fn end_starting(pipe: &Path, user_id: u32, patience: Duration) -> Result<(),
             && bytes.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
             && stat(*pid).is_some_and(|stat| !"ZX".contains(stat.state))
     };
-    loop {
+    let mut looks_without_any = 0;
+    while looks_without_any < 2 {
         let found: Vec<u32> = processes().filter(is_marked).collect();
-        let Some(last) = found.last() else { return Ok(()) };
         for pid in &found {
             let _ = unix::kill(To::Process(*pid));
         }
-        if Instant::now() >= end {
-            return Err(MpsError::Undead(*last));
+        match found.last() {
+            None => looks_without_any += 1,
+            Some(last) if Instant::now() >= end => return Err(MpsError::Undead(*last)),
+            Some(_) => looks_without_any = 0,
         }
         std::thread::sleep(PAUSE);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -166,6 +170,12 @@ mod tests {
         let pipe = tempfile::tempdir().unwrap();
         let start = |path: &Path| Command::new("sleep").arg("300").env(MARK, path).spawn().unwrap();
         let (mut ours, mut other) = (start(pipe.path()), start(&pipe.path().join("other")));
+        // spawn() returns when the new program is loaded, which is before the kernel shows its environment.
+        let environment = Path::new(PROC).join(ours.id().to_string()).join("environ");
+        let until = Instant::now() + patience;
+        while fs::read(&environment).unwrap().is_empty() && Instant::now() < until {
+            std::thread::sleep(PAUSE);
+        }
         end_starting(pipe.path(), user_id, patience).unwrap();
         assert!(!ours.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());

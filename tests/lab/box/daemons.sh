@@ -119,7 +119,7 @@ start_daemon() {
 # A new slurmctld notices a running slurmd only after 2 or 3 s, and until then srun reports "Required node not
 # available". So this waits, but `start slurmctld` succeeds even if the nodes don't answer.
 wait_for_nodes() {
-    local file node PAUSE=0.2 # for sinfo, which runs each time
+    local file node PAUSE=0.4 # for sinfo, which runs each time
     for file in /run/slurm/slurmd-*.pid; do
         running_pid "$file" >/dev/null || continue
         node=${file##*/slurmd-}

@@ -157,12 +157,12 @@ wait_until_ready() {
             cat "$dir/state/failed" >&2
             return 1
         fi
-        if ! box_pid "$name" >/dev/null; then
+        if ! find_remembered "$dir/pid"; then
             [[ ! -e $dir/state/failed ]] || continue
             tail -n 15 "$dir/log/box.log" >&2
             return 1
         fi
-        sleep 0.05
+        sleep 0.1
     done
     say "two minutes were not enough"
     tail -n 15 "$dir/log/box.log" >&2
