@@ -32,7 +32,7 @@
 #else
 #define A40 "gres:gpu:a40:1"
 #endif
-#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0) // of the lab's releases
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
 #define JOB_ID(response) (response)->step_id.job_id
 #else
 #define JOB_ID(response) (response)->job_id
