@@ -147,8 +147,8 @@ class Cluster:
         if not self._held:
             outer = (STATE / "run" / self.name / "pid").read_text().strip()
             init = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0]
-            for option, file in ENTERED.items():
-                self._held[option] = os.open(f"/proc/{init}/{file}", os.O_RDONLY)
+            # All or none: with some of them, a command would run half on this machine.
+            self._held = {option: os.open(f"/proc/{init}/{file}", os.O_RDONLY) for option, file in ENTERED.items()}
         return self._held
 
     def down(self):

@@ -120,20 +120,19 @@ pub fn end_starting(pipe: &Path, user_id: u32, patience: Duration) -> Result<(),
             && bytes.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
             && stat(*pid).is_some_and(|stat| !"ZX".contains(stat.state))
     };
-    let mut looks_without_any = 0;
-    while looks_without_any < 2 {
+    let mut was_clear = false;
+    loop {
         let found: Vec<u32> = processes().filter(is_marked).collect();
         for pid in &found {
             let _ = unix::kill(To::Process(*pid));
         }
         match found.last() {
-            None => looks_without_any += 1,
+            None if was_clear => return Ok(()),
             Some(last) if Instant::now() >= end => return Err(MpsError::Undead(*last)),
-            Some(_) => looks_without_any = 0,
+            _ => was_clear = found.is_empty(),
         }
         std::thread::sleep(PAUSE);
     }
-    Ok(())
 }
 
 #[cfg(test)]
