@@ -3,9 +3,21 @@
 are skipped and reported."""
 
 import contextlib
+import itertools
+import os
 
 import pytest
 from lab import BOXES, LAYERS, RELEASES, Cluster, NotHere, layer
+
+# What hardly depends on Slurm's release is shown on one of them, another one for each kind of cluster: gpushare's own
+# texts and files, what pages say to do, several nodes. GPUSHARE_EVERY_RELEASE=1 shows it on all, as `make test-long`
+# does.
+TURNS = itertools.cycle([release] for release in RELEASES)
+
+
+def on(in_turn):
+    """The releases for a kind of cluster."""
+    return next(TURNS) if in_turn and "GPUSHARE_EVERY_RELEASE" not in os.environ else RELEASES
 
 
 @contextlib.contextmanager
@@ -23,10 +35,10 @@ def started(kind, release, cgroup="v1", **settings):
         yield cluster
 
 
-def clusters(kind, **options):
-    """A fixture that returns a cluster of every release in turn."""
+def clusters(kind, in_turn=False, **options):
+    """A fixture that returns a cluster of one release after another; IN_TURN see TURNS."""
 
-    @pytest.fixture(scope="module", params=RELEASES)
+    @pytest.fixture(scope="module", params=on(in_turn))
     def fixture(request):
         release = request.param
         with started(
@@ -37,12 +49,12 @@ def clusters(kind, **options):
     return fixture
 
 
-def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, **options):
-    """A fixture that returns a cluster of every release, cgroup version and placement in turn; some are new `since`
-    one."""
+def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, in_turn=False, **options):
+    """A fixture that returns a cluster of every release, cgroup version and placement, one after another; some
+    placements are new `since` a release. IN_TURN see TURNS."""
     every = [
         (release, cgroup, one)
-        for release in RELEASES for cgroup in cgroups for one in placements
+        for one in placements for release in on(in_turn) for cgroup in cgroups
         if release >= since.get(one, "")
     ]
 

@@ -136,7 +136,9 @@ RUN_BY = {
     "make test": LIVE,
     **{f"make test-{part}": ("run", f"wanted {part}") for part in TEST_PARTS if part not in ("abi", "faults", "live")},
     "make test-faults": ("run", "faults) part faults faults"),
-    **dict.fromkeys(["make test-live", "make test-live RELEASES=26.05"], LIVE),
+    **dict.fromkeys(
+        ["make test-live", "make test-live RELEASES=26.05", "make test-live GPUSHARE_EVERY_RELEASE=1"], LIVE
+    ),
     "tests/build 25.11 && make test-live RELEASES=25.11": LIVE,
     **dict.fromkeys(["make test-abi", "make test-abi RELEASES=26.05"], ("run", "abi) part abi abi")),
     # ---- Builds, and what they make.

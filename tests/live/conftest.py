@@ -19,9 +19,13 @@ contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES /
 # The same group on two nodes with everything that a request can name, for what a refusal says to try.
 advised = clusters("advice", conf=[EXAMPLES / "contributors", CASES / "advice"])
 # A node for shares and nothing of gpushare on it, which a test installs.
-bare = clusters("install", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
+bare = clusters(
+    "install", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install", in_turn=True,
+)
 # The same for packages.
-packaged = clusters("pk", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
+packaged = clusters(
+    "pk", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install", in_turn=True,
+)
 # Limits on a type of GPU that associations have.
 accounts = clusters("accounts", conf=[EXAMPLES / "contributors", CASES / "accounts"])
 # What `gpushare explain` is compared on: the contributors' cluster with more accounts, and one with a site's settings.
@@ -55,24 +59,29 @@ course = clusters("course", conf=[EXAMPLES / "surf"])
 SURF = [EXAMPLES / "surf", CASES / "surf-open"]
 surf = clusters("surf", conf=SURF)
 # Only the devices of docs/admin-guide.md; the test does what the guide says.
-guide = clusters("guide", conf=[CASES / "guide"], nvidia=True, cgroup=either)
+guide = clusters("guide", conf=[CASES / "guide"], nvidia=True, cgroup=either, in_turn=True)
 
 
 # As the pages have it that test_pages.py goes through: nodes with shares, a node of gpushare's own and one of Slurm's,
 # MPS daemons and systemd, and a machine without gpushare.
-paged_nodes = clusters("pg-nodes", conf=[EXAMPLES / "follow-mps", CASES / "pages-nodes"], cgroup="v2")
-paged_own = clusters("pg-own", conf=[EXAMPLES / "own", CASES / "pages-own"], cgroup="v2")
+paged_nodes = clusters("pg-nodes", conf=[EXAMPLES / "follow-mps", CASES / "pages-nodes"], cgroup="v2", in_turn=True)
+paged_own = clusters("pg-own", conf=[EXAMPLES / "own", CASES / "pages-own"], cgroup="v2", in_turn=True)
 paged_mps = clusters(
     "pg-mps", conf=[EXAMPLES / "surf-mps", CASES / "surf-governed", CASES / "metrics", CASES / "systemd"], cgroup="v2",
-    nvidia=True, systemd=True,
+    nvidia=True, systemd=True, in_turn=True,
 )
-paged_bare = clusters("pg-bare", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install")
+paged_bare = clusters(
+    "pg-bare", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install", in_turn=True,
+)
 # Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
-in_use = clusters("use", conf=[CASES / "switching"], cgroup=either)
+in_use = clusters("use", conf=[CASES / "switching"], cgroup=either, in_turn=True)
 # The same with a site's own scripts, rules in lua, Slurm's own mps or shard, or an MPS daemon of the site's;
 # the tests do what docs/migration.md says.
 with_scripts, with_lua, with_mps, with_shard, with_daemon = (
-    clusters(f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], cgroup=either, nvidia=one == "daemon")
+    clusters(
+        f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], cgroup=either, nvidia=one == "daemon",
+        in_turn=True,
+    )
     for one in ("scripts", "lua", "mps", "shard", "daemon")
 )
 
@@ -102,22 +111,26 @@ mps_by_whom = placed_clusters(
 # What `gpushare explain` says of a job with a share.
 explained_shares = placed_clusters("ex", ["own", "follow-mps"], example, cgroups=["v2"])
 # What `gpushare status --nodes` says of each.
-status_nodes = placed_clusters("st", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
+status_nodes = placed_clusters(
+    "st", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"], in_turn=True,
+)
 # One to break.
 refused = placed_clusters("r", ["own"], example, cgroups=["v2"])
 # As the examples stand, and one to break.
 checked = placed_clusters(
-    "chk", ["follow-mps", "follow-shard", "own", "surf"], lambda one: [EXAMPLES / one], cgroups=["v2"]
+    "chk", ["follow-mps", "follow-shard", "own", "surf"], lambda one: [EXAMPLES / one], cgroups=["v2"], in_turn=True
 )
 # Those with contributors' shares, for `gpushare qos apply` and then check.
 checked_shares = placed_clusters(
     "chks", ["contributors", "misha", "qos-2009", "savio", "fairshare"],
-    lambda one: [EXAMPLES / one, CASES / "many-gpus"], cgroups=["v2"],
+    lambda one: [EXAMPLES / one, CASES / "many-gpus"], cgroups=["v2"], in_turn=True,
 )
 # The same, for what `gpushare conf` prints.
-configured = placed_clusters("conf", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"])
-misha_check = clusters("chks-broken", conf=MISHA, cgroup="v2")
-check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2")
+configured = placed_clusters(
+    "conf", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"], in_turn=True,
+)
+misha_check = clusters("chks-broken", conf=MISHA, cgroup="v2", in_turn=True)
+check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2", in_turn=True)
 # With a second class of devices that Slurm fences.
 nic = placed_clusters("nic", ["own", "override", "follow-mps"], lambda one: [*example(one), CASES / f"nic-{one}"])
 # The same, with a second node in the box.
@@ -125,17 +138,21 @@ attacked = placed_clusters("atk", ["own", "override"], lambda one: [*example(one
 # Three nodes, each as far as gpushare can tell a machine of its own: 4 GPUs, 2 and 8 of three types.
 NODES = {"own": [EXAMPLES / "own"], "override": SURF, "follow-mps": [EXAMPLES / "follow-mps"]}
 several = placed_clusters(
-    "mn", list(NODES), lambda one: [*NODES[one], CASES / "nodes", CASES / f"nodes-{one}"], cgroups=["v2"],
+    "mn", list(NODES), lambda one: [*NODES[one], CASES / "nodes", CASES / f"nodes-{one}"], cgroups=["v2"], in_turn=True,
 )
 # The same, to be compared with each other.
-fleet = clusters("fleet", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2")
+fleet = clusters(
+    "fleet", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2", in_turn=True,
+)
 # The same with OpenSSH, pdsh and ClusterShell.
 reachable = clusters(
-    "reach", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2", ssh=True
+    "reach", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2", ssh=True,
+    in_turn=True,
 )
 # Three nodes whose settings differ, in one gpushare.conf.
 mixed_nodes = clusters(
-    "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2"
+    "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2",
+    in_turn=True,
 )
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters(
@@ -149,7 +166,7 @@ contained = clusters("ct", conf=[EXAMPLES / "surf-mps"], nvidia=True, containers
 
 # The same with a governed QOS, counted for Prometheus; and where systemd is process 1.
 COUNTED = [EXAMPLES / "surf-mps", CASES / "surf-governed", CASES / "metrics"]
-met = clusters("met", conf=COUNTED, nvidia=True, cgroup=either)
+met = clusters("met", conf=COUNTED, nvidia=True, cgroup=either, in_turn=True)
 
 
 @pytest.fixture(scope="module", params=["24.11"] if "24.11" in RELEASES else RELEASES[-1:])

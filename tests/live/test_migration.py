@@ -8,7 +8,7 @@ import re
 import client
 from gpus import opened
 from in_use import nothing_is_drained, others, perform
-from lab import ONE_RELEASE, TOP
+from lab import TOP
 from pages import steps
 
 STEPS = steps(TOP / "docs/migration.md")
@@ -177,13 +177,12 @@ def test_from_scripts_of_a_site(with_scripts):
     both = ("n1", "n2")
     go(cluster, jobs, of_n1(node), both)
     assert sorted(new_ones(cluster, "n1", "--gres=mps:40")) == ["0", "1", "2", "3"]
-    if cluster.release == ONE_RELEASE:
-        go(cluster, jobs, of_n1(section("1", "state=drain", "sed -i '2i") + back), both)
-        there = [jobs.start("n1", "--gres=mps:40") for _ in range(2)]
-        jobs.ask()
-        told = [re.search(r"cuda=(\d)", jobs.said(job)).group(1) for job in there]
-        assert told == ["0", "1"] and cluster.shares("n1") == [], "the site's prolog chose"
-        go(cluster, jobs, of_n1(node), both)
+    go(cluster, jobs, of_n1(section("1", "state=drain", "sed -i '2i") + back), both)
+    there = [jobs.start("n1", "--gres=mps:40") for _ in range(2)]
+    jobs.ask()
+    told = [re.search(r"cuda=(\d)", jobs.said(job)).group(1) for job in there]
+    assert told == ["0", "1"] and cluster.shares("n1") == [], "the site's prolog chose"
+    go(cluster, jobs, of_n1(node), both)
     held = cluster.sbatch("--hold", "--nodelist=n1", "--gres=mps:40", script=TELLS)
     go(cluster, jobs, rest, both)
     assert list(jobs.kept) == [moving]
@@ -218,11 +217,10 @@ def test_from_native_mps(with_mps):
     go(cluster, jobs, section("3", None, "/^NodeName=n2 /d"))
     assert sorted(new_ones(cluster, "n2", "--gres=gpushare:50")) == ["0", "1", "2", "3"]
     assert cluster.state(waiting) == "PENDING", "as the page says"
-    if cluster.release == ONE_RELEASE:
-        jobs.start("n2", "--gres=gpushare:50")
-        go(cluster, jobs, section("3", "state=drain", "echo NodeName=n2") + section("3", "/^NodeName=n2 /d"))
-        assert len(starts(cluster, waiting)) == 1
-        jobs.start("n2", "--gres=mps:25")
+    jobs.start("n2", "--gres=gpushare:50")
+    go(cluster, jobs, section("3", "state=drain", "echo NodeName=n2") + section("3", "/^NodeName=n2 /d"))
+    assert len(starts(cluster, waiting)) == 1
+    jobs.start("n2", "--gres=mps:25")
     jobs.start("n1", "--gres=mps:25")
     jobs.ask()
     jobs.are_all_over()
@@ -258,12 +256,11 @@ def test_from_native_shard(with_shard):
     new_ones(cluster, "n2", "--gres=shard:8")
     jobs.start("n1", "--gres=shard:4")
     jobs.ask()
-    if cluster.release == ONE_RELEASE:
-        shards_by_lua(cluster, jobs)
-        go(cluster, jobs, section("4", "state=drain", "echo NodeName=n2") + section("4", "/^NodeName=n2 /d"))
-        jobs.start("n2", "--gres=shard:4")
-        jobs.ask()
-        assert cluster.shares("n2") == []
+    shards_by_lua(cluster, jobs)
+    go(cluster, jobs, section("4", "state=drain", "echo NodeName=n2") + section("4", "/^NodeName=n2 /d"))
+    jobs.start("n2", "--gres=shard:4")
+    jobs.ask()
+    assert cluster.shares("n2") == []
     jobs.are_all_over()
 
 

@@ -117,10 +117,11 @@ gather_plugins() {
     done
 }
 
-# open-gpus is static, because it runs with three libcs; the shim needs only symbols that the oldest of them has.
+# open-gpus is static, because it runs with three libcs; the shim needs only symbols that the oldest of them has. enter
+# is static to start faster.
 build_tools() {
     local source target
-    local -A flags=([open-gpus]='-O1 -static' [cgroup2-only.so]='-O2 -shared -fPIC')
+    local -A flags=([enter]='-O1 -static' [open-gpus]='-O1 -static' [cgroup2-only.so]='-O2 -shared -fPIC')
     mkdir -p "$LAB_STATE/tools"
     for target in "${!flags[@]}"; do
         source=$LAB_HOME/tools/${target%.so}.c
