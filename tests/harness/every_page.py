@@ -136,9 +136,7 @@ RUN_BY = {
     "make test": LIVE,
     **{f"make test-{part}": ("run", f"wanted {part}") for part in TEST_PARTS if part not in ("abi", "faults", "live")},
     "make test-faults": ("run", "faults) part faults faults"),
-    **dict.fromkeys(
-        ["make test-live", "make test-live RELEASES=26.05", "make test-live GPUSHARE_EVERY_RELEASE=1"], LIVE
-    ),
+    **dict.fromkeys(["make test-live", "make test-live RELEASES=26.05"], LIVE),
     "tests/build 25.11 && make test-live RELEASES=25.11": LIVE,
     **dict.fromkeys(["make test-abi", "make test-abi RELEASES=26.05"], ("run", "abi) part abi abi")),
     # ---- Builds, and what they make.
@@ -186,7 +184,7 @@ RUN_BY = {
     "lab python": ("run", 'tests/lab/lab python "$release"'),
     "lab containers RELEASE": ("run", 'tests/lab/lab containers "$release"'),
     "lab ssh RELEASE": ("run", 'tests/lab/lab ssh "$release"'),
-    "lab exec NAME --node NODE": ("harness/lab.py", '"--node", node'),
+    "lab exec NAME --node NODE": ("live/test_lab.py", '["--node", node]'),
     "lab down --stale": ("live/test_lab.py", '[LAB, "down", "--stale"]'),
     "tests/lab/lab down --stale": ("live/test_lab.py", '[LAB, "down", "--stale"]'),
     # ---- What examples say of themselves.

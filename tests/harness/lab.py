@@ -37,8 +37,9 @@ BUILDS = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab"))
 # How the names of tests' boxes begin: simultaneous runs need different names.
 BOXES = os.environ.get("GPUSHARE_BOXES", "test")
 
-# The lab's exit status for what this machine can't make, and the layers that the lab can put over a root.
-CANNOT = 3
+# The lab's exit statuses for what this machine can't make, and for what it can't enter; the layers that the lab can put
+# over a root.
+CANNOT, NO_BOX = 3, 125
 LAYERS = ("nvidia", "systemd", "python", "containers", "ssh")
 
 # First facts about a cluster in which something went wrong; each command has a time limit.

@@ -58,15 +58,22 @@ def test_tests_enter_a_box_as_lab_exec_does():
         "env | sort; id; pwd; readlink /proc/self/ns/* /proc/self/root; cat /proc/self/cgroup; "
         "grep Cap /proc/self/status; echo $1"
     )
-    with lab.Cluster(f"{lab.BOXES}-lab-entered", release, "v2") as cluster:
-        for user in ("root", "alice"):
+    conf = [lab.EXAMPLES / "own", lab.CASES / "nodes", lab.CASES / "nodes-own"]
+    with lab.Cluster(f"{lab.BOXES}-lab-entered", release, "v2", conf=conf) as cluster:
+        node = cluster.ok("ls /run/lab/nodes").split()[0]
+        for user, options, where in [("root", [], None), ("alice", [], None), ("alice", ["--node", node], node)]:
             command = ["bash", "-c", seen, "-", "a word with 'quotes'"]
-            by_lab = [LAB, "exec", cluster.name, "--user", user, "--", *command]
+            by_lab = [LAB, "exec", cluster.name, "--user", user, *options, "--", *command]
             expected = subprocess.run(by_lab, capture_output=True, text=True, check=True).stdout
             assert "a word with 'quotes'" in expected and f"({user})" in expected
-            assert cluster.ok(command, user) == expected.strip()
+            assert cluster.ok(command, user, node=where) == expected.strip()
+        places = "readlink /proc/%s/ns/{mnt,net,uts,ipc,pid} /proc/%s/root"
+        assert cluster.ok(places % ("self", "self")) == cluster.ok(places % (1, 1))
+        assert cluster.ok("hostname", node=node) == node != cluster.ok("hostname")
+        assert cluster.run("true", node="no-such-node").returncode == lab.NO_BOX
+        assert cluster.run("true", "nobody-here").returncode == lab.NO_BOX
+        assert cluster.run("kill -TERM $$").returncode == -signal.SIGTERM
         assert cluster.run("exit 7").returncode == 7
-        assert cluster.run("true", "nobody-here").returncode not in (0, 7)
         # What is held leads nowhere when the cluster has died, wherever its process number leads by then.
         outer = int((lab.STATE / "run" / cluster.name / "pid").read_text())
         os.kill(outer, signal.SIGKILL)
