@@ -47,13 +47,13 @@ tools = clusters("tools", conf=[EXAMPLES / "contributors", CASES / "tools"], cgr
 # Contributors of three types of GPU, each QOS a line of gpushare.conf; the database has none of them yet.
 MISHA = [EXAMPLES / "misha", CASES / "many-gpus"]
 shared = clusters("shares", conf=MISHA)
-misha = clusters("misha", conf=MISHA)
+misha = clusters("misha", conf=MISHA, in_turn=True)
 # The QOS page of 2009.
-qos_2009 = clusters("q2009", conf=[EXAMPLES / "qos-2009"])
+qos_2009 = clusters("q2009", conf=[EXAMPLES / "qos-2009"], in_turn=True)
 # A free QOS and those that preempt it; GPUs of four types. Fair-share on two types. More GPUs than the lab has by
 # itself.
-savio = clusters("savio", conf=[EXAMPLES / "savio", CASES / "many-gpus"])
-fairshare = clusters("fairshare", conf=[EXAMPLES / "fairshare", CASES / "many-gpus"])
+savio = clusters("savio", conf=[EXAMPLES / "savio", CASES / "many-gpus"], in_turn=True)
+fairshare = clusters("fairshare", conf=[EXAMPLES / "fairshare", CASES / "many-gpus"], in_turn=True)
 # SURF's node: 4 GPUs, 1280 mps units. As it stands, with shares for courses only, and for everybody.
 course = clusters("course", conf=[EXAMPLES / "surf"])
 SURF = [EXAMPLES / "surf", CASES / "surf-open"]
