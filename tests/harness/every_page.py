@@ -134,7 +134,9 @@ APPLIED_BY_MISHA = ("live/test_misha.py", "apply(misha, text")
 APPLIED_BY_SAVIO = ("live/test_savio.py", 'qos(savio, "apply"')
 RUN_BY = {
     "make test": LIVE,
-    **{f"make test-{part}": ("run", f"wanted {part}") for part in TEST_PARTS if part not in ("abi", "faults", "live")},
+    **{f"make test-{part}": ("run", f"wanted {part}") for part in TEST_PARTS
+       if part not in ("abi", "faults", "host", "live")},
+    "make test-host": HOST,
     "make test-faults": ("run", "faults) part faults faults"),
     **dict.fromkeys(["make test-live", "make test-live RELEASES=26.05"], LIVE),
     "tests/build 25.11 && make test-live RELEASES=25.11": LIVE,

@@ -125,7 +125,7 @@ build_tools() {
     mkdir -p "$LAB_STATE/tools"
     for target in "${!flags[@]}"; do
         source=$LAB_HOME/tools/${target%.so}.c
-        [[ ! $LAB_STATE/tools/$target -nt $source ]] || continue
+        [[ ! -e $source || ! $LAB_STATE/tools/$target -nt $source ]] || continue
         gcc -Wall -Wextra ${flags[$target]} -o "$LAB_STATE/tools/$target.$$" "$source" ||
             refuse "$STATUS_FAILED" "$source cannot be compiled"
         mv "$LAB_STATE/tools/$target.$$" "$LAB_STATE/tools/$target"
