@@ -15,7 +15,7 @@ from lab import BOXES, LAYERS, RELEASES, Cluster, NotHere, layer
 TURNS = itertools.cycle([release] for release in RELEASES)
 
 
-def on(in_turn):
+def releases(in_turn):
     """The releases for a kind of cluster."""
     return next(TURNS) if in_turn and "GPUSHARE_EVERY_RELEASE" not in os.environ else RELEASES
 
@@ -38,7 +38,7 @@ def started(kind, release, cgroup="v1", **settings):
 def clusters(kind, in_turn=False, **options):
     """A fixture that returns a cluster of one release after another; IN_TURN see TURNS."""
 
-    @pytest.fixture(scope="module", params=on(in_turn))
+    @pytest.fixture(scope="module", params=releases(in_turn))
     def fixture(request):
         release = request.param
         with started(
@@ -54,7 +54,7 @@ def placed_clusters(kind, placements, conf, cgroups=("v1", "v2"), since={}, in_t
     placements are new `since` a release. IN_TURN see TURNS."""
     every = [
         (release, cgroup, one)
-        for one in placements for release in on(in_turn) for cgroup in cgroups
+        for one in placements for release in releases(in_turn) for cgroup in cgroups
         if release >= since.get(one, "")
     ]
 

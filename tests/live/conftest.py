@@ -167,14 +167,9 @@ contained = clusters("ct", conf=[EXAMPLES / "surf-mps"], nvidia=True, containers
 # The same with a governed QOS, counted for Prometheus; and where systemd is process 1.
 COUNTED = [EXAMPLES / "surf-mps", CASES / "surf-governed", CASES / "metrics"]
 met = clusters("met", conf=COUNTED, nvidia=True, cgroup=either, in_turn=True)
-
-
-@pytest.fixture(scope="module", params=["24.11"] if "24.11" in RELEASES else RELEASES[-1:])
-def met_systemd(request):
-    with started(
-        "met-systemd", request.param, "v2", conf=[*COUNTED, CASES / "systemd"], nvidia=True, systemd=True
-    ) as cluster:
-        yield cluster
+met_systemd = clusters(
+    "met-systemd", conf=[*COUNTED, CASES / "systemd"], cgroup="v2", nvidia=True, systemd=True, in_turn=True,
+)
 
 
 @pytest.fixture(scope="module", params=[

@@ -4,7 +4,7 @@
  * folder PROCESS in /proc, or on a NODE of it with its own namespaces ("" for none). COMMAND has only the
  * variables PATH, HOME, USER and LANG, and ends when this process ends.
  *
- * Tests do this tens of thousands of times. nsenter, env and setpriv in a row take five times as long.
+ * Tests do this tens of thousands of times. nsenter, env and setpriv in a row take three times as long.
  *
  * PROCESS may be a descriptor of such a folder, /proc/PID/fd/N. It leads nowhere after the box has died, whatever
  * process then has the number.
