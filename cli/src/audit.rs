@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use gpushare::config::{Config, LoadError};
+use gpushare::config::LoadError;
 use gpushare::counter_file;
 use gpushare::submit::counters;
 use jiff::tz::TimeZone;
@@ -91,8 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
         // The period includes the current second.
         period.end = period.end.saturating_add(1);
     }
-    let conf = local::conf_path(arguments.conf.as_deref());
-    let config = Config::load(&conf)?.unwrap_or_default();
+    let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
     let settings = if arguments.log.is_empty() { settings() } else { Ok(Settings::default()) };
     let found = settings.and_then(|settings| {
         let mut collector = Collector::new(period);

@@ -159,7 +159,7 @@ impl<'a> Look<'a> {
         let mut findings = cluster::daemons(reach);
         findings.extend(cluster::findings(config, slurm, reach, hooks, self.runs_jobs()));
         if reach.slurmctld.is_ok() {
-            findings.extend(pending::finding(&slurm.qoses));
+            findings.extend(pending::finding(slurm));
         }
         findings.extend(self.qoses(conf));
         let controllers = cluster::controllers(settings);

@@ -18,6 +18,7 @@ The command succeeded and has nothing bad to report.
 1
 The command ran, but the answer is no, or not all is done:
 .nf
+audit            accepted requests break a rule
 check            something is wrong
 explain          gpushare would refuse the job
 leaks            a limit was exceeded

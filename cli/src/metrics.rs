@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gpushare::config::{Config, Placement};
+use gpushare::config::Placement;
 use gpushare::submit::counters::{self, Outcome};
 use gpushare::{counter_file, root_file};
 use gpushare_node::foreign::Jobs;
@@ -127,8 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, MetricsError> {
 
 fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
     let mut facts = Facts::default();
-    let path = local::conf_path(conf);
-    let read = facts.take("conf", Config::load(&path)).map(Option::unwrap_or_default);
+    let read = facts.take("conf", local::config(conf)).map(Option::unwrap_or_default);
     facts.config_error = read.is_none();
     let Some(config) = read else { return facts };
     if let Some(path) = &config.refusal_counts {
@@ -150,7 +149,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
         return facts;
     }
     let mut complaints = Vec::new();
-    let node = local::node(Some(&path), ledger, &mut complaints);
+    let node = local::node(conf, ledger, &mut complaints);
     complain(&complaints);
     match node {
         Err(_) if !was_used => {}

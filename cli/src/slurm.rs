@@ -162,15 +162,24 @@ pub fn ask(name: &str, arguments: &[&str]) -> Result<String, ProgramError> {
     run::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
-/// A command without the caller's variables that make Slurm's programs show another cluster, or only some jobs.
+/// A command without the caller's variables that make Slurm's programs show another cluster, only some jobs, or another
+/// form of time. It shows no other cluster of a federation, and cuts no list of an array's tasks.
 pub fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text == "SLURM_CLUSTERS" || text.starts_with("SQUEUE_") {
+        if ["SLURM_CLUSTERS", "SLURM_TIME_FORMAT"].contains(&&*text)
+            || ["SQUEUE_", "SACCT_", "SCONTROL_"].iter().any(|start| text.starts_with(start))
+        {
             command.env_remove(&name);
         }
     }
+    command.envs([
+        ("SQUEUE_LOCAL", "1"),
+        ("SACCT_LOCAL", "1"),
+        ("SCONTROL_LOCAL", "1"),
+        ("SLURM_BITSTR_LEN", "0"),
+    ]);
     command
 }
 
@@ -199,7 +208,17 @@ pub fn node(line: &str) -> Option<Node> {
 /// The reason may have several words; the text after it begins with one of these.
 fn reason(line: &str) -> Option<String> {
     let (_, text) = line.split_once(" Reason=")?;
-    let ends = [" Comment=", " Extra=", " InstanceId=", " InstanceType=", " ResvName="];
+    let ends = [
+        " Comment=",
+        " Extra=",
+        " InstanceId=",
+        " InstanceType=",
+        " Parameters=",
+        " ReservationName=",
+        " ResvName=",
+        " TLSCertTokenSet=",
+        " Topology=",
+    ];
     let end = ends.iter().filter_map(|key| text.find(key)).min().unwrap_or(text.len());
     text.get(..end).map(|text| text.trim().to_owned())
 }
@@ -212,7 +231,8 @@ pub fn partition(line: &str) -> Option<Partition> {
     let is_one = |name: &String| !["ALL", "N/A"].contains(&name.as_str());
     let named = |key| -> Vec<String> { list(key).into_iter().filter(is_one).collect() };
     let (allowed, denied) = (named("AllowQos"), named("DenyQos"));
-    let own = named("QoS").pop();
+    // slurmctld ignores case here, and its database has small letters.
+    let own = named("QoS").pop().map(|name| name.to_ascii_lowercase());
     let qoses = allowed.iter().chain(&denied).chain(&own).cloned().collect();
     let alternate = named("Alternate").pop();
     let memory = settings::default_memory(|key| value(line, key).unwrap_or_default());
@@ -239,7 +259,9 @@ mod tests {
         assert_eq!(read("x Version=24.11.5").version, "24.11.5");
         assert_eq!((read("x State=IDLE+DRAIN").state.as_str(), read("x").reason), ("IDLE+DRAIN", None));
         let reason = "GPU [2] is hot [root@2026-11-24T19:00:00]";
-        for after in ["", " ", " Comment=a b", " Extra=x ResvName=r"] {
+        for after in
+            ["", " ", " Comment=a b", " Extra=x ResvName=r", " ReservationName=m Topology=default:s1"]
+        {
             let read = node(&format!("NodeName=n1 Reason={reason}{after}")).unwrap();
             assert_eq!(read.reason.as_deref(), Some(reason), "{after}");
         }
@@ -258,7 +280,7 @@ mod tests {
     fn a_partition_is_read_with_the_qoses_that_it_names() {
         for (text, expected) in [
             ("AllowQos=ALL QoS=N/A", vec![]),
-            ("AllowQos=course,free QoS=n", vec!["course", "free", "n"]),
+            ("AllowQos=course,free QoS=N", vec!["course", "free", "n"]),
             ("DenyQos=course QoS=(null)", vec!["course"]),
         ] {
             assert_eq!(partition(&format!("PartitionName=p {text}")).unwrap().qoses, expected, "{text}");

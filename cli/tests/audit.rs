@@ -9,9 +9,12 @@ fn top() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
+/// A configuration with the default `LimitAdvice`.
+const CONF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/own/gpushare.conf");
+
 fn audit(options: &[&str]) -> (String, Option<i32>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpushare"));
-    command.args(["audit", "--conf", "/no/such/gpushare.conf"]).args(options);
+    command.args(["audit", "--conf", CONF]).args(options);
     let output = command
         .current_dir(top().join("tests/data/audit"))
         .env("TZ", "UTC")
@@ -47,15 +50,33 @@ fn the_exit_status_says_whether_something_was_let_pass() {
 
 /// A 30 MB log, read by a program with a limit of 100 MB of address space, most of which it needs anyway.
 #[test]
+fn a_configuration_that_is_named_must_exist() {
+    let output = Command::new(env!("CARGO_BIN_EXE_gpushare"))
+        .args(["audit", "--conf", "/no/such.conf", "--log", "-"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (said.as_str(), output.status.code()),
+        ("gpushare: /no/such.conf: there is no such file\n", Some(2))
+    );
+}
+
+#[test]
 fn a_long_log_needs_little_memory() {
     let program = env!("CARGO_BIN_EXE_gpushare");
     let mut shell = Command::new("/bin/sh");
     shell.args([
         "-c",
-        "ulimit -v 100000; exec \"$0\" audit --conf /no/such/gpushare.conf --start 2026-11-16 --end 2026-11-17 --log -",
+        "ulimit -v 100000; exec \"$0\" audit --conf \"$1\" --start 2026-11-16 --end 2026-11-17 --log -",
     ]);
-    let mut child =
-        shell.arg(program).env("TZ", "UTC").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = shell
+        .args([program, CONF])
+        .env("TZ", "UTC")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut log = child.stdin.take().unwrap();
     for number in 0..200_000 {
         let line = format!(

@@ -20,8 +20,8 @@ const NAME: &str = "squeue";
 const FOLDERS: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/opt/slurm/bin"];
 /// squeue's answer for a job that slurmctld has forgotten (ESLURM_INVALID_JOB_ID).
 const UNKNOWN: &str = "Invalid job id specified";
-/// States of a job without programs on any node, as squeue's `%T` writes them (Slurm's `job_state_string()`).
-const OVER: [&str; 11] = [
+/// States of a job that has ended, as squeue's `%T` writes them (Slurm's `job_state_string()`).
+pub const ENDED: [&str; 10] = [
     "BOOT_FAIL",
     "CANCELLED",
     "COMPLETED",
@@ -29,7 +29,6 @@ const OVER: [&str; 11] = [
     "FAILED",
     "NODE_FAIL",
     "OUT_OF_MEMORY",
-    "PENDING",
     "PREEMPTED",
     "REVOKED",
     "TIMEOUT",
@@ -97,7 +96,8 @@ fn is_over(answer: &Output, job_id: u32) -> Result<bool, Unanswered> {
     }
     let id = job_id.to_string();
     let mut lines = answer.output.lines().filter_map(|line| line.trim().split_once(' '));
-    Ok(lines.find(|(job, _)| *job == id).is_none_or(|(_, state)| OVER.contains(&state)))
+    let has_no_program = |state| state == "PENDING" || ENDED.contains(&state);
+    Ok(lines.find(|(job, _)| *job == id).is_none_or(|(_, state)| has_no_program(state)))
 }
 
 #[cfg(test)]

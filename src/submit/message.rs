@@ -168,11 +168,11 @@ fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
         }
         (None, Amount::Memory) => "would get all memory of its nodes".to_owned(),
     };
-    let what = match amount {
-        Amount::Cpus => "CPUs",
-        Amount::Memory => "of memory",
-    };
-    format!("{whose} gives at most {} {what} with '{asked}'; the job {wanted}", size(*amount, refusal.count))
+    let most = size(*amount, refusal.count);
+    match amount {
+        Amount::Cpus => format!("{whose} gives at most {most} CPUs with '{asked}'; the job {wanted}"),
+        Amount::Memory => format!("{whose} gives at most {most} of memory with '{asked}'; the job {wanted}"),
+    }
 }
 
 /// A number of CPUs, or MiB in sbatch's form: `64G`, `1500M`.

@@ -19,7 +19,13 @@ pub fn is_gpu_type(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
 }
 
+/// A part of `GresUsed=` without `(null)` for a GRES that has no type, as Slurm up to 25.11 prints it.
+pub fn without_null(part: &str) -> String {
+    part.replacen(":(null)", "", 1)
+}
+
 fn one(part: &str) -> Option<NodeGres> {
+    let part = without_null(part);
     let mut words: Vec<&str> =
         part.split('(').next()?.split(':').filter(|word| *word != "no_consume").collect();
     // `gpu` alone means one of them, `gpu:v100` one of that type.
@@ -66,6 +72,7 @@ mod tests {
             ("gpu", vec![gres("gpu", None, 1)]),
             ("gpu:v100", vec![gres("gpu", Some("v100"), 1)]),
             ("gpu:4", vec![gres("gpu", None, 4)]),
+            ("gpu:(null):4(IDX:0-3)", vec![gres("gpu", None, 4)]),
             ("gpu:a40:4(S:0,2),shard:400", vec![gres("gpu", Some("a40"), 4), gres("shard", None, 400)]),
             ("mps:a40:1K", vec![gres("mps", Some("a40"), 1024)]),
             ("gpushare:3M", vec![gres("gpushare", None, 3 << 20)]),

@@ -42,12 +42,6 @@ pub fn expand(name: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// All names of a list; `None` if the list can't be read or is too long.
-pub fn all(list: &str) -> Option<Vec<String>> {
-    let names: Option<Vec<_>> = split(list).into_iter().map(expand).collect();
-    names.map(|names| names.concat())
-}
-
 /// Whether `contains` works for every name with this list.
 pub fn is_list(list: &str) -> bool {
     split(list).iter().all(|part| !part.is_empty() && in_brackets(part).is_some())
@@ -108,39 +102,75 @@ fn number(digits: &str) -> Option<usize> {
 /// No cluster has more nodes.
 pub const MOST_NODES: usize = 1 << 17;
 
+/// All nodes of a list; `None` if the list can't be read, is empty, or has more nodes than any cluster.
+pub fn all(list: &str) -> Option<Vec<String>> {
+    let (names, whole) = read(list, &mut MOST_NODES.clone());
+    (whole && !names.is_empty()).then_some(names)
+}
+
 /// The names of a list, in its order; omits what can't be read. `left` limits the number of steps, so that no
 /// expression can take all memory or all time.
 pub fn names(list: &str, left: &mut usize) -> Vec<String> {
-    let mut names = Vec::new();
+    read(list, left).0
+}
+
+/// The names, and whether these are all.
+fn read(list: &str, left: &mut usize) -> (Vec<String>, bool) {
+    let (mut names, mut whole) = (Vec::new(), true);
     for word in split(list).into_iter().filter(|word| !word.is_empty()) {
-        expand_into(String::new(), word, left, &mut names);
+        whole &= expand_into(String::new(), word, left, &mut names);
     }
-    names
+    (names, whole)
 }
 
 /// Handles any number of brackets in a name. Each step counts, even if it makes no name.
-fn expand_into(before: String, word: &str, left: &mut usize, names: &mut Vec<String>) {
-    let Some(less) = left.checked_sub(1) else { return };
+fn expand_into(before: String, word: &str, left: &mut usize, names: &mut Vec<String>) -> bool {
+    let Some(less) = left.checked_sub(1) else { return false };
     *left = less;
     let Some((prefix, rest)) = word.split_once('[') else {
         names.push(before + word);
-        return;
+        return !word.contains(']');
     };
-    let Some((inside, after)) = rest.split_once(']') else { return };
-    for range in inside.split(',').filter_map(Range::parse) {
+    let Some((inside, after)) = rest.split_once(']') else { return false };
+    let mut whole = true;
+    for range in inside.split(',').map(Range::parse) {
+        let Some(range) = range else {
+            whole = false;
+            continue;
+        };
         for value in range.first..=range.last {
             if *left == 0 {
-                return;
+                return false;
             }
-            expand_into(format!("{before}{prefix}{}", range.write(value)), after, left, names);
+            whole &= expand_into(format!("{before}{prefix}{}", range.write(value)), after, left, names);
         }
     }
+    whole
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_list_has_all_its_nodes_or_can_not_be_read() {
+        let number = |list| all(list).map(|names| names.len());
+        for (list, expected) in [
+            ("a", Some(1)),
+            ("a,b[1-3]", Some(4)),
+            ("gpu[001-300]", Some(300)),
+            ("rack[0-1]n[0-3]", Some(8)),
+            ("", None),
+            ("b[1-3", None),
+            ("b1-3]", None),
+            ("b[3-1],a", None),
+            ("a[x]", None),
+            ("a[0-999999]", None),
+        ] {
+            assert_eq!(number(list), expected, "{list}");
+        }
+    }
 
     #[test]
     fn a_node_is_in_a_list_as_slurm_writes_it() {

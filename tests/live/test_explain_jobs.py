@@ -168,6 +168,31 @@ def test_a_job_that_is_over_and_one_that_never_was_are_a_sentence(jobs):
     assert unknown.stderr.startswith("gpushare: Slurm shows no job 999999: "), unknown.stderr
 
 
+def test_a_job_that_is_held_after_it_ran_waits(jobs):
+    job = running(jobs, "--requeue", "--qos=two", "--gres=gpu:a40:1", user="alice")
+    jobs.ok(["scontrol", "requeue", "State=SpecialExit", job])
+    jobs.wait(lambda: told(jobs, job)["state"] == "SPECIAL_EXIT", "the job to be held")
+    said = explain(jobs, job)
+    assert "waits (job requeued in special exit state): it was requeued and is held" in said and "expects" not in said
+
+
+def test_every_task_of_an_array_that_is_over_is_named(jobs):
+    array = jobs.sbatch("-a0-2", script="exit $((SLURM_ARRAY_TASK_ID == 1))")
+    jobs.wait(lambda: not jobs.ok(["squeue", "-h", "-t", "PD,R,CG", "-j", array]), "its tasks to end")
+
+    def ends():
+        told_of_all = json.loads(jobs.ok(["gpushare", "explain", "--json", array]))["jobs"]
+        return {one["job"].removeprefix(f"{array}_"): one["state"] for one in told_of_all}
+
+    jobs.ok("f=/etc/slurm/extra.conf; cp -a $f $f.good; echo MinJobAge=2 >>$f; scontrol reconfigure")
+    try:
+        jobs.wait(lambda: jobs.run(["squeue", "-h", "-j", array]).returncode, "slurmctld to forget it", 120)
+        jobs.wait(lambda: len(ends()) == 3 and "RUNNING" not in ends().values(), "accounting")
+        assert ends() == {"0": "COMPLETED", "1": "FAILED", "2": "COMPLETED"}
+    finally:
+        jobs.ok("f=/etc/slurm/extra.conf; mv $f.good $f; scontrol reconfigure")
+
+
 def test_a_number_without_its_letters_is_a_message(jobs):
     assert jobs.ok(["gpushare", "explain", "101"]) == jobs.ok(["gpushare", "explain", "GS101"])
     both = jobs.ok(["gpushare", "explain", "GS101", "gs102"])

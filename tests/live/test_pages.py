@@ -383,6 +383,7 @@ def every_number_of_the_page(session):
 
 # Commands that end with 1, each for the reason that the manual page has in its table.
 NO = {
+    "audit": "gpushare audit --log /lab/out/slurmctld.log --start 2026-11-16 --end 2026-11-23",
     "check": "gpushare check",
     "explain": "gpushare explain --conf /lab/out/one.conf -- --wrap=true",
     "leaks": "gpushare leaks --from /lab/out/month --start 2026-10-01 --end 2026-11-01",
@@ -407,6 +408,7 @@ def test_exit_statuses_of_the_manual_page(paged_nodes):
     table = re.findall(r"^([a-z ]+?)  +\S.*$", re.search(r"^\.nf\n(.*?)^\.fi$", PAGES[MANUAL], re.M | re.S)[1], re.M)
     assert table == list(NO)
     paged_nodes.write("/lab/out/month", MONTH.read_bytes())
+    paged_nodes.write("/lab/out/slurmctld.log", (TOP / "tests/data/audit/slurmctld.log").read_bytes())
     paged_nodes.write("/lab/out/one.conf", "QOS=one GPUs=a40:1\nGpuPartitions=p\n")
     paged_nodes.ok("mkdir -p /run/gpushare && chmod 777 /run/gpushare", node="n1")
     try:

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::json;
+use crate::status::columns::clean;
 
 /// One line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +55,10 @@ pub fn lines(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
     let mut text = String::new();
     for Finding { about, said, status } in findings {
-        text += &(line(word(status), about, width, said) + "\n");
+        // A user can name a process or a folder so that its name controls a terminal.
+        text += &(line(word(status), about, width, &clean(said)) + "\n");
         if let Status::Wrong(fix) = status {
-            text += &(line("", "", width, &format!("fix: {fix}")) + "\n");
+            text += &(line("", "", width, &clean(&format!("fix: {fix}"))) + "\n");
         }
     }
     let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
@@ -142,5 +144,6 @@ mod tests {
         ]});
         assert_eq!(told, expected);
         assert!(!text.contains('\u{9b}'), "{text:?}");
+        assert!(!lines(&findings).contains('\u{9b}'), "{:?}", lines(&findings));
     }
 }

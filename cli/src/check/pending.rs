@@ -2,19 +2,19 @@
 //! the QOS has the flag DenyOnLimit.
 
 use super::finding::Finding;
-use crate::slurm::{Qoses, run};
+use crate::slurm::{Slurm, run};
 
 /// Fields with a mark between them. Longer ones are cut, which can only make a number smaller.
-const FIELDS: &str = "JobArrayID:24|,QOS:48|,Reason:40|,tres-alloc:200|";
+const FIELDS: &str = "JobArrayID:24|,QOS:48|,Reason:40|,Partition:200|,tres-alloc:200|";
 /// How many jobs to name.
 const NAMED: usize = 5;
 
 /// Asks slurmctld. `None` if no job waits forever.
-pub fn finding(qoses: &Qoses) -> Option<Finding> {
+pub fn finding(slurm: &Slurm) -> Option<Finding> {
     let about = "pending jobs";
     let mut stuck = Stuck::default();
     let asked = ["-a", "-h", "-t", "PD", "-O", FIELDS];
-    match run::lines("squeue", &asked, |line| stuck.take(line, qoses)) {
+    match run::lines("squeue", &asked, |line| stuck.take(line, slurm)) {
         Ok(()) => stuck.said().map(|said| Finding::unknown(about, said)),
         Err(error) => Some(Finding::unknown(about, error.to_string())),
     }
@@ -29,8 +29,8 @@ struct Stuck {
 }
 
 impl Stuck {
-    fn take(&mut self, line: &str, qoses: &Qoses) {
-        let Some((id, why)) = job(line, qoses) else { return };
+    fn take(&mut self, line: &str, slurm: &Slurm) {
+        let Some((id, why)) = job(line, slurm) else { return };
         self.count += 1;
         if self.names.len() < NAMED {
             self.names.push(id.to_owned());
@@ -55,16 +55,22 @@ impl Stuck {
 }
 
 /// A job that waits forever, and why.
-fn job<'t>(line: &'t str, qoses: &Qoses) -> Option<(&'t str, String)> {
+fn job<'t>(line: &'t str, slurm: &Slurm) -> Option<(&'t str, String)> {
     let mut columns = line.split('|').map(str::trim);
-    let (id, qos, reason, asked) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
+    let (id, qos, reason) = (columns.next()?, columns.next()?, columns.next()?);
+    let (partitions, asked) = (columns.next()?, columns.next()?);
     // A job that only waits for others of its user or account will start.
     let alone = ["PerJob", "PerNode"].iter().any(|word| reason.contains(word));
     let limit = ["QOSMax", "AssocMax"].iter().any(|word| reason.starts_with(word));
     if (limit && alone) || reason.starts_with("QOSMin") {
         return Some((id, format!("{reason}, QOS {qos}")));
     }
-    let most = qoses.most.get(qos)?;
+    // A partition's QOS may replace the limit of the job's, by a higher one.
+    let has_its_own = |name| slurm.partitions.iter().any(|known| known.name == name && known.own.is_some());
+    if partitions.split(',').any(has_its_own) {
+        return None;
+    }
+    let most = slurm.qoses.most.get(qos)?;
     asked.split(',').find_map(|word| {
         let (tres, count) = word.rsplit_once('=')?;
         let (_, limit) = most.iter().find(|(limited, _)| limited.eq_ignore_ascii_case(tres))?;
@@ -76,23 +82,31 @@ fn job<'t>(line: &'t str, qoses: &Qoses) -> Option<(&'t str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slurm;
 
-    fn judge(text: &str, qoses: &Qoses) -> Option<String> {
+    fn judge(text: &str, slurm: &Slurm) -> Option<String> {
         let mut stuck = Stuck::default();
-        text.lines().for_each(|line| stuck.take(line, qoses));
+        text.lines().for_each(|line| stuck.take(line, slurm));
         stuck.said()
     }
 
     #[test]
     fn jobs_that_ask_for_more_than_there_ever_is_are_found() {
-        let mut qoses = Qoses::default();
-        qoses.most.insert("q".to_owned(), [("gres/gpu:a40".to_owned(), 4), ("cpu".to_owned(), 64)].into());
-        let line =
-            |id: &str, qos: &str, reason: &str, asked: &str| format!("{id} |{qos} |{reason} |{asked} |\n");
+        let mut slurm = Slurm::default();
+        slurm.partitions.extend(slurm::partition("PartitionName=own QoS=x"));
+        slurm
+            .qoses
+            .most
+            .insert("q".to_owned(), [("gres/gpu:a40".to_owned(), 4), ("cpu".to_owned(), 64)].into());
+        let line = |id: &str, qos: &str, reason: &str, asked: &str| {
+            let (qos, partition) = qos.split_once('@').unwrap_or((qos, "p"));
+            format!("{id} |{qos} |{reason} |{partition} |{asked} |\n")
+        };
         for (qos, reason, asked, expected) in [
             ("q", "QOSGrpGRES", "cpu=1,mem=4T,gres/gpu:a40=4", None),
             ("q", "QOSGrpGRES", "cpu=1,gres/gpu=5,gres/gpu:A40=5", Some("gres/gpu:A40=5, and QOS q has 4")),
             ("q", "Priority", "cpu=65,node=2", Some("cpu=65, and QOS q has 64")),
+            ("q@p,own", "Priority", "cpu=65,node=2", None),
             ("free", "Resources", "cpu=65,gres/gpu:a40=9", None),
             ("free", "QOSMaxGRESPerJob", "cpu=1", Some("QOSMaxGRESPerJob, QOS free")),
             (
@@ -105,7 +119,7 @@ mod tests {
             ("free", "QOSMaxGRESPerUser", "cpu=1", None),
             ("free", "QOSMaxJobsPerUserLimit", "cpu=1", None),
         ] {
-            let said = judge(&line("7_[1-9]", qos, reason, asked), &qoses);
+            let said = judge(&line("7_[1-9]", qos, reason, asked), &slurm);
             let expected = expected.map(|why| {
                 format!("1 job asks for more than the limits ever allow and will never start: 7_[1-9] ({why}); scancel \
                          it, or raise the limit")
@@ -113,11 +127,11 @@ mod tests {
             assert_eq!(said, expected);
         }
         let many: String = (1..=7).map(|id| line(&id.to_string(), "q", "x", "cpu=99")).collect();
-        let said = judge(&many, &qoses).unwrap();
+        let said = judge(&many, &slurm).unwrap();
         assert!(
             said.starts_with("7 jobs ask for more") && said.contains("start: 1, 2, 3, 4, 5, … (cpu=99"),
             "{said}"
         );
-        assert_eq!(judge("garbage\n\n", &qoses), None);
+        assert_eq!(judge("garbage\n\n", &slurm), None);
     }
 }

@@ -88,8 +88,13 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
     run::lines("squeue", &queue::QUESTION, |line| rows.extend(queue::row(line).filter(kept)))?;
     let all: Vec<&Row> = rows.iter().filter(|row| id.names(row)).collect();
     if all.is_empty() {
-        let Some(over) = over(id)? else { return Ok(None) };
-        return Ok(Some(print(&[over], 0, options.json)?));
+        let mut over = over(id)?;
+        if over.is_empty() {
+            return Ok(None);
+        }
+        let more = over.len().saturating_sub(MOST);
+        over.truncate(MOST);
+        return Ok(Some(print(&over, more, options.json)?));
     }
     let mut told = Vec::new();
     for row in all.iter().take(MOST) {
@@ -99,10 +104,10 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
 }
 
 fn one(row: &Row, rows: &[Row], options: Options) -> Result<Told, ProgramError> {
-    let what = match row.state.as_str() {
-        "PENDING" => waits(row, rows)?,
-        _ if row.is_over() => What::Over { end: row.end.clone() },
-        _ => runs(row, options),
+    let what = match row {
+        row if row.is_over() => What::Over { end: row.end.clone() },
+        row if row.has_nodes() => runs(row, options),
+        row => waits(row, rows)?,
     };
     Ok(Told { job: row.name(), user: row.user.clone(), state: row.state.clone(), what })
 }
@@ -118,7 +123,7 @@ fn waits(row: &Row, rows: &[Row]) -> Result<What, ProgramError> {
     Ok(What::Waits {
         reason: row.reason.clone(),
         because: reason::plain(&row.reason),
-        expected: row.expected_start().filter(|_| !never),
+        expected: row.expected_start().filter(|_| !never && !reason::is_held(&row.reason)),
         asks: row.tres.clone(),
         smaller: smaller::of(row, &limits),
         limits,
@@ -131,8 +136,8 @@ fn runs(row: &Row, options: Options) -> What {
     What::Runs { since: row.start.clone(), has: row.tres.clone(), places, notes }
 }
 
-/// A report from accounting about a job that slurmctld has forgotten or doesn't show.
-fn over(id: &JobId) -> Result<Option<Told>, ProgramError> {
+/// A report from accounting about a job, or the tasks of an array, that slurmctld has forgotten or doesn't show.
+fn over(id: &JobId) -> Result<Vec<Told>, ProgramError> {
     let name = id.to_string();
     let said = ask("sacct", &["-nPX", "-j", &name, "-o", "jobid,user,state,end"]);
     // Without accounting there is nothing to report.
@@ -142,13 +147,13 @@ fn over(id: &JobId) -> Result<Option<Told>, ProgramError> {
         }
         other => other?,
     };
-    let row = text.lines().find_map(|line| {
+    let told = text.lines().filter_map(|line| {
         let [job, user, state, end] = <[&str; 4]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
         let row = Row { state: state.to_owned(), ..Row::default() };
         let what = if row.is_over() { What::Over { end: end.to_owned() } } else { What::Hidden {} };
         Some(Told { job: job.to_owned(), user: user.to_owned(), state: state.to_owned(), what })
     });
-    Ok(row)
+    Ok(told.collect())
 }
 
 fn print(told: &[Told], more: usize, json: bool) -> serde_json::Result<String> {

@@ -15,11 +15,20 @@ const FIRST: &str = "gpushare leaks 1\n";
 /// Longer than the tables of any site.
 const LONGEST: u64 = 256 << 20;
 
-/// A file to write.
+/// A file to write. It is removed again if it doesn't become complete.
 pub struct Writer {
     path: PathBuf,
     out: BufWriter<File>,
     last: Vec<u8>,
+    complete: bool,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.complete {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Writer {
@@ -33,7 +42,8 @@ impl Writer {
             ErrorKind::AlreadyExists => LeaksError::Exists(path.to_owned()),
             _ => FileError::of(path)(error).into(),
         })?;
-        let mut writer = Writer { path: path.to_owned(), out: BufWriter::new(file), last: end(delimiter) };
+        let (path, out, last) = (path.to_owned(), BufWriter::new(file), end(delimiter));
+        let mut writer = Writer { path, out, last, complete: false };
         writer.put(FIRST.as_bytes())?;
         let period = format!("{} {}", facts.period.start, facts.period.end);
         let (tables, remarks) = (&facts.tables, facts.remarks.join("\n"));
@@ -74,7 +84,9 @@ impl Writer {
         let last = std::mem::take(&mut self.last);
         self.put(&last)?;
         self.put(format!("\n{read}\n").as_bytes())?;
-        self.out.flush().map_err(FileError::of(&self.path))
+        self.out.flush().map_err(FileError::of(&self.path))?;
+        self.complete = true;
+        Ok(())
     }
 
     fn put(&mut self, text: &[u8]) -> Result<(), FileError> {
@@ -164,6 +176,9 @@ mod tests {
     fn what_is_written_is_read_and_nothing_is_written_over() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dump");
+        let mut writer = Writer::new(&path, &facts(), b"@").unwrap();
+        writer.job(b"1@u").unwrap();
+        drop(writer);
         let mut writer = Writer::new(&path, &facts(), b"@").unwrap();
         writer.job(b"1@u").unwrap();
         writer.finish(3).unwrap();

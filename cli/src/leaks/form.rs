@@ -33,7 +33,17 @@ const LONGEST: usize = 120;
 impl Form {
     /// The form of a job's request.
     pub fn of(job: &Job, release: Release) -> Form {
-        Form::on_line(job.line, release).unwrap_or_else(|| Form { options: counted(job), on_line: false })
+        match Form::on_line(job.line, release) {
+            // The script may ask for GPUs too.
+            Some(Form { mut options, .. })
+                if options.iter().all(|(name, _)| *name == "exclusive") && !counted(job).is_empty() =>
+            {
+                options.extend(counted(job));
+                Form { options, on_line: false }
+            }
+            Some(form) => form,
+            None => Form { options: counted(job), on_line: false },
+        }
     }
 
     fn on_line(line: &[u8], release: Release) -> Option<Form> {
@@ -108,11 +118,17 @@ mod tests {
             ("/usr/bin/sbatch -G 2 -N2 -n 8 job.sh", "--gpus=2 --nodes=2"),
             ("srun --pty --mpi=pmix --gpus-per-node=1 -N 1 bash", "--gpus-per-node=1"),
             ("salloc --gpus-per-task=1 -n4 -N1", "--gpus-per-task=1 --ntasks=4"),
-            ("sbatch --exclusive --wrap sleep 9", "--exclusive"),
             ("sbatch --gres=gpu:2 --wrap a\nb --gres=gpu:3", "--gres=gpu:2"),
         ] {
             assert_eq!(form("gres/gpu=7", line), (expected.to_owned(), true), "{line}");
         }
+    }
+
+    #[test]
+    fn a_job_on_whole_nodes_may_have_asked_for_gpus_in_its_script() {
+        let line = "sbatch --exclusive job.sh";
+        assert_eq!(form("cpu=1", line), ("--exclusive".to_owned(), true));
+        assert_eq!(form("cpu=1,gres/gpu=2", line), ("--exclusive --gpus=2".to_owned(), false));
     }
 
     #[test]

@@ -60,11 +60,30 @@ fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, LeaksError> 
         Ok(conf) => conf,
         Err(read) => return Err(LeaksError::NoSettings(asked, read)),
     };
-    let (name, text) = (conf.settings().get("ClusterName").to_owned(), conf.lines.join("\n"));
-    // Changes the keys to scontrol's spelling.
-    let partitions = text.replace(" QOS=", " QoS=").replace(" Qos=", " QoS=");
+    let name = conf.settings().get("ClusterName").to_owned();
     let remark = format!("partitions and nodes are those of {}: {asked}", path.display());
-    Ok((name, [partitions, text], vec![remark]))
+    let shown = |name, key| as_scontrol(&conf, name, key);
+    Ok((name, [shown("PartitionName", "QoS"), shown("NodeName", "Gres")], vec![remark]))
+}
+
+/// The lines with this name, and this key of each, as scontrol prints them: with the value of the last line named
+/// DEFAULT before, if they have none.
+fn as_scontrol(conf: &ConfFile, name: &str, key: &str) -> String {
+    let mut default = "(null)";
+    let mut text = String::new();
+    for fields in conf.fields() {
+        let of = |wanted: &str| {
+            fields.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(wanted)).map(|(_, value)| *value)
+        };
+        let Some(names) = of(name) else { continue };
+        let value = of(key).unwrap_or(default);
+        if names.eq_ignore_ascii_case("DEFAULT") {
+            default = value;
+        } else {
+            text += &format!("{name}={names} {key}={value}\n");
+        }
+    }
+    text
 }
 
 /// If jobs are private, sacct shows other users' jobs only to administrators, and doesn't say that it omits any.
@@ -102,6 +121,21 @@ fn private(config: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slurm_conf_is_read_with_its_defaults_and_in_any_spelling() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("slurm.conf");
+        let text = "PartitionName=a Nodes=n1\nPartitionName=DEFAULT QOS=pq\npartitionname=b\tqos=x\nPartitionName=c\n\
+                    NodeName=DEFAULT Gres=gpu:a40:4\nNodeName=n[1-2] CPUs=1\n";
+        std::fs::write(&path, text).unwrap();
+        let conf = ConfFile::read_whole(&path).unwrap();
+        assert_eq!(
+            as_scontrol(&conf, "PartitionName", "QoS"),
+            "PartitionName=a QoS=(null)\nPartitionName=b QoS=x\nPartitionName=c QoS=pq\n"
+        );
+        assert_eq!(as_scontrol(&conf, "NodeName", "Gres"), "NodeName=n[1-2] Gres=gpu:a40:4\n");
+    }
 
     #[test]
     fn only_slurmdbds_private_data_is_private_to_sacct() {

@@ -88,6 +88,8 @@ pub struct Job {
     /// The name up to the first line break.
     pub name: Option<String>,
     pub user: Option<String>,
+    #[serde(skip)]
+    pub user_id: Option<u32>,
     pub partition: Option<String>,
     /// The units of its share; null if it has whole GPUs.
     pub units: Option<u64>,
@@ -99,6 +101,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub user: String,
+    pub user_id: Option<u32>,
     pub partition: Option<String>,
 }
 
@@ -151,7 +154,7 @@ pub fn gather(
     let mut users = BTreeMap::new();
     if !jobs.is_empty() {
         let ids: HashSet<u32> = jobs.iter().map(|job| job.id).collect();
-        let asked = ["-a", "-h", "-t", "all", "-o", "%A|%u|%P"];
+        let asked = ["-a", "-h", "-t", "all", "-o", "%A|%u|%P|%U"];
         let said =
             run::lines("squeue", &asked, |line| users.extend(owner(line).filter(|(id, _)| ids.contains(id))));
         complaints.extend(said.err().map(|reason| format!("no users: {reason}")));
@@ -265,7 +268,7 @@ impl Cluster {
             partition.is_none_or(|partition| places.partitions.contains(partition))
         };
         for node in &mut self.nodes {
-            node.jobs.retain(|job| is_there(job) && wanted.has(job.job, job.user.as_deref(), None));
+            node.jobs.retain(|job| is_there(job) && wanted.has(job.job, job.user.as_deref(), job.user_id));
         }
         if self.filtered {
             self.nodes.retain(|node| !node.jobs.is_empty());
@@ -273,11 +276,13 @@ impl Cluster {
     }
 }
 
-/// Parses `12|alice|p`.
+/// Parses `12|alice|p|2001`.
 fn owner(line: &str) -> Option<(u32, Owner)> {
     let mut fields = line.split('|');
     let (id, user) = (fields.next()?, fields.next()?);
-    let owner = Owner { user: user.to_owned(), partition: fields.next().map(str::to_owned) };
+    let partition = fields.next().map(str::to_owned);
+    let user_id = fields.next().and_then(|number| number.parse().ok());
+    let owner = Owner { user: user.to_owned(), user_id, partition };
     Some((id.parse().ok()?, owner))
 }
 

@@ -255,6 +255,20 @@ impl Rule {
     pub const fn is_about_qos(self) -> bool {
         matches!(self, Rule::QosList | Rule::OptionInsideQos)
     }
+
+    /// Whether no mode and no exemption lets the request pass: Slurm itself would refuse it with a shorter message, or
+    /// slurmctld or the node would take it for another request.
+    pub const fn holds_in_every_mode(self) -> bool {
+        matches!(
+            self,
+            Rule::OptionInsideQos
+                | Rule::TooLong
+                | Rule::TypeResembles
+                | Rule::ShareFixed
+                | Rule::ShareForm
+                | Rule::ShareMemory
+        )
+    }
 }
 
 impl Change {

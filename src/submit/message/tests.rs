@@ -78,6 +78,13 @@ fn docs_messages_are_the_pages() {
          site's rules on shares and on jobs with GPUs.\nGS151 to GS156 go with accepted jobs. To change one, edit \
          `src/submit/message/pages.rs`.\n",
     );
+    let always = Rule::ALL.into_iter().filter(|rule| rule.holds_in_every_mode()).map(Rule::number);
+    let _ = write!(
+        text,
+        "\n## In every mode\n\n`Mode=warn` and `Mode=audit` let every request pass except those of {}: Slurm \
+         itself would\nrefuse it, or slurmctld or the node would take it for another request.\n",
+        always.collect::<Vec<_>>().join(", ")
+    );
     for page in PAGES {
         let _ = write!(text, "\n## {}: {}\n\n", page.number, page.title);
         let mut width = 0;

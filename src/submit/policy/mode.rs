@@ -16,12 +16,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Refuses the request, or records why it passes.
     pub(super) fn apply_mode(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(fault) = fault else { return Ok(()) };
-        // Slurm itself would refuse these with a shorter message, or the node would get wrong information.
-        let never = matches!(
-            fault.rule,
-            Rule::TooLong | Rule::OptionInsideQos | Rule::ShareFixed | Rule::ShareForm | Rule::TypeResembles
-        );
-        if self.again || never {
+        if self.again || fault.rule.holds_in_every_mode() {
             return Err(Box::new(self.with_correction(fault)));
         }
         if let Some(because) = self.exemption(&self.request).filter(|because| covers(*because, fault.rule)) {

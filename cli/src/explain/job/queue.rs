@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gpushare_node::squeue::ENDED;
+
 /// Numbers by TRES; memory in MiB.
 pub type Tres = BTreeMap<String, u64>;
 
@@ -69,8 +71,15 @@ impl Row {
         HAVING.contains(&self.state.as_str())
     }
 
+    /// Whether it has ended. sacct's state may be `CANCELLED by 2001`.
     pub fn is_over(&self) -> bool {
-        !self.counts() && self.state != "PENDING" && self.state != "COMPLETING"
+        self.state.split(' ').next().is_some_and(|state| ENDED.contains(&state))
+    }
+
+    /// Whether it has its nodes. All other jobs wait: a held one may be in the state `REQUEUE_HOLD`, `SPECIAL_EXIT` or
+    /// `RESV_DEL_HOLD`.
+    pub fn has_nodes(&self) -> bool {
+        self.counts() || self.state == "COMPLETING"
     }
 
     /// When Slurm expects to start the job.
@@ -161,6 +170,23 @@ pub mod tests {
             "{id}|{id}|N/A|N/A|N/A|{number}|{user}|acct|p|q|{state}|None|1|N/A|N/A||{tres}|gres/gpu:a40:2|N/A|N/A|N/A|"
         );
         row(&text).unwrap()
+    }
+
+    #[test]
+    fn a_job_that_is_held_in_whatever_way_waits() {
+        for (state, over, nodes) in [
+            ("PENDING", false, false),
+            ("REQUEUE_HOLD", false, false),
+            ("SPECIAL_EXIT", false, false),
+            ("RESV_DEL_HOLD", false, false),
+            ("RUNNING", false, true),
+            ("COMPLETING", false, true),
+            ("COMPLETED", true, false),
+            ("CANCELLED by 2001", true, false),
+        ] {
+            let job = job(7, "alice", state, "cpu=1");
+            assert_eq!((job.is_over(), job.has_nodes()), (over, nodes), "{state}");
+        }
     }
 
     #[test]

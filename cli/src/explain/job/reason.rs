@@ -1,7 +1,7 @@
 //! Slurm's reasons for a job to wait, in plain words (Slurm: src/common/job_state_reason.c).
 
 /// Reasons with their own text.
-const REASONS: [(&str, &str); 31] = [
+const REASONS: [(&str, &str); 33] = [
     ("None", "Slurm has not considered it yet"),
     ("Priority", "jobs with a higher priority go first"),
     ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
@@ -39,7 +39,12 @@ const REASONS: [(&str, &str); 31] = [
     ("DeadLine", "it can't end before its deadline"),
     ("BurstBufferResources", "the burst buffer that it needs is in use"),
     ("launch failed requeued held", "its start failed, and it is held; see slurmctld's log"),
+    ("job requeued in held state", REQUEUED),
+    ("job requeued in special exit state", REQUEUED),
 ];
+const REQUEUED: &str = "it was requeued and is held; `scontrol release` releases it";
+/// How the reasons begin for which a job waits until somebody releases it.
+const HELD: [&str; 5] = ["JobHeld", "JobHold", "Reservation ", "job requeued in", "launch failed"];
 
 /// What a limit may be on: how reasons write it, and its name here. Longer ones come first.
 const LIMITED: [(&str, &str); 10] = [
@@ -57,6 +62,10 @@ const LIMITED: [(&str, &str); 10] = [
 
 /// A reason as one sentence without a period.
 pub fn plain(reason: &str) -> String {
+    // `Reservation r was deleted`, `Reservation r is invalid`
+    if reason.starts_with("Reservation") && (reason.ends_with("deleted") || reason.ends_with("invalid")) {
+        return "its reservation no longer exists".to_owned();
+    }
     let known = REASONS.iter().find(|(name, _)| name.eq_ignore_ascii_case(reason));
     // Some reasons continue with names of nodes.
     let known = known.or_else(|| REASONS.iter().find(|(name, _)| name.len() > 8 && reason.starts_with(name)));
@@ -64,6 +73,11 @@ pub fn plain(reason: &str) -> String {
         Some((_, words)) => (*words).to_owned(),
         None => limit(reason).unwrap_or_else(|| "Slurm gives no other explanation".to_owned()),
     }
+}
+
+/// Whether the job doesn't start by itself.
+pub fn is_held(reason: &str) -> bool {
+    HELD.iter().any(|start| reason.starts_with(start))
 }
 
 /// Such as `QOSGrpGRES` or `AssocMaxCpuPerJobLimit`.
@@ -130,10 +144,13 @@ mod tests {
             ("AssocMaxGRESPerNode", "it asks for more than the account allows one job: GPUs or other GRES"),
             ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
             ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "nodes that it needs are down, drained or reserved"),
+            ("Reservation r was deleted", "its reservation no longer exists"),
+            ("Reservation", REASONS.iter().find(|(name, _)| *name == "Reservation").unwrap().1),
             ("SomethingNew", "Slurm gives no other explanation"),
         ] {
             assert_eq!(plain(reason), expected, "{reason}");
         }
+        assert!(is_held("JobHeldUser") && is_held("Reservation r was deleted") && !is_held("Reservation"));
         assert!(is_limit("AssocGrpGRES") && !is_limit("QOSNotAllowed") && !is_limit("Resources"));
         assert!(note("QOSGrpGRESMinutes").is_some() && note("QOSGrpGRES").is_none());
     }

@@ -125,10 +125,16 @@ fn job(
     is_known: bool,
     users: &BTreeMap<u32, Owner>,
 ) -> Option<Job> {
-    let (user, partition) =
-        users.get(&text.id).cloned().map_or((None, None), |owner| (Some(owner.user), owner.partition));
-    let name = (text.id != 0).then(|| text.name.clone());
-    let job = Job { job: text.id, name, user, partition, units: None, gpus: Vec::new() };
+    let owner = users.get(&text.id);
+    let job = Job {
+        job: text.id,
+        name: (text.id != 0).then(|| text.name.clone()),
+        user: owner.map(|owner| owner.user.clone()),
+        user_id: owner.and_then(|owner| owner.user_id),
+        partition: owner.and_then(|owner| owner.partition.clone()),
+        units: None,
+        gpus: Vec::new(),
+    };
     let on = |gres: &Gres| match &gres.which {
         Which::Index(indexes) => indexes.clone(),
         Which::Units(units) => {
@@ -221,6 +227,7 @@ pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &Countin
             job: job.job,
             name: of_slurm.and_then(|known| known.name.clone()),
             user: Some(job.user.unwrap_or_else(|| job.user_id.to_string())),
+            user_id: Some(job.user_id),
             partition: of_slurm.and_then(|known| known.partition.clone()),
             units: job.units,
             gpus: job.gpus.into_iter().map(|place| place.index).collect(),

@@ -153,7 +153,8 @@ pub fn gres(text: &str) -> Vec<Gres> {
 }
 
 fn one(part: &str) -> Option<Gres> {
-    let (name, gres_type, mut count) = gres::read(part).pop()?;
+    let part = gres::without_null(part);
+    let (name, gres_type, mut count) = gres::read(&part).pop()?;
     let inside = part.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
     let which = if let Some(number) = inside.strip_prefix("CNT:") {
         count = number.parse().unwrap_or(0);

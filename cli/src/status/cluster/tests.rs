@@ -45,11 +45,12 @@ fn gpu(index: u32, units: u64, whole: bool) -> Gpu {
 
 /// A job without a name and a partition.
 fn job(job: u32, user: &str, units: Option<u64>, gpus: &[u32]) -> Job {
-    Job { job, name: None, user: Some(user.to_owned()), partition: None, units, gpus: gpus.to_vec() }
+    let (user, gpus) = (Some(user.to_owned()), gpus.to_vec());
+    Job { job, name: None, user, user_id: None, partition: None, units, gpus }
 }
 
 fn without_names(node: &Node) -> Vec<Job> {
-    node.jobs.iter().map(|job| Job { name: None, partition: None, ..job.clone() }).collect()
+    node.jobs.iter().map(|job| Job { name: None, user_id: None, partition: None, ..job.clone() }).collect()
 }
 
 #[test]
@@ -69,6 +70,23 @@ fn every_release_says_which_gpu_where_slurm_picks_it() {
         assert_eq!(node.gpus, gpus, "{release}");
         let sums = (node.gpu_count, node.whole, node.units, node.capacity, node.free);
         assert_eq!(sums, (Some(4), 1, 120, 400, 0), "{release}");
+    }
+}
+
+/// Up to 25.11 Slurm prints `(null)` in the place of a type.
+#[test]
+fn gpus_without_a_type_are_read() {
+    for release in ["22.05", "24.11"] {
+        let typed = said(release, "follow-mps");
+        let untyped = |text: &String| {
+            let line = |line: &str| {
+                let type_is = if line.trim_start().starts_with("GresUsed=") { ":(null):" } else { ":" };
+                line.replace(":a40:", type_is) + "\n"
+            };
+            text.lines().map(line).collect::<String>()
+        };
+        let nodes = |said| made(said, &rules("follow-mps"));
+        assert_eq!(nodes(&typed.each_ref().map(untyped)), nodes(&typed), "{release}");
     }
 }
 

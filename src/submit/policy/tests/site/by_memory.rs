@@ -60,8 +60,10 @@ fn memory_becomes_the_fewest_units_that_have_it() {
 fn what_is_no_share_is_refused_with_one() {
     let any = policy("");
     let sizes = policy("ShareSizes=20,40\n");
+    let audited = policy("Mode=audit\n");
     for (request, policy, number, advice) in [
         (node("listed_by_name", "gres/gpumem:24001"), &any, "GS129", "--gres=gpushare:80"),
+        (node("listed_by_name", "gres/gpumem:24001"), &audited, "GS129", "--gres=gpushare:80"),
         (node("listed_by_name", "gres/gpumem:1T"), &any, "GS129", "--gres=gpushare:80"),
         (node("listed_by_name", "gres/gpumem:13000"), &sizes, "GS129", "--gres=gpushare:40"),
         (node("listed_by_name", "gres/gpumem:3000,gres/gpushare:40"), &any, "GS125", "--gres=gpushare:10"),
