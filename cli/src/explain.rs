@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, FromArgMatches, ValueHint};
 use gpushare::config::LoadError;
 use gpushare::submit::message;
-use gpushare::submit::policy::{self, Policy, Verdict};
+use gpushare::submit::policy::{self, Change, Policy, Remark, Verdict};
+use gpushare::submit::request::Field;
 
 mod accounting;
 mod error;
@@ -170,10 +171,19 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
     let (user, user_id) = identity(user)?;
-    let database = Database::read(&user, cluster, settings.default_memory())?;
+    let mut database = Database::read(&user, cluster, settings.default_memory())?;
+    database.keep_counted(&settings.list("AccountingStorageTRES"));
     let request = job.request(release.spelling(), user_id);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {
+            // slurmctld judges the request that the plugin leaves.
+            let request = acceptance.remarks.iter().fold(request, |request, remark| match remark {
+                Remark::Changed(Change::Share { text, .. }) => request.with(Field::Node, text),
+                Remark::Changed(Change::Type { fields, .. }) => {
+                    fields.iter().fold(request, |request, (field, text)| request.with(*field, text))
+                }
+                _ => request,
+            });
             let refused = Names::ask().refused(&request);
             let mut notes = Vec::new();
             if refused.is_none() {
@@ -209,6 +219,7 @@ fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<Stri
     let variable = |name: &str| std::env::var_os(name).map(OsString::into_vec);
     options.extend(options::from_environment(release, variable));
     options.extend(line);
+    let options = options::without_overruled(options);
     let job = Submission::new(&options, release)?;
     let steps = text.as_ref().map(|(_, text)| steps::notes(text, &options, release)).unwrap_or_default();
     match text.and_then(|(name, text)| Some((name, script::speaks_another_language(&text)?))) {

@@ -119,8 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
             if !immediate && !plan.changes.is_empty() && !ask::consent(&plan)? {
                 return Ok(1);
             }
-            let done =
-                apply::apply(&plan).and_then(|()| confirm(&plan, site)).and_then(|()| wait_for_slurmctld());
+            let done = carry_out(&plan, site, *prune).and_then(|()| wait_for_slurmctld());
             match done {
                 Ok(()) => Ok(0),
                 // Some of it is done; an error of this function would mean that nothing was tried.
@@ -146,6 +145,20 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
             Ok(0)
         }
     }
+}
+
+/// Makes all changes but removals, and then those, with the database as it then is: up to 23.11 the way to remove a QOS
+/// depends on the others of a list, and grants change those.
+fn carry_out(plan: &Plan, site: Site, prune: bool) -> Result<(), QosError> {
+    if !prune {
+        return apply::apply(plan, 0).and_then(|()| confirm(plan, site));
+    }
+    let first = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, None).changes;
+    apply::changes(&first, 0, plan.changes.len())?;
+    let site = if first.is_empty() { site } else { site.read_again()? };
+    let second = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, Some(&site::used()?));
+    apply::apply(&second, first.len())?;
+    confirm(plan, site)
 }
 
 /// Up to at least 22.05, sacctmgr reports some changes as done when they aren't, so this reads the database again.

@@ -156,10 +156,9 @@ pub fn host() -> String {
 /// commands keep trying for minutes.
 ///
 /// # Errors
-/// The same as for [`run::run`] and [`run::succeeded`].
+/// The same as for [`run::ask`].
 pub fn ask(name: &str, arguments: &[&str]) -> Result<String, ProgramError> {
-    let answer = run::run(command(name).args(arguments), PATIENCE)?;
-    run::succeeded(name, arguments, answer).map(|output| String::from_utf8_lossy(&output).into_owned())
+    run::within(PATIENCE, name, arguments).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
 /// A command without the caller's variables that make Slurm's programs show another cluster, only some jobs, or another

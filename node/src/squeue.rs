@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use gpushare::text::hostlist;
+
 use crate::job::JobKey;
 
 use crate::exec::{AskError, Output, ask, program};
@@ -60,8 +62,8 @@ pub fn over(
     let end = Instant::now() + PATIENCE;
     for job in jobs.iter().take(MOST_JOBS) {
         let left = end.saturating_duration_since(Instant::now());
-        let answer = ask(&mut question(&path, job.id, node, slurm_conf), "", left).map_err(Unanswered::Ask);
-        match answer.and_then(|answer| is_over(&answer, job.id)) {
+        let answer = ask(&mut question(&path, job.id, slurm_conf), "", left).map_err(Unanswered::Ask);
+        match answer.and_then(|answer| is_over(&answer, job.id, node)) {
             Ok(true) => found.push(*job),
             Ok(false) => {}
             Err(why) => return (found, Some(why)),
@@ -79,25 +81,29 @@ fn path(proc: &Path, parent: u32) -> Option<PathBuf> {
     folders.find_map(|folder| Some(folder.join(NAME)).filter(|path| path.is_file()))
 }
 
-/// Asks about one job, whose number goes to slurmctld; for several jobs squeue would request all jobs of the cluster.
-fn question(path: &Path, job_id: u32, node: &str, slurm_conf: &Path) -> Command {
+/// Asks about one job, whose number goes to slurmctld. For several jobs squeue would request all jobs of the cluster,
+/// and with `--nodelist` all nodes.
+fn question(path: &Path, job_id: u32, slurm_conf: &Path) -> Command {
     let mut command = program(path);
     command.env("SLURM_CONF", slurm_conf);
-    command.args(["--noheader", "--all", "--local", "--states=all", "--format=%A %T"]);
-    command.args([format!("--jobs={job_id}"), format!("--nodelist={node}")]);
+    command.args(["--noheader", "--all", "--local", "--states=all", "--format=%A %T %N"]);
+    command.arg(format!("--jobs={job_id}"));
     command
 }
 
-/// The answer has a line for each job on the node; none if the job is elsewhere or pending.
-fn is_over(answer: &Output, job_id: u32) -> Result<bool, Unanswered> {
+/// The answer has a line for each job, and for each task of an array of that number.
+fn is_over(answer: &Output, job_id: u32, node: &str) -> Result<bool, Unanswered> {
     if !answer.status.success() {
         let line = answer.first_line();
         return if line.contains(UNKNOWN) { Ok(true) } else { Err(Unanswered::Said(line)) };
     }
     let id = job_id.to_string();
-    let mut lines = answer.output.lines().filter_map(|line| line.trim().split_once(' '));
-    let has_no_program = |state| state == "PENDING" || ENDED.contains(&state);
-    Ok(lines.find(|(job, _)| *job == id).is_none_or(|(_, state)| has_no_program(state)))
+    let line = answer.output.lines().find_map(|line| line.trim().strip_prefix(&id)?.strip_prefix(' '));
+    let Some((state, nodes)) = line.map(|rest| rest.split_once(' ').unwrap_or((rest, ""))) else {
+        return Ok(true);
+    };
+    let is_elsewhere = !nodes.is_empty() && hostlist::contains(nodes, node) == Some(false);
+    Ok(state == "PENDING" || ENDED.contains(&state) || is_elsewhere)
 }
 
 #[cfg(test)]
@@ -109,15 +115,19 @@ mod tests {
 
     fn said(status: i32, output: &str, complaints: &str) -> Option<bool> {
         let status = ExitStatus::from_raw(status << 8);
-        is_over(&Output { status, output: output.to_owned(), complaints: complaints.to_owned() }, 7).ok()
+        is_over(&Output { status, output: output.to_owned(), complaints: complaints.to_owned() }, 7, "n2")
+            .ok()
     }
 
     #[test]
     fn a_job_is_over_when_slurmctld_says_so_and_not_when_it_says_nothing() {
-        assert_eq!(said(0, "7 RUNNING\n", ""), Some(false));
+        assert_eq!(said(0, "7 RUNNING n[1-3]\n", ""), Some(false));
+        assert_eq!(said(0, "7 RUNNING n[1,3]\n", ""), Some(true), "it is elsewhere");
+        assert_eq!(said(0, "7 RUNNING n[1\n", ""), Some(false), "unclear");
         assert_eq!(said(0, "7 COMPLETING\n", ""), Some(false));
         assert_eq!(said(0, "7 CANCELLED\n", ""), Some(true));
-        assert_eq!(said(0, "", ""), Some(true), "it is elsewhere, or waits");
+        assert_eq!(said(0, "7 PENDING \n", ""), Some(true));
+        assert_eq!(said(0, "", ""), Some(true));
         assert_eq!(said(0, "8 RUNNING\n", ""), Some(true), "another task of an array of that number");
         assert_eq!(said(1, "", "slurm_load_jobs error: Invalid job id specified\n"), Some(true));
         assert_eq!(

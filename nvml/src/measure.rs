@@ -33,9 +33,10 @@ pub fn all(nvml: &Nvml, roots: &Roots, processes: bool) -> Result<Measured, Nvml
     for index in 0..nvml.device_count()? {
         match nvml.device_by_index(index).and_then(|device| gpu(nvml, &device, proc)) {
             Ok(gpu) => measured.gpus.push(gpu),
-            // Another user's limits hide this GPU, or it is lost: without its name nothing can be reported about it
-            // here.
-            Err(error) => lost |= fault::is_unusable(&error) || matches!(error, NvmlError::Unknown),
+            // Another user's limits hide this GPU.
+            Err(NvmlError::NoPermission) => {}
+            // Without its name nothing can be reported about it here.
+            Err(_) => lost = true,
         }
     }
     if lost {

@@ -27,6 +27,8 @@ pub struct Cluster {
     /// From 23.11.0 to 25.05.0, slurmdbd reports an account's change to slurmctld only for the account's own users and
     /// the accounts directly below, but not for those accounts' users. They get it when slurmctld starts again.
     pub one_level: bool,
+    /// Up to 23.11 at least, slurmdbd damages lists when it deletes a QOS that they have (`plan::prune`).
+    pub cuts_lists: bool,
 }
 
 /// An error or a warning about a line.
@@ -63,8 +65,10 @@ impl Cluster {
                 }
             }
         }
-        let one_level = value("SLURM_VERSION").is_ok_and(|version| tells_one_level(&version));
-        Ok(Cluster { name: value("ClusterName")?, tracked, gpus, one_level })
+        let version = value("SLURM_VERSION").map(|version| numbers(&version)).unwrap_or_default();
+        let one_level = ((23, 11, 0)..(25, 5, 1)).contains(&version);
+        let cuts_lists = version < (24, 11, 0);
+        Ok(Cluster { name: value("ClusterName")?, tracked, gpus, one_level, cuts_lists })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes
@@ -94,10 +98,11 @@ impl Cluster {
     }
 }
 
-fn tells_one_level(version: &str) -> bool {
+/// `24.11.5` as numbers.
+fn numbers(version: &str) -> (u32, u32, u32) {
     let mut numbers = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let mut next = || numbers.next().unwrap_or_default();
-    ((23, 11, 0)..(25, 5, 1)).contains(&(next(), next(), next()))
+    (next(), next(), next())
 }
 
 /// All findings, in the order of the lines. `strangers` are the members that the system doesn't know.
@@ -108,6 +113,8 @@ pub fn check(
     strangers: &HashSet<String>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let in_file: HashMap<&str, &Settings> =
+        qoses.iter().map(|managed| (managed.name.as_str(), &managed.settings)).collect();
     let (mut sums, names) = (HashMap::new(), qoses.iter().map(|managed| managed.name.as_str()).collect());
     for managed in qoses {
         let mut say = |is_error, text| findings.push(Finding { line: managed.line, is_error, text });
@@ -138,6 +145,9 @@ pub fn check(
             say(true, text);
         }
         if let Some(text) = elsewhere(managed, actual, cluster) {
+            say(true, text);
+        }
+        if let Some(text) = preemption_cycle(managed, &in_file, actual) {
             say(true, text);
         }
         for text in unknown_preempted(managed, actual, &names) {
@@ -197,6 +207,33 @@ fn elsewhere(managed: &ManagedQos, actual: &Actual, cluster: &Cluster) -> Option
         managed.name,
         owner.escape_debug()
     ))
+}
+
+/// slurmdbd refuses a QOS that preempts itself, also through others.
+fn preemption_cycle(
+    managed: &ManagedQos,
+    in_file: &HashMap<&str, &Settings>,
+    actual: &Actual,
+) -> Option<String> {
+    let preempted = |name: &str| -> Vec<&str> {
+        let of_database = || actual.qoses.get(name).map(|qos| &qos.settings);
+        let settings = in_file.get(name).copied().or_else(of_database);
+        match settings.and_then(|settings| settings.get("Preempt")) {
+            Some(Value::Words(names)) => names.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        }
+    };
+    let mut seen = HashSet::new();
+    let mut open = preempted(&managed.name);
+    while let Some(name) = open.pop() {
+        if name == managed.name {
+            return Some(format!("QOS '{name}' would preempt itself, directly or through others (Preempt)"));
+        }
+        if seen.insert(name.to_owned()) {
+            open.extend(preempted(name));
+        }
+    }
+    None
 }
 
 fn unknown_preempted(managed: &ManagedQos, actual: &Actual, in_file: &HashSet<&str>) -> Vec<String> {

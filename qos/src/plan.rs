@@ -111,13 +111,15 @@ pub fn plan(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster, prune: Opt
     let mut tree = actual.tree.clone();
     let mut changes = new_accounts(qoses, &mut tree, &cluster.name);
     changes.extend(new_qoses(qoses, actual, &cluster.name));
-    changes.extend(fields(qoses, actual, cluster));
+    let (fewer, known) = fewer_preempted(qoses, &actual.qoses);
+    changes.extend(fewer);
+    changes.extend(fields(qoses, known.as_ref().unwrap_or(&actual.qoses), cluster));
     changes.extend(new_users(qoses, &mut tree, &cluster.name));
     let mut obstacles = Vec::new();
     let (grants, revocations) = grant::grants(qoses, &tree, cluster, &mut obstacles);
     changes.extend(grants);
     changes.extend(revocations);
-    let (removals, leftovers) = prune::removals(qoses, actual, &cluster.name, prune, &mut obstacles);
+    let (removals, leftovers) = prune::removals(qoses, actual, cluster, prune, &mut obstacles);
     changes.extend(removals);
     Plan { changes, leftovers, obstacles }
 }
@@ -180,11 +182,50 @@ struct Group<'s> {
     lines: Vec<(Sign, String)>,
 }
 
-fn fields(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster) -> Vec<Change> {
+/// If some QOSes are to preempt others, and some no longer: first the calls for the latter, since slurmdbd refuses each
+/// call after which a QOS would preempt itself. Also returns the QOSes as they then are.
+fn fewer_preempted(
+    qoses: &[ManagedQos],
+    known: &BTreeMap<String, Qos>,
+) -> (Vec<Change>, Option<BTreeMap<String, Qos>>) {
+    let words = |settings: &Settings| match settings.get("Preempt") {
+        Some(Value::Words(names)) => names.clone(),
+        _ => BTreeSet::new(),
+    };
+    let both = qoses.iter().map(|managed| {
+        (
+            managed,
+            known.get(&managed.name).map(|qos| words(&qos.settings)).unwrap_or_default(),
+            words(&managed.settings),
+        )
+    });
+    let both: Vec<_> = both.filter(|(_, old, new)| old != new).collect();
+    let field = FIELDS.iter().find(|field| field.name == "Preempt");
+    let Some(field) = field.filter(|_| both.iter().any(|(_, old, new)| !new.is_subset(old))) else {
+        return (Vec::new(), None);
+    };
+    let (mut changes, mut after) = (Vec::new(), known.clone());
+    for (managed, old, new) in both.iter().filter(|(_, old, new)| !old.is_subset(new)) {
+        let Some(qos) = after.get_mut(&managed.name) else { continue };
+        let kept: BTreeSet<String> = old.intersection(new).cloned().collect();
+        let kept = Some(Value::Words(kept)).filter(|kept| *kept != Value::Words(BTreeSet::new()));
+        let (argument, said) = difference(field, qos.settings.get(field.name), kept.as_ref());
+        let line = |said| (Sign::Change, format!("qos {}  {said}", managed.name));
+        let words = ["modify", "qos", "where", &named(&[&managed.name]), "set", &argument];
+        changes.push(Change::call(said.into_iter().map(line).collect(), words));
+        match kept {
+            Some(kept) => qos.settings.insert(field.name, kept),
+            None => qos.settings.remove(field.name),
+        };
+    }
+    (changes, Some(after))
+}
+
+fn fields(qoses: &[ManagedQos], known: &BTreeMap<String, Qos>, cluster: &Cluster) -> Vec<Change> {
     let mut groups: Vec<Group> = Vec::new();
     let mut open: HashMap<Vec<String>, usize> = HashMap::new();
     for managed in qoses {
-        let (arguments, lines) = of_one(managed, actual.qoses.get(&managed.name), cluster);
+        let (arguments, lines) = of_one(managed, known.get(&managed.name), cluster);
         if arguments.is_empty() {
             continue;
         }

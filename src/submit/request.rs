@@ -150,7 +150,7 @@ impl<'a> Request<'a> {
     }
 
     /// Every token of the two strings that set something for each GPU.
-    pub fn per_gpu_tokens(&self) -> impl Iterator<Item = Token<'a>> + use<'a> {
+    pub fn per_gpu_tokens(&self) -> impl Iterator<Item = Token<'a>> {
         let spelling = self.spelling;
         self.per_gpu().into_iter().flatten().flat_map(move |text| grammar::tokens(text, spelling))
     }
@@ -271,8 +271,13 @@ impl<'a> Request<'a> {
 
     /// The first plain request for which `wanted` returns `true`.
     pub fn names(&self, wanted: impl Fn(&Gres) -> bool) -> Option<(Field, Gres<'a>)> {
-        self.tokens().find_map(|(field, token)| match token {
-            Token::Gres(gres) if gres.count > 0 && wanted(&gres) => Some((field, gres)),
+        self.gres().find(|(_, gres)| wanted(gres))
+    }
+
+    /// The plain requests, in the order of the fields.
+    pub fn gres(&self) -> impl Iterator<Item = (Field, Gres<'a>)> {
+        self.tokens().filter_map(|(field, token)| match token {
+            Token::Gres(gres) if gres.count > 0 => Some((field, gres)),
             _ => None,
         })
     }

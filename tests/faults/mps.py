@@ -582,6 +582,30 @@ def test_full(control):
     node.check_empty()
 
 
+@pytest.mark.parametrize("limit", ["size=128k", "nr_inodes=40"])
+def test_full_of_a_users_files(control, limit):
+    """A user who fills MpsDir through their own folders stops nobody once their last job is over."""
+    node = MpsNode(control)
+    MPS.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"{limit},mode=755", "none", MPS], check=True)
+    try:
+        folder, daemon = started(node, 1)
+        for number in range(100):
+            with contextlib.suppress(OSError):
+                (folder / f"log/{number}").touch()
+        with contextlib.suppress(OSError):
+            fill(folder / "log/0")
+        node.epilog(1)
+        assert not alive(*daemon)
+        node.check_no_daemons()
+        started(node, 2, BOB)
+        node.epilog(2)
+        node.check_no_daemons()
+    finally:
+        subprocess.run(["umount", "-l", MPS], check=True)
+    node.check_empty()
+
+
 def test_held_lock(control):
     """Whoever holds a daemon's lock for ever, the prolog ends in time, and nobody else's job waits."""
     node = MpsNode(control, 1)

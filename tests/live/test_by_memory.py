@@ -28,6 +28,8 @@ def test_the_job_has_the_fewest_units_with_that_memory(by_memory):
     _, told = accepted(by_memory, "--gres=gpumem:12G")
     expected = "gpushare: 'gpumem:12G' was changed to 'gpushare:41', a share with 12300M of GPU memory (GS156)"
     assert expected in told, told
+    said = by_memory.ok(["gpushare", "explain", "--", "--gres=gpumem:12G"])
+    assert said.startswith("accepted") and "no node has" not in said, said
 
 
 def test_interactive_jobs_too(by_memory):

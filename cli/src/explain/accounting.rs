@@ -95,6 +95,24 @@ impl Database {
         Ok(Database { default_account: default, default_memory, ..Database::of(user, &tables) })
     }
 
+    /// Drops every GRES that slurmctld doesn't count: it ignores limits on them. The database may have some of other
+    /// clusters, or of former times.
+    pub fn keep_counted(&mut self, counted: &[&str]) {
+        let is_counted = |name: &[u8]| {
+            let is_it = |counted: &&str| counted.as_bytes().eq_ignore_ascii_case(name);
+            !name.starts_with(b"gres/") || counted.iter().any(is_it)
+        };
+        self.tres.retain(|name| is_counted(name));
+        for qos in &mut self.qoses {
+            for limits in [&mut qos.counts, &mut qos.per_node, &mut qos.minutes] {
+                limits.retain(|(name, _)| is_counted(name));
+            }
+        }
+        for association in self.associations.iter_mut().chain(&mut self.accounts) {
+            association.keep_limits(is_counted);
+        }
+    }
+
     /// The data for jobs that name their account.
     pub fn of(user: &str, tables: &Tables) -> Database {
         let accounts = associations::read(&tables.accounts, "");

@@ -20,7 +20,7 @@ gpushare::errors! {
         Arguments(error: clap::Error) =>
             "{}", error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ");
         NoMessage(number: String) => "there is no message '{}'; the messages are {}",
-            number.escape_debug(), PAGES.map(|page| page.number).join(", ");
+            number.escape_debug(), PAGES.iter().map(|page| page.number).collect::<Vec<_>>().join(", ");
         NoJob(id: JobId) =>
             "Slurm shows no job {id}: it was never submitted, its record is gone, or it is another user's and hidden \
              (PrivateData)";

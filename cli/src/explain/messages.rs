@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn every_message_is_explained_and_others_are_refused() {
-        for page in PAGES {
+        for page in PAGES.iter() {
             let text = one(page.number).unwrap();
             assert!(text.starts_with(page.number) && text.lines().all(|line| line.len() <= 80), "{text}");
         }

@@ -95,6 +95,23 @@ pub fn from_environment(release: Release, value: impl Fn(&str) -> Option<Vec<u8>
         .collect()
 }
 
+/// Options of which sbatch takes one.
+const RIVALS: [&[&str]; 2] = [&["mem", "mem-per-cpu", "mem-per-gpu"], &["cpus-per-task", "cpus-per-gpu"]];
+
+/// Drops variables whose rival is an option: to sbatch, options of the script count as much as those of the command
+/// line.
+pub fn without_overruled(options: Vec<Given>) -> Vec<Given> {
+    let is_rival = |one: &Given, other: &Given| {
+        one.name != other.name
+            && RIVALS.iter().any(|all| all.contains(&one.name) && all.contains(&other.name))
+    };
+    let is_overruled = |one: &Given| {
+        one.source == Source::Environment
+            && options.iter().any(|other| other.source != Source::Environment && is_rival(one, other))
+    };
+    options.iter().filter(|one| !is_overruled(one)).cloned().collect()
+}
+
 fn long(
     text: &[u8],
     after: &mut &[Vec<u8>],
@@ -250,6 +267,22 @@ mod tests {
             |release| from_environment(release, set).iter().map(|given| given.name).collect::<Vec<_>>();
         assert_eq!(names(Release(24, 11)), ["qos", "tres-per-task"]);
         assert_eq!(names(Release(22, 5)), ["qos"]);
+    }
+
+    #[test]
+    fn a_variable_gives_way_to_a_rival_option() {
+        let given = |name, source| Given { name, value: None, source };
+        let left = without_overruled(vec![
+            given("mem", Source::Script),
+            given("mem-per-gpu", Source::Environment),
+            given("mem", Source::Environment),
+            given("cpus-per-gpu", Source::Environment),
+        ]);
+        assert_eq!(
+            left.iter().map(|one| one.name).collect::<Vec<_>>(),
+            ["mem", "mem", "cpus-per-gpu"],
+            "mem-per-gpu has a rival in the script"
+        );
     }
 
     #[test]

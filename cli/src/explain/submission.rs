@@ -64,7 +64,7 @@ impl Submission {
     pub fn new(options: &[Given], release: Release) -> Result<Submission, OptionError> {
         let mut job = Submission::default();
         for given in options {
-            job.take(given)?;
+            job.take(given, release)?;
         }
         job.join_per_node(release);
         job.gpus = spelled(job.gpus.take(), release);
@@ -121,7 +121,7 @@ impl Submission {
         self.enforces_binding.get_or_insert(true);
     }
 
-    fn take(&mut self, given: &Given) -> Result<(), OptionError> {
+    fn take(&mut self, given: &Given, release: Release) -> Result<(), OptionError> {
         let text = || given.value.clone();
         let bad = || OptionError::Value(given.clone());
         match given.name {
@@ -174,7 +174,7 @@ impl Submission {
             "requeue" => self.requeue = Some(true),
             "no-requeue" => self.requeue = Some(false),
             "open-mode" => self.open_mode = is_open_mode(given).then_some(true).ok_or_else(bad)?,
-            "exclusive" => self.exclusive = is_exclusive(given).ok_or_else(bad)?,
+            "exclusive" => self.exclusive = is_exclusive(given, release).ok_or_else(bad)?,
             "oversubscribe" => self.exclusive = false,
             "gres-flags" => {
                 let list = text().unwrap_or_default();
@@ -327,13 +327,20 @@ fn is_open_mode(given: &Given) -> bool {
 }
 
 /// Whether the whole node is requested; `None` if sbatch refuses such a value.
-fn is_exclusive(given: &Given) -> Option<bool> {
+fn is_exclusive(given: &Given, release: Release) -> Option<bool> {
     let Some(value) = &given.value else { return Some(true) };
-    let is = |word: &&str| value.eq_ignore_ascii_case(word.as_bytes());
-    if ["exclusive", "allocation"].iter().any(is) {
-        return Some(true);
-    }
-    ["user", "mcs", "topo", "oversubscribe"].iter().any(is).then_some(false)
+    let known = [
+        ("exclusive", true, Release(0, 0)),
+        ("user", false, Release(0, 0)),
+        ("mcs", false, Release(0, 0)),
+        ("oversubscribe", false, Release(0, 0)),
+        ("topo", false, Release(23, 2)),
+        ("allocation", true, Release(26, 5)),
+    ];
+    let is = |(word, _, since): &&(&str, bool, Release)| {
+        release >= *since && value.eq_ignore_ascii_case(word.as_bytes())
+    };
+    known.iter().find(is).map(|(_, whole, _)| *whole)
 }
 
 #[cfg(test)]

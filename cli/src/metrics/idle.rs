@@ -1,7 +1,6 @@
 //! When jobs last used their GPUs: each run by root looks once at NVML's samples and saves the result in the ledger's
 //! folder. Users are notified about their jobs only if the administrator asks for it, and the jobs continue.
 
-use std::process::Command;
 use std::time::Duration;
 
 use gpushare::text::time;
@@ -11,7 +10,7 @@ use gpushare_node::ledger::{Ledger, Used, after_look};
 use gpushare_node::nvml::answer::GpuState;
 
 use super::{Facts, MetricsError};
-use crate::slurm::run::{ProgramError, run, succeeded};
+use crate::slurm::run::{self, ProgramError};
 use crate::status::{complain, local};
 
 /// Prologs hold the ledger's lock for milliseconds.
@@ -75,6 +74,5 @@ pub fn tell(facts: &mut Facts, ledger: &Ledger, after: Option<u64>) {
 
 fn notify(job: u32, note: &str) -> Result<(), ProgramError> {
     let words = ["notify", &job.to_string(), note];
-    let answer = run(Command::new("scontrol").args(words), SCONTROL_WAIT)?;
-    succeeded("scontrol", &words, answer).map(|_| ())
+    run::within(SCONTROL_WAIT, "scontrol", &words).map(|_| ())
 }

@@ -14,17 +14,26 @@ use crate::slurm::run::run;
 /// Longer than a busy slurmdbd needs for one change.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
-/// Makes the changes.
+/// Makes these changes, after others; `all` is the number of both.
 ///
 /// # Errors
-/// Slurm refused one of them, or something could not be removed.
-pub fn apply(plan: &Plan) -> Result<(), QosError> {
-    let all = plan.changes.len();
-    for (done, change) in plan.changes.iter().enumerate() {
+/// Slurm refused one of them.
+pub fn changes(changes: &[Change], before: usize, all: usize) -> Result<(), QosError> {
+    for (done, change) in (before..).zip(changes) {
         let why = |why| QosError::Stopped { change: change.clone(), why: Box::new(why), done, all };
         call(change).map_err(why)?;
         print(&write::progress(change, done + 1, all))?;
     }
+    Ok(())
+}
+
+/// Carries out a plan, after that many other changes.
+///
+/// # Errors
+/// Slurm refused a change, or something could not be removed.
+pub fn apply(plan: &Plan, before: usize) -> Result<(), QosError> {
+    let all = before + plan.changes.len();
+    changes(&plan.changes, before, all)?;
     print(&write::leftovers(plan))?;
     let busy = plan.leftovers.iter().filter(|leftover| leftover.used.is_some()).count();
     let stay = busy + plan.obstacles.len();

@@ -4,7 +4,6 @@
 use std::thread;
 use std::time::Duration;
 
-use super::command;
 use super::run::{self, ProgramError};
 
 /// Longer than a busy daemon needs for a query without any look-up.
@@ -31,6 +30,5 @@ impl Reach {
 
 /// The query fails if there is no answer; scontrol fails only if no controller answers.
 fn answered(program: &str, arguments: &[&str]) -> Result<(), ProgramError> {
-    let answer = run::run(command(program).args(arguments), PATIENCE)?;
-    run::succeeded(program, arguments, answer).map(|_| ())
+    run::within(PATIENCE, program, arguments).map(|_| ())
 }

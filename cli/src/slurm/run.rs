@@ -42,7 +42,15 @@ gpushare::errors! {
 /// # Errors
 /// The program can't be run, doesn't end in time, or fails.
 pub fn ask(program: &str, arguments: &[&str]) -> Result<Vec<u8>, ProgramError> {
-    succeeded(program, arguments, run(Command::new(program).args(arguments), PATIENCE)?)
+    within(PATIENCE, program, arguments)
+}
+
+/// The output of a program that must end in this time.
+///
+/// # Errors
+/// The same as for [`ask`].
+pub fn within(patience: Duration, program: &str, arguments: &[&str]) -> Result<Vec<u8>, ProgramError> {
+    succeeded(program, arguments, run(super::command(program).args(arguments), patience)?)
 }
 
 /// The output of a program that succeeded.

@@ -38,6 +38,9 @@ pub struct Detail {
     pub unfit: Option<Unfit>,
 }
 
+/// The major number of NVIDIA's GPUs (Linux' devices.txt).
+const NVIDIA: u32 = 195;
+
 gpushare::errors! {
     /// Why a GPU can't take a share.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ gpushare::errors! {
         };
         NoDevice => "it is not a character device";
         Excluded => "the driver excludes it (NVreg_ExcludedGpus)";
+        /// Its device node remains after it fell off the bus, or was taken from the driver.
+        UnknownToDriver => "the driver doesn't know it";
         /// Or it is a part of a GPU.
         MigEnabled => "MIG is enabled on it; shares of MIG devices are not supported";
     }
@@ -98,6 +103,7 @@ impl Detail {
     fn of(index: u32, slot: &Slot, roots: &Roots, known: &[Known]) -> Detail {
         let path = slot.path.clone();
         let number = device_number(&path);
+        let is_unknown = number.is_ok_and(|number| is_unknown(number, known));
         let known = known_by(&path, known);
         let mig_enabled = slot.part || number.is_ok_and(|number| mig::is_enabled(roots, number.minor));
         Detail {
@@ -110,6 +116,7 @@ impl Detail {
             unfit: number
                 .err()
                 .or_else(|| known.is_some_and(|gpu| gpu.excluded).then_some(Unfit::Excluded))
+                .or_else(|| is_unknown.then_some(Unfit::UnknownToDriver))
                 .or_else(|| mig_enabled.then_some(Unfit::MigEnabled)),
             path,
         }
@@ -195,6 +202,11 @@ fn by_name(path: &Path) -> (String, u64) {
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = name.strip_prefix(head).and_then(|digits| digits.parse().ok());
     (head.to_owned(), number.unwrap_or(0))
+}
+
+/// Whether the driver knows GPUs, but not this one.
+fn is_unknown(number: DeviceNumber, known: &[Known]) -> bool {
+    number.major == NVIDIA && !known.is_empty() && known.iter().all(|gpu| gpu.minor != number.minor)
 }
 
 fn known_by<'a>(path: &Path, known: &'a [Known]) -> Option<&'a Known> {

@@ -163,6 +163,11 @@ impl LockedDaemon<'_> {
     /// # Errors
     /// A process can't be ended, or the state can't be written.
     pub fn end(&mut self) -> Result<(), MpsError> {
+        self.end_processes()?;
+        self.locked.keep(&self.state)
+    }
+
+    fn end_processes(&mut self) -> Result<(), MpsError> {
         self.end_starting()?;
         // Recorded first: if this process is killed, the program that it started still tells the daemon to quit.
         self.state.ending = true;
@@ -174,7 +179,7 @@ impl LockedDaemon<'_> {
         }
         self.state.ending = false;
         self.state.processes.clear();
-        self.locked.keep(&self.state)
+        Ok(())
     }
 
     /// Ends a daemon that an earlier process was starting and that doesn't hold its lock yet, and a program that an
@@ -227,7 +232,8 @@ impl LockedDaemon<'_> {
     /// A process can't be ended, the folder can't be removed, or NVML does not set the GPU's compute mode back.
     pub fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
-        self.end()?;
+        // Nothing is recorded any more: a user may have filled the file system, and only the removal makes room.
+        self.end_processes()?;
         let mode = self.state.exclusive.as_ref().map(|uuid| self.make_shared(ledger, uuid));
         self.locked.remove()?;
         mode.transpose().map_err(MpsError::Mode)?;

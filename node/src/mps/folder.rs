@@ -203,7 +203,8 @@ impl Locked {
     /// # Errors
     /// Something can't be removed in time.
     pub fn remove(self) -> Result<(), MpsError> {
-        let bin = self.bin(&["pipe", "log", "state", "new"])?;
+        // The first two make room for the folder that the others go through, if a user has filled the file system.
+        let bin = self.bin(&["state", "new", "pipe", "log"])?;
         bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))?;
         self.bin(&["lock"])?;
         match fs::remove_dir(&self.folder) {

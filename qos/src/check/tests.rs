@@ -62,6 +62,10 @@ fn lines_that_cannot_be_had_say_why() {
         ("\nQOS=q GPUs=H100:3", "2 error: H100:3 is more than the cluster's 2".to_owned()),
         ("QOS=q GPUs=h100:1", "1 error: no node has a GPU of type 'h100'; there are H100, a40".to_owned()),
         (
+            "QOS=q Preempt=q",
+            "1 error: QOS 'q' would preempt itself, directly or through others (Preempt)".to_owned(),
+        ),
+        (
             "QOS=q Preempts=normale",
             "1 error: Preempt names QOS 'normale', which is neither in this file nor in Slurm's database"
                 .to_owned(),
@@ -83,6 +87,10 @@ fn lines_that_cannot_be_had_say_why() {
     ] {
         assert_eq!(said(text), [expected], "{text}");
     }
+    let itself = |line, name| {
+        format!("{line} error: QOS '{name}' would preempt itself, directly or through others (Preempt)")
+    };
+    assert_eq!(said("QOS=q Preempt=r\nQOS=r Preempt=q\nQOS=s Preempt=q"), [itself(1, "q"), itself(2, "r")]);
     assert_eq!(
         said("QOS=q GPUs=v100:1,p100:1 GrpTRES=gres/mps=1,gres/shard=1"),
         [

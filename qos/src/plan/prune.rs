@@ -1,11 +1,12 @@
 //! The QOSes with our mark that are no longer in the file.
 //!
-//! When Slurm 22.05 deletes a QOS, it removes it from an association's list together with a comma, and so loses the
-//! neighbours: `q1,q2,q3` without q2 is neither q1 nor q3. So the plan removes the QOS from lists first.
+//! When Slurm up to 23.11 deletes a QOS, it removes it from an association's list together with a comma, and so loses
+//! the neighbours: `q1,q2,q3` without q2 is neither q1 nor q3. So there the plan removes the QOS from lists first.
 
 use std::collections::HashSet;
 
 use super::{InUse, Leftover, Obstacle};
+use crate::Cluster;
 use crate::change::{BATCH, Change, Sign, named};
 use crate::state::Actual;
 use crate::tree::{Association, Own, Tree};
@@ -18,10 +19,11 @@ const SLURMS_OWN: &str = "normal";
 pub(super) fn removals(
     qoses: &[ManagedQos],
     actual: &Actual,
-    cluster: &str,
+    at: &Cluster,
     prune: Option<&InUse>,
     obstacles: &mut Vec<Obstacle>,
 ) -> (Vec<Change>, Vec<Leftover>) {
+    let cluster = at.name.as_str();
     let in_file: HashSet<&str> = qoses.iter().map(|managed| managed.name.as_str()).collect();
     let (mut unused, mut stay) = (Vec::new(), Vec::new());
     for (name, qos) in &actual.qoses {
@@ -37,7 +39,7 @@ pub(super) fn removals(
         }
     }
     let mut changes = Vec::new();
-    for qos in &unused {
+    for qos in unused.iter().filter(|_| at.cuts_lists) {
         for row in actual.tree.naming(qos) {
             changes.extend(without(row, qos, &unused, &actual.tree, cluster));
         }

@@ -5,6 +5,8 @@ use crate::state;
 use crate::tree::Tree;
 use gpushare::config::Config;
 
+mod order;
+
 fn cluster() -> Cluster {
     let config =
         "AccountingStorageTRES = cpu,mem,node,gres/gpu,gres/gpu:a40,gres/gpu:H100\nClusterName = lab\n";

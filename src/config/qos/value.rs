@@ -30,15 +30,15 @@ pub struct NotAValue;
 /// All values that are set for a QOS, by field.
 pub type Settings = BTreeMap<&'static str, Value>;
 
-/// Slurm gives higher numbers a special meaning.
-const MOST: u64 = 4_000_000_000;
+/// slurmdbd ignores higher numbers (`(int32_t)number >= 0` in as_mysql_qos.c).
+const MOST: u64 = i32::MAX as u64;
 /// TRES minutes may be high numbers.
 const MOST_TRES: u64 = 1 << 60;
 
 /// The values that an administrator may write.
 pub fn allowed(kind: Kind) -> &'static str {
     match kind {
-        Kind::Count => "a whole number from 0 to 4000000000",
+        Kind::Count => "a whole number from 0 to 2147483647",
         Kind::Minutes | Kind::Time => "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
         Kind::Seconds => "seconds, hours:minutes:seconds or days-hours:minutes:seconds",
         Kind::Factor => "a number such as 0, 0.5 or 2",
@@ -59,7 +59,10 @@ pub fn allowed(kind: Kind) -> &'static str {
 pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     let value = match field.kind {
         Kind::Count => Value::Count(count(text).filter(|number| *number <= MOST).ok_or(NotAValue)?),
-        Kind::Minutes => Value::Time(u64::from(time::minutes(text).ok_or(NotAValue)?) * 60),
+        Kind::Minutes => {
+            let minutes = time::minutes(text).map(u64::from);
+            Value::Time(minutes.filter(|minutes| *minutes <= MOST).ok_or(NotAValue)? * 60)
+        }
         Kind::Time => Value::Time(time::seconds(text).filter(|seconds| *seconds <= MOST).ok_or(NotAValue)?),
         Kind::Seconds => {
             let seconds = count(text).or_else(|| time::seconds(text));

@@ -51,23 +51,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return Some(refusal());
         }
         let policed = |gres: &Gres| self.policy.gres.has(gres.name);
-        let left_behind = existing.tokens().find_map(|(field, token)| match token {
-            Token::Gres(gres) if gres.count > 0 && policed(&gres) => {
-                let named = update.request.tres().find(|(place, _)| *place == field).and_then(|(_, text)| text)?;
-                let same = |(place, token)| {
-                    matches!(token, Token::Gres(new) if place == field && same_entry(&new, &gres))
-                };
-                (!named.is_empty() && !update.request.tokens().any(same)).then(|| plain(gres))
-            }
-            _ => None,
+        let left_behind = existing.gres().filter(|(_, gres)| policed(gres)).find_map(|(field, gres)| {
+            let named = update.request.tres().find(|(place, _)| *place == field).and_then(|(_, text)| text)?;
+            let same =
+                |(place, token)| matches!(token, Token::Gres(new) if place == field && same_entry(&new, &gres));
+            (!named.is_empty() && !update.request.tokens().any(same)).then(|| plain(gres))
         });
         let respelled = || {
-            update.request.tokens().find_map(|(_, token)| match token {
-                Token::Gres(gres) if gres.count > 0 && policed(&gres) => {
-                    (!self.spelled_as_before(existing, gres)).then(|| plain(gres))
-                }
-                _ => None,
-            })
+            let respelled = |gres: &Gres| policed(gres) && !self.spelled_as_before(existing, *gres);
+            update.request.names(respelled).map(|(_, gres)| plain(gres))
         };
         let asked = left_behind.or_else(respelled)?;
         Some(Refusal { asked, ..refusal() })
@@ -93,12 +85,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if request.is_counted_plainly() {
             return None;
         }
-        let wanted = |place: Field| {
-            request.tokens().filter_map(move |(field, token)| match token {
-                Token::Gres(gres) if field == place && gres.count > 0 => Some(gres),
-                _ => None,
-            })
-        };
+        let wanted =
+            |place: Field| request.gres().filter(move |(field, _)| *field == place).map(|(_, gres)| gres);
         let policed = |gres: &Gres| self.policy.gres.has(gres.name);
         let beside_job = [Field::Node, Field::Task, Field::Socket].into_iter().find_map(|field| {
             wanted(field).filter(policed).find(|gres| {

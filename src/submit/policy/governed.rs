@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 
-use super::nodes::times;
 use super::refusal::{meant, plain};
 use super::under::Under;
 use super::{
@@ -94,7 +93,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                         return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
                     }
                     typed |= gres.name == GPU;
-                    let wanted = || gres.count.saturating_mul(times(request, field));
+                    let wanted = || gres.count.saturating_mul(request.times(field));
                     if self.limit.take().is_some_and(|most| wanted() > most) {
                         self.beyond.set(true);
                     }

@@ -52,7 +52,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         self.request.tokens().find_map(|(field, token)| {
             let Token::Gres(gres) = token else { return None };
             let gres_type = gres.gres_type.filter(|_| self.policy.gres.has(gres.name))?;
-            let wanted = gres.count.saturating_mul(times(&self.request, field));
+            let wanted = gres.count.saturating_mul(self.request.times(field));
             let mut limits = self.accounting.typed_limits(qos, gres.name);
             let limit = limits.find(|limit| limit.gres_type.eq_ignore_ascii_case(gres_type))?;
             let most = limit.of_job.filter(|most| wanted > *most)?;
@@ -64,17 +64,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 }
 
-/// How often a field's count is requested at least: for each node, socket or task.
-pub(super) fn times(request: &Request, field: Field) -> u64 {
-    let nodes = u64::from(request.min_nodes.unwrap_or(1).max(1));
-    match field {
-        Field::Job => 1,
-        Field::Node => nodes,
-        Field::Socket => nodes.saturating_mul(u64::from(request.sockets_per_node.unwrap_or(1).max(1))),
-        Field::Task => u64::from(request.num_tasks.unwrap_or(1).max(1)),
-    }
-}
-
 /// The maximum number of nodes with which no GPU that is counted for the whole job, or for its tasks, is given twice;
 /// `None` if all are counted as they are picked.
 fn most_nodes(request: &Request) -> Option<u32> {
@@ -83,10 +72,8 @@ fn most_nodes(request: &Request) -> Option<u32> {
         return None;
     }
     let gpus = |place: Field| {
-        request.tokens().filter_map(move |(field, token)| match token {
-            Token::Gres(gres) if field == place && gres.name == GPU && gres.count > 0 => Some(gres),
-            _ => None,
-        })
+        let is_one = move |(field, gres): &(Field, Gres)| *field == place && gres.name == GPU;
+        request.gres().filter(is_one).map(|(_, gres)| gres)
     };
     let on_each =
         |gres_type| gpus(Field::Node).filter(|gres| gres.gres_type == gres_type).map(|gres| gres.count).max();

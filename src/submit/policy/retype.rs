@@ -58,12 +58,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let before = wanted.clone();
         let request = self.effective(&before);
         let kept: Fields = request
-            .tokens()
-            .filter_map(|(field, token)| match token {
-                Token::Gres(gres) if gres.count > 0 => Some(field),
-                _ => None,
-            })
-            .filter_map(|field| request.tres().find(|(place, _)| *place == field))
+            .gres()
+            .filter_map(|(kept, _)| request.tres().find(|(field, _)| *field == kept))
             .filter_map(|(field, text)| Some((field, text?.to_vec())))
             .collect();
         let of_gpus = |gres: &Gres| self.policy.gres.has(gres.name);

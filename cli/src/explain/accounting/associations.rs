@@ -23,6 +23,14 @@ pub struct Association {
     minutes: Vec<(Vec<u8>, u64)>,
 }
 
+impl Association {
+    /// Drops the limits on other TRES.
+    pub fn keep_limits(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        self.counts.retain(|(name, _)| is_kept(name));
+        self.minutes.retain(|(name, _)| is_kept(name));
+    }
+}
+
 /// The associations of one user or, with an empty name, those of accounts.
 pub fn read(text: &[u8], user: &str) -> Vec<Association> {
     let association = |row: Vec<Vec<u8>>| {

@@ -221,3 +221,15 @@ fn a_gpu_that_the_driver_excludes_takes_no_share_and_nvml_does_not_count_it() {
     fake.information("0000:01:00.0", &excluded.replace("Yes", "No"));
     assert_eq!(seen(&counted("AutoDetect=nvml")).0, ["nvidia3", "nvidia5"]);
 }
+
+#[test]
+fn a_gpu_that_the_driver_lost_is_unknown_to_it() {
+    let fake = Fake::new();
+    let number = |major, minor| DeviceNumber { major, minor };
+    assert!(!is_unknown(number(195, 1), &driver::known(&fake.roots)), "no driver tells");
+    fake.gpu("0000:01:00.0", 1);
+    let known = driver::known(&fake.roots);
+    for (number, expected) in [(number(195, 1), false), (number(195, 2), true), (number(1, 2), false)] {
+        assert_eq!(is_unknown(number, &known), expected, "{number:?}");
+    }
+}

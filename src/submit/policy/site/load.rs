@@ -1,7 +1,6 @@
 //! The GPUs, CPUs and memory of a request, as numbers that depend on how many nodes the job gets.
 
 use super::super::merged::written;
-use super::super::nodes::times;
 use super::super::{Amount, Correction, DefaultMemory, GPU, Ground, PerGpu, Policy};
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Memory, Request};
@@ -85,7 +84,7 @@ impl<'r> Load<'r> {
             let Some(entry) = entries.get_mut(at) else { continue };
             let (place, count) = match per_node {
                 Some(each) => (&mut entry.of_node, count.saturating_mul(each)),
-                None => (&mut entry.of_job, count.saturating_mul(times(request, field))),
+                None => (&mut entry.of_job, count.saturating_mul(request.times(field))),
             };
             *place = Some(place.map_or(count, |known| known.min(count)));
         }
