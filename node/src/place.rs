@@ -123,6 +123,13 @@ pub enum Notice {
         /// What is wrong.
         fault: String,
     },
+    /// Under `follow` Slurm put a share on a GPU with an error.
+    OnFaulty {
+        /// Slurm's index.
+        index: u32,
+        /// What is wrong.
+        fault: String,
+    },
 }
 
 /// Records what a job has of the node's GPUs; first chooses a GPU if that is gpushare's task. `now` is in seconds since
@@ -288,7 +295,19 @@ fn gpu_of_share(
         notices.push(Notice::SeveralCharged);
     }
     notices.extend(left_out(gpus));
-    notices.extend(measured.iter().flat_map(|measured| faulty(gpus, measured)));
+    let notices_of_faults = measured.iter().flat_map(|measured| faulty(gpus, measured));
+    if config.placement == Placement::Follow {
+        // Slurm doesn't know about faults.
+        let on = |notice| match notice {
+            Notice::Faulty { index: faulty, fault } if faulty == index => {
+                Some(Notice::OnFaulty { index, fault })
+            }
+            _ => None,
+        };
+        notices.extend(notices_of_faults.filter_map(on));
+    } else {
+        notices.extend(notices_of_faults);
+    }
     let detail = gpus.detail(index).ok_or(PlaceError::NoSuchGpu(index))?;
     let gpu = detail.gpu().filter(|_| detail.unfit.is_none()).ok_or_else(|| unfit(detail))?;
     let capacity = seen.units_of(index);

@@ -120,6 +120,9 @@ fn line(entry: &Entry, notice: &Notice) -> String {
         Notice::LeftOut { index, path, why } => {
             format!("GPU {index} ({}) takes no shares: {why}", path.display())
         }
+        Notice::OnFaulty { index, fault } => {
+            format!("job {id}: Slurm put the share on GPU {index}, NVML says: {fault}")
+        }
         Notice::Faulty { index, fault } => format!("GPU {index} takes no shares, NVML says: {fault}"),
         Notice::HeldWhole(key) => {
             format!("job {id}: Slurm put its share on the GPU that job {} has whole", key.id)

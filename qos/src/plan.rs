@@ -49,6 +49,8 @@ pub struct Use {
     pub jobs: usize,
     /// The partitions that name it.
     pub partitions: BTreeSet<String>,
+    /// A QOS that preempts it.
+    pub preempted_by: Option<String>,
 }
 
 /// A QOS that is a default: Slurm never revokes it from its owner, although 22.05 reports that it did.
@@ -92,13 +94,12 @@ impl fmt::Display for Obstacle {
 impl fmt::Display for Use {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         let partitions: Vec<&str> = self.partitions.iter().map(String::as_str).collect();
-        let named = format!("is named by partition {}", partitions.join(", "));
-        let has = format!("has {}", counted(self.jobs, "job"));
-        match (self.jobs, partitions.is_empty()) {
-            (_, true) => out.write_str(&has),
-            (0, _) => out.write_str(&named),
-            _ => write!(out, "{has} and {named}"),
-        }
+        let has = (self.jobs > 0).then(|| format!("has {}", counted(self.jobs, "job")));
+        let named =
+            (!partitions.is_empty()).then(|| format!("is named by partition {}", partitions.join(", ")));
+        let preempted = self.preempted_by.as_ref().map(|qos| format!("is preempted by qos {qos}"));
+        let all: Vec<String> = [has, named, preempted].into_iter().flatten().collect();
+        out.write_str(&all.join(" and "))
     }
 }
 

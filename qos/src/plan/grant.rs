@@ -4,11 +4,11 @@
 //! it from associations that name it and don't belong to the members; below a member account it looks only at that
 //! account's own users.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Obstacle;
 use crate::change::{BATCH, Change, Sign, named};
-use crate::tree::{Association, Tree};
+use crate::tree::{Association, Own, Tree};
 use crate::{Cluster, ROOT};
 use gpushare::config::{ManagedQos, Members};
 
@@ -35,6 +35,7 @@ pub(super) fn grants(
             Members::Users(account, users) => Wanted {
                 accounts: Vec::new(),
                 users: BTreeMap::from([(account.as_str(), of_users(tree, managed, account, users))]),
+                opened: BTreeSet::new(),
             },
             Members::Unsaid => continue,
         };
@@ -56,6 +57,8 @@ pub(super) fn grants(
 struct Wanted<'t> {
     accounts: Vec<&'t str>,
     users: BTreeMap<&'t str, Vec<&'t str>>,
+    /// Accounts and users whose own list has nothing else: without it they have the QOSes of the account above.
+    opened: BTreeSet<&'t str>,
 }
 
 fn has_wrongly(row: &Association, managed: &ManagedQos, tree: &Tree) -> bool {
@@ -126,6 +129,9 @@ impl<'t> Wanted<'t> {
             self.users.entry(&row.account).or_default()
         };
         let name = if row.user.is_empty() { &row.account } else { &row.user };
+        if matches!(&row.own, Own::List(list) if list.len() == 1) {
+            self.opened.insert(name);
+        }
         // If partitions have their own rows, a user has several rows in an account; one call changes all of them.
         if !names.contains(&name.as_str()) {
             names.push(name);
@@ -135,11 +141,15 @@ impl<'t> Wanted<'t> {
     fn calls(self, qos: &str, cluster: &str, sign: Sign) -> Vec<Change> {
         let set = format!("qos{}={qos}", if sign == Sign::Add { '+' } else { '-' });
         let at = format!("cluster={cluster}");
+        let then = |name: &str| match self.opened.contains(name) && sign == Sign::Remove {
+            true => ", which then has the QOSes of the account above",
+            false => "",
+        };
         let mut calls = Vec::new();
         for names in self.accounts.chunks(BATCH) {
             let lines = names
                 .iter()
-                .map(|name| (sign, format!("qos {qos} for {}", account_in_words(name))))
+                .map(|name| (sign, format!("qos {qos} for {}{}", account_in_words(name), then(name))))
                 .collect();
             calls.push(Change::call(lines, ["modify", "account", "where", &named(names), &at, "set", &set]));
         }
@@ -148,7 +158,9 @@ impl<'t> Wanted<'t> {
             for names in users.chunks(BATCH) {
                 let lines = names
                     .iter()
-                    .map(|name| (sign, format!("qos {qos} for user {name} in account {account}")))
+                    .map(|name| {
+                        (sign, format!("qos {qos} for user {name} in account {account}{}", then(name)))
+                    })
                     .collect();
                 calls.push(Change::call(
                     lines,

@@ -5,12 +5,13 @@
 
 use std::collections::HashSet;
 
-use super::{InUse, Leftover, Obstacle};
+use super::{InUse, Leftover, Obstacle, Use};
 use crate::Cluster;
 use crate::change::{BATCH, Change, Sign, named};
-use crate::state::Actual;
+use crate::state::{Actual, Qos};
 use crate::tree::{Association, Own, Tree};
 use gpushare::config::qos::ManagedQos;
+use gpushare::config::qos::value::{Settings, Value};
 
 /// The default for every job. A line of the file may have managed it, and it stays even without the line.
 const SLURMS_OWN: &str = "normal";
@@ -30,12 +31,20 @@ pub(super) fn removals(
         if in_file.contains(name.as_str()) || !qos.is_of(cluster) || name == SLURMS_OWN {
             continue;
         }
-        match prune.map(|used| used.get(name)) {
+        let used = prune.map(|used| {
+            let of_slurm = used.get(name).cloned();
+            let by = preempting(name, qoses, actual, cluster, &in_file);
+            match (of_slurm, by) {
+                (None, None) => None,
+                (of_slurm, preempted_by) => Some(Use { preempted_by, ..of_slurm.unwrap_or_default() }),
+            }
+        });
+        match used {
             Some(None) => match actual.tree.defaults_to(name).next() {
                 Some(default) => obstacles.push(Obstacle::new(name, None, default, cluster)),
                 None => unused.push(name.as_str()),
             },
-            used => stay.push(Leftover { qos: name.clone(), used: used.flatten().cloned() }),
+            used => stay.push(Leftover { qos: name.clone(), used: used.flatten() }),
         }
     }
     let mut changes = Vec::new();
@@ -49,6 +58,27 @@ pub(super) fn removals(
         changes.push(Change::call(lines, ["delete", "qos", "where", &named(names)]));
     }
     (changes, stay)
+}
+
+/// A QOS that stays and preempts this one. Slurm would keep the dead number, and the file's next plan would stop.
+fn preempting(
+    name: &str,
+    qoses: &[ManagedQos],
+    actual: &Actual,
+    cluster: &str,
+    in_file: &HashSet<&str>,
+) -> Option<String> {
+    let preempts = |settings: &Settings| match settings.get("Preempt") {
+        Some(Value::Words(names)) => names.contains(name),
+        _ => false,
+    };
+    let of_file = qoses.iter().find(|managed| preempts(&managed.settings)).map(|managed| &managed.name);
+    let of_others = || {
+        let mut others = actual.qoses.iter();
+        let is_one = |other: &str, qos: &Qos| !in_file.contains(other) && !qos.is_of(cluster);
+        others.find(|(other, qos)| is_one(other, qos) && preempts(&qos.settings)).map(|(other, _)| other)
+    };
+    of_file.or_else(of_others).cloned()
 }
 
 /// Removes a QOS from an association's list, if the list has others.

@@ -328,7 +328,7 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
         (0, vec![leftover("busy", None), leftover("named", None), leftover("old", None)])
     );
     let busy = Use { jobs: 2, ..Use::default() };
-    let named = Use { jobs: 0, partitions: ["p", "q"].map(str::to_owned).into() };
+    let named = Use { partitions: ["p", "q"].map(str::to_owned).into(), ..Use::default() };
     assert_eq!(named.to_string(), "is named by partition p, q");
     assert_eq!(Use { jobs: 1, ..named.clone() }.to_string(), "has 1 job and is named by partition p, q");
     let used = HashMap::from([("busy".to_owned(), busy.clone()), ("named".to_owned(), named.clone())]);

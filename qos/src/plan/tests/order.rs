@@ -25,3 +25,33 @@ fn newer_releases_need_no_care_when_a_qos_goes() {
     };
     assert_eq!((removed(true), removed(false)), (2, 1));
 }
+
+#[test]
+fn a_qos_that_another_one_preempts_stays() {
+    let actual = actual(&[line("old", &[], "gpushare@lab"), line("theirs", &[("Preempt", "old")], "x")], "");
+    let pruned = |text: &str, actual: &Actual| {
+        plan(&Config::parse(text).unwrap().qoses, actual, &cluster(), Some(&InUse::new()))
+    };
+    let left = pruned("QOS=one\n", &actual);
+    assert!(!said(&left).contains(&"- qos old".to_owned()), "{:?}", said(&left));
+    let used = left.leftovers[0].used.as_ref().unwrap().to_string();
+    assert_eq!(used, "is preempted by qos theirs");
+    let mut other = actual;
+    other.qoses.remove("theirs");
+    let left = pruned("QOS=one Preempt=old\n", &other);
+    assert_eq!(left.leftovers[0].used.as_ref().unwrap().to_string(), "is preempted by qos one");
+    assert!(said(&pruned("QOS=one\n", &other)).contains(&"- qos old".to_owned()));
+}
+
+#[test]
+fn a_list_that_becomes_empty_opens_what_is_above() {
+    let actual = actual(&[line("q", &[], "gpushare@lab")], "a|||\nb|||normal\nb|eve||q\nb|tom||q,normal\n");
+    let lines = said(&made("QOS=q Account=a\n", &actual));
+    assert!(
+        lines.contains(
+            &"- qos q for user eve in account b, which then has the QOSes of the account above".to_owned()
+        ),
+        "{lines:?}"
+    );
+    assert!(lines.contains(&"- qos q for user tom in account b".to_owned()), "{lines:?}");
+}
