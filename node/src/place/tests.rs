@@ -326,6 +326,19 @@ fn a_share_goes_where_least_is_in_use_and_knows_its_memory() {
 }
 
 #[test]
+fn a_faulty_gpu_that_slurm_picks_is_named() {
+    let mut node = Place::new("Placement=follow");
+    node.measured =
+        measured([(0, 0, Some("it is lost")), (9, 9, Some("it too")), (9, 9, None), (9, 9, None)]);
+    let picked = NodeJob { percent: Some(50), noted: None, gpus: vec![0], ..job(1, 40) };
+    let Placed::Now(_, notices) = node.place(&picked).unwrap() else { panic!() };
+    assert!(
+        matches!(&notices[..], [Notice::OnFaulty { index: 0, fault }] if fault == "it is lost"),
+        "{notices:?}"
+    );
+}
+
+#[test]
 fn a_faulty_gpu_takes_no_share_and_is_named() {
     let mut node = Place::new("Overcommit=refuse");
     node.measured = measured([(0, 0, Some("it is lost")), (9, 9, None), (9, 9, None), (9, 9, None)]);
