@@ -80,7 +80,7 @@ class Row:
         assert self.reason is None or self.reason in remembered(), remembered()
 
 
-LOST, RESET_REQUIRED, NOT_SUPPORTED, UNKNOWN = 15, 16, 3, 999
+LOST, RESET_REQUIRED, NOT_SUPPORTED, UNKNOWN, TIMEOUT = 15, 16, 3, 999, 10
 
 
 def unusable(what, words, fault):
@@ -124,6 +124,11 @@ def rows():
         Row(
             "unknown error, can't even be named",
             SECOND_BUSY + fails("GetHandleByIndex_v2", UNKNOWN, 0) + fails("GetHandleByUUID", UNKNOWN, 0), 1,
+            fault="fell off the bus", around=known_to_the_driver,
+        ),
+        Row(
+            "times out, can't even be named",
+            SECOND_BUSY + fails("GetHandleByIndex_v2", TIMEOUT, 0) + fails("GetHandleByUUID", TIMEOUT, 0), 1,
             fault="fell off the bus", around=known_to_the_driver,
         ),
         Row(

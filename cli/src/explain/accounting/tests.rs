@@ -57,6 +57,22 @@ fn shown(qos: &str) -> String {
 }
 
 #[test]
+fn a_limit_on_what_slurmctld_does_not_count_is_none() {
+    let mut database = database();
+    database.keep_counted(&["cpu", "gres/gpu", "gres/GPU:3090"]);
+    assert!(
+        !database.tres.contains(&b"gres/gpu:a40".to_vec())
+            && database.tres.contains(&b"gres/gpu:3090".to_vec())
+    );
+    let database = &database;
+    let types = |qos: &[u8]| {
+        let limits = database.typed_limits(database.qos_named(qos).unwrap(), b"gpu");
+        limits.map(|limit| limit.gres_type.to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!((types(b"qos_lafferty"), types(b"many")), (vec![], vec![b"3090".to_vec()]));
+}
+
+#[test]
 fn tres_are_in_slurms_order() {
     let names = |text| {
         let list = tres(text);

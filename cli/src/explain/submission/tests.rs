@@ -130,6 +130,20 @@ fn the_rest_of_a_request_is_read() {
 }
 
 #[test]
+fn a_release_has_its_own_words_for_exclusive() {
+    for (word, release, expected) in [
+        ("allocation", Release(26, 5), Some(true)),
+        ("allocation", Release(25, 11), None),
+        ("topo", NEW, Some(false)),
+        ("topo", OLD, None),
+    ] {
+        let exclusive = submission(&format!("--exclusive={word}"), release).ok();
+        let exclusive = exclusive.map(|job| job.request(release.spelling(), 2001).exclusive);
+        assert_eq!(exclusive, expected, "{word} {release}");
+    }
+}
+
+#[test]
 fn values_that_sbatch_does_not_take_are_no_request() {
     for (line, part) in [
         ("-n 0", "'0' for --ntasks"),
