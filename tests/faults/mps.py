@@ -582,7 +582,7 @@ def test_full(control):
     node.check_empty()
 
 
-@pytest.mark.parametrize("limit", ["size=128k", "nr_inodes=40"])
+@pytest.mark.parametrize("limit", ["size=128k", "nr_inodes=40,size=1m"])
 def test_full_of_a_users_files(control, limit):
     """A user who fills MpsDir through their own folders stops nobody once their last job is over."""
     node = MpsNode(control)
@@ -595,8 +595,8 @@ def test_full_of_a_users_files(control, limit):
                 (folder / f"log/{number}").touch()
         with contextlib.suppress(OSError):
             fill(folder / "log/0")
-        node.epilog(1)
-        assert not alive(*daemon)
+        lines = node.epilog(1)
+        assert not alive(*daemon) and not folder.exists(), lines
         node.check_no_daemons()
         started(node, 2, BOB)
         node.epilog(2)
