@@ -46,6 +46,10 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait for a process that is busy with the daemon of other jobs.
 const SHORT: Duration = Duration::from_millis(50);
 
+/// How many times `MpsTimeout` to wait for the daemon's lock. An epilog holds it while it ends a daemon that doesn't
+/// answer: the daemon, its processes and NVML may each take `MpsTimeout`.
+const LOCK_TIMES: u32 = 3;
+
 /// What was done for a job.
 #[derive(Debug)]
 #[must_use]
@@ -84,7 +88,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
         return Ok(Prepared::None);
     };
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
-    let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout)?;
+    let locked = folder::lock(&config.mps_dir, daemon, LOCK_TIMES * config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     let mut healed = None;
     let found = locked_daemon.find();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::gpu::{Roots, known_to_the_driver};
 use crate::ledger::Ledger;
 use crate::nvml::answer::{Measured, Mode, NO_DRIVER, NO_LIBRARY, Unreadable};
-use gpushare::config::{self, Mps, NodeConfig};
+use gpushare::config::{self, Mps, NodeConfig, Placement};
 
 use crate::exec::{AskError, Asked, ask, installed, own, program};
 
@@ -60,11 +60,11 @@ pub struct Nvml {
 
 impl Nvml {
     /// Starts gpushare-nvml, which then runs in parallel to the caller. If MPS daemons need the UUID of a GPU that
-    /// nothing has initialised since boot, it may take as long as such a daemon, because NVML initialises the GPU
-    /// first. With `processes` it also reports the GPUs' processes.
+    /// nothing has initialised since boot, or [`Placement::Own`] needs its device node, it may take as long as such a
+    /// daemon, because NVML initialises the GPU first. With `processes` it also reports the GPUs' processes.
     pub fn start(config: &NodeConfig, ledger: &Ledger, roots: &Roots, processes: bool) -> Nvml {
-        let wakes =
-            config.mps != Mps::Off && known_to_the_driver(roots).iter().any(|(uuid, _)| uuid.is_none());
+        let needs_gpus = config.mps != Mps::Off || config.placement == Placement::Own;
+        let wakes = needs_gpus && known_to_the_driver(roots).iter().any(|(uuid, _)| uuid.is_none());
         let patience = if wakes { config.nvml_timeout.max(config.mps_timeout) } else { config.nvml_timeout };
         let command = match ledger.silence() {
             Some(last) if last.age.is_some_and(|age| age < quiet_after(&last.reason)) => {

@@ -56,6 +56,9 @@ impl Node<'_> {
 
 /// What the ledger doesn't know and must ask others. Called without its lock.
 pub trait Ask {
+    /// Waits until NVML has answered: it makes the device nodes of GPUs that nothing has used since boot. Called at
+    /// most once, if one is missing.
+    fn wait(&mut self);
     /// What the GPUs are doing. Called at most once, for a job with a share, or for a job with any GPU if the GPU's
     /// processes are checked.
     fn measured(&mut self) -> Option<Measured>;
@@ -65,6 +68,8 @@ pub trait Ask {
 
 /// Asks nothing.
 impl Ask for () {
+    fn wait(&mut self) {}
+
     fn measured(&mut self) -> Option<Measured> {
         None
     }
@@ -147,7 +152,11 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
         release(node.ledger, job.key.id, None)?;
         return Ok(Placed::NotOurs);
     }
-    let gpus = node.inventory();
+    let mut gpus = node.inventory();
+    if !gpus.as_ref().is_ok_and(Inventory::is_complete) {
+        ask.wait();
+        gpus = node.inventory();
+    }
     let units = units_of(node.config, gpus.as_ref().ok());
     let placed = match Allocation::of(job, node.config, units.as_deref().unwrap_or_default()) {
         Ok(Allocation::Nothing) => {
@@ -295,19 +304,8 @@ fn gpu_of_share(
         notices.push(Notice::SeveralCharged);
     }
     notices.extend(left_out(gpus));
-    let notices_of_faults = measured.iter().flat_map(|measured| faulty(gpus, measured));
-    if config.placement == Placement::Follow {
-        // Slurm doesn't know about faults.
-        let on = |notice| match notice {
-            Notice::Faulty { index: faulty, fault } if faulty == index => {
-                Some(Notice::OnFaulty { index, fault })
-            }
-            _ => None,
-        };
-        notices.extend(notices_of_faults.filter_map(on));
-    } else {
-        notices.extend(notices_of_faults);
-    }
+    let followed = (config.placement == Placement::Follow).then_some(index);
+    notices.extend(measured.iter().flat_map(|measured| faulty(gpus, measured, followed)));
     let detail = gpus.detail(index).ok_or(PlaceError::NoSuchGpu(index))?;
     let gpu = detail.gpu().filter(|_| detail.unfit.is_none()).ok_or_else(|| unfit(detail))?;
     let capacity = seen.units_of(index);
@@ -345,11 +343,17 @@ fn left_out(gpus: &Inventory) -> impl Iterator<Item = Notice> {
     })
 }
 
-/// GPUs for which NVML reports an error.
-fn faulty(gpus: &Inventory, measured: &Measured) -> Vec<Notice> {
-    let fault =
-        |gpu: &Gpu| Some(Notice::Faulty { index: gpu.index, fault: measured.of(gpu)?.fault.clone()? });
-    gpus.gpus().iter().filter_map(fault).collect()
+/// GPUs for which NVML reports an error. Slurm doesn't know about errors, so of the GPUs that it chooses from only the
+/// chosen one matters: `followed`.
+fn faulty(gpus: &Inventory, measured: &Measured, followed: Option<u32>) -> Vec<Notice> {
+    let notice = |gpu: &Gpu| {
+        let (index, fault) = (gpu.index, measured.of(gpu)?.fault.clone()?);
+        match followed {
+            None => Some(Notice::Faulty { index, fault }),
+            Some(chosen) => (chosen == index).then_some(Notice::OnFaulty { index, fault }),
+        }
+    };
+    gpus.gpus().iter().filter_map(notice).collect()
 }
 
 /// Checks for shares on GPUs that Slurm gave a job whole.

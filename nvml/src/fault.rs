@@ -11,6 +11,8 @@ use nvml_wrapper::error::NvmlError;
 pub struct Health {
     /// The first error of a call that says that the GPU is unusable.
     refused: Option<NvmlError>,
+    /// It is in MIG mode, but is not split into instances: no program can use it.
+    pub mig_without_instances: bool,
     /// NVML_FI_DEV_RETIRED_PENDING_DBE: pages with uncorrectable errors are in use until the GPU is reset (before
     /// Ampere).
     pub pages_pending: Option<u64>,
@@ -59,6 +61,10 @@ impl Health {
         let reasons = [
             (reset, "it must be reset (nvidia-smi --gpu-reset)"),
             (
+                self.mig_without_instances,
+                "it is in MIG mode, without instances (nvidia-smi -mig 0 ends that mode)",
+            ),
+            (
                 set(self.pages_pending),
                 "memory pages with uncorrectable errors wait for a reset to be retired",
             ),
@@ -101,6 +107,7 @@ mod tests {
                 },
                 None,
             ),
+            (Health { mig_without_instances: true, ..health() }, Some("MIG mode, without instances")),
             (Health { pages_pending: Some(1), ..health() }, Some("retired")),
             (Health { remap_failure: Some(1), ..health() }, Some("remapped")),
             (Health { reset: Some(1), ..health() }, Some("reset")),

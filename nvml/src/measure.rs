@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gpushare_node::gpu::{Roots, known_to_the_driver};
+use gpushare_node::gpu::{Roots, known_to_the_driver, mig};
 use gpushare_node::nvml::answer::{GpuState, MOST_PROCESSES, Measured, Mode};
 use gpushare_node::proc::start_time;
 use gpushare_node::proc::step::Finder;
@@ -22,6 +22,9 @@ use nvml_wrapper::{Device, Nvml};
 use crate::fault::{self, Health};
 use crate::raw;
 
+/// `NVML_DEVICE_MIG_ENABLE`, NVML API reference.
+const MIG_ENABLED: u32 = 1;
+
 /// All GPUs; with `processes` also the processes that compute on them.
 ///
 /// # Errors
@@ -31,7 +34,7 @@ pub fn all(nvml: &Nvml, roots: &Roots, processes: bool) -> Result<Measured, Nvml
     let mut measured = Measured { limits: raw::can_limit_memory(nvml), gpus: Vec::new() };
     let mut lost = false;
     for index in 0..nvml.device_count()? {
-        match nvml.device_by_index(index).and_then(|device| gpu(nvml, &device, proc)) {
+        match nvml.device_by_index(index).and_then(|device| gpu(nvml, &device, roots, proc)) {
             Ok(gpu) => measured.gpus.push(gpu),
             // Another user's limits hide this GPU.
             Err(NvmlError::NoPermission) => {}
@@ -66,7 +69,7 @@ fn nameless(measured: &Measured, nvml: &Nvml, roots: &Roots) -> Vec<GpuState> {
     lost.collect()
 }
 
-fn gpu(nvml: &Nvml, device: &Device, proc: Option<&Path>) -> Result<GpuState, NvmlError> {
+fn gpu(nvml: &Nvml, device: &Device, roots: &Roots, proc: Option<&Path>) -> Result<GpuState, NvmlError> {
     let mut health = Health::default();
     let uuid = device.uuid()?;
     let (memory, used) = health.answer(memory(nvml, device)).unzip();
@@ -75,6 +78,8 @@ fn gpu(nvml: &Nvml, device: &Device, proc: Option<&Path>) -> Result<GpuState, Nv
     let (computing, outside) = processes(device, &mut health).unzip();
     let mode = health.answer(device.compute_mode()).and_then(mode);
     ask_fields(device, &mut health);
+    let in_mig_mode = health.answer(device.mig_mode()).is_some_and(|mode| mode.current == MIG_ENABLED);
+    health.mig_without_instances = in_mig_mode && !minor.is_some_and(|minor| mig::is_enabled(roots, minor));
     Ok(GpuState {
         uuid,
         minor,

@@ -90,7 +90,7 @@ fn place_job(job: &NodeJob) -> Result<(), WorkError> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, processes: None };
+    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, answer: None, processes: None };
     let placed = place::place(node, job, &mut asked, now)?;
     report::placed(&placed);
     if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.processes, looks) {
@@ -115,16 +115,25 @@ struct Asked<'a> {
     node: Node<'a>,
     nvml: Option<Nvml>,
     slurm_conf: &'a Path,
+    /// NVML's answer, until it is used.
+    answer: Option<Measured>,
     /// What runs on the GPUs, after NVML has answered.
     processes: Option<Measured>,
 }
 
 impl place::Ask for Asked<'_> {
-    fn measured(&mut self) -> Option<Measured> {
-        let (mut measured, trouble) = self.nvml.take()?.measured_for_job(self.node.ledger);
+    fn wait(&mut self) {
+        let Some(nvml) = self.nvml.take() else { return };
+        let (measured, trouble) = nvml.measured_for_job(self.node.ledger);
         if let Some(reason) = trouble {
             log::error!("no load from NVML, shares are placed by the ledger alone: {reason}");
         }
+        self.answer = measured;
+    }
+
+    fn measured(&mut self) -> Option<Measured> {
+        self.wait();
+        let mut measured = self.answer.take();
         self.processes = measured.as_mut().map(foreign::taken);
         measured
     }

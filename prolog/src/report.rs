@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 
 use gpushare_node::job::listed;
 use gpushare_node::ledger::{Entry, Holding};
-use gpushare_node::mps::{Ended, How, Started, UNREAD};
+use gpushare_node::mps::{Ended, How, MpsError, Started, UNREAD};
 use gpushare_node::place::{Notice, Placed};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
@@ -94,6 +94,7 @@ pub fn ended(ended: &Ended) {
     let Ended { daemon, result } = ended;
     match result {
         Ok(()) => log::info!("MPS daemon {daemon} ended"),
+        Err(why @ MpsError::Mode(_)) => log::error!("MPS daemon {daemon} ended, but {why}"),
         Err(why) => log::error!("MPS daemon {daemon} can't be ended: {why}"),
     }
 }

@@ -7,7 +7,7 @@
  *
  * What it says is in the file LIBRARY.state, a line each; what is set goes to LIBRARY.log:
  *
- *     gpu GPU-aaaa 3 total=81920 reserved=600 used=1200 utilization=37 mode=0 processes=2 clients=1 field=145:1
+ *     gpu GPU-aaaa 3 total=81920 reserved=600 used=1200 utilization=37 mode=0 processes=2 clients=1 mig=0 field=145:1
  *     fail CALL CODE [GPU]      the call, of all GPUs or the one with this place in the file, gives this nvmlReturn_t
  *     delay CALL MILLISECONDS   before it does anything
  *     crash CALL
@@ -28,7 +28,7 @@ enum { VALUE_UNSIGNED_INT = 1 };
 
 struct gpu {
     char uuid[96];
-    unsigned minor, total, reserved, used, utilization, mode, processes, clients, fields;
+    unsigned minor, total, reserved, used, utilization, mode, processes, clients, mig, fields;
     unsigned field[MOST_FIELDS], value[MOST_FIELDS];
     unsigned pids, pid[MOST_PIDS], mib[MOST_PIDS], samples, sampled[MOST_PIDS], busy[MOST_PIDS];
 };
@@ -56,6 +56,7 @@ static void read_gpu(const char *line) {
         else if (sscanf(word, "used=%u", &number) == 1) gpu->used = number;
         else if (sscanf(word, "utilization=%u", &number) == 1) gpu->utilization = number;
         else if (sscanf(word, "mode=%u", &number) == 1) gpu->mode = number;
+        else if (sscanf(word, "mig=%u", &number) == 1) gpu->mig = number;
         else if (sscanf(word, "processes=%u", &number) == 1) gpu->processes = number;
         else if (sscanf(word, "clients=%u", &number) == 1) gpu->clients = number;
         else if (value = 0, sscanf(word, "pid=%u:%u", &number, &value) >= 1 && gpu->pids < MOST_PIDS) {
@@ -150,6 +151,12 @@ int nvmlDeviceGetUUID(device gpu, char *uuid, unsigned length) {
 int nvmlDeviceGetMinorNumber(device gpu, unsigned *minor) {
     BEHAVE(gpu);
     *minor = gpu->minor;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMigMode(device gpu, unsigned *current, unsigned *pending) {
+    BEHAVE(gpu);
+    *current = *pending = gpu->mig;
     return SUCCESS;
 }
 

@@ -146,6 +146,7 @@ def rows():
         unusable("Xid: recovery action reset", "field=230:1", "must be reset"),
         unusable("Xid: recovery action reboot", "field=230:2", "node must be rebooted"),
         unusable("Xid: recovery action drain and reset", "field=230:4", "drained and reset"),
+        unusable("MIG mode without instances", "mig=1", "MIG mode, without instances"),
         usable("a row waits to be remapped: still usable", "field=144:1 field=145:0 field=230:0"),
         usable("correctable pages wait: still usable", "field=92:1 field=93:0"),
         Row("no health fields", SECOND_BUSY + fails("GetFieldValues", NOT_SUPPORTED), 0),

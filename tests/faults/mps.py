@@ -613,7 +613,7 @@ def test_held_lock(control):
     with open(folder / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = node.prolog(2, 20, user=ALICE)
-        assert "locked by another process for 2000 ms" in (node.failure(2) or ""), lines
+        assert "locked by another process for 6000 ms" in (node.failure(2) or ""), lines
         started(node, 3, BOB)
         node.epilog(3)
     for job in (1, 2):
@@ -671,6 +671,22 @@ def test_handed_over_while_it_ends(control):
     assert alive(*second), "what the first job's epilog has sent has ended the second job's daemon"
     assert node.ask(folder, LIMITS, ALICE) == ["50.0", "3G"]
     node.epilog(2)
+    node.check_empty()
+
+
+def test_waits_for_its_end(control):
+    """A prolog waits for an epilog that needs longer than MpsTimeout to end a daemon which answers nothing."""
+    node = MpsNode(control, 1, "MpsTimeout=500", how="slow-quit")
+    folder, daemon = started(node, 1)
+    with open(folder / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        prolog = node.start("gpushare-prolog", 2, 40, user=ALICE)
+        time.sleep(1)
+        assert prolog.poll() is None, prolog.communicate()
+    finished(prolog)
+    assert node.failure(2) is None and node.daemon(folder)
+    for job in (1, 2):
+        node.epilog(job)
     node.check_empty()
 
 
@@ -752,6 +768,40 @@ def test_exclusive(control):
     assert [line.split()[-1] for line in told(fake)][-1] == "3", told(fake)
     node.epilog(2)
     assert [line.split()[-1] for line in told(fake)][-1] == "0", told(fake)
+    node.check_empty()
+
+
+@pytest.mark.parametrize("fault", ["fail nvmlDeviceSetComputeMode 999", "delay nvmlDeviceSetComputeMode 60000"])
+def test_exclusive_stays(control, fault):
+    """A mode that NVML doesn't set back is set back by a later epilog, and said once."""
+    fake = library()
+    node = MpsNode(control, 2, f"Nvml={fake}", "UserMix=deny", "ComputeMode=exclusive", "NvmlTimeout=2000")
+    gpus = "".join(
+        f"gpu {node.uuid(gpu)} {gpu} total=81920 reserved=600 used=100 utilization=0\n" for gpu in (0, 1)
+    )
+    says(fake, gpus)
+    folder, daemon = started(node, 1)
+    says(fake, gpus + fault)
+    lines = node.epilog(1)
+    assert len([line for line in lines if "can't be set back to default; later epilogs" in line]) == 1, lines
+    assert not alive(*daemon) and sorted(os.listdir(folder)) == ["lock", "state"], os.listdir(folder)
+    assert not [line for line in node.epilog(5) if "compute mode" in line]
+    says(fake, gpus)
+    assert node.epilog(6) == []
+    assert told(fake) == [f"mode {node.uuid(0)} 0"], told(fake)
+    node.check_empty()
+
+
+def test_exclusive_refused(control):
+    """A mode that NVML refused to set isn't set back."""
+    fake = library()
+    node = MpsNode(control, 1, f"Nvml={fake}", "UserMix=deny", "ComputeMode=exclusive", "NvmlTimeout=2000")
+    gpu = f"gpu {node.uuid(0)} 0 total=81920 reserved=600 used=100 utilization=0\n"
+    says(fake, gpu + "fail nvmlDeviceSetComputeMode 3")
+    started(node, 1)
+    says(fake, gpu)
+    node.epilog(1)
+    assert told(fake) == []
     node.check_empty()
 
 

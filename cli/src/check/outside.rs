@@ -93,7 +93,8 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
             Governed::Names(patterns) => patterns.match_name(qos.as_bytes(), Case::Ignored),
         };
         let open = slurm.qoses.typed.iter().filter(|(qos, typed)| {
-            let replaced = !typed.over_partition && !typed.limits.is_disjoint(&its.limits);
+            let replaced =
+                !slurm.qoses.over_partition.contains(*qos) && !typed.limits.is_disjoint(&its.limits);
             replaced && *qos != own && governs(qos) && partition.admits(qos)
         });
         let open: Vec<_> = open.collect();

@@ -67,7 +67,7 @@ fn job<'t>(line: &'t str, slurm: &Slurm) -> Option<(&'t str, String)> {
     }
     // A partition's QOS may replace the limit of the job's, by a higher one.
     let has_its_own = |name| slurm.partitions.iter().any(|known| known.name == name && known.own.is_some());
-    if partitions.split(',').any(has_its_own) {
+    if !slurm.qoses.over_partition.contains(qos) && partitions.split(',').any(has_its_own) {
         return None;
     }
     let most = slurm.qoses.most.get(qos)?;
@@ -98,6 +98,8 @@ mod tests {
             .qoses
             .most
             .insert("q".to_owned(), [("gres/gpu:a40".to_owned(), 4), ("cpu".to_owned(), 64)].into());
+        slurm.qoses.most.insert("over".to_owned(), [("cpu".to_owned(), 64)].into());
+        slurm.qoses.over_partition.insert("over".to_owned());
         let line = |id: &str, qos: &str, reason: &str, asked: &str| {
             let (qos, partition) = qos.split_once('@').unwrap_or((qos, "p"));
             format!("{id} |{qos} |{reason} |{partition} |{asked} |\n")
@@ -107,6 +109,7 @@ mod tests {
             ("q", "QOSGrpGRES", "cpu=1,gres/gpu=5,gres/gpu:A40=5", Some("gres/gpu:A40=5, and QOS q has 4")),
             ("q", "Priority", "cpu=65,node=2", Some("cpu=65, and QOS q has 64")),
             ("q@p,own", "Priority", "cpu=65,node=2", None),
+            ("over@own", "Priority", "cpu=65,node=2", Some("cpu=65, and QOS over has 64")),
             ("free", "Resources", "cpu=65,gres/gpu:a40=9", None),
             ("free", "QOSMaxGRESPerJob", "cpu=1", Some("QOSMaxGRESPerJob, QOS free")),
             (

@@ -15,6 +15,8 @@ pub struct Qoses {
     pub typed: BTreeMap<String, Typed>,
     /// The QOSes that preempt others.
     pub preempting: Vec<String>,
+    /// The QOSes whose limits apply even if a partition's QOS has the same.
+    pub over_partition: BTreeSet<String>,
     /// Whether QOSes differ in priority.
     pub priorities: bool,
     /// The most that one job can have at once under a QOS, such as `gres/gpu:a40`, 4. Omits memory.
@@ -28,8 +30,6 @@ pub struct Typed {
     pub gres_types: BTreeSet<String>,
     /// `GrpTRES=gres/gpu:a40`: the limits without their numbers.
     pub limits: BTreeSet<String>,
-    /// Its limits apply even if a partition's QOS has the same.
-    pub over_partition: bool,
 }
 
 /// Fields of a QOS that may limit a GPU type.
@@ -74,9 +74,10 @@ fn read(text: &str, config: &Config) -> Qoses {
         else {
             continue;
         };
-        let over_partition = columns
-            .next()
-            .is_some_and(|flags| flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS")));
+        let flags = columns.next().unwrap_or_default();
+        if flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS")) {
+            found.over_partition.insert(name.to_owned());
+        }
         let limits: Vec<(&str, &str)> = LIMITS
             .into_iter()
             .zip(columns)
@@ -98,7 +99,6 @@ fn read(text: &str, config: &Config) -> Qoses {
             limits: of_gpus()
                 .map(|(field, _, gres_type)| format!("{field}=gres/gpu:{}", gres_type.to_ascii_lowercase()))
                 .collect(),
-            over_partition,
         };
         if governed {
             found.governed.push(name.to_owned());
@@ -146,6 +146,7 @@ mod tests {
             (found.most.len(), found.governed, found.preempting),
             (1, vec!["a".to_owned()], vec!["b".to_owned()])
         );
+        assert_eq!(found.over_partition, ["b".to_owned()].into());
         assert!(found.priorities && found.typed["a"].gres_types.contains("a40"));
     }
 }

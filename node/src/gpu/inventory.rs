@@ -88,6 +88,11 @@ impl Inventory {
         self.details.len()
     }
 
+    /// Whether every GPU has its device node.
+    pub fn is_complete(&self) -> bool {
+        self.details.iter().all(|detail| detail.number.is_some())
+    }
+
     /// The GPUs whose device nodes exist.
     pub fn gpus(&self) -> Vec<Gpu> {
         self.details.iter().filter_map(Detail::gpu).collect()

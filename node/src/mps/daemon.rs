@@ -223,21 +223,33 @@ impl LockedDaemon<'_> {
         // Recorded first: the process that ends the daemon then restores the mode, even if this process ends here.
         self.state.exclusive = Some(uuid.clone());
         let _ = self.locked.keep(&self.state);
-        nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess)
+        let set = nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess);
+        if let Err(Trouble::Said(_)) = set {
+            // It was refused, so there is nothing to restore.
+            self.state.exclusive = None;
+            let _ = self.locked.keep(&self.state);
+        }
+        set
     }
 
-    /// Ends the daemon and removes its folder. Returns whether there was a daemon.
+    /// Ends the daemon and removes its folder. Returns whether there was a daemon. If NVML does not set the GPU's
+    /// compute mode back, a folder with the record of it stays, and the next call, which then finds no daemon, tries
+    /// again.
     ///
     /// # Errors
-    /// A process can't be ended, the folder can't be removed, or NVML does not set the GPU's compute mode back.
+    /// A process can't be ended, the folder can't be removed, or NVML does not set the mode back after a daemon.
     pub fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         // Nothing is recorded any more: a user may have filled the file system, and only the removal makes room.
         self.end_processes()?;
-        let mode = self.state.exclusive.as_ref().map(|uuid| self.make_shared(ledger, uuid));
-        self.locked.remove()?;
-        mode.transpose().map_err(MpsError::Mode)?;
-        Ok(there)
+        let mode = self.state.exclusive.as_ref().map_or(Ok(()), |uuid| self.make_shared(ledger, uuid));
+        let Err(why) = mode else {
+            self.locked.remove()?;
+            return Ok(there);
+        };
+        self.locked.clear()?;
+        self.locked.keep(&self.state)?;
+        if there { Err(MpsError::Mode(why)) } else { Ok(false) }
     }
 
     /// Undoes [`LockedDaemon::make_exclusive`], unless another daemon needs the mode. Another daemon may start while

@@ -43,7 +43,7 @@ gpushare::errors! {
         NotRunning(pid: u32, state: char) => "MPS daemon {pid} is in state {state}, not running";
         Undead(pid: u32) => "processes of MPS daemon {pid} can't be ended";
         /// The daemon itself has ended.
-        Mode(why: Trouble) => "its GPU's compute mode can't be set back to default: {why}";
+        Mode(why: Trouble) => "its GPU's compute mode can't be set back to default; later epilogs try again: {why}";
     } from { Folder(LedgerError), Ask(AskError) }
 }
 

@@ -198,6 +198,15 @@ impl Locked {
         Ok(bin)
     }
 
+    /// Removes everything but the state and the lock.
+    ///
+    /// # Errors
+    /// Something can't be removed in time.
+    pub fn clear(&self) -> Result<(), MpsError> {
+        let bin = self.bin(&["new", "pipe", "log"])?;
+        bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))
+    }
+
     /// Removes the whole folder, the lock last.
     ///
     /// # Errors

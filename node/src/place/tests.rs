@@ -1,6 +1,7 @@
 //! Tests of the pipeline, with their own ledger.
 
 mod failures;
+mod nvml;
 mod over;
 
 use super::*;
@@ -41,15 +42,25 @@ struct Place {
     measured: Option<Measured>,
     /// Jobs that slurmctld no longer has.
     over: Vec<u32>,
+    /// The device node that NVML makes.
+    makes: Option<PathBuf>,
     now: u64,
 }
 
 struct Answers<'a> {
     measured: Option<Measured>,
     over: &'a [u32],
+    /// The device node that NVML makes.
+    makes: Option<&'a Path>,
 }
 
 impl Ask for Answers<'_> {
+    fn wait(&mut self) {
+        if let Some(path) = self.makes {
+            std::os::unix::fs::symlink("/dev/null", path).unwrap();
+        }
+    }
+
     fn measured(&mut self) -> Option<Measured> {
         self.measured.take()
     }
@@ -70,6 +81,7 @@ impl Place {
             proc: None,
             measured: None,
             over: Vec::new(),
+            makes: None,
             now: 1_000_000,
         }
     }
@@ -82,7 +94,8 @@ impl Place {
         let gres_conf = self.dir.path().join("gres.conf");
         let Place { ledger, config, .. } = self;
         let node = Node { config, ledger, roots: &roots, gres_conf: Some(&gres_conf), name: Some("n1") };
-        let mut ask = Answers { measured: self.measured.clone(), over: &self.over };
+        let mut ask =
+            Answers { measured: self.measured.clone(), over: &self.over, makes: self.makes.as_deref() };
         place(node, job, &mut ask, self.now)
     }
 
@@ -300,82 +313,4 @@ fn the_order_of_gres_conf_counts_where_slurm_counts_gpus() {
     std::fs::write(follow.dir.path().join("gres.conf"), "Name=gpu File=/dev/nvidia[0\n").unwrap();
     let unread = follow.place(&NodeJob { key: JobKey { id: 2, restart: 0 }, ..second });
     assert!(matches!(unread, Err(PlaceError::Devices(DeviceError::GresConf(_)))));
-}
-
-/// NVML's answer about /dev/zero, /dev/null, /dev/full and /dev/random, whose minors are 5, 3, 7 and 8.
-fn measured(states: [(u32, u32, Option<&str>); 4]) -> Option<Measured> {
-    let gpus = [5, 3, 7, 8].into_iter().zip(states).map(|(minor, (used, utilization, fault))| GpuState {
-        uuid: format!("GPU-{minor}"),
-        minor: Some(minor),
-        memory: Some(40_000),
-        used: Some(used),
-        utilization: Some(utilization),
-        fault: fault.map(str::to_owned),
-        ..GpuState::default()
-    });
-    Some(Measured { limits: false, gpus: gpus.collect() })
-}
-
-#[test]
-fn a_share_goes_where_least_is_in_use_and_knows_its_memory() {
-    let mut node = Place::new("");
-    node.measured = measured([(30_000, 0, None), (20_000, 0, None), (10_000, 0, None), (20_000, 0, None)]);
-    let Placed::Now(entry, _) = node.place(&job(1, 20)).unwrap() else { panic!() };
-    assert_eq!(entry.gpus[0].index, 2);
-    assert!(matches!(entry.holding, Holding::Share { memory: Some(10_000), .. }), "{:?}", entry.holding);
-}
-
-#[test]
-fn a_faulty_gpu_that_slurm_picks_is_named() {
-    let mut node = Place::new("Placement=follow");
-    node.measured =
-        measured([(0, 0, Some("it is lost")), (9, 9, Some("it too")), (9, 9, None), (9, 9, None)]);
-    let picked = NodeJob { percent: Some(50), noted: None, gpus: vec![0], ..job(1, 40) };
-    let Placed::Now(_, notices) = node.place(&picked).unwrap() else { panic!() };
-    assert!(
-        matches!(&notices[..], [Notice::OnFaulty { index: 0, fault }] if fault == "it is lost"),
-        "{notices:?}"
-    );
-}
-
-#[test]
-fn a_faulty_gpu_takes_no_share_and_is_named() {
-    let mut node = Place::new("Overcommit=refuse");
-    node.measured = measured([(0, 0, Some("it is lost")), (9, 9, None), (9, 9, None), (9, 9, None)]);
-    let Placed::Now(entry, notices) = node.place(&job(1, 80)).unwrap() else { panic!() };
-    assert_eq!(entry.gpus[0].index, 1);
-    assert!(
-        matches!(&notices[..], [Notice::Faulty { index: 0, fault }] if fault == "it is lost"),
-        "{notices:?}"
-    );
-    let all = node.measured.as_mut().unwrap();
-    all.gpus.iter_mut().for_each(|gpu| gpu.fault = Some("it is lost".to_owned()));
-    let refused = node.place(&job(2, 80));
-    assert!(matches!(refused, Err(PlaceError::Nowhere { why: NothingFits::NoneLeft, .. })), "{refused:?}");
-}
-
-#[test]
-fn nvml_that_says_nothing_leaves_the_ledger_to_decide() {
-    let mut node = Place::new("MemPerUnit=100");
-    let Placed::Now(entry, _) = node.place(&job(1, 20)).unwrap() else { panic!() };
-    assert!(matches!(entry.holding, Holding::Share { memory: Some(2000), .. }), "{:?}", entry.holding);
-    // NVML knows only one GPU; that makes no GPU look idle or busy.
-    node.measured = measured([(0, 0, None); 4]);
-    node.measured.as_mut().unwrap().gpus.truncate(1);
-    assert_eq!(node.index(&job(2, 20)), 1);
-}
-
-#[test]
-fn a_gpu_that_nothing_has_initialised_since_boot_has_the_uuid_that_nvml_tells() {
-    let mut node = Place::new("");
-    let state =
-        |uuid: &str, minor| GpuState { uuid: uuid.to_owned(), minor: Some(minor), ..GpuState::default() };
-    // /dev/zero and /dev/null.
-    node.measured = Some(Measured { limits: false, gpus: vec![state("minor-3", 3), state("GPU-a", 5)] });
-    let uuid = |id| {
-        node.index(&job(id, 80));
-        node.ledger.find(id).unwrap().unwrap().gpus[0].uuid.clone()
-    };
-    assert_eq!(uuid(1).as_deref(), Some("GPU-a"));
-    assert_eq!(uuid(2), None, "what gpushare-nvml calls one that has none is no UUID");
 }

@@ -18,7 +18,7 @@ fn cluster(settings: &str, qoses: &[(&str, &str)]) -> Slurm {
     for (name, gres_types) in qoses {
         let gres_types: BTreeSet<String> = gres_types.split(',').map(str::to_owned).collect();
         let limits = gres_types.iter().map(|gres_type| format!("GrpTRES=gres/gpu:{gres_type}")).collect();
-        slurm.qoses.typed.insert((*name).to_owned(), Typed { gres_types, limits, over_partition: false });
+        slurm.qoses.typed.insert((*name).to_owned(), Typed { gres_types, limits });
     }
     slurm
 }
@@ -109,9 +109,7 @@ fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
     let denied = found("# none", &made("PartitionName=x QoS=own", "v100"));
     assert!(!denied.iter().any(is_wrong), "what it lacks is the site's affair: {denied:?}");
     let mut flagged = made("PartitionName=x AllowQos=q1 QoS=own", "a40");
-    for typed in flagged.qoses.typed.values_mut() {
-        typed.over_partition = true;
-    }
+    flagged.qoses.over_partition = flagged.qoses.typed.keys().cloned().collect();
     assert_eq!(of(&flagged), []);
 }
 
