@@ -221,12 +221,12 @@ impl LockedDaemon<'_> {
             return Ok(());
         };
         // Recorded first: the process that ends the daemon then restores the mode, even if this process ends here.
-        self.state.exclusive = Some(uuid.clone());
+        let before = self.state.exclusive.replace(uuid.clone());
         let _ = self.locked.keep(&self.state);
         let set = nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess);
         if let Err(Trouble::Said(_)) = set {
-            // It was refused, so there is nothing to restore.
-            self.state.exclusive = None;
+            // It was refused, so there is nothing more to restore than before.
+            self.state.exclusive = before;
             let _ = self.locked.keep(&self.state);
         }
         set
