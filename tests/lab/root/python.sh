@@ -36,8 +36,11 @@ compile_packages() {
     rm -rf --one-file-system "$dir.work" "$dir.tree" # of one that was killed
     mkdir "$dir.work" "$dir.tree"
     mount -t overlay -o "lowerdir=$root,upperdir=$dir,workdir=$dir.work" overlay "$dir.tree"
-    mkdir -p "$dir.tree/proc"
+    mkdir -p "$dir.tree/proc" "$dir.tree/dev"
     mount -t proc proc "$dir.tree/proc"
+    # A root that was made in a container has no device nodes.
+    mount -t tmpfs -o mode=755 dev "$dir.tree/dev"
+    mknod -m 666 "$dir.tree/dev/null" c 1 3
     # Some files are templates, and no Python.
     chroot "$dir.tree" python3 -m compileall -q -j2 "/usr/lib/python$version" "${packages#"$dir"}" || true
     chroot "$dir.tree" test -x /usr/local/bin/snakemake -a -x /usr/local/bin/interchange.py
