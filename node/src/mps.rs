@@ -49,6 +49,10 @@ const SHORT: Duration = Duration::from_millis(50);
 /// How many times `MpsTimeout` to wait for the daemon's lock. An epilog holds it while it ends a daemon that doesn't
 /// answer: the daemon, its processes and NVML may each take `MpsTimeout`.
 const LOCK_TIMES: u32 = 3;
+/// The least: a daemon with a server needs two seconds to quit, and its files some to be removed.
+const LEAST_LOCK_WAIT: Duration = Duration::from_secs(10);
+/// How long after a failed try to set a compute mode back the next one is made, on the whole node: NVML may hang.
+const RETRY: Duration = Duration::from_secs(60);
 
 /// What was done for a job.
 #[derive(Debug)]
@@ -88,7 +92,8 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
         return Ok(Prepared::None);
     };
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
-    let locked = folder::lock(&config.mps_dir, daemon, LOCK_TIMES * config.mps_timeout)?;
+    let wait = LEAST_LOCK_WAIT.max(LOCK_TIMES * config.mps_timeout);
+    let locked = folder::lock(&config.mps_dir, daemon, wait, config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     let mut healed = None;
     let found = locked_daemon.find();
@@ -154,7 +159,16 @@ pub fn leave(config: &NodeConfig, ledger: &Ledger, entry: Option<&Entry>) -> Vec
     // Includes former folders, in case `MpsDir` was changed.
     for folder in ledger.daemon_folders() {
         let config = NodeConfig { mps_dir: folder, ..config.clone() };
-        ended.extend(daemons(&config).into_iter().filter_map(|daemon| sweep(&config, ledger, daemon)));
+        let daemons = daemons(&config);
+        let since = |daemon: &Daemon| folder::left_with_mode(&daemon.folder(&config.mps_dir));
+        let mut tries = !daemons.iter().filter_map(since).any(|age| age < RETRY);
+        for daemon in daemons {
+            let is_left = since(&daemon).is_some();
+            if tries || !is_left {
+                ended.extend(sweep(&config, ledger, daemon));
+            }
+            tries &= !(is_left && since(&daemon).is_some());
+        }
     }
     ended
 }

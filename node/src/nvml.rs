@@ -63,8 +63,11 @@ impl Nvml {
     /// nothing has initialised since boot, or [`Placement::Own`] needs its device node, it may take as long as such a
     /// daemon, because NVML initialises the GPU first. With `processes` it also reports the GPUs' processes.
     pub fn start(config: &NodeConfig, ledger: &Ledger, roots: &Roots, processes: bool) -> Nvml {
-        let needs_gpus = config.mps != Mps::Off || config.placement == Placement::Own;
-        let wakes = needs_gpus && known_to_the_driver(roots).iter().any(|(uuid, _)| uuid.is_none());
+        let needs = |minor: u32| {
+            let is_there = roots.dev.join(format!("nvidia{minor}")).symlink_metadata().is_ok();
+            config.mps != Mps::Off || (config.placement == Placement::Own && !is_there)
+        };
+        let wakes = known_to_the_driver(roots).iter().any(|(uuid, minor)| uuid.is_none() && needs(*minor));
         let patience = if wakes { config.nvml_timeout.max(config.mps_timeout) } else { config.nvml_timeout };
         let command = match ledger.silence() {
             Some(last) if last.age.is_some_and(|age| age < quiet_after(&last.reason)) => {

@@ -79,7 +79,7 @@ fn gpu(nvml: &Nvml, device: &Device, roots: &Roots, proc: Option<&Path>) -> Resu
     let mode = health.answer(device.compute_mode()).and_then(mode);
     ask_fields(device, &mut health);
     let in_mig_mode = health.answer(device.mig_mode()).is_some_and(|mode| mode.current == MIG_ENABLED);
-    health.mig_without_instances = in_mig_mode && !minor.is_some_and(|minor| mig::is_enabled(roots, minor));
+    health.mig_without_instances = in_mig_mode && minor.is_some_and(|minor| !mig::is_enabled(roots, minor));
     Ok(GpuState {
         uuid,
         minor,

@@ -613,7 +613,7 @@ def test_held_lock(control):
     with open(folder / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = node.prolog(2, 20, user=ALICE)
-        assert "locked by another process for 6000 ms" in (node.failure(2) or ""), lines
+        assert "locked by another process for 10000 ms" in (node.failure(2) or ""), lines
         started(node, 3, BOB)
         node.epilog(3)
     for job in (1, 2):
@@ -675,13 +675,13 @@ def test_handed_over_while_it_ends(control):
 
 
 def test_waits_for_its_end(control):
-    """A prolog waits for an epilog that needs longer than MpsTimeout to end a daemon which answers nothing."""
-    node = MpsNode(control, 1, "MpsTimeout=500", how="slow-quit")
+    """A prolog waits for longer than MpsTimeout while an epilog, which is the test here, has the daemon's lock."""
+    node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
     with open(folder / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         prolog = node.start("gpushare-prolog", 2, 40, user=ALICE)
-        time.sleep(1)
+        time.sleep(3)
         assert prolog.poll() is None, prolog.communicate()
     finished(prolog)
     assert node.failure(2) is None and node.daemon(folder)
@@ -785,8 +785,14 @@ def test_exclusive_stays(control, fault):
     lines = node.epilog(1)
     assert len([line for line in lines if "can't be set back to default; later epilogs" in line]) == 1, lines
     assert not alive(*daemon) and sorted(os.listdir(folder)) == ["lock", "state"], os.listdir(folder)
-    assert not [line for line in node.epilog(5) if "compute mode" in line]
+    assert not node.status()["mps"]
     says(fake, gpus)
+    assert node.epilog(4) == [] and told(fake) == [], "not again within a minute"
+    says(fake, gpus + fault)
+    os.utime(folder / "state", (0, 0))
+    assert node.epilog(5) == [] and folder.exists()
+    says(fake, gpus)
+    os.utime(folder / "state", (0, 0))
     assert node.epilog(6) == []
     assert told(fake) == [f"mode {node.uuid(0)} 0"], told(fake)
     node.check_empty()

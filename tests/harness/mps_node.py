@@ -154,7 +154,8 @@ def alive(pid, start):
 
 
 def strangers():
-    """{PID: command} of all living processes of this PID namespace, except the tests'."""
+    """{PID: command} of all living processes of this PID namespace, except the tests'. One that is about to be a zombie
+    has no command any more."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         pid = int(folder.name)
@@ -165,4 +166,4 @@ def strangers():
             found[pid] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             pass
-    return found
+    return {pid: command for pid, command in found.items() if command}

@@ -224,7 +224,7 @@ impl LockedDaemon<'_> {
         let before = self.state.exclusive.replace(uuid.clone());
         let _ = self.locked.keep(&self.state);
         let set = nvml::set_compute_mode(self.config, uuid, Mode::ExclusiveProcess);
-        if let Err(Trouble::Said(_)) = set {
+        if let Err(Trouble::Said(_) | Trouble::Off) = set {
             // It was refused, so there is nothing more to restore than before.
             self.state.exclusive = before;
             let _ = self.locked.keep(&self.state);
@@ -241,15 +241,16 @@ impl LockedDaemon<'_> {
     pub fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         // Nothing is recorded any more: a user may have filled the file system, and only the removal makes room.
-        self.end_processes()?;
+        if there || self.state.starting || self.state.ending {
+            self.end_processes()?;
+        }
         let mode = self.state.exclusive.as_ref().map_or(Ok(()), |uuid| self.make_shared(ledger, uuid));
         let Err(why) = mode else {
             self.locked.remove()?;
             return Ok(there);
         };
-        self.locked.clear()?;
-        self.locked.keep(&self.state)?;
-        if there { Err(MpsError::Mode(why)) } else { Ok(false) }
+        let kept = self.locked.clear().and_then(|()| self.locked.keep(&self.state));
+        if there { kept.and(Err(MpsError::Mode(why))) } else { Ok(false) }
     }
 
     /// Undoes [`LockedDaemon::make_exclusive`], unless another daemon needs the mode. Another daemon may start while

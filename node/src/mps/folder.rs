@@ -33,23 +33,23 @@ pub struct Locked {
     _lock: File,
 }
 
-/// Makes a daemon's folder if needed and takes its lock; gives up after `patience`.
+/// Makes a daemon's folder if needed and takes its lock; gives up after `wait`. `patience` is for removing files.
 ///
 /// # Errors
 /// A folder can't be made, users other than root can change it or one above it, or the lock can't be opened or is
-/// still taken after `patience`.
-pub fn lock(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Locked, MpsError> {
+/// still taken after `wait`.
+pub fn lock(mps_dir: &Path, daemon: Daemon, wait: Duration, patience: Duration) -> Result<Locked, MpsError> {
     check_above(mps_dir)?;
     make_folders(mps_dir)?;
     let folder = daemon.folder(mps_dir);
-    let end = Instant::now() + patience;
+    let end = Instant::now() + wait;
     loop {
         root_file::make_folder(&folder).map_err(LedgerError::Folder)?;
-        if let Some(locked) = try_lock(&folder, end, patience)? {
+        if let Some(locked) = try_lock(&folder, end, (wait, patience))? {
             return Ok(locked);
         }
         if Instant::now() >= end {
-            return Err(MpsError::Busy(folder, patience));
+            return Err(MpsError::Busy(folder, wait));
         }
     }
 }
@@ -63,12 +63,16 @@ pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Resu
     match folder.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(MpsError::File(folder, error)),
-        Ok(_) => try_lock(&folder, Instant::now() + patience, patience),
+        Ok(_) => try_lock(&folder, Instant::now() + patience, (patience, patience)),
     }
 }
 
 /// `None` if the folder was removed in the meantime, together with the lock.
-fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Locked>, MpsError> {
+fn try_lock(
+    folder: &Path,
+    end: Instant,
+    (wait, patience): (Duration, Duration),
+) -> Result<Option<Locked>, MpsError> {
     let path = folder.join("lock");
     let failed = |error| MpsError::File(path.clone(), error);
     let lock = match root_file::open(&path) {
@@ -80,7 +84,7 @@ fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Lo
             Ok(()) => break,
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Err(TryLockError::WouldBlock) if Instant::now() >= end => {
-                return Err(MpsError::Busy(path, patience));
+                return Err(MpsError::Busy(path, wait));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
         }
@@ -96,6 +100,14 @@ fn try_lock(folder: &Path, end: Instant, patience: Duration) -> Result<Option<Lo
 pub fn state(folder: &Path) -> DaemonRecord {
     let bytes = root_file::read(&folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
     String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// How long ago a try failed to set back a GPU's compute mode, if nothing else is left to do about the folder.
+pub fn left_with_mode(folder: &Path) -> Option<Duration> {
+    let left = state(folder);
+    let is_left = left.exclusive.is_some() && left.processes.is_empty() && !left.starting && !left.ending;
+    let written = folder.join("state").symlink_metadata().ok().filter(|_| is_left)?.modified().ok()?;
+    Some(written.elapsed().unwrap_or(Duration::MAX))
 }
 
 /// Every folder above must belong to root (or, in a test, to the tester): users get the pipes by path.
@@ -198,12 +210,13 @@ impl Locked {
         Ok(bin)
     }
 
-    /// Removes everything but the state and the lock.
+    /// Removes everything but the lock.
     ///
     /// # Errors
     /// Something can't be removed in time.
     pub fn clear(&self) -> Result<(), MpsError> {
-        let bin = self.bin(&["new", "pipe", "log"])?;
+        // The first two make room for the folder that the others go through, if a user has filled the file system.
+        let bin = self.bin(&["state", "new", "pipe", "log"])?;
         bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))
     }
 
@@ -212,9 +225,7 @@ impl Locked {
     /// # Errors
     /// Something can't be removed in time.
     pub fn remove(self) -> Result<(), MpsError> {
-        // The first two make room for the folder that the others go through, if a user has filled the file system.
-        let bin = self.bin(&["state", "new", "pipe", "log"])?;
-        bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))?;
+        self.clear()?;
         self.bin(&["lock"])?;
         match fs::remove_dir(&self.folder) {
             // Another process needs the folder and has made its own lock.

@@ -22,9 +22,11 @@ pub struct Seen {
     pub stuck: Option<char>,
 }
 
-/// Every daemon that has a folder, in order. Only root finds the processes of other users' daemons.
+/// Every daemon that has a folder, in order, without folders that only say which compute mode to set back. Only root
+/// finds the processes of other users' daemons.
 pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     let mut daemons = super::daemons(config);
+    daemons.retain(|daemon| folder::left_with_mode(&daemon.folder(&config.mps_dir)).is_none());
     daemons.sort_unstable();
     let one = |daemon: Daemon| {
         let user_id = match daemon.serves {
@@ -65,7 +67,7 @@ pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
     };
     // No GPU has this minor: 255 belongs to /dev/nvidiactl.
     let daemon = Daemon { minor: 255, serves };
-    let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout)?;
+    let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout, config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     let gpu = Gpu {
         index: 0,
