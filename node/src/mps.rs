@@ -159,15 +159,17 @@ pub fn leave(config: &NodeConfig, ledger: &Ledger, entry: Option<&Entry>) -> Vec
     // Includes former folders, in case `MpsDir` was changed.
     for folder in ledger.daemon_folders() {
         let config = NodeConfig { mps_dir: folder, ..config.clone() };
-        let daemons = daemons(&config);
         let since = |daemon: &Daemon| folder::left_with_mode(&daemon.folder(&config.mps_dir));
-        let mut tries = !daemons.iter().filter_map(since).any(|age| age < RETRY);
-        for daemon in daemons {
-            let is_left = since(&daemon).is_some();
-            if tries || !is_left {
+        let (left, others): (Vec<Daemon>, Vec<Daemon>) =
+            daemons(&config).into_iter().partition(|daemon| since(daemon).is_some());
+        ended.extend(others.into_iter().filter_map(|daemon| sweep(&config, ledger, daemon)));
+        if left.iter().filter_map(since).all(|age| age >= RETRY) {
+            for daemon in left {
                 ended.extend(sweep(&config, ledger, daemon));
+                if since(&daemon).is_some() {
+                    break;
+                }
             }
-            tries &= !(is_left && since(&daemon).is_some());
         }
     }
     ended

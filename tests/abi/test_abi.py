@@ -99,7 +99,8 @@ def test_what_is_started_for_every_job_loads_no_library(built, program):
 def test_nothing_says_where_it_was_built(built):
     """Else the same sources would make other files elsewhere. packaging/reproduce compares them all."""
     # Not the checkout itself: /gpushare ends other folders' names too.
-    folders = [f"{TOP}/target/", *(f"{path}/" for path in TOP.glob("**/src") if "target" not in path.parts)]
+    folders = [f"{TOP}/{name}/" for name in ("target", "src")]
+    folders += [f"{path}/" for pattern in ("*/src", "*/*/src") for path in TOP.glob(pattern)]
     folders.append(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo"))
     for file in sorted(built.folder.iterdir()):
         content = file.read_bytes()

@@ -16,8 +16,7 @@ RUN = Path("/run")
 LEDGER = RUN / "gpushare"
 # A folder for this run only, outside of /run, which every node makes anew.
 SITE = alone.folder()
-# Any devices will do: nothing opens them.
-# A container without a terminal has no console.
+# Any devices will do: nothing opens them. A container without a terminal has no console.
 LAST = "console" if Path("/dev/console").exists() else "kmsg"
 DEVICES = [f"/dev/{name}" for name in f"null zero full random urandom tty ptmx {LAST}".split()]
 
