@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* src/common/xmalloc.h, xstring.h: memory that Slurm frees must come from Slurm's allocator, and the reverse */
 void *slurm_xcalloc(size_t count, size_t size, bool clear, bool try_only, const char *file, int line,
@@ -57,6 +58,7 @@ job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *job_ptr);
 extern void *acct_db_conn;
 extern uint16_t accounting_enforce;
 extern char *default_part_name;
+extern time_t control_time; /* 0: a standby */
 
 /* src/common/pack.h: what is written for a client. Only the first members, which are the same in every release */
 typedef struct {

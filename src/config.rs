@@ -105,7 +105,7 @@ crate::errors! {
         SameQos(qos: String, first: usize) => "the owner or limits of QOS '{qos}' are already in line {first}";
         NotText => "bytes that are not UTF-8";
         /// A disk was full, or an editor is still writing.
-        Empty => "the file is empty; for the defaults, remove it or leave a comment in it";
+        Empty => "the file is empty; for the defaults, leave a comment in it";
     }
 }
 

@@ -170,7 +170,7 @@ impl<'a> Look<'a> {
         } else if controllers.contains(&host.as_str()) {
             findings.extend(cluster::other_controllers(&controllers, host));
             if conf.is_none() {
-                findings.extend(last_good::finding(settings, self.slurm_conf));
+                findings.extend(last_good::finding(settings, self.slurm_conf, controllers.len() < 2));
             }
             let installed = Version::of_program("slurmctld");
             findings.extend(plugins::daemon(

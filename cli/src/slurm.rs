@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use gpushare::config::Config;
+use gpushare::config::{Config, last_good};
 use gpushare::submit::policy::DefaultMemory;
 use gpushare::text::gres::{self, NodeGres};
 
@@ -148,8 +148,7 @@ pub fn host() -> String {
     if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
         return name;
     }
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().split('.').next().unwrap_or_default().to_owned()
+    last_good::host_name()
 }
 
 /// The output of one of Slurm's commands. A health check must not hang: without slurmctld or a slurm.conf, some

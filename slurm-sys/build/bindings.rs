@@ -28,7 +28,7 @@ const FUNCTIONS: [&str; 15] = [
     "find_part_record|pack_part",
     "find_node_record2",
 ];
-const VARIABLES: [&str; 16] = [
+const VARIABLES: [&str; 17] = [
     "SLURM_VERSION_NUMBER",
     "SLURM_SUCCESS|ESPANK_SUCCESS",
     "NO_VAL(16|64)?|INFINITE(64)?",
@@ -41,6 +41,7 @@ const VARIABLES: [&str; 16] = [
     "g_tres_count",
     "acct_db_conn",
     "accounting_enforce",
+    "control_time",
     "default_part_name",
     "OPEN_MODE_APPEND|JOB_SHARED_NONE|JOB_USE_MIN_NODES|JOB_SPREAD|JOB_ENFORCES_BINDING|JOB_OF_CRONTAB|JOB_MOST_NODES_ARE_TASKS",
     "JOB_SAYS_DEFAULTS|JOB_NAMES_MEMORY|JOB_DEF_(CPU|MEM)_PER_GPU",

@@ -1,15 +1,18 @@
-//! The last correct gpushare.conf: slurmctld's plugin keeps a copy of it in Slurm's `StateSaveLocation`, and starts
-//! with that copy if gpushare.conf is broken. [`choose`] decides with which rules slurmctld starts; the rest reads and
-//! writes the copy.
+//! The last correct gpushare.conf: slurmctld's plugin keeps a copy of it in Slurm's `StateSaveLocation`, and uses that
+//! copy if gpushare.conf is broken or missing. [`choose`] decides which rules are in force; the rest reads and writes
+//! the copy.
+//!
+//! Controllers share `StateSaveLocation`, so the copy is the cluster's, and only the controller in control writes it.
 //!
 //! The first line has the format, the time when the text was read, its hash, and its origin. The unchanged text
 //! follows:
 //!
 //! ```text
-//! # gpushare-last-good 1 1764014400 2a7c75e4b6abfd06 /etc/slurm/gpushare.conf
+//! # gpushare-last-good 1 1764014400 2a7c75e4b6abfd06 ctl1:/etc/slurm/gpushare.conf
 //! GovernedQOS=auto
 //! ```
 
+use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,10 +32,39 @@ pub struct LastGood {
     pub path: PathBuf,
     /// When its text was read from gpushare.conf, in seconds since 1970.
     pub read_at: u64,
-    /// The path of the gpushare.conf that was copied.
-    pub source: PathBuf,
+    /// Where it was read.
+    pub source: Source,
     /// The text of that file.
     pub text: String,
+}
+
+/// A gpushare.conf of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The machine's name; empty if the copy doesn't have it.
+    pub host: String,
+    /// The file's path there.
+    pub path: PathBuf,
+}
+
+impl Source {
+    /// A file of this machine.
+    pub fn here(path: &Path) -> Source {
+        Source { host: host_name(), path: path.to_owned() }
+    }
+
+    /// Reads `HOST:PATH`, or a path alone.
+    fn parse(text: &str) -> Source {
+        let (host, path) = text.split_once(':').filter(|(host, _)| !host.contains('/')).unwrap_or(("", text));
+        Source { host: host.to_owned(), path: PathBuf::from(path) }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let colon = if self.host.is_empty() { "" } else { ":" };
+        write!(out, "{}{colon}{}", self.host, self.path.display())
+    }
 }
 
 crate::errors! {
@@ -59,38 +91,48 @@ crate::errors! {
     }
 }
 
-/// The rules with which slurmctld starts.
+/// The rules to use.
 #[derive(Debug)]
-pub enum Start {
-    /// The file's rules; its text must be saved.
+pub enum Rules {
+    /// The file's; its text must be saved.
     File(Config, String),
-    /// The defaults, because there is no file.
-    Defaults,
-    /// The copy's rules, because the file is broken.
-    LastGood(Config, LastGood, LoadError),
+    /// The defaults, because there is no file and no usable copy.
+    Defaults(NoCopy),
+    /// The copy's, because the file is broken, or missing.
+    LastGood(Config, LastGood, Option<LoadError>),
 }
 
-/// Decides with which rules slurmctld starts. A missing file means the defaults, even if there is a copy: an
-/// administrator who removes the file wants the defaults.
+/// Decides which rules are in force when slurmctld starts or takes control. A missing file doesn't mean the defaults if
+/// there is a copy: nobody can know whether it was removed on purpose or is lost. A file with only a comment means the
+/// defaults.
 ///
 /// # Errors
 /// The file is broken, and there is no usable copy.
 pub fn choose(
     found: Result<Option<(Config, String)>, LoadError>,
-    copy: impl FnOnce() -> Result<LastGood, NoCopy>,
-) -> Result<Start, NoRules> {
+    copy: Result<LastGood, NoCopy>,
+) -> Result<Rules, NoRules> {
     let broken = match found {
-        Ok(Some((config, text))) => return Ok(Start::File(config, text)),
-        Ok(None) => return Ok(Start::Defaults),
-        Err(broken) => broken,
+        Ok(Some((config, text))) => return Ok(Rules::File(config, text)),
+        Ok(None) => None,
+        Err(broken) => Some(broken),
     };
-    match copy().and_then(|copy| Ok((copy.config()?, copy))) {
-        Ok((config, copy)) => Ok(Start::LastGood(config, copy, broken)),
-        Err(no_copy) => Err(NoRules::Broken { file: Box::new(broken), copy: Box::new(no_copy) }),
+    match (copy.and_then(|copy| Ok((copy.config()?, copy))), broken) {
+        (Ok((config, copy)), broken) => Ok(Rules::LastGood(config, copy, broken)),
+        (Err(no_copy), None) => Ok(Rules::Defaults(no_copy)),
+        (Err(no_copy), Some(broken)) => {
+            Err(NoRules::Broken { file: Box::new(broken), copy: Box::new(no_copy) })
+        }
     }
 }
 
 impl LastGood {
+    /// Whether another machine's file had other rules than this text.
+    pub fn is_of_another(&self, text: &str) -> bool {
+        let host = &self.source.host;
+        !host.is_empty() && *host != host_name() && self.text != text
+    }
+
     /// The copy's rules.
     ///
     /// # Errors
@@ -98,6 +140,14 @@ impl LastGood {
     pub fn config(&self) -> Result<Config, NoCopy> {
         Config::parse(&self.text).map_err(|error| NoCopy::Content(self.path.clone(), error))
     }
+}
+
+/// This machine's name without its domain, as Slurm compares it with `SlurmctldHost` (src/common/read_config.c:
+/// `gethostname_short`). Empty if /proc isn't mounted.
+pub fn host_name() -> String {
+    let name =
+        root_file::read(Path::new("/proc/sys/kernel/hostname"), 256).ok().flatten().unwrap_or_default();
+    String::from_utf8_lossy(&name).trim().split('.').next().unwrap_or_default().to_owned()
 }
 
 /// The path of the copy in a `StateSaveLocation`.
@@ -129,14 +179,14 @@ pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
 ///
 /// # Errors
 /// The copy can't be written.
-pub fn keep(folder: &Path, source: &Path, text: &str, now: u64) -> io::Result<bool> {
-    if read(folder).is_ok_and(|copy| copy.text == text && copy.source == source) {
+pub fn keep(folder: &Path, source: &Source, text: &str, now: u64) -> io::Result<bool> {
+    if read(folder).is_ok_and(|copy| copy.text == text && copy.source == *source) {
         return Ok(false);
     }
     let path = path(folder);
-    // While slurmctld reconfigures itself, its successor runs for a moment too, and also writes.
+    // Nobody else writes now, but a process that was killed while it wrote may have left its file.
     let temporary = folder.join(format!(".gpushare_last_good.{}", std::process::id()));
-    let first = format!("{FIRST_WORDS}{now} {} {}\n", number([text.as_bytes()]), source.display());
+    let first = format!("{FIRST_WORDS}{now} {} {}\n", number([text.as_bytes()]), source);
     root_file::replace_with(&temporary, &path, &(first + text), 0o600)?;
     Ok(true)
 }
@@ -146,7 +196,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Option<LastGood> {
     let mut words = first.strip_prefix(FIRST_WORDS)?.splitn(3, ' ');
     let read_at = words.next()?.parse().ok()?;
     let expected = words.next()?;
-    let source = PathBuf::from(words.next()?);
+    let source = Source::parse(words.next()?);
     let is_whole = number([text.as_bytes()]) == expected;
     is_whole.then(|| LastGood { path: path.to_owned(), read_at, source, text: text.to_owned() })
 }

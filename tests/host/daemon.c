@@ -17,6 +17,7 @@
 void *acct_db_conn = NULL;
 uint16_t accounting_enforce = 0x0001 | 0x0002 | 0x0008;
 char *default_part_name = "p";
+time_t control_time = 1;
 
 // job_submit/lua wants these to exist; without partitions, jobs and reservations it has less to do than in a cluster.
 void *job_list, *part_list, *resv_list;

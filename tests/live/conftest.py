@@ -16,6 +16,8 @@ def either(release):
 plain = clusters("plain")
 # The contributors' QOSes, with a second type of GPU on a second node.
 contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES / "two-types"])
+# The same with a second controller.
+two_controllers = clusters("ctl", conf=[EXAMPLES / "contributors", CASES / "controllers"], cgroup=either)
 # The same group on two nodes with everything that a request can name, for what a refusal says to try.
 advised = clusters("advice", conf=[EXAMPLES / "contributors", CASES / "advice"])
 # A node for shares and nothing of gpushare on it, which a test installs.

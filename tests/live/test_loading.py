@@ -89,7 +89,7 @@ def test_the_last_good_rules_outlive_a_restart_with_a_broken_file(whole, broken,
     rules(broken, "GovernedQOS=norm*\n")
     assert broken.ok(f"stat -c '%U %a' {COPY}") == "slurm 600"
     lines = broken.ok(["cat", COPY]).splitlines()
-    assert lines[0].startswith("# gpushare-last-good 1 ") and lines[0].endswith(f" {CONF}")
+    assert lines[0].startswith("# gpushare-last-good 1 ") and lines[0].endswith(f" {broken.name}:{CONF}")
     assert lines[1:] == ["GovernedQOS=norm*"]
     kept = broken.ok(["cat", COPY])
     broken.ok(command.replace("CONF", CONF))
@@ -110,9 +110,10 @@ def test_the_last_good_rules_outlive_a_restart_with_a_broken_file(whole, broken,
 
 
 def rules(cluster, text):
-    """slurmctld, restarted with these rules."""
+    """slurmctld, restarted with these rules; its first request has been judged by them, and they are kept."""
     cluster.ok(f"rm -rf {CONF}; printf '{text}' >{CONF}")
     assert restart(cluster).returncode == 0
+    cluster.ok("sbatch --test-only --wrap true", "alice")
 
 
 def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_file_is_mended(whole, broken):
@@ -122,15 +123,16 @@ def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_f
     assert "\ngpushare_config_error 0\n" in broken.run(["gpushare", "metrics"]).stdout
     broken.ok(f"printf '#\nForeignTypes=no\n' >{CONF}")
     assert restart(broken).returncode == 0
+    assert "GS101" in broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice").stderr
     checked = broken.run(["gpushare", "check"])
     said = re.search(
-        r"WRONG +slurmctld's rules +slurmctld uses the rules of (.*), because line 2: ForeignTypes can't be 'no'",
+        r"WRONG +slurmctld's rules +slurmctld uses the rules of (.*), of \S+, because line 2: ForeignTypes can't be",
         checked.stdout,
     )
     assert checked.returncode == 1 and said, checked.stdout
     read_at = broken.ok(f"date -d @$(cut -d' ' -f4 {COPY} | head -n 1) '+%F %T'")
     assert said.group(1) == read_at
-    assert f"fix: correct {CONF}; the rules in force are in {COPY}" in checked.stdout
+    assert f"fix: correct the file; the rules in force are in {COPY}" in checked.stdout
     assert "\ngpushare_config_error 1\n" in broken.run(["gpushare", "metrics"]).stdout
     # Mended, and nobody restarts anything.
     before = broken.log("slurmctld").count("gpushare.conf read again")
@@ -169,14 +171,21 @@ def test_a_copy_that_can_not_be_trusted_is_not_used(whole, broken, how):
     assert broken.ok(f"stat -c '%U %a %F' {COPY}") == "slurm 600 regular file"
 
 
-def test_a_file_that_went_away_means_the_defaults_at_the_next_start(whole, broken):
+def test_the_last_good_rules_outlive_a_file_that_went_away(whole, broken):
     rules(broken, "GovernedQOS=norm*\n")
     kept = broken.ok(["cat", COPY])
     broken.ok(f"rm {CONF}")
+    before = len(broken.log("slurmctld").splitlines())
     assert restart(broken).returncode == 0
+    assert "GS101" in broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice").stderr
+    assert broken.run("sbatch --qos=qos_lafferty --gres=gpu:1 --wrap true", "alice").returncode == 0
+    (line,) = errors(broken, before)
+    assert f"{CONF} does not exist" in line and f"the last good rules stay in force, from {COPY}" in line, line
+    assert broken.ok(["cat", COPY]) == kept
+    # What the message says to do for the defaults.
+    rules(broken, "# the defaults\n")
     assert "GS101" in broken.run(IN_FORCE, "alice").stderr
     assert broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice").returncode == 0
-    assert broken.ok(["cat", COPY]) == kept, "it can be had back"
     broken.cancel_all()
 
 
@@ -200,8 +209,8 @@ def test_not_being_the_last_plugin_is_an_error_in_the_log(whole):
         assert f"error: job_submit/gpushare: JobSubmitPlugins=gpushare,logging: {line}" in whole.log("slurmctld")
 
 
-def test_no_configuration_means_the_defaults(whole):
-    with changed(whole, f"mv {CONF} /tmp/good.conf", f"mv /tmp/good.conf {CONF}"):
+def test_no_configuration_and_no_copy_mean_the_defaults(whole):
+    with changed(whole, f"mv {CONF} /tmp/good.conf; rm -f {COPY}", f"mv /tmp/good.conf {CONF}"):
         refused = whole.run("sbatch --qos=qos_lafferty --gres=gpu:2 --wrap true", "alice")
         assert "GS101" in refused.stderr, refused.stderr
 

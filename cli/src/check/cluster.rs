@@ -79,8 +79,9 @@ pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
     let others: Vec<String> =
         controllers.iter().filter(|name| **name != host).map(|name| (*name).to_owned()).collect();
     let said = format!(
-        "{}: its plugins and gpushare.conf can't be seen from here; run this there too",
-        listed(&others)
+        "{}: its plugins can't be seen from here; gpushare check --nodes {} --via ssh compares them",
+        listed(&others),
+        controllers.join(",")
     );
     (!others.is_empty()).then(|| Finding::unknown("SlurmctldHost", said))
 }

@@ -1,6 +1,8 @@
-//! Whether slurmctld uses the current gpushare.conf, or the copy of an earlier one because the current one is broken.
-//! Reads the file and the copy in `StateSaveLocation`.
+//! Which rules slurmctld uses: those of this gpushare.conf, of another controller's, or the copy of an earlier one
+//! because the file is broken or missing. Reads the file and the copy in `StateSaveLocation`, which all controllers
+//! share.
 
+use std::io;
 use std::path::Path;
 
 use gpushare::config::last_good::{self, LastGood, NoCopy};
@@ -10,33 +12,82 @@ use super::finding::Finding;
 use crate::period;
 use crate::slurm::Settings;
 
-/// The finding on a controller; `None` if the file is right.
-pub fn finding(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
-    let error = Config::load(&config::find(slurm_conf, Path::new(config::FALLBACK))).err()?;
-    Some(judge(&error, last_good::read(Path::new(settings.get("StateSaveLocation")))))
+const ABOUT: &str = "slurmctld's rules";
+
+/// The finding on a controller. `None` if the file is right, and this is the only controller.
+pub fn finding(settings: &Settings, slurm_conf: &Path, is_only: bool) -> Option<Finding> {
+    let path = config::find(slurm_conf, Path::new(config::FALLBACK));
+    of(&path, Path::new(settings.get("StateSaveLocation")), is_only)
 }
 
-fn judge(error: &LoadError, copy: Result<LastGood, NoCopy>) -> Finding {
-    let about = "slurmctld's rules";
-    let because = match error {
-        LoadError::Content(_, error) => error.to_string(),
-        _ => error.to_string(),
-    };
-    match copy.and_then(|copy| copy.config().map(|_| copy)) {
-        Ok(LastGood { path, read_at, source, .. }) => {
-            let said = format!("slurmctld uses the rules of {}, because {because}", time(read_at));
-            let fix = format!("correct {}; the rules in force are in {}", source.display(), path.display());
-            Finding::wrong(about, said, fix)
+fn of(path: &Path, state: &Path, is_only: bool) -> Option<Finding> {
+    let copy = last_good::read(state);
+    let usable = copy.and_then(|copy| copy.config().map(|_| copy));
+    match Config::load_with_text(path) {
+        Ok(Some((_, text))) => compare(path, &text, usable, is_only),
+        Ok(None) if matches!(usable, Ok(_) | Err(NoCopy::Read(..))) => {
+            let because = format!("{} does not exist", path.display());
+            Some(judge(&because, "put the file back, or make one with only a comment", usable))
         }
-        Err(NoCopy::Read(path, error)) => Finding::unknown(
-            about,
-            format!("can't tell which rules slurmctld uses: {}: {error}; run this as root", path.display()),
-        ),
+        Ok(None) => None,
+        Err(LoadError::Content(_, error)) => Some(judge(&error.to_string(), "correct the file", usable)),
+        Err(error) => Some(judge(&error.to_string(), "correct the file", usable)),
+    }
+}
+
+/// Compares a right file with the copy, which a controller in control writes when it has read its own.
+fn compare(path: &Path, text: &str, copy: Result<LastGood, NoCopy>, is_only: bool) -> Option<Finding> {
+    match copy {
+        Ok(copy) if copy.text == text => {
+            (!is_only).then(|| Finding::ok(ABOUT, format!("the same as in {}, in force", copy.source)))
+        }
+        Ok(copy) if copy.is_of_another(text) => {
+            let LastGood { path: kept, source, read_at, .. } = copy;
+            let said = format!(
+                "{} differs from {source}, whose rules of {} are in force",
+                path.display(),
+                time(read_at)
+            );
+            let fix = format!(
+                "make gpushare.conf the same on all controllers; the rules in force are in {}",
+                kept.display()
+            );
+            Some(Finding::wrong(ABOUT, said, fix))
+        }
+        Ok(copy) => {
+            let said = format!(
+                "of {}; slurmctld reads {} with the next request",
+                time(copy.read_at),
+                path.display()
+            );
+            Some(Finding::unknown(ABOUT, said))
+        }
+        Err(NoCopy::Read(kept, error)) if !is_only => Some(unreadable(&kept, &error)),
+        Err(_) => None,
+    }
+}
+
+fn judge(because: &str, fix: &str, copy: Result<LastGood, NoCopy>) -> Finding {
+    match copy {
+        Ok(LastGood { path, read_at, source, .. }) => {
+            let said =
+                format!("slurmctld uses the rules of {}, of {source}, because {because}", time(read_at));
+            Finding::wrong(ABOUT, said, format!("{fix}; the rules in force are in {}", path.display()))
+        }
+        Err(NoCopy::Read(path, error)) => unreadable(&path, &error),
         Err(no_copy) => {
             let said = format!("slurmctld would not start again, because {because}, and {no_copy}");
-            Finding::wrong(about, said, "correct the line before you restart or reconfigure slurmctld")
+            Finding::wrong(ABOUT, said, "correct the line before you restart or reconfigure slurmctld")
         }
     }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Finding {
+    let path = path.display();
+    Finding::unknown(
+        ABOUT,
+        format!("can't tell which rules slurmctld uses: {path}: {error}; run this as root"),
+    )
 }
 
 fn time(seconds: u64) -> String {
@@ -45,47 +96,116 @@ fn time(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::fs;
     use std::path::PathBuf;
+
+    use gpushare::config::last_good::{Source, host_name};
 
     use super::*;
     use crate::check::finding::Status;
 
-    fn broken() -> LoadError {
-        LoadError::Content("/etc/slurm/gpushare.conf".into(), Config::parse("#\nMode=x\n").unwrap_err())
-    }
+    const TEXT: &str = "GovernedQOS=normal\n";
 
-    fn copy(text: &str) -> LastGood {
-        LastGood {
-            path: "/state/gpushare_last_good".into(),
-            read_at: 1_764_014_400,
-            source: "/etc/slurm/gpushare.conf".into(),
-            text: text.to_owned(),
+    /// What is said where this file and this copy, of that host, are there.
+    fn said(file: Option<&str>, copy: Option<(&str, &str)>, is_only: bool) -> Option<(char, String, String)> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gpushare.conf");
+        if let Some(text) = file {
+            fs::write(&path, text).unwrap();
         }
+        if let Some((host, text)) = copy {
+            let source = Source { host: host.to_owned(), path: "/etc/slurm/gpushare.conf".into() };
+            last_good::keep(dir.path(), &source, text, 1_764_014_400).unwrap();
+        }
+        let Finding { said, status, .. } = of(&path, dir.path(), is_only)?;
+        let clean = |text: String| text.replace(&dir.path().display().to_string(), "DIR");
+        Some(match status {
+            Status::Ok => ('k', clean(said), String::new()),
+            Status::Unknown => ('?', clean(said), String::new()),
+            Status::Wrong(fix) => ('W', clean(said), clean(fix)),
+        })
     }
 
+    /// The kind of finding, and words of what it says and of the fix.
     #[test]
-    fn the_copy_that_is_in_force_is_named() {
-        let Finding { said, status, .. } = judge(&broken(), Ok(copy("")));
-        let start = "slurmctld uses the rules of 2025-11-2";
-        assert!(said.starts_with(start) && said.contains(", because line 2: Mode can't be 'x'"), "{said}");
-        let fix = "correct /etc/slurm/gpushare.conf; the rules in force are in /state/gpushare_last_good";
-        assert_eq!(status, Status::Wrong(fix.to_owned()));
-    }
-
-    #[test]
-    fn without_a_copy_to_go_by_slurmctld_would_not_start() {
-        let bad = PathBuf::from("/state/gpushare_last_good");
-        for copy in [Err(NoCopy::None), Err(NoCopy::Damaged(bad)), Ok(copy("Mode=y\n"))] {
-            let Finding { said, status, .. } = judge(&broken(), copy);
-            let start = "slurmctld would not start again, because line 2: Mode can't be 'x'";
-            assert!(said.starts_with(start) && matches!(status, Status::Wrong(_)), "{said}");
+    fn the_file_is_compared_with_the_copy_of_each_controller() {
+        let here = host_name();
+        for (file, copy, is_only, expected) in [
+            // Right, and in force.
+            (Some(TEXT), Some((here.as_str(), TEXT)), true, None),
+            (Some(TEXT), None, false, None),
+            (None, None, false, None),
+            (Some(TEXT), Some(("ctl2", TEXT)), false, Some(('k', "the same as in ctl2:/etc/slurm", ""))),
+            // Different.
+            (
+                Some(TEXT),
+                Some(("ctl2", "Mode=audit\n")),
+                false,
+                Some((
+                    'W',
+                    "DIR/gpushare.conf differs from ctl2:/etc/slurm/gpushare.conf, whose",
+                    "the same on all",
+                )),
+            ),
+            (
+                Some(TEXT),
+                Some((here.as_str(), "Mode=audit\n")),
+                false,
+                Some(('?', "with the next request", "")),
+            ),
+            // Missing.
+            (
+                None,
+                Some(("ctl2", TEXT)),
+                true,
+                Some((
+                    'W',
+                    "of ctl2:/etc/slurm/gpushare.conf, because DIR/gpushare.conf does not exist",
+                    "put",
+                )),
+            ),
+            // Broken.
+            (
+                Some("#\nMode=x\n"),
+                Some(("ctl2", TEXT)),
+                true,
+                Some((
+                    'W',
+                    "because line 2: Mode can't be 'x'",
+                    "correct the file; the rules in force are in DIR",
+                )),
+            ),
+            (
+                Some("#\nMode=x\n"),
+                None,
+                true,
+                Some(('W', "would not start again, because line 2: Mode", "before")),
+            ),
+            (
+                Some("#\nMode=x\n"),
+                Some(("ctl2", "Mode=y\n")),
+                true,
+                Some(('W', "would not start again, because line 2: Mode can't be 'x'", "before")),
+            ),
+        ] {
+            let found = said(file, copy, is_only);
+            let is_expected = match (&found, expected) {
+                (None, None) => true,
+                (Some((kind, said, fix)), Some((status, words, fixes))) => {
+                    *kind == status && said.contains(words) && fix.contains(fixes)
+                }
+                _ => false,
+            };
+            assert!(is_expected, "{file:?} {copy:?}: {found:?}");
         }
     }
 
     #[test]
     fn a_user_is_not_told_what_they_cannot_read() {
-        let denied = NoCopy::Read("/state".into(), io::Error::from(io::ErrorKind::PermissionDenied));
-        assert_eq!(judge(&broken(), Err(denied)).status, Status::Unknown);
+        let denied =
+            || Err(NoCopy::Read(PathBuf::from("/state"), io::Error::from(io::ErrorKind::PermissionDenied)));
+        assert_eq!(judge("x", "y", denied()).status, Status::Unknown);
+        assert_eq!(compare(Path::new("x"), TEXT, denied(), false).unwrap().status, Status::Unknown);
+        assert!(compare(Path::new("x"), TEXT, denied(), true).is_none());
     }
 }

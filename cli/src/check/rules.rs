@@ -26,7 +26,7 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Co
         }
         (Ok(None), Some(_)) => Err(LoadError::Missing(path)),
         (Ok(None), None) => {
-            let said = format!("{shown}: there is no such file; the defaults apply");
+            let said = format!("{shown}: there is no such file; the defaults apply here");
             Ok((vec![Finding::ok(ABOUT, said)], Config::default()))
         }
         (Err(error), _) => {

@@ -20,8 +20,8 @@ impl Counted {
         Counted { open: Mutex::new(None) }
     }
 
-    /// Counts in this file from now on, or not at all. Continues from an earlier slurmctld's counts: if that one fails
-    /// to reconfigure itself (23.11 and later start a second process for it), this has then changed nothing.
+    /// Counts in this file from now on, or not at all. Continues from the counts of whoever wrote it last. Called again
+    /// when this slurmctld takes control: as a standby it has missed what the other one counted.
     pub fn start(&self, path: Option<&Path>) {
         let opened = path.map(|path| {
             CounterFile::open(path, &counters::names()).map_err(|error| {

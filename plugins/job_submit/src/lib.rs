@@ -6,6 +6,8 @@
 //! the log.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use gpushare::submit::counters::Outcome;
 use gpushare::submit::log_line::{PREFIX, Verdict};
 use gpushare::submit::message;
@@ -63,11 +65,16 @@ fn load() -> bool {
     }
 }
 
+/// The rules in force.
+fn rules() -> Option<Arc<Policy>> {
+    LIVE.policy(daemon::control_time(), |counts| COUNTED.start(counts))
+}
+
 /// Judges a submission. `submitter` may be root or another cluster; the job's own user counts.
 fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
-    let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
+    let Some(policy) = rules() else { return ReturnCode::Failure };
     let answer = submit_within(None, submission, &policy);
     // Only a request that an account's limit may forbid needs more data.
     answer
@@ -128,7 +135,7 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
 /// Judges an update of a job. Holding and releasing also come here, but concern no rule, so they cost nothing. A job
 /// whose exempt reservation has ended was held for that, so it is judged again when it is released.
 fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> ReturnCode {
-    let Some(policy) = LIVE.policy() else { return ReturnCode::Failure };
+    let Some(policy) = rules() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
     let may_have_been_exempt = goes_on && !policy.exempt.reservations.is_empty();
     let concerns_caps = policy.has_caps && update.request().touches_amounts();

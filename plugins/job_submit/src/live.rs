@@ -1,34 +1,45 @@
-//! The current gpushare.conf: checked at most once a second, replaced as a whole, with the last good one kept.
+//! The current gpushare.conf: read when slurmctld starts and again when it takes control, then checked at most once a
+//! second, replaced as a whole, with the last good one kept.
+//!
+//! Each controller loads the plugin when it starts, also as a standby, and Slurm calls no hook when a standby takes
+//! control. So the first request after that finds out ([`Live::policy`]): it reads the file again and, if that is
+//! broken or missing, the copy in `StateSaveLocation`, which has what the cluster's last controller used. Only then is
+//! the copy written: a standby changes nothing.
 //!
 //! Submissions pay at most one stat(2) a second and never wait for each other: one checks the file, the others continue
 //! with the current rules. An edit takes effect once the file has been unchanged for a second, so that a half-written
-//! file never becomes the policy. A broken or missing file is one error in the log. Each good text is kept in
-//! `StateSaveLocation`; if slurmctld finds a broken file when it starts, it uses that copy.
+//! file never becomes the policy. A broken or missing file is one error in the log.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use gpushare::config::last_good::{self, NoCopy, NoRules, Start};
-use gpushare::config::{self, Config};
+use gpushare::config::last_good::{self, LastGood, NoCopy, NoRules, Rules, Source};
+use gpushare::config::{self, Config, LoadError};
 use gpushare::submit::policy::Policy;
 use parking_lot::{Mutex, RwLock};
 
 /// The time between two checks of the file, and for which an edited file must be unchanged.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// No time at which a controller takes control.
+const NEVER: i64 = i64::MIN;
+
 /// The current policy and the file that it came from.
 pub struct Live {
     /// `None` until the first [`start`](Live::start); until then submissions are refused.
     policy: RwLock<Option<Arc<Policy>>>,
+    /// Since when this slurmctld was in control when the rules were last chosen.
+    control: AtomicI64,
     /// When to check the file again, in milliseconds of [`now`].
     due: AtomicU64,
     file: Mutex<Option<File>>,
 }
 
+#[derive(Default)]
 struct File {
     slurm_conf: PathBuf,
     /// Where to keep the last good text.
@@ -37,6 +48,8 @@ struct File {
     judged: Option<Stamp>,
     /// A change that is still too recent to be read.
     young: Option<Stamp>,
+    /// The last error in the log.
+    complaint: String,
 }
 
 /// Distinguishes one state of the file from another.
@@ -49,44 +62,48 @@ struct Stamp {
 
 impl Live {
     pub const fn new() -> Live {
-        Live { policy: RwLock::new(None), due: AtomicU64::new(0), file: Mutex::new(None) }
+        Live {
+            policy: RwLock::new(None),
+            control: AtomicI64::new(NEVER),
+            due: AtomicU64::new(0),
+            file: Mutex::new(None),
+        }
     }
 
-    /// Reads the file that belongs to a slurm.conf; `state` is `StateSaveLocation`. Without a file the defaults apply.
-    /// If the file is broken, the last good text applies. Returns the file of `RefusalCounts`.
+    /// Reads the file that belongs to a slurm.conf; `state` is `StateSaveLocation`. Changes nothing there, because this
+    /// slurmctld may be a standby, or only test its configuration. Returns the file of `RefusalCounts`.
     ///
     /// # Errors
     /// The file is broken and there is no last good text: nothing would show which jobs the rules miss.
     pub fn start(&self, slurm_conf: &Path, state: Option<PathBuf>) -> Result<Option<PathBuf>, NoRules> {
         let stamp = Stamp::of(slurm_conf);
-        let path = stamp.path.display();
-        let found = Config::load_with_text(&stamp.path);
-        let copy = || state.as_deref().map_or(Err(NoCopy::None), last_good::read);
-        let config = match last_good::choose(found, copy)? {
-            Start::File(config, text) => {
-                log::info!("job_submit/gpushare: {path} read");
-                keep(state.as_deref(), &stamp.path, &text);
+        let mut file = File { slurm_conf: slurm_conf.to_owned(), state, ..File::default() };
+        let config = match file.choose(&stamp.path)?.0 {
+            Rules::File(config, _) => {
+                log::info!("job_submit/gpushare: {} read", stamp.path.display());
                 config
             }
-            Start::Defaults => {
+            Rules::LastGood(config, ..) => config,
+            Rules::Defaults(_) => {
+                let path = stamp.path.display();
                 log::info!("job_submit/gpushare: {path} does not exist, the defaults apply");
                 Config::default()
             }
-            Start::LastGood(config, copy, error) => {
-                let copy = copy.path.display();
-                log::error!("job_submit/gpushare: {error}; the last good rules stay in force, from {copy}");
-                config
-            }
         };
+        file.judged = Some(stamp);
+        let mut place = self.file.lock();
         self.adopt(config.policy);
-        let mut file = self.file.lock();
-        *file = Some(File { slurm_conf: slurm_conf.to_owned(), state, judged: Some(stamp), young: None });
-        self.due.store(now().saturating_add(millis(PAUSE)), Ordering::Relaxed);
+        *place = Some(file);
+        self.control.store(NEVER, Ordering::Release);
         Ok(config.refusal_counts)
     }
 
-    /// The current policy.
-    pub fn policy(&self) -> Option<Arc<Policy>> {
+    /// The current policy. `since` is when this slurmctld took control; if that is news, the rules are chosen again
+    /// first, and `counted` gets the file of `RefusalCounts`.
+    pub fn policy(&self, since: i64, counted: impl FnOnce(Option<&Path>)) -> Option<Arc<Policy>> {
+        if self.control.load(Ordering::Acquire) != since {
+            self.take_control(since, counted);
+        }
         let now = now();
         let due = self.due.load(Ordering::Relaxed);
         let next = now.saturating_add(millis(PAUSE));
@@ -94,6 +111,49 @@ impl Live {
             self.look();
         }
         self.policy.read().clone()
+    }
+
+    /// Chooses the rules anew. Other requests wait for that: before, the rules may be those of another time.
+    fn take_control(&self, since: i64, counted: impl FnOnce(Option<&Path>)) {
+        let mut file = self.file.lock();
+        let Some(file) = file.as_mut() else { return };
+        if self.control.load(Ordering::Relaxed) == since {
+            return;
+        }
+        let stamp = Stamp::of(&file.slurm_conf);
+        let path = stamp.path.display();
+        let chosen = match file.choose(&stamp.path) {
+            Ok((Rules::File(config, text), before)) => {
+                log::info!("job_submit/gpushare: in control, by the rules of {path}");
+                if let Some(LastGood { source, .. }) = before.filter(|copy| copy.is_of_another(&text)) {
+                    file.complain(format!(
+                        "{path} differs from {source}, whose rules were in force before: make gpushare.conf the \
+                         same on all controllers"
+                    ));
+                }
+                keep(file.state.as_deref(), &stamp.path, &text);
+                Some(config)
+            }
+            Ok((Rules::LastGood(config, copy, _), _)) => {
+                log::info!("job_submit/gpushare: in control, by the last good rules, of {}", copy.source);
+                Some(config)
+            }
+            Ok((Rules::Defaults(_), _)) => {
+                log::info!("job_submit/gpushare: in control, by the defaults: {path} does not exist");
+                Some(Config::default())
+            }
+            Err(no_rules) => {
+                file.complain(format!("{no_rules}; in control, by the rules of this slurmctld's start"));
+                None
+            }
+        };
+        if let Some(config) = chosen {
+            counted(config.refusal_counts.as_deref());
+            self.adopt(config.policy);
+        }
+        file.judged = Some(stamp);
+        file.young = None;
+        self.control.store(since, Ordering::Release);
     }
 
     fn adopt(&self, policy: Policy) {
@@ -122,17 +182,45 @@ impl Live {
             Ok(Some((config, text))) => {
                 self.adopt(config.policy);
                 log::info!("job_submit/gpushare: {path} read again");
+                file.complaint.clear();
                 keep(file.state.as_deref(), &stamp.path, &text);
             }
-            Ok(None) => {
-                log::error!("job_submit/gpushare: {path} is gone; its last rules stay in force")
-            }
-            Err(error) => {
-                log::error!("job_submit/gpushare: {error}; the last good rules stay in force")
-            }
+            Ok(None) => file.complain(format!("{path} is gone; its last rules stay in force")),
+            Err(error) => file.complain(format!("{error}; the last good rules stay in force")),
         }
         file.judged = Some(stamp);
         file.young = None;
+    }
+}
+
+impl File {
+    /// The rules to use, and the copy before. Logs why they aren't the file's.
+    fn choose(&mut self, path: &Path) -> Result<(Rules, Option<LastGood>), NoRules> {
+        let copy = self.state.as_deref().map_or(Err(NoCopy::None), last_good::read);
+        let before = copy.as_ref().ok().cloned();
+        let rules = last_good::choose(Config::load_with_text(path), copy)?;
+        match &rules {
+            Rules::File(..) | Rules::Defaults(NoCopy::None) => self.complaint.clear(),
+            Rules::Defaults(no_copy) => self.complain(format!("the defaults apply, because {no_copy}")),
+            Rules::LastGood(_, LastGood { path: copy, source, .. }, why) => {
+                let missing = || {
+                    let path = path.display();
+                    format!("{path} does not exist (for the defaults, make one that has only a comment)")
+                };
+                let why = why.as_ref().map_or_else(missing, LoadError::to_string);
+                let copy = copy.display();
+                self.complain(format!("{why}; the last good rules stay in force, from {copy}, of {source}"));
+            }
+        }
+        Ok((rules, before))
+    }
+
+    /// Logs an error, unless it was the last one.
+    fn complain(&mut self, text: String) {
+        if self.complaint != text {
+            log::error!("job_submit/gpushare: {text}");
+            self.complaint = text;
+        }
     }
 }
 
@@ -160,16 +248,16 @@ impl Stamp {
 }
 
 /// Keeps a good text for the next start. If that fails, the log gets an error; it matters only at that start.
-fn keep(state: Option<&Path>, source: &Path, text: &str) {
+fn keep(state: Option<&Path>, path: &Path, text: &str) {
     let Some(folder) = state else { return };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    if let Err(error) = last_good::keep(folder, source, text, now) {
+    if let Err(error) = last_good::keep(folder, &Source::here(path), text, now) {
         let copy = last_good::path(folder);
         log::error!(
             "job_submit/gpushare: {}: {error}; no copy of {} is kept: slurmctld would not start if that file were \
              broken",
             copy.display(),
-            source.display()
+            path.display()
         );
     }
 }

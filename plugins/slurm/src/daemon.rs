@@ -40,6 +40,14 @@ pub fn state_folder() -> Option<PathBuf> {
     path_of(bytes)
 }
 
+/// When this slurmctld took control, in seconds since 1970; 0 for a standby, and for a moment at the start
+/// (src/slurmctld/controller.c, `main`; 24.11 and later: also after a reconfiguration that failed).
+pub fn control_time() -> i64 {
+    let time = &raw const slurm_sys::control_time;
+    // SAFETY: slurmctld's own global, which its main thread writes; a time_t is read in one piece.
+    unsafe { time.read_volatile() }
+}
+
 fn path_of(bytes: &[u8]) -> Option<PathBuf> {
     (!bytes.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(bytes)))
 }

@@ -5,42 +5,63 @@ use super::*;
 
 const TEXT: &str = "GovernedQOS=normal\n# the end";
 
-fn source() -> &'static Path {
-    Path::new("/etc/slurm/gpushare.conf")
+fn source() -> Source {
+    Source { host: "ctl1".to_owned(), path: "/etc/slurm/gpushare.conf".into() }
 }
 
 fn kept() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    assert!(keep(folder.path(), source(), TEXT, 1_764_014_400).unwrap());
+    assert!(keep(folder.path(), &source(), TEXT, 1_764_014_400).unwrap());
     folder
 }
 
 fn broken() -> LoadError {
-    LoadError::Content(source().to_owned(), Config::parse("x").unwrap_err())
+    LoadError::Content(source().path, Config::parse("x").unwrap_err())
 }
 
 #[test]
 fn what_was_kept_is_read() {
     let folder = kept();
     let copy = read(folder.path()).unwrap();
-    assert_eq!((copy.text.as_str(), copy.source.as_path(), copy.read_at), (TEXT, source(), 1_764_014_400));
+    assert_eq!((copy.text.as_str(), &copy.source, copy.read_at), (TEXT, &source(), 1_764_014_400));
     assert_eq!(copy.path.metadata().unwrap().mode() & 0o7777, 0o600);
     let first = fs::read_to_string(&copy.path).unwrap();
     let first = first.lines().next().unwrap();
-    assert_eq!(first, "# gpushare-last-good 1 1764014400 5ef9510d059a55dd /etc/slurm/gpushare.conf");
+    assert_eq!(first, "# gpushare-last-good 1 1764014400 5ef9510d059a55dd ctl1:/etc/slurm/gpushare.conf");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
 }
 
 #[test]
 fn the_same_text_keeps_its_time_and_another_replaces_it() {
     let folder = kept();
-    assert!(!keep(folder.path(), source(), TEXT, 1_764_014_401).unwrap());
+    assert!(!keep(folder.path(), &source(), TEXT, 1_764_014_401).unwrap());
     assert_eq!(read(folder.path()).unwrap().read_at, 1_764_014_400);
-    assert!(keep(folder.path(), source(), "", 1_764_014_402).unwrap());
+    assert!(keep(folder.path(), &source(), "", 1_764_014_402).unwrap());
     let copy = read(folder.path()).unwrap();
     assert_eq!((copy.text.as_str(), copy.read_at), ("", 1_764_014_402));
-    assert!(keep(folder.path(), Path::new("/opt/a b/gpushare.conf"), "", 1_764_014_403).unwrap());
-    assert_eq!(read(folder.path()).unwrap().source, Path::new("/opt/a b/gpushare.conf"));
+    for (now, text) in
+        [(3, "ctl1:/opt/a b:c/gpushare.conf"), (4, "ctl2:/opt/a b:c/gpushare.conf"), (5, "/opt/a:b")]
+    {
+        let source = Source::parse(text);
+        assert_eq!(source.to_string(), text);
+        assert!(keep(folder.path(), &source, "", now).unwrap());
+        assert_eq!(read(folder.path()).unwrap().source, source);
+    }
+}
+
+#[test]
+fn the_other_controllers_rules_are_told_from_an_edit() {
+    let copy = |host: &str| LastGood {
+        path: PathBuf::new(),
+        read_at: 0,
+        source: Source { host: host.to_owned(), ..source() },
+        text: TEXT.to_owned(),
+    };
+    assert!(!host_name().is_empty() && !host_name().contains(['.', '\n']));
+    assert!(copy("another").is_of_another("Mode=audit\n"));
+    assert!(!copy("another").is_of_another(TEXT), "the same rules");
+    assert!(!copy(&host_name()).is_of_another("Mode=audit\n"), "an edit here");
+    assert!(!copy("").is_of_another("Mode=audit\n"), "unknown");
 }
 
 #[test]
@@ -55,14 +76,14 @@ fn what_is_not_as_it_was_written_is_not_trusted() {
         good.replace("normal", "Normal"),
         good.replace("last-good 1", "last-good 2"),
         good.replace("1764014400", "x"),
-        good.replace(" /etc/slurm/gpushare.conf", ""),
+        good.replace(" ctl1:/etc/slurm/gpushare.conf", ""),
         TEXT.to_owned(),
         good.clone() + &"#".repeat(2 << 20),
     ] {
         fs::write(&path, &bad).unwrap();
         let error = read(folder.path()).unwrap_err();
         assert!(matches!(error, NoCopy::Damaged(_)), "{bad:.80}: {error}");
-        assert!(keep(folder.path(), source(), TEXT, 1).unwrap(), "it is replaced");
+        assert!(keep(folder.path(), &source(), TEXT, 1).unwrap(), "it is replaced");
         assert!(read(folder.path()).is_ok());
     }
     fs::write(&path, [b"\xff".as_slice(), good.as_bytes()].concat()).unwrap();
@@ -91,27 +112,28 @@ fn what_others_could_have_written_is_not_trusted() {
     fs::remove_file(&path).unwrap();
     assert!(matches!(read(folder.path()), Err(NoCopy::None)));
     assert!(matches!(read(&folder.path().join("missing")), Err(NoCopy::None)));
-    assert!(keep(&folder.path().join("missing"), source(), TEXT, 1).is_err());
+    assert!(keep(&folder.path().join("missing"), &source(), TEXT, 1).is_err());
 }
 
 #[test]
-fn a_broken_file_is_the_only_reason_to_go_by_the_copy() {
+fn the_copy_is_used_where_the_file_is_broken_or_missing() {
     let folder = kept();
     let copy = || read(folder.path());
     let config = Config::parse("GovernedQOS=other").unwrap();
-    let start = choose(Ok(Some((config.clone(), "its text".to_owned()))), copy).unwrap();
-    assert!(matches!(start, Start::File(rules, text) if rules == config && text == "its text"));
-    assert!(matches!(choose(Ok(None), copy).unwrap(), Start::Defaults));
-    let start = choose(Err(broken()), copy).unwrap();
+    let rules = choose(Ok(Some((config.clone(), "its text".to_owned()))), copy()).unwrap();
+    assert!(matches!(rules, Rules::File(rules, text) if rules == config && text == "its text"));
     let expected = Config::parse(TEXT).unwrap();
-    assert!(
-        matches!(start, Start::LastGood(rules, found, _) if rules == expected && found == copy().unwrap())
-    );
-    let said = choose(Err(broken()), || Err(NoCopy::None)).unwrap_err().to_string();
+    for (found, is_missing) in [(Err(broken()), false), (Ok(None), true)] {
+        let Rules::LastGood(rules, used, why) = choose(found, copy()).unwrap() else { panic!() };
+        assert_eq!((rules, used, why.is_none()), (expected.clone(), copy().unwrap(), is_missing));
+    }
+    let said = choose(Err(broken()), Err(NoCopy::None)).unwrap_err().to_string();
     assert_eq!(said, format!("{}; {}", broken(), NoCopy::None));
-    keep(folder.path(), source(), "GouvernedQOS=x\n", 1).unwrap();
-    let said = choose(Err(broken()), copy).unwrap_err().to_string();
+    assert!(matches!(choose(Ok(None), Err(NoCopy::None)).unwrap(), Rules::Defaults(NoCopy::None)));
+    keep(folder.path(), &source(), "GouvernedQOS=x\n", 1).unwrap();
+    let said = choose(Err(broken()), copy()).unwrap_err().to_string();
     assert!(said.contains("gpushare_last_good, below its first line: line 1: unknown key"), "{said}");
+    assert!(matches!(choose(Ok(None), copy()).unwrap(), Rules::Defaults(NoCopy::Content(..))));
 }
 
 /// Set for the process that [`whoever_is_killed_while_writing_leaves_a_whole_copy`] kills.
@@ -125,7 +147,7 @@ fn long(round: u64) -> String {
 fn whoever_is_killed_while_writing_leaves_a_whole_copy() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         for round in 0.. {
-            keep(Path::new(&folder), source(), &long(round), round).unwrap();
+            keep(Path::new(&folder), &source(), &long(round), round).unwrap();
         }
     }
     let folder = kept();
