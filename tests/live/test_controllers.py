@@ -244,3 +244,22 @@ def test_control_goes_there_and_back_twice(pair):
         wait(back, "the first in control", patience=90, more=lambda: "\n".join(second.log()[-20:]))
         judge()
         assert pair.count() == before + 2 and pair.kept() == (first.name, rules)
+
+
+def test_check_compares_the_files_of_both_controllers(pair):
+    """Its line about SlurmctldHost names the command; here with what stands for ssh."""
+    first, second = pair.first, pair.second
+    pair.begin(first, GOOD)
+    via = '#!/bin/sh\nhost=$1; shift\n[ $host = ctl2 ] || exec "$@"\nexec on-ctl2 "$@"\n'
+    pair.cluster.write("/usr/local/bin/via", via, 755)
+    command = re.search(
+        r"\? +SlurmctldHost +ctl2: .*; (gpushare check --nodes \S+ --via ssh) compares them",
+        pair.cluster.run(["gpushare", "check"]).stdout,
+    )
+    assert command
+    for text, differ in ((GOOD, False), (OTHER, True), (None, True)):
+        second.write(text)
+        said = pair.cluster.run(command[1].replace("ssh", "via"), timeout=90).stdout
+        assert re.search(rf"\n2 nodes: .*, 0 without an answer, {int(differ)} difference", said), said
+        # Of two, either may count as the right one.
+        assert bool(re.search(r"differences:\n  WRONG  gpushare.conf  \S+ has", said)) == differ, said
