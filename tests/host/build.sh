@@ -21,9 +21,9 @@ enter_release() {
     conf=$folder/slurm.conf
     plugin=${GPUSHARE_BUILD:-$TOP/target/lab}/$1/job_submit_gpushare.so
     log=$folder/log
-    mkdir -p "$folder"
+    mkdir -p "$folder/state"
     printf '%s\n' ClusterName=fake SlurmctldHost=localhost JobSubmitPlugins=gpushare \
-        "PluginDir=$libraries/slurm-wlm" >"$conf"
+        "PluginDir=$libraries/slurm-wlm" "StateSaveLocation=$folder/state" >"$conf"
 }
 
 # compile PROGRAM SOURCES FLAG...: PROGRAM into the release's folder

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
 // What an administrator, an editor or a half-finished copy does to gpushare.conf. Under every one of these
-// configurations qos_lafferty is governed and normal and free are not; a broken one must change nothing.
+// configurations qos_lafferty is governed and normal and free are not; a broken one must change nothing. All that are
+// right name the same file of counts, as a site's do.
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -19,6 +20,7 @@ static const char *const contents[] = {
     "GovernedQOS=auto\nNoSuch=1\n", // a mistake
     "\xff\xfe\x01",                // no text
 };
+#define RIGHT 4 // of them, the first
 
 static void write_file(const char *path, const char *text, int flags) {
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
@@ -28,8 +30,10 @@ static void write_file(const char *path, const char *text, int flags) {
 }
 
 void edit_configuration(const char *path, unsigned number) {
-    const char *text = contents[number % (sizeof contents / sizeof *contents)];
-    char aside[4096];
+    unsigned which = number % (sizeof contents / sizeof *contents);
+    char text[8192], aside[4096];
+    int length = snprintf(text, sizeof text, "%s", contents[which]);
+    if (which < RIGHT) snprintf(text + length, sizeof text - (size_t)length, "RefusalCounts=%s.counts\n", path);
     switch (number / 2 % 4) {
     case 0: // in place, in one go
         write_file(path, text, O_TRUNC);

@@ -52,11 +52,13 @@ static void *update_many(void *unused) {
     return unused;
 }
 
-// Mostly bursts; now and then unchanged for long enough, by the plugin's clock, to be adopted.
+// Mostly bursts; now and then unchanged for long enough, by the plugin's clock, to be adopted. In between, slurmctld
+// takes control again, as after a time as a standby.
 static void *edit_many(void *unused) {
     for (unsigned i = 0; !over; i++) {
         edit_configuration(configuration, i);
         atomic_fetch_add(&edits, 1);
+        if (i % 16 == 11) control_time++;
         if (i % 8 < 7) usleep(1000 * (i % 4 + 1));
         for (unsigned rest = 0; i % 8 == 7 && rest < 15 && !over; rest++) {
             advance_clock(300);

@@ -23,6 +23,8 @@ impl Counted {
     /// Counts in this file from now on, or not at all. Continues from the counts of whoever wrote it last. Called again
     /// when this slurmctld takes control: as a standby it has missed what the other one counted.
     pub fn start(&self, path: Option<&Path>) {
+        // Nobody counts in the old file after the new one has been read.
+        let mut open = self.open.lock();
         let opened = path.map(|path| {
             CounterFile::open(path, &counters::names()).map_err(|error| {
                 log::error!(
@@ -32,7 +34,7 @@ impl Counted {
                 );
             })
         });
-        *self.open.lock() = opened.and_then(Result::ok);
+        *open = opened.and_then(Result::ok);
     }
 
     /// Adds 1. A count that can't be written is written together with the next one.
