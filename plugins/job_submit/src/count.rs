@@ -12,12 +12,18 @@ use parking_lot::Mutex;
 
 /// The counts, after the plugin is loaded.
 pub struct Counted {
-    open: Mutex<Option<CounterFile>>,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    file: Option<CounterFile>,
+    /// Why it isn't open, as the log has it.
+    complaint: String,
 }
 
 impl Counted {
     pub const fn new() -> Counted {
-        Counted { open: Mutex::new(None) }
+        Counted { open: Mutex::new(Open { file: None, complaint: String::new() }) }
     }
 
     /// Counts in this file from now on, or not at all. Continues from the counts of whoever wrote it last. Called again
@@ -25,21 +31,24 @@ impl Counted {
     pub fn start(&self, path: Option<&Path>) {
         // Nobody counts in the old file after the new one has been read.
         let mut open = self.open.lock();
-        let opened = path.map(|path| {
-            CounterFile::open(path, &counters::names()).map_err(|error| {
-                log::error!(
-                    "job_submit/gpushare: messages are not counted: RefusalCounts={}: {error}; SlurmUser must be \
-                     able to write it",
-                    path.display()
-                );
-            })
+        open.file = path.and_then(|path| match CounterFile::open(path, &counters::names()) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                let complaint = format!("RefusalCounts={}: {error}", path.display());
+                if open.complaint != complaint {
+                    log::error!(
+                        "job_submit/gpushare: messages are not counted: {complaint}; SlurmUser must be able to write it"
+                    );
+                    open.complaint = complaint;
+                }
+                None
+            }
         });
-        *open = opened.and_then(Result::ok);
     }
 
     /// Adds 1. A count that can't be written is written together with the next one.
     pub fn add(&self, number: &str, verdict: Outcome) {
-        if let Some(counter_file) = self.open.lock().as_mut() {
+        if let Some(counter_file) = self.open.lock().file.as_mut() {
             let _ = counter_file.add(&counters::name(number, verdict));
         }
     }

@@ -124,6 +124,9 @@ impl Live {
         let path = stamp.path.display();
         let chosen = match file.choose(&stamp.path) {
             Ok((Rules::File(config, text), before)) => {
+                if file.judged.as_ref() != Some(&stamp) {
+                    log::info!("job_submit/gpushare: {path} read again");
+                }
                 log::info!("job_submit/gpushare: in control, by the rules of {path}");
                 if let Some(LastGood { source, .. }) = before.filter(|copy| copy.is_of_another(&text)) {
                     file.complain(format!(
