@@ -1,12 +1,14 @@
 //! `gpushare audit`: which requests Mode=audit and Mode=warn have let pass, which were refused or exempt, whose they
 //! were, and what would have been accepted. It changes nothing.
 //!
-//! Read → sum → print: it reads the lines of slurmctld's plugin in slurmctld's log (`files`, `stamp`), sums them by
-//! user and form of request (`collect`), judges and prints them (`report`, `text`). If it can read no log, it uses the
-//! counts of `RefusalCounts`, which say less.
+//! Read → sum → print: it reads the lines of slurmctld's plugin in slurmctld's log (`files`, `stamp`, `moment`), sums
+//! them by user and form of request (`collect`), judges and prints them (`report`, `text`). If it can read no log, it
+//! uses the counts of `RefusalCounts`, which say less. If there is no request, it says so only if gpushare would have
+//! logged one (`evidence`).
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use clap::{Args, ValueHint};
 use gpushare::config::LoadError;
@@ -15,7 +17,9 @@ use gpushare::submit::counters;
 use jiff::tz::TimeZone;
 
 mod collect;
+mod evidence;
 mod files;
+mod moment;
 mod report;
 mod stamp;
 mod text;
@@ -24,12 +28,14 @@ use crate::error::FileError;
 use crate::period::{self, Period, PeriodError};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, Settings};
+use crate::requirements::is_plugin;
 use crate::status::local;
 use crate::{Answer, json};
 use collect::Collector;
+use evidence::{Doubt, Loaded};
 use files::LogFile;
+use moment::Clock;
 use report::Report;
-use stamp::Clock;
 
 /// The command line of `gpushare audit`.
 #[derive(Args)]
@@ -77,13 +83,15 @@ gpushare::errors! {
             "{why}; RefusalCounts={}: no such file. Run this on the controller", path.display();
         Counts(why: Box<AuditError>, path: PathBuf, error: io::Error) =>
             "{why}; RefusalCounts={}: {error}", path.display();
-    } from { Period(PeriodError), Load(LoadError), File(FileError), Json(serde_json::Error) }
+    } from {
+        Period(PeriodError), Load(LoadError), File(FileError), Doubt(Doubt), Json(serde_json::Error),
+    }
 }
 
 /// The report.
 ///
 /// # Errors
-/// Neither a log nor the counts can be read.
+/// Neither a log nor the counts can be read, or they can't tell whether there was anything to report.
 pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     let now = period::now();
     let mut period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), now, DAYS)?;
@@ -92,29 +100,46 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
         period.end = period.end.saturating_add(1);
     }
     let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
-    let settings = if arguments.log.is_empty() { settings() } else { Ok(Settings::default()) };
+    let (settings, loaded) = match arguments.log.is_empty() {
+        true => settings(),
+        false => (Ok(Settings::default()), Loaded::Unknown(String::new())),
+    };
     let found = settings.and_then(|settings| {
         let mut collector = Collector::new(period);
-        let (files, notes) = logs(&arguments.log, &settings, period)?;
+        let (files, doubts) = logs(&arguments.log, &settings, period)?;
         for file in &files {
             let clock = Clock { zone: TimeZone::system(), latest: file.written.saturating_add(86_400) };
             files::lines(&file.path, |line| collector.take(line, &clock))?;
         }
-        Ok((collector, files, notes, settings.get("ClusterName").to_owned()))
+        Ok((collector, files, doubts, settings.get("ClusterName").to_owned()))
     });
-    let report = match found {
-        Ok((collector, files, notes, cluster)) => {
+    let (mut report, doubts) = match found {
+        Ok((collector, files, mut doubts, cluster)) => {
             let files = files.into_iter().map(|file| file.path.display().to_string()).collect();
-            Report::of_logs(collector, files, notes, cluster, config.policy.limit_advice)
+            // What slurmctld says of itself now says nothing of a period that has ended.
+            let unasked = Loaded::Unknown(String::new());
+            let loaded = if arguments.end.is_none() { &loaded } else { &unasked };
+            doubts.extend(collector.doubts(loaded));
+            (Report::of_logs(collector, files, cluster, config.policy.limit_advice), doubts)
         }
         Err(why) => {
             let (reason, why) = (why.to_string(), Box::new(why));
             let Some(path) = config.refusal_counts.filter(|_| arguments.log.is_empty()) else {
                 return Err(AuditError::NoLog(why));
             };
-            Report::of_counts(counts(&path, why)?, &path, &reason, config.policy.limit_advice)
+            let counts = counts(&path, why)?;
+            let report =
+                Report::of_counts(counts, made(&path), &path, &reason, config.policy.limit_advice);
+            (report, evidence::of_counts(&loaded).into_iter().collect())
         }
     };
+    // A doubt leaves nothing of "none", but what was found was found.
+    for doubt in doubts {
+        if report.would_be_refused == 0 {
+            return Err(doubt.into());
+        }
+        report.remarks.push(doubt.to_string());
+    }
     let text = match (arguments.csv, arguments.json) {
         (true, _) => text::csv(&report),
         (_, true) => json::text(&report)?,
@@ -123,39 +148,47 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
 }
 
-/// slurmctld's own settings, or those of slurm.conf if it doesn't answer.
-fn settings() -> Result<Settings, AuditError> {
-    slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)).or_else(|asked| {
-        let conf = ConfFile::read_whole(&slurm::conf());
-        conf.map(|conf| conf.settings()).map_err(|read| AuditError::NoSettings(asked, read))
-    })
+/// slurmctld's own settings, or those of slurm.conf if it doesn't answer; and whether it says that it runs with
+/// gpushare.
+fn settings() -> (Result<Settings, AuditError>, Loaded) {
+    match slurm::ask("scontrol", &["show", "config"]).map(|text| Settings::parse(&text)) {
+        Ok(settings) => {
+            let plugins = settings.list("JobSubmitPlugins");
+            let loaded = match plugins.iter().any(|word| is_plugin(word, "gpushare")) {
+                true => Loaded::Yes,
+                false => Loaded::No(plugins.join(",")),
+            };
+            (Ok(settings), loaded)
+        }
+        Err(asked) => {
+            let loaded = Loaded::Unknown(asked.to_string());
+            let conf = ConfFile::read_whole(&slurm::conf());
+            let settings =
+                conf.map(|conf| conf.settings()).map_err(|read| AuditError::NoSettings(asked, read));
+            (settings, loaded)
+        }
+    }
 }
 
-/// The files to read, the oldest first, and the notes about them.
+/// The files to read, the oldest first, and what they leave out.
 fn logs(
     named: &[PathBuf],
     settings: &Settings,
     period: Period,
-) -> Result<(Vec<LogFile>, Vec<String>), AuditError> {
+) -> Result<(Vec<LogFile>, Vec<Doubt>), AuditError> {
     let standard_input = |path: &PathBuf| LogFile { written: period::now(), path: path.clone() };
-    let mut notes = Vec::new();
     if named.is_empty() {
         let log = settings.get("SlurmctldLogFile");
         if !log.starts_with('/') {
             return Err(AuditError::Syslog);
         }
         let (files, packed) = files::with_rotated(Path::new(log), period.start)?;
-        notes.extend(packed.iter().map(|path| {
-            format!("{} can't be read: unpack it, and name all logs with --log", path.display())
-        }));
-        let levels = ["quiet", "fatal", "error"];
+        let mut doubts: Vec<_> = packed.into_iter().map(Doubt::Packed).collect();
         let level = settings.get("SlurmctldDebug");
-        if levels.iter().any(|word| level.eq_ignore_ascii_case(word)) {
-            notes.push(format!(
-                "SlurmctldDebug={level} leaves gpushare's lines out of the log: set it to info"
-            ));
+        if ["quiet", "fatal", "error"].iter().any(|word| level.eq_ignore_ascii_case(word)) {
+            doubts.push(Doubt::Level(level.to_owned()));
         }
-        return Ok((files, notes));
+        return Ok((files, doubts));
     }
     let mut files = named
         .iter()
@@ -163,7 +196,7 @@ fn logs(
         .collect::<Result<Vec<_>, _>>()?;
     files.sort();
     files.dedup();
-    Ok((files, notes))
+    Ok((files, Vec::new()))
 }
 
 /// The counts of slurmctld's plugin. The error says why there is nothing to read at all.
@@ -172,6 +205,12 @@ fn counts(path: &Path, why: Box<AuditError>) -> Result<Vec<u64>, AuditError> {
         ErrorKind::NotFound => AuditError::NoCounts(why, path.to_owned()),
         _ => AuditError::Counts(why, path.to_owned(), error),
     })
+}
+
+/// When a file was made, if its file system knows.
+fn made(path: &Path) -> Option<u32> {
+    let made = path.metadata().and_then(|data| data.created()).ok()?;
+    u32::try_from(made.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
 #[cfg(test)]

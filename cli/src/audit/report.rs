@@ -35,6 +35,9 @@ pub struct Report {
     pub requests: Vec<Asked>,
     /// What the logs or counts don't show, in sentences.
     pub remarks: Vec<String>,
+    /// Whether the remarks tell of a part of the period that the logs don't show, or the counts may not.
+    #[serde(skip)]
+    pub is_partial: bool,
 }
 
 /// One form of request of one user.
@@ -81,13 +84,12 @@ impl Report {
     pub fn of_logs(
         collected: Collector,
         read: Vec<String>,
-        notes: Vec<String>,
         cluster: String,
         advice: LimitAdvice,
     ) -> Report {
         let period = collected.period;
-        let mut remarks = notes;
-        remarks.extend(about(&collected));
+        let remarks = about(&collected);
+        let is_partial = begins_late(&collected).is_some() || collected.evidence.without().next().is_some();
         let mut requests: Vec<Asked> =
             collected.forms.into_iter().map(|(form, sum)| asked(form, sum, advice)).collect();
         let whose = |one: &Asked| (one.user.clone(), one.user_id, one.number.clone(), one.request.clone());
@@ -102,12 +104,19 @@ impl Report {
             start: Some(exact(period.start)),
             end: Some(exact(period.end)),
             period: Some(period),
+            is_partial,
             ..Report::of(requests, read, remarks)
         }
     }
 
-    /// The report from the counts, which are in the order of their names.
-    pub fn of_counts(counts: Vec<u64>, path: &Path, reason: &str, advice: LimitAdvice) -> Report {
+    /// The report from the counts, which are in the order of their names, since a time.
+    pub fn of_counts(
+        counts: Vec<u64>,
+        since: Option<u32>,
+        path: &Path,
+        reason: &str,
+        advice: LimitAdvice,
+    ) -> Report {
         let mut requests: Vec<Asked> = Vec::new();
         for ((number, outcome), count) in counters::all().into_iter().zip(counts) {
             let mut sum = Sum::default();
@@ -131,13 +140,15 @@ impl Report {
             }
         }
         requests.retain(|one| one.accepted() + one.refused + one.exempt > 0);
+        let since = since.map(|time| format!(", at {}", text(time))).unwrap_or_default();
         let remarks = vec![
             format!("no log could be read: {reason}"),
-            "these are only counts, without users, times, requests or jobs; they began when the file of \
-             RefusalCounts was made, whatever --start and --end say"
-                .to_owned(),
+            format!(
+                "these are only counts, without users, times, requests or jobs; they began when the file of \
+                 RefusalCounts was made{since}, whatever --start and --end say"
+            ),
         ];
-        Report { from_counts: true, ..Report::of(requests, vec![path.display().to_string()], remarks) }
+        Report { from_counts: true, is_partial: true, ..Report::of(requests, vec![path.display().to_string()], remarks) }
     }
 
     fn of(requests: Vec<Asked>, read: Vec<String>, remarks: Vec<String>) -> Report {
@@ -197,18 +208,25 @@ fn asked(form: Form, sum: Sum, advice: LimitAdvice) -> Asked {
     found
 }
 
+/// When the logs begin, if only inside the period.
+fn begins_late(collected: &Collector) -> Option<u32> {
+    collected.evidence.first.filter(|begin| *begin > collected.period.start)
+}
+
 /// What the logs don't show.
 fn about(collected: &Collector) -> Vec<String> {
     let mut said = Vec::new();
-    match collected.begin {
-        Some(begin) if begin > collected.period.start => {
-            said.push(format!("the logs begin at {}: this report has nothing from before", text(begin)));
-        }
-        None if collected.timeless == 0 => {
-            said.push("the logs have no lines from slurmctld".to_owned());
-        }
-        _ => {}
+    if let Some(begin) = begins_late(collected) {
+        said.push(format!("the logs begin at {}: this report has nothing from before", text(begin)));
     }
+    said.extend(collected.evidence.without().map(|(since, until)| {
+        format!(
+            "slurmctld's lines from {} to {} show nothing of gpushare: if it wasn't loaded then, nobody judged the \
+             requests",
+            text(since),
+            text(until)
+        )
+    }));
     if collected.timeless > 0 {
         said.push(format!(
             "{} lines have no date (LogTimeFormat=clock, or standard error): they are counted whatever --start and \

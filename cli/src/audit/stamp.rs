@@ -1,58 +1,72 @@
-//! The prefix of a message in slurmctld's log, and its time.
+//! Whether a line is slurmctld's; if so, its time and its message.
 //!
-//! Slurm writes `[TIME] ` into its file, with TIME by LogTimeFormat (src/common/log.c: `%M` in `vxstrfmt`,
-//! `_set_idbuf`), and `slurmctld: ` or `[TIME] ` to standard error, to which syslog and the journal add a time, a host
-//! and a name.
+//! slurmctld writes `[TIME] ` into its file, with TIME by LogTimeFormat. To standard error it writes `slurmctld: `,
+//! `TIME THREAD: ` or `[TIME] `, by release and LogTimeFormat. To syslog it sends the bare message (src/common/log.c:
+//! `_log_msg`, `%M` in `vxstrfmt`, `_set_idbuf`). Before either of the latter two, the journal and syslog's daemons
+//! write a time, a host and a name. tests/data/audit/forms.tsv has every form, and tests/live/test_audit.py produces
+//! each with the real programs.
 
-use jiff::Timestamp;
-use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::TimeZone;
+use std::borrow::Cow;
 
-/// How to read times that lack the zone or the year.
-pub struct Clock {
-    /// The zone of times that name none.
-    pub zone: TimeZone,
-    /// No line is later than this; determines a missing year.
-    pub latest: u32,
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::moment::{Clock, word};
+
+/// One line of slurmctld's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line<'l> {
+    /// Seconds since 1970, if the line has a date.
+    pub time: Option<u32>,
+    /// `None` if `journalctl -o json` left it out, as it does with messages of more than 4096 bytes.
+    pub message: Option<Cow<'l, [u8]>>,
+    pub way: Way,
 }
 
-const MONTHS: [&[u8]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+/// How a line came into the log. With SlurmctldSyslogDebug, slurmctld's unit writes each message into the journal twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// slurmctld wrote the whole line.
+    Own,
+    /// The journal or syslog has put its head before what slurmctld wrote to standard error.
+    Stderr,
+    /// The journal or syslog has put its head before what slurmctld sent to syslog.
+    Syslog,
+}
 
-/// The time and the message of a line; `None` if the line isn't slurmctld's.
+/// Takes a line apart; `None` if it isn't slurmctld's, or in no form that this reads.
 ///
-/// Only the start of a line counts: the rest may contain text from a user.
-pub fn split<'l>(line: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8])> {
-    if let Some(found) = bracketed(line, clock) {
-        return Some(found);
+/// Only the start of a line counts: the rest may contain text from a user. Not more than one of slurmctld's own prefixes
+/// is taken off, because it never writes two.
+pub fn split<'l>(line: &'l [u8], clock: &Clock) -> Option<Line<'l>> {
+    if line.starts_with(b"{") {
+        return entry(line, clock);
     }
-    if let Some(rest) = line.strip_prefix(b"slurmctld: ") {
-        return Some((None, rest));
+    if let Some((time, message)) = own(line, clock) {
+        return Some(Line { time, message: Some(Cow::Borrowed(message)), way: Way::Own });
     }
-    // `Oct 31 12:00:07 head slurmctld[812]: `, also with a time in ISO 8601.
-    let length =
-        if short(line, clock).is_some() { 15 } else { line.iter().position(|byte| *byte == b' ')? };
-    let (stamp, rest) = line.split_at_checked(length)?;
-    let time = time(stamp, clock)?;
-    let (_host, rest) = word(rest.strip_prefix(b" ")?)?;
-    let (name, message) = word(rest)?;
-    let number = name.strip_prefix(b"slurmctld")?.strip_suffix(b":")?;
-    let digits = |text: &[u8]| text.iter().all(u8::is_ascii_digit);
-    let is_number = number.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).is_some_and(digits);
-    if !(number.is_empty() || is_number) {
-        return None;
-    }
-    // Slurm's own time takes precedence.
-    match bracketed(message, clock) {
-        Some((own, message)) => Some((own.or(Some(time)), message)),
-        None => Some((Some(time), message)),
-    }
+    let (time, text) = head(line, clock)?;
+    let (own, message, way) = told(text, clock);
+    // slurmctld's own time takes precedence.
+    Some(Line { time: own.or(Some(time)), message: Some(Cow::Borrowed(message)), way })
 }
 
-/// `[TIME] message`; with LogTimeFormat=thread_id it also has a thread's name, such as `worker[56]`.
-fn bracketed<'l>(line: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8])> {
+/// What slurmctld wrote or sent, without the prefix that it has on standard error.
+fn told<'l>(text: &'l [u8], clock: &Clock) -> (Option<u32>, &'l [u8], Way) {
+    own(text, clock).map_or((None, text, Way::Syslog), |(time, message)| (time, message, Way::Stderr))
+}
+
+/// One of slurmctld's own prefixes.
+fn own<'l>(text: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8])> {
+    let plain = || text.strip_prefix(b"slurmctld: ").map(|message| (None, message));
+    bracketed(text, clock).or_else(plain).or_else(|| of_thread(text, clock))
+}
+
+/// `[TIME] message`; with LogTimeFormat=thread_id it also has a thread's name, such as `worker[56]`. With `clock` there
+/// is no date, only microseconds.
+fn bracketed<'l>(text: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8])> {
     let mut depth = 0_usize;
-    let end = line.iter().take(120).position(|byte| {
+    let end = text.iter().take(120).position(|byte| {
         match byte {
             b'[' => depth += 1,
             b']' => depth = depth.saturating_sub(1),
@@ -60,128 +74,111 @@ fn bracketed<'l>(line: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8]
         }
         depth == 0
     })?;
-    let stamp = line.get(..end)?.strip_prefix(b"[")?;
-    Some((time(stamp, clock), line.get(end + 1..)?.strip_prefix(b" ")?))
+    let stamp = text.get(..end)?.strip_prefix(b"[")?;
+    let message = text.get(end + 1..)?.strip_prefix(b" ")?;
+    let time = clock.own(stamp);
+    let is_clock = !stamp.is_empty() && stamp.iter().all(u8::is_ascii_digit);
+    (time.is_some() || is_clock).then_some((time, message))
 }
 
-fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = text.iter().position(|byte| *byte == b' ').filter(|end| *end > 0)?;
-    Some((text.get(..end)?, text.get(end + 1..)?))
+/// `Oct 31 12:00:07.123456   812 worker[56]   0x7f68a55096c0: message`: LogTimeFormat=thread_id on standard error, before
+/// 25.05.
+fn of_thread<'l>(text: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8])> {
+    let end = text.iter().take(80).zip(text.iter().skip(1)).position(|pair| pair == (&b':', &b' '))?;
+    let (stamp, message) = (text.get(..end)?, text.get(end + 2..)?);
+    let thread = stamp.rsplit(|byte| *byte == b' ').next()?.strip_prefix(b"0x")?;
+    let is_stamp = stamp.get(15) == Some(&b'.') && thread.iter().all(u8::is_ascii_hexdigit);
+    Some((Some(clock.own(stamp).filter(|_| is_stamp)?), message))
 }
 
-/// Seconds since 1970; `None` if the text has no date, as with LogTimeFormat=clock.
-fn time(stamp: &[u8], clock: &Clock) -> Option<u32> {
-    let text = std::str::from_utf8(stamp).ok()?;
-    if !text.starts_with(|first: char| first.is_ascii_digit()) || !text.contains('T') {
-        return short(stamp, clock);
+/// What the journal and syslog's daemons put before a text of slurmctld's: `Oct 31 12:00:07 head slurmctld[812]: `, with
+/// any time. The host can be missing. busybox puts `daemon.info` before the name.
+fn head<'l>(line: &'l [u8], clock: &Clock) -> Option<(u32, &'l [u8])> {
+    if line.starts_with(b"<") {
+        return rfc5424(line, clock);
     }
-    let found = text.parse::<Timestamp>().ok().or_else(|| {
-        let civil: DateTime = text.parse().ok()?;
-        civil.to_zoned(clock.zone.clone()).ok().map(|zoned| zoned.timestamp())
-    });
-    u32::try_from(found?.as_second()).ok()
+    let (time, rest) = clock.begin(line)?;
+    let (first, after_first) = word(rest)?;
+    if is_slurmctld(first) {
+        return Some((time, after_first));
+    }
+    let (second, after_second) = word(after_first).filter(|_| !first.is_empty())?;
+    if is_slurmctld(second) {
+        return Some((time, after_second));
+    }
+    let (third, after_third) = word(after_second)?;
+    (is_priority(second) && is_slurmctld(third)).then_some((time, after_third))
 }
 
-/// `Oct 31 12:00:07`, perhaps followed by more: the last such time that is not too late.
-fn short(stamp: &[u8], clock: &Clock) -> Option<u32> {
-    let number = |from: usize, to: usize| -> Option<i8> {
-        std::str::from_utf8(stamp.get(from..to)?).ok()?.trim_start().parse().ok()
+/// `<30>1 2026-10-31T12:00:07.123456+00:00 head slurmctld 812 - - message`: rsyslog's RSYSLOG_SyslogProtocol23Format and
+/// syslog-ng's syslog-protocol.
+fn rfc5424<'l>(line: &'l [u8], clock: &Clock) -> Option<(u32, &'l [u8])> {
+    let (start, rest) = word(line)?;
+    let priority = start.strip_prefix(b"<")?.strip_suffix(b">1")?;
+    let (time, rest) = clock.begin(rest).filter(|_| priority.iter().all(u8::is_ascii_digit))?;
+    let (_host, rest) = word(rest)?;
+    let (name, rest) = word(rest)?;
+    let (_process, rest) = word(rest)?;
+    let (_kind, rest) = word(rest).filter(|_| name == b"slurmctld")?;
+    let data_end = match rest.first()? {
+        b'-' => 1,
+        b'[' => rest.iter().position(|byte| *byte == b']')? + 1,
+        _ => return None,
     };
-    let month = MONTHS.iter().position(|month| stamp.starts_with(month))?;
-    let month = i8::try_from(month + 1).ok()?;
-    let at = |place: usize, byte: u8| stamp.get(place) == Some(&byte);
-    if !(at(3, b' ') && at(6, b' ') && at(9, b':') && at(12, b':')) {
-        return None;
-    }
-    let (day, time) = (number(4, 6)?, Time::new(number(7, 9)?, number(10, 12)?, number(13, 15)?, 0).ok()?);
-    let latest = Timestamp::from_second(clock.latest.into()).ok()?.to_zoned(clock.zone.clone());
-    // 29 February is at most eight years ago.
-    (0..=8).find_map(|back| {
-        let date = Date::new(latest.year() - back, month, day).ok()?;
-        let zoned = date.to_datetime(time).to_zoned(clock.zone.clone()).ok()?;
-        u32::try_from(zoned.timestamp().as_second()).ok().filter(|found| *found <= clock.latest)
+    let text = rest.get(data_end..)?.strip_prefix(b" ")?;
+    // rsyslog keeps the blank that followed the name's colon.
+    Some((time, text.strip_prefix(b" ").unwrap_or(text)))
+}
+
+/// `slurmctld[812]:`; with `journalctl -o with-unit` it is the unit's name.
+fn is_slurmctld(name: &[u8]) -> bool {
+    let number = name.strip_prefix(b"slurmctld").and_then(|rest| rest.strip_suffix(b":"));
+    let number = number.map(|rest| rest.strip_prefix(b".service").unwrap_or(rest));
+    let digits = |text: &[u8]| text.iter().all(u8::is_ascii_digit);
+    number.is_some_and(|number| {
+        let inside = number.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+        number.is_empty() || inside.is_some_and(digits)
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Saturday, 31 October 2026, 12:00:07 UTC.
-    const THEN: u32 = 1_793_448_007;
-
-    fn clock() -> Clock {
-        Clock { zone: TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap(), latest: THEN + 86_400 }
-    }
-
-    /// Each prefix as slurmctld wrote it.
-    #[test]
-    fn every_form_of_slurms_is_read() {
-        for (head, time) in [
-            // LogTimeFormat=iso8601_ms, iso8601, rfc5424_ms, rfc5424, rfc3339, short, thread_id, clock.
-            ("[2026-10-31T13:00:07.123] ", Some(THEN)),
-            ("[2026-10-31T13:00:07] ", Some(THEN)),
-            ("[2026-10-31T13:00:07.123+01:00] ", Some(THEN)),
-            ("[2026-10-31T13:00:07+01:00] ", Some(THEN)),
-            ("[2026-10-31T12:00:07Z] ", Some(THEN)),
-            ("[Oct 31 13:00:07] ", Some(THEN)),
-            ("[Oct 31 13:00:07.123456   812 rpc-1        0x7f3a5c1fe6c0] ", Some(THEN)),
-            ("[Oct 31 13:00:07.140690  4739 worker[56]   0x7f68a55096c0] ", Some(THEN)),
-            ("[123456] ", None),
-            // Standard error, syslog, and journalctl with -o short, short-iso, short-iso-precise.
-            ("slurmctld: ", None),
-            ("Oct 31 13:00:07 head slurmctld[812]: ", Some(THEN)),
-            ("Oct 31 13:00:07 head slurmctld: ", Some(THEN)),
-            ("2026-10-31T13:00:07+0100 head slurmctld[812]: ", Some(THEN)),
-            ("2026-10-31T13:00:07.123456+01:00 head slurmctld[812]: ", Some(THEN)),
-            ("Oct 31 13:00:09 head slurmctld[812]: [2026-10-31T13:00:07.123] ", Some(THEN)),
-            ("Oct 31 13:00:07 head slurmctld[812]: [123456] ", Some(THEN)),
-        ] {
-            let line = format!("{head}job_submit/gpushare: [x] y");
-            let found = split(line.as_bytes(), &clock());
-            assert_eq!(found, Some((time, &b"job_submit/gpushare: [x] y"[..])), "{head}");
-        }
-    }
-
-    #[test]
-    fn a_year_that_is_missing_is_the_last_that_fits() {
-        let read = |text: &str, latest: u32| {
-            let clock = Clock { zone: TimeZone::UTC, latest };
-            time(text.as_bytes(), &clock).map(crate::period::exact)
-        };
-        let year = |text: &str, latest: u32| read(text, latest).map(|text| text[..4].to_owned());
-        assert_eq!(year("Oct 31 12:00:07", THEN), Some("2026".to_owned()));
-        assert_eq!(year("Oct 31 12:00:08", THEN), Some("2025".to_owned()));
-        assert_eq!(year("Dec  1 00:00:00", THEN), Some("2025".to_owned()));
-        assert_eq!(year("Feb 29 00:00:00", THEN), Some("2024".to_owned()));
-        for bad in [
-            "Oct 32 12:00:00",
-            "Okt 31 12:00:00",
-            "Oct 31 25:00:00",
-            "Oct 31",
-            "",
-            "2026-13-01T00:00:00",
-            "T",
-        ] {
-            assert_eq!(read(bad, THEN), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn lines_of_others_have_no_message() {
-        for line in [
-            "job_submit/gpushare: refused",
-            "x [2026-10-31T13:00:07.123] job_submit/gpushare: refused",
-            "Oct 31 13:00:07 head slurmd[812]: job_submit/gpushare: refused",
-            "Oct 31 13:00:07 head alice: slurmctld[812]: job_submit/gpushare: refused",
-            "Oct 31 13:00:07 head slurmctld[x]: job_submit/gpushare: refused",
-            "Oct 31 13:00:07 slurmctld[812]: job_submit/gpushare: refused",
-            "[2026-10-31T13:00:07.123]job_submit/gpushare: refused",
-            "",
-        ] {
-            assert_eq!(split(line.as_bytes(), &clock()), None, "{line}");
-        }
-        let other = split(b"[2026-10-31T13:00:07.123] error: x [y] job_submit/gpushare: z", &clock());
-        assert!(other.unwrap().1.starts_with(b"error: "));
-    }
+/// `daemon.info`.
+fn is_priority(word: &[u8]) -> bool {
+    let is_name = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_alphanumeric);
+    word.contains(&b'.') && word.splitn(2, |byte| *byte == b'.').all(is_name)
 }
+
+/// An entry of `journalctl -o json`, also after a collector has taken it.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(rename = "MESSAGE")]
+    message: Value,
+    #[serde(rename = "SYSLOG_IDENTIFIER", default)]
+    name: Value,
+    /// The journal itself sets this one: no user can.
+    #[serde(rename = "_SYSTEMD_UNIT", default)]
+    unit: Value,
+    /// Microseconds since 1970.
+    #[serde(rename = "__REALTIME_TIMESTAMP", default)]
+    time: Value,
+}
+
+fn entry<'l>(line: &'l [u8], clock: &Clock) -> Option<Line<'l>> {
+    let entry: Entry = serde_json::from_slice(line).ok()?;
+    let is_its_unit = entry.unit.is_null() || entry.unit == "slurmctld.service";
+    if entry.name != "slurmctld" || !is_its_unit {
+        return None;
+    }
+    let micros: Option<u64> = entry.time.as_str().and_then(|text| text.parse().ok());
+    let outer = micros.and_then(|micros| u32::try_from(micros / 1_000_000).ok());
+    let text = match entry.message {
+        Value::String(text) => text.into_bytes(),
+        Value::Null => return Some(Line { time: outer, message: None, way: Way::Syslog }),
+        // Bytes that aren't text: no line of gpushare's.
+        _ => Vec::new(),
+    };
+    let (own, message, way) = told(&text, clock);
+    Some(Line { time: own.or(outer), message: Some(Cow::Owned(message.to_vec())), way })
+}
+
+#[cfg(test)]
+mod tests;

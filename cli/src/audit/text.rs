@@ -41,7 +41,10 @@ fn summary(report: &Report) -> String {
         if report.from_counts { String::new() } else { format!(" of {}", counted(users, "user")) }
     };
     let mut out = match report.would_be_refused {
-        0 => "No request was accepted that Mode=enforce would refuse.\n".to_owned(),
+        0 => {
+            let limit = if report.is_partial { ", as far as this can tell: see the notes" } else { "" };
+            format!("No request was accepted that Mode=enforce would refuse{limit}.\n")
+        }
         count => format!(
             "Accepted, although Mode=enforce would refuse them: {}{}.\n",
             counted(count, "request"),

@@ -2,9 +2,10 @@
 #
 # Layers over a release's root: `nvidia`, NVIDIA's own programs for MPS and the driver's libraries; `systemd`, for boxes
 # with it as process 1; `python`, Python and tools that submit jobs; `containers`, programs that start containers;
-# `ssh`, OpenSSH, pdsh and ClusterShell. Decides from which suite a layer comes, and when it is stale. Touches
-# $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh makes the layers. They are never part of this project's files: they
-# are fetched where the tests run, and if they are unavailable, the tests report NOT TESTED.
+# `ssh`, OpenSSH, pdsh and ClusterShell; `syslog`, rsyslog, syslog-ng and busybox. Decides from which suite a layer
+# comes, and when it is stale. Touches $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh makes the layers. They are never
+# part of this project's files: they are fetched where the tests run, and if they are unavailable, the tests report NOT
+# TESTED.
 
 layer_of() { # KIND RELEASE
     echo "$LAB_STATE/$1/$2"
@@ -17,6 +18,7 @@ layer_name() {
     python) echo "Python and its tools for $2" ;;
     containers) echo "podman and others for $2" ;;
     ssh) echo "OpenSSH and others for $2" ;;
+    syslog) echo "rsyslog and others for $2" ;;
     esac
 }
 
@@ -65,7 +67,7 @@ make_layer() {
 
 purge_layers() {
     local kind release
-    for kind in nvidia systemd python containers ssh; do
+    for kind in nvidia systemd python containers ssh syslog; do
         for release in "${DEBIAN_RELEASES[@]}" 555; do
             purge_tree "$(layer_of "$kind" "$release")" "$(layer_name "$kind" "$release")"
         done
