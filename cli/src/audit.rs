@@ -26,9 +26,9 @@ mod text;
 
 use crate::error::FileError;
 use crate::period::{self, Period, PeriodError};
+use crate::requirements::is_plugin;
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, Settings};
-use crate::requirements::is_plugin;
 use crate::status::local;
 use crate::{Answer, json};
 use collect::Collector;
@@ -128,8 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
                 return Err(AuditError::NoLog(why));
             };
             let counts = counts(&path, why)?;
-            let report =
-                Report::of_counts(counts, made(&path), &path, &reason, config.policy.limit_advice);
+            let report = Report::of_counts(counts, made(&path), &path, &reason, config.policy.limit_advice);
             (report, evidence::of_counts(&loaded).into_iter().collect())
         }
     };

@@ -44,6 +44,8 @@ capped = clusters("caps", conf=[CASES / "caps"])
 by_memory = clusters("mem", conf=[EXAMPLES / "own", CASES / "by-memory"], cgroup=either)
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
+# The same group where slurmctld is Debian's own unit of a real systemd, with daemons of syslog.
+logged = clusters("log", conf=[EXAMPLES / "contributors"], cgroup="v2", systemd=True, syslog=True)
 # The same group, with tools that submit jobs.
 tools = clusters("tools", conf=[EXAMPLES / "contributors", CASES / "tools"], cgroup="v2", python=True)
 # Contributors of three types of GPU, each QOS a line of gpushare.conf; the database has none of them yet.

@@ -86,14 +86,13 @@ impl Collector {
             return;
         }
         let Some(line) = stamp::split(line, clock) else {
-            self.evidence.pass(is_ours);
+            self.evidence.pass(line, is_ours);
             return;
         };
         self.evidence.take(&line);
         let (Some(message), time) = (line.message.as_deref(), line.time) else { return };
         let Some(rest) = message.strip_prefix(prefix) else { return };
-        let is_accepted = rest.starts_with(b"accepted ");
-        if !rest.starts_with(b"refused ") && !is_accepted {
+        if !rest.starts_with(b"refused ") && !rest.starts_with(b"accepted ") {
             return;
         }
         let inside = |time: u32| (self.period.start..self.period.end).contains(&time);
@@ -102,7 +101,7 @@ impl Collector {
         }
         let Some(read) = LogLine::parse(message) else {
             self.unreadable += 1;
-            self.unreadable_accepted += u64::from(is_accepted && !rest.starts_with(b"accepted (exempt"));
+            self.unreadable_accepted += u64::from(evidence::is_accepted(rest));
             return;
         };
         self.timeless += u64::from(time.is_none());

@@ -53,6 +53,9 @@ gpushare::errors! {
         Cut(lines: u64) =>
             "{} about an accepted request can't be read, because syslog cuts lines at 500 characters: set \
              SlurmctldLogFile, or {GET_JOURNAL}", counted(*lines, "line");
+        Bare(lines: u64) =>
+            "{} of gpushare's about an accepted request could be anybody's, because slurmctld's name or time isn't \
+             before it, as with journalctl -o cat: {GET_JOURNAL}", counted(*lines, "line");
         LeftOut(lines: u64) =>
             "journalctl has left out {} of slurmctld's: run it with --all", counted(*lines, "long message");
         Packed(path: PathBuf) => "{} can't be read: unpack it, and name all logs with --log", path.display();
@@ -95,6 +98,8 @@ pub struct Evidence {
     example: Option<String>,
     /// Lines that name gpushare in a form that isn't known, or that aren't slurmctld's.
     odd: u64,
+    /// Those of them that are nothing but gpushare's message about an accepted request.
+    bare: u64,
     left_out: u64,
     has_any: bool,
     /// The first and the last time of slurmctld's lines; the last only until one is inside the period.
@@ -124,8 +129,9 @@ impl Evidence {
     }
 
     /// A line that isn't slurmctld's, or in no form that is known.
-    pub fn pass(&mut self, is_ours: bool) {
+    pub fn pass(&mut self, line: &[u8], is_ours: bool) {
         self.odd += u64::from(is_ours);
+        self.bare += u64::from(line.strip_prefix(PREFIX.as_bytes()).is_some_and(is_accepted));
     }
 
     /// A line of slurmctld's.
@@ -189,10 +195,17 @@ impl Evidence {
                 odd => format!(", though {odd} with '{}'", PREFIX.trim_end()),
             };
             let example = self.example.clone().unwrap_or_default();
-            return Some(if self.lines == 0 { Doubt::Empty } else { Doubt::Foreign(self.lines, odd, example) });
+            return Some(if self.lines == 0 {
+                Doubt::Empty
+            } else {
+                Doubt::Foreign(self.lines, odd, example)
+            });
         }
         if let (false, Some((first, last))) = (self.is_inside, self.first.zip(self.last)) {
             return Some(Doubt::Outside(self.period, first, last));
+        }
+        if self.bare > 0 {
+            return Some(Doubt::Bare(self.bare));
         }
         if self.left_out > 0 {
             return Some(Doubt::LeftOut(self.left_out));
@@ -216,6 +229,11 @@ pub fn of_counts(loaded: &Loaded) -> Option<Doubt> {
         Loaded::No(plugins) => Some(Doubt::NotLoaded(plugins.clone())),
         Loaded::Unknown(why) => Some(Doubt::NotCounted(why.clone())),
     }
+}
+
+/// Whether what follows [`PREFIX`] is about a request that was accepted although it breaks a rule.
+pub fn is_accepted(text: &[u8]) -> bool {
+    text.starts_with(b"accepted ") && !text.starts_with(b"accepted (exempt ")
 }
 
 /// Whether a line has these bytes.

@@ -85,7 +85,8 @@ fn civil(text: &[u8], zone: &TimeZone) -> Option<u32> {
 /// `1793448007.123456`: journalctl -o short-unix.
 fn unix(text: &[u8]) -> Option<u32> {
     let (seconds, fraction) = text.split_at_checked(10)?;
-    let seconds = std::str::from_utf8(seconds).ok().filter(|_| fraction.len() > 1 && is_fraction(fraction))?;
+    let seconds =
+        std::str::from_utf8(seconds).ok().filter(|_| fraction.len() > 1 && is_fraction(fraction))?;
     seconds.parse().ok()
 }
 

@@ -81,12 +81,7 @@ impl Asked {
 
 impl Report {
     /// The report from logs.
-    pub fn of_logs(
-        collected: Collector,
-        read: Vec<String>,
-        cluster: String,
-        advice: LimitAdvice,
-    ) -> Report {
+    pub fn of_logs(collected: Collector, read: Vec<String>, cluster: String, advice: LimitAdvice) -> Report {
         let period = collected.period;
         let remarks = about(&collected);
         let is_partial = begins_late(&collected).is_some() || collected.evidence.without().next().is_some();
@@ -148,7 +143,11 @@ impl Report {
                  RefusalCounts was made{since}, whatever --start and --end say"
             ),
         ];
-        Report { from_counts: true, is_partial: true, ..Report::of(requests, vec![path.display().to_string()], remarks) }
+        Report {
+            from_counts: true,
+            is_partial: true,
+            ..Report::of(requests, vec![path.display().to_string()], remarks)
+        }
     }
 
     fn of(requests: Vec<Asked>, read: Vec<String>, remarks: Vec<String>) -> Report {

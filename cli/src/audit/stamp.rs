@@ -152,10 +152,10 @@ fn is_priority(word: &[u8]) -> bool {
 struct Entry {
     #[serde(rename = "MESSAGE")]
     message: Value,
-    #[serde(rename = "SYSLOG_IDENTIFIER", default)]
+    #[serde(rename = "SYSLOG_IDENTIFIER")]
     name: Value,
     /// The journal itself sets this one: no user can.
-    #[serde(rename = "_SYSTEMD_UNIT", default)]
+    #[serde(rename = "_SYSTEMD_UNIT")]
     unit: Value,
     /// Microseconds since 1970.
     #[serde(rename = "__REALTIME_TIMESTAMP", default)]
@@ -164,8 +164,7 @@ struct Entry {
 
 fn entry<'l>(line: &'l [u8], clock: &Clock) -> Option<Line<'l>> {
     let entry: Entry = serde_json::from_slice(line).ok()?;
-    let is_its_unit = entry.unit.is_null() || entry.unit == "slurmctld.service";
-    if entry.name != "slurmctld" || !is_its_unit {
+    if entry.name != "slurmctld" || entry.unit != "slurmctld.service" {
         return None;
     }
     let micros: Option<u64> = entry.time.as_str().and_then(|text| text.parse().ok());

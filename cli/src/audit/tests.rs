@@ -161,7 +161,8 @@ fn counts_tell_how_often() {
     {
         counts[names.iter().position(|known| known == name).unwrap()] = count;
     }
-    let report = Report::of_counts(counts, Some(PERIOD.start), Path::new("/run/counts"), "no log", LimitAdvice::Warn);
+    let report =
+        Report::of_counts(counts, Some(PERIOD.start), Path::new("/run/counts"), "no log", LimitAdvice::Warn);
     assert_eq!((report.would_be_refused, report.refused, report.requests.len()), (5, 2, 2));
     let text = text::lines(&report);
     assert!(text.contains("         5        2       -  GS101: a GPU type is missing\n"), "{text}");

@@ -77,14 +77,17 @@ fn slurmctld_itself_knows_better() {
 fn logs_without_its_lines_tell_nothing() {
     for loaded in [Loaded::Yes, unasked()] {
         assert_eq!(doubt_of(&[], &loaded), Some(Doubt::Empty));
-        for lines in [&[(BEFORE, START), (BEFORE, OURS)][..], &[(AFTER, OURS)], &[(BEFORE, OURS), (AFTER, OURS)]]
+        for lines in
+            [&[(BEFORE, START), (BEFORE, OURS)][..], &[(AFTER, OURS)], &[(BEFORE, OURS), (AFTER, OURS)]]
         {
             let found = doubt_of(lines, &loaded);
             assert!(matches!(found, Some(Doubt::Outside(..))), "{lines:?}: {found:?}");
         }
-        let errors = [(BEFORE, OURS), (IN, "error: x"), (IN, "fatal: y"), (IN, "error: job_submit/gpushare: z")];
+        let errors =
+            [(BEFORE, OURS), (IN, "error: x"), (IN, "fatal: y"), (IN, "error: job_submit/gpushare: z")];
         assert_eq!(doubt_of(&errors, &loaded), Some(Doubt::OnlyErrors));
-        let foreign = ["Nov 14 22:13:20 head slurmd[1]: x", "", "y: job_submit/gpushare: z"].map(str::to_owned);
+        let foreign =
+            ["Nov 14 22:13:20 head slurmd[1]: x", "", "y: job_submit/gpushare: z"].map(str::to_owned);
         let [Doubt::Foreign(2, odd, example)] = &collected(&foreign).doubts(&loaded)[..] else {
             panic!("{:?}", collected(&foreign).doubts(&loaded))
         };
@@ -106,9 +109,16 @@ fn a_request_of_which_only_the_start_is_left_is_a_doubt() {
     for other in ["refused", "accepted (exempt user)"] {
         assert_eq!(line(other), None, "{other}");
     }
+    let bare = |verdict: &str| format!("job_submit/gpushare: {verdict} GS101 uid=1 qos='q'");
+    for (verdict, doubts) in
+        [("accepted (warn)", &[Doubt::Bare(1)][..]), ("accepted (exempt user)", &[]), ("refused", &[])]
+    {
+        let lines = [log(&[(IN, OURS)]), vec![bare(verdict), format!("x {}", bare(verdict))]].concat();
+        assert_eq!(collected(&lines).doubts(&unasked()), doubts, "{verdict}");
+    }
     let json = |message: &str| {
         format!(
-            r#"{{"SYSLOG_IDENTIFIER":"slurmctld","MESSAGE":{message},"__REALTIME_TIMESTAMP":"{IN}000000"}}"#
+            r#"{{"SYSLOG_IDENTIFIER":"slurmctld","_SYSTEMD_UNIT":"slurmctld.service","MESSAGE":{message},"__REALTIME_TIMESTAMP":"{IN}000000"}}"#
         )
     };
     let whole = json(&format!("\"{OURS}\""));

@@ -7,6 +7,7 @@ use super::*;
 /// Saturday, 31 October 2026, 12:00:07 UTC.
 const THEN: u32 = 1_793_448_007;
 const FORMS: &str = include_str!("../../../../tests/data/audit/forms.tsv");
+const ENTRY: &str = r#"{"SYSLOG_IDENTIFIER":"slurmctld","MESSAGE":null,"_SYSTEMD_UNIT":"slurmctld.service"}"#;
 const MESSAGE: &[u8] = b"job_submit/gpushare: [x] y";
 
 fn clock() -> Clock {
@@ -64,9 +65,10 @@ fn lines_of_others_have_no_message() {
         // The journal's entries of others, even if they have taken slurmctld's name.
         r#"{"SYSLOG_IDENTIFIER":"alice","MESSAGE":"slurmctld: job_submit/gpushare: refused"}"#,
         r#"{"SYSLOG_IDENTIFIER":"slurmctld","MESSAGE":"job_submit/gpushare: r","_SYSTEMD_UNIT":"user@1000.service"}"#,
-        r#"{"SYSLOG_IDENTIFIER":["slurmctld","alice"],"MESSAGE":"job_submit/gpushare: refused"}"#,
-        r#"{"SYSLOG_IDENTIFIER":"slurmctld","message":"job_submit/gpushare: refused"}"#,
-        r#"{"SYSLOG_IDENTIFIER":"slurmctld","MESSAGE":"job_submit/gpushare: refused"#,
+        r#"{"SYSLOG_IDENTIFIER":"slurmctld","MESSAGE":"job_submit/gpushare: refused"}"#,
+        r#"{"SYSLOG_IDENTIFIER":["slurmctld","x"],"MESSAGE":"job_submit/gpushare: r","_SYSTEMD_UNIT":"slurmctld.service"}"#,
+        r#"{"SYSLOG_IDENTIFIER":"slurmctld","message":"job_submit/gpushare: r","_SYSTEMD_UNIT":"slurmctld.service"}"#,
+        r#"{"SYSLOG_IDENTIFIER":"slurmctld","MESSAGE":"job_submit/gpushare: r","_SYSTEMD_UNIT":"slurmctld.service""#,
         "",
     ] {
         assert_eq!(split(line.as_bytes(), &clock()), None, "{line}");
@@ -99,6 +101,6 @@ fn the_way_of_a_line_is_known() {
     assert_eq!(way("Oct 31 13:00:07 head slurmctld[812]: slurmctld: x"), Some(Way::Stderr));
     assert_eq!(way("Oct 31 13:00:07 head slurmctld[812]: [2026-10-31T13:00:07.123] x"), Some(Way::Stderr));
     assert_eq!(way("Oct 31 13:00:07 head slurmctld[812]: x"), Some(Way::Syslog));
-    let left_out = split(br#"{"SYSLOG_IDENTIFIER":"slurmctld","MESSAGE":null}"#, &clock()).unwrap();
+    let left_out = split(ENTRY.as_bytes(), &clock()).unwrap();
     assert_eq!((left_out.message, left_out.time), (None, None));
 }
