@@ -42,7 +42,17 @@ fn the_page_shows_what_is_printed() {
 
 #[test]
 fn the_exit_status_says_whether_something_was_let_pass() {
-    assert_eq!(audit(&["--log", "slurmctld.log", "--start", "2026-11-23", "--end", "2026-11-24"]).1, Some(0));
+    let of = |start, end| audit(&["--log", "slurmctld.log", "--start", start, "--end", end]);
+    let (text, status) = of("2026-11-23", "2026-11-24");
+    assert_eq!(status, Some(0), "{text}");
+    assert!(text.contains("\nNo request was accepted that Mode=enforce would refuse.\n"), "{text}");
+    let (text, status) = of("2026-11-24", "2026-11-25");
+    assert_eq!(status, Some(2), "{text}");
+    assert_eq!(
+        text,
+        "gpushare: slurmctld logged nothing from 2026-11-24 00:00 to 2026-11-25 00:00. The log has its lines from \
+         2026-11-15 23:00 to 2026-11-23 07:00: choose --start and --end, or name other logs with --log\n"
+    );
     assert_eq!(audit(&["--log", "none.log"]).1, Some(2));
     let (text, status) = audit(&[]);
     assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");

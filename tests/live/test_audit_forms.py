@@ -89,7 +89,7 @@ def shape(line):
     for pattern, text in [
         (r" 0x[0-9a-f]+", " 0x0"), (r"(?<= )(srvcn|rpc-\d+|worker\[\d+\]) +", "thread "),
         (r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b", "Month"), (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b", "Day"),
-        (r"\d", "0"), (r"(?<=slurmctld)(\.service)?\[0+\]", r"\1[0]"), (r"slurmctld 0+ ", "slurmctld 0 "), (" +0+ thread", " 0 thread"),
+        (r"\d", "0"), (r"Month +0+", "Month 00"), (r"\.0+ +(?=0+ thread)", ".0 "), (r"(?<=slurmctld)(\.service)?\[0+\]", r"\1[0]"), (r"slurmctld 0+ ", "slurmctld 0 "), (" +0+ thread", " 0 thread"),
         (r"^\[0+\] ", "[0] "), (r": \[0+\] ", ": [0] "),
     ]:
         head = re.sub(pattern, text, head)
