@@ -141,6 +141,14 @@ fn summed(
     let limits = Limits::read(&facts.tables);
     let mut collector = Collector::new(&limits, Nodes::read(&facts.nodes), period, release);
     let read = read(&mut |job| collector.take(job))?;
+    // Without limits, none was exceeded. Otherwise, no jobs are no proof.
+    match limits.all.is_empty() {
+        false if read == 0 => return Err(LeaksError::NoJobs(period)),
+        false if collector.counts.with_gpus == 0 && collector.counts.is_unrecorded => {
+            return Err(LeaksError::NoGpus);
+        }
+        _ => {}
+    }
     Ok(Report::of(facts, period, &limits, collector, read, &mut Judge::new(policy, release, &facts.tables)))
 }
 

@@ -100,7 +100,9 @@ def test_a_file_of_it_says_the_same_elsewhere(plain, history):
     assert "exists already" in leaks(plain, "--dump=/tmp/month", status=2)
     leaks(plain, "--from=/tmp/month", "--plot=/tmp/plot.svg", "--csv=times")
     assert plain.ok("head -c 4 /tmp/plot.svg", "alice") == "<svg"
-    leaks(plain, "--start=2020-01-01", "--end=2020-01-03", status=0)
+    assert "accounting has no job that ran from 2020-01-01" in leaks(
+        plain, "--start=2020-01-01", "--end=2020-01-03", status=2
+    )
 
 
 @pytest.fixture
@@ -136,3 +138,23 @@ def test_accounting_is_enough(plain, history):
         plain.wait(lambda: plain.node_state().startswith("idle"), "slurmctld to be back")
     assert alone["limits"] == whole["limits"] and alone["cluster"] == whole["cluster"]
     assert any("nodes are those of /etc/slurm/slurm.conf" in remark for remark in alone["remarks"])
+
+
+@pytest.fixture
+def unrecorded(plain):
+    """slurmctld no longer has GPUs among what it accounts; the database still has the limits."""
+    def restart(edit):
+        plain.ok(f"/lab/service stop slurmctld; sed -i '{edit}' /etc/slurm/slurm.conf; /lab/service start slurmctld")
+
+    restart("s/^AccountingStorageTRES/#&/")
+    yield plain
+    restart("s/^#AccountingStorageTRES/AccountingStorageTRES/")
+
+
+def test_gpus_that_accounting_does_not_have_are_no_none(history, unrecorded):
+    since = unrecorded.ok("date -u +%FT%T")
+    unrecorded.ok(["sbatch", "--wait", f"--qos={QOS}", "--gres=gpu:1", "-o", "/dev/null", "--wrap", "sleep 3"], "alice")
+    unrecorded.wait(lambda: "COMPLETED" in unrecorded.ok(f"sacct -aXnP -S {since} -o state"), "the job in accounting")
+    for option in ((), ("--json",), ("--csv",)):
+        said = leaks(unrecorded, f"--start={since}", *option, status=2)
+        assert "AccountingStorageTRES didn't have gres/gpu when they ran" in said, said

@@ -42,6 +42,8 @@ pub struct Counts {
     /// Jobs whose GPU types are known only from the nodes, and those whose types are unknown.
     pub by_nodes: u64,
     pub untold: u64,
+    /// As long as no job had GPUs: whether one requested some nevertheless.
+    pub is_unrecorded: bool,
 }
 
 /// Collects jobs one by one.
@@ -83,7 +85,12 @@ impl<'l> Collector<'l> {
     pub fn take(&mut self, job: &Job) {
         let (Some(start), false) = (job.start, job.is_elsewhere()) else { return };
         let (start, end) = (start.max(self.period.start), job.end.unwrap_or(u32::MAX).min(self.period.end));
-        if start >= end || !job.has_gpus() {
+        if start >= end {
+            return;
+        }
+        if !job.has_gpus() {
+            let is_unknown = self.counts.with_gpus == 0 && !self.counts.is_unrecorded;
+            self.counts.is_unrecorded |= is_unknown && Form::is_on(job.line, self.release);
             return;
         }
         self.counts.with_gpus += 1;

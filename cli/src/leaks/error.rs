@@ -8,7 +8,7 @@ use gpushare::config::LoadError;
 use super::plot::PlotError;
 use crate::error::FileError;
 use crate::explain::past::ReleaseError;
-use crate::period::PeriodError;
+use crate::period::{Period, PeriodError, text};
 use crate::slurm::ProgramError;
 
 gpushare::errors! {
@@ -27,6 +27,12 @@ gpushare::errors! {
             "sacct printed a line that is not a job record: '{}'", text.escape_ascii();
         Exists(path: PathBuf) => "{} exists already; name another file", path.display();
         NoDump(path: PathBuf) => "{} was not written by 'gpushare leaks --dump'", path.display();
+        NoJobs(period: Period) =>
+            "accounting has no job that ran from {} to {}, so nothing shows whether a limit was exceeded: choose --start \
+             and --end. Perhaps slurmdbd has purged these jobs", text(period.start), text(period.end);
+        NoGpus =>
+            "accounting has jobs that requested GPUs, but no GPU of any job: AccountingStorageTRES didn't have gres/gpu \
+             when they ran";
         NotWhole(why: Box<LeaksError>) => "the file is incomplete: {why}";
         NoEnd => "its end is missing";
         NoCount => "it has no number of jobs";

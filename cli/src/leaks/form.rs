@@ -46,6 +46,12 @@ impl Form {
         }
     }
 
+    /// Whether a command line has an option that requests GPUs.
+    pub fn is_on(line: &[u8], release: Release) -> bool {
+        let form = Form::on_line(line, release);
+        form.is_some_and(|form| form.options.iter().any(|(name, _)| *name != "exclusive"))
+    }
+
     fn on_line(line: &[u8], release: Release) -> Option<Form> {
         let mut all = options(line, release)?;
         let asks = |(name, value): &Asked| {

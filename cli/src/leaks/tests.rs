@@ -41,15 +41,48 @@ fn facts() -> Facts {
 }
 
 fn report(records: &str) -> Report {
-    let facts = facts();
+    summed_of(&facts(), records, 7).unwrap()
+}
+
+fn summed_of(facts: &Facts, records: &str, count: u64) -> Result<Report, LeaksError> {
     let read = |show: &mut dyn FnMut(&sacct::Job)| {
         sacct::read(&mut records.as_bytes(), b"@", None, |job, _| {
             show(job);
             Ok(())
         })
-        .map(|()| 7)
+        .map(|()| count)
     };
-    summed(&facts, PERIOD, Policy::default(), read).unwrap()
+    summed(facts, PERIOD, Policy::default(), read)
+}
+
+#[test]
+fn no_jobs_and_no_gpus_are_no_proof() {
+    let start = PERIOD.start + 10;
+    let job =
+        |line: &str, given: &str| record(ALICE, "q", "node=1", given, "a1", (start, Some(start + 100)), line);
+    let said =
+        |records: &str, count: u64| summed_of(&facts(), records, count).err().map(|why| why.to_string());
+    assert!(said("", 0).unwrap().starts_with("accounting has no job that ran from 2023-"));
+    let asked = "sbatch --gres=gpu:2 --wrap true";
+    assert!(said(&job(asked, "mem=1G"), 1).unwrap().contains("AccountingStorageTRES didn't have gres/gpu"));
+    for records in [
+        job("sbatch --wrap true", "mem=1G"),
+        job("sbatch --exclusive run --gres=gpu:2", "mem=1G"),
+        job(asked, "mem=1G") + &job(asked, "gres/gpu=2"),
+        job(asked, "gres/gpu=2") + &job(asked, "mem=1G"),
+        record(ALICE, "q", "node=1", "mem=1G", "a1", (PERIOD.end + 10, None), asked),
+    ] {
+        assert_eq!(said(&records, 1), None, "{records}");
+    }
+    // Without limits there is nothing to prove.
+    let facts = Facts { tables: Tables { qoses: b"free||||||||||\n".to_vec(), ..no_limits() }, ..facts() };
+    for (records, count) in [(String::new(), 0), (job(asked, "mem=1G"), 1)] {
+        assert!(summed_of(&facts, &records, count).unwrap().limits.is_empty());
+    }
+}
+
+fn no_limits() -> Tables {
+    Tables { accounts: b"root|||free||||||||\nlab|||free||root||||||\n".to_vec(), ..tables() }
 }
 
 fn limit<'r>(report: &'r Report, name: &str) -> &'r OfLimit {
