@@ -156,6 +156,16 @@ def test_without_a_log_the_counts_say_how_often(lab, log):
         report = json.loads(audit(lab, "--json", user="alice", status=0))
         assert report["from_counts"] and report["refused"] == 1
         assert [(one["number"], one["refused"]) for one in report["requests"]] == [("GS101", 1)]
-        assert "these are only counts, without users" in audit(lab, user="alice", status=0)
+        said = audit(lab, user="alice", status=0)
+        assert "would refuse, as far as this can tell: see the notes.\n" in said
+        assert re.search("these are only counts, without users.* was made, at 20[^,]+, whatever", said), said
+        # The same counts, of a slurmctld that doesn't count, or nobody knows.
+        lab.ok("/lab/service stop slurmctld")
+        assert "nothing shows that gpushare counts" in audit(lab, user="alice", status=2)
+        lab.ok("sed -i s/^JobSubmitPlugins/#JobSubmitPlugins/ /etc/slurm/extra.conf; /lab/service start slurmctld")
+        lab.ok(f"chmod 600 {log}")
+        assert "slurmctld runs without gpushare" in audit(lab, user="alice", status=2)
     finally:
+        lab.ok("sed -i s/^#JobSubmitPlugins/JobSubmitPlugins/ /etc/slurm/extra.conf; /lab/service stop slurmctld")
+        lab.ok("/lab/service start slurmctld")
         replace(lab, old)
