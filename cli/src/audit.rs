@@ -73,8 +73,8 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum AuditError {
         Syslog =>
-            "SlurmctldLogFile is not set, so slurmctld's lines are in the journal or syslog: run 'journalctl -u slurmctld -o short-iso | \
-             gpushare audit --log -'";
+            "SlurmctldLogFile is not set, so slurmctld's lines are in the journal or syslog: run 'journalctl -u \
+             slurmctld -o short-iso | gpushare audit --log -'";
         /// Neither slurmctld nor slurm.conf provides the settings.
         NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
         NoLog(why: Box<AuditError>) =>

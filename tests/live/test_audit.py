@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from test_audit_forms import OURS, Checked
 from test_rules import CONF, QOS, accepted, configured, refused, replace, submit
 
 LOG = "/var/log/slurm/slurmctld.log"
@@ -106,6 +107,7 @@ def test_no_text_of_a_users_forges_an_entry(lab, log):
 def test_every_form_of_the_time_is_read(lab, log):
     conf = "/etc/slurm/slurm.conf"
     old = lab.ok(["cat", conf])
+    check = Checked(lab, "file")
     formats = ["iso8601", "iso8601_ms", "rfc5424", "rfc5424_ms", "short", "thread_id", "clock"]
     if lab.newer_than("23.11"):
         formats += ["rfc3339", "iso8601,format_stderr"]
@@ -116,6 +118,8 @@ def test_every_form_of_the_time_is_read(lab, log):
             lab.wait(lambda: lab.run("scontrol ping").returncode == 0, "slurmctld to be back")
             lab.ok(f": >{log}")
             refused(lab, "GS101", QOS, "--gres=gpu:2", "-J", form)
+            if "," not in form:
+                check(f"file {form}", lab.ok(f"grep -m1 '{OURS}refused' {log}"))
             assert told(lab, status=0) == {("alice", "GS101", "--gres=gpu:2", form): (0, 0, 1, 0)}, form
             report = json.loads(audit(lab, "--json", status=0))
             (one,) = report["requests"]
@@ -123,6 +127,7 @@ def test_every_form_of_the_time_is_read(lab, log):
             assert any("have no date" in remark for remark in report["remarks"]) == (form == "clock"), form
             if form != "clock":
                 assert "logged nothing from" in audit(lab, "--end=now-1days", "--start=now-2days", status=2), form
+        check.all()
     finally:
         lab.write(conf, old + "\n")
         lab.ok("/lab/service stop slurmctld; /lab/service start slurmctld")

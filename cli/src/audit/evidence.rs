@@ -2,7 +2,7 @@
 //! nothing where gpushare wouldn't have logged one.
 //!
 //! slurmctld logs each of its starts, and gpushare then logs which rules are in force, both at the level `info`. So
-//! gpushare was there if it logged anything since slurmctld's last start; and it wasn't if that start has no line of it.
+//! gpushare was there if it logged anything since slurmctld's last start. It wasn't if that start has no line of it.
 
 use std::path::PathBuf;
 

@@ -23,7 +23,8 @@ pub struct Line<'l> {
     pub way: Way,
 }
 
-/// How a line came into the log. With SlurmctldSyslogDebug, slurmctld's unit writes each message into the journal twice.
+/// How a line came into the log. With SlurmctldSyslogDebug, slurmctld's unit writes each message into the journal
+/// twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// slurmctld wrote the whole line.
@@ -36,8 +37,8 @@ pub enum Way {
 
 /// Takes a line apart; `None` if it isn't slurmctld's, or in no form that this reads.
 ///
-/// Only the start of a line counts: the rest may contain text from a user. Not more than one of slurmctld's own prefixes
-/// is taken off, because it never writes two.
+/// Only the start of a line counts: the rest may contain text from a user. Not more than one of slurmctld's own
+/// prefixes is taken off, because it never writes two.
 pub fn split<'l>(line: &'l [u8], clock: &Clock) -> Option<Line<'l>> {
     if line.starts_with(b"{") {
         return entry(line, clock);
@@ -81,8 +82,8 @@ fn bracketed<'l>(text: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8]
     (time.is_some() || is_clock).then_some((time, message))
 }
 
-/// `Oct 31 12:00:07.123456   812 worker[56]   0x7f68a55096c0: message`: LogTimeFormat=thread_id on standard error, before
-/// 25.05.
+/// `Oct 31 12:00:07.123456   812 worker[56]   0x7f68a55096c0: message`: LogTimeFormat=thread_id on standard error,
+/// before 25.05.
 fn of_thread<'l>(text: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8])> {
     let end = text.iter().take(80).zip(text.iter().skip(1)).position(|pair| pair == (&b':', &b' '))?;
     let (stamp, message) = (text.get(..end)?, text.get(end + 2..)?);
@@ -91,8 +92,8 @@ fn of_thread<'l>(text: &'l [u8], clock: &Clock) -> Option<(Option<u32>, &'l [u8]
     Some((Some(clock.own(stamp).filter(|_| is_stamp)?), message))
 }
 
-/// What the journal and syslog's daemons put before a text of slurmctld's: `Oct 31 12:00:07 head slurmctld[812]: `, with
-/// any time. The host can be missing. busybox puts `daemon.info` before the name.
+/// What the journal and syslog's daemons put before a text of slurmctld's: `Oct 31 12:00:07 head slurmctld[812]: `,
+/// with any time. The host can be missing. busybox puts `daemon.info` before the name.
 fn head<'l>(line: &'l [u8], clock: &Clock) -> Option<(u32, &'l [u8])> {
     if line.starts_with(b"<") {
         return rfc5424(line, clock);
@@ -110,8 +111,8 @@ fn head<'l>(line: &'l [u8], clock: &Clock) -> Option<(u32, &'l [u8])> {
     (is_priority(second) && is_slurmctld(third)).then_some((time, after_third))
 }
 
-/// `<30>1 2026-10-31T12:00:07.123456+00:00 head slurmctld 812 - - message`: rsyslog's RSYSLOG_SyslogProtocol23Format and
-/// syslog-ng's syslog-protocol.
+/// `<30>1 2026-10-31T12:00:07.123456+00:00 head slurmctld 812 - - message`: rsyslog's RSYSLOG_SyslogProtocol23Format
+/// and syslog-ng's syslog-protocol.
 fn rfc5424<'l>(line: &'l [u8], clock: &Clock) -> Option<(u32, &'l [u8])> {
     let (start, rest) = word(line)?;
     let priority = start.strip_prefix(b"<")?.strip_suffix(b">1")?;

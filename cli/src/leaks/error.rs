@@ -28,11 +28,11 @@ gpushare::errors! {
         Exists(path: PathBuf) => "{} exists already; name another file", path.display();
         NoDump(path: PathBuf) => "{} was not written by 'gpushare leaks --dump'", path.display();
         NoJobs(period: Period) =>
-            "accounting has no job that ran from {} to {}, so nothing shows whether a limit was exceeded: choose --start \
-             and --end. Perhaps slurmdbd has purged these jobs", text(period.start), text(period.end);
+            "accounting has no job that ran from {} to {}, so nothing shows whether a limit was exceeded: choose \
+             --start and --end. Perhaps slurmdbd has purged these jobs", text(period.start), text(period.end);
         NoGpus =>
-            "accounting has jobs that requested GPUs, but no GPU of any job: AccountingStorageTRES didn't have gres/gpu \
-             when they ran";
+            "accounting has jobs that requested GPUs, but no GPU of any job: AccountingStorageTRES didn't have \
+             gres/gpu when they ran";
         NotWhole(why: Box<LeaksError>) => "the file is incomplete: {why}";
         NoEnd => "its end is missing";
         NoCount => "it has no number of jobs";
