@@ -24,7 +24,7 @@ gpushare::errors! {
     /// Why the logs or counts can't tell that no request was accepted.
     #[derive(Debug, PartialEq, Eq)]
     pub enum Doubt {
-        Empty => "the log has no lines: {GET}";
+        Empty => "the log has no lines. {GET}";
         /// The number of lines, what is odd about them, and the first.
         Foreign(lines: u64, odd: String, example: String) =>
             "{} read, none of them slurmctld's in a form that gpushare knows{odd}. The first is '{example}'. {GET}",
