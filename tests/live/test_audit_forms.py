@@ -263,12 +263,19 @@ def test_a_log_that_does_not_show_gpushare_is_no_none(unit):
     no_answer(unit, "journalctl --no-pager -u systemd-journald", "none of them slurmctld's")
     # Another daemon of Slurm's has lines of the same form.
     no_answer(unit, "cat /var/log/slurm/slurmd-*.log", "nothing in the log shows that gpushare is loaded")
+    restart(unit)
+    line_of(unit, JOURNAL, let_pass(unit))
     restart(unit, f"SlurmctldLogFile={log}")
     unit.ok(f"cp {log} /lab/out/start")
     assert audit(unit, "cat /lab/out/start").returncode == 0, "its start is there"
     for period in (("--start=now-3days", "--end=now-2days"),):
         result = audit(unit, "cat /lab/out/start", *period)
         assert result.returncode == 2 and "slurmctld logged nothing from" in result.stderr, result
+    # Since 23.11 this is another start.
+    unit.ok("scontrol reconfigure")
+    unit.wait(lambda: unit.run("scontrol ping").returncode == 0, "slurmctld to be back")
+    starts = unit.ok(f"cat {log}").count("started on cluster")
+    assert starts == (2 if unit.newer_than("23.11") else 1) and audit(unit, f"cat {log}").returncode == 0, starts
     # A quiet site, whose log no longer has the start: slurmctld itself says that it runs with gpushare, a pipe can't.
     unit.ok(f": >{log}")
     accepted(unit, "--gres=gpu:a40:1")
