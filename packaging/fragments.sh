@@ -60,6 +60,10 @@ may_go() {
 
 put_package() { # [new]
     case $PACKAGE in
+    gpushare)
+        put_units
+        return 0
+        ;;
     gpushare-slurmctld)
         [[ -z $(needed_by_slurmctld) ]] || echo "$PACKAGE: slurmctld keeps the plugin that it has loaded until you restart it"
         return 0
@@ -72,8 +76,21 @@ put_package() { # [new]
 }
 
 take_package() {
-    [[ $PACKAGE == gpushare-slurmd || $PACKAGE == gpushare-client ]] || return 0
-    take_fragments
-    # Jobs that still run would need its content.
-    [[ $PACKAGE != gpushare-slurmd || -n $(compgen -G "/run/gpushare/jobs/*") ]] || rm -rf /run/gpushare
+    case $PACKAGE in
+    gpushare) take_units ;;
+    gpushare-slurmctld) ;;
+    gpushare-slurmd)
+        take_fragments
+        take_ledger
+        ;;
+    gpushare-client) take_fragments ;;
+    esac
+}
+
+# What is left once the package's files have gone: dpkg's purge, rpm's removal.
+take_rest() {
+    case $PACKAGE in
+    gpushare) take_ledger ;;
+    gpushare-slurmctld) take_rules ;;
+    esac
 }

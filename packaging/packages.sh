@@ -43,8 +43,7 @@ find_packages() {
     "$SHARED/plugstack-login.conf") packages=gpushare-client ;;
     */spank_gpushare_prolog.so | "$PREFIX"/sbin/gpushare-* | "$PREFIX/lib/tmpfiles.d/gpushare.conf" | \
         "$SHARED/plugstack.conf") packages=gpushare-slurmd ;;
-    "$PREFIX/bin/gpushare" | "$PREFIX"/lib/systemd/system/gpushare-metrics.* | "$PREFIX"/share/* | \
-        "$SYSCONFDIR/gpushare.conf") packages=gpushare ;;
+    "$PREFIX/bin/gpushare" | "$PREFIX"/lib/systemd/* | "$PREFIX"/share/*) packages=gpushare ;;
     *) stop "packaging/packages.sh doesn't say in which package $1 belongs" ;;
     esac
 }
@@ -57,13 +56,11 @@ folders_of() {
     esac
 }
 
-has_scripts() { [[ $1 != gpushare ]]; }
-
-# The beginning of a script: where things are, what still needs them, and what installs the fragments.
+# The beginning of a script: where things are, and what it calls.
 script_head() { # NAME
     printf '#!/bin/bash\n# SPDX-License-Identifier: GPL-2.0-or-later\nset -euo pipefail\n'
     printf 'PACKAGE=%q SYSCONFDIR=%q PREFIX=%q SHARED=%q PLUGIN_DIR=%q\n\n' "$1" "$SYSCONFDIR" "$PREFIX" "$SHARED" "$PLUGIN_DIR"
-    sed -s 1,2d packaging/needed.sh packaging/fragments.sh
+    sed -s 1,2d packaging/{needed,units,state,fragments}.sh
     echo
 }
 

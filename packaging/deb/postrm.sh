@@ -1,0 +1,8 @@
+case $1 in
+remove)
+    [[ $PACKAGE != gpushare ]] || { show_settings; forget_units; }
+    ;;
+purge) take_rest ;;
+# The unpacking has failed.
+abort-install | abort-upgrade) [[ $PACKAGE != gpushare ]] || show_settings ;;
+esac

@@ -1,0 +1,4 @@
+# The number of versions of the package that are left.
+(($1 == 0)) || exit 0
+[[ $PACKAGE != gpushare ]] || forget_units
+take_rest

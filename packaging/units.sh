@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What a package's scripts and packaging/install tell systemd about gpushare-metrics.timer and its service. Nothing
+# switches the timer on but an administrator. Where no systemd runs (a container, a chroot), only files are changed.
+# PREFIX is the folder of the programs. For bash.
+
+units=(gpushare-metrics.timer gpushare-metrics.service)
+
+# systemd looks for units nowhere else.
+has_units() { [[ $PREFIX == /usr || $PREFIX == /usr/local ]]; }
+
+tell_systemd() {
+    [[ ! -d /run/systemd/system ]] || systemctl "$@" >/dev/null || true
+}
+
+# After the units' files were installed or replaced: a timer that is on goes on, with the new files.
+put_units() {
+    has_units || return 0
+    tell_systemd daemon-reload
+    tell_systemd try-restart gpushare-metrics.timer
+}
+
+# Before the units' files go. The figures go too: node_exporter would serve the last ones forever.
+take_units() {
+    local figures
+    has_units || return 0
+    figures=$(figures_file)
+    tell_systemd stop "${units[@]}"
+    # Works where systemd doesn't run, too.
+    ! command -v systemctl >/dev/null || systemctl --quiet disable gpushare-metrics.timer || true
+    tell_systemd reset-failed "${units[@]}" 2>/dev/null
+    rm -f "$figures" "${figures%/*}/.${figures##*/}".[0-9]*
+}
+
+# The file that the service writes. `systemctl edit` may have changed it.
+figures_file() {
+    local command=''
+    [[ ! -d /run/systemd/system ]] ||
+        command=$(systemctl show --property=ExecStart --value gpushare-metrics.service 2>/dev/null || true)
+    if [[ $command =~ \ --out[\ =](/[^\ \;]*\.prom)\  ]]; then
+        echo "${BASH_REMATCH[1]}"
+    else
+        echo /var/lib/prometheus/node-exporter/gpushare.prom
+    fi
+}
+
+forget_units() { # after their files have gone
+    ! has_units || tell_systemd daemon-reload
+}
