@@ -22,13 +22,15 @@ put_units() {
 
 # Before the units' files go. The figures go too: node_exporter would serve the last ones forever.
 take_units() {
-    local figures
+    local figures link
     has_units || return 0
     figures=$(figures_file)
     tell_systemd stop "${units[@]}"
-    # Works where systemd doesn't run, too.
-    ! command -v systemctl >/dev/null || systemctl --quiet disable gpushare-metrics.timer || true
     tell_systemd reset-failed "${units[@]}" 2>/dev/null
+    # What `systemctl disable` would do. There may be no systemctl.
+    for link in /etc/systemd/system/*.{wants,requires}/gpushare-metrics.timer; do
+        [[ ! -L $link ]] || { rm "$link"; rmdir "${link%/*}" 2>/dev/null || true; }
+    done
     rm -f "$figures" "${figures%/*}/.${figures##*/}".[0-9]*
 }
 

@@ -2,6 +2,7 @@
 """Builds packages, and tries them in a release's root, on a layer that is removed after the command."""
 
 import os
+import re
 import struct
 import subprocess
 from dataclasses import dataclass
@@ -70,6 +71,49 @@ def built(kind, sources, release, out, **variables):
 def found(kind, out):
     separator = {"deb": "_", "rpm": "-[0-9]"}[kind]
     return {name: next(out.glob(f"{name}{separator}*.{kind}")) for name in NAMES}
+
+
+# Packages of before had gpushare.conf as a file to be edited, no scripts for the timer, and nothing against other
+# versions of each other.
+BEFORE = {
+    "packages.sh": {
+        '"$PREFIX"/share/*) packages=gpushare': '"$PREFIX"/share/* | "$SYSCONFDIR/gpushare.conf") packages=gpushare',
+        '    install -d -m 755 "$tree$SHARED"\n':
+            '    install -d -m 755 "$tree$SHARED"\n    install -m 644 packaging/gpushare.conf "$tree$SYSCONFDIR"\n',
+    },
+    "deb/build": {
+        "    gpushare) scripts+=(preinst postrm) ;;\n": "    gpushare) scripts=() ;;\n",
+        "    if [[ $1 == gpushare ]]; then\n": "    if false; then\n",
+        '    scripts "$1" "$folder"\n':
+            '    scripts "$1" "$folder"\n'
+            '    [[ $1 != gpushare ]] || echo "$SYSCONFDIR/gpushare.conf" >"$folder/DEBIAN/conffiles"\n',
+    },
+    "rpm/build": {
+        "        case $path in\n": '        case $path in\n        "$SYSCONFDIR"/*) echo "%config(noreplace) $path" ;;\n',
+    },
+    "rpm/gpushare.spec": {
+        f"%{word} -p /bin/bash -f %{{gpushare_lists}}/gpushare.{word}{more}\n": ""
+        for word, more in (("pre", ""), ("post", ""), ("postun", ""), ("triggerpostun", " -- gpushare"))
+    },
+}
+
+
+def make_earlier(sources, version):
+    """Makes SOURCES those of packages of before, of a VERSION of their own."""
+    for file, changes in BEFORE.items():
+        path = sources / "packaging" / file
+        text = path.read_text()
+        for now, before in changes.items():
+            assert text.count(now) == 1, now
+            text = text.replace(now, before)
+        path.write_text(text)
+    number(sources, version)
+
+
+def number(sources, version):
+    """Gives SOURCES a version."""
+    manifest = (sources / "Cargo.toml").read_text()
+    (sources / "Cargo.toml").write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', manifest, count=1))
 
 
 def deb_field(package, field):
