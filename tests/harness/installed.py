@@ -34,5 +34,6 @@ def no_step_is_left(cluster):
 
 def plugin_in_memory(cluster):
     """slurmctld's process, and the plugin's lines in its memory."""
-    pid = cluster.ok("cat /run/slurm/slurmctld.pid")
+    # In Debian's unit, slurmctld writes no file.
+    pid = cluster.ok("cat /run/slurm/slurmctld.pid 2>/dev/null || systemctl show --property MainPID --value slurmctld")
     return pid, cluster.run(f"grep job_submit_gpushare /proc/{pid}/maps").stdout.splitlines()

@@ -24,9 +24,10 @@ advised = clusters("advice", conf=[EXAMPLES / "contributors", CASES / "advice"])
 bare = clusters(
     "install", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install", in_turn=True,
 )
-# The same for packages.
+# The same for packages, with what their scripts speak to: systemd.
 packaged = clusters(
-    "pk", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install", in_turn=True,
+    "pk", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install", systemd=True,
+    in_turn=True,
 )
 # Limits on a type of GPU that associations have.
 accounts = clusters("accounts", conf=[EXAMPLES / "contributors", CASES / "accounts"])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The life of packages on a cluster in use: installed, switched on, upgraded, refused, removed; jobs run all along.
-And a login node, with a plugin that is missing or another release's."""
+"""The life of packages on a cluster in use, with a real systemd and Debian's own slurmctld.service: installed, switched
+on, upgraded, downgraded, refused, removed, purged; jobs run all along, and the timer for metrics is on. And a login
+node, with a plugin that is missing or another release's."""
 
 import re
 
@@ -11,6 +12,10 @@ from gpus import OPEN, opened
 from installed import ALL, FILES, REFUSED, SHARE, could_open, could_open_in, healthy, no_step_is_left, plugin_in_memory
 from lab import EXAMPLES
 
+# dpkg takes them in this order: it refuses `gpushare` while another version of a part is there.
+PARTS = ["gpushare-slurmctld", "gpushare-slurmd", "gpushare"]
+WHOLE = "--gres=gpushare:80"
+
 EXTRA = "/etc/slurm/extra.conf"
 RULES = "/etc/slurm/gpushare.conf"
 FRAGMENT = "/etc/slurm/plugstack.conf.d/50-gpushare.conf"
@@ -18,13 +23,19 @@ LINKS = ["/etc/slurm/prolog.d/50-gpushare", "/etc/slurm/epilog.d/50-gpushare"]
 OUT = "/lab/out"
 FOLDERS = "find /usr /etc -type d | LC_ALL=C sort"
 PLUGIN = packages.PLUGIN_DIR
+TIMER, FIGURES = "gpushare-metrics.timer", "/var/lib/prometheus/node-exporter/gpushare.prom"
+STATE = "/var/lib/slurm/slurmctld"
+COUNTS, LAST_GOOD = f"{STATE}/gpushare.counts", f"{STATE}/gpushare_last_good"
+# Anywhere but in this test's own folder; /run is a file system of its own.
+OURS = "find / /run -xdev -name '*gpushare*' ! -path '/lab/*' | LC_ALL=C sort"
 NODE_PLUGIN = f"{PLUGIN}/spank_gpushare.so"
 
 
 @pytest.fixture(scope="module")
 def cluster(packaged):
     """With nothing of gpushare, and packages in /lab/out, each kind in a folder: "first", and "second", which is a
-    later version of gpushare with other builds; "micro" and "release" are for another Slurm. Built in the box."""
+    later version of gpushare with other builds and another unit; "micro" and "release" are for another Slurm. Built in
+    the box. slurmctld runs in Debian's unit."""
     release = packaged.release
     here = packages.slurm_of(release)
     for name in ("first", "second", "micro", "release"):
@@ -37,20 +48,23 @@ def cluster(packaged):
             version = "1.1.0"
             for file in built.iterdir():
                 file.write_bytes(file.read_bytes() + b"newer")
-            with open(folder / "packaging/gpushare.conf", "a") as settings:
-                settings.write("# Of the second.\n")
+            unit = folder / "packaging/gpushare-metrics.service"
+            unit.write_text(unit.read_text().replace("TimeoutStartSec=30", "TimeoutStartSec=45"))
         if name in ("micro", "release"):
             slurm = packages.Slurm(here.number + (1 if name == "micro" else 0x100))
             packages.restamp(built, slurm)
-        manifest = (folder / "Cargo.toml").read_text()
-        (folder / "Cargo.toml").write_text(re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', manifest, count=1))
+        packages.number(folder, version)
         environment = [f"{name}={value}" for name, value in packages.QUICKLY.items()]
         environment += [f"SLURM_VERSION={slurm.micro}"] if slurm != here else []
         build = ["bash", f"{OUT}/{name}/sources/packaging/deb/build"]
         said = packaged.ok(["env", *environment, f"PACKAGES={OUT}/{name}", *build], timeout=300)
         assert f"_{version}+slurm{slurm.micro}-1_" in said
     packaged.ok(f"rm {RULES}; cd /etc/slurm && mkdir prolog.d epilog.d && ln -s /bin/true prolog.d/10-site")
-    packaged.ok("ln -s /bin/true /etc/slurm/epilog.d/10-site")
+    packaged.ok(f"ln -s /bin/true /etc/slurm/epilog.d/10-site; mkdir -p {FIGURES.rsplit('/', 1)[0]}")
+    # Debian's unit wants the network, which the box has no way to set up.
+    packaged.ok("systemctl mask --now systemd-networkd.{service,socket} systemd-networkd-wait-online.service")
+    packaged.ok("/lab/service stop slurmctld && systemctl start slurmctld", timeout=60)
+    assert healthy(packaged)
     return packaged
 
 
@@ -75,7 +89,29 @@ def states(cluster):
 
 
 def restart(cluster, daemon="slurmctld"):
-    cluster.ok(f"/lab/service restart {daemon}", timeout=60)
+    if daemon == "slurmd":
+        cluster.ok(f"/lab/service restart {daemon}", timeout=60)
+    else:
+        cluster.ok(f"systemctl restart {daemon}", timeout=60)
+        cluster.wait(lambda: "is UP" in cluster.run("scontrol ping").stdout, "slurmctld")
+        assert healthy(cluster)
+
+
+def timer(cluster):
+    """Whether the timer is enabled and runs, and how long its service may take; nothing may have failed."""
+    assert cluster.ok("systemctl --failed --plain --no-legend") == ""
+    fields = ["UnitFileState", "ActiveState", "NeedDaemonReload"]
+    said = cluster.ok(["systemctl", "show", TIMER, *(f"--property={field}" for field in fields)])
+    found = dict(line.split("=", 1) for line in said.splitlines())
+    assert found["NeedDaemonReload"] == "no"
+    timeout = cluster.ok("systemctl show gpushare-metrics.service --property TimeoutStartUSec --value")
+    return found["UnitFileState"], found["ActiveState"], timeout
+
+
+def writes_figures(cluster):
+    """After its file was taken away."""
+    cluster.ok(f"rm -f {FIGURES}; systemctl start gpushare-metrics.service")
+    return "gpushare_up 1" in cluster.ok(["cat", FIGURES])
 
 
 def identities(cluster):
@@ -87,7 +123,8 @@ def identities(cluster):
 
 def test_packages_from_beginning_to_end(cluster):
     assert could_open(cluster) == [ALL] and healthy(cluster)
-    files, folders = cluster.ok(FILES), cluster.ok(FOLDERS)
+    files, folders, ours = cluster.ok(FILES), cluster.ok(FOLDERS), cluster.ok(OURS)
+    assert timer(cluster)[:2] == ("", "inactive")
     old_job = cluster.sbatch(script=f"until [ -e {OUT}/go ]; do sleep 0.1; done; {OPEN}")
     cluster.wait_state(old_job, "RUNNING")
 
@@ -95,6 +132,10 @@ def test_packages_from_beginning_to_end(cluster):
     must(dpkg(cluster, "-i", *archives("first", "gpushare", "gpushare-slurmctld", "gpushare-slurmd")))
     assert must(dpkg(cluster, "--verify", *states(cluster))) == ""
     assert could_open(cluster) == [ALL]
+    assert timer(cluster) == ("disabled", "inactive", "30s")
+    cluster.ok(["systemctl", "preset", TIMER])
+    assert timer(cluster) == ("disabled", "inactive", "30s"), "an image's presets switch it on"
+    assert cluster.run(["test", "-e", RULES]).returncode != 0
     assert cluster.ok(["cat", FRAGMENT]).splitlines().count("required spank_gpushare.so") == 1
     linked = [cluster.ok(["readlink", link]) for link in LINKS]
     assert linked == ["/usr/sbin/gpushare-prolog", "/usr/sbin/gpushare-epilog"]
@@ -103,9 +144,11 @@ def test_packages_from_beginning_to_end(cluster):
     assert healthy(cluster)
 
     # Switched on.
-    cluster.ok(f"cat >{RULES}", stdin=(EXAMPLES / "own/gpushare.conf").read_text() + "# Edited here.\n")
+    cluster.ok(f"cat >{RULES}", stdin=(EXAMPLES / "own/gpushare.conf").read_text() + f"RefusalCounts={COUNTS}\n")
     cluster.ok(f"echo JobSubmitPlugins=gpushare >>{EXTRA}")
     restart(cluster)
+    cluster.ok(["systemctl", "enable", "--now", TIMER])
+    assert timer(cluster) == ("enabled", "active", "30s") and writes_figures(cluster)
     assert could_open(cluster) == [set()]
     assert len(could_open(cluster, SHARE)[0]) == 1
     refused = cluster.run(REFUSED, "alice")
@@ -114,30 +157,40 @@ def test_packages_from_beginning_to_end(cluster):
     check = cluster.run(["gpushare", "check"])
     assert check.returncode == 0, check.stdout
 
-    # A later version, while a share runs and slurmctld has the plugin in memory.
-    job = cluster.sbatch(SHARE, script=f"sleep 1000 & wait; {OPEN}")
-    cluster.wait_state(job, "RUNNING")
-    (fenced,) = could_open_in(cluster, job)
+    # A later version, while a share and a whole GPU are in use and slurmctld has the plugin in memory.
+    rules = cluster.ok(f"stat -c '%i %z' {RULES}; cat {RULES}")
+    job, whole = (cluster.sbatch(units, script=f"sleep 1000 & wait; {OPEN}") for units in (SHARE, WHOLE))
+    for one in (job, whole):
+        cluster.wait_state(one, "RUNNING")
+    (fenced,), (all_of_it,) = could_open_in(cluster, job), could_open_in(cluster, whole)
+    assert len(fenced) == len(all_of_it) == 1 and fenced != all_of_it
     pid, lines = plugin_in_memory(cluster)
     assert lines and not any("(deleted)" in line for line in lines)
     before = cluster.ok(f"stat -c '%n %i' {PLUGIN}/*gpushare*").splitlines()
     cluster.ok(f"echo '# Edited here.' >>{FRAGMENT}; rm {LINKS[1]}; ln -s /usr/sbin/gpushare-epilog {LINKS[1]}-site")
-    said = must(
-        dpkg(cluster, "--force-confold", "-i", *archives("second", "gpushare", "gpushare-slurmctld", "gpushare-slurmd"))
-    )
+    said = must(dpkg(cluster, "-i", *archives("second", *PARTS)))
     assert "gpushare-slurmctld: slurmctld keeps the plugin that it has loaded until you restart it" in said
     after = cluster.ok(f"stat -c '%n %i' {PLUGIN}/*gpushare*").splitlines()
     assert len(after) == 3 and not set(before) & set(after), "files are replaced, not written into"
     again, lines = plugin_in_memory(cluster)
     assert again == pid and lines and all("(deleted)" in line for line in lines)
-    assert cluster.state(job) == "RUNNING" and could_open_in(cluster, job) == [fenced] and len(fenced) == 1
-    assert cluster.run(REFUSED, "alice").returncode != 0
-    assert len(could_open(cluster, SHARE)[0]) == 1
-    assert "# Edited here." in cluster.ok(["cat", RULES])
-    assert "# Of the second." in cluster.ok(["cat", f"{RULES}.dpkg-dist"])
+    assert go_on(cluster, {job: fenced, whole: all_of_it})
+    # The timer goes on, with the new unit; and the administrator's file is as it was.
+    assert timer(cluster) == ("enabled", "active", "45s") and writes_figures(cluster)
+    assert cluster.ok(f"stat -c '%i %z' {RULES}; cat {RULES}") == rules
     assert "# Edited here." in cluster.ok(["cat", FRAGMENT])
     assert cluster.run(["test", "-L", LINKS[1]]).returncode != 0, "a link that was taken away comes back"
-    cluster.ok(f"mv {LINKS[1]}-site {LINKS[1]}; rm {RULES}.dpkg-dist")
+    cluster.ok(f"mv {LINKS[1]}-site {LINKS[1]}")
+
+    # Parts of two versions are refused, and back is as forward.
+    refused = dpkg(cluster, "-i", *archives("first", "gpushare"))
+    assert refused.returncode != 0 and "gpushare breaks gpushare-slurm" in refused.stderr, refused.stderr
+    assert must(dpkg(cluster, "--verify", *states(cluster))) == "" and timer(cluster)[2] == "45s"
+    must(dpkg(cluster, "-i", *archives("first", *PARTS)))
+    assert timer(cluster) == ("enabled", "active", "30s") and writes_figures(cluster)
+    assert go_on(cluster, {job: fenced, whole: all_of_it})
+    must(dpkg(cluster, "-i", *archives("second", *PARTS)))
+    assert go_on(cluster, {job: fenced, whole: all_of_it}) and timer(cluster)[:2] == ("enabled", "active")
 
     # Builds for another Slurm are refused before anything is written.
     there = identities(cluster)
@@ -152,7 +205,7 @@ def test_packages_from_beginning_to_end(cluster):
     refused = dpkg(cluster, "--remove", "gpushare-slurmd")
     assert refused.returncode != 0
     assert (
-        f"gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs ({job}); "
+        f"gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs ({job} {whole}); "
         f"running steps (slurmstepd: [{job}."
         in refused.stderr
     )
@@ -160,7 +213,7 @@ def test_packages_from_beginning_to_end(cluster):
     assert refused.returncode != 0
     assert "gpushare-slurmctld: Slurm still needs it, and would fail: slurmctld (process " in refused.stderr
     assert identities(cluster) == there and set(states(cluster).values()) == {"i"}
-    assert could_open_in(cluster, job) == [fenced] and cluster.shares()[0]["JOB"] == job
+    assert go_on(cluster, {job: fenced, whole: all_of_it}) and timer(cluster)[:2] == ("enabled", "active")
     cluster.cancel_all()
     cluster.wait_no_shares()
     assert no_step_is_left(cluster)
@@ -171,22 +224,88 @@ def test_packages_from_beginning_to_end(cluster):
     restart(cluster)
     assert cluster.run(REFUSED, "alice").returncode != 0 and healthy(cluster)
 
-    # Switched off and removed: what was edited stays, until it is purged.
+    # Switched off and removed, with the timer on: no old figures stay for node_exporter. slurmctld's state stays until
+    # it is purged; what the administrator wrote stays.
     cluster.ok(f"sed -i /JobSubmitPlugins/d {EXTRA}")
     restart(cluster)
+    assert writes_figures(cluster)
     must(dpkg(cluster, "--remove", "gpushare", "gpushare-slurmctld", "gpushare-slurmd"))
-    assert states(cluster) == {"gpushare": "c"}
+    assert timer(cluster)[:2] == ("", "inactive")
+    assert states(cluster) == {"gpushare": "c", "gpushare-slurmctld": "c"}
     assert cluster.ok(FILES).splitlines() == sorted([*files.splitlines(), RULES])
+    found = set(cluster.ok(OURS).splitlines()) - set(ours.splitlines())
+    lists = {f"/var/lib/dpkg/info/{name}.{kind}" for name in states(cluster) for kind in ("list", "postrm")}
+    assert found == {RULES, COUNTS, LAST_GOOD, *lists}
     assert could_open(cluster) == [ALL] and healthy(cluster)
-    must(dpkg(cluster, "--purge", "gpushare"))
-    assert (cluster.ok(FILES), states(cluster)) == (files, {})
+    job = cluster.sbatch(script=f"until [ -e {OUT}/purged ]; do sleep 0.1; done; {OPEN}")
+    cluster.wait_state(job, "RUNNING")
+    must(dpkg(cluster, "--purge", "gpushare", "gpushare-slurmctld"))
+    assert timer(cluster)[:2] == ("", "inactive") and states(cluster) == {}
+    assert cluster.ok(f"cat {RULES}") == rules.split("\n", 1)[1]
+    cluster.ok(["rm", RULES])
+    assert (cluster.ok(FILES), cluster.ok(OURS)) == (files, ours)
     # The root lacks folders that are other packages'.
     for folder in set(cluster.ok(FOLDERS).splitlines()) - set(folders.splitlines()):
         assert cluster.run(["dpkg-query", "-S", folder]).returncode == 0, folder
-    assert cluster.run(["test", "-e", "/run/gpushare"]).returncode != 0
+    cluster.ok(f"touch {OUT}/purged")
+    assert cluster.finished(job) == "COMPLETED" and opened(cluster.output(job)) == [ALL]
     restart(cluster)
     restart(cluster, "slurmd")
     assert could_open(cluster) == [ALL] and healthy(cluster)
+
+
+def go_on(cluster, jobs):
+    """Jobs go on with their GPUs, requests are judged, and a new share is placed."""
+    for job, gpus in jobs.items():
+        assert cluster.state(job) == "RUNNING" and could_open_in(cluster, job) == [gpus]
+    assert {row["JOB"] for row in cluster.shares()} == set(jobs)
+    assert cluster.run(REFUSED, "alice").returncode != 0
+    assert len(could_open(cluster, SHARE)[0]) == 1
+    return True
+
+
+@pytest.fixture
+def controller(cluster):
+    """With the controller's packages, switched on, and without them at the end."""
+    must(dpkg(cluster, "-i", *archives("first", "gpushare-slurmctld", "gpushare")))
+    cluster.ok(f"echo RefusalCounts={COUNTS} >{RULES}; cp {EXTRA} /tmp; echo JobSubmitPlugins=gpushare >>{EXTRA}")
+    restart(cluster)
+    cluster.ok(f"ls {LAST_GOOD} {COUNTS}")
+    yield cluster
+    cluster.ok(f"cp /tmp/extra.conf {EXTRA}; rm -f {RULES} {COUNTS} {LAST_GOOD}; systemctl start slurmctld", timeout=60)
+    restart(cluster)
+    must(dpkg(cluster, "--purge", *packages.NAMES))
+
+
+def test_a_purge_leaves_what_a_controller_still_uses(controller):
+    """Controllers share StateSaveLocation: the one in control is asked, here or elsewhere."""
+    said = must(controller.run("GPUSHARE_REMOVE=anyway dpkg --purge gpushare-slurmctld"))
+    assert f"gpushare: a controller still uses gpushare: {LAST_GOOD} stays\n" in said, said
+    controller.ok(f"ls {LAST_GOOD} {COUNTS}")
+
+
+def test_a_purge_leaves_what_nobody_can_say_who_uses(controller):
+    controller.ok("systemctl stop slurmctld", timeout=60)
+    said = must(dpkg(controller, "--purge", "gpushare-slurmctld"))
+    assert "gpushare: slurmctld doesn't answer: gpushare_last_good stays in its StateSaveLocation\n" in said, said
+    controller.ok(f"ls {LAST_GOOD} {COUNTS}")
+
+
+def test_figures_that_go_to_another_folder_go_too(controller):
+    """As docs/metrics.md changes the unit."""
+    folder, dropped = "/var/lib/prometheus/elsewhere", "/etc/systemd/system/gpushare-metrics.service.d"
+    controller.ok(f"mkdir -p {folder} {dropped}")
+    command = f"/usr/bin/gpushare metrics --out {folder}/gpushare.prom"
+    controller.write(f"{dropped}/override.conf", f"[Service]\nExecStart=\nExecStart={command}\nReadWritePaths={folder}\n")
+    controller.ok(f"systemctl daemon-reload; systemctl enable --now {TIMER}; systemctl start gpushare-metrics.service")
+    controller.ok(f"touch {folder}/others.prom; ls {folder}/gpushare.prom")
+    must(controller.run("GPUSHARE_REMOVE=anyway dpkg --purge gpushare-slurmctld gpushare"))
+    try:
+        assert controller.ok(["ls", "-A", folder]) == "others.prom" and timer(controller)[1] == "inactive"
+        # The administrator's, who may install it again.
+        controller.ok(f"ls {dropped}/override.conf")
+    finally:
+        controller.ok(f"rm -r {folder} {dropped}; systemctl daemon-reload")
 
 
 def submits(cluster):
