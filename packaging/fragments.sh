@@ -61,7 +61,7 @@ may_go() {
 put_package() { # [new]
     case $PACKAGE in
     gpushare)
-        put_units
+        reload_units
         return 0
         ;;
     gpushare-slurmctld)

@@ -13,11 +13,9 @@ tell_systemd() {
     [[ ! -d /run/systemd/system ]] || systemctl "$@" >/dev/null || true
 }
 
-# After the units' files were installed or replaced: a timer that is on goes on, with the new files.
-put_units() {
-    has_units || return 0
-    tell_systemd daemon-reload
-    tell_systemd try-restart gpushare-metrics.timer
+# After the units' files were installed, replaced or removed: a timer that is on goes on, with the new files.
+reload_units() {
+    ! has_units || tell_systemd daemon-reload
 }
 
 # Before the units' files go. The figures go too: node_exporter would serve the last ones forever.
@@ -44,8 +42,4 @@ figures_file() {
     else
         echo /var/lib/prometheus/node-exporter/gpushare.prom
     fi
-}
-
-forget_units() { # after their files have gone
-    ! has_units || tell_systemd daemon-reload
 }

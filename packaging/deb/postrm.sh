@@ -1,6 +1,6 @@
 case $1 in
 remove)
-    [[ $PACKAGE != gpushare ]] || { show_settings; forget_units; }
+    [[ $PACKAGE != gpushare ]] || { show_settings; reload_units; }
     ;;
 purge) take_rest ;;
 # The unpacking has failed.

@@ -1,4 +1,4 @@
 # The number of versions of the package that are left.
 (($1 == 0)) || exit 0
-[[ $PACKAGE != gpushare ]] || forget_units
+[[ $PACKAGE != gpushare ]] || reload_units
 take_rest

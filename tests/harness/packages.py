@@ -89,7 +89,8 @@ BEFORE = {
             '    [[ $1 != gpushare ]] || echo "$SYSCONFDIR/gpushare.conf" >"$folder/DEBIAN/conffiles"\n',
     },
     "rpm/build": {
-        "        case $path in\n": '        case $path in\n        "$SYSCONFDIR"/*) echo "%config(noreplace) $path" ;;\n',
+        "        case $path in\n":
+            '        case $path in\n        "$SYSCONFDIR"/*) echo "%config(noreplace) $path" ;;\n',
     },
     "rpm/gpushare.spec": {
         f"%{word} -p /bin/bash -f %{{gpushare_lists}}/gpushare.{word}{more}\n": ""

@@ -537,7 +537,8 @@ def test_a_failed_upgrade_leaves_the_settings_to_the_earlier_package(out, earlie
 def later(out, builds):
     """The next revision of the packages, in out/later: {kind: {name: package}}."""
     return {
-        kind: packages.built(kind, TOP, RELEASE, out / "later", BUILT=str(builds), REVISION="2") for kind in ("deb", "rpm")
+        kind: packages.built(kind, TOP, RELEASE, out / "later", BUILT=str(builds), REVISION="2")
+        for kind in ("deb", "rpm")
     }
 
 
@@ -587,8 +588,10 @@ def test_nothing_is_left_where_no_systemd_runs(kind, out):
     """In an image whose timer is on."""
     wants = "/etc/systemd/system/timers.target.wants"
     figures = "/var/lib/prometheus/node-exporter"
-    everything = "find / -xdev ( ! -type d -o -name '*gpushare*' -o -name timers.target.wants ) ! -path '*dpkg*' ! -path '*rpm*'"
-    everything = everything.replace("(", "\\(").replace(")", "\\)") + " ! -path '/tmp/*' ! -path '/var/log/*' | LC_ALL=C sort"
+    others = " ".join(f"! -path '{path}'" for path in ("*dpkg*", "*rpm*", "/tmp/*", "/var/log/*"))
+    everything = (
+        f"find / -xdev '(' ! -type d -o -name '*gpushare*' -o -name timers.target.wants ')' {others} | LC_ALL=C sort"
+    )
     said = in_a_root(kind, out, f"""
         mkdir -p {figures}; {everything} >/tmp/before
         INSTALL gpushare gpushare-slurmctld gpushare-slurmd
@@ -647,7 +650,9 @@ def test_apt_has_all_parts_of_one_version(out, later):
     """In the order in which the pages name the packages, forward and back."""
     script = APT.replace("$apt update", f"""
         parts="./gpushare_*.deb ./gpushare-slurmctld_*.deb ./gpushare-slurmd_*.deb" there=$PWD/root/packages
-        tell() {{ chroot root dpkg-query -W -f '${{db:Status-Abbrev}} ${{Version}} ${{Package}}\\n' gpushare{{,-slurmctld,-slurmd}}; }}
+        tell() {{
+            chroot root dpkg-query -W -f '${{db:Status-Abbrev}} ${{Version}} ${{Package}}\\n' {" ".join(NAMES[:3])}
+        }}
         (cd $there/later && $apt -y install $parts </dev/null) && tell
         (cd $there && $apt -y --allow-downgrades install $parts </dev/null) && tell
     """)

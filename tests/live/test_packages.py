@@ -24,6 +24,9 @@ OUT = "/lab/out"
 FOLDERS = "find /usr /etc -type d | LC_ALL=C sort"
 PLUGIN = packages.PLUGIN_DIR
 TIMER, FIGURES = "gpushare-metrics.timer", "/var/lib/prometheus/node-exporter/gpushare.prom"
+# What timer() says of that of the first version and of the second.
+OFF, ON = ("disabled", "inactive", "1min", "30s"), ("enabled", "active", "1min", "30s")
+ON_SECOND = ("enabled", "active", "2min", "45s")
 STATE = "/var/lib/slurm/slurmctld"
 COUNTS, LAST_GOOD = f"{STATE}/gpushare.counts", f"{STATE}/gpushare_last_good"
 # Anywhere but in this test's own folder; /run is a file system of its own.
@@ -48,8 +51,11 @@ def cluster(packaged):
             version = "1.1.0"
             for file in built.iterdir():
                 file.write_bytes(file.read_bytes() + b"newer")
-            unit = folder / "packaging/gpushare-metrics.service"
-            unit.write_text(unit.read_text().replace("TimeoutStartSec=30", "TimeoutStartSec=45"))
+            for unit, now, then in (("service", "TimeoutStartSec=30", "45"), ("timer", "OnUnitActiveSec=1min", "2min")):
+                path = folder / f"packaging/gpushare-metrics.{unit}"
+                key = now.split("=")[0]
+                assert now in path.read_text()
+                path.write_text(path.read_text().replace(now, f"{key}={then}"))
         if name in ("micro", "release"):
             slurm = packages.Slurm(here.number + (1 if name == "micro" else 0x100))
             packages.restamp(built, slurm)
@@ -98,14 +104,16 @@ def restart(cluster, daemon="slurmctld"):
 
 
 def timer(cluster):
-    """Whether the timer is enabled and runs, and how long its service may take; nothing may have failed."""
+    """Whether the timer is enabled and runs, and how often, and how long its service may take; nothing may have
+    failed."""
     assert cluster.ok("systemctl --failed --plain --no-legend") == ""
     fields = ["UnitFileState", "ActiveState", "NeedDaemonReload"]
     said = cluster.ok(["systemctl", "show", TIMER, *(f"--property={field}" for field in fields)])
     found = dict(line.split("=", 1) for line in said.splitlines())
     assert found["NeedDaemonReload"] == "no"
     timeout = cluster.ok("systemctl show gpushare-metrics.service --property TimeoutStartUSec --value")
-    return found["UnitFileState"], found["ActiveState"], timeout
+    every = re.findall(r"OnUnitActiveUSec=(\w+)", cluster.ok(f"systemctl show {TIMER} --property TimersMonotonic"))
+    return found["UnitFileState"], found["ActiveState"], *every, timeout
 
 
 def writes_figures(cluster):
@@ -132,9 +140,9 @@ def test_packages_from_beginning_to_end(cluster):
     must(dpkg(cluster, "-i", *archives("first", "gpushare", "gpushare-slurmctld", "gpushare-slurmd")))
     assert must(dpkg(cluster, "--verify", *states(cluster))) == ""
     assert could_open(cluster) == [ALL]
-    assert timer(cluster) == ("disabled", "inactive", "30s")
+    assert timer(cluster) == OFF
     cluster.ok(["systemctl", "preset", TIMER])
-    assert timer(cluster) == ("disabled", "inactive", "30s"), "an image's presets switch it on"
+    assert timer(cluster) == OFF, "an image's presets switch it on"
     assert cluster.run(["test", "-e", RULES]).returncode != 0
     assert cluster.ok(["cat", FRAGMENT]).splitlines().count("required spank_gpushare.so") == 1
     linked = [cluster.ok(["readlink", link]) for link in LINKS]
@@ -148,7 +156,7 @@ def test_packages_from_beginning_to_end(cluster):
     cluster.ok(f"echo JobSubmitPlugins=gpushare >>{EXTRA}")
     restart(cluster)
     cluster.ok(["systemctl", "enable", "--now", TIMER])
-    assert timer(cluster) == ("enabled", "active", "30s") and writes_figures(cluster)
+    assert timer(cluster) == ON and writes_figures(cluster)
     assert could_open(cluster) == [set()]
     assert len(could_open(cluster, SHARE)[0]) == 1
     refused = cluster.run(REFUSED, "alice")
@@ -176,7 +184,7 @@ def test_packages_from_beginning_to_end(cluster):
     assert again == pid and lines and all("(deleted)" in line for line in lines)
     assert go_on(cluster, {job: fenced, whole: all_of_it})
     # The timer goes on, with the new unit; and the administrator's file is as it was.
-    assert timer(cluster) == ("enabled", "active", "45s") and writes_figures(cluster)
+    assert timer(cluster) == ON_SECOND and writes_figures(cluster)
     assert cluster.ok(f"stat -c '%i %z' {RULES}; cat {RULES}") == rules
     assert "# Edited here." in cluster.ok(["cat", FRAGMENT])
     assert cluster.run(["test", "-L", LINKS[1]]).returncode != 0, "a link that was taken away comes back"
@@ -185,12 +193,12 @@ def test_packages_from_beginning_to_end(cluster):
     # Parts of two versions are refused, and back is as forward.
     refused = dpkg(cluster, "-i", *archives("first", "gpushare"))
     assert refused.returncode != 0 and "gpushare breaks gpushare-slurm" in refused.stderr, refused.stderr
-    assert must(dpkg(cluster, "--verify", *states(cluster))) == "" and timer(cluster)[2] == "45s"
+    assert must(dpkg(cluster, "--verify", *states(cluster))) == "" and timer(cluster) == ON_SECOND
     must(dpkg(cluster, "-i", *archives("first", *PARTS)))
-    assert timer(cluster) == ("enabled", "active", "30s") and writes_figures(cluster)
+    assert timer(cluster) == ON and writes_figures(cluster)
     assert go_on(cluster, {job: fenced, whole: all_of_it})
     must(dpkg(cluster, "-i", *archives("second", *PARTS)))
-    assert go_on(cluster, {job: fenced, whole: all_of_it}) and timer(cluster)[:2] == ("enabled", "active")
+    assert go_on(cluster, {job: fenced, whole: all_of_it}) and timer(cluster) == ON_SECOND
 
     # Builds for another Slurm are refused before anything is written.
     there = identities(cluster)
@@ -213,7 +221,7 @@ def test_packages_from_beginning_to_end(cluster):
     assert refused.returncode != 0
     assert "gpushare-slurmctld: Slurm still needs it, and would fail: slurmctld (process " in refused.stderr
     assert identities(cluster) == there and set(states(cluster).values()) == {"i"}
-    assert go_on(cluster, {job: fenced, whole: all_of_it}) and timer(cluster)[:2] == ("enabled", "active")
+    assert go_on(cluster, {job: fenced, whole: all_of_it}) and timer(cluster) == ON_SECOND
     cluster.cancel_all()
     cluster.wait_no_shares()
     assert no_step_is_left(cluster)
@@ -296,7 +304,8 @@ def test_figures_that_go_to_another_folder_go_too(controller):
     folder, dropped = "/var/lib/prometheus/elsewhere", "/etc/systemd/system/gpushare-metrics.service.d"
     controller.ok(f"mkdir -p {folder} {dropped}")
     command = f"/usr/bin/gpushare metrics --out {folder}/gpushare.prom"
-    controller.write(f"{dropped}/override.conf", f"[Service]\nExecStart=\nExecStart={command}\nReadWritePaths={folder}\n")
+    lines = ["[Service]", "ExecStart=", f"ExecStart={command}", f"ReadWritePaths={folder}", ""]
+    controller.write(f"{dropped}/override.conf", "\n".join(lines))
     controller.ok(f"systemctl daemon-reload; systemctl enable --now {TIMER}; systemctl start gpushare-metrics.service")
     controller.ok(f"touch {folder}/others.prom; ls {folder}/gpushare.prom")
     must(controller.run("GPUSHARE_REMOVE=anyway dpkg --purge gpushare-slurmctld gpushare"))
@@ -306,6 +315,19 @@ def test_figures_that_go_to_another_folder_go_too(controller):
         controller.ok(f"ls {dropped}/override.conf")
     finally:
         controller.ok(f"rm -r {folder} {dropped}; systemctl daemon-reload")
+
+
+def test_make_install_does_the_same_for_the_timer(cluster):
+    files, ours = cluster.ok(FILES), cluster.ok(OURS)
+    cluster.ok(f"bash {OUT}/first/sources/packaging/install")
+    assert timer(cluster) == OFF
+    cluster.ok(["systemctl", "enable", "--now", TIMER])
+    assert timer(cluster) == ON and writes_figures(cluster)
+    cluster.ok(f"bash {OUT}/second/sources/packaging/install")
+    assert timer(cluster) == ON_SECOND and writes_figures(cluster)
+    cluster.ok(f"mkdir -p /run/gpushare; bash {OUT}/second/sources/packaging/install --uninstall")
+    assert timer(cluster)[:2] == ("", "inactive")
+    assert (cluster.ok(FILES), cluster.ok(OURS)) == (files, ours)
 
 
 def submits(cluster):
