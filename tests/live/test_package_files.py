@@ -526,7 +526,6 @@ def test_a_failed_upgrade_leaves_the_settings_to_the_earlier_package(out, earlie
         dpkg -i /packages/{whole.name} >/dev/null 2>&1 </dev/null; echo =$?
         {version}; dpkg-divert --list | grep gpushare; tail -n 1 {CONF}
     """)
-    assert "unexpected end of file" in said, said
     lines = [line for line in said[said.index("=1"):].splitlines() if line]
     micro = slurm_of(RELEASE).micro
     assert re.fullmatch(rf"0\.0\.9\+slurm{micro}-1 ii  {CONF} [0-9a-f]{{32}}", lines.pop(1)), said
