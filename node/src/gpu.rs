@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use gpushare::config::NodeConfig;
 
-pub use driver::is_uuid;
+pub use driver::{is_loaded, is_uuid};
 pub use files::Files;
 pub use foreign::Foreign;
 pub use gres_conf::GresConfError;

@@ -23,7 +23,7 @@ use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gpushare_node::gpu::Roots;
+use gpushare_node::gpu::{Roots, is_loaded};
 use gpushare_node::nvml::answer::Mode;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
@@ -123,9 +123,20 @@ fn run(order: Order) -> Result<String, RunError> {
 }
 
 fn open(library: Option<&OsStr>) -> Result<Nvml, NvmlError> {
-    match library {
+    let opened = match library {
         Some(path) => Nvml::builder().lib_path(path).init(),
         None => Nvml::init(),
+    };
+    opened.map_err(|error| cause(error, is_loaded(&Roots::system())))
+}
+
+/// Without a driver NVML says so only if it may open /dev/nvidiactl: the open then fails with ENXIO. A device cgroup
+/// denies it (EPERM), even one with systemd's `DeviceAllow=char-nvidia*`, because there are no such devices to allow.
+/// NVML then gives an unknown error (seen with 535 and 550). A fault that a driver reports stays as it is.
+fn cause(error: NvmlError, is_loaded: bool) -> NvmlError {
+    match error {
+        NvmlError::Unknown | NvmlError::NoPermission if !is_loaded => NvmlError::DriverNotLoaded,
+        error => error,
     }
 }
 
@@ -180,6 +191,21 @@ mod tests {
             ),
         ] {
             assert_eq!(order(words).unwrap(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_without_a_driver_is_that_there_is_none() {
+        for (is_loaded, error, expected) in [
+            (false, NvmlError::Unknown, "driver not loaded"),
+            (false, NvmlError::NoPermission, "driver not loaded"),
+            (false, NvmlError::DriverNotLoaded, "driver not loaded"),
+            (false, NvmlError::LibRmVersionMismatch, "RM detects a driver/library version mismatch"),
+            (true, NvmlError::Unknown, "an internal driver error occurred"),
+            (true, NvmlError::NoPermission, "the current user does not have permission"),
+        ] {
+            let said = RunError::Nvml(cause(error, is_loaded)).to_string();
+            assert!(said.starts_with(expected), "{is_loaded}: {said}");
         }
     }
 

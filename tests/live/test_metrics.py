@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 
+import client
 import monitoring
 import picture
 import pytest
@@ -349,18 +350,130 @@ def test_the_examples_are_right():
     assert len(taken) == len(set(taken)) and max(x for x, _ in taken) < 24, "panels lie side by side"
 
 
-def test_the_unit_writes_the_file_where_systemd_is_process_1(met_systemd):
-    """As it is installed, with all that it may not do."""
+PROM = "/var/lib/prometheus/node-exporter/gpushare.prom"
+SAID = "/lab/out/said"
+LIBRARY = "/lab/out/libnvidia-ml.so.1"
+
+
+@pytest.fixture
+def unit(met_systemd):
+    """A node with the unit as it is installed, and with all that it may not do."""
     node = met_systemd
     for kind in ("service", "timer"):
         text = (TOP / f"packaging/gpushare-metrics.{kind}").read_text()
         node.ok(["tee", f"/etc/systemd/system/gpushare-metrics.{kind}"], stdin=text)
     node.ok("mkdir -p /var/lib/prometheus/node-exporter && systemctl daemon-reload")
-    job = node.start(HALF)[0]
-    said = node.run("systemctl start gpushare-metrics.service; systemctl status gpushare-metrics.service").stdout
-    found = samples(node.ok("cat /var/lib/prometheus/node-exporter/gpushare.prom"))
+    kept = node.ok(["cat", CONF])
+    yield node
+    node.run("umount /proc/devices; rm -r /etc/systemd/system/gpushare-metrics.service.d; systemctl daemon-reload")
+    node.ok(["tee", CONF], stdin=kept + "\n")
+    node.tidy()
+
+
+def test_the_unit_writes_the_file_where_systemd_is_process_1(unit):
+    job = unit.start(HALF)[0]
+    said = unit.run("systemctl start gpushare-metrics.service; systemctl status gpushare-metrics.service").stdout
+    found = samples(unit.ok(["cat", PROM]))
     assert (by(found, "gpushare_up"), by(found, "gpushare_jobs")) == (1, 1), (said, job)
     assert sum(by(found, "gpushare_mps_daemons", "gpu", "state").values()) == 1
-    verified = node.run("systemd-analyze verify --man=no /etc/systemd/system/gpushare-metrics.{service,timer}")
+    verified = unit.run("systemd-analyze verify --man=no /etc/systemd/system/gpushare-metrics.{service,timer}")
     # Others' units may have something wrong.
     assert verified.returncode == 0 and "gpushare" not in verified.stderr, verified
+
+
+def start(node, *lines):
+    """Starts the unit, with LINES in place of its own or beside them; returns its exit status, and what it said."""
+    drop_in = "/etc/systemd/system/gpushare-metrics.service.d"
+    # systemd 252 gives a unit a new /proc, without what the lab has put there.
+    proc = "BindReadOnlyPaths=/proc/driver /proc/devices"
+    text = "\n".join(["[Service]", proc, *lines, f"StandardOutput=truncate:{SAID}", "StandardError=inherit", ""])
+    node.ok(f"mkdir -p {drop_in} && cat >{drop_in}/test.conf", stdin=text)
+    # A unit may be started only so often.
+    node.run("systemctl daemon-reload; systemctl reset-failed gpushare-metrics; systemctl start gpushare-metrics")
+    return int(node.ok("systemctl show -P ExecMainStatus gpushare-metrics")), node.ok(["cat", SAID]).strip()
+
+
+def instead(node, program):
+    """What PROGRAM says in the place of the unit's own."""
+    return start(node, "ExecStart=", f"ExecStart={program}")[1]
+
+
+def by_hand_and_by_the_unit(node):
+    """(exit status, what it complains of, {figure: number}), by hand and by the unit, each after asking NVML: what a
+    prolog remembers of NVML is removed first."""
+    def told(status, complaints, text):
+        figures = {
+            name: value for name, value in samples(text).items()
+            if name[0] not in ("gpushare_last_success_timestamp_seconds", "gpushare_gpu_idle_seconds")
+        }
+        return status, complaints.strip(), figures
+
+    node.ok(f"rm -f /run/gpushare/nvml {PROM}")
+    hand, by_unit = node.run(["gpushare", "metrics"]), start(node)
+    return told(hand.returncode, hand.stderr, hand.stdout), told(*by_unit, node.ok(["cat", PROM]))
+
+
+def started(node, count):
+    """Starts that many jobs with a daemon each; returns the last one's number."""
+    jobs = [node.start(HALF, user=user)[0] for user in ("alice", "bob")[:count]]
+    running = lambda: by(samples(node.ok(["gpushare", "metrics"])), "gpushare_mps_daemons", "gpu", "state")
+    node.wait(lambda: sum(value for (_, state), value in running().items() if state == "running") == count, "daemons")
+    return jobs[-1]
+
+
+def test_by_hand_and_in_the_unit_no_driver_is_no_driver(unit):
+    """NVIDIA's own library, and no driver."""
+    assert unit.run("grep nvidia /proc/devices").returncode == 1
+    started(unit, 1)
+    for _ in range(2):
+        hand, by_unit = by_hand_and_by_the_unit(unit)
+        assert hand == by_unit
+        assert hand[:2] == (0, "") and by(hand[2], "gpushare_up") == 1, hand
+    assert instead(unit, "/usr/sbin/gpushare-nvml") == unit.run("gpushare-nvml").stderr.strip()
+    assert unit.run("gpushare-nvml").stderr == "gpushare-nvml: driver not loaded\n"
+    # The driver's own device node, which NVIDIA's library makes if it may.
+    unit.ok("rm /dev/nvidiactl")
+    assert instead(unit, "/usr/sbin/gpushare-nvml") == unit.run("gpushare-nvml").stderr.strip()
+    unit.ok("test -e /dev/nvidiactl || mknod -m 666 /dev/nvidiactl c 195 255")
+
+
+def test_by_hand_and_in_the_unit_a_driver_says_the_same(unit, tmp_path):
+    """The kernel has the driver's devices, and an NVML without a GPU answers."""
+    unit.ok("sed '/^Character/a 195 nvidia' /proc/devices >/lab/out/devices")
+    unit.ok("mount --bind /lab/out/devices /proc/devices")
+    fake = client.compiled(
+        TOP / "tests/fakes/nvml.c", unit.release, tmp_path / "libnvidia-ml.so.1", "-shared", "-fPIC"
+    )
+    client.install(unit, fake, LIBRARY)
+    unit.ok(["tee", "-a", CONF], stdin=f"Nvml={LIBRARY}\n")
+    job = started(unit, 2)
+    listed = lambda: re.findall(r"(?m)^(\d+) +\d+ +batch", unit.run(["scontrol", "listpids", job]).stdout)
+    inside = unit.wait(listed, f"the processes of job {job}")[0]
+    stranger = unit.ok("setpriv --reuid 2001 --clear-groups sleep 1000 >/dev/null 2>&1 & echo $!")
+    words = "total=46068 reserved=260 used=100 utilization=1"
+
+    def says(more=""):
+        state = "".join(
+            f"gpu {uuid} {minor} {words} mode=0 pid={inside}:100 pid={stranger}:7 busy={inside}:40 field=145:0\n"
+            for minor, uuid in enumerate(uuids(unit))
+        )
+        unit.write(f"{LIBRARY}.state", state + more)
+
+    says()
+    hand, by_unit = by_hand_and_by_the_unit(unit)
+    assert hand == by_unit
+    assert hand[:2] == (0, "") and by(hand[2], "gpushare_up") == 1, hand
+    assert sum(by(hand[2], "gpushare_gpu_foreign_processes", "gpu").values()) >= 4, hand
+    for call, code, why in (
+        ("nvmlInit_v2", 999, "an internal driver error occurred"), ("nvmlInit_v2", 4, "does not have permission"),
+        ("nvmlDeviceGetCount_v2", 15, "fell off the bus"),
+    ):
+        says(f"fail {call} {code}\n")
+        hand, by_unit = by_hand_and_by_the_unit(unit)
+        assert hand == by_unit
+        assert hand[0] == 1 and why in hand[1] and by(hand[2], "gpushare_up") == 0, hand
+    unit.ok(f"kill {stranger}")
+    # What the unit may open: all that a driver has, and nothing that it has not.
+    assert instead(unit, "/lab/open-gpus") == unit.ok("/lab/open-gpus") == "open=0,1,2,3 denied=- other=-"
+    unit.ok("umount /proc/devices")
+    assert instead(unit, "/lab/open-gpus").startswith("open=- ")

@@ -46,6 +46,13 @@ pub(super) fn known(roots: &Roots) -> Vec<Known> {
     known
 }
 
+/// Whether the kernel has the driver's devices, `195 nvidia` in /proc/devices (older drivers: `nvidia-frontend`). Without
+/// them no device node leads to it. True if that can't be read.
+pub fn is_loaded(roots: &Roots) -> bool {
+    let is_its = |line: &str| line.split_whitespace().nth(1).is_some_and(|name| name.starts_with("nvidia"));
+    read(&roots.proc.join("devices")).is_none_or(|text| text.lines().any(is_its))
+}
+
 /// The numbers in `0000:c1:00.0`: domain, bus, device, function. NVML counts GPUs in this order.
 pub(super) fn position(pci: &str) -> Option<(u32, u32, u32, u32)> {
     let (bus, function) = pci.split_once('.')?;
@@ -114,6 +121,24 @@ mod tests {
             ("0000:c1:00.", None),
         ] {
             assert_eq!(position(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_driver_is_loaded_if_the_kernel_has_its_devices() {
+        let dir = tempfile::tempdir().unwrap();
+        let roots = Roots { proc: dir.path().to_owned(), ..Roots::system() };
+        assert!(is_loaded(&roots), "it can't be read");
+        for (driver, expected) in [
+            ("", false),
+            ("195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n", true),
+            ("195 nvidia-frontend\n", true),
+            ("234 nvidia-caps\n", true),
+            ("240 not-nvidia\n", false),
+        ] {
+            let text = format!("Character devices:\n  1 mem\n{driver}248 ttyS\n\nBlock devices:\n  7 loop\n");
+            std::fs::write(dir.path().join("devices"), text).unwrap();
+            assert_eq!(is_loaded(&roots), expected, "{driver}");
         }
     }
 
