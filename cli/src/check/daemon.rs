@@ -125,11 +125,23 @@ pub fn judge(
     })
 }
 
-/// Whether jobs can start on the node, according to slurmctld.
+/// The reason of a drain for a change of the node's shares, in the documentation.
+const FOR_A_CHANGE: &str = "gpushare";
+
+/// Whether jobs can start on the node, according to slurmctld. An administrator who drained it for a change checks it
+/// before they resume it, so that is no fault. A drain for another reason is, and so is slurmctld's own, which has its
+/// own reason.
 pub fn state(node: &Node) -> Finding {
     let Node { name, state, reason, .. } = node;
     if is_usable(state) {
         return Finding::ok("node", format!("{name} is {state}"));
+    }
+    if is_for_a_change(node) {
+        let resume = format!("scontrol update nodename={name} state=resume");
+        return Finding::unknown(
+            "node",
+            format!("{name} is {state} with reason={FOR_A_CHANGE}: if no line is WRONG, {resume}"),
+        );
     }
     let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
     Finding::wrong(
@@ -137,6 +149,15 @@ pub fn state(node: &Node) -> Finding {
         format!("{name} is {state}, so no job starts on it{why}"),
         format!("remove the reason, then scontrol update nodename={name} state=resume"),
     )
+}
+
+/// Whether the only thing that keeps jobs from the node is a drain for a change. The reason is followed by who gave it,
+/// and when: `gpushare [root@2026-11-24T19:00:00]`.
+fn is_for_a_change(node: &Node) -> bool {
+    let reason = node.reason.as_deref().unwrap_or_default();
+    let text = reason.rsplit_once(" [").map_or(reason, |(text, _)| text);
+    let others: Vec<&str> = node.state.split('+').filter(|word| *word != "DRAIN").collect();
+    text == FOR_A_CHANGE && is_usable(&others.join("+"))
 }
 
 #[cfg(test)]
@@ -232,6 +253,27 @@ mod tests {
             found.said,
             "n1 is IDLE+DRAIN, so no job starts on it: GPU 2 is hot [root@2026-11-24T19:00:00]"
         );
+        for text in ["State=IDLE+DRAIN", "State=MIXED+COMPLETING+DRAIN", "State=ALLOCATED+DRAIN+MAINTENANCE"]
+        {
+            let found = state(&node(&format!("{text} Reason=gpushare [root@2026-11-24T19:00:00] Comment=x")));
+            assert_eq!(found.status, Status::Unknown, "{text}");
+            let resume =
+                "with reason=gpushare: if no line is WRONG, scontrol update nodename=n1 state=resume";
+            assert!(found.said.ends_with(resume), "{}", found.said);
+        }
+        for text in [
+            "State=IDLE+DRAIN Reason=gpushare is broken [root@2026-11-24T19:00:00]",
+            "State=IDLE+DRAIN Reason=not gpushare [root@2026-11-24T19:00:00]",
+            "State=IDLE+DRAIN+INVALID_REG Reason=gres/mps count reported lower than configured (0 < 400) [slurm@x]",
+            "State=IDLE+DRAIN+INVALID_REG Reason=gpushare [root@2026-11-24T19:00:00]",
+            "State=IDLE+DRAIN+NOT_RESPONDING Reason=gpushare [root@2026-11-24T19:00:00]",
+            "State=UNKNOWN+DRAIN Reason=gpushare [root@2026-11-24T19:00:00]",
+            "State=DOWN+DRAIN Reason=gpushare [root@2026-11-24T19:00:00]",
+            "State=DOWN Reason=gpushare [root@2026-11-24T19:00:00]",
+            "State=IDLE*+DRAIN Reason=gpushare [root@2026-11-24T19:00:00]",
+        ] {
+            assert!(matches!(state(&node(text)).status, Status::Wrong(_)), "{text}");
+        }
         for text in
             ["State=DOWN*", "State=IDLE*", "State=DOWN+NOT_RESPONDING", "State=IDLE+DRAIN+INVALID_REG"]
         {
