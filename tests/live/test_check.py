@@ -201,6 +201,23 @@ def test_a_drained_node_says_why_and_since_when(whole):
     assert "GPU 2 is hot [root@20" in one(whole, "node")["said"]
 
 
+def test_a_drain_for_a_change_is_no_fault_and_slurms_own_is_one(whole):
+    """As docs/switching.md drains a node, and what slurmctld makes of it if the change is wrong."""
+    whole.ok(f"{UPDATE} state=drain reason=gpushare")
+    findings, status = check(whole)
+    assert wrong(findings) == set() and status == 0, findings
+    node = findings["node"]
+    assert node["status"] == "unknown" and "with reason=gpushare: if no line is WRONG, scontrol" in node["said"], node
+    whole.ok("sed -i s/mps:400/mps:500/ /etc/slurm/nodes.conf && /lab/service restart slurmctld")
+    # 22.05 keeps the reason.
+    whole.wait(lambda: "INVAL" in one(whole, "node")["said"], "slurmctld to drain the node by itself")
+    findings, status = check(whole)
+    assert "node" in wrong(findings) and status == 1, findings
+    assert not whole.newer_than("24.11") or "count reported lower" in findings["node"]["said"], findings
+    whole.ok("sed -i s/mps:500/mps:400/ /etc/slurm/nodes.conf && /lab/service restart slurmctld")
+    whole.wait(lambda: "INVAL" not in one(whole, "node")["said"], "slurmctld to accept the node")
+
+
 def test_a_slurmd_that_is_older_than_its_files_is_named(whole):
     def named(*names):
         """What is said once these have changed. A slurmd that was started in the same second may have read them."""
