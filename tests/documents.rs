@@ -259,3 +259,87 @@ fn every_message_number_is_in_symptoms() {
         numbers.iter().filter(|number| !page.contains(&format!("[{number}]"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+/// The name at the beginning of a text, of a metric or a label.
+fn name(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    &text[..end]
+}
+
+/// The labels that a query or a legend uses: those of `by (…)` and `on (…)`, of `{label=~"…"}`, `{{label}}` and
+/// `{{ $labels.label }}`.
+fn labels(text: &str) -> Vec<&str> {
+    let listed = |start: &'static str| {
+        let lists = text.split(start).skip(1).filter_map(|rest| rest.split(')').next());
+        lists.flat_map(|list| list.split(',').map(str::trim))
+    };
+    let matched = text.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    let matched = matched.flat_map(|rest| rest.split(',')).filter(|one| one.contains('=')).map(name);
+    let shown = text.split("{{").skip(1).map(|rest| name(rest.trim_start().trim_start_matches("$labels.")));
+    listed("by (").chain(listed("on (")).chain(matched).chain(shown).collect()
+}
+
+/// Each metric of docs/metrics.md with its labels.
+fn documented_metrics() -> Vec<(String, Vec<String>)> {
+    let row = |line: &String| {
+        let (metric, rest) = line.strip_prefix("| `gpushare_")?.split_once("` | ")?;
+        let (kind, _) = rest.split_once(" |")?;
+        let labels = kind.split_once("; ").map_or("", |(_, labels)| labels);
+        let labels = labels.split(", ").filter(|label| !label.is_empty()).map(str::to_owned).collect();
+        Some((format!("gpushare_{metric}"), labels))
+    };
+    prose(Path::new("docs/metrics.md")).iter().filter_map(row).collect()
+}
+
+/// Each panel's query and legend, and each alert's, with its annotation.
+fn queries() -> Vec<String> {
+    let dashboard = read(Path::new("docs/metrics/dashboard.json")).replace("\\\"", "'");
+    let value = |line: &str, key: &str| {
+        Some(line.trim().strip_prefix(&format!("\"{key}\": \""))?.trim_end_matches(',').to_owned())
+    };
+    let lines: Vec<&str> = dashboard.lines().collect();
+    let mut found: Vec<String> = lines
+        .windows(2)
+        .filter_map(|pair| Some(value(pair[0], "expr")? + " " + &value(pair[1], "legendFormat")?))
+        .collect();
+    assert_eq!(found.len(), dashboard.matches("\"expr\"").count(), "a legend follows its query");
+    found.extend(read(Path::new("docs/metrics/alerts.yml")).split("- alert: ").skip(1).map(str::to_owned));
+    found
+}
+
+/// Prometheus says nothing about a label that no metric has: a sum by it adds up what it should tell apart.
+#[test]
+fn dashboard_and_alerts_use_the_labels_that_their_metrics_have() {
+    let documented = documented_metrics();
+    assert!(documented.len() > 25, "{documented:?}");
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for query in queries() {
+        let expression = query.split("annotations:").next().unwrap();
+        let metrics: Vec<&str> =
+            expression.match_indices("gpushare_").map(|(at, _)| name(&expression[at..])).collect();
+        assert!(!metrics.is_empty(), "{query}");
+        for label in labels(&query) {
+            seen += 1;
+            // Prometheus adds the machine.
+            let has = |metric: &&str| {
+                let known = documented.iter().find(|(name, _)| name == metric);
+                known.is_some_and(|(_, labels)| labels.iter().any(|one| one == label))
+            };
+            if label != "instance" && !metrics.iter().all(has) {
+                wrong.push(format!("{label}: {query}"));
+            }
+        }
+        let unknown = |metric: &&&str| !documented.iter().any(|(name, _)| name == *metric);
+        wrong.extend(metrics.iter().filter(unknown).map(|metric| format!("no metric {metric}: {query}")));
+    }
+    assert!(seen > 60, "only {seen} found");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_alert_has_a_severity() {
+    for alert in read(Path::new("docs/metrics/alerts.yml")).split("- alert: ").skip(1) {
+        let is_one = |one: &&str| alert.contains(&format!("\n    labels: {{severity: {one}}}\n"));
+        assert!(["critical", "warning", "info"].iter().any(|one| is_one(&one)), "{alert}");
+    }
+}

@@ -294,9 +294,16 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             for panel in monitoring.panels():
                 for target in panel["targets"]:
                     expression = monitoring.expression(target)
-                    assert server.query(expression), (panel["title"], expression)
-            names = {row["__name__"] for row in server.api("series", **{"match[]": '{__name__=~"gpushare_.+"}'})}
-            documented = set(re.findall(r"^\| `(gpushare_\w+)` \|", (TOP / "docs/metrics.md").read_text(), re.M))
+                    rows, shown = server.query(expression), set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+                    assert rows and all(shown <= set(labels) for labels, _ in rows), (panel["title"], expression, rows)
+            series = server.api("series", **{"match[]": '{__name__=~"gpushare_.+"}'})
+            names = {row["__name__"] for row in series}
+            page = (TOP / "docs/metrics.md").read_text()
+            table = re.findall(r"^\| `(gpushare_\w+)` \| \w+(?:; ([\w, ]+))? \|", page, re.M)
+            labels = {name: set(filter(None, listed.split(", "))) for name, listed in table}
+            for row in series:
+                assert set(row) - {"__name__", "instance", "job"} == labels[row["__name__"]], row
+            documented = set(labels)
             # There is no NVML here to list processes (test_containers.py and test_memory.py have one).
             assert names == documented - {
                 f"gpushare_gpu_{name}" for name in ("processes_without_mps", "foreign_processes", "idle_seconds")
