@@ -13,12 +13,12 @@
 # make fresh        make demo in a clone on a Debian 12 made for it; tests/fresh COMMAND for another command
 # make bench        figures, as ratios in one run (docs/performance.md)
 # make simulate     ways to choose a GPU compared on the same jobs (docs/placement.md)
-# make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 CONF=docs/examples/surf
+# make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 (if not, v1 or v2, as the machine has) CONF=docs/examples/surf
 # make clean        what was built; make distclean: the cached roots too
 
 RELEASES ?= 22.05 24.11 26.05
 RELEASE  ?= 24.11
-CGROUP   ?= v1
+CGROUP   ?=
 CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
@@ -107,7 +107,7 @@ simulate:
 
 lab-up: setup
 	@tests/build $(RELEASE)
-	@$(LAB) up $(BOX) --release $(RELEASE) --cgroup $(CGROUP) --conf $(CONF)
+	@$(LAB) up $(BOX) --release $(RELEASE) $(if $(CGROUP),--cgroup $(CGROUP)) --conf $(CONF)
 
 lab-shell:
 	@$(LAB) exec $(BOX) -- bash

@@ -20,7 +20,7 @@ class Box(lab.Cluster):
 
     patience = 120
 
-    def __init__(self, kind, release, *conf, cgroup="v1"):
+    def __init__(self, kind, release, *conf, cgroup=None):
         self.clients = []
         super().__init__(f"bench-{kind}-{os.getpid()}", release, cgroup, conf)
 

@@ -21,7 +21,7 @@ def releases(in_turn):
 
 
 @contextlib.contextmanager
-def started(kind, release, cgroup="v1", **settings):
+def started(kind, release, cgroup=None, **settings):
     """A cluster until the end of its `with`. Its name is fixed: a box left by a run that was killed is ended first, and
     its logs are replaced."""
     for one in LAYERS:

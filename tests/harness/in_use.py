@@ -22,8 +22,8 @@ def perform(cluster, step):
     def is_said():
         nonlocal output
         # A node's namespaces have no /lab/service.
-        inside = node if "/lab/service" not in command else None
-        result = cluster.run(f"set -o pipefail; exec 2>&1; {command}", "alice" if step.who == "alice" else "root", node=inside)
+        inside, user = node if "/lab/service" not in command else None, "alice" if step.who == "alice" else "root"
+        result = cluster.run(f"set -o pipefail; exec 2>&1; {command}", user, node=inside)
         output = result.stdout
         may_fail = step.said and not command.startswith("gpushare check")
         return step.is_said(output) and (result.returncode == 0 or may_fail)

@@ -93,12 +93,13 @@ def nvidia(release):
 class Cluster:
     patience = PATIENCE  # for one command
 
-    def __init__(self, name, release, cgroup="v1", conf=(), plugins=None, next=None, **layers):
-        self.name, self.release, self.cgroup = name, release, cgroup
+    def __init__(self, name, release, cgroup=None, conf=(), plugins=None, next=None, **layers):
+        """Without CGROUP the lab chooses: v1 if this machine has it, otherwise v2."""
+        self.name, self.release = name, release
         # The box's process 1, a descriptor of its folder in /proc. A number could be another process's after the box
         # has died.
         self._init = None
-        command = [LAB, "up", name, "--release", release, "--cgroup", cgroup]
+        command = [LAB, "up", name, "--release", release, *(["--cgroup", cgroup] if cgroup else [])]
         for folder in conf:
             command += ["--conf", folder]
         for option, value in (("--plugins", plugins), ("--next", next)):
@@ -109,9 +110,11 @@ class Cluster:
         try:
             status = subprocess.run(command, timeout=180).returncode
             if status == CANNOT:
-                raise NotHere(f"NOT TESTED: cgroup {cgroup} with Slurm {release}, which this machine can't have")
+                version = cgroup or "v1 or v2"
+                raise NotHere(f"NOT TESTED: cgroup {version} with Slurm {release}, which this machine can't have")
             if status:
                 raise RuntimeError(f"lab up {name}: status {status}, see above")
+            self.cgroup = (STATE / "run" / name / "cgroup").read_text().strip()
         except BaseException:
             self.down()
             raise

@@ -112,6 +112,7 @@ def of_n1(found):
     again = [copy.copy(step) for step in found]
     for step in again:
         step.command, step.who = step.command.replace("n2", "n1"), step.who.replace("n2", "n1")
+        step.said = [line.replace("n2", "n1") for line in step.said]
     return again
 
 

@@ -46,8 +46,8 @@ pub(super) fn known(roots: &Roots) -> Vec<Known> {
     known
 }
 
-/// Whether the kernel has the driver's devices, `195 nvidia` in /proc/devices (older drivers: `nvidia-frontend`). Without
-/// them no device node leads to it. True if that can't be read.
+/// Whether the kernel has the driver's devices, `195 nvidia` in /proc/devices (older drivers: `nvidia-frontend`).
+/// Without them no device node leads to it. True if that can't be read.
 pub fn is_loaded(roots: &Roots) -> bool {
     let is_its = |line: &str| line.split_whitespace().nth(1).is_some_and(|name| name.starts_with("nvidia"));
     read(&roots.proc.join("devices")).is_none_or(|text| text.lines().any(is_its))
