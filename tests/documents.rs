@@ -297,11 +297,9 @@ fn queries() -> Vec<String> {
     let value = |line: &str, key: &str| {
         Some(line.trim().strip_prefix(&format!("\"{key}\": \""))?.trim_end_matches(',').to_owned())
     };
-    let lines: Vec<&str> = dashboard.lines().collect();
-    let mut found: Vec<String> = lines
-        .windows(2)
-        .filter_map(|pair| Some(value(pair[0], "expr")? + " " + &value(pair[1], "legendFormat")?))
-        .collect();
+    let pairs = dashboard.lines().zip(dashboard.lines().skip(1));
+    let query = |(one, next)| Some(value(one, "expr")? + " " + &value(next, "legendFormat")?);
+    let mut found: Vec<String> = pairs.filter_map(query).collect();
     assert_eq!(found.len(), dashboard.matches("\"expr\"").count(), "a legend follows its query");
     found.extend(read(Path::new("docs/metrics/alerts.yml")).split("- alert: ").skip(1).map(str::to_owned));
     found
@@ -340,6 +338,6 @@ fn dashboard_and_alerts_use_the_labels_that_their_metrics_have() {
 fn every_alert_has_a_severity() {
     for alert in read(Path::new("docs/metrics/alerts.yml")).split("- alert: ").skip(1) {
         let is_one = |one: &&str| alert.contains(&format!("\n    labels: {{severity: {one}}}\n"));
-        assert!(["critical", "warning", "info"].iter().any(|one| is_one(&one)), "{alert}");
+        assert!(["critical", "warning", "info"].iter().any(is_one), "{alert}");
     }
 }
