@@ -55,6 +55,8 @@ void slurm_free_job_desc_msg(job_desc_msg_t *msg);
 /* src/slurmctld/slurmctld.h: exported by slurmctld only, so a SPANK plugin must not use them */
 struct job_record; /* opaque: its layout changes between micro releases */
 job_desc_msg_t *copy_job_record_to_job_desc(struct job_record *job_ptr);
+/* a task of the array; with INFINITE any. Read under the job lock */
+struct job_record *find_job_array_rec(uint32_t array_job_id, uint32_t array_task_id);
 extern void *acct_db_conn;
 extern uint16_t accounting_enforce;
 extern char *default_part_name;

@@ -4,6 +4,7 @@
 pub mod gres;
 pub mod hostlist;
 pub mod pattern;
+pub mod shown;
 pub mod time;
 
 use std::fmt::Display;

@@ -26,7 +26,7 @@ const FUNCTIONS: [&str; 15] = [
     "copy_job_record_to_job_desc",
     "(init|free)_buf",
     "find_part_record|pack_part",
-    "find_node_record2",
+    "find_node_record2|find_job_array_rec",
 ];
 const VARIABLES: [&str; 17] = [
     "SLURM_VERSION_NUMBER",

@@ -1,7 +1,7 @@
 //! How often each message was given, as slurmctld's plugin counts it and `gpushare metrics` reads it: the names of the
 //! counts in the `RefusalCounts` file.
 
-use crate::submit::policy::{Because, Change, Rule};
+use crate::submit::policy::{Because, Change, Remark, Rule};
 
 crate::names! {
     /// What happened to a request that broke a rule, as in the counts' names and the metrics' labels.
@@ -36,6 +36,14 @@ impl From<&Because> for Outcome {
 pub fn all() -> Vec<(&'static str, Outcome)> {
     let of_rules = Rule::ALL.iter().flat_map(|rule| OF_A_RULE.map(|outcome| (rule.number(), outcome)));
     of_rules.chain(Change::NUMBERS.map(|number| (number, Outcome::Changed))).collect()
+}
+
+/// The number of a remark's message, and what happened to the request.
+pub fn of(remark: &Remark) -> (&'static str, Outcome) {
+    match remark {
+        Remark::Passed(refusal, because) => (refusal.rule.number(), because.into()),
+        Remark::Changed(change) => (change.number(), Outcome::Changed),
+    }
 }
 
 /// The name of a count in the file.

@@ -1,12 +1,13 @@
 //! What a user sees: the refusal of a request, or the note about an accepted one.
 //!
-//! It uses the QOS's own limits and ends with a command that works. It quotes users' text, escapes everything except
-//! plain ASCII, and never uses it as a format. The texts behind the numbers are in [`pages`].
+//! It uses the QOS's own limits and ends with a command that works. It shows users' text as UTF-8, escapes what can't be
+//! seen, and never uses it as a format. The texts behind the numbers are in [`pages`].
 
 use std::fmt::Write;
 
 use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
 use crate::submit::request::{Field, LONGEST};
+use crate::text::shown::shown;
 
 mod correction;
 pub mod pages;
@@ -75,6 +76,11 @@ fn laid_out(refusal: &Refusal, start: &str, last: &str) -> String {
         let _ = write!(text, "{between}{offer}");
     }
     if let Some(command) = correction::written(refusal) {
+        if let Command::Update { job, array, .. } = &refusal.command
+            && correction::names_several(job, *array)
+        {
+            text.push_str("; Slurm gives a QOS and GPUs only to the first of several tasks, so change each");
+        }
         let _ = write!(text, "{between}try: {command}");
     }
     let _ = write!(text, "{between}{last}");
@@ -82,13 +88,16 @@ fn laid_out(refusal: &Refusal, start: &str, last: &str) -> String {
 }
 
 fn fault(refusal: &Refusal) -> String {
-    let asked = quoted(&refusal.asked);
+    let asked = shown(&refusal.asked);
     let whose = whose(&refusal.ground);
     let limited = matches!((&refusal.ground, &refusal.offer), (Ground::Account { .. }, Offer::OfQos(_)));
     match refusal.rule {
         Rule::TypeMissing if limited => format!("{whose} has a limit on GPU types; '{asked}' names none"),
         Rule::TypeMissing => format!("{whose} needs a GPU type; '{asked}' names none"),
-        Rule::TypeUnknown => format!("{whose} needs a GPU type that exists; the one in '{asked}' doesn't"),
+        Rule::TypeUnknown => format!(
+            "{whose} needs a GPU type that Slurm counts here; the one in '{asked}' isn't (if nodes have it, your \
+             administrator must add it to AccountingStorageTRES)"
+        ),
         Rule::TypeForeign => format!("{whose} has no GPUs of the type in '{asked}'"),
         Rule::Unreadable => {
             format!("{whose} accepts only requests of the form NAME[:TYPE][:COUNT], not '{asked}'")
@@ -107,7 +116,7 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::TypeResembles => format!(
             "the type in '{asked}' doesn't exist here, but Slurm would take it for '{}'",
-            quoted(&refusal.resembles)
+            shown(&refusal.resembles)
         ),
         Rule::TypeOfNone => {
             format!(
@@ -126,7 +135,8 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::NotAlone => {
             format!(
-                "to move a job under {whose}, use a command that changes only its QOS, partition and GPUs"
+                "to move a job under {whose}, use a command that changes only its QOS, partition and GPUs; this one, \
+                 perhaps as a plugin of this site changed it, also changes: {asked}"
             )
         }
         Rule::OldRequestStays => {
@@ -185,11 +195,11 @@ fn size(amount: Amount, number: u64) -> String {
 
 fn whose(ground: &Ground) -> String {
     match ground {
-        Ground::Qos(name) => format!("QOS '{}'", quoted(name)),
+        Ground::Qos(name) => format!("QOS '{}'", shown(name)),
         Ground::Partition(name) if name.is_empty() => "a reservation without --partition".to_owned(),
-        Ground::Partition(name) => format!("partition '{}'", quoted(name)),
-        Ground::Account { name, own: false, .. } => format!("account '{}'", quoted(name)),
-        Ground::Account { name, .. } => format!("your association with account '{}'", quoted(name)),
+        Ground::Partition(name) => format!("partition '{}'", shown(name)),
+        Ground::Account { name, own: false, .. } => format!("account '{}'", shown(name)),
+        Ground::Account { name, .. } => format!("your association with account '{}'", shown(name)),
         Ground::Site => "this cluster".to_owned(),
     }
 }
@@ -205,7 +215,7 @@ fn offer(refusal: &Refusal) -> Option<String> {
             (whose, limits.iter().map(|(gres_type, count)| limit(gres_type, *count)).collect())
         }
         Offer::OfCluster(types) => {
-            ("this cluster has", types.iter().map(|gres_type| quoted(gres_type)).collect())
+            ("this cluster has", types.iter().map(|gres_type| shown(gres_type)).collect())
         }
         Offer::Reservations(parts) => ("their names contain one of", parts.clone()),
         Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
@@ -234,45 +244,45 @@ fn offer(refusal: &Refusal) -> Option<String> {
 
 fn limit(gres_type: &[u8], count: Option<u64>) -> String {
     match count {
-        Some(count) => format!("{} ({count})", quoted(gres_type)),
-        None => quoted(gres_type),
+        Some(count) => format!("{} ({count})", shown(gres_type)),
+        None => shown(gres_type),
     }
 }
 
 fn changed(change: &Change) -> String {
     match change {
         Change::Type { qos, asked, given, .. } if asked.is_empty() => {
-            format!("QOS '{}' needs a GPU type; '{}' was added", quoted(qos), quoted(given))
+            format!("QOS '{}' needs a GPU type; '{}' was added", shown(qos), shown(given))
         }
         Change::Type { qos, asked, given, .. } => {
             format!(
                 "QOS '{}' needs a GPU type; '{}' was changed to '{}'",
-                quoted(qos),
-                quoted(asked),
-                quoted(given)
+                shown(qos),
+                shown(asked),
+                shown(given)
             )
         }
         Change::Requeue { qos } => {
-            format!("jobs of QOS '{}' may be preempted: --requeue was set", quoted(qos))
+            format!("jobs of QOS '{}' may be preempted: --requeue was set", shown(qos))
         }
         Change::Append { qos } => {
-            format!("jobs of QOS '{}' may start again: --open-mode=append was set", quoted(qos))
+            format!("jobs of QOS '{}' may start again: --open-mode=append was set", shown(qos))
         }
         Change::Throttle { qos, array, tasks, over_minutes } => {
             let (hours, minutes) = (over_minutes / 60, over_minutes % 60);
             format!(
                 "QOS '{}' runs at most {tasks} array tasks of more than {hours}:{minutes:02} hours at once: \
                  --array={} was set",
-                quoted(qos),
-                quoted(array)
+                shown(qos),
+                shown(array)
             )
         }
         Change::Share { asked, given, mebibytes, .. } => {
             let memory = correction::memory(*mebibytes);
             format!(
                 "'{}' was changed to '{}', a share with {memory} of GPU memory",
-                quoted(asked),
-                quoted(given)
+                shown(asked),
+                shown(given)
             )
         }
         Change::UserEnv => {
@@ -280,11 +290,6 @@ fn changed(change: &Change) -> String {
                 .to_owned()
         }
     }
-}
-
-/// A user's bytes as one line of printable ASCII.
-fn quoted(text: &[u8]) -> String {
-    text.escape_ascii().to_string()
 }
 
 #[cfg(test)]

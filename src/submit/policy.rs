@@ -378,12 +378,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
             offer: Offer::Nothing,
             beyond: None,
             correction: None,
-            command: match self.update {
-                None => Command::Submit,
-                Some((update, _)) => {
-                    Command::Update { job: shortened(update.job), spelling: self.request.spelling }
-                }
-            },
+            command: self.update.map_or(Command::Submit, |(update, _)| update.command()),
         }
     }
 }

@@ -31,6 +31,8 @@ packaged = clusters(
 )
 # Limits on a type of GPU that associations have.
 accounts = clusters("accounts", conf=[EXAMPLES / "contributors", CASES / "accounts"])
+# The same group beside a site's script that writes into updates, and names as sites have them.
+moves = clusters("moves", conf=[EXAMPLES / "contributors", CASES / "moves"])
 # What `gpushare explain` is compared on: the contributors' cluster with more accounts, and one with a site's settings.
 EXPLAINED = [EXAMPLES / "contributors", CASES / "two-types", CASES / "explain"]
 explained = clusters("explain", conf=EXPLAINED)

@@ -375,12 +375,12 @@ proptest! {
         let (change, existing) = (change.request(release), existing.request(release));
         let existing = Request { qos: Some(was.as_bytes()), ntasks_per_tres: None, partition: Some(b"p"), ..existing };
         let change = Request { qos: qos.map(str::as_bytes), ..change };
-        let update = Update { job: b"7", request: change, anew: true, alone: true };
+        let update = Update { job: b"7", array: false, request: change, anew: true, others: "" };
         let Verdict::Refuse(refusal) = judge_update(&update, &existing, &policy, &limits) else { return Ok(()) };
         let Some(line) = tried(&refusal) else { return Ok(()) };
         let owned = Owned::update(&line);
         let request = owned.request(release);
-        let again = Update { job: b"7", request, anew: true, alone: true };
+        let again = Update { job: b"7", array: false, request, anew: true, others: "" };
         if let Verdict::Refuse(again) = judge_update(&again, &existing, &policy, &limits) {
             return Err(TestCaseError::fail(format!("{line}\n{again:?}\n{change:?}\n{existing:?}")));
         }

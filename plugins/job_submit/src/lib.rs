@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use gpushare::submit::counters::Outcome;
+use gpushare::submit::counters::{self, Outcome};
 use gpushare::submit::log_line::{PREFIX, Verdict};
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Acceptance, Change, GovernedAccounts, Policy, Refusal, Remark, Update};
@@ -117,7 +117,10 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
             submission.set_job_control_variable(SHARE, note.as_ref().and_then(Note::text));
             if !remarks.is_empty() {
                 let who = Who::submits(submission);
-                remarks.iter().for_each(|remark| apply(submission, &who, remark));
+                remarks.iter().for_each(|remark| {
+                    log(&who, remark);
+                    apply(submission, remark);
+                });
             }
             if once {
                 submission.set_no_requeue();
@@ -126,8 +129,8 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
         }
         policy::Verdict::Refuse(refusal) => {
             drop(cache);
-            let who = Who::submits(submission);
-            refuse(submission, &who, &refusal)
+            log_refusal(&Who::submits(submission), &refusal);
+            refuse(submission, &refusal)
         }
     })
 }
@@ -145,11 +148,13 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     let Some(existing) = existing() else { return ReturnCode::Failure };
     let cache = Cache::new(Reach::Associations);
     let job = existing.request();
+    let others = update.other_changes();
     let changes = Update {
         job: update.job_id().unwrap_or_default(),
+        array: update.names_array(),
         request: update.request(),
         anew: daemon::UPDATES_ARE_MADE_ANEW,
-        alone: update.says_only_gpus(),
+        others: &others,
     };
     match policy::judge_update(&changes, &job, &policy, &&cache) {
         policy::Verdict::Accept(Acceptance {
@@ -165,9 +170,12 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
                 update.set_excluded_nodes(&nodes);
             }
             drop(cache);
-            if !remarks.is_empty() {
-                let who = Who::updates(update, &existing, submitter);
-                remarks.iter().for_each(|remark| apply(update, &who, remark));
+            for remark in &remarks {
+                let (number, outcome) = counters::of(remark);
+                if update.is_first(&counters::name(number, outcome)) {
+                    log(&Who::updates(update, &existing, submitter), remark);
+                }
+                apply(update, remark);
             }
             if once {
                 update.set_no_requeue();
@@ -176,8 +184,10 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
         }
         policy::Verdict::Refuse(refusal) => {
             drop(cache);
-            let who = Who::updates(update, &existing, submitter);
-            refuse(update, &who, &refusal)
+            if update.is_first(&counters::name(refusal.rule.number(), Outcome::Refused)) {
+                log_refusal(&Who::updates(update, &existing, submitter), &refusal);
+            }
+            refuse(update, &refusal)
         }
     }
 }
@@ -211,37 +221,41 @@ impl Note {
     }
 }
 
-fn refuse(job: &mut Submission, who: &Who, refusal: &Refusal) -> ReturnCode {
-    log::info!("{}", who.line(Verdict::Refused, refusal));
-    COUNTED.add(refusal.rule.number(), Outcome::Refused);
+fn refuse(job: &mut Submission, refusal: &Refusal) -> ReturnCode {
     job.say(&message::refusal(refusal));
     if refusal.rule.is_about_qos() { ReturnCode::InvalidQos } else { ReturnCode::InvalidGres }
 }
 
-fn apply(job: &mut Submission, who: &Who, remark: &Remark) {
+fn log_refusal(who: &Who, refusal: &Refusal) {
+    log::info!("{}", who.line(Verdict::Refused, refusal));
+    COUNTED.add(refusal.rule.number(), Outcome::Refused);
+}
+
+fn apply(job: &mut Submission, remark: &Remark) {
     match remark {
-        Remark::Passed(refusal, because) => {
-            log::info!("{}", who.line(Verdict::Passed(*because), refusal));
-            COUNTED.add(refusal.rule.number(), because.into());
+        Remark::Passed(..) => {}
+        Remark::Changed(Change::Type { fields, .. }) => {
+            fields.iter().for_each(|(field, text)| job.set_tres(*field, text));
         }
-        Remark::Changed(change) => {
-            match change {
-                Change::Type { fields, .. } => {
-                    fields.iter().for_each(|(field, text)| job.set_tres(*field, text));
-                }
-                Change::Requeue { .. } => job.set_requeue(),
-                Change::Append { .. } => job.set_append(),
-                Change::Throttle { array, .. } => job.set_array(array),
-                Change::UserEnv => job.drop_user_env(),
-                Change::Share { text, .. } => job.set_tres(Field::Node, text),
-            }
-            log::info!("{PREFIX}changed {} uid={}", change.number(), who.user_id());
-            COUNTED.add(change.number(), Outcome::Changed);
-        }
+        Remark::Changed(Change::Requeue { .. }) => job.set_requeue(),
+        Remark::Changed(Change::Append { .. }) => job.set_append(),
+        Remark::Changed(Change::Throttle { array, .. }) => job.set_array(array),
+        Remark::Changed(Change::UserEnv) => job.drop_user_env(),
+        Remark::Changed(Change::Share { text, .. }) => job.set_tres(Field::Node, text),
     }
     if let Some(text) = message::remark(remark) {
         job.say(&text);
     }
+}
+
+/// Logs and counts what was let pass or changed.
+fn log(who: &Who, remark: &Remark) {
+    let (number, outcome) = counters::of(remark);
+    match remark {
+        Remark::Passed(refusal, because) => log::info!("{}", who.line(Verdict::Passed(*because), refusal)),
+        Remark::Changed(_) => log::info!("{PREFIX}changed {number} uid={}", who.user_id()),
+    }
+    COUNTED.add(number, outcome);
 }
 
 #[cfg(feature = "panic-for-test")]

@@ -10,6 +10,7 @@ use crate::daemon::SPELLING;
 use crate::text;
 
 mod existing;
+mod update;
 
 pub use existing::Existing;
 
@@ -78,32 +79,6 @@ impl<'a> Submission<'a> {
     pub fn job_id(&self) -> Option<&[u8]> {
         // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
         unsafe { text::bytes(self.description.job_id_str) }
-    }
-
-    /// Whether an update has only the job's name, QOS, account, partition, reservation and GPUs. Every other member
-    /// must be as slurm_init_job_desc_msg() leaves it, including those that a later release adds.
-    #[doc(alias = "slurm_init_job_desc_msg")]
-    pub fn says_only_gpus(&self) -> bool {
-        let said: &job_desc_msg_t = self.description;
-        // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
-        let mut nothing: job_desc_msg_t = unsafe { std::mem::zeroed() };
-        // SAFETY: our own description; the call fills it with numbers and null pointers (src/api/init_msg.c).
-        unsafe { slurm_sys::slurm_init_job_desc_msg(&raw mut nothing) };
-        macro_rules! may_say {
-            ($($member:ident)+) => { $(nothing.$member = said.$member;)+ };
-        }
-        may_say!(qos account partition reservation tres_per_job tres_per_node tres_per_socket tres_per_task);
-        // What names the job and its user, and what slurmctld itself sets before it calls its plugins.
-        may_say!(job_id_str user_id group_id site_factor alloc_node env_hash script_hash);
-        nothing.bitflags = said.bitflags & slurm_sys::JOB_SAYS_DEFAULTS;
-        #[cfg(slurm_25_11)]
-        may_say!(step_id);
-        #[cfg(not(slurm_25_11))]
-        may_say!(job_id);
-        let (said, nothing): (*const job_desc_msg_t, *const job_desc_msg_t) = (said, &raw const nothing);
-        // SAFETY: two structures of that size; slurmctld's is cleared before it is filled
-        // (src/common/slurm_protocol_pack.c, xmalloc), and so is ours, so the padding between members is zero in both.
-        unsafe { libc::memcmp(said.cast(), nothing.cast(), size_of::<job_desc_msg_t>()) == 0 }
     }
 
     /// Writes the QOS into the job.
@@ -180,12 +155,14 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Adds a message for the user, after any message of an earlier plugin.
+    /// Adds a message for the user, after any message of an earlier plugin. For a het job, slurmctld keeps the message
+    /// of one component for the next.
     pub fn say(&mut self, message: &str) {
         let Some(place) = self.message.as_deref_mut() else { return };
         // SAFETY: null or a C string of an earlier plugin.
         let earlier = unsafe { text::bytes(*place) }.map(<[u8]>::to_vec);
         let all = match earlier {
+            Some(text) if text.ends_with(message.as_bytes()) => return,
             Some(mut text) => {
                 text.push(b'\n');
                 text.extend_from_slice(message.as_bytes());

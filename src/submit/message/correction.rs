@@ -1,12 +1,14 @@
 //! Writes a correction as options of sbatch, salloc and srun, or as one `scontrol update`.
 //!
-//! A correction is complete or absent: it is absent if a command line can't express it, a shell would read it
-//! differently, or it is too long to copy.
+//! A correction is complete or absent: it is absent if a command line can't express it, a user can't see all of it, or
+//! it is too long to copy.
 
-use super::quoted;
+use std::fmt::Write;
+
 use crate::submit::grammar::{self, Gres, Spelling, Token};
 use crate::submit::policy::{Command, Correction, Refusal};
 use crate::submit::request::{Field, Memory};
+use crate::text::shown::shell_word;
 
 /// No longer than a user would copy from a terminal.
 const LONGEST_COMMAND: usize = 600;
@@ -16,17 +18,49 @@ pub(super) fn written(refusal: &Refusal) -> Option<String> {
     let correction = refusal.correction.as_deref().filter(|correction| !contradictory(correction))?;
     let words = match &refusal.command {
         Command::Submit => options(correction)?,
-        Command::Update { job, .. } => update(correction, job)?,
+        Command::Update { job, array, .. } => update(correction, &jobs(job, *array)?)?,
     };
     let text = words.join(" ");
-    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" _.:,=/@%+-[]".contains(&byte));
-    (plain && !text.is_empty() && text.len() <= LONGEST_COMMAND).then_some(text)
+    (!text.contains(UNSEEN) && !text.is_empty() && text.len() <= LONGEST_COMMAND).then_some(text)
+}
+
+/// Stands for a text that a user can't see as it is.
+const UNSEEN: char = '\0';
+
+fn word(text: &[u8]) -> String {
+    shell_word(text).unwrap_or_else(|| UNSEEN.to_string())
+}
+
+/// Whether a command for this job changes several of slurmctld's job records at once, as it may if it names several
+/// tasks of an array. Then Slurm gives the QOS and the GPUs only to the first.
+pub(super) fn names_several(job: &[u8], array: bool) -> bool {
+    array || job.iter().any(|byte| b"[-,".contains(byte))
+}
+
+/// The job, or each of several tasks by itself: scontrol sends a request for each number between commas.
+fn jobs(job: &[u8], array: bool) -> Option<String> {
+    let Some((job, tasks)) = str::from_utf8(job).ok()?.split_once('_').filter(|_| names_several(job, false))
+    else {
+        let job = word(job);
+        return Some(if array { format!("$(squeue -h -t PD -o %A -j {job} | paste -sd,)") } else { job });
+    };
+    let mut all = String::new();
+    for part in tasks.trim_matches(['[', ']']).split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        for task in first.parse::<u32>().ok()?..=last.parse().ok()? {
+            let _ = write!(all, "{}{job}_{task}", if all.is_empty() { "" } else { "," });
+            if all.len() > LONGEST_COMMAND {
+                return None;
+            }
+        }
+    }
+    Some(all)
 }
 
 fn options(wanted: &Correction) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut name = |option: &str, text: &Option<Vec<u8>>| {
-        words.extend(text.as_ref().map(|text| format!("--{option}={}", quoted(text))));
+        words.extend(text.as_ref().map(|text| format!("--{option}={}", word(text))));
     };
     name("qos", &wanted.qos);
     name("account", &wanted.account);
@@ -71,7 +105,7 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
         Memory::PerNode(each) => format!("--mem={}", memory(each)),
         Memory::PerCpu(each) => format!("--mem-per-cpu={}", memory(each)),
     }));
-    words.extend(wanted.options.iter().map(|option| quoted(option)));
+    words.extend(wanted.options.iter().map(|option| word(option)));
     Some(words)
 }
 
@@ -85,7 +119,7 @@ pub(super) fn memory(mebibytes: u64) -> String {
 
 /// The options that a user must type for one of the strings.
 fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<Vec<String>> {
-    let bare = |token: &&[u8]| token.strip_prefix(spelling.prefix()).map(quoted);
+    let bare = |token: &&[u8]| token.strip_prefix(spelling.prefix()).map(word);
     match field {
         Field::Job => Some(vec![format!("--gpus={}", gpus(tokens, spelling)?)]),
         Field::Socket => Some(vec![format!("--gpus-per-socket={}", gpus(tokens, spelling)?)]),
@@ -106,7 +140,7 @@ fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<V
                 }
                 // 22.05 has no such option.
                 _ if spelling == Spelling::Colon => None,
-                _ => Some(vec![format!("--tres-per-task={}", quoted(&others.join(&b',')))]),
+                _ => Some(vec![format!("--tres-per-task={}", word(&others.join(&b',')))]),
             }
         }
     }
@@ -132,7 +166,7 @@ fn cpus_of(tokens: &[&[u8]]) -> Option<u32> {
 fn gpus(tokens: &[&[u8]], spelling: Spelling) -> Option<String> {
     let one = |token: &&[u8]| match grammar::token(token, spelling) {
         Token::Gres(Gres { name: b"gpu", gres_type: Some(gres_type), count }) => {
-            Some(format!("{}:{count}", quoted(gres_type)))
+            Some(format!("{}:{count}", word(gres_type)))
         }
         Token::Gres(Gres { name: b"gpu", gres_type: None, count }) => Some(count.to_string()),
         _ => None,
@@ -189,14 +223,14 @@ fn positive(number: Option<u16>) -> Option<u16> {
     number.filter(|number| *number > 0)
 }
 
-fn update(wanted: &Correction, job: &[u8]) -> Option<Vec<String>> {
-    let mut words = vec![format!("scontrol update job={}", quoted(job))];
+fn update(wanted: &Correction, job: &str) -> Option<Vec<String>> {
+    let mut words = vec![format!("scontrol update job={job}")];
     // scontrol has no key for this.
     if wanted.ntasks_per_tres.is_some() || !wanted.options.is_empty() {
         return None;
     }
     let mut text = |key: &str, text: &Option<Vec<u8>>| {
-        words.extend(text.as_ref().map(|text| format!("{key}={}", quoted(text))));
+        words.extend(text.as_ref().map(|text| format!("{key}={}", word(text))));
     };
     text("qos", &wanted.qos);
     text("account", &wanted.account);
@@ -216,9 +250,9 @@ fn update(wanted: &Correction, job: &[u8]) -> Option<Vec<String>> {
         Memory::PerNode(each) => format!("MinMemoryNode={each}"),
         Memory::PerCpu(each) => format!("MinMemoryCPU={each}"),
     }));
-    words.extend(wanted.tres.iter().map(|(field, text)| format!("{}={}", field.update_key(), quoted(text))));
+    words.extend(wanted.tres.iter().map(|(field, text)| format!("{}={}", field.update_key(), word(text))));
     for (key, text) in [("CpusPerTres", &wanted.cpus_per_tres), ("MemPerTres", &wanted.mem_per_tres)] {
-        words.extend(text.as_ref().map(|text| format!("{key}={}", quoted(text))));
+        words.extend(text.as_ref().map(|text| format!("{key}={}", word(text))));
     }
     Some(words)
 }

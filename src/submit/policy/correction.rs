@@ -66,7 +66,7 @@ impl Correction {
         self.tres.iter().fold(texts, |request, (field, text)| request.with(*field, text))
     }
 
-    /// The part of it that an update that moves a job may contain ([`Update::alone`]).
+    /// The part of it that an update that moves a job may contain ([`Update::others`]).
     fn names_and_gpus(&self) -> Correction {
         Correction {
             spelling: self.spelling,
@@ -112,10 +112,23 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return fault;
         }
         let Some(mut wanted) = self.to_begin_with(&fault) else { return fault };
-        let works = self.mend_all(&mut wanted, &fault).is_some();
+        let works = self.mend_all(&mut wanted, &fault).is_some() && !self.repeats(&wanted);
         let beyond = wanted.beyond;
         let correction = works.then(|| Box::new(self.told(wanted, &fault)));
         Refusal { beyond, correction, ..fault }
+    }
+
+    /// Whether a correction only repeats what was asked for. In an update, another plugin may have added what is wrong;
+    /// then the user can't leave it out.
+    fn repeats(&self, wanted: &Correction) -> bool {
+        match self.update {
+            Some((update, _)) => {
+                let nothing = Request::new(wanted.spelling);
+                let said = Correction::of(&update.request).names_and_gpus();
+                wanted.over(&nothing) == said.over(&nothing)
+            }
+            None => wanted.options.is_empty() && wanted.over(&self.request) == self.request,
+        }
     }
 
     fn mend_all(&self, wanted: &mut Correction, first: &Refusal) -> Option<()> {
@@ -166,7 +179,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         let update = Update {
             request: wanted.over(&Request::new(wanted.spelling)),
-            alone: *wanted == wanted.names_and_gpus(),
+            others: if *wanted == wanted.names_and_gpus() { "" } else { "more" },
             ..*update
         };
         let request = update.after(existing);

@@ -145,8 +145,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// An update that brings a job under the rule must name its GPUs itself.
     fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update.filter(|_| self.comes_under(under))?;
-        if !update.alone {
-            return Some(self.ground_refusal(Rule::NotAlone, under));
+        if !update.is_alone() {
+            let asked = update.others.as_bytes().to_vec();
+            return Some(Refusal { asked, ..self.ground_refusal(Rule::NotAlone, under) });
         }
         let policed = |gres: &Gres| self.policy.gres.has(gres.name);
         if update.request.names(policed).is_some() {

@@ -12,7 +12,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// An update to more nodes than allowed. Slurm itself refuses such a submission.
     pub(super) fn too_many_nodes(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update?;
-        let now = most_nodes(existing).filter(|_| !update.alone);
+        let now = most_nodes(existing).filter(|_| !update.is_alone());
         let most = most_nodes(&self.request).into_iter().chain(now).min()?;
         let follows = |tasks: &u32| existing.nodes_follow_tasks && *tasks > most;
         let nodes = self.request.min_nodes.filter(|nodes| *nodes > most);
@@ -27,12 +27,14 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// partition allows.
     pub(super) fn nodes_to_set(&self) -> Option<u32> {
         // If the update may be applied only partly, the current job counts too.
-        let now =
-            self.update.filter(|(update, _)| !update.alone).and_then(|(_, existing)| most_nodes(existing));
+        let now = self
+            .update
+            .filter(|(update, _)| !update.is_alone())
+            .and_then(|(_, existing)| most_nodes(existing));
         let most = most_nodes(&self.request).into_iter().chain(now).min()?;
         let ours = |existing: &Request| existing.fewest_nodes && existing.max_nodes == most_nodes(existing);
         let said = match self.update {
-            Some((update, existing)) if update.alone && ours(existing) => update.request.max_nodes,
+            Some((update, existing)) if update.is_alone() && ours(existing) => update.request.max_nodes,
             _ => self.request.max_nodes,
         };
         let there_already = self.update.is_some() && self.request.max_nodes == Some(most);

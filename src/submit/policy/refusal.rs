@@ -134,6 +134,8 @@ pub enum Command {
     Update {
         /// The job as the user named it.
         job: Vec<u8>,
+        /// Whether that is a whole array.
+        array: bool,
         /// How this Slurm spells a GRES.
         spelling: Spelling,
     },

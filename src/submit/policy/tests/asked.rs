@@ -74,7 +74,12 @@ pub(super) fn broken(verdict: Verdict) -> Option<Rule> {
 
 /// The verdict on a change of a pending job.
 pub(super) fn changed<'a>(change: Request<'a>, existing: &Request<'a>, policy: &'a Policy) -> Verdict<'a> {
-    judge_update(&Update { job: b"12_3", request: change, anew: true, alone: true }, existing, policy, &TABLE)
+    judge_update(
+        &Update { job: b"12_3", array: false, request: change, anew: true, others: "" },
+        existing,
+        policy,
+        &TABLE,
+    )
 }
 
 /// The text that the user sees after `try:`.

@@ -5,7 +5,12 @@ use crate::submit::request::Field;
 
 fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
     static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge_update(&Update { job: b"7", request: change, anew, alone: true }, existing, &POLICY, &TABLE) {
+    match judge_update(
+        &Update { job: b"7", array: false, request: change, anew, others: "" },
+        existing,
+        &POLICY,
+        &TABLE,
+    ) {
         Verdict::Accept(accepted) => Ok(accepted),
         Verdict::Refuse(refusal) => Err(refusal.rule),
     }
@@ -250,7 +255,7 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
     // The reservation has ended, and an operator releases the job.
     let left = Request { reservation: None, ..inside };
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
-    let update = Update { job: b"7", request: release, anew: true, alone: true };
+    let update = Update { job: b"7", array: false, request: release, anew: true, others: "" };
     let verdict = judge_update(&update, &left, &policy, &TABLE);
     assert!(matches!(verdict, Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing));
     assert!(

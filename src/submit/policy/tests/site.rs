@@ -216,7 +216,7 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
     }
     let job = asked("gres/gpushare:24", "", "");
     let request = Request { qos: Some(b"normal"), ..Request::new(Spelling::Slash) };
-    let update = Update { job: b"7", request, anew: true, alone: true };
+    let update = Update { job: b"7", array: false, request, anew: true, others: "" };
     let accepted = accepted(judge_update(&update, &job, &policy, &TABLE));
     assert_eq!(accepted.excluded_nodes, None, "a running job's nodes can't be changed");
 }

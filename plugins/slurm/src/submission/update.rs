@@ -1,0 +1,95 @@
+//! What only updates need: whether one may move a job, and what was already said about the command that it is part of.
+
+use slurm_sys::job_desc_msg_t;
+
+use super::Submission;
+use crate::text;
+
+/// How [`Submission::is_first`]'s note begins.
+const NOTE: &[u8] = b"gpushare";
+
+impl Submission<'_> {
+    /// The members beyond QOS, account, partition, reservation and GPUs that an update changes, separated by commas, as
+    /// scontrol(1) names them; empty if there are none. Every other member must be as slurm_init_job_desc_msg() leaves
+    /// it, including those that a later release adds.
+    ///
+    /// Members that can't leave a job moved without its GPUs don't count: slurmctld applies admin_comment, comment and
+    /// extra before it changes the QOS, and the name, wckey and mail after the GPUs (src/slurmctld/job_mgr.c,
+    /// `_update_job`, from 22.05 to 26.05). Plugins of sites write these into updates.
+    #[doc(alias = "slurm_init_job_desc_msg")]
+    pub fn other_changes(&self) -> String {
+        let said: &job_desc_msg_t = self.description;
+        // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
+        let mut nothing: job_desc_msg_t = unsafe { std::mem::zeroed() };
+        // SAFETY: our own description; the call fills it with numbers and null pointers (src/api/init_msg.c).
+        unsafe { slurm_sys::slurm_init_job_desc_msg(&raw mut nothing) };
+        macro_rules! may_say {
+            ($($member:ident)+) => { $(nothing.$member = said.$member;)+ };
+        }
+        may_say!(qos account partition reservation tres_per_job tres_per_node tres_per_socket tres_per_task);
+        may_say!(admin_comment comment extra name wckey mail_type mail_user);
+        // What names the job and its user, and what slurmctld or this plugin sets before it judges.
+        may_say!(job_id_str user_id group_id site_factor alloc_node env_hash script_hash selinux_context);
+        nothing.bitflags = said.bitflags & slurm_sys::JOB_SAYS_DEFAULTS;
+        #[cfg(slurm_25_11)]
+        may_say!(step_id);
+        #[cfg(not(slurm_25_11))]
+        may_say!(job_id);
+        let same = {
+            let (said, nothing): (*const job_desc_msg_t, *const job_desc_msg_t) = (said, &raw const nothing);
+            // SAFETY: two structures of that size; slurmctld's is cleared before it is filled
+            // (src/common/slurm_protocol_pack.c, xmalloc), and so is ours, so the padding between members is zero in
+            // both.
+            unsafe { libc::memcmp(said.cast(), nothing.cast(), size_of::<job_desc_msg_t>()) == 0 }
+        };
+        let mut found = String::new();
+        if same {
+            return found;
+        }
+        macro_rules! name {
+            ($($member:ident $name:literal)+) => { $(
+                if said.$member != nothing.$member {
+                    found.push_str(concat!(", ", $name));
+                }
+            )+ };
+        }
+        name!(
+            time_limit "TimeLimit" time_min "TimeMin" priority "Priority" nice "Nice" begin_time "StartTime"
+            deadline "Deadline" dependency "Dependency" features "Features" prefer "Prefer" licenses "Licenses"
+            min_nodes "NumNodes" num_tasks "NumTasks" min_cpus "NumCPUs" cpus_per_task "CPUsPerTask"
+            ntasks_per_node "TasksPerNode" pn_min_cpus "MinCPUsNode" pn_min_memory "MinMemory"
+            cpus_per_tres "CpusPerTres" mem_per_tres "MemPerTres" req_nodes "ReqNodeList" exc_nodes "ExcNodeList"
+            shared "OverSubscribe" contiguous "Contiguous" requeue "Requeue" work_dir "WorkDir" std_out "StdOut"
+        );
+        found.get(2..).map_or_else(|| "something else".to_owned(), str::to_owned)
+    }
+
+    /// Whether it names a whole array.
+    #[doc(alias = "find_job_array_rec")]
+    pub fn names_array(&self) -> bool {
+        let number = self.job_id().and_then(|job| str::from_utf8(job).ok()?.parse().ok());
+        number.is_some_and(|number| {
+            // SAFETY: only reads slurmctld's jobs; callers of job_modify hold the job lock (src/slurmctld/proc_req.c).
+            let any = unsafe { slurm_sys::find_job_array_rec(number, slurm_sys::ALL_U32) };
+            !any.is_null()
+        })
+    }
+
+    /// Whether this is said for the first time about this command: slurmctld judges each record of an array or het job
+    /// separately, but in one description. A note in the description tells, in the only text of it that no client can
+    /// send and no update uses, and that slurmctld frees with it (slurm.h: `selinux_context`, "DON'T PACK").
+    pub fn is_first(&mut self, what: &str) -> bool {
+        // SAFETY: null or a C string in Slurm's memory, not changed while it is borrowed.
+        let noted = unsafe { text::bytes(self.description.selinux_context) }.unwrap_or(NOTE);
+        if noted.split(|byte| *byte == b',').any(|word| word == what.as_bytes()) {
+            return false;
+        }
+        // Another plugin's text stays, and then everything counts as new.
+        if noted.starts_with(NOTE) {
+            let note = [noted, b",", what.as_bytes()].concat();
+            // SAFETY: null or in Slurm's memory.
+            unsafe { text::replace(&mut self.description.selinux_context, note) }
+        }
+        true
+    }
+}

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Moves of jobs, as sites and users do them: beside a script that writes into every update, of arrays whose tasks are
+several jobs to Slurm, under names that a shell must have in quotes. Whatever a refusal says to try is run in a shell as
+it stands, and works."""
+
+import re
+
+import pytest
+
+LOG, COUNTS = "/var/log/slurm/slurmctld.log", "/run/slurm/gpushare-counts"
+QOS = "qos_lafferty"
+
+
+class Moves:
+    """Held jobs, commands of alice's, and what the controller says."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.typed = f"TresPerNode={'gres/' if cluster.newer_than('23.11') else 'gres:'}gpu:a40:1"
+        # 22.05 keeps the old request in an update, so no job is moved under a limit there, and has no message for one.
+        self.can = cluster.newer_than("23.02")
+
+    def held(self, *options, user="alice"):
+        words = ["sbatch", "-H", "--parsable", "-o", "/dev/null", *options, "--wrap", "true"]
+        return self.cluster.ok(words, user).strip()
+
+    def split(self, *options, tasks=6):
+        """An array of which Slurm has made a job for each task: an update of some does that."""
+        array = self.held(f"--array=0-{tasks - 1}", *options)
+        self.cluster.ok(f"scontrol update job={array}_[1-{tasks - 1}] Nice=1", "alice")
+        return array
+
+    def update(self, job, changes):
+        """What the user sees of it."""
+        result = self.cluster.run(f"scontrol update job={job} {changes}", "alice")
+        return result.stdout + result.stderr
+
+    def tries(self, said):
+        """Runs what a message says to try."""
+        command = re.search(r"try: (.*?)(; GS\d+|\n|$)", said)
+        assert command, f"nothing to try: {said}"
+        return self.cluster.run(command.group(1), "alice")
+
+    def tasks(self, array, form):
+        lines = self.cluster.ok(f"squeue -h -r -a -j {array} -o '%K|{form}'").splitlines()
+        return {int(task): rest for task, rest in (line.split("|", 1) for line in lines)}
+
+    def refusals(self):
+        return [line for line in self.cluster.log("slurmctld").splitlines() if "gpushare: refused" in line]
+
+    def count(self, name):
+        found = re.search(rf"^{name}\s+0*(\d+)$", self.cluster.ok(f"cat {COUNTS}"), re.M)
+        return int(found.group(1))
+
+
+@pytest.fixture
+def move(moves):
+    yield Moves(moves)
+    moves.cancel_all()
+
+
+def test_what_another_plugin_writes_into_an_update_stops_no_move(move):
+    """A comment or a wckey can't leave a job half moved, so they are no reason for GS117."""
+    job = move.held("-J", "stamped", "--gres=gpu:2")
+    said = move.update(job, f"qos={QOS} {move.typed} JobName=mine")
+    fields = move.cluster.fields(job)
+    if not move.can:
+        assert "GS115" in move.refusals()[-1] and fields["QOS"] == "normal"
+        return
+    assert not said and (fields["QOS"], fields["JobName"]) == (QOS, "mine"), (said, fields)
+    assert fields["Comment"].startswith("changed"), fields
+    assert fields["TresPerNode"].endswith("gpu:a40:1"), fields
+
+
+def test_what_else_is_changed_is_named_and_the_users_own_command_not_repeated(move):
+    """The script changes the job's nice value, which Slurm may refuse when the QOS has changed."""
+    if not move.can:
+        pytest.skip("22.05 moves no job under a limit")
+    job = move.held("-J", "slowed", "--gres=gpu:2")
+    said = move.update(job, f"qos={QOS} {move.typed}")
+    assert "GS117" in said and "also changes: Nice;" in said and "try:" not in said, said
+    said = move.update(job, f"qos={QOS} {move.typed} TimeLimit=5")
+    assert "also changes: TimeLimit, Nice;" in said and "try:" not in said, said
+    assert move.cluster.fields(job)["QOS"] == "normal"
+
+
+@pytest.mark.parametrize("tasks", [2, 6], ids=["one task left", "several left"])
+def test_the_advice_for_a_whole_array_moves_every_task(move, tasks):
+    """Slurm itself gives a QOS and GPUs only to the first of its jobs."""
+    if not move.can:
+        pytest.skip("22.05 moves no job under a limit")
+    array = move.held(f"--array=0-{tasks + 1}", "--gres=gpu:2")
+    move.cluster.ok(f"scontrol update job={array}_[0-{tasks}] Nice=1", "alice")
+    result = move.tries(move.update(array, f"qos={QOS}"))
+    assert result.returncode == 0, result.stderr
+    assert set(move.tasks(array, "%q %b").values()) == {f"{QOS} gres/gpu:a40:2"}
+
+
+def test_the_advice_for_some_tasks_moves_each(move):
+    if not move.can:
+        pytest.skip("22.05 moves no job under a limit")
+    array = move.split("--gres=gpu:2")
+    result = move.tries(move.update(f"{array}_[2-3,5]", f"qos={QOS}"))
+    assert result.returncode == 0, result.stderr
+    moved = {task for task, qos in move.tasks(array, "%q").items() if qos == QOS}
+    assert moved == {2, 3, 5}, move.tasks(array, "%q %b")
+
+
+def test_the_advice_for_tasks_that_lost_their_gpus_moves_each(move):
+    """Slurm gives the account to all of them, and the GPUs of the same command to the first."""
+    if not move.can:
+        pytest.skip("22.05 moves no job under a limit")
+    array = move.split("--gres=gpu:4")
+    said = move.update(f"{array}_[2-5]", f"account=capped {move.typed}")
+    assert "only to the first of several tasks" in said, said
+    assert move.tries(said).returncode == 0
+    tasks = move.tasks(array, "%a %b")
+    assert {tasks[task].split(":")[0] for task in (2, 3, 4, 5)} == {"capped gres/gpu"}, tasks
+    assert all(":a40:" in tasks[task] for task in (2, 3, 4, 5)), tasks
+
+
+def test_a_refused_update_of_many_tasks_is_one_line_and_one_count(move):
+    """slurmctld judges each of an array's jobs, within one request. The same command again is another request."""
+    array = move.split("--gres=gpu:2", tasks=200)
+    counted = move.count("GS101 refused")
+    move.cluster.ok(f": >{LOG}")
+    for times in (1, 2, 3):
+        said = move.update(array, f"qos={QOS}")
+        assert len(move.refusals()) == times, move.refusals()
+        assert move.count("GS101 refused") == counted + times
+        if move.can:
+            assert said.count("GS101, see") == 1, said
+    audit = move.cluster.ok("gpushare audit --json")
+    assert re.search(r'"refused": *3\b', audit), audit
+
+
+def test_what_passes_for_many_tasks_is_one_line_too(move):
+    array = move.split("--gres=gpu:2", tasks=50)
+    conf = move.cluster.ok("cat /etc/slurm/gpushare.conf")
+    try:
+        move.cluster.write("/etc/slurm/gpushare.conf", conf + "Mode=audit\n")
+        untyped = f"sbatch -H -o /dev/null --qos={QOS} --gres=gpu:1 --wrap true"
+        move.cluster.wait(lambda: not move.cluster.run(untyped, "alice").returncode, "the new rules")
+        move.cluster.ok(f": >{LOG}")
+        said = move.update(array, f"qos={QOS}")
+        assert not said, said
+        passed = [line for line in move.cluster.log("slurmctld").splitlines() if "accepted (audit)" in line]
+        assert len(passed) == 1, passed
+    finally:
+        move.cluster.write("/etc/slurm/gpushare.conf", conf)
+        move.cluster.wait(lambda: move.cluster.run(untyped, "alice").returncode, "the old rules")
+
+
+@pytest.mark.parametrize("option", [
+    "--qos='two words'", "--qos=größe", "--qos='a$b;c'", "--account='two words'",
+])
+def test_what_is_to_try_under_any_name_works_in_a_shell(move, option):
+    """Names are shown as they are; the log stays plain ASCII."""
+    sbatch = "sbatch -H -o /dev/null --wrap true"
+    refused = move.cluster.run(f"{sbatch} {option} --gres=gpu:1", "alice")
+    name = option.split("=")[1].strip("'")
+    assert f"'{name}'" in refused.stderr and "GS101" in refused.stderr, refused.stderr
+    words = re.search(r"try: (.*)", refused.stderr).group(1)
+    accepted = move.cluster.run(f"{sbatch} {words}", "alice")
+    assert accepted.returncode == 0, f"{words}: {accepted.stderr}"
+    explained = move.cluster.run(f"gpushare explain -- {option} --gres=gpu:1", "alice")
+    assert f"'{name}'" in explained.stdout and f"try: {words}" in explained.stdout, explained.stdout + explained.stderr
+    assert move.refusals()[-1].isascii()
