@@ -29,6 +29,16 @@ pub fn number<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> String {
     format!("{hash:016x}")
 }
 
+/// The words between blanks; blanks in double quotes don't separate.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    let parts = text.split(move |c: char| {
+        quoted ^= c == '"';
+        c.is_whitespace() && !quoted
+    });
+    parts.filter(|word| !word.is_empty())
+}
+
 /// The words between commas; commas inside brackets don't separate.
 fn split_outside<const OPEN: char, const CLOSE: char>(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;

@@ -25,6 +25,7 @@ mod local;
 mod machine;
 mod memory;
 mod mps;
+mod names;
 mod namespace;
 mod node;
 mod nodes;

@@ -174,6 +174,10 @@ impl Requirement {
             (_, "GresTypes" | "TaskPlugin" | "ProctrackType" | "PrologFlags" | "Prolog" | "Epilog") => {
                 "restart slurmctld and every slurmd"
             }
+            // Since then slurmctld reconfigures itself by a new process.
+            (_, "AccountingStorageTRES") => {
+                "restart slurmctld; from Slurm 23.11 on 'scontrol reconfigure' is enough"
+            }
             _ => "restart slurmctld",
         }
     }

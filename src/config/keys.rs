@@ -18,13 +18,15 @@ use crate::word::Word;
 const KEYS: [Key<Draft>; 22] = [
     Key {
         name: "GovernedQOS",
-        allowed: "auto, or names of QOSes separated by commas, in which * stands for any characters",
+        allowed: "auto alone, or names of QOSes separated by commas, in which * stands for any characters; a name \
+                  with a blank in double quotes",
         take: |draft, value| governed(value).map(|found| draft.config.policy.governed = found),
     },
     names_key!("GovernedPartitions" => config.policy.partitions),
     Key {
         name: "GovernedAccounts",
-        allowed: "auto, off, or names of accounts separated by commas, in which * stands for any characters",
+        allowed: "auto or off alone, or names of accounts separated by commas, in which * stands for any \
+                  characters; a name with a blank in double quotes",
         take: |draft, value| governed_accounts(value).map(|found| draft.config.policy.accounts = found),
     },
     Key {
@@ -37,7 +39,8 @@ const KEYS: [Key<Draft>; 22] = [
     word_key!("Mode": Mode => config.policy.mode),
     Key {
         name: "ExemptUsers",
-        allowed: "names or numbers of users separated by commas, in which * stands for any characters",
+        allowed: "names or numbers of users separated by commas, in which * stands for any characters; a name with \
+                  a blank in double quotes",
         take: |draft, value| Patterns::parse(value).map(|found| draft.config.policy.exempt.users = found),
     },
     names_key!("ExemptAccounts" => config.policy.exempt.accounts),

@@ -15,6 +15,7 @@ use crate::submit::policy::{Mode, QosRecord, Throttle};
 use crate::text::gres::is_gpu_type;
 use crate::text::pattern::Patterns;
 use crate::text::time;
+use crate::text::words;
 use crate::word::Word;
 
 pub mod field;
@@ -244,7 +245,7 @@ struct Draft {
 pub(super) fn parse(line: usize, text: &str) -> Result<(Option<QosRecord>, Option<ManagedQos>), Problem> {
     let mut draft = Draft::default();
     let mut seen: Vec<&'static str> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in words(text) {
         let (name, value) = word.split_once('=').ok_or_else(|| Problem::NoValue(word.to_owned()))?;
         let key = draft.take(name, value)?;
         if seen.contains(&key) {

@@ -106,12 +106,23 @@ fn accounts_are_governed_by_their_limits_by_name_or_not() {
     for (value, expected) in [
         ("Auto", Some(GovernedAccounts::Auto)),
         ("OFF", Some(GovernedAccounts::Off)),
-        ("dept*, off", Some(GovernedAccounts::Names(names("dept*,off")))),
+        ("dept*, \"two words\"", Some(GovernedAccounts::Names(names("dept*,\"two words\"")))),
+        ("dept*, off", None),
+        ("Auto,dept", None),
         ("a b", None),
     ] {
         let found = Config::parse(&format!("GovernedAccounts={value}")).ok();
         assert_eq!(found.map(|config| config.policy.accounts), expected, "{value}");
     }
+}
+
+#[test]
+fn auto_in_a_list_of_qoses_is_a_mistake() {
+    for value in ["auto,qos_x", "qos_x, Auto", "\"auto\",q"] {
+        assert!(Config::parse(&format!("GovernedQOS={value}")).is_err(), "{value}");
+    }
+    let config = Config::parse("GovernedQOS=auto*,größe").unwrap();
+    assert_eq!(config.policy.governed, Governed::Names(names("auto*,größe")));
 }
 
 #[test]
@@ -232,8 +243,8 @@ fn errors_name_line_key_and_what_is_allowed() {
         ("Placement=override", "Placement=override needs UnitsPerGpu"),
         (
             "GovernedQOS=a,,b",
-            "line 1: GovernedQOS can't be 'a,,b'; allowed is auto, or names of QOSes separated by commas, in \
-             which * stands for any characters",
+            "line 1: GovernedQOS can't be 'a,,b'; allowed is auto alone, or names of QOSes separated by commas, in which * \
+             stands for any characters; a name with a blank in double quotes",
         ),
     ] {
         let expected = expected.replace("Gouvernedqos", "GouvernedQOS");

@@ -51,7 +51,8 @@ macro_rules! names_key {
 }
 pub(super) use {names_key, word_key};
 
-pub(super) const NAMES: &str = "names separated by commas, in which * stands for any characters";
+pub(super) const NAMES: &str = "names separated by commas, in which * stands for any characters; a name with a blank \
+                                in double quotes";
 
 pub(super) fn word<T: Copy>(value: &str, known: &[(&str, T)]) -> Option<T> {
     known.iter().find(|(name, _)| name.eq_ignore_ascii_case(value)).map(|(_, meaning)| *meaning)
@@ -81,15 +82,21 @@ pub(super) fn governed(value: &str) -> Option<Governed> {
     if value.eq_ignore_ascii_case("auto") {
         return Some(Governed::Auto);
     }
-    Patterns::parse(value).map(Governed::Names)
+    names(value, &["auto"]).map(Governed::Names)
 }
 
 pub(super) fn governed_accounts(value: &str) -> Option<GovernedAccounts> {
     match value.to_ascii_lowercase().as_str() {
         "auto" => Some(GovernedAccounts::Auto),
         "off" => Some(GovernedAccounts::Off),
-        _ => Patterns::parse(value).map(GovernedAccounts::Names),
+        _ => names(value, &["auto", "off"]).map(GovernedAccounts::Names),
     }
+}
+
+/// Parses names, none of which may be one of the key's words: in a list, that would be meant as the word.
+fn names(value: &str, words: &[&str]) -> Option<Patterns> {
+    let is_word = |name: &str| words.iter().any(|word| word.eq_ignore_ascii_case(name));
+    Patterns::parse(value).filter(|patterns| !patterns.iter().any(is_word))
 }
 
 /// Parses a GRES name as Slurm writes it; `gpu` means whole GPUs.

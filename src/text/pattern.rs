@@ -14,11 +14,24 @@ pub enum Case {
 pub struct Patterns(Vec<String>);
 
 impl Patterns {
-    /// Parses patterns separated by commas; `None` if one is empty or contains a blank, an `=` or a control character.
+    /// Parses patterns separated by commas. One in double quotes may contain blanks and `=`. `None` if one is empty, or
+    /// contains a control character, a quote, or outside of quotes a blank or an `=`. No name has a comma.
     pub fn parse(text: &str) -> Option<Patterns> {
-        let list: Vec<String> = text.split(',').map(|pattern| pattern.trim().to_owned()).collect();
-        let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '=';
-        list.iter().all(|pattern| !pattern.is_empty() && !pattern.contains(wrong)).then_some(Patterns(list))
+        let one = |part: &str| {
+            let quoted = part.trim().strip_prefix('"').map(|rest| rest.strip_suffix('"'));
+            let name = quoted.unwrap_or(Some(part.trim())).filter(|name| !name.is_empty())?;
+            let wrong =
+                |c: char| c.is_control() || c == '"' || quoted.is_none() && (c.is_whitespace() || c == '=');
+            (!name.contains(wrong)).then(|| name.to_owned())
+        };
+        text.split(',').map(one).collect::<Option<_>>().map(Patterns)
+    }
+
+    /// Those of the patterns that match none of the names.
+    pub fn without_match<'s>(&'s self, names: &[&str], case: Case) -> Vec<&'s str> {
+        let matched =
+            |pattern: &&str| names.iter().any(|name| matches(pattern.as_bytes(), name.as_bytes(), case));
+        self.iter().filter(|pattern| !matched(pattern)).collect()
     }
 
     /// Whether there are no patterns.
@@ -139,8 +152,28 @@ mod tests {
     }
 
     #[test]
+    fn a_name_with_a_blank_is_in_quotes() {
+        let patterns = Patterns::parse("\"max mustermann\",jörg, \"two *\"").unwrap();
+        assert_eq!(patterns.iter().collect::<Vec<_>>(), ["max mustermann", "jörg", "two *"]);
+        assert_eq!(patterns.without_match(&["JÖRG", "Two Words"], Case::Ignored), ["max mustermann", "jörg"]);
+    }
+
+    #[test]
     fn a_list_with_a_hole_is_none() {
-        for text in ["", "a,,b", "a b", "a,", "a=b", "a\u{7}"] {
+        for text in [
+            "",
+            "a,,b",
+            "a b",
+            "a,",
+            "a=b",
+            "a\u{7}",
+            "\"\"",
+            "\"a",
+            "a\"",
+            "\"a\"b",
+            "\"a,b\"",
+            "\"a\u{7}\"",
+        ] {
             assert_eq!(Patterns::parse(text), None, "{text:?}");
         }
         assert!(

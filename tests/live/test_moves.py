@@ -27,7 +27,7 @@ class Moves:
     def split(self, *options, tasks=6):
         """An array of which Slurm has made a job for each task: an update of some does that."""
         array = self.held(f"--array=0-{tasks - 1}", *options)
-        self.cluster.ok(f"scontrol update job={array}_[1-{tasks - 1}] Nice=1", "alice")
+        self.cluster.ok(f"scontrol update job={array}_[1-{tasks - 1}] Comment=x", "alice")
         return array
 
     def update(self, job, changes):
@@ -84,16 +84,26 @@ def test_what_else_is_changed_is_named_and_the_users_own_command_not_repeated(mo
     assert move.cluster.fields(job)["QOS"] == "normal"
 
 
-@pytest.mark.parametrize("tasks", [2, 6], ids=["one task left", "several left"])
-def test_the_advice_for_a_whole_array_moves_every_task(move, tasks):
+@pytest.mark.parametrize("split", ["", "0-1", "0-4"], ids=["not split", "several left", "one task left"])
+def test_the_advice_for_a_whole_array_moves_every_task(move, split):
     """Slurm itself gives a QOS and GPUs only to the first of its jobs."""
     if not move.can:
         pytest.skip("22.05 moves no job under a limit")
-    array = move.held(f"--array=0-{tasks + 1}", "--gres=gpu:2")
-    move.cluster.ok(f"scontrol update job={array}_[0-{tasks}] Nice=1", "alice")
+    array = move.held("--array=0-5", "--gres=gpu:2")
+    if split:
+        move.cluster.ok(f"scontrol update job={array}_[{split}] Comment=x", "alice")
     result = move.tries(move.update(array, f"qos={QOS}"))
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     assert set(move.tasks(array, "%q %b").values()) == {f"{QOS} gres/gpu:a40:2"}
+
+
+def test_a_typed_move_of_an_array_that_is_one_job_moves_every_task(move):
+    """For it slurmctld puts the tasks into the update, which nobody asked for."""
+    if not move.can:
+        pytest.skip("22.05 moves no job under a limit")
+    array = move.held("--array=0-5", "--gres=gpu:2")
+    assert not move.update(array, f"qos={QOS} {move.typed}")
+    assert set(move.tasks(array, "%q %b").values()) == {f"{QOS} gres/gpu:a40:1"}
 
 
 def test_the_advice_for_some_tasks_moves_each(move):
@@ -136,7 +146,7 @@ def test_a_refused_update_of_many_tasks_is_one_line_and_one_count(move):
 
 def test_what_passes_for_many_tasks_is_one_line_too(move):
     array = move.split("--gres=gpu:2", tasks=50)
-    conf = move.cluster.ok("cat /etc/slurm/gpushare.conf")
+    conf = move.cluster.ok("cat /etc/slurm/gpushare.conf") + "\n"
     try:
         move.cluster.write("/etc/slurm/gpushare.conf", conf + "Mode=audit\n")
         untyped = f"sbatch -H -o /dev/null --qos={QOS} --gres=gpu:1 --wrap true"

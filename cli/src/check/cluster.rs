@@ -6,7 +6,7 @@ use gpushare::submit::policy::{Governed, GovernedAccounts};
 
 use super::finding::{Finding, listed};
 use super::version::Version;
-use super::{memory, outside};
+use super::{memory, names, outside};
 use crate::requirements::{self, File, Met, Must, Requirement};
 use crate::slurm::{Accounts, ProgramError, Qoses, Reach, Settings, Slurm};
 
@@ -25,6 +25,10 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
     }
     if reach.slurmdbd.is_ok() {
         findings.push(governed_accounts(config, &slurm.accounts));
+        findings.extend(names::of_database(config, slurm));
+    }
+    if reach.slurmctld.is_ok() {
+        findings.extend(names::of_partitions(config, slurm));
     }
     if reach.slurmctld.is_ok() {
         findings.extend(billing(config, slurm));

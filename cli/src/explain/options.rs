@@ -1,6 +1,8 @@
 //! Parses words into sbatch's options, as getopt_long(3) does for sbatch: it stops at the first word that isn't an
 //! option.
 
+use gpushare::text::shown::shown;
+
 use super::release::Release;
 use super::table::{self, Arity, Spec};
 
@@ -29,7 +31,7 @@ pub struct Given {
 impl Given {
     /// The value and its source, as text.
     fn shown(&self) -> String {
-        let value = self.value.as_deref().unwrap_or_default().escape_ascii();
+        let value = shown(self.value.as_deref().unwrap_or_default());
         let place = match self.source {
             Source::Script => " in the script",
             Source::Environment => " in the environment",
@@ -139,10 +141,10 @@ fn named(name: &[u8], release: Release) -> Result<&'static Spec, OptionError> {
     let meant: Vec<_> = known.filter(|spec| spec.name.as_bytes().starts_with(name)).collect();
     match meant.as_slice() {
         [only] => Ok(only),
-        [] => Err(OptionError::Unknown(format!("--{}", name.escape_ascii()), release)),
+        [] => Err(OptionError::Unknown(format!("--{}", shown(name)), release)),
         several => {
             let meant = several.iter().map(|spec| format!("--{}", spec.name)).collect();
-            Err(OptionError::Short { name: name.escape_ascii().to_string(), meant })
+            Err(OptionError::Short { name: shown(name), meant })
         }
     }
 }

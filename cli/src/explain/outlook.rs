@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use gpushare::submit::grammar::Token;
 use gpushare::submit::policy::{Because, Remark, Rule};
 use gpushare::submit::request::{Field, Request};
+use gpushare::text::shown::shown;
 
 use super::accounting::Database;
 use super::job::{self, Above};
@@ -47,7 +48,7 @@ impl Names {
         if let Some(name) = list.filter(|name| !name.is_empty()).find(unknown)
             && !self.partitions.is_empty()
         {
-            return Some(format!("there is no partition '{}' that you can see", name.escape_ascii()));
+            return Some(format!("there is no partition '{}' that you can see", shown(name)));
         }
         if self.gres.is_empty() {
             return None;
@@ -59,7 +60,7 @@ impl Names {
                 None => gres.name.to_vec(),
             };
             let is_known = self.gres.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(&name));
-            (gres.count > 0 && !is_known).then(|| format!("no node has gres '{}'", name.escape_ascii()))
+            (gres.count > 0 && !is_known).then(|| format!("no node has gres '{}'", shown(&name)))
         })
     }
 }

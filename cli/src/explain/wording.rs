@@ -3,6 +3,7 @@
 use gpushare::submit::message;
 use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark, Rule};
 use gpushare::submit::request::Request;
+use gpushare::text::shown::shown;
 
 use super::accounting::Database;
 use crate::status::columns::clean;
@@ -68,22 +69,22 @@ fn reason(
     let how = if typed { "would add the GPU type" } else { "allows what is asked for" };
     let accounting = &database;
     let under = |kind: &str, qos| {
-        let name = accounting.name(qos).escape_ascii();
+        let name = shown(accounting.name(qos));
         let governed = policy.governs(accounting, qos);
         if governed { format!("{kind} '{name}' {how}") } else { format!("{kind} '{name}' is not governed") }
     };
     match request.qos {
-        Some(list) if list.contains(&b',') => Ok(format!("no QOS in '{}' is governed", list.escape_ascii())),
+        Some(list) if list.contains(&b',') => Ok(format!("no QOS in '{}' is governed", shown(list))),
         Some(name) => {
             let qos = accounting.qos_named(name).map(|qos| under("QOS", qos));
-            qos.ok_or_else(|| Refused::NoQos(name.escape_ascii().to_string()))
+            qos.ok_or_else(|| Refused::NoQos(shown(name)))
         }
         None => match accounting.default_qos(request) {
             DefaultQos::One(qos) => Ok(under("default QOS", qos)),
             DefaultQos::OneOf(_) => Ok(format!("every default QOS that the reservation can lead to {how}")),
             DefaultQos::None => {
-                let account = request.account.map(|name| format!(" in account '{}'", name.escape_ascii()));
-                let user = database.user().escape_ascii().to_string();
+                let account = request.account.map(|name| format!(" in account '{}'", shown(name)));
+                let user = shown(database.user());
                 Err(Refused::NoDefault { user, account: account.unwrap_or_default() })
             }
         },

@@ -18,6 +18,10 @@ pub struct Accounts {
     pub limited: Vec<String>,
     /// The limited TRES, such as `gres/gpu:a40`.
     pub tres: BTreeSet<String>,
+    /// All accounts.
+    pub names: BTreeSet<String>,
+    /// All users.
+    pub users: BTreeSet<String>,
 }
 
 impl Accounts {
@@ -43,8 +47,11 @@ fn read(text: &str, config: &Config) -> Accounts {
     let mut of_accounts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let rows: Vec<(&str, &str, BTreeSet<&str>)> = text.lines().filter_map(|line| row(line, config)).collect();
     for (account, user, limits) in &rows {
+        found.names.insert((*account).to_owned());
         if user.is_empty() {
             of_accounts.entry(*account).or_default().extend(limits);
+        } else {
+            found.users.insert((*user).to_owned());
         }
     }
     let mut said = BTreeSet::new();

@@ -9,6 +9,8 @@ use super::{ProgramError, ask};
 /// The facts about QOSes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qoses {
+    /// All names.
+    pub names: Vec<String>,
     /// The QOSes with a limit on a type of a governed GRES.
     pub governed: Vec<String>,
     /// The QOSes with a limit on a GPU type.
@@ -74,6 +76,7 @@ fn read(text: &str, config: &Config) -> Qoses {
         else {
             continue;
         };
+        found.names.push(name.to_owned());
         let flags = columns.next().unwrap_or_default();
         if flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS")) {
             found.over_partition.insert(name.to_owned());

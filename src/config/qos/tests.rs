@@ -88,7 +88,7 @@ fn a_line_that_is_wrong_says_what() {
     for (line, expected) in [
         ("QOS=q Account", Problem::NoValue("Account".into())),
         ("QOS=q Acount=x", Problem::UnknownKey("Acount".into(), own_names())),
-        ("QOS=\"q\" CPUs=1", bad("QOS", "\"q\"", ONE_NAME)),
+        ("QOS=\"two words\" CPUs=1", bad("QOS", "two words", ONE_NAME)),
         ("QOS=q's CPUs=1", bad("QOS", "q's", ONE_NAME)),
         ("QOS=a,b CPUs=1", bad("QOS", "a,b", ONE_NAME)),
         ("QOS=a* Mode=warn Account=x", bad("QOS", "a*", ONE_NAME)),
@@ -140,4 +140,12 @@ fn a_line_has_rules_or_the_databases_settings_or_both() {
     assert!(matches!(parse(1, "QOS=free UsageFactor=0").unwrap(), (None, Some(_))));
     assert!(matches!(parse(1, "QOS=free").unwrap(), (None, Some(_))), "it is there, without limits");
     assert_eq!(parse(1, "QOS=free*").unwrap(), (None, None));
+}
+
+#[test]
+fn rules_can_be_for_a_name_with_a_blank() {
+    let (rules, managed) = parse(1, "QOS=\"two words\",größe  Mode=audit").unwrap();
+    let rules = rules.unwrap();
+    assert_eq!(rules.names.iter().collect::<Vec<_>>(), ["two words", "größe"]);
+    assert_eq!((rules.mode, managed), (Some(Mode::Audit), None));
 }

@@ -37,12 +37,17 @@ pub(super) fn names_several(job: &[u8], array: bool) -> bool {
     array || job.iter().any(|byte| b"[-,".contains(byte))
 }
 
-/// The job, or each of several tasks by itself: scontrol sends a request for each number between commas.
+/// The job, or each of several tasks by itself: scontrol sends a request for each number between commas. Tasks that are
+/// one record have the same number; the array's own is the lowest, and must be the last, since it stands for all.
 fn jobs(job: &[u8], array: bool) -> Option<String> {
     let Some((job, tasks)) = str::from_utf8(job).ok()?.split_once('_').filter(|_| names_several(job, false))
     else {
         let job = word(job);
-        return Some(if array { format!("$(squeue -h -t PD -o %A -j {job} | paste -sd,)") } else { job });
+        return Some(if array {
+            format!("$(squeue -hrt PD -o %A -j {job} | sort -nru | paste -sd,)")
+        } else {
+            job
+        });
     };
     let mut all = String::new();
     for part in tasks.trim_matches(['[', ']']).split(',') {

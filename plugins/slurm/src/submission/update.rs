@@ -29,7 +29,8 @@ impl Submission<'_> {
         may_say!(qos account partition reservation tres_per_job tres_per_node tres_per_socket tres_per_task);
         may_say!(admin_comment comment extra name wckey mail_type mail_user);
         // What names the job and its user, and what slurmctld or this plugin sets before it judges.
-        may_say!(job_id_str user_id group_id site_factor alloc_node env_hash script_hash selinux_context);
+        may_say!(job_id_str array_bitmap user_id group_id site_factor alloc_node env_hash script_hash);
+        may_say!(selinux_context);
         nothing.bitflags = said.bitflags & slurm_sys::JOB_SAYS_DEFAULTS;
         #[cfg(slurm_25_11)]
         may_say!(step_id);

@@ -142,11 +142,12 @@ fn names_that_were_at_fault_are_mended_alone() {
         ("qos_lafferty,--gres=gpu:2,nic:1", "", "--qos=qos_lafferty --gres=gpu:a40:2,nic:1"),
         ("qos_lafferty,--gpus=2,--time=5", "", "--qos=qos_lafferty --gpus=a40:2 --time=5"),
         ("nobodys,--time=5", "", "--qos=nobodys --time=5"),
+        ("q,--comment=$(id)", "", "--qos=q '--comment=$(id)'"),
     ] {
         let request = Request { tres_per_node: text(gres).filter(|text| !text.is_empty()), ..node(qos, "") };
         assert_eq!(advice(&request, &Policy::default()).as_deref(), Some(expected), "{qos} {gres}");
     }
-    for qos in ["a,b,--time=5", "q,--comment=$(id)", "q,--gres=gpu:1"] {
+    for qos in ["a,b,--time=5", "q,--comment=\u{1b}", "q,--gres=gpu:1"] {
         let request = node(qos, "gres/gpu:a40:1");
         assert_eq!(advice(&request, &Policy::default()), None, "{qos}");
     }
