@@ -243,8 +243,8 @@ fn errors_name_line_key_and_what_is_allowed() {
         ("Placement=override", "Placement=override needs UnitsPerGpu"),
         (
             "GovernedQOS=a,,b",
-            "line 1: GovernedQOS can't be 'a,,b'; allowed is auto alone, or names of QOSes separated by commas, in which * \
-             stands for any characters; a name with a blank in double quotes",
+            "line 1: GovernedQOS can't be 'a,,b'; allowed is auto alone, or names of QOSes separated by commas, in \
+             which * stands for any characters; a name with a blank in double quotes",
         ),
     ] {
         let expected = expected.replace("Gouvernedqos", "GouvernedQOS");

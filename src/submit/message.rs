@@ -1,7 +1,7 @@
 //! What a user sees: the refusal of a request, or the note about an accepted one.
 //!
-//! It uses the QOS's own limits and ends with a command that works. It shows users' text as UTF-8, escapes what can't be
-//! seen, and never uses it as a format. The texts behind the numbers are in [`pages`].
+//! It uses the QOS's own limits and ends with a command that works. It shows users' text as UTF-8, escapes what can't
+//! be seen, and never uses it as a format. The texts behind the numbers are in [`pages`].
 
 use std::fmt::Write;
 

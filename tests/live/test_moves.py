@@ -72,6 +72,18 @@ def test_what_another_plugin_writes_into_an_update_stops_no_move(move):
     assert fields["TresPerNode"].endswith("gpu:a40:1"), fields
 
 
+@pytest.mark.parametrize("field", [
+    f"Comment={'x' * 2000}", f"JobName={'x' * 2000}", "WCKey=nobodys", "Extra='(('", "AdminComment=x", "MailType=nope",
+])
+def test_no_field_that_may_go_with_a_move_leaves_it_half_done(move, field):
+    """Slurm refuses some of these. Then the job is as it was, or it is in the QOS with the GPUs that it was given."""
+    job = move.held("--gres=gpu:2")
+    move.update(job, f"qos={QOS} {move.typed} {field}")
+    fields = move.cluster.fields(job)
+    as_it_is = fields["QOS"], fields["TresPerNode"].split("gpu:")[1]
+    assert as_it_is in {("normal", "2"), (QOS, "a40:1")}, as_it_is
+
+
 def test_what_else_is_changed_is_named_and_the_users_own_command_not_repeated(move):
     """The script changes the job's nice value, which Slurm may refuse when the QOS has changed."""
     if not move.can:
@@ -129,6 +141,17 @@ def test_the_advice_for_tasks_that_lost_their_gpus_moves_each(move):
     assert all(":a40:" in tasks[task] for task in (2, 3, 4, 5)), tasks
 
 
+def test_a_move_of_several_tasks_reaches_only_the_first_of_them(plain):
+    """Slurm's own fault, without gpushare, and the command reports success. On 22.05 all get the QOS."""
+    move = Moves(plain)
+    array = move.split("--gres=gpu:a40:2")
+    assert not move.update(f"{array}_[2-5]", f"qos={QOS} {move.typed}")
+    tasks = move.tasks(array, "%q %b")
+    assert {task for task, has in tasks.items() if has.endswith("gpu:a40:1")} == {2}, tasks
+    assert {task for task, has in tasks.items() if has.startswith(QOS)} == ({2} if move.can else {2, 3, 4, 5}), tasks
+    plain.cancel_all()
+
+
 def test_a_refused_update_of_many_tasks_is_one_line_and_one_count(move):
     """slurmctld judges each of an array's jobs, within one request. The same command again is another request."""
     array = move.split("--gres=gpu:2", tasks=200)
@@ -159,6 +182,16 @@ def test_what_passes_for_many_tasks_is_one_line_too(move):
     finally:
         move.cluster.write("/etc/slurm/gpushare.conf", conf)
         move.cluster.wait(lambda: move.cluster.run(untyped, "alice").returncode, "the old rules")
+
+
+def test_a_refused_update_of_a_het_job_is_one_line_and_one_message(move):
+    job = move.cluster.ok(
+        "sbatch -H --parsable -o /dev/null --gres=gpu:2 : --gres=gpu:2 : --gres=gpu:1 --wrap true", "alice"
+    ).strip()
+    seen = len(move.refusals())
+    said = move.update(job, f"qos={QOS}")
+    assert len(move.refusals()) == seen + 1, move.refusals()
+    assert said.count("GS101, see") == (2 if move.can else 0), said
 
 
 @pytest.mark.parametrize("option", [

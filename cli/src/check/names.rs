@@ -1,5 +1,5 @@
-//! Names in gpushare.conf that nothing has: one that is misspelt in `GovernedQOS` switches the rules off. Reservations come
-//! and go, so their names aren't checked. Pure.
+//! Names in gpushare.conf that nothing has: one that is misspelt in `GovernedQOS` switches the rules off. Reservations
+//! come and go, so their names aren't checked. Pure.
 
 use gpushare::config::Config;
 use gpushare::submit::policy::{Governed, GovernedAccounts};
@@ -96,7 +96,8 @@ mod tests {
         let config = Config::parse(
             "GovernedQOS=qos_a,qos_laferty,x*\nGovernedAccounts=lab,nolab\nExemptUsers=alice,bop,2001\n\
              ExemptAccounts=*\nGovernedPartitions=p,P\nExemptPartitions=debug\nQOS=qos_b Mode=audit\n\
-             QOS=\"two words\" Mode=audit\nQOS=qos_new GPUs=a40:1\nQOS=qos_new Mode=warn\nPartitionName=q MaxCPUsPerGpu=4\n",
+             QOS=\"two words\" Mode=audit\nQOS=qos_new GPUs=a40:1\nQOS=qos_new Mode=warn\n\
+             PartitionName=q MaxCPUsPerGpu=4\n",
         )
         .unwrap();
         let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

@@ -27,6 +27,7 @@ pub(super) fn written(refusal: &Refusal) -> Option<String> {
 /// Stands for a text that a user can't see as it is.
 const UNSEEN: char = '\0';
 
+#[inline(never)]
 fn word(text: &[u8]) -> String {
     shell_word(text).unwrap_or_else(|| UNSEEN.to_string())
 }

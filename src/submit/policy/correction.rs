@@ -111,24 +111,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if self.again {
             return fault;
         }
-        let Some(mut wanted) = self.to_begin_with(&fault) else { return fault };
-        let works = self.mend_all(&mut wanted, &fault).is_some() && !self.repeats(&wanted);
+        let Some(asked) = self.to_begin_with(&fault) else { return fault };
+        let mut wanted = asked.clone();
+        // A command is never answered with itself. In an update, another plugin may have added what is wrong; then the
+        // user can't leave it out.
+        let works = self.mend_all(&mut wanted, &fault).is_some()
+            && wanted != asked
+            && (self.update.is_none() || wanted != asked.names_and_gpus());
         let beyond = wanted.beyond;
         let correction = works.then(|| Box::new(self.told(wanted, &fault)));
         Refusal { beyond, correction, ..fault }
-    }
-
-    /// Whether a correction only repeats what was asked for. In an update, another plugin may have added what is wrong;
-    /// then the user can't leave it out.
-    fn repeats(&self, wanted: &Correction) -> bool {
-        match self.update {
-            Some((update, _)) => {
-                let nothing = Request::new(wanted.spelling);
-                let said = Correction::of(&update.request).names_and_gpus();
-                wanted.over(&nothing) == said.over(&nothing)
-            }
-            None => wanted.options.is_empty() && wanted.over(&self.request) == self.request,
-        }
     }
 
     fn mend_all(&self, wanted: &mut Correction, first: &Refusal) -> Option<()> {

@@ -43,18 +43,13 @@ impl Submission<'_> {
             // both.
             unsafe { libc::memcmp(said.cast(), nothing.cast(), size_of::<job_desc_msg_t>()) == 0 }
         };
-        let mut found = String::new();
         if same {
-            return found;
+            return String::new();
         }
-        macro_rules! name {
-            ($($member:ident $name:literal)+) => { $(
-                if said.$member != nothing.$member {
-                    found.push_str(concat!(", ", $name));
-                }
-            )+ };
+        macro_rules! changed {
+            ($($member:ident $name:literal)+) => { [$((said.$member != nothing.$member, $name)),+] };
         }
-        name!(
+        let changed = changed!(
             time_limit "TimeLimit" time_min "TimeMin" priority "Priority" nice "Nice" begin_time "StartTime"
             deadline "Deadline" dependency "Dependency" features "Features" prefer "Prefer" licenses "Licenses"
             min_nodes "NumNodes" num_tasks "NumTasks" min_cpus "NumCPUs" cpus_per_task "CPUsPerTask"
@@ -62,7 +57,9 @@ impl Submission<'_> {
             cpus_per_tres "CpusPerTres" mem_per_tres "MemPerTres" req_nodes "ReqNodeList" exc_nodes "ExcNodeList"
             shared "OverSubscribe" contiguous "Contiguous" requeue "Requeue" work_dir "WorkDir" std_out "StdOut"
         );
-        found.get(2..).map_or_else(|| "something else".to_owned(), str::to_owned)
+        let names: Vec<&str> =
+            changed.iter().filter(|(changed, _)| *changed).map(|(_, name)| *name).collect();
+        if names.is_empty() { "something else".to_owned() } else { names.join(", ") }
     }
 
     /// Whether it names a whole array.
