@@ -113,11 +113,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
         let Some(asked) = self.to_begin_with(&fault) else { return fault };
         let mut wanted = asked.clone();
-        // A command is never answered with itself. In an update, another plugin may have added what is wrong; then the
-        // user can't leave it out.
+        // A command is never answered with itself. A submission that is judged again is refused again, but in an update
+        // another plugin may have added what is wrong, which the user can't leave out.
         let works = self.mend_all(&mut wanted, &fault).is_some()
-            && wanted != asked
-            && (self.update.is_none() || wanted != asked.names_and_gpus());
+            && (self.update.is_none() || wanted != asked && wanted != asked.names_and_gpus());
         let beyond = wanted.beyond;
         let correction = works.then(|| Box::new(self.told(wanted, &fault)));
         Refusal { beyond, correction, ..fault }
