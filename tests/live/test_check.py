@@ -120,6 +120,8 @@ BROKEN_SHARES = {
     "a type that no node has": ("sed -i s/GPUs=a40:12/GPUs=v100:12/ {RULES}", {"QOS", "AccountingStorageTRES"}),
     "memory that nobody counts": ("sed -i s/_Memory// {EXTRA} && {RESTART}", {"SelectTypeParameters"}),
     "preempted jobs that are lost": ("sed -i s/JobRequeue=1/JobRequeue=0/ {EXTRA} && {RESTART}", {"JobRequeue"}),
+    "a misspelt QOS": ("sed -i 's/^GovernedQOS=.*/GovernedQOS=qos_*,djik/' {RULES}", {"GovernedQOS"}),
+    "a misspelt partition": ("echo GovernedPartitions=nonesuch >>{RULES}", {"GovernedPartitions"}),
     "weights that nobody counts": (
         "echo GpuWeight=a40:1,h100:8 >>{RULES}", {"PriorityWeightFairshare", "TRESBillingWeights"}
     ),

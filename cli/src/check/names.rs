@@ -19,19 +19,18 @@ enum Loss {
 /// QOSes, accounts and users.
 pub fn of_database(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let policy = &config.policy;
-    let qoses: Vec<&str> = slurm.qoses.names.iter().map(String::as_str).collect();
     let accounts: Vec<&str> = slurm.accounts.names.iter().map(String::as_str).collect();
     let users: Vec<&str> = slurm.accounts.users.iter().map(String::as_str).collect();
+    // `gpushare qos apply` makes those that are missing of the lines that have an owner or limits.
+    let managed = config.qoses.iter().map(|managed| managed.name.as_str());
+    let qoses: Vec<&str> = slurm.qoses.names.iter().map(String::as_str).chain(managed).collect();
     let mut findings = Vec::new();
     if let Governed::Names(patterns) = &policy.governed {
         findings.extend(finding("GovernedQOS", "QOS", patterns, &qoses, Case::Ignored, Loss::Rule));
     }
-    // `gpushare qos apply` makes those that are missing of the lines that have an owner or limits.
-    let managed = config.qoses.iter().map(|managed| managed.name.as_str());
-    let all: Vec<&str> = qoses.iter().copied().chain(managed).collect();
     let records = policy.records.iter().map(|record| &record.names);
     findings
-        .extend(records.filter_map(|names| finding("QOS", "QOS", names, &all, Case::Ignored, Loss::Rule)));
+        .extend(records.filter_map(|names| finding("QOS", "QOS", names, &qoses, Case::Ignored, Loss::Rule)));
     if let GovernedAccounts::Names(patterns) = &policy.accounts {
         findings.extend(finding(
             "GovernedAccounts",
@@ -94,7 +93,7 @@ mod tests {
     #[test]
     fn every_name_that_nothing_has_is_named() {
         let config = Config::parse(
-            "GovernedQOS=qos_a,qos_laferty,x*\nGovernedAccounts=lab,nolab\nExemptUsers=alice,bop,2001\n\
+            "GovernedQOS=qos_a,qos_new,qos_laferty,x*\nGovernedAccounts=lab,nolab\nExemptUsers=alice,bop,2001\n\
              ExemptAccounts=*\nGovernedPartitions=p,P\nExemptPartitions=debug\nQOS=qos_b Mode=audit\n\
              QOS=\"two words\" Mode=audit\nQOS=qos_new GPUs=a40:1\nQOS=qos_new Mode=warn\n\
              PartitionName=q MaxCPUsPerGpu=4\n",
