@@ -175,8 +175,8 @@ def test_what_passes_for_many_tasks_is_one_line_too(move):
         untyped = f"sbatch -H -o /dev/null --qos={QOS} --gres=gpu:1 --wrap true"
         move.cluster.wait(lambda: not move.cluster.run(untyped, "alice").returncode, "the new rules")
         move.cluster.ok(f": >{LOG}")
-        said = move.update(array, f"qos={QOS}")
-        assert not said, said
+        said = move.update(array, "account=capped")
+        assert not said and set(move.tasks(array, "%a").values()) == {"capped"}, said
         passed = [line for line in move.cluster.log("slurmctld").splitlines() if "accepted (audit)" in line]
         assert len(passed) == 1, passed
     finally:
