@@ -209,3 +209,32 @@ def test_what_is_to_try_under_any_name_works_in_a_shell(move, option):
     explained = move.cluster.run(f"gpushare explain -- {option} --gres=gpu:1", "alice")
     assert f"'{name}'" in explained.stdout and f"try: {words}" in explained.stdout, explained.stdout + explained.stderr
     assert move.refusals()[-1].isascii()
+
+
+def test_gpushare_conf_can_name_what_has_a_blank(move):
+    conf = move.cluster.ok("cat /etc/slurm/gpushare.conf") + "\n"
+
+    def refused(qos):
+        words = ["sbatch", "-H", "-o", "/dev/null", f"--qos={qos}", "--gres=gpu:1", "--wrap", "true"]
+        return "GS101" in move.cluster.run(words, "alice").stderr
+
+    try:
+        rules = conf.replace("GovernedQOS=auto", 'GovernedQOS="two words",größe')
+        move.cluster.write("/etc/slurm/gpushare.conf", rules)
+        move.cluster.wait(lambda: not refused(QOS), "the new rules")
+        assert refused("two words") and refused("größe") and not refused("a$b;c")
+        assert move.cluster.findings("GovernedQOS")[0]["status"] == "ok"
+    finally:
+        move.cluster.write("/etc/slurm/gpushare.conf", conf)
+        move.cluster.wait(lambda: refused(QOS), "the old rules")
+
+
+def test_a_type_that_slurm_does_not_count_is_named_as_such(move):
+    """What the message asks of the administrator is enough, from 23.11 on without a restart."""
+    words = ["sbatch", "-H", "-o", "/dev/null", f"--qos={QOS}", "--gres=gpu:l40:1", "--wrap", "true"]
+    said = move.cluster.run(words, "alice").stderr
+    assert "GS102" in said and "must add it to AccountingStorageTRES" in said, said
+    move.cluster.ok("sed -i '/^AccountingStorageTRES=/s|$|,gres/gpu:l40|' /etc/slurm/*.conf")
+    restart = "scontrol reconfigure" if move.cluster.newer_than("23.11") else "/lab/service restart slurmctld"
+    move.cluster.ok(restart, timeout=60)
+    move.cluster.wait(lambda: "GS103" in move.cluster.run(words, "alice").stderr, "the type to be counted")
