@@ -190,7 +190,7 @@ fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
         let list = missing.join(",");
         format!(
             "{list} {words} that this cluster counts; add {them} to AccountingStorageTRES in slurm.conf and restart \
-             slurmctld"
+             slurmctld (from Slurm 23.11 on 'scontrol reconfigure' is enough)"
         )
     })
 }

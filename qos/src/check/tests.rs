@@ -56,8 +56,8 @@ fn lines_that_can_be_had_are_silent() {
 
 #[test]
 fn lines_that_cannot_be_had_say_why() {
-    let counts =
-        "that this cluster counts; add it to AccountingStorageTRES in slurm.conf and restart slurmctld";
+    let counts = "that this cluster counts; add it to AccountingStorageTRES in slurm.conf and restart slurmctld \
+         (from Slurm 23.11 on 'scontrol reconfigure' is enough)";
     for (text, expected) in [
         ("\nQOS=q GPUs=H100:3", "2 error: H100:3 is more than the cluster's 2".to_owned()),
         ("QOS=q GPUs=h100:1", "1 error: no node has a GPU of type 'h100'; there are H100, a40".to_owned()),
@@ -97,7 +97,7 @@ fn lines_that_cannot_be_had_say_why() {
             "1 error: no node has a GPU of type 'v100'; there are H100, a40",
             "1 error: no node has a GPU of type 'p100'; there are H100, a40",
             "1 error: gres/mps,gres/shard are no TRES that this cluster counts; add them to AccountingStorageTRES in \
-             slurm.conf and restart slurmctld",
+             slurm.conf and restart slurmctld (from Slurm 23.11 on 'scontrol reconfigure' is enough)",
         ]
     );
 }
