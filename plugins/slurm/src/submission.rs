@@ -162,7 +162,7 @@ impl<'a> Submission<'a> {
         // SAFETY: null or a C string of an earlier plugin.
         let earlier = unsafe { text::bytes(*place) }.map(<[u8]>::to_vec);
         let all = match earlier {
-            Some(text) if text.windows(message.len()).any(|part| part == message.as_bytes()) => return,
+            Some(text) if text.windows(message.len().max(1)).any(|part| part == message.as_bytes()) => return,
             Some(mut text) => {
                 text.push(b'\n');
                 text.extend_from_slice(message.as_bytes());
