@@ -160,7 +160,6 @@ impl Live {
     }
 
     fn adopt(&self, policy: Policy) {
-        log::debug!("job_submit/gpushare: {policy:?}");
         *self.policy.write() = Some(Arc::new(policy));
     }
 
