@@ -27,7 +27,7 @@ take_units() {
     tell_systemd reset-failed "${units[@]}" 2>/dev/null
     # What `systemctl disable` would do. There may be no systemctl.
     for link in /etc/systemd/system/*.{wants,requires}/gpushare-metrics.timer; do
-        [[ ! -L $link ]] || { rm "$link"; rmdir "${link%/*}" 2>/dev/null || true; }
+        [[ ! -L $link ]] || { rm -f "$link" || true; rmdir "${link%/*}" 2>/dev/null || true; }
     done
     rm -f "$figures" "${figures%/*}/.${figures##*/}".[0-9]*
 }

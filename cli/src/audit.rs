@@ -183,6 +183,10 @@ fn logs(
         }
         let (files, packed) = files::with_rotated(Path::new(log), period.start)?;
         let mut doubts: Vec<_> = packed.into_iter().map(Doubt::Packed).collect();
+        let hosts = settings.list("SlurmctldHost");
+        if hosts.len() > 1 {
+            doubts.push(Doubt::Controllers(hosts.join(", ")));
+        }
         let level = settings.get("SlurmctldDebug");
         if ["quiet", "fatal", "error"].iter().any(|word| level.eq_ignore_ascii_case(word)) {
             doubts.push(Doubt::Level(level.to_owned()));

@@ -8,6 +8,8 @@ conf=$SYSCONFDIR/gpushare.conf
 elsewhere=$SYSCONFDIR/.gpushare.conf.dpkg-none
 
 hide_settings() {
+    # A diversion of the site's own stays.
+    [[ -z $(dpkg-divert --listpackage "$conf") ]] || return 0
     ! dpkg-query -W -f '${Conffiles}\n' gpushare 2>/dev/null | grep -qF " $conf " ||
         dpkg-divert --quiet --local --no-rename --divert "$elsewhere" --add "$conf"
 }

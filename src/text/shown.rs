@@ -11,7 +11,8 @@ pub fn shown(text: &[u8]) -> String {
     out
 }
 
-/// The text as a shell must read it, in single quotes if it needs them; `None` if the text can't be shown as it is.
+/// The text as a shell must read it after an option's `=`, in single quotes if it needs them; `None` if the text can't
+/// be shown as it is.
 pub fn shell_word(text: &[u8]) -> Option<String> {
     let mut word = String::from("'");
     let mut plain = true;

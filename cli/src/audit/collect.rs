@@ -20,6 +20,8 @@ const APART: usize = 64;
 const SECONDS: u32 = 5;
 /// What slurmctld before 25.05 sends to syslog of a longer message (src/common/log.c: `_log_msg`).
 const CUT: usize = 500;
+/// By how much a message can be shorter, because a level or a name is before it.
+const SHORTER: usize = 50;
 
 /// Requests with the same values are summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,7 +103,9 @@ impl Collector {
         }
         let Some(read) = LogLine::parse(message) else {
             self.unreadable += 1;
-            self.unreadable_accepted += u64::from(evidence::is_accepted(rest));
+            // Only syslog cuts. Another one is the rest of a message with a user's line break.
+            let is_cut = line.way == Way::Syslog && message.len() + SHORTER >= CUT;
+            self.unreadable_accepted += u64::from(is_cut && evidence::is_accepted(rest));
             return;
         };
         self.timeless += u64::from(time.is_none());

@@ -9,12 +9,16 @@ use std::path::PathBuf;
 use gpushare::submit::log_line::PREFIX;
 use gpushare::text::counted;
 
-use super::stamp::Line;
+use super::stamp::{Line, Way};
 use crate::period::{Period, text};
 use crate::status::columns::clean;
 
 /// In slurmctld's line at its start (src/slurmctld/controller.c: `main`).
 const STARTED: &[u8] = b" started on cluster ";
+/// slurmctld's lines when it stands by, and when it is in control (src/slurmctld/backup.c: `run_backup`; controller.c:
+/// `main`). It loads gpushare before either.
+const STANDS_BY: &[u8] = b"slurmctld running in background mode";
+const IN_CONTROL: &[u8] = b"Running as primary controller";
 /// How journalctl -o json writes a message that it leaves out.
 const LEFT_OUT: &[u8] = b"\"MESSAGE\":null";
 /// How many times without gpushare are kept.
@@ -48,8 +52,14 @@ gpushare::errors! {
                 .unwrap_or_default();
         NotShown =>
             "nothing in the log shows that gpushare is loaded: it has no line of gpushare's, not even the one at \
-             slurmctld's start. Read more of the log, back to that start. If that is gone, run 'touch gpushare.conf' \
-             and submit a job: gpushare logs that it has read the file again";
+             slurmctld's start. Read more of the log, back to that start. If that is gone, restart slurmctld, which \
+             ends no job: gpushare then logs its rules";
+        /// The controllers.
+        Controllers(hosts: String) =>
+            "{hosts} are controllers, and each logs only the requests that it judged itself: name the logs of all of \
+             them with --log";
+        StandsBy =>
+            "slurmctld only stood by here, so another controller judged the requests: name that one's log with --log";
         Cut(lines: u64) =>
             "{} about an accepted request can't be read, because syslog cuts lines at 500 characters: set \
              SlurmctldLogFile, or {GET_JOURNAL}", counted(*lines, "line");
@@ -109,6 +119,11 @@ pub struct Evidence {
     is_inside: bool,
     has_info: bool,
     shown: Shown,
+    /// slurmctld stood by at some time, and was in control at some time.
+    pub stood_by: bool,
+    was_in_control: bool,
+    /// A line that slurmctld itself wrote as a whole.
+    has_own: bool,
     /// Times without a sign of gpushare, inside the period or reaching into it.
     without: Vec<(u32, u32)>,
 }
@@ -125,7 +140,12 @@ impl Evidence {
             let start = String::from_utf8_lossy(line).chars().take(70).collect::<String>();
             self.example = Some(clean(&start));
         }
-        is_ours || !self.has_info || has(line, STARTED) || (line.starts_with(b"{") && has(line, LEFT_OUT))
+        is_ours || !self.has_info || self.is_a_turn(line) || (line.starts_with(b"{") && has(line, LEFT_OUT))
+    }
+
+    /// Whether a line may tell that slurmctld started, stands by or is in control.
+    fn is_a_turn(&self, line: &[u8]) -> bool {
+        [STARTED, STANDS_BY, IN_CONTROL].iter().any(|words| has(line, words))
     }
 
     /// A line that isn't slurmctld's, or in no form that is known.
@@ -146,6 +166,7 @@ impl Evidence {
         }
         let is_inside = time.is_none_or(|time| time >= self.period.start);
         self.is_inside |= is_inside;
+        self.has_own |= line.way == Way::Own;
         let Some(message) = line.message.as_deref() else {
             self.left_out += u64::from(is_inside);
             return;
@@ -153,6 +174,8 @@ impl Evidence {
         let levels: [&[u8]; 3] = [b"error: ", b"fatal: ", b"debug:  "];
         let bare = levels.iter().find_map(|level| message.strip_prefix(*level));
         self.has_info |= is_inside && (bare.is_none() || message.starts_with(b"debug"));
+        self.stood_by |= message == STANDS_BY;
+        self.was_in_control |= message.starts_with(IN_CONTROL);
         if bare.unwrap_or(message).starts_with(PREFIX.as_bytes()) {
             self.shown = Shown::Gpushare;
         } else if message.starts_with(b"slurmctld version ") && has(message, STARTED) {
@@ -181,6 +204,11 @@ impl Evidence {
         }
     }
 
+    /// How many lines name gpushare in a form that isn't known.
+    pub fn odd(&self) -> u64 {
+        self.odd
+    }
+
     /// Times without a sign of gpushare. A slurmctld that starts logs a little before it names itself.
     pub fn without(&self) -> impl Iterator<Item = (u32, u32)> {
         self.without.iter().copied().filter(|(since, until)| until.saturating_sub(*since) >= 60)
@@ -204,7 +232,8 @@ impl Evidence {
         if let (false, Some((first, last))) = (self.is_inside, self.first.zip(self.last)) {
             return Some(Doubt::Outside(self.period, first, last));
         }
-        if self.bare > 0 {
+        // In slurmctld's own file such a line is the rest of a message with a user's line break (docs/audit.md).
+        if self.bare > 0 && !self.has_own {
             return Some(Doubt::Bare(self.bare));
         }
         if self.left_out > 0 {
@@ -212,6 +241,9 @@ impl Evidence {
         }
         if !self.has_info {
             return Some(Doubt::OnlyErrors);
+        }
+        if self.stood_by && !self.was_in_control {
+            return Some(Doubt::StandsBy);
         }
         match (loaded, self.shown) {
             (Loaded::No(plugins), _) => Some(Doubt::NotLoaded(plugins.clone())),

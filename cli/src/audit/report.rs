@@ -84,7 +84,10 @@ impl Report {
     pub fn of_logs(collected: Collector, read: Vec<String>, cluster: String, advice: LimitAdvice) -> Report {
         let period = collected.period;
         let remarks = about(&collected);
-        let is_partial = begins_late(&collected).is_some() || collected.evidence.without().next().is_some();
+        let is_partial = begins_late(&collected).is_some()
+            || collected.unreadable + collected.evidence.odd() > 0
+            || collected.evidence.stood_by
+            || collected.evidence.without().next().is_some();
         let mut requests: Vec<Asked> =
             collected.forms.into_iter().map(|(form, sum)| asked(form, sum, advice)).collect();
         let whose = |one: &Asked| (one.user.clone(), one.user_id, one.number.clone(), one.request.clone());
@@ -226,6 +229,18 @@ fn about(collected: &Collector) -> Vec<String> {
             text(until)
         )
     }));
+    if collected.evidence.stood_by {
+        said.push(
+            "slurmctld stood by for a part of the time: the other controller's log has the requests of that time"
+                .to_owned(),
+        );
+    }
+    if collected.evidence.odd() > 0 {
+        said.push(format!(
+            "{} lines name gpushare in a form that gpushare doesn't know, or aren't slurmctld's: they are not counted",
+            collected.evidence.odd()
+        ));
+    }
     if collected.timeless > 0 {
         said.push(format!(
             "{} lines have no date (LogTimeFormat=clock, or standard error): they are counted whatever --start and \

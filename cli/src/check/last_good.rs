@@ -12,7 +12,7 @@ use super::finding::Finding;
 use crate::period;
 use crate::slurm::Settings;
 
-const ABOUT: &str = "slurmctld's rules";
+pub const ABOUT: &str = "slurmctld's rules";
 
 /// The finding on a controller. `None` if the file is right, and this is the only controller.
 pub fn finding(settings: &Settings, slurm_conf: &Path, is_only: bool) -> Option<Finding> {
@@ -41,7 +41,7 @@ fn compare(path: &Path, text: &str, copy: Result<LastGood, NoCopy>, is_only: boo
         Ok(copy) if copy.text == text => {
             (!is_only).then(|| Finding::ok(ABOUT, format!("the same as in {}, in force", copy.source)))
         }
-        Ok(copy) if copy.is_of_another(text) => {
+        Ok(copy) if !is_only && copy.is_of_another(text) => {
             let LastGood { path: kept, source, read_at, .. } = copy;
             let said = format!(
                 "{} differs from {source}, whose rules of {} are in force",
@@ -49,7 +49,8 @@ fn compare(path: &Path, text: &str, copy: Result<LastGood, NoCopy>, is_only: boo
                 time(read_at)
             );
             let fix = format!(
-                "make gpushare.conf the same on all controllers; the rules in force are in {}",
+                "make gpushare.conf the same on all controllers (if it is, slurmctld reads it with the next request); \
+                 the rules in force are in {}",
                 kept.display()
             );
             Some(Finding::wrong(ABOUT, said, fix))
@@ -153,6 +154,8 @@ mod tests {
                 false,
                 Some(('?', "with the next request", "")),
             ),
+            // A single controller may have another name now.
+            (Some(TEXT), Some(("ctl2", "Mode=audit\n")), true, Some(('?', "with the next request", ""))),
             // Missing.
             (
                 None,

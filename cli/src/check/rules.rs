@@ -9,7 +9,7 @@ use gpushare::submit::policy::Mode;
 
 use super::finding::Finding;
 
-const ABOUT: &str = "gpushare.conf";
+pub const ABOUT: &str = "gpushare.conf";
 
 /// Reads the file. Returns its findings and its rules; if the file is wrong, the rest is checked against the defaults.
 ///
@@ -30,9 +30,7 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Co
             Ok((vec![Finding::ok(ABOUT, said)], Config::default()))
         }
         (Err(error), _) => {
-            let fix = format!(
-                "correct {shown}; until then slurmctld uses the last good rules, and jobs with a share fail"
-            );
+            let fix = format!("correct {shown}; until then jobs with a share fail on nodes");
             Ok((vec![Finding::wrong(ABOUT, error.to_string(), fix)], Config::default()))
         }
     }

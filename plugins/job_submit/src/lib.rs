@@ -148,10 +148,10 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     let Some(existing) = existing() else { return ReturnCode::Failure };
     let cache = Cache::new(Reach::Associations);
     let job = existing.request();
-    let others = update.other_changes();
+    let (others, array) = (update.other_changes(), update.names_array());
     let changes = Update {
         job: update.job_id().unwrap_or_default(),
-        array: update.names_array(),
+        array,
         request: update.request(),
         anew: daemon::UPDATES_ARE_MADE_ANEW,
         others: &others,

@@ -50,6 +50,8 @@ struct File {
     young: Option<Stamp>,
     /// The last error in the log.
     complaint: String,
+    /// The file of `RefusalCounts`, which slurmctld opens when it starts or takes control.
+    counts: Option<PathBuf>,
 }
 
 /// Distinguishes one state of the file from another.
@@ -91,6 +93,7 @@ impl Live {
             }
         };
         file.judged = Some(stamp);
+        file.counts.clone_from(&config.refusal_counts);
         let mut place = self.file.lock();
         self.adopt(config.policy);
         *place = Some(file);
@@ -122,6 +125,7 @@ impl Live {
         }
         let stamp = Stamp::of(&file.slurm_conf);
         let path = stamp.path.display();
+        let mut is_final = true;
         let chosen = match file.choose(&stamp.path) {
             Ok((Rules::File(config, text), before)) => {
                 if file.judged.as_ref() != Some(&stamp) {
@@ -134,7 +138,12 @@ impl Live {
                          same on all controllers"
                     ));
                 }
-                keep(file.state.as_deref(), &stamp.path, &text);
+                // An edit that may be half-written is read again soon, and kept then.
+                let is_edited = file.judged.as_ref() != Some(&stamp);
+                is_final = !is_edited || stamp.is_old() && Stamp::of(&file.slurm_conf) == stamp;
+                if is_final {
+                    keep(file.state.as_deref(), &stamp.path, &text);
+                }
                 Some(config)
             }
             Ok((Rules::LastGood(config, copy, _), _)) => {
@@ -151,10 +160,11 @@ impl Live {
             }
         };
         if let Some(config) = chosen {
-            counted(config.refusal_counts.as_deref());
+            file.counts = config.refusal_counts;
             self.adopt(config.policy);
         }
-        file.judged = Some(stamp);
+        counted(file.counts.as_deref());
+        file.judged = is_final.then_some(stamp);
         file.young = None;
         self.control.store(since, Ordering::Release);
     }

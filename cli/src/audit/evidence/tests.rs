@@ -60,6 +60,39 @@ fn gpushare_was_there_if_it_spoke_since_the_last_start() {
 }
 
 #[test]
+fn a_standby_tells_nothing_of_what_the_other_one_judged() {
+    let (stands_by, in_control) = ("slurmctld running in background mode", "Running as primary controller");
+    for (lines, doubt, is_partial) in [
+        (&[(IN, START), (IN, OURS), (IN, stands_by), (IN, OTHER)][..], Some(Doubt::StandsBy), true),
+        // Another controller's log beside it, or it took control itself.
+        (&[(IN, START), (IN, OURS), (IN, stands_by), (IN, START), (IN, OURS), (IN, in_control)], None, true),
+        (&[(IN, START), (IN, OURS), (IN, in_control), (IN, OTHER)], None, false),
+        (
+            &[(IN, START), (IN, OURS), (IN, "error: slurmctld running in background mode"), (IN, OTHER)],
+            None,
+            false,
+        ),
+    ] {
+        assert_eq!(doubt_of(lines, &unasked()), doubt, "{lines:?}");
+        assert_eq!(collected(&log(lines)).evidence.stood_by, is_partial, "{lines:?}");
+    }
+}
+
+/// In a file of slurmctld's own, one with a user's line break would do for every report.
+#[test]
+fn no_users_line_break_keeps_audit_from_an_answer() {
+    let bare = "job_submit/gpushare: accepted (audit) x".to_owned();
+    let mut lines = log(&[(IN, START), (IN, OURS), (IN, "job_submit/gpushare: accepted x"), (IN, OTHER)]);
+    lines.push(bare.clone());
+    let collected = collected(&lines);
+    assert_eq!(collected.doubts(&unasked()), []);
+    assert_eq!((collected.unreadable, collected.evidence.odd()), (1, 1), "but it is told");
+    // Where no line is slurmctld's as a whole, as with journalctl -o cat, they may be all that there is.
+    let head = format!("{} head slurmctld[8]: {OTHER}", jiff::Timestamp::from_second(IN.into()).unwrap());
+    assert_eq!(self::collected(&[head, bare]).doubts(&unasked()), [Doubt::Bare(1)]);
+}
+
+#[test]
 fn slurmctld_itself_knows_better() {
     let without = Loaded::No("lua".to_owned());
     for lines in [&[(IN, OTHER)][..], &[(IN, START), (IN, OTHER)]] {
@@ -99,9 +132,16 @@ fn logs_without_its_lines_tell_nothing() {
 #[test]
 fn a_request_of_which_only_the_start_is_left_is_a_doubt() {
     let line = |verdict: &str| {
-        let line = format!("job_submit/gpushare: {verdict} GS101 uid=1 qos='q' asked='gp");
+        let line = format!("job_submit/gpushare: {verdict} GS101 uid=1 qos='q' asked='{}", "x".repeat(450));
+        let line = &line[..500];
         assert_eq!(LogLine::parse(line.as_bytes()), None);
-        doubt_of(&[(IN, OURS), (IN, &line)], &unasked())
+        assert_eq!(
+            doubt_of(&[(IN, OURS), (IN, line)], &unasked()),
+            None,
+            "Slurm cuts nothing in its own file"
+        );
+        let head = format!("{} head slurmctld[8]: ", jiff::Timestamp::from_second(IN.into()).unwrap());
+        collected(&[OURS, line].map(|line| format!("{head}{line}"))).doubts(&unasked()).into_iter().next()
     };
     for accepted in ["accepted (audit)", "accepted (warn)"] {
         assert_eq!(line(accepted), Some(Doubt::Cut(1)), "{accepted}");
@@ -113,7 +153,8 @@ fn a_request_of_which_only_the_start_is_left_is_a_doubt() {
     for (verdict, doubts) in
         [("accepted (warn)", &[Doubt::Bare(1)][..]), ("accepted (exempt user)", &[]), ("refused", &[])]
     {
-        let lines = [log(&[(IN, OURS)]), vec![bare(verdict), format!("x {}", bare(verdict))]].concat();
+        let ours = format!("{} head slurmctld[8]: {OURS}", jiff::Timestamp::from_second(IN.into()).unwrap());
+        let lines = [ours, bare(verdict), format!("x {}", bare(verdict))];
         assert_eq!(collected(&lines).doubts(&unasked()), doubts, "{verdict}");
     }
     let json = |message: &str| {

@@ -64,30 +64,50 @@ impl Submission<'_> {
 
     /// Whether it names a whole array.
     #[doc(alias = "find_job_array_rec")]
-    pub fn names_array(&self) -> bool {
+    pub fn names_array(&mut self) -> bool {
+        // For a big array whose first tasks have ended, each look-up takes long, so only the first record does it.
+        for (word, is_array) in [("array", true), ("no-array", false)] {
+            if self.has_note(word) {
+                return is_array;
+            }
+        }
         let number = self.job_id().and_then(|job| str::from_utf8(job).ok()?.parse().ok());
-        number.is_some_and(|number| {
+        let is_array = number.is_some_and(|number| {
             // SAFETY: only reads slurmctld's jobs; callers of job_modify hold the job lock (src/slurmctld/proc_req.c).
             let any = unsafe { slurm_sys::find_job_array_rec(number, slurm_sys::ALL_U32) };
             !any.is_null()
-        })
+        });
+        self.note(if is_array { "array" } else { "no-array" });
+        is_array
     }
 
     /// Whether this is said for the first time about this command: slurmctld judges each record of an array or het job
     /// separately, but in one description. A note in the description tells, in the only text of it that no client can
     /// send and no update uses, and that slurmctld frees with it (slurm.h: `selinux_context`, "DON'T PACK").
     pub fn is_first(&mut self, what: &str) -> bool {
-        // SAFETY: null or a C string in Slurm's memory, not changed while it is borrowed.
-        let noted = unsafe { text::bytes(self.description.selinux_context) }.unwrap_or(NOTE);
-        if noted.split(|byte| *byte == b',').any(|word| word == what.as_bytes()) {
-            return false;
+        let is_first = !self.has_note(what);
+        if is_first {
+            self.note(what);
         }
-        // Another plugin's text stays, and then everything counts as new.
-        if noted.starts_with(NOTE) {
-            let note = [noted, b",", what.as_bytes()].concat();
+        is_first
+    }
+
+    fn noted(&self) -> &[u8] {
+        // SAFETY: null or a C string in Slurm's memory, not changed while it is borrowed.
+        unsafe { text::bytes(self.description.selinux_context) }.unwrap_or(NOTE)
+    }
+
+    fn has_note(&self, word: &str) -> bool {
+        let noted = self.noted();
+        noted.starts_with(NOTE) && noted.split(|byte| *byte == b',').any(|found| found == word.as_bytes())
+    }
+
+    /// Another plugin's text stays, and then everything counts as new.
+    fn note(&mut self, word: &str) {
+        if self.noted().starts_with(NOTE) {
+            let note = [self.noted(), b",", word.as_bytes()].concat();
             // SAFETY: null or in Slurm's memory.
             unsafe { text::replace(&mut self.description.selinux_context, note) }
         }
-        true
     }
 }
