@@ -114,7 +114,8 @@ class Cluster:
                 raise NotHere(f"NOT TESTED: cgroup {version} with Slurm {release}, which this machine can't have")
             if status:
                 raise RuntimeError(f"lab up {name}: status {status}, see above")
-            self.cgroup = (STATE / "run" / name / "cgroup").read_text().strip()
+            state = Path(os.environ.get("GPUSHARE_LAB_DIR", STATE))
+            self.cgroup = (state / "run" / name / "cgroup").read_text().strip()
         except BaseException:
             self.down()
             raise
