@@ -275,6 +275,8 @@ def controller(cluster):
     must(dpkg(cluster, "-i", *archives("first", "gpushare-slurmctld", "gpushare")))
     cluster.ok(f"echo RefusalCounts={COUNTS} >{RULES}; cp {EXTRA} /tmp; echo JobSubmitPlugins=gpushare >>{EXTRA}")
     restart(cluster)
+    # The first request shows that this controller is in control.
+    cluster.ok("sbatch --test-only --wrap true", "alice")
     cluster.ok(f"ls {LAST_GOOD} {COUNTS}")
     yield cluster
     cluster.ok(f"cp /tmp/extra.conf {EXTRA}; rm -f {RULES} {COUNTS} {LAST_GOOD}; systemctl start slurmctld", timeout=60)
