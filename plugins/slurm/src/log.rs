@@ -28,6 +28,7 @@ impl Log for Slurm {
     #[doc(alias = "slurm_debug")]
     fn log(&self, record: &Record) {
         let line = c_string(record.args().to_string());
+        forget_errno();
         match record.level() {
             Level::Error | Level::Warn => error(record.args()),
             // SAFETY: printf-like; one %s and one C string.
@@ -40,10 +41,21 @@ impl Log for Slurm {
     fn flush(&self) {}
 }
 
+/// Slurm drops a line on its way to a standard error that is a socket, such as the journal's, if errno is still that of
+/// any earlier call (src/common/log.c: `_fd_writeable`, where `rc` gets the result of a comparison; 22.05).
+#[doc(alias = "__errno_location")]
+fn forget_errno() {
+    // SAFETY: the C library's pointer to this thread's errno; valid for as long as the thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above; nobody else has this thread's.
+    unsafe { *errno = 0 }
+}
+
 /// Logs an error with any logger: spank_gpushare_prolog.so has another one.
 #[doc(alias = "slurm_error")]
 pub(crate) fn error(line: impl Display) {
     let line = c_string(line.to_string());
+    forget_errno();
     // SAFETY: printf-like; one %s and one C string.
     unsafe { slurm_sys::slurm_error(c"%s".as_ptr(), line.as_ptr()) }
 }
