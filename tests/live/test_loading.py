@@ -145,7 +145,9 @@ def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_f
     assert "slurmctld uses" not in broken.run(["gpushare", "check"]).stdout
     assert "\ngpushare_config_error 0\n" in broken.run(["gpushare", "metrics"]).stdout
     assert broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice").returncode == 0
-    broken.wait(lambda: broken.ok(["tail", "-n", "1", COPY]) == "GovernedQOS=qos_titan", "the new copy")
+    # An edit this young is kept with the next request, when it has been unchanged for a second.
+    kept = lambda: is_taken_over() and broken.ok(["tail", "-n", "1", COPY]) == "GovernedQOS=qos_titan"
+    broken.wait(kept, "the new copy")
 
 
 SPOILED = {
