@@ -107,7 +107,7 @@ pub struct Evidence {
     lines: u64,
     example: Option<String>,
     /// Lines that name gpushare in a form that isn't known, or that aren't slurmctld's.
-    odd: u64,
+    pub odd: u64,
     /// Those of them that are nothing but gpushare's message about an accepted request.
     bare: u64,
     left_out: u64,
@@ -140,12 +140,7 @@ impl Evidence {
             let start = String::from_utf8_lossy(line).chars().take(70).collect::<String>();
             self.example = Some(clean(&start));
         }
-        is_ours || !self.has_info || self.is_a_turn(line) || (line.starts_with(b"{") && has(line, LEFT_OUT))
-    }
-
-    /// Whether a line may tell that slurmctld started, stands by or is in control.
-    fn is_a_turn(&self, line: &[u8]) -> bool {
-        [STARTED, STANDS_BY, IN_CONTROL].iter().any(|words| has(line, words))
+        is_ours || !self.has_info || is_a_turn(line) || (line.starts_with(b"{") && has(line, LEFT_OUT))
     }
 
     /// A line that isn't slurmctld's, or in no form that is known.
@@ -202,11 +197,6 @@ impl Evidence {
         } else if self.without.len() < MOST {
             self.without.push((since, until));
         }
-    }
-
-    /// How many lines name gpushare in a form that isn't known.
-    pub fn odd(&self) -> u64 {
-        self.odd
     }
 
     /// Times without a sign of gpushare. A slurmctld that starts logs a little before it names itself.
@@ -266,6 +256,11 @@ pub fn of_counts(loaded: &Loaded) -> Option<Doubt> {
 /// Whether what follows [`PREFIX`] is about a request that was accepted although it breaks a rule.
 pub fn is_accepted(text: &[u8]) -> bool {
     text.starts_with(b"accepted ") && !text.starts_with(b"accepted (exempt ")
+}
+
+/// Whether a line may tell that slurmctld started, stands by or is in control.
+fn is_a_turn(line: &[u8]) -> bool {
+    [STARTED, STANDS_BY, IN_CONTROL].iter().any(|words| has(line, words))
 }
 
 /// Whether a line has these bytes.

@@ -85,7 +85,7 @@ impl Report {
         let period = collected.period;
         let remarks = about(&collected);
         let is_partial = begins_late(&collected).is_some()
-            || collected.unreadable + collected.evidence.odd() > 0
+            || collected.unreadable + collected.evidence.odd > 0
             || collected.evidence.stood_by
             || collected.evidence.without().next().is_some();
         let mut requests: Vec<Asked> =
@@ -235,10 +235,10 @@ fn about(collected: &Collector) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if collected.evidence.odd() > 0 {
+    if collected.evidence.odd > 0 {
         said.push(format!(
             "{} lines name gpushare in a form that gpushare doesn't know, or aren't slurmctld's: they are not counted",
-            collected.evidence.odd()
+            collected.evidence.odd
         ));
     }
     if collected.timeless > 0 {

@@ -25,16 +25,16 @@ pub fn of_database(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let managed = config.qoses.iter().map(|managed| managed.name.as_str());
     let qoses: Vec<&str> = slurm.qoses.names.iter().map(String::as_str).chain(managed).collect();
     let mut findings = Vec::new();
-    // With PrivateData users see only their own. Everybody else sees root.
-    if !accounts.contains(&"root") {
-        return findings;
-    }
     if let Governed::Names(patterns) = &policy.governed {
         findings.extend(finding("GovernedQOS", "QOS", patterns, &qoses, Case::Ignored, Loss::Rule));
     }
     let records = policy.records.iter().map(|record| &record.names);
     findings
         .extend(records.filter_map(|names| finding("QOS", "QOS", names, &qoses, Case::Ignored, Loss::Rule)));
+    // With PrivateData users see only their own; everybody else sees root.
+    if !accounts.contains(&"root") {
+        return findings;
+    }
     if let GovernedAccounts::Names(patterns) = &policy.accounts {
         findings.extend(finding(
             "GovernedAccounts",
@@ -57,6 +57,10 @@ pub fn of_database(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 pub fn of_partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let policy = &config.policy;
     let names: Vec<&str> = slurm.partitions.iter().map(|partition| partition.name.as_str()).collect();
+    // With PrivateData users see none.
+    if names.is_empty() {
+        return Vec::new();
+    }
     let keys = [
         ("GovernedPartitions", &policy.partitions, Loss::Rule),
         ("ShareOnlyPartitions", &policy.shares.only_partitions, Loss::Rule),
@@ -126,6 +130,11 @@ mod tests {
                 "? ExemptUsers: no user matches 'bop'",
             ]
         );
+        // Somebody who sees no accounts but their own, and no partition.
+        let accounts = Accounts { names: of(&["own"]), users: of(&["own"]), ..Accounts::default() };
+        let seen = Slurm { accounts, qoses: slurm.qoses.clone(), ..Slurm::default() };
+        assert_eq!(said(of_database(&config, &seen)), said(of_database(&config, &slurm))[..2]);
+        assert!(of_partitions(&config, &seen).is_empty());
         assert_eq!(
             said(of_partitions(&config, &slurm)),
             [

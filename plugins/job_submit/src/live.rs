@@ -139,8 +139,8 @@ impl Live {
                     ));
                 }
                 // An edit that may be half-written is read again soon, and kept then.
-                let is_edited = file.judged.as_ref() != Some(&stamp);
-                is_final = !is_edited || stamp.is_old() && Stamp::of(&file.slurm_conf) == stamp;
+                let is_whole = stamp.is_old() || file.judged.as_ref() == Some(&stamp);
+                is_final = is_whole && Stamp::of(&file.slurm_conf) == stamp;
                 if is_final {
                     keep(file.state.as_deref(), &stamp.path, &text);
                 }

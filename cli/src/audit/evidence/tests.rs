@@ -86,7 +86,7 @@ fn no_users_line_break_keeps_audit_from_an_answer() {
     lines.push(bare.clone());
     let collected = collected(&lines);
     assert_eq!(collected.doubts(&unasked()), []);
-    assert_eq!((collected.unreadable, collected.evidence.odd()), (1, 1), "but it is told");
+    assert_eq!((collected.unreadable, collected.evidence.odd), (1, 1), "but it is told");
     // Where no line is slurmctld's as a whole, as with journalctl -o cat, they may be all that there is.
     let head = format!("{} head slurmctld[8]: {OTHER}", jiff::Timestamp::from_second(IN.into()).unwrap());
     assert_eq!(self::collected(&[head, bare]).doubts(&unasked()), [Doubt::Bare(1)]);
