@@ -200,7 +200,7 @@ RUN_BY = {
 COMPILES = "it compiles for minutes"
 MEASURES = "it measures for minutes; `make test` runs what it is made of, for a shorter time"
 A_SOURCE = "it compiles a Slurm of which the source isn't here"
-NEEDS_A_GPU = "it needs a GPU; tests/faults/run gpu goes through tests/gpu/prove with a made-up one"
+NEEDS_A_GPU = "it needs a GPU; test_gpu.py runs it with stand-ins"
 OF_ITS_OWN = "it makes a Debian or a container, and compiles all in it"
 WRITES = "it writes into the source; `cargo test` compares what is there with what it would write"
 NOT_RUN = {
@@ -214,7 +214,8 @@ NOT_RUN = {
     "tests/lab/lab root 25.11 --source /path/to/slurm": A_SOURCE,
     "lab root 25.11 --source DIR": A_SOURCE,
     "lab root 25.11": A_SOURCE,
-    "tests/gpu/prove": NEEDS_A_GPU,
+    "tests/build 24.11 && tests/gpu/bundle": COMPILES + "; test_gpu.py runs the second",
+    "sudo python3 gpu-bundle/one": NEEDS_A_GPU,
     "tests/host/footprint": "it needs gdb, and steps through single instructions",
     # ---- What takes too long.
     "docs/releasing.md: make": COMPILES + "; test_dist.py has cargo check the crates there, without a network",

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Rows about eight training jobs of two users on one GPU: how fast they are together, what their limits are worth, and
+what one of them can do to the others. The jobs start once for each way to share; see programs/train.py."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import time
+from pathlib import Path
+
+from cluster import EIGHTH, Failed, until
+from node import USERS, WORK
+from rows import NotTried, Wrong
+
+NAMES = [f"{user}{number}" for user in USERS for number in (1, 2, 3, 4)]
+PERCENT = 12
+PRECISIONS = {"fp32": False, "bf16": True}
+# Jain's index of the jobs' images per second: 1 if all are equal.
+FAIR = 0.9
+
+
+class Jobs:
+    """The eight jobs, under one setting of Mps."""
+
+    def __init__(self, test, mps):
+        self.test, self.cluster, self.number = test, test.cluster, 0
+        self.cluster.configure(Mps=mps)
+        self.results = WORK / "out/results"
+        shutil.rmtree(self.results, ignore_errors=True)
+        self.results.mkdir()
+        self.results.chmod(0o1777)
+        self.orders = WORK / "orders.json"
+        self.orders.write_text('{"number": 0}')
+        self.numbers = {name: self.submit(name) for name in NAMES}
+        self.about = {name: self.answer(name, 0, test.machine.patience) for name in NAMES}
+        pipes = {one["mps"] for one in self.about.values()}
+        if (mps != "off") != all(pipes):
+            raise Failed(f"Mps={mps}, and programs have CUDA_MPS_PIPE_DIRECTORY={pipes}")
+
+    def submit(self, name):
+        user = name.rstrip("0123456789")
+        script = self.cluster.program("train.py", name, self.orders, self.results)
+        return self.cluster.submit(user, f"exec {script}", EIGHTH)
+
+    def answer(self, name, number, seconds):
+        path = self.results / f"{name}.{number}.json"
+        try:
+            until(lambda: path.exists() or self.cluster.is_over(self.numbers[name]), seconds, f"answer of {name}")
+        except Failed as late:
+            return {"error": f"{late}: {self.cluster.why(self.numbers[name])}"}
+        if not path.exists():
+            if number == 0:
+                raise Failed(f"{name}: {self.cluster.why(self.numbers[name])}")
+            return {"error": f"ended: {self.cluster.why(self.numbers[name])[:200]}"}
+        return json.loads(path.read_text())
+
+    def order(self, do, seconds, bf16=False, meanwhile=None, **more):
+        """{name: answer} of those that get something to DO, which begins and ends at the same time for all."""
+        self.number += 1
+        begin = time.monotonic() + 0.1
+        order = {"number": self.number, "begin": begin, "end": begin + seconds, "bf16": bf16, "do": do, **more}
+        new = self.orders.with_suffix(".new")
+        new.write_text(json.dumps(order))
+        new.rename(self.orders)
+        if meanwhile:
+            time.sleep(0.1 + seconds / 2)
+            meanwhile()
+        return {name: self.answer(name, self.number, seconds + 40) for name in do}
+
+    def rates(self, names, seconds, bf16):
+        said = self.order({name: "train" for name in names}, seconds, bf16)
+        failed = {name: one["error"] for name, one in said.items() if "error" in one}
+        if failed:
+            raise Wrong(f"{failed}")
+        return {name: (one["images"] / one["seconds"], percentile(one["ms"])) for name, one in said.items()}
+
+    def together(self, row, how):
+        """Answers a row: all eight at once, in each precision."""
+        row.data, texts = {}, []
+        for precision, bf16 in PRECISIONS.items():
+            rates = self.rates(NAMES, self.test.machine.together, bf16)
+            each = [rate for rate, _ in rates.values()]
+            found = row.data[precision] = {
+                "images_per_s": round(sum(each), 1), "slowest": round(min(each), 1),
+                "step_p95_ms": round(statistics.median(one for _, one in rates.values()), 1),
+                "fairness": round(sum(each) ** 2 / (len(each) * sum(one * one for one in each)), 3),
+            }
+            texts.append(
+                f"{precision} {found['images_per_s']:.0f} images/s, step {found['step_p95_ms']:.0f} ms (95th "
+                f"percentile), fairness {found['fairness']:.2f}"
+            )
+        row.said = "; ".join(texts)
+        self.test.speed[how] = row.data
+        # Without MPS the driver lets programs take turns as it likes.
+        if how != "together" and min(one["fairness"] for one in row.data.values()) < FAIR:
+            raise Wrong(f"{row.said}: below {FAIR}")
+
+    def end(self):
+        self.cluster.end()
+
+
+def percentile(times):
+    times = sorted(times)
+    return times[int(0.95 * (len(times) - 1))] if times else 0
+
+
+def without_mps(test):
+    jobs = Jobs(test, "off")
+    with test.rows.row("turns") as row:
+        row.data, texts = {}, []
+        for precision, bf16 in PRECISIONS.items():
+            rates = [jobs.rates([name], test.machine.alone, bf16)[name] for name in NAMES]
+            mean = statistics.mean(rate for rate, _ in rates)
+            slowest = max(step for _, step in rates)
+            row.data[precision] = {"images_per_s": round(mean, 1), "step_p95_ms": round(slowest, 1)}
+            texts.append(f"{precision} {mean:.0f} images/s, step {row.data[precision]['step_p95_ms']:.0f} ms")
+        row.said = "; ".join(texts)
+        test.speed["turns"] = row.data
+    with test.rows.row("together") as row:
+        jobs.together(row, "together")
+    jobs.end()
+
+
+def per_user(test):
+    jobs = Jobs(test, "per-user")
+    state = Path(f"/run/gpushare/mps/{test.machine.gpu['minor']}.{USERS['alice']}/state").read_text()
+    found = re.search(r"^memory=(\d+)", state, re.M)
+    memory = int(found[1]) if found else 0
+    with test.rows.row("per-user") as row:
+        jobs.together(row, "per-user")
+    with test.rows.row("multiprocessors") as row:
+        seen, every = jobs.about["alice1"]["multiprocessors"], test.multiprocessors
+        row.said = f"{seen} of {every}"
+        # NVIDIA rounds; two more are of no concern.
+        if not seen or seen > every * PERCENT / 100 + 2:
+            raise Wrong(row.said)
+    others = {name: "train" for name in NAMES[1:]}
+    with test.rows.row("memory") as row:
+        if not memory:
+            raise Wrong("the share has no memory limit: NVML doesn't answer?")
+        mib = memory * 11 // 10
+        said = jobs.order({"alice1": "allocate"} | others, test.machine.together, mib=mib)
+        row.said = f"limit {memory} MiB: {mib} MiB refused ({said['alice1'].get('refused')}); no neighbor failed"
+        if not said["alice1"].get("refused") or errors(said):
+            raise Wrong(f"limit {memory} MiB, {mib} MiB: {said['alice1']}; neighbors: {errors(said)}")
+    with test.rows.row("raised") as row:
+        if not memory:
+            raise NotTried("the share has no memory limit")
+        said = jobs.order({"alice1": "raise"}, 0, mib=memory * 11 // 10)["alice1"]
+        row.data = said
+        seen = said["look"].get("multiprocessors")
+        if said["allocate"].get(str(memory * 11 // 10)) == 0:
+            raise Wrong(f"limit {memory} MiB, and a program that raised its variable got {memory * 11 // 10}")
+        row.said = f"memory: refused all the same; multiprocessors: {seen} of {test.multiprocessors}"
+    with test.rows.row("kill") as row:
+        pid = jobs.about["alice4"]["pid"]
+        said = jobs.order(
+            {name: "train" for name in NAMES}, test.machine.together, meanwhile=lambda: os.kill(pid, signal.SIGKILL)
+        )
+        failed = errors(said, {"alice4"})
+        row.data = {"healed_s": heal(jobs, "alice")}
+        row.said = f"nobody; the user's next job computed after {row.data['healed_s']:.1f} s"
+        if failed:
+            raise Wrong(f"{failed}")
+    with test.rows.row("fault-per-user") as row:
+        said = fault(jobs, "alice1", {"alice4"}, row)
+        ended = sorted(errors(said, {"alice1"}))
+        row.said = f"{' '.join(ended) or 'nobody else'}; the next job computed after {row.data['healed_s']:.1f} s"
+        if any(name.startswith("bob") for name in ended):
+            raise Wrong(f"another user's too: {row.said}")
+    jobs.end()
+
+
+def multiuser(test):
+    jobs = Jobs(test, "multiuser")
+    with test.rows.row("multiuser") as row:
+        jobs.together(row, "multiuser")
+    with test.rows.row("fault-multiuser") as row:
+        said = fault(jobs, "alice1", set(), row)
+        ended = sorted(errors(said, {"alice1"}))
+        row.said = f"{' '.join(ended) or 'nobody else'}; the next job computed after {row.data['healed_s']:.1f} s"
+    jobs.end()
+
+
+def errors(said, beside=()):
+    return {name: one["error"] for name, one in said.items() if "error" in one and name not in beside}
+
+
+def fault(jobs, who, gone, row):
+    """The others train while one program writes to nowhere."""
+    said = jobs.order(
+        {name: "fault" if name == who else "train" for name in NAMES if name not in gone}, jobs.test.machine.together
+    )
+    mine = said[who]
+    if not mine.get("sync") and "error" not in mine:
+        raise NotTried(f"the program went on: {mine}")
+    row.data = {"answers": {name: one.get("error") for name, one in said.items()}, "healed_s": heal(jobs, "alice")}
+    return said
+
+
+def heal(jobs, user):
+    """Seconds until a new job of a user computes."""
+    cluster, begin, longest = jobs.cluster, time.monotonic(), jobs.test.machine.heal
+    cluster.run("scancel", "--full", *[jobs.numbers[name] for name in NAMES if name.startswith(user)][-1:])
+    while time.monotonic() < begin + longest:
+        job = cluster.submit(user, cluster.program("cuda.py", "hold", 0.2, 64), EIGHTH)
+        until(lambda: cluster.is_over(job), longest, f"end of job {job}")
+        if '"error": 0' in cluster.output(job):
+            return round(time.monotonic() - begin, 1)
+    raise Wrong(f"no new job of {user} computed within {longest} s: {cluster.output(job)[-300:].strip()}")
+
+
+def headline(test):
+    with test.rows.row("headline") as row:
+        if test.no_mps():
+            raise NotTried(test.no_mps())
+        if "turns" not in test.speed or not {"per-user", "multiuser"} & set(test.speed):
+            raise Wrong(f"only measured: {', '.join(test.speed) or 'nothing'}")
+        row.data = {
+            how: {one: round(test.speed["turns"][one]["images_per_s"] / (8 * said[one]["slowest"]), 2) for one in said}
+            for how, said in test.speed.items() if how != "turns"
+        }
+        words = {"together": "without MPS", "per-user": "Mps=per-user", "multiuser": "Mps=multiuser"}
+        row.said = "; ".join(
+            f"{words[how]} {', '.join(f'{value:.2f} ({one})' for one, value in said.items())}"
+            for how, said in row.data.items()
+        )
+        if min(value for how, said in row.data.items() if how != "together" for value in said.values()) >= 1:
+            raise Wrong(f"no gain: {row.said}")

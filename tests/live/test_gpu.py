@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""tests/gpu/one with stand-ins for what needs silicon: each of its rows is green, each is red if what it is about is
+broken, and nothing of it is left. Without any of Slurm's files but the bundle's own."""
+
+import json
+import subprocess
+
+import client
+import pytest
+from clusters import started
+from lab import CASES, RELEASES, TOP, nvidia
+
+# What tests/gpu/bundle takes.
+RELEASE = "24.11"
+OUT = "/lab/out"
+# Readings: whatever they say is the answer.
+READINGS = {"driver", "mps-control", "kernel"}
+# {what is broken: (the scenes that run, {a row that must be red: a word of its reason})}
+BROKEN = {
+    "fence": ("fence", {
+        "no-share": "opened ['nvidia0']", "forged": "CUDA_VISIBLE_DEVICES", "open-before": "'init': 0",
+        "inside": "opened ['nvidia0']",
+    }),
+    "none nameless": ("fence,without_mps", {
+        "cuinit": "'init': 100", "share": "cuInit 100", "turns": "No CUDA GPUs", "together": "No CUDA GPUs",
+        "uuid": "after NVML too",
+    }),
+    "unfair kin": ("per_user,multiuser", {"per-user": "below 0.9", "multiuser": "below 0.9", "kill": "CUDA error 719"}),
+    "turns limits blind remains": ("without_mps,per_user,multiuser,headline,processes,end", {
+        "headline": "no gain", "multiprocessors": "108 of 108", "memory": "'refused': None",
+        "raised": "raised its variable", "foreign": "no foreign process", "idle": "not the 512 MiB", "end": "processes",
+    }),
+    "spread slow": ("per_user", {
+        "fault-per-user": "another user's too", "nvml": "90", "prolog": "more than NvmlTimeout",
+    }),
+    "wound": ("multiuser", {"fault-multiuser": "no new job of alice"}),
+}
+# {what a machine lacks: (the scenes that run, the reason, what is then not tried)}
+MPS = {
+    "per-user", "multiprocessors", "memory", "raised", "kill", "fault-per-user", "multiuser", "fault-multiuser",
+    "headline",
+}
+BY_SLURM = MPS | {"no-share", "share", "forged", "open-before", "inside", "turns", "together", "foreign", "idle", "end"}
+MISSING = {
+    "without-mps": ("fence,per_user,multiuser,headline", "no nvidia-cuda-mps-control", MPS),
+    "without-proc": ("per_user,multiuser,headline,processes", "no /proc/driver/nvidia", MPS | {"uuid"}),
+    "without-bpf": ("end", "no bpf(2)", BY_SLURM),
+    "without-munge": ("end", "Slurm does not start", BY_SLURM),
+}
+STATE = """
+    find /sys/fs/cgroup -type d; grep -v ' /proc ' /proc/mounts; ls -R /usr/sbin /etc/slurm /usr/lib/x86_64-linux-gnu
+    ls -d /run/gpushare* /dev/shm/*; ps -eo comm | grep -E 'munged|slurm|nvidia|sleep|python'; cat /etc/passwd"""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    if RELEASE not in RELEASES:
+        pytest.skip(f"the bundle is of Slurm {RELEASE}")
+    newest = nvidia("555")
+    if not newest:
+        pytest.skip("NOT TESTED: NVIDIA's programs of 555, which has a daemon for all users, can't be had here")
+    made = tmp_path_factory.mktemp("gpu")
+    subprocess.run([TOP / "tests/gpu/bundle", made / "bundle"], check=True)
+    with started("gpu", RELEASE, "v2", conf=[CASES / "one-gpu"], nvidia=True, python=True) as cluster:
+        for path in (made / "bundle").rglob("*"):
+            if path.is_file():
+                target = f"{OUT}/gpu/{path.relative_to(made / 'bundle')}"
+                cluster.ok(["mkdir", "-p", target.rpartition("/")[0]])
+                cluster.write(target, path.read_bytes())
+        for source, library in (("cuda.c", "libcuda.so.1"), ("nvml.c", "libnvidia-ml.so.1")):
+            client.compiled(TOP / "tests/fakes" / source, RELEASE, made / library, "-shared", "-fPIC", "-ldl")
+            cluster.ok(["mkdir", "-p", f"{OUT}/fakes"])
+            client.install(cluster, made / library, f"{OUT}/fakes/{library}")
+        client.install(cluster, newest / "usr/bin/nvidia-cuda-mps-control", "/usr/bin/nvidia-cuda-mps-control")
+        leave_no_slurm(cluster)
+        yield cluster
+
+
+def leave_no_slurm(cluster):
+    """Ends the lab's own daemons and takes away every file that the bundle has too, except what Python needs."""
+    cluster.ok("for daemon in slurmd slurmctld slurmdbd; do /lab/service stop $daemon; done")
+    cluster.ok("kill $(cat /run/munge/munged.pid) && rm -rf /usr/lib/*/slurm-wlm /usr/sbin/slurm* /usr/sbin/munged")
+    python = cluster.ok("ldd $(readlink -f $(which python3)) /usr/lib/python3*/lib-dynload/*.so | grep -o '=> /[^ ]*'")
+    kept = {line.rpartition("/")[2] for line in python.splitlines()}
+    listing = subprocess.run(
+        ["tar", "-tJf", cluster.out / "gpu/slurm.tar.xz"], check=True, capture_output=True, text=True
+    ).stdout.split()
+    names = {name.rpartition("/")[2] for name in listing if ".so." in name} - kept
+    assert "libmunge.so.2" in names and "libhwloc.so.15" in names, names
+    cluster.ok(["rm", "-f", *(f"/usr/lib/x86_64-linux-gnu/{name}" for name in sorted(names))])
+
+
+def one(cluster, *words):
+    done = cluster.run(
+        ["python3", f"{OUT}/gpu/one", "--pretend", f"{OUT}/fakes", "--json", f"{OUT}/gpu.json", *words], timeout=300
+    )
+    rows = json.loads((cluster.out / "gpu.json").read_text())["rows"]
+    return done, {row["name"]: row for row in rows}
+
+
+def test_every_row_is_green_and_nothing_is_left(node):
+    before = node.run(STATE).stdout
+    done, rows = one(node)
+    assert done.returncode == 0 and {row["verdict"] for row in rows.values()} == {"ok"}, done.stdout + done.stderr
+    assert len(rows) == 26
+    assert node.run(STATE).stdout == before
+
+
+@pytest.mark.parametrize("words", BROKEN)
+def test_each_row_is_red_if_its_subject_is_broken(node, words):
+    scenes, expected = BROKEN[words]
+    before = node.run(STATE).stdout
+    done, rows = one(node, "--break", words, "--only", scenes)
+    said = {name: row["said"] for name, row in rows.items() if row["verdict"] == "WRONG"}
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert {name: why in said.get(name, "") for name, why in expected.items()} == dict.fromkeys(expected, True), said
+    assert node.run(STATE).stdout == before
+
+
+def test_all_rows_are_broken_once():
+    names = set().union(*(expected for _, expected in BROKEN.values()))
+    questions = subprocess.run(
+        ["python3", "-c", "import rows; print(*rows.NAMES)"], cwd=TOP / "tests/gpu", check=True, capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert names | READINGS == set(questions) and not names & READINGS
+
+
+@pytest.mark.parametrize("words", MISSING)
+def test_what_a_machine_lacks_costs_only_its_own_rows(node, words):
+    scenes, why, expected = MISSING[words]
+    done, rows = one(node, "--break", words, "--only", scenes)
+    missed = {name: row["said"] for name, row in rows.items() if row["verdict"] == "not tried"}
+    assert done.returncode == 0 and set(missed) == expected and all(why in said for said in missed.values()), done
+
+
+def test_a_run_without_a_gpu_or_time_says_so_and_keeps_what_it_has(node):
+    done, rows = one(node, "--seconds", "1")
+    assert {rows[name]["verdict"] for name in ("share", "turns", "per-user", "multiuser")} == {"not tried"}, done
+    assert rows["nvml"]["verdict"] == "ok" and "s left" in rows["turns"]["said"], rows
