@@ -5,6 +5,7 @@ configures it. Jobs of two users; what they print is in WORK/out."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -67,21 +68,11 @@ def until(condition, seconds, what):
 class Cluster:
     def __init__(self, node, fenced=True):
         self.node, self.settings = node, {}
-        etc = {
-            "slurm.conf": SLURM, "gres.conf": f"NodeName={NAME} Name=gpushare Count={CAPACITY} Flags=CountOnly\n",
-            "plugstack.conf": "required spank_gpushare.so\n" if fenced else "# none\n",
-            "cgroup.conf": (
-                f"CgroupPlugin=cgroup/{node.kind}\nCgroupMountpoint={self.mount_point()}\n"
-                "IgnoreSystemd=yes\nConstrainDevices=yes\n"
-            ),
-        }
-        for name, text in etc.items():
+        plugins = "required spank_gpushare.so\n" if fenced else "# none\n"
+        gres = f"NodeName={NAME} Name=gpushare Count={CAPACITY} Flags=CountOnly\n"
+        for name, text in (("slurm.conf", SLURM), ("gres.conf", gres), ("plugstack.conf", plugins)):
             (ETC / name).write_text(text)
         self.configure()
-
-    def mount_point(self):
-        top = next(iter(self.node.tops), Path("/sys/fs/cgroup"))
-        return top.parent if self.node.kind == "v1" else top
 
     def configure(self, **settings):
         machine = self.node.machine
@@ -96,8 +87,12 @@ class Cluster:
         path.with_suffix(".new").write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         path.with_suffix(".new").rename(path)
 
-    def up(self):
+    def up(self, kind):
+        """Starts it, with jobs in cgroups of a KIND."""
+        self.node.use(kind)
+        (ETC / "cgroup.conf").write_text(f"CgroupPlugin=cgroup/{kind}\nIgnoreSystemd=yes\nConstrainDevices=yes\n")
         for folder in ("munge", "slurmctld", "slurmd"):
+            shutil.rmtree(WORK / folder, ignore_errors=True)
             (WORK / folder).mkdir(mode=0o755)
         key = WORK / "munge/key"
         key.write_bytes(os.urandom(1024))
@@ -109,7 +104,7 @@ class Cluster:
         )
         until(lambda: (folder / "socket").exists(), 10, "munge")
         daemons = [self.node.start(HOME / "sbin/slurmctld", "-D", log="slurmctld", daemon=True)]
-        environment = self.node.environment("root") | self.node.machine.shim()
+        environment = self.node.environment("root") | self.node.shim()
         daemons += [
             self.node.start(HOME / "sbin/slurmd", "-D", "-N", NAME, log="slurmd", environment=environment, daemon=True)
         ]

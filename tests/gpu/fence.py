@@ -53,17 +53,9 @@ def inventory(test):
             raise NotTried("no nvidia-cuda-mps-control in PATH, /usr/bin, /usr/local/nvidia/bin or beside libcuda")
         about["mps"] = row.said = str(machine.control)
     with test.rows.row("kernel") as row:
-        if test.node.no_cgroups:
-            raise NotTried(test.node.no_cgroups)
-        top = test.node.tops[0]
-        controllers = (top / "cgroup.controllers").read_text().split() if test.node.kind == "v2" else []
-        dmem = "dmem.capacity of the GPU" if (top / "dmem.capacity").exists() else "no dmem"
-        bpf = "bpf(2)" if machine.bpf() else "no bpf(2)"
-        about |= {"kernel": os.uname().release, "cgroup": test.node.kind}
-        row.said = (
-            f"Linux {os.uname().release}, cgroup {test.node.kind} ({' '.join(controllers) or 'no controllers'}), "
-            f"{bpf}, {dmem}"
-        )
+        kinds = [test.found(kind) for kind in test.node.kinds()]
+        about["kernel"] = os.uname().release
+        row.said = f"Linux {os.uname().release}; {'; '.join(kinds) or 'no cgroups'}"
 
 
 def times(test):
@@ -169,6 +161,13 @@ def open_before(test):
     cluster, node = test.cluster, test.node
     command = [sys.executable, node.programs / "cuda.py", "hold", 6, 64]
     holder = node.start(*node.as_user("alice", *command), environment=node.environment("alice"))
+    try:
+        return joined(cluster, node, holder)
+    finally:
+        holder.kill()
+
+
+def joined(cluster, node, holder):
     said = json.loads(holder.stdout.readline())
     if said.get("allocated") != 0:
         raise Wrong(f"outside of jobs: {said}")

@@ -50,7 +50,6 @@ class Machine:
             one: point for _, point, kind, options, *_ in mounts if kind == "cgroup"
             for one in ("devices", "freezer") if one in options.split(",")
         }
-        self.cgroup2 = next((point for _, point, kind, *_ in mounts if kind == "cgroup2"), None)
 
     def first_gpu(self):
         found = []
@@ -87,10 +86,6 @@ class Machine:
         """What jobs have beside Slurm's variables."""
         path = os.environ.get("LD_LIBRARY_PATH")
         return {"LD_LIBRARY_PATH": path} if path else {}
-
-    def shim(self):
-        """Variables of slurmd's."""
-        return {}
 
     def refresh(self):
         """Before NVML is asked about processes."""
@@ -137,10 +132,6 @@ class Pretended(Machine):
 
     def environment(self, programs):
         return {"PYTHONPATH": f"{programs.parent}/pretend", "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def shim(self):
-        shim = Path("/lab/cgroup2-only.so")
-        return {"LD_PRELOAD": str(shim)} if shim.exists() and self.cgroup2 else {}
 
     def refresh(self):
         """Writes what the stand-in for NVML says: who has a context, each with 500 MiB."""

@@ -18,6 +18,7 @@ HOME = Path("/usr/lib/x86_64-linux-gnu/slurm-wlm")
 WORK = Path("/run/gpushare-gpu")
 NAME = "gpunode"
 USERS = {"alice": 64101, "bob": 64102}
+CGROUP = Path("/sys/fs/cgroup")
 STEPD = Path("/usr/sbin/slurmstepd")
 MARK = "GPUSHARE_GPU_NODE"
 
@@ -44,7 +45,7 @@ def loopback_up():
 class Node:
     def __init__(self, bundle, machine):
         self.machine, self.made, self.processes, self.before = machine, [], [], set()
-        self.no_cgroups = None
+        self.kind, self.tops, self.controllers, self.mounted = None, [], [], False
         self.programs = WORK / "test/programs"
         self.tree(WORK, "mode=755")
         for user, folder in (("alice", "home/alice"), ("bob", "home/bob"), (None, "out"), (None, "log")):
@@ -61,10 +62,6 @@ class Node:
         self.place(HOME / "sbin/slurmstepd", STEPD)
         self.add_users()
         self.show_libraries()
-        try:
-            self.make_cgroups()
-        except (OSError, subprocess.CalledProcessError) as error:
-            self.kind, self.tops, self.no_cgroups = "none", [], f"no cgroups: {error}"
         loopback_up()
 
     def tree(self, folder, options):
@@ -112,33 +109,68 @@ class Node:
 
     # --- cgroups
 
-    def make_cgroups(self):
-        if self.machine.cgroup1.get("devices"):
-            self.kind, self.tops = "v1", [Path(one) for one in self.machine.cgroup1.values()]
+    def kinds(self):
+        """What Slurm can use here: cgroup v2 first, as most sites have it."""
+        v2 = ["v2"] if "cgroup2" in Path("/proc/filesystems").read_text() else []
+        return v2 + (["v1"] if {"devices", "freezer"} <= set(self.machine.cgroup1) else [])
+
+    def use(self, kind):
+        """Jobs are in cgroups of KIND from now on, as far as this process's mounts show."""
+        self.forget_cgroups()
+        self.kind = kind
+        if kind == "v1":
+            self.tops = [Path(one) for one in self.machine.cgroup1.values()]
         else:
-            self.kind, self.tops = "v2", [Path(self.machine.cgroup2 or "/sys/fs/cgroup")]
-            if not self.machine.cgroup2:
-                mount("-t", "cgroup2", "cgroup2", self.tops[0])
+            self.tops = [CGROUP]
+            self.mounted = not (CGROUP / "cgroup.controllers").exists()
+            if self.mounted:
+                mount("-t", "cgroup2", "cgroup2", CGROUP)
+            self.controllers = (CGROUP / "cgroup.subtree_control").read_text().split()
         self.before = set(self.cgroups())
-        self.controllers = (self.tops[0] / "cgroup.subtree_control").read_text().split() if self.kind == "v2" else []
+        if kind == "v2":
+            (CGROUP / "gpushare-gpu").mkdir()
+
+    def forget_cgroups(self):
+        """Leaves the machine's cgroups as they were."""
+        end = time.monotonic() + 5
+        while (left := set(self.cgroups()) - self.before) and time.monotonic() < end:
+            for path in sorted(left, reverse=True):
+                try:
+                    path.rmdir()
+                except OSError:
+                    time.sleep(0.05)
         if self.kind == "v2":
-            (self.tops[0] / "gpushare-gpu").mkdir()
+            control = CGROUP / "cgroup.subtree_control"
+            for one in set(control.read_text().split()) - set(self.controllers):
+                control.write_text(f"-{one}")  # Slurm switched it on.
+            if self.mounted:
+                subprocess.run(["umount", "--lazy", CGROUP], check=True)
+        self.kind, self.tops = None, []
 
     def cgroups(self):
         return [path for top in self.tops for path in top.rglob("*") if path.is_dir()]
 
+    def shim(self):
+        """slurmd refuses cgroup v2 while the machine has v1 hierarchies too, so it sees v2 only."""
+        is_hybrid = any(not line.startswith("0::") for line in Path("/proc/self/cgroup").read_text().splitlines())
+        return {"LD_PRELOAD": str(HOME / "cgroup2-only.so")} if self.kind == "v2" and is_hybrid else {}
+
     def join(self, pid):
         """Puts a process where slurmd belongs."""
         if self.kind == "v2":
-            (self.tops[0] / "gpushare-gpu/cgroup.procs").write_text(str(pid))
+            (CGROUP / "gpushare-gpu/cgroup.procs").write_text(str(pid))
 
     def cgroup_of(self, pid):
         """The folder of a process's cgroup that fences devices."""
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if (self.kind == "v2" and not controllers) or "devices" in controllers.split(","):
-                top = Path(self.machine.cgroup1["devices"]) if self.kind == "v1" else self.tops[0]
-                return top / path.lstrip("/")
+                top = Path(self.machine.cgroup1["devices"]) if self.kind == "v1" else CGROUP
+                parts = path.strip("/").split("/")
+                # Where the mount shows a part of the hierarchy, as in a container, its path is shorter.
+                for folder in (top.joinpath(*parts[first:]) for first in range(len(parts))):
+                    if (folder / "cgroup.procs").exists():
+                        return folder
         raise OSError(f"process {pid} has no cgroup {self.kind}")
 
     # --- processes
@@ -164,7 +196,8 @@ class Node:
         self.processes.append(process)
         return process
 
-    def close(self):
+    def stop(self):
+        """Ends every process that this test started."""
         for process in reversed(self.processes):
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -173,17 +206,11 @@ class Node:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-        end = time.monotonic() + 5
-        while (left := set(self.cgroups()) - self.before) and time.monotonic() < end:
-            for path in sorted(left, reverse=True):
-                try:
-                    path.rmdir()
-                except OSError:
-                    time.sleep(0.05)
-        if self.kind == "v2":
-            control = self.tops[0] / "cgroup.subtree_control"
-            for one in set(control.read_text().split()) - set(self.controllers):
-                control.write_text(f"-{one}")  # Slurm switched it on.
+        self.processes.clear()
+
+    def close(self):
+        self.stop()
+        self.forget_cgroups()
         for path in reversed(self.made):
             subprocess.run(["umount", "--lazy", path], check=False, stderr=subprocess.DEVNULL)
             try:

@@ -2,6 +2,7 @@
 """tests/gpu/one with stand-ins for what needs silicon: each of its rows is green, each is red if what it is about is
 broken, and nothing of it is left. Without any of Slurm's files but the bundle's own."""
 
+import contextlib
 import json
 import subprocess
 
@@ -21,10 +22,10 @@ BROKEN = {
         "no-share": "opened ['nvidia0']", "forged": "CUDA_VISIBLE_DEVICES", "open-before": "'init': 0",
         "inside": "opened ['nvidia0']",
     }),
-    "none nameless": ("fence,without_mps", {
+    "none": ("fence,without_mps", {
         "cuinit": "'init': 100", "share": "cuInit 100", "turns": "No CUDA GPUs", "together": "No CUDA GPUs",
-        "uuid": "after NVML too",
     }),
+    "nameless": ("end", {"uuid": "after NVML too"}),
     "unfair kin": ("per_user,multiuser", {"per-user": "below 0.9", "multiuser": "below 0.9", "kill": "CUDA error 719"}),
     "turns limits blind remains": ("without_mps,per_user,multiuser,headline,processes,end", {
         "headline": "no gain", "multiprocessors": "108 of 108", "memory": "'refused': None",
@@ -52,16 +53,16 @@ STATE = """
     ls -d /run/gpushare* /dev/shm/*; ps -eo comm | grep -E 'munged|slurm|nvidia|sleep|python'; cat /etc/passwd"""
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory):
+@contextlib.contextmanager
+def bundled(kind, cgroup, made):
+    """A cluster of the lab that is only a machine with the bundle, stand-ins for the GPU, and NVIDIA's MPS programs."""
     if RELEASE not in RELEASES:
         pytest.skip(f"the bundle is of Slurm {RELEASE}")
     newest = nvidia("555")
     if not newest:
         pytest.skip("NOT TESTED: NVIDIA's programs of 555, which has a daemon for all users, can't be had here")
-    made = tmp_path_factory.mktemp("gpu")
     subprocess.run([TOP / "tests/gpu/bundle", made / "bundle"], check=True)
-    with started("gpu", RELEASE, "v2", conf=[CASES / "one-gpu"], nvidia=True, python=True) as cluster:
+    with started(kind, RELEASE, cgroup, conf=[CASES / "one-gpu"], nvidia=True, python=True) as cluster:
         for path in (made / "bundle").rglob("*"):
             if path.is_file():
                 target = f"{OUT}/gpu/{path.relative_to(made / 'bundle')}"
@@ -73,6 +74,19 @@ def node(tmp_path_factory):
             client.install(cluster, made / library, f"{OUT}/fakes/{library}")
         client.install(cluster, newest / "usr/bin/nvidia-cuda-mps-control", "/usr/bin/nvidia-cuda-mps-control")
         leave_no_slurm(cluster)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    with bundled("gpu", "v2", tmp_path_factory.mktemp("gpu")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory):
+    """A machine with v1 hierarchies, on which v2 can be mounted."""
+    with bundled("gpu-v1", "v1", tmp_path_factory.mktemp("gpu")) as cluster:
         yield cluster
 
 
@@ -104,6 +118,15 @@ def test_every_row_is_green_and_nothing_is_left(node):
     assert done.returncode == 0 and {row["verdict"] for row in rows.values()} == {"ok"}, done.stdout + done.stderr
     assert len(rows) == 26
     assert node.run(STATE).stdout == before
+
+
+@pytest.mark.parametrize("words, kind", [("", "v2"), ("without-bpf", "v1")])
+def test_both_kinds_of_cgroups_on_a_hybrid_machine(hybrid, words, kind):
+    before = hybrid.run(STATE).stdout
+    done, rows = one(hybrid, "--break", words, "--only", "fence,end")
+    assert done.returncode == 0 and {row["verdict"] for row in rows.values()} == {"ok"}, done.stdout + done.stderr
+    assert json.loads((hybrid.out / "gpu.json").read_text())["machine"]["cgroup"] == kind
+    assert hybrid.run(STATE).stdout == before
 
 
 @pytest.mark.parametrize("words", BROKEN)
