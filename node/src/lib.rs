@@ -7,7 +7,7 @@
 //! - [`nvml`]: what the GPUs are doing, through the program gpushare-nvml. [`foreign`]: processes that don't belong on
 //!   a GPU.
 //! - [`proc`]: what /proc shows about a process. [`exec`]: other programs, run without a shell and with a deadline;
-//!   [`squeue`] is one of them.
+//!   [`squeue`] is one of them. [`supervise`]: work in a child process, for a bounded time.
 //!
 //! Only `unix`, `fence/bpf` and `fence/access` have unsafe code: kernel calls that std lacks.
 #![deny(unsafe_code)]
@@ -29,6 +29,7 @@ pub mod nvml;
 pub mod place;
 pub mod proc;
 pub mod squeue;
+pub mod supervise;
 mod unix;
 
 pub use gpushare::root_file::user_id;

@@ -1,10 +1,13 @@
 //! What /proc shows about a process (proc(5)). `proc` is /proc except in tests.
 
+pub mod image;
 pub mod step;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+
+use image::Image;
 
 /// How slurmstepd names itself, as in `slurmstepd: [7.extern]` (src/slurmd/slurmstepd/mgr.c, `setproctitle`).
 const TITLE: &[u8] = b"slurmstepd: [";
@@ -70,11 +73,29 @@ pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
 /// # Errors
 /// /proc can't be read.
 pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
+    let status = status(proc, pid)?;
+    Ok(ids(&status, "Uid:").min().zip(ids(&status, "Uid:").max()))
+}
+
+/// Its real user and group. A program that a user starts keeps that user, whatever rights it has.
+///
+/// # Errors
+/// /proc can't be read.
+pub(crate) fn real_ids(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
+    let status = status(proc, pid)?;
+    Ok(ids(&status, "Uid:").next().zip(ids(&status, "Gid:").next()))
+}
+
+/// The kernel makes this text without a look at the process's memory map.
+fn status(proc: &Path, pid: u32) -> io::Result<String> {
     let bytes = beginning(&proc.join(pid.to_string()).join("status"), LONGEST_STAT)?.unwrap_or_default();
-    let line = bytes.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"));
-    let numbers = line.and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
-    let numbers = || numbers.split_ascii_whitespace().filter_map(|word| word.parse().ok());
-    Ok(numbers().min().zip(numbers().max()))
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Real, effective, saved, and for files.
+fn ids(status: &str, line: &str) -> impl Iterator<Item = u32> {
+    let numbers = status.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_default();
+    numbers.split_ascii_whitespace().filter_map(|word| word.parse().ok())
 }
 
 /// The beginning of a file. `None` if it doesn't exist or, in /proc, if its process ended while it was read.
@@ -94,7 +115,7 @@ pub fn beginning(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Every process that calls itself a slurmstepd, and the job in its title.
+/// Every process of root's that calls itself a slurmstepd, and the job in its title. A user may call a program so.
 ///
 /// # Errors
 /// /proc can't be read.
@@ -103,11 +124,11 @@ pub(crate) fn step_daemons(proc: &Path) -> io::Result<Vec<(u32, u32)>> {
     for found in proc.read_dir()? {
         let found = found?;
         let Some(pid) = found.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // Reading the title of a hanging process may hang; its name is in the kernel.
+        // Cheaper than the title, and most processes end here.
         if fs::read(found.path().join("comm")).is_ok_and(|name| !name.starts_with(STEPD)) {
             continue;
         }
-        let title = beginning(&found.path().join("cmdline"), LONGEST_TITLE)?;
+        let title = Image::CommandLine.of_roots(proc, pid, LONGEST_TITLE)?;
         daemons.extend(title.and_then(|title| Some((pid, job_in(&title)?))));
     }
     Ok(daemons)
@@ -142,5 +163,7 @@ mod tests {
         let user = Path::new("/proc/self").metadata().unwrap().uid();
         assert_eq!(users(Path::new("/proc"), std::process::id()).unwrap(), Some((user, user)));
         assert_eq!(users(Path::new("/proc"), u32::MAX).unwrap(), None);
+        assert_eq!(real_ids(Path::new("/proc"), std::process::id()).unwrap().map(|ids| ids.0), Some(user));
+        assert_eq!(real_ids(Path::new("/proc"), u32::MAX).unwrap(), None);
     }
 }

@@ -12,6 +12,7 @@ use gpushare::text::hostlist;
 use crate::job::JobKey;
 
 use crate::exec::{AskError, Output, ask, program};
+use crate::proc::image::program_of;
 
 /// The time for all queries of one prolog; Slurm waits for a prolog at least as long (`BatchStartTimeout`).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,17 +47,18 @@ gpushare::errors! {
     }
 }
 
-/// Which of `jobs` slurmctld no longer has on node `node`, and why that is unknown for the others.
+/// Which of `jobs` slurmctld no longer has on node `node`, and why that is unknown for the others. `caller` is the
+/// process that started the prolog, in `proc`.
 pub fn over(
     jobs: &[JobKey],
     node: Option<&str>,
     slurm_conf: &Path,
-    proc: &Path,
+    (proc, caller): (&Path, u32),
 ) -> (Vec<JobKey>, Option<Unanswered>) {
     let mut found = Vec::new();
     // slurmd didn't start this process, or it would have set the node's name.
     let Some(node) = node else { return (found, None) };
-    let Some(path) = path(proc, std::os::unix::process::parent_id()) else {
+    let Some(path) = path(proc, caller) else {
         return (found, Some(Unanswered::NotInstalled));
     };
     let end = Instant::now() + PATIENCE;
@@ -72,9 +74,9 @@ pub fn over(
     (found, None)
 }
 
-/// squeue of the same installation as the parent process, or where it usually is.
+/// squeue of the same installation as the process that started the prolog, or where it usually is.
 fn path(proc: &Path, parent: u32) -> Option<PathBuf> {
-    let parent = proc.join(parent.to_string()).join("exe").read_link().ok();
+    let parent = program_of(proc, parent);
     let folder = parent.as_deref().and_then(Path::parent);
     let beside = folder.into_iter().flat_map(|folder| [folder.to_owned(), folder.with_file_name("bin")]);
     let mut folders = beside.chain(FOLDERS.map(PathBuf::from));
@@ -144,6 +146,7 @@ mod tests {
             std::fs::create_dir_all(folder).unwrap();
         }
         std::fs::write(bin.join(NAME), "").unwrap();
+        std::fs::write(proc.join("status"), "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n").unwrap();
         std::os::unix::fs::symlink(sbin.join("slurmd"), proc.join("exe")).unwrap();
         assert_eq!(path(&dir.path().join("proc"), 9), Some(bin.join(NAME)));
     }

@@ -82,6 +82,56 @@ pub fn kill(to: To) -> io::Result<bool> {
     }
 }
 
+/// Which of the two processes this is after [`fork`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The new one.
+    Child,
+    /// The old one, with the new one's number.
+    Parent(u32),
+}
+
+/// Goes on in two processes. The new one has only this thread.
+///
+/// # Errors
+/// There are too many processes, or there is no memory.
+pub fn fork() -> io::Result<Side> {
+    // SAFETY: fork(2) takes nothing. Of other threads the child has only locks: glibc frees its own, and our callers'
+    // children take no lock that another thread could hold.
+    match unsafe { libc::fork() } {
+        0 => Ok(Side::Child),
+        pid => u32::try_from(pid).map(Side::Parent).map_err(|_| io::Error::last_os_error()),
+    }
+}
+
+/// Makes this process, a child, write its standard output and error to `told`, and end with its parent.
+#[doc(alias = "PR_SET_PDEATHSIG")]
+pub fn become_worker(told: &impl AsRawFd) {
+    for number in [1, 2] {
+        // SAFETY: dup2(2) takes numbers only.
+        let _ = unsafe { libc::dup2(told.as_raw_fd(), number) };
+    }
+    // SAFETY: prctl(2) with PR_SET_PDEATHSIG takes a number.
+    let _ = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// Ends this process, a child, without what its parent would do at its end.
+#[doc(alias = "_exit")]
+pub fn leave() -> ! {
+    // SAFETY: _exit(2) takes a number and doesn't return.
+    unsafe { libc::_exit(0) }
+}
+
+/// Waits for the end of a child. Returns the signal that ended it, if one did.
+#[doc(alias = "waitpid")]
+pub fn reap(pid: u32) -> Option<i32> {
+    let mut status = 0;
+    let pid = libc::pid_t::try_from(pid).ok()?;
+    // SAFETY: waitpid(2) writes one number, which lives until the call is over.
+    let found = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    (found == pid && libc::WIFSIGNALED(status)).then(|| libc::WTERMSIG(status))
+}
+
 /// Opens a process, so that signals reach it and never a later process with its number.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::{self, Node, Placed};
 use gpushare_node::squeue;
+use gpushare_node::supervise::{LONGEST, supervised};
 
 mod error;
 mod foreign;
@@ -25,8 +26,10 @@ const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// Gives a job its GPU. Needs the environment of slurmd's prolog.
 pub fn prolog(program: &'static str) {
+    // Of slurmd: the work's own parent is this process.
+    let caller = std::os::unix::process::parent_id();
     run(program, || {
-        if let Err(error) = place() {
+        if let Err(error) = place(caller) {
             log::error!("{error}");
         }
     });
@@ -41,12 +44,19 @@ pub fn epilog(program: &'static str) {
     });
 }
 
-/// Runs a program's work. Any exit status other than 0, such as that of a panic, would make slurmd drain the node.
+/// Runs a program's work in a child process, which may hang or die: then the job fails, because it has no entry in the
+/// ledger or no MPS daemon. Any exit status other than 0, such as that of a panic, would make slurmd drain the node.
 fn run(program: &'static str, work: impl FnOnce() + std::panic::UnwindSafe) {
     report::start(program);
     gpushare_node::keep_files_private();
-    if std::panic::catch_unwind(work).is_err() {
-        log::error!("internal error, see the line before");
+    let result = supervised(LONGEST, || {
+        if std::panic::catch_unwind(work).is_err() {
+            log::error!("internal error, see the line before");
+        }
+    });
+    if let Err(why) = result {
+        let id = variable("SLURM_JOB_ID").unwrap_or_default();
+        log::error!("job {}: {why}", id.escape_debug());
     }
 }
 
@@ -60,15 +70,15 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-fn place() -> Result<(), RunError> {
+fn place(caller: u32) -> Result<(), RunError> {
     let job = NodeJob::read(variable).map_err(|error| match variable("SLURM_JOB_ID") {
         Some(id) => RunError::Environment { id, error },
         None => error.into(),
     })?;
-    place_job(&job).map_err(|why| RunError::Job { id: job.key.id, why })
+    place_job(&job, caller).map_err(|why| RunError::Job { id: job.key.id, why })
 }
 
-fn place_job(job: &NodeJob) -> Result<(), WorkError> {
+fn place_job(job: &NodeJob, caller: u32) -> Result<(), WorkError> {
     let slurm_conf = slurm_conf();
     let name = node_name();
     let config = config(&slurm_conf, name.as_deref())?;
@@ -90,7 +100,7 @@ fn place_job(job: &NodeJob) -> Result<(), WorkError> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, answer: None, processes: None };
+    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, caller, answer: None, processes: None };
     let placed = place::place(node, job, &mut asked, now)?;
     report::placed(&placed);
     if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.processes, looks) {
@@ -115,6 +125,8 @@ struct Asked<'a> {
     node: Node<'a>,
     nvml: Option<Nvml>,
     slurm_conf: &'a Path,
+    /// The process that started the prolog.
+    caller: u32,
     /// NVML's answer, until it is used.
     answer: Option<Measured>,
     /// What runs on the GPUs, after NVML has answered.
@@ -139,7 +151,8 @@ impl place::Ask for Asked<'_> {
     }
 
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey> {
-        let (over, unknown) = squeue::over(jobs, self.node.name, self.slurm_conf, &self.node.roots.proc);
+        let (over, unknown) =
+            squeue::over(jobs, self.node.name, self.slurm_conf, (&self.node.roots.proc, self.caller));
         if let Some(reason) = unknown {
             log::error!("can't tell whether jobs are over whose epilog never ran: {reason}");
         }

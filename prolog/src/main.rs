@@ -1,8 +1,9 @@
 //! gpushare-prolog: slurmd runs it as root, as `Prolog=`, before a job's first step on this node. It gives the job's
 //! share a GPU and records that in the ledger.
 //!
-//! It always exits with 0: any other status makes slurmd drain the node. If a job with a share has no entry in the
-//! ledger, spank_gpushare.so fails it, with a line to its user; this program writes the reason to syslog, as one line.
+//! It always exits with 0, and within a bounded time: any other end makes slurmd drain the node. If a job with a share
+//! has no entry in the ledger, spank_gpushare.so fails it, with a line to its user; this program writes the reason to
+//! syslog, as one line.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -13,11 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from bare_node import RUN, as_user, fill, finished
+from bare_node import RUN, STRACE, as_user, calls_in, fill, finished
 from fake_nvml import UNINITIALISED, library, says, told
 from mps_node import DRIVER, LIMITS, MPS, UNKNOWN, USERS, MpsNode, alive, stand_still, stat, strangers
 from waiting import wait
@@ -645,7 +644,7 @@ def test_handed_over(control):
     that has won."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
-    slow = ["strace", "-o", "/dev/null", "--inject=flock:delay_enter=1000000"]
+    slow = [*STRACE, "-o", "/dev/null", "--inject=flock:delay_enter=1000000"]
     epilog = node.start("gpushare-epilog", 1, before=slow)
     wait(lambda: 1 not in node.entries(), "the first job's entry to go")
     assert started(node, 2)[1] == daemon
@@ -693,16 +692,8 @@ def test_waits_for_its_end(control):
 def calls_of(node, program, job, units):
     """[(name, how many of that name)] of a program's system calls from the first on that names a daemon's folder."""
     with tempfile.NamedTemporaryFile("r") as trace:
-        finished(node.start(program, job, units, user=ALICE, before=["strace", "-o", trace.name]))
-        names, steps = Counter(), []
-        for line in trace:
-            name = re.match(r"(\w+)\(", line)
-            if name:
-                names[name[1]] += 1
-                if steps or str(MPS) in line:
-                    steps.append((name[1], names[name[1]]))
-    assert len(steps) > 20, steps
-    return steps
+        finished(node.start(program, job, units, user=ALICE, before=[*STRACE, "-o", trace.name]))
+        return calls_in(trace, MPS)
 
 
 # Of a program's system calls, so many at the most; the seed says which.
@@ -728,7 +719,7 @@ def test_killed_anywhere(control, program):
     some = steps if len(steps) <= MOST else sorted(random.Random(seed).sample(steps, MOST), key=steps.index)
     for call, number in some:
         node = node_before()
-        before = ["strace", "-o", "/dev/null", f"--inject={call}:signal=KILL:when={number}"]
+        before = [*STRACE, "-o", "/dev/null", f"--inject={call}:signal=KILL:when={number}"]
         process = node.start(program, 1, units, user=ALICE, before=before)
         process.communicate(timeout=60)
         wait(

@@ -5,7 +5,9 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import alone
@@ -16,6 +18,9 @@ RUN = Path("/run")
 LEDGER = RUN / "gpushare"
 # A folder for this run only, outside of /run, which every node makes anew.
 SITE = alone.folder()
+# Follows a prolog or epilog into the child process that does its work, and no program that this starts. What is
+# injected counts for each process by itself.
+STRACE = ["strace", "-f", "--detach-on=execve"]
 # Any devices will do: nothing opens them. A container without a terminal has no console.
 LAST = "console" if Path("/dev/console").exists() else "kmsg"
 DEVICES = [f"/dev/{name}" for name in f"null zero full random urandom tty ptmx {LAST}".split()]
@@ -118,6 +123,23 @@ class Node:
         assert not names, f"left behind: {names}"
         with open(LEDGER / "lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def calls_in(trace, folder):
+    """[(name, how many of that name)] of each system call from the first that names FOLDER on, of the process that
+    makes it, in a trace of STRACE."""
+    lines = [(line, *line.split(maxsplit=1)) for line in trace if re.match(r"\d+ +\w+\(", line)]
+    worker = next(pid for line, pid, _ in lines if str(folder) in line)
+    names, steps, seen = Counter(), [], False
+    for line, pid, call in lines:
+        if pid == worker:
+            name = call.split("(")[0]
+            names[name] += 1
+            seen = seen or str(folder) in line
+            if seen:
+                steps.append((name, names[name]))
+    assert len(steps) > 20, steps
+    return steps
 
 
 def as_user(user, command):

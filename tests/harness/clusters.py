@@ -7,6 +7,7 @@ import itertools
 import os
 
 import pytest
+from haunted import haunted
 from lab import BOXES, LAYERS, RELEASES, Cluster, NotHere, layer
 
 # What hardly depends on Slurm's release is shown on one of them, another one for each kind of cluster: gpushare's own
@@ -21,9 +22,9 @@ def releases(in_turn):
 
 
 @contextlib.contextmanager
-def started(kind, release, cgroup=None, **settings):
+def started(kind, release, cgroup=None, locked_maps=False, **settings):
     """A cluster until the end of its `with`. Its name is fixed: a box left by a run that was killed is ended first, and
-    its logs are replaced."""
+    its logs are replaced. With LOCKED_MAPS, a user has processes there all the time that nobody can look at."""
     for one in LAYERS:
         if settings.get(one) and not layer(one, release):
             pytest.skip(f"NOT TESTED: {one} for Slurm {release} can't be had here")
@@ -31,7 +32,7 @@ def started(kind, release, cgroup=None, **settings):
         cluster = Cluster(f"{BOXES}-{kind}-{release.replace('.', '')}", release, cgroup, **settings)
     except NotHere as why:
         pytest.skip(str(why))
-    with cluster:
+    with cluster, haunted(cluster) if locked_maps else contextlib.nullcontext():
         yield cluster
 
 

@@ -47,7 +47,7 @@ DESCRIBE = r"""
     timeout 9 squeue -a -o '%i %q %u %T %r %N'
     timeout 9 sinfo -N -o '%N %T %E'
     for root in / /proc/[0-9]*/root; do ls -d $root/run/gpushare/jobs/*; done 2>/dev/null | sort -u
-    ps -eo pid,ppid,etimes,stat,wchan:16,args | grep -E '[s]lurm|[s]run|[g]pushare'
+    ps -eo pid,ppid,etimes,stat,wchan:16,comm | grep -E '[s]lurm|[s]run|[g]pushare'
     tail -n 12 /var/log/slurm/syslog.log
     grep -HiE 'error|fatal|warning|drain|requeue|not resp|resending' /var/log/slurm/slurm*.log |
         grep -vE 'No such file|Trying backup|Database settings|xcpuinfo|debug levels|No error' | tail -n 20"""

@@ -98,12 +98,14 @@ def example(placement):
 
 
 # Each placement as its example configures it, on both versions of cgroups; SURF's without its rule on reservations.
-placed = placed_clusters("p", ["follow-mps", "follow-shard", "own", "override"], example)
+placed = placed_clusters(
+    "p", ["follow-mps", "follow-shard", "own", "override"], example, locked_maps=lambda release: True,
+)
 placed_follow = placed_clusters("l", ["follow-mps"], example)
 # Ways to have jobs placed.
 by_whom = placed_clusters(
     "w", ["hooks-only", "both", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one], cgroups=["v2"],
-    since={"run-in-job": "24.05"},
+    since={"run-in-job": "24.05"}, locked_maps=lambda release: True,
 )
 # What NVML says and does, for jobs that the prolog places and for those that the SPANK hooks place.
 measured = placed_clusters(
@@ -166,7 +168,7 @@ unfenced = placed_clusters(
     "u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release
 )
 # The same with NVIDIA's own MPS daemon for each user and GPU.
-mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either)
+mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either, locked_maps=True)
 # The same with programs that start containers.
 contained = clusters("ct", conf=[EXAMPLES / "surf-mps"], nvidia=True, containers=True, cgroup=either)
 

@@ -9,6 +9,7 @@ import subprocess
 import client
 import pytest
 from gpus import entered, uuids, wait_taken_back
+from haunted import haunted
 from lab import TOP
 
 DIR = "/run/gpushare/mps"
@@ -42,8 +43,8 @@ def assert_nothing_left(node):
 
 # PID NAME of every process of MPS that is not dead, whoever's child it is.
 ALL_MPS = (
-    "for p in /proc/[0-9]*; do read -r name <$p/comm && [[ $name == nvidia-cuda-mps* && $(readlink $p/exe) ]] && "
-    "echo ${p##*/} $name; done 2>/dev/null; true"
+    "for p in /proc/[0-9]*; do read -r name <$p/comm && [[ $name == nvidia-cuda-mps* ]] && "
+    "[[ $(readlink $p/exe) == */nvidia* ]] && echo ${p##*/} $name; done 2>/dev/null; true"
 )
 
 
@@ -266,6 +267,25 @@ def test_a_daemon_that_its_user_has_ended_is_started_anew(node):
         node.wait(lambda: not daemons(node), "its end")
         assert start(node, QUARTER)[1] == folder
         assert list(daemons(node)) == [folder]
+
+
+def test_a_user_who_kills_their_daemon_at_each_start_harms_no_other(node):
+    """The prolog then looks for what it had started among the user's processes; some of these can't be looked at."""
+    kill = (
+        "while :; do for p in /proc/[0-9]*; do read -r c <$p/comm; "
+        "case $c in nvidia-cuda-mps*) kill -9 ${p#/proc/};; esac; done; done 2>/dev/null"
+    )
+    with haunted(node, "alice", ["anything"]):
+        node.wait_state(node.sbatch(QUARTER, script=kill), "RUNNING")
+        # Their loop may miss a daemon's start.
+        jobs = (node.sbatch(FULL, script="echo ran") for _ in range(10))
+        failed = next(job for job in jobs if node.finished(job) == "FAILED")
+        assert "ran" not in node.output(failed), node.output(failed)
+        third = node.sbatch(QUARTER, user="bob", script=CLIENT)
+        node.finished(third)
+        assert NO_SERVER in node.output(third), node.output(third)
+        node.cancel_all()
+    assert node.node_state().split()[0] == "idle", node.node_state()
 
 
 def test_a_daemon_that_stands_still_fails_the_next_job_and_no_other(node):

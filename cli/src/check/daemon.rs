@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use gpushare_node::proc;
+use gpushare_node::proc::image::Image;
 
 use super::finding::{Finding, listed};
 use super::version::Version;
@@ -33,7 +34,7 @@ pub fn running(proc: &Path, node: &str) -> Option<Running> {
     for entry in proc.read_dir().ok()?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let Ok(Some(stat)) = proc::stat(proc, pid) else { continue };
-        if is_slurmd(&stat) && is_of(&command_line(proc, pid), node) {
+        if is_slurmd(&stat) && command_line(proc, pid).is_some_and(|words| is_of(&words, node)) {
             found.push((pid, stat));
         }
     }
@@ -49,10 +50,10 @@ fn is_slurmd(stat: &proc::Stat) -> bool {
     (stat.name == b"slurmd" || stat.name.starts_with(b"slurmd-")) && stat.state != 'Z'
 }
 
-fn command_line(proc: &Path, pid: u32) -> Vec<String> {
-    let path = proc.join(pid.to_string()).join("cmdline");
-    let bytes = proc::beginning(&path, 4096).ok().flatten().unwrap_or_default();
-    bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+/// `None` if it isn't root's. slurmd is, and a user may call a program so.
+fn command_line(proc: &Path, pid: u32) -> Option<Vec<String>> {
+    let bytes = Image::CommandLine.of_roots(proc, pid, 4096).ok()??;
+    Some(bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
 /// Whether a slurmd is this node's; without `-N` it is.
@@ -176,6 +177,8 @@ mod tests {
             fs::write(folder.join("stat"), format!("{pid} ({name}) {state} {parent} 1 1 {zeros}{start} 0\n"))
                 .unwrap();
             fs::write(folder.join("cmdline"), words.replace(' ', "\0")).unwrap();
+            let user = if words.contains("my-own") { 2001 } else { 0 };
+            fs::write(folder.join("status"), format!("Uid:\t{user}\t0\t0\t0\nGid:\t0\t0\t0\t0\n")).unwrap();
         }
         dir
     }
@@ -189,6 +192,7 @@ mod tests {
             (vec![(7, "slurmd", 'S', 1, 50, "slurmd -Nn1")], Some(50)),
             (vec![(7, "slurmd", 'S', 1, 50, "slurmd -N n2")], None),
             (vec![(7, "slurmd", 'Z', 1, 50, "")], None),
+            (vec![(7, "slurmd", 'S', 1, 50, "my-own")], None),
             (vec![(7, "slurmdbd", 'S', 1, 50, "slurmdbd"), (8, "slurmstepd", 'S', 1, 9, "slurmstepd")], None),
             // A child, and the slurmd that takes over.
             (vec![(7, "slurmd", 'S', 1, 50, "slurmd"), (9, "slurmd", 'S', 7, 90, "slurmd")], Some(50)),

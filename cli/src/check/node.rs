@@ -8,6 +8,7 @@ use gpushare::word::Word;
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::nvml::Nvml;
+use gpushare_node::supervise::LONGEST;
 
 use super::finding::Finding;
 use super::mps;
@@ -136,6 +137,24 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
                  this slurmd; or gpushare.conf: another UnitsPerGpu",
                 config.share_gres
             ),
+        )
+    })
+}
+
+/// Whether slurmd leaves prologs and epilogs the time that they may need. Slurm shows 65534 for none, and from 25.11 on
+/// two keys if they differ.
+pub fn time(settings: &Settings) -> Option<Finding> {
+    let keys = ["PrologEpilogTimeout", "PrologTimeout", "EpilogTimeout"];
+    let set = |key: &&'static str| Some((*key, settings.get(key).split(' ').next()?.parse::<u64>().ok()?));
+    let (key, seconds) = keys.iter().filter_map(set).min_by_key(|(_, seconds)| *seconds)?;
+    let most = LONGEST.as_secs();
+    (seconds <= most).then(|| {
+        let said =
+            format!("{seconds} s, but a prolog or epilog may take {most} s: slurmd drains the node before");
+        Finding::wrong(
+            key,
+            said,
+            format!("slurm.conf: {key}={} or more, then scontrol reconfigure", most + 10),
         )
     })
 }
@@ -298,6 +317,19 @@ mod tests {
         };
         let gpus = Inventory { details: (0..gpus).map(gpu).collect() };
         super::gres(&config, &node, elsewhere, Some(&gpus)).into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn slurmd_must_wait_longer_than_a_prolog_may_take() {
+        for (shown, expected) in [
+            ("PrologEpilogTimeout = 65534\n", None),
+            ("PrologEpilogTimeout = 60\n", None),
+            ("PrologEpilogTimeout = 50\n", Some("PrologEpilogTimeout")),
+            ("EpilogTimeout = 30\nPrologTimeout = 65534\n", Some("EpilogTimeout")),
+            ("", None),
+        ] {
+            assert_eq!(time(&Settings::parse(shown)).map(|finding| finding.about), expected, "{shown}");
+        }
     }
 
     #[test]

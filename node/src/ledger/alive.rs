@@ -17,7 +17,8 @@ use std::time::{Duration, SystemTime};
 use super::note::read_note;
 use super::{Damage, JOBS, Ledger, LedgerError, Locked, entry, read};
 use crate::job::JobKey;
-use crate::proc::{LONGEST_TITLE, STEPD, Stat, beginning, start_time, stat, step_daemons};
+use crate::proc::image::Image;
+use crate::proc::{LONGEST_TITLE, STEPD, Stat, start_time, stat, step_daemons};
 
 pub(super) const FOLDER: &str = "witness";
 /// How often to search the ledger when no job needs room.
@@ -44,7 +45,7 @@ fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<(u32, u64)> {
     for _ in 0..MOST_ANCESTORS {
         let Stat { name, parent, start, .. } = stat(proc, pid).ok()??;
         if name.starts_with(STEPD) {
-            let found = beginning(&proc.join(pid.to_string()).join("cmdline"), LONGEST_TITLE).ok()??;
+            let found = Image::CommandLine.of_roots(proc, pid, LONGEST_TITLE).ok()??;
             if found.starts_with(title.as_bytes()) {
                 return Some((pid, start));
             }

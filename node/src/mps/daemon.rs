@@ -63,7 +63,7 @@ impl LockedDaemon<'_> {
     }
 
     fn add(&mut self, process: Process) {
-        self.state.shm = reach::shm_of(process);
+        self.state.shm = reach::shm_of(process, start::ids_of(self.daemon.serves));
         for old in self.state.add(process) {
             // A process that can't be killed hangs in the kernel.
             let _ = process::end(&old, self.config.mps_timeout);
@@ -102,7 +102,7 @@ impl LockedDaemon<'_> {
             self.state.limits = Some(wanted);
         }
         self.state.checked = now;
-        self.state.shm = reach::shm_of(process);
+        self.state.shm = reach::shm_of(process, start::ids_of(self.daemon.serves));
         self.locked.keep(&self.state)
     }
 
@@ -186,7 +186,8 @@ impl LockedDaemon<'_> {
     /// earlier process sent to end the daemon.
     fn end_starting(&mut self) -> Result<(), MpsError> {
         if self.state.starting || self.state.ending {
-            process::end_starting(&self.locked.pipe(), self.user_id(), self.config.mps_timeout)?;
+            let ids = start::ids_of(self.daemon.serves);
+            process::end_starting(&self.locked.pipe(), ids, self.config.mps_timeout)?;
             self.state.starting = false;
             self.state.ending = false;
         }

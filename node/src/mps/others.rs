@@ -4,12 +4,18 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::process::{LONGEST_ENVIRONMENT, MARK};
+use crate::proc::image::Image;
 use crate::proc::step::{Finder, Place};
-use crate::proc::{beginning, users};
+use crate::proc::{stat, users};
 
 const PROGRAM: &[u8] = b"nvidia-cuda-mps-control";
+/// As much of it as the kernel keeps.
+const NAME: &[u8] = b"nvidia-cuda-mps";
+/// The time for all of them together.
+const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_COMMAND: u64 = 4096;
 /// The folder of a daemon's pipes if no variable names one.
 const PIPES: &str = "/tmp/nvidia-mps";
@@ -25,22 +31,29 @@ pub struct Other {
     pub pipe: PathBuf,
 }
 
-/// All such daemons, in order. Only root can see a daemon's user.
+/// All such daemons, in order. Only root can see a daemon's user. Omits those that don't show their memory in time: a
+/// user can make such a process, with any name.
 pub fn others(proc: &Path) -> Vec<Other> {
     let finder = Finder::new(proc);
+    let until = Instant::now() + PATIENCE;
     let entries = proc.read_dir().into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<Other> = numbers.filter_map(|pid| look(proc, &finder, pid)).collect();
+    let mut found: Vec<Other> = numbers.filter_map(|pid| look(proc, &finder, pid, until)).collect();
     found.sort_unstable_by_key(|other| other.pid);
     found
 }
 
-fn look(proc: &Path, finder: &Finder, pid: u32) -> Option<Other> {
-    let file = |name: &str, most| beginning(&proc.join(pid.to_string()).join(name), most).ok()?;
-    if !is_daemon(&file("cmdline", LONGEST_COMMAND)?) {
+fn look(proc: &Path, finder: &Finder, pid: u32, until: Instant) -> Option<Other> {
+    if !stat(proc, pid).ok()??.name.starts_with(NAME) {
         return None;
     }
-    let environment = file("environ", LONGEST_ENVIRONMENT)?;
+    if !matches!(finder.process(pid, u64::MAX).place, Place::Mps | Place::Nowhere) {
+        return None;
+    }
+    if !is_daemon(&Image::CommandLine.of_any(proc, pid, LONGEST_COMMAND, until)?) {
+        return None;
+    }
+    let environment = Image::Environment.of_any(proc, pid, LONGEST_ENVIRONMENT, until)?;
     let value = |name: &str| {
         let mut variables = environment.split(|byte| *byte == 0);
         variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
@@ -48,11 +61,10 @@ fn look(proc: &Path, finder: &Finder, pid: u32) -> Option<Other> {
     if value(MARK).is_some() {
         return None;
     }
-    let is_outside = matches!(finder.process(pid, u64::MAX).place, Place::Mps | Place::Nowhere);
     let pipe =
         value("CUDA_MPS_PIPE_DIRECTORY").map_or(Path::new(PIPES), |path| Path::new(OsStr::from_bytes(path)));
     let (user_id, _) = users(proc, pid).ok()??;
-    is_outside.then(|| Other { pid, user_id, pipe: pipe.to_owned() })
+    Some(Other { pid, user_id, pipe: pipe.to_owned() })
 }
 
 /// Without an option it only talks to a daemon.
@@ -74,7 +86,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let stat = format!("{pid} (nvidia-cuda-mps) S 1 {pid} {pid} {}{pid} 0\n", "0 ".repeat(15));
         fs::write(folder.join("stat"), stat).unwrap();
-        let status = format!("Uid:\t{user}\t{user}\t{user}\t{user}\n");
+        let status = format!("Uid:\t{user}\t{user}\t{user}\t{user}\nGid:\t0\t0\t0\t0\n");
         fs::write(folder.join("status"), status).unwrap();
         fs::write(folder.join("cmdline"), command.replace(' ', "\0") + "\0").unwrap();
         fs::write(folder.join("environ"), environment.replace(' ', "\0") + "\0").unwrap();

@@ -2,13 +2,13 @@
 //! stay in it, so this ends the session. The start time reveals a reused process number.
 
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::proc::image::Image;
 use crate::proc::{self, Stat};
 
 use super::error::MpsError;
@@ -101,23 +101,24 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
 }
 
 /// Ends processes that are about to become the daemon of that folder, or to talk to it, after the process that started
-/// them was killed or gave up. A process has no environment for a moment while it becomes another program, so one look
+/// them was killed or gave up. Such a process is root's until it has the daemon's user and group, `ids`; a process of a
+/// job never has that group. A process has no environment for a moment while it becomes another program, so one look
 /// that finds nothing is not enough.
 ///
 /// # Errors
 /// Such a process is still there after `patience`.
-pub fn end_starting(pipe: &Path, user_id: u32, patience: Duration) -> Result<(), MpsError> {
+pub fn end_starting(pipe: &Path, ids: (u32, u32), patience: Duration) -> Result<(), MpsError> {
     let end = Instant::now() + patience;
     let mark = format!("{MARK}={}", pipe.display());
     let is_marked = |pid: &u32| {
-        let folder = Path::new(PROC).join(pid.to_string());
-        // Such a process belongs to root until it becomes the user's.
-        let owner = folder.metadata().map(|found| found.uid());
-        let mut bytes = Vec::new();
-        owner.is_ok_and(|owner| owner == 0 || owner == user_id)
-            && File::open(folder.join("environ"))
-                .is_ok_and(|file| file.take(LONGEST_ENVIRONMENT).read_to_end(&mut bytes).is_ok())
-            && bytes.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        let proc = Path::new(PROC);
+        let bytes = match proc::real_ids(proc, *pid) {
+            Ok(Some((user, group))) if user == 0 || (user, group) == ids => {
+                Image::Environment.of_any(proc, *pid, LONGEST_ENVIRONMENT, end)
+            }
+            _ => None,
+        };
+        bytes.unwrap_or_default().split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
             && stat(*pid).is_some_and(|stat| !"ZX".contains(stat.state))
     };
     let mut was_clear = false;
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn what_is_on_its_way_is_known_by_its_mark() {
         let patience = Duration::from_secs(20);
-        let user_id = Path::new("/proc/self").metadata().unwrap().uid();
+        let ids = proc::real_ids(Path::new(PROC), std::process::id()).unwrap().unwrap();
         let pipe = tempfile::tempdir().unwrap();
         let start = |path: &Path| Command::new("sleep").arg("300").env(MARK, path).spawn().unwrap();
         let (mut ours, mut other) = (start(pipe.path()), start(&pipe.path().join("other")));
@@ -175,7 +176,7 @@ mod tests {
         while fs::read(&environment).unwrap().is_empty() && Instant::now() < until {
             std::thread::sleep(PAUSE);
         }
-        end_starting(pipe.path(), user_id, patience).unwrap();
+        end_starting(pipe.path(), ids, patience).unwrap();
         assert!(!ours.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();

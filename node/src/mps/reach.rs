@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ledger::Entry;
 use crate::mps::service::Daemon;
+use crate::proc::image::path_in;
 use crate::unix;
 use gpushare::config::{NodeConfig, OnMpsFailure};
 
@@ -64,9 +65,10 @@ pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
     })
 }
 
-/// A daemon's /dev/shm; only root can read it.
-pub fn shm_of(daemon: Process) -> Option<(u64, u64)> {
-    identity(&Path::new("/proc").join(daemon.pid.to_string()).join("root/dev/shm")).ok()
+/// A daemon's /dev/shm; only root can read it. `None` for a process that only poses as the daemon: it lacks the group
+/// that gpushare gives daemons, and may see a file system of its user's there.
+pub fn shm_of(daemon: Process, ids: (u32, u32)) -> Option<(u64, u64)> {
+    identity(&path_in(Path::new("/proc"), daemon.pid, ids, Path::new(SHM))?).ok()
 }
 
 impl Reach {

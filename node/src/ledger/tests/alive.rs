@@ -34,6 +34,8 @@ impl Machine {
             format!("{pid} ({name}) S {parent} 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1000 20\n");
         fs::write(dir.join("stat"), stat).unwrap();
         fs::write(dir.join("cmdline"), title).unwrap();
+        let user = if title.ends_with(b" of a user\0") { 2001 } else { 0 };
+        fs::write(dir.join("status"), format!("Uid:\t{user}\t0\t0\t0\nGid:\t0\t0\t0\t0\n")).unwrap();
     }
 
     /// Adds a job with an entry, a mark and a witness.
@@ -69,6 +71,7 @@ fn only_jobs_that_are_over_by_every_sign_are_dropped() {
     let machine = Machine::new();
     machine.process(100, "slurmstepd", 7, b"slurmstepd: [1.extern]\0\0");
     machine.process(200, "cat", 9, b"cat\0slurmstepd: [5.extern]\0");
+    machine.process(201, "slurmstepd", 9, b"slurmstepd: [5.extern] of a user\0");
     machine.job(1, 100, 7); // alive
     machine.job(2, 100, 6); // the number is another process's now
     machine.job(3, 300, 7); // gone

@@ -24,7 +24,11 @@ fn make(proc: &Path, Process(pid, parent, session, user, name, cgroup): &Process
     let stat = format!("{pid} ({name}) S {parent} {pid} {session} {rest}{pid} 0\n");
     fs::write(folder.join("stat"), stat).unwrap();
     fs::write(folder.join("comm"), format!("{name}\n")).unwrap();
-    fs::write(folder.join("status"), format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n")).unwrap();
+    fs::write(
+        folder.join("status"),
+        format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\nGid:\t0\t0\t0\t0\n"),
+    )
+    .unwrap();
     fs::write(folder.join("cgroup"), format!("{cgroup}\n")).unwrap();
 }
 
