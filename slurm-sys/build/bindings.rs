@@ -11,13 +11,14 @@ const TYPES: [&str; 7] = [
     "slurmdb_qos_rec_t",
     "spank_t",
 ];
-const FUNCTIONS: [&str; 15] = [
+const FUNCTIONS: [&str; 16] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",
     "spank_remote",
     "spank_get_item",
     "spank_getenv",
     "spank_setenv",
+    "spank_unsetenv",
     "assoc_mgr_(lock|unlock)",
     "assoc_mgr_fill_in_(assoc|qos)",
     "assoc_mgr_get_default_qos_info",

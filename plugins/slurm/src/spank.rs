@@ -127,6 +127,15 @@ impl Step<'_> {
         let code = unsafe { slurm_sys::spank_setenv(self.handle, name.as_ptr(), value.as_ptr(), 1) };
         code == slurm_sys::SPANK_SUCCESS
     }
+
+    /// Removes a variable from the step's environment; `false` if Slurm refuses.
+    #[doc(alias = "spank_unsetenv")]
+    pub fn unset_variable(self, name: &str) -> bool {
+        let name = c_string(name);
+        // SAFETY: a C string, which Slurm only compares with others.
+        let code = unsafe { slurm_sys::spank_unsetenv(self.handle, name.as_ptr()) };
+        code == slurm_sys::SPANK_SUCCESS
+    }
 }
 
 /// A hook's result. Any failure is -1: releases up to 24.11 treat a positive code as success.
