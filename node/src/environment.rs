@@ -1,6 +1,10 @@
 //! The variables that tell a job's programs which GPU they have, and how much of it. Pure: made from the ledger's
 //! entry.
 
+mod inherited;
+
+pub use inherited::inherited;
+
 use crate::gpu::is_same_pci;
 use crate::ledger::{Entry, Holding};
 use crate::mps::service::{self, Daemon};
@@ -53,7 +57,7 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
         variables.push(("XLA_PYTHON_CLIENT_MEM_FRACTION", fraction.clone()));
     }
     if config.framework_env == FrameworkEnv::Pytorch {
-        variables.push((PYTORCH, format!("per_process_memory_fraction:{fraction}")));
+        variables.push((PYTORCH, pytorch(&fraction)));
     }
     variables
 }
@@ -88,6 +92,10 @@ pub fn shell_lines(entry: &Entry, config: &NodeConfig) -> String {
         format!("{unless_set}export {name}='{}'\n", value.replace('\'', "'\\''"))
     };
     variables(entry, config).into_iter().map(line).collect()
+}
+
+fn pytorch(fraction: &str) -> String {
+    format!("per_process_memory_fraction:{fraction}")
 }
 
 /// The share as a number from 0.001 to 1 with three digits, rounded down.

@@ -139,6 +139,49 @@ def test_the_gpu_is_named_by_uuid_where_the_site_wants_it(node, share):
         node.ok("sed -i /VisibleDevices/d /etc/slurm/gpushare.conf")
 
 
+# What gpushare sets, and Slurm alone does not.
+SET = re.compile(r"^(GPUSHARE_\w+|CUDA_MPS_\w+|NVIDIA_VISIBLE_DEVICES|XLA_PYTHON\w+|TF_FORCE\w+|PYTORCH\w+)=(.*)", re.M)
+
+
+def test_a_job_that_is_sent_from_within_a_share_has_nothing_of_that(node, share):
+    """From its batch script, from a step of it, and by salloc; without GPUs, with a whole one, with another share. What
+    the user sets anew stays."""
+    node.ok("echo FrameworkEnv=pytorch >>/etc/slurm/gpushare.conf")
+    node.write("/lab/out/show", "#!/bin/bash\necho \"== $*\"\nenv\nsrun --overlap env\n", 755)
+    requests = ["", share.full_gpu] + (["--gres=gpu:1"] if node.kind != "own" else [])
+    send = "sbatch --parsable -o /lab/out/%j -e /lab/out/%j"
+    try:
+        first = node.sbatch("-n2", share.half_gpu, script="\n".join([
+            "set -x", "sleep 1", *(f"{send} {request} /lab/out/show {request}" for request in requests),
+            *(f"srun -n1 --overlap {send} {request} /lab/out/show {request}" for request in requests),
+            f"PYTORCH_CUDA_ALLOC_CONF=mine:True XLA_PYTHON_CLIENT_MEM_FRACTION=0.9 {send} /lab/out/show anew",
+            *(f"salloc -Q -n1 {request} srun -n1 bash -c 'echo \"== {request}\"; env' >/lab/out/s{at}"
+              for at, request in enumerate(requests)),
+        ]))
+        assert node.finished(first) == "COMPLETED", node.output(first)
+        sent = re.findall(r"^(\d+)$", node.output(first), re.M)
+        assert len(sent) == 2 * len(requests) + 1, node.output(first)
+        for job in sent:
+            node.finished(job)
+        texts = [node.output(job) for job in sent] + [node.ok(f"cat /lab/out/s{at}") for at in range(len(requests))]
+        for text in texts:
+            assert text.startswith("== "), text
+            kind = text.splitlines()[0][3:]
+            found = SET.findall(text)
+            if kind == share.full_gpu:
+                assert {value for name, value in found if name == "GPUSHARE_FRACTION"} == {"1.000"}, found
+                assert dict(found)["PYTORCH_CUDA_ALLOC_CONF"] == "per_process_memory_fraction:1.000", found
+            else:
+                anew = {("PYTORCH_CUDA_ALLOC_CONF", "mine:True"), ("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.9")}
+                # TensorFlow's goes only with JAX's: the user may have set "true" themselves.
+                left = {one for one in found if kind != "anew" or one[0] != "TF_FORCE_GPU_ALLOW_GROWTH"}
+                assert left == (anew if kind == "anew" else set()), f"{kind}: {found}"
+            gpu = re.findall(r"^CUDA_VISIBLE_DEVICES=(.*)", text, re.M)
+            assert set(gpu) <= ({"0"} if kind not in ("", "anew") else set()), f"{kind}: {gpu}"
+    finally:
+        node.ok("sed -i /FrameworkEnv/d /etc/slurm/gpushare.conf")
+
+
 def test_what_a_user_sets_does_not_count(node, share):
     text = node.ok(
         "SPANK_GPUSHARE_SHARE=gpushare:1 GPUSHARE_SHARE=mps:1 GPUSHARE_GPU=9 CUDA_VISIBLE_DEVICES=0,1,2,3 "

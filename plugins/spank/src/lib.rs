@@ -6,7 +6,7 @@
 //! | hook | process, user | here |
 //! |---|---|---|
 //! | `init` | slurmstepd, root | read gpushare.conf; keep users out of Slurm's cgroups (22.05); close others' GPUs |
-//! | `user_init` | slurmstepd, effective user is the job's | read what the job has ([`step`]), set the environment |
+//! | `user_init` | slurmstepd, effective user is the job's | read what the job has ([`step`]), set its environment |
 //! | `task_post_fork` | slurmstepd, root; the task waits | after the last task: put the fence up, note the outcome |
 //! | `task_init` | the task, as the job's user | read the outcome, check every GPU, set the environment |
 //! | `exit` | slurmstepd, root | open the GPU again for the job's other steps |
@@ -30,7 +30,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpushare::config::NodeConfig;
-use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, shell_lines};
+use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, inherited, shell_lines};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
 use gpushare_node::gpu::Roots;
@@ -96,7 +96,10 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
 fn user_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "user_init");
     with_state(|state| {
+        let has_gpus = state.has_gpus(step);
         state.read(step);
+        let given = if let StepState::Fenced(fenced) = &*state { fenced.variables.as_slice() } else { &[] };
+        remove_inherited(step, given, has_gpus);
         if let StepState::Fenced(fenced) = state {
             set_environment(step, fenced);
         }
@@ -263,6 +266,18 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
         }
     });
     ReturnCode::Success
+}
+
+/// Removes what the job was sent from within another share, whatever this step has. What it is given is replaced.
+fn remove_inherited(step: Step, given: &[(&'static str, String)], has_gpus: bool) {
+    let value = |name: &str| step.variable(name).map(|text| String::from_utf8_lossy(&text).into_owned());
+    for name in inherited(value, has_gpus) {
+        // The user's own value for PyTorch stays, but this isn't theirs.
+        let is_replaced = name != PYTORCH && given.iter().any(|(known, _)| *known == name);
+        if !is_replaced && !step.unset_variable(name) {
+            log::error!("spank/gpushare: job {}: {name} could not be removed", step.job_id().unwrap_or(0));
+        }
+    }
 }
 
 fn set_environment(step: Step, fenced: &Fenced) {

@@ -107,6 +107,12 @@ impl StepState {
         !matches!(self, StepState::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
+    /// Whether Slurm gave the step GPUs, which it then names itself; only until the step is read.
+    pub fn has_gpus(&self, step: Step) -> bool {
+        let StepState::Configured(config, _) = self else { return false };
+        has_gpus(config.as_ref().unwrap_or(&NodeConfig::default()), step)
+    }
+
     /// Closes what the step will not have, as far as that is known without its variables, and records what its programs
     /// must find to reach the job's MPS daemon. Both need root. If nothing is known, Slurm's own fence applies, except
     /// under `own`, where Slurm has none.
