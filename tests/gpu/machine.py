@@ -146,4 +146,6 @@ class Pretended(Machine):
         )
 
     def tidy(self):
+        for suffix in ("state", "log"):
+            Path(f"{self.libnvml}.{suffix}").unlink(missing_ok=True)
         shutil.rmtree(FAKE_CUDA, ignore_errors=True)

@@ -103,7 +103,7 @@ class Node:
             return
         (WORK / "ld.so.conf").write_text(f"include /etc/ld.so.conf\n{libcuda.parent}\n")
         ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
-        command = [ldconfig, "-f", WORK / "ld.so.conf", "-C", WORK / "ld.so.cache"]
+        command = [ldconfig, "-X", "-f", WORK / "ld.so.conf", "-C", WORK / "ld.so.cache"]
         subprocess.run(command, check=True, capture_output=True)
         self.place(WORK / "ld.so.cache", Path("/etc/ld.so.cache"))
 

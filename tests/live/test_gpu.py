@@ -2,6 +2,7 @@
 """tests/gpu/one with stand-ins for what needs silicon: each of its rows is green, each is red if what it is about is
 broken, and nothing of it is left. Without any of Slurm's files but the bundle's own."""
 
+import collections
 import contextlib
 import json
 import subprocess
@@ -43,14 +44,14 @@ MPS = {
 }
 BY_SLURM = MPS | {"no-share", "share", "forged", "open-before", "inside", "turns", "together", "foreign", "idle", "end"}
 MISSING = {
-    "without-mps": ("fence,per_user,multiuser,headline", "no nvidia-cuda-mps-control", MPS),
+    "without-mps": ("fence,per_user,multiuser,headline", "no nvidia-cuda-mps-control", MPS | {"mps-control"}),
     "without-proc": ("per_user,multiuser,headline,processes", "no /proc/driver/nvidia", MPS | {"uuid"}),
     "without-bpf": ("end", "no bpf(2)", BY_SLURM),
     "without-munge": ("end", "Slurm does not start", BY_SLURM),
 }
 STATE = """
-    find /sys/fs/cgroup -type d; grep -v ' /proc ' /proc/mounts; ls -R /usr/sbin /etc/slurm /usr/lib/x86_64-linux-gnu
-    ls -d /run/gpushare* /dev/shm/*; ps -eo comm | grep -E 'munged|slurm|nvidia|sleep|python'; cat /etc/passwd"""
+    find /sys/fs/cgroup -type d; grep -v ' /proc ' /proc/mounts; find /usr/sbin /etc/slurm /usr/lib/x86_64-linux-gnu
+    find /run/gpushare* /dev/shm; ps -eo comm | grep -E 'munged|slurm|nvidia|sleep|python'; cat /etc/passwd"""
 
 
 @contextlib.contextmanager
@@ -90,18 +91,31 @@ def hybrid(tmp_path_factory):
         yield cluster
 
 
+# What every machine has; the bundle brings no library in its place.
+USERLAND = "bash find grep ps umount unshare mount setpriv sleep tar"
+
+
 def leave_no_slurm(cluster):
-    """Ends the lab's own daemons and takes away every file that the bundle has too, except what Python needs."""
+    """Ends the lab's own daemons and takes away every file that the bundle has too, except what Python and the userland
+    need."""
     cluster.ok("for daemon in slurmd slurmctld slurmdbd; do /lab/service stop $daemon; done")
     cluster.ok("kill $(cat /run/munge/munged.pid) && rm -rf /usr/lib/*/slurm-wlm /usr/sbin/slurm* /usr/sbin/munged")
-    python = cluster.ok("ldd $(readlink -f $(which python3)) /usr/lib/python3*/lib-dynload/*.so | grep -o '=> /[^ ]*'")
-    kept = {line.rpartition("/")[2] for line in python.splitlines()}
-    listing = subprocess.run(
+    programs = f"$(which {USERLAND}) $(readlink -f $(which python3)) /usr/lib/python3*/lib-dynload/*.so"
+    needed = cluster.ok(f"ldd {programs} | grep -o '=> /[^ ]*'")
+    kept = {line.rpartition("/")[2] for line in needed.splitlines()}
+    packed = subprocess.run(
         ["tar", "-tJf", cluster.out / "gpu/slurm.tar.xz"], check=True, capture_output=True, text=True
     ).stdout.split()
-    names = {name.rpartition("/")[2] for name in listing if ".so." in name} - kept
-    assert "libmunge.so.2" in names and "libhwloc.so.15" in names, names
-    cluster.ok(["rm", "-f", *(f"/usr/lib/x86_64-linux-gnu/{name}" for name in sorted(names))])
+    names = {name.rpartition("/")[2] for name in packed if ".so." in name} - kept
+    assert names >= {"libmunge.so.2", "libhwloc.so.15", "libdbus-1.so.3", "libpam_misc.so.0"}, names
+    # Links, and what they point to.
+    patterns = " -o ".join(f"-name '{name}*'" for name in sorted(names))
+    cluster.ok(f"find /usr/lib/x86_64-linux-gnu -maxdepth 1 \\( {patterns} \\) -delete")
+
+
+def state(cluster):
+    """What a run could leave behind; Counter's difference is shorter to read than a text's."""
+    return collections.Counter(cluster.run(STATE).stdout.splitlines())
 
 
 def one(cluster, *words):
@@ -113,31 +127,31 @@ def one(cluster, *words):
 
 
 def test_every_row_is_green_and_nothing_is_left(node):
-    before = node.run(STATE).stdout
+    before = state(node)
     done, rows = one(node)
     assert done.returncode == 0 and {row["verdict"] for row in rows.values()} == {"ok"}, done.stdout + done.stderr
     assert len(rows) == 26
-    assert node.run(STATE).stdout == before
+    assert state(node) == before
 
 
 @pytest.mark.parametrize("words, kind", [("", "v2"), ("without-bpf", "v1")])
 def test_both_kinds_of_cgroups_on_a_hybrid_machine(hybrid, words, kind):
-    before = hybrid.run(STATE).stdout
+    before = state(hybrid)
     done, rows = one(hybrid, "--break", words, "--only", "fence,end")
     assert done.returncode == 0 and {row["verdict"] for row in rows.values()} == {"ok"}, done.stdout + done.stderr
     assert json.loads((hybrid.out / "gpu.json").read_text())["machine"]["cgroup"] == kind
-    assert hybrid.run(STATE).stdout == before
+    assert state(hybrid) == before
 
 
 @pytest.mark.parametrize("words", BROKEN)
 def test_each_row_is_red_if_its_subject_is_broken(node, words):
     scenes, expected = BROKEN[words]
-    before = node.run(STATE).stdout
+    before = state(node)
     done, rows = one(node, "--break", words, "--only", scenes)
     said = {name: row["said"] for name, row in rows.items() if row["verdict"] == "WRONG"}
     assert done.returncode == 1, done.stdout + done.stderr
     assert {name: why in said.get(name, "") for name, why in expected.items()} == dict.fromkeys(expected, True), said
-    assert node.run(STATE).stdout == before
+    assert state(node) == before
 
 
 def test_all_rows_are_broken_once():
