@@ -13,6 +13,7 @@
  *
  *     none     there is no GPU      limits   no limit holds      turns   MPS clients take turns too
  *     unfair   half of the users get a tenth of the steps        kin     a client that is killed ends all others
+ *     hang     no kernel ends
  *     spread   a fault ends every client of every server         wound   a server that had a fault stays bad
  */
 #define _GNU_SOURCE
@@ -178,6 +179,7 @@ int cuCtxSynchronize(void) {
         file = open(STATE "/turn", O_RDONLY | O_CREAT, 0644);
         if (file >= 0) flock(file, LOCK_EX);
     }
+    if (is_broken("hang")) sleep(3600);
     usleep(STEP_US + (is_alone ? SWITCH_US : 0));
     if (file >= 0) close(file);
     if (is_broken("unfair") && getuid() % 2) usleep(10 * STEP_US);

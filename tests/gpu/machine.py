@@ -38,6 +38,8 @@ class Machine:
     # Seconds: of one job alone, of all together, how long CUDA and PyTorch may take to begin, and how long a new job
     # may need until it computes after another's fault.
     alone, together, patience, heal = 1.5, 6, 90, 30
+    # What a scene takes, as a part of what it takes on a GPU.
+    pace = 1
 
     def __init__(self):
         self.in_proc = Path("/proc/driver/nvidia/gpus").exists()
@@ -99,6 +101,7 @@ class Pretended(Machine):
 
     pretended = True
     alone, together, patience, heal = 0.2, 0.8, 20, 6
+    pace = 0.1
 
     def __init__(self, fakes, broken):
         self.broken = broken

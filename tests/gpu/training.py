@@ -35,7 +35,7 @@ class Jobs:
         self.orders = WORK / "orders.json"
         self.orders.write_text('{"number": 0}')
         self.numbers = {name: self.submit(name) for name in NAMES}
-        self.about = {name: self.answer(name, 0, test.machine.patience) for name in NAMES}
+        self.about = self.answers(NAMES, 0, test.machine.patience)
         pipes = {one["mps"] for one in self.about.values()}
         if (mps != "off") != all(pipes):
             raise Failed(f"Mps={mps}, and programs have CUDA_MPS_PIPE_DIRECTORY={pipes}")
@@ -45,11 +45,18 @@ class Jobs:
         script = self.cluster.program("train.py", name, self.orders, self.results)
         return self.cluster.submit(user, f"exec {script}", EIGHTH)
 
+    def answers(self, names, number, seconds):
+        """What each has said until then."""
+        end = time.monotonic() + seconds
+        return {name: self.answer(name, number, max(end - time.monotonic(), 0)) for name in names}
+
     def answer(self, name, number, seconds):
         path = self.results / f"{name}.{number}.json"
         try:
             until(lambda: path.exists() or self.cluster.is_over(self.numbers[name]), seconds, f"answer of {name}")
         except Failed as late:
+            if number == 0:
+                raise
             return {"error": f"{late}: {self.cluster.why(self.numbers[name])}"}
         if not path.exists():
             if number == 0:
@@ -68,7 +75,7 @@ class Jobs:
         if meanwhile:
             time.sleep(0.1 + seconds / 2)
             meanwhile()
-        return {name: self.answer(name, self.number, seconds + 40) for name in do}
+        return self.answers(do, self.number, seconds + 30)
 
     def rates(self, names, seconds, bf16):
         said = self.order({name: "train" for name in names}, seconds, bf16)

@@ -171,7 +171,10 @@ def test_what_a_machine_lacks_costs_only_its_own_rows(node, words):
     assert done.returncode == 0 and set(missed) == expected and all(why in said for said in missed.values()), done
 
 
-def test_a_run_without_a_gpu_or_time_says_so_and_keeps_what_it_has(node):
-    done, rows = one(node, "--seconds", "1")
-    assert {rows[name]["verdict"] for name in ("share", "turns", "per-user", "multiuser")} == {"not tried"}, done
-    assert rows["nvml"]["verdict"] == "ok" and "s left" in rows["turns"]["said"], rows
+def test_a_run_ends_in_time_and_keeps_what_it_has(node):
+    before = state(node)
+    done, rows = one(node, "--seconds", "12", "--break", "hang")
+    late = {name: row["said"] for name, row in rows.items() if row["verdict"] == "not tried"}
+    assert rows["nvml"]["verdict"] == "ok" and {"turns", "per-user", "multiuser", "foreign"} <= set(late), done
+    assert all(" left" in said for said in late.values()) and len(rows) == 26, late
+    assert state(node) == before
