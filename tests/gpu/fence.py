@@ -51,7 +51,8 @@ def inventory(test):
     with test.rows.row("mps-control") as row:
         if not machine.control:
             raise NotTried("no nvidia-cuda-mps-control in PATH, /usr/bin, /usr/local/nvidia/bin or beside libcuda")
-        about["mps"] = row.said = str(machine.control)
+        about["mps"] = machine.control_version()
+        row.said = f"{machine.control}, {about['mps']}"
     with test.rows.row("kernel") as row:
         kinds = [test.found(kind) for kind in test.node.kinds()]
         about["kernel"] = os.uname().release

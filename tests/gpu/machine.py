@@ -80,6 +80,11 @@ class Machine:
         places = [*os.environ.get("PATH", "").split(":"), *PROGRAMS, *beside]
         return next((Path(one, name).resolve() for one in places if one and os.access(Path(one, name), os.X_OK)), None)
 
+    def control_version(self):
+        """It has no option that says it, but the text is in it."""
+        found = re.search(rb"\b\d{3}\.\d+(\.\d+)?\b", self.control.read_bytes())
+        return found[0].decode() if found else "of unknown version"
+
     def driver(self):
         found = re.search(r"\d+\.\d+(\.\d+)?", read("/proc/driver/nvidia/version"))
         return found and found[0]

@@ -15,7 +15,7 @@ import time
 QUESTIONS = {
     "Inventory": {
         "driver": "Which GPU, driver and CUDA?",
-        "mps-control": "Where is nvidia-cuda-mps-control?",
+        "mps-control": "Where is nvidia-cuda-mps-control, and of which version?",
         "kernel": "Which cgroups does the kernel offer? Can they limit GPU memory (dmem)?",
         "uuid": "Does /proc know the GPU's UUID before anything has used the GPU?",
     },
