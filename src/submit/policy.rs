@@ -13,7 +13,7 @@
 //! It only decides; the caller reads the request, answers questions about the accounting database through
 //! [`Accounting`], and applies the verdict. It allocates nothing unless there is something to report.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 
 use crate::submit::grammar::Gres;
 use crate::submit::request::{Field, Request};
@@ -208,11 +208,6 @@ struct Judgement<'r, 'a, A: Accounting> {
     again: bool,
     /// See [`Judgement::governing`]; looked up only when needed.
     governing: OnceCell<Vec<Association<'a>>>,
-    /// The limit on the type that was checked last, and whether any limit was lower than the request.
-    limit: Cell<Option<u64>>,
-    beyond: Cell<bool>,
-    /// Whether every type in the request belongs to the cluster.
-    known: Cell<bool>,
 }
 
 type Ruling<T> = Result<T, Box<Refusal>>;
@@ -224,17 +219,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         accounting: &'a A,
         update: Option<(&'r Update<'r>, &'r Request<'r>)>,
     ) -> Self {
-        Judgement {
-            request,
-            policy,
-            accounting,
-            update,
-            again: false,
-            governing: OnceCell::new(),
-            limit: Cell::new(None),
-            beyond: Cell::new(false),
-            known: Cell::new(false),
-        }
+        Judgement { request, policy, accounting, update, again: false, governing: OnceCell::new() }
     }
 
     fn submission(&self) -> Ruling<Acceptance<'a>> {
@@ -357,8 +342,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     /// The first fault under any of them. Also sets the maximum number of nodes.
     fn grounds_fault(&self, ground: Option<Under<'_, A::Qos>>, accepted: &mut Acceptance) -> Option<Refusal> {
         let fault = ground.and_then(|under| self.broken_rule(&self.request, under));
-        let account =
-            fault.is_none() && self.is_under_an_account(&self.request, matches!(ground, Some(Under::Qos(_))));
+        let account = fault.is_none() && self.is_under_an_account(&self.request);
         if (ground.is_some() || account) && accepted.most_nodes.is_none() {
             accepted.most_nodes = self.nodes_to_set();
         }

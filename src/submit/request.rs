@@ -284,24 +284,8 @@ impl<'a> Request<'a> {
 
     /// Whether anything in the request can lead to a GPU; for a job without that, the QOS needn't be looked up.
     pub fn may_use_gpus(&self) -> bool {
-        // A part that begins as a GRES is one, or can't be read, so it needn't be parsed here.
-        let may = |part: &[u8]| {
-            part.starts_with(self.spelling.prefix()) || grammar::token(part, self.spelling) != Token::Other
-        };
+        let may = |part: &[u8]| grammar::token(part, self.spelling) != Token::Other;
         self.ntasks_per_tres() > 0 || self.all_parts().any(may)
-    }
-
-    /// Whether the request names no GRES but whole GPUs, judging by how its parts begin.
-    pub fn names_only_gpus(&self) -> bool {
-        let prefix = self.spelling.prefix();
-        self.parts().all(|(_, part)| part.strip_prefix(prefix).is_none_or(|rest| rest.starts_with(b"gpu")))
-    }
-
-    /// Whether the request may name a GRES without a type, judging by how many parts its tokens have.
-    pub fn may_lack_a_type(&self) -> bool {
-        let prefix = self.spelling.prefix();
-        let parts = |text: &[u8]| text.iter().filter(|byte| **byte == b':').count();
-        self.parts().any(|(_, part)| part.strip_prefix(prefix).is_some_and(|rest| parts(rest) < 2))
     }
 
     /// Whether Slurm counts each GPU as it picks it: all are requested per node, or all per task, and nothing is set
@@ -330,11 +314,7 @@ impl<'a> Request<'a> {
 
     /// The share of one GPU that the job requests on each node: its only GRES token of that name, counted per node.
     pub fn share(&self, name: &[u8]) -> Option<Gres<'a>> {
-        let spelling = self.spelling;
-        let begins_so =
-            |part: &[u8]| part.strip_prefix(spelling.prefix()).is_some_and(|rest| rest.starts_with(name));
-        let parts = self.parts().filter(|(_, part)| begins_so(part));
-        let mut wanted = parts.filter_map(|(field, part)| match grammar::token(part, spelling) {
+        let mut wanted = self.tokens().filter_map(|(field, token)| match token {
             Token::Gres(gres) if gres.name == name => Some((field, gres)),
             _ => None,
         });

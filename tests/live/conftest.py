@@ -43,6 +43,8 @@ waiting_jobs = clusters("explain-jobs", conf=[EXAMPLES / "contributors", CASES /
 whole_nodes = clusters("whole", conf=[CASES / "whole-nodes"])
 # Two types of GPU, and memory that is counted, for caps on what a job may have with each GPU.
 capped = clusters("caps", conf=[CASES / "caps"])
+# Two nodes of one type and one of another, with jobs that need no process: what is counted, and what is given.
+counted = clusters("counted", conf=[CASES / "counted"])
 # Shares that are asked for by their GPU memory.
 by_memory = clusters("mem", conf=[EXAMPLES / "own", CASES / "by-memory"], cgroup=either)
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use gpushare::submit::counters::{self, Outcome};
 use gpushare::submit::log_line::{PREFIX, Verdict};
 use gpushare::submit::message;
-use gpushare::submit::policy::{self, Acceptance, Change, GovernedAccounts, Policy, Refusal, Remark, Update};
-use gpushare::submit::request::{Field, Request};
-use gpushare_slurm::accounting::{Cache, Reach};
+use gpushare::submit::policy::{self, Acceptance, Change, Policy, Refusal, Remark, Update};
+use gpushare::submit::request::Field;
+use gpushare_slurm::accounting::Cache;
 use gpushare_slurm::submission::{Existing, ReturnCode, Submission};
 use gpushare_slurm::{daemon, export_job_submit};
 
@@ -75,20 +75,9 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
     let Some(policy) = rules() else { return ReturnCode::Failure };
-    let answer = submit_within(None, submission, &policy);
-    // Only a request that an account's limit may forbid needs more data.
-    answer
-        .or_else(|| submit_within(Some(Reach::Associations), submission, &policy))
-        .unwrap_or(ReturnCode::Failure)
-}
-
-/// Judges and applies with this much of the accounting data, or with what is usually enough. `None`, with nothing
-/// applied, if that was not enough.
-fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Policy) -> Option<ReturnCode> {
     let request = submission.request();
-    let cache = Cache::new(reach.unwrap_or_else(|| usual_reach(&request, policy)));
-    Some(match policy::judge(&request, policy, &&cache) {
-        _ if cache.fell_short() => return None,
+    let cache = Cache::new();
+    match policy::judge(&request, &policy, &&cache) {
         policy::Verdict::Accept(Acceptance {
             pin_qos,
             pin_account,
@@ -111,10 +100,10 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
                 submission.set_excluded_nodes(&nodes);
             }
             // Slurm's locks are released before anything is written.
-            let note = share.map(Note::of);
+            let note = share.map(|(gres, units)| format!("{gres}:{units}"));
             drop(cache);
             // Removes a variable that the user set themselves, in any case.
-            submission.set_job_control_variable(SHARE, note.as_ref().and_then(Note::text));
+            submission.set_job_control_variable(SHARE, note.as_deref());
             if !remarks.is_empty() {
                 let who = Who::submits(submission);
                 remarks.iter().for_each(|remark| {
@@ -132,7 +121,7 @@ fn submit_within(reach: Option<Reach>, submission: &mut Submission, policy: &Pol
             log_refusal(&Who::submits(submission), &refusal);
             refuse(submission, &refusal)
         }
-    })
+    }
 }
 
 /// Judges an update of a job. Holding and releasing also come here, but concern no rule, so they cost nothing. A job
@@ -146,7 +135,7 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
         return ReturnCode::Accept;
     }
     let Some(existing) = existing() else { return ReturnCode::Failure };
-    let cache = Cache::new(Reach::Associations);
+    let cache = Cache::new();
     let job = existing.request();
     let (others, array) = (update.other_changes(), update.names_array());
     let changes = Update {
@@ -189,35 +178,6 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
             }
             refuse(update, &refusal)
         }
-    }
-}
-
-/// A job that names its QOS needs no association, unless users or accounts are exempt. A request that may lack a type
-/// is also judged by the limits of accounts; noticing that here saves a second pass.
-fn usual_reach(request: &Request, policy: &Policy) -> Reach {
-    let by_owner = !policy.exempt.users.is_empty() || !policy.exempt.accounts.is_empty();
-    let by_account = || policy.accounts != GovernedAccounts::Off && request.may_lack_a_type();
-    if by_owner || request.qos.is_none() || by_account() { Reach::Associations } else { Reach::Qos }
-}
-
-/// The share for the node, such as `mps:40`, in a buffer of its own; the node learns its size from nothing else.
-struct Note {
-    text: [u8; 96],
-    length: usize,
-}
-
-impl Note {
-    fn of((gres, units): (&str, u64)) -> Note {
-        use std::io::Write;
-        let mut text = [0; 96];
-        let mut rest = text.as_mut_slice();
-        let _ = write!(rest, "{gres}:{units}");
-        let unused = rest.len();
-        Note { text, length: text.len() - unused }
-    }
-
-    fn text(&self) -> Option<&str> {
-        self.text.get(..self.length).and_then(|text| std::str::from_utf8(text).ok())
     }
 }
 

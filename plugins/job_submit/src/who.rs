@@ -5,7 +5,7 @@ use gpushare::submit::log_line::{Key, LogLine, Verdict};
 use gpushare::submit::message;
 use gpushare::submit::policy::{Accounting, DefaultQos, Ground, Refusal};
 use gpushare::submit::request::Request;
-use gpushare_slurm::accounting::{Cache, Reach};
+use gpushare_slurm::accounting::Cache;
 use gpushare_slurm::submission::{Existing, Submission};
 
 /// A job's owner and place.
@@ -40,7 +40,7 @@ impl Who {
     }
 
     fn of(request: &Request, name: Option<&[u8]>) -> Who {
-        let cache = Cache::new(Reach::Associations);
+        let cache = Cache::new();
         let accounting = &cache;
         let owner = accounting.owner(request);
         let default_qos = match request.qos {

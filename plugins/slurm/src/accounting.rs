@@ -4,7 +4,7 @@
 //! none. The order "slurmctld's locks first, these second" is Slurm's own rule (assoc_mgr.h), and job_submit follows
 //! it. Borrowed data is in the cache, so its lifetime is that of the locks.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 
 use gpushare::submit::policy::{
     Accounting, Association, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit,
@@ -20,41 +20,19 @@ mod partition;
 use locks::Locks;
 
 /// The cache for one decision: a reference to it implements [`Accounting`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Cache {
     locks: OnceCell<Locks>,
-    reach: Reach,
-    fell_short: Cell<bool>,
-}
-
-/// What a decision may look up, and so which locks it takes. slurmctld's lock order doesn't allow to add a lock later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// QOSes by name, limits, types; [`Accounting::default_qos`], [`Accounting::owner`] and
-    /// [`Accounting::associations`] then find nothing.
-    Qos,
-    /// Associations and users too.
-    Associations,
 }
 
 impl Cache {
     /// Locks nothing yet.
-    pub fn new(reach: Reach) -> Cache {
-        Cache { locks: OnceCell::new(), reach, fell_short: Cell::new(false) }
-    }
-
-    /// Whether the limits of associations were needed but not available: then nothing is decided, and another cache
-    /// must be used.
-    pub fn fell_short(&self) -> bool {
-        self.fell_short.get()
+    pub fn new() -> Cache {
+        Cache::default()
     }
 
     fn locks(&self) -> &Locks {
-        self.locks.get_or_init(|| Locks::take(self.reach))
-    }
-
-    fn locks_of_users(&self) -> Option<&Locks> {
-        (self.reach == Reach::Associations).then(|| self.locks())
+        self.locks.get_or_init(Locks::take)
     }
 }
 
@@ -77,7 +55,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn default_qos(&self, request: &Request) -> DefaultQos<Qos<'c>> {
-        let Some(locks) = self.locks_of_users() else { return DefaultQos::None };
+        let locks = self.locks();
         if request.partition_is_the_reservations() {
             let mut found = locks.possible_defaults(request);
             return match (found.pop(), found.is_empty()) {
@@ -124,7 +102,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
-        let record = self.locks_of_users()?.association(request)?;
+        let record = self.locks().association(request)?;
         // SAFETY: null or a C string of the record, under the locks.
         let user = unsafe { text::bytes(record.user) }.unwrap_or_default();
         // SAFETY: the same.
@@ -141,10 +119,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn associations<'s>(&'s self, request: &Request, mut look: impl FnMut(Association<'s>)) {
-        let Some(locks) = self.locks_of_users() else {
-            self.fell_short.set(true);
-            return;
-        };
+        let locks = self.locks();
         locks.each_of_user(request, |leaf| {
             locks::chain(leaf).for_each(|record| look(association(locks, record)));
         });

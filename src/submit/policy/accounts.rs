@@ -6,7 +6,7 @@
 
 use super::under::Under;
 use super::{Accounting, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Refusal, Rule, shortened};
-use crate::submit::grammar::{self, Gres, Spelling, Token};
+use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::Request;
 use crate::text::pattern::Case;
 
@@ -38,10 +38,6 @@ impl Association<'_> {
     fn limits_a_type(&self, gres: &[u8]) -> bool {
         self.limits.iter().any(|limit| limit.gres == gres && limit.gres_type.is_some())
     }
-
-    fn limits_all(&self, gres: &[u8]) -> bool {
-        self.limits.iter().any(|limit| limit.gres == gres && limit.gres_type.is_none())
-    }
 }
 
 impl Policy {
@@ -59,61 +55,34 @@ impl Policy {
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// Whether the rule of types must be checked under the job's associations: at least one of them governs, and the
-    /// request doesn't only name the cluster's types. Under a governing QOS, a request that names only GPUs was already
-    /// found to name such types.
-    pub(super) fn is_under_an_account(&self, request: &Request, types_are_known: bool) -> bool {
-        let plain = || {
-            request.is_counted_plainly()
-                && ((types_are_known && request.names_only_gpus()) || self.is_plain(request))
-        };
+    /// request doesn't only name the cluster's types.
+    pub(super) fn is_under_an_account(&self, request: &Request) -> bool {
         if self.policy.accounts == GovernedAccounts::Off {
             return false;
         }
-        // A plain request's types needn't be checked again.
-        self.known.set(self.update.is_none() && plain());
-        !self.known.get() && !self.governing().is_empty()
+        let passes_under_any =
+            self.update.is_none() && request.is_counted_plainly() && self.names_known_types(request);
+        !passes_under_any && !self.governing().is_empty()
     }
 
     /// The request's fault under the accounts to charge, if any.
     pub(super) fn account_fault(&self, request: &Request) -> Option<Refusal> {
-        let concerned = self.is_under_an_account(request, false);
+        let concerned = self.is_under_an_account(request);
         concerned.then(|| self.broken_rule(request, Under::Account)).flatten()
     }
 
     /// Whether the request names only types of the cluster: then it passes under every association.
-    fn is_plain(&self, request: &Request) -> bool {
+    fn names_known_types(&self, request: &Request) -> bool {
         let mut typed = false;
-        let plain = request.parts().all(|(_, part)| {
-            if let Some(gres) = self.gres_of_a_type_as_written(part, request.spelling) {
-                typed |= gres == GPU;
-                return true;
+        let known = request.tokens().all(|(_, token)| match token {
+            Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                typed |= gres.name == GPU;
+                gres.gres_type.is_some_and(|gres_type| self.is_known(gres.name, gres_type))
             }
-            match grammar::token(part, request.spelling) {
-                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
-                    typed |= gres.name == GPU;
-                    gres.gres_type.is_some_and(|gres_type| self.is_known(gres.name, gres_type))
-                }
-                Token::Gres(_) | Token::Other => true,
-                Token::Unrecognised(_) => false,
-            }
+            Token::Gres(_) | Token::Other => true,
+            Token::Unrecognised(_) => false,
         });
-        plain && (typed || request.ntasks_per_tres() == 0)
-    }
-
-    /// The GRES of a part that consists of the name of a TRES with a type, and a count. Most jobs request GPUs in this
-    /// form, which is recognized without parsing it.
-    fn gres_of_a_type_as_written<'p>(&self, part: &'p [u8], spelling: Spelling) -> Option<&'p [u8]> {
-        let rest = part.strip_prefix(spelling.prefix())?;
-        let (name, count) = rest.split_at_checked(rest.iter().rposition(|byte| *byte == b':')?)?;
-        let is_count = (2..=9).contains(&count.len())
-            && count.get(1) != Some(&b'0')
-            && count.iter().skip(1).all(u8::is_ascii_digit);
-        if !is_count || !self.accounting.counts(name) {
-            return None;
-        }
-        let (gres, gres_type) = name.split_at_checked(name.iter().position(|byte| *byte == b':')?)?;
-        let gres_type = gres_type.get(1..)?;
-        (self.policy.types.is_empty() || self.policy.is_type(gres_type, gres_type)).then_some(gres)
+        known && (typed || request.ntasks_per_tres() == 0)
     }
 
     /// The associations under which GPUs must be typed: the user's own first, then the account's, and so on up.
@@ -146,8 +115,6 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             return None;
         }
         match gres.gres_type {
-            // A limit on all shares of that name counts each of them, typed or not.
-            None if gres.name != GPU && one(&|association| association.limits_all(gres.name)) => None,
             None => Some(Rule::TypeMissing),
             Some(gres_type) => (!self.is_known(gres.name, gres_type)).then_some(Rule::TypeUnknown),
         }

@@ -93,10 +93,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                         return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
                     }
                     typed |= gres.name == GPU;
-                    let wanted = || gres.count.saturating_mul(request.times(field));
-                    if self.limit.take().is_some_and(|most| wanted() > most) {
-                        self.beyond.set(true);
-                    }
                 }
                 Token::Gres(_) | Token::Other => {}
             }
@@ -172,13 +168,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 };
             }
         };
-        // A limit on all shares of that name counts each of them, typed or not.
-        if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
-            return gres.gres_type.filter(|gres_type| !known(gres_type)).map(|_| Rule::TypeUnknown);
-        }
         let deny = self.policy.foreign_types == ForeignTypes::Deny;
         let mut limits = self.accounting.typed_limits(qos, gres.name).peekable();
         let restricted = limits.peek().is_some();
+        // A limit on all shares of that name counts each of them, typed or not; one on a type only typed ones.
+        if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
+            return match gres.gres_type {
+                Some(gres_type) => (!known(gres_type)).then_some(Rule::TypeUnknown),
+                None => restricted.then_some(Rule::TypeMissing),
+            };
+        }
         // No limit of the QOS counts these shares, so they would be parts of GPUs in addition to those that the QOS
         // guarantees.
         if gres.name != GPU && !restricted {
@@ -188,13 +187,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if !known(gres_type) {
             return Some(Rule::TypeUnknown);
         }
-        let has = |limit: TypedLimit| {
-            let same = limit.gres_type.eq_ignore_ascii_case(gres_type);
-            if same {
-                self.limit.set(limit.of_job);
-            }
-            same && limit.count != Some(0)
-        };
+        let has =
+            |limit: TypedLimit| limit.gres_type.eq_ignore_ascii_case(gres_type) && limit.count != Some(0);
         let own = restricted && limits.any(has);
         (restricted && deny && !own).then_some(Rule::TypeForeign)
     }

@@ -8,9 +8,6 @@ use crate::submit::grammar::{self, Spelling, Token};
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// The first type in the request that the cluster doesn't have, but whose hash equals that of a type that it has.
     pub(super) fn lookalike(&self) -> Option<Refusal> {
-        if self.known.get() {
-            return None;
-        }
         let spelling = self.request.spelling;
         self.request.all_parts().find_map(|part| {
             let (gres, gres_type) = match grammar::token(part, spelling) {
@@ -41,7 +38,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 }
 
 /// Whether the type can have that number if some of its letters are uppercase. An uppercase letter is 32 less than the
-/// lowercase one, so only the number of such letters in each of the number's four bytes matters.
+/// lowercase one, so only the number of such letters in each of the number's four bytes matters: the difference is 32
+/// times a number whose digits, each of eight bits and the last of three, are these numbers of letters.
 fn could_have(gres_type: &[u8], id: u32) -> bool {
     let small = gres_type.to_ascii_lowercase();
     let mut letters = [0_u32; 4];
@@ -50,13 +48,10 @@ fn could_have(gres_type: &[u8], id: u32) -> bool {
             *count += 1;
         }
     });
-    let [a, b, c, d] = letters;
-    let all = grammar::type_id(&small);
-    let capitals = |count: u32, shift: u32| count.wrapping_mul(32).wrapping_shl(shift);
-    let in_first = |rest: u32| (0..=a).any(|count| rest.wrapping_sub(capitals(count, 0)) == id);
-    let in_second = |rest: u32| (0..=b).any(|count| in_first(rest.wrapping_sub(capitals(count, 8))));
-    let in_third = |rest: u32| (0..=c).any(|count| in_second(rest.wrapping_sub(capitals(count, 16))));
-    (0..=d).any(|count| in_third(all.wrapping_sub(capitals(count, 24))))
+    let difference = grammar::type_id(&small).wrapping_sub(id);
+    // With more letters than a digit can say there would be several such numbers. No type is that long.
+    let digits = [0, 8, 16, 24].map(|shift| ((difference >> 5) >> shift) & 0xff);
+    difference.is_multiple_of(32) && digits.iter().zip(letters).all(|(digit, letters)| *digit <= letters)
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// More GPUs of a type than a limit of the QOS allows at once.
     pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let Under::Qos(qos) = under else { return None };
-        if self.policy.limit_advice == LimitAdvice::Off || !self.beyond.get() {
+        if self.policy.limit_advice == LimitAdvice::Off {
             return None;
         }
         self.request.tokens().find_map(|(field, token)| {

@@ -30,10 +30,12 @@ type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
 
-const QOSES: [(&str, Limits); 11] = [
+const QOSES: [(&str, Limits); 13] = [
     (LONG_NAME, &[("a40", Some(4))]),
     ("qos_shards_only", &[("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
+    ("qos_counted_twice", &[("a40", Some(4)), ("mps:", Some(200)), ("mps:a40", Some(40))]),
+    ("qos_both", &[("a40", Some(4)), ("gpushare:", Some(100))]),
     ("qos_shards", &[("a40", Some(4)), ("shard:a40", Some(8))]),
     ("qos_lafferty", &[("a40", Some(4))]),
     ("qos_two", &[("a40", Some(4)), ("h100", Some(2))]),

@@ -9,7 +9,7 @@ use gpushare::submit::policy::DefaultMemory;
 use gpushare::submit::request::{Memory, Request};
 use slurm_sys::{assoc_mgr_lock_t, slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
-use super::{Qos, Reach};
+use super::Qos;
 use crate::text;
 
 const READ: c_int = 1;
@@ -27,17 +27,9 @@ pub(super) struct Locks {
 
 impl Locks {
     #[doc(alias = "assoc_mgr_lock")]
-    pub(super) fn take(reach: Reach) -> Self {
-        let whose = if reach == Reach::Associations { READ } else { NO };
-        let mut held = assoc_mgr_lock_t {
-            assoc: whose,
-            file: NO,
-            qos: READ,
-            res: NO,
-            tres: READ,
-            user: whose,
-            wckey: NO,
-        };
+    pub(super) fn take() -> Self {
+        let mut held =
+            assoc_mgr_lock_t { assoc: READ, file: NO, qos: READ, res: NO, tres: READ, user: READ, wckey: NO };
         // SAFETY: seven levels, as assoc_mgr.h declares them; this thread holds no such lock (module doc).
         unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
         Locks { held, gres: OnceCell::new(), _not_send: PhantomData }

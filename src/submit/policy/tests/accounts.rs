@@ -10,7 +10,7 @@ type Tree = &'static [(u32, &'static str, Option<&'static str>, Limits)];
 const ROOT: (u32, &str, Option<&str>, Limits) = (1, "root", None, &[]);
 
 /// By the account that a job names; a job that names none gets "free".
-const TREES: [(&str, Tree); 9] = [
+const TREES: [(&str, Tree); 11] = [
     ("free", &[ROOT, (2, "free", None, &[]), (3, "free", None, &[])]),
     ("acct", &[ROOT, (4, "acct", None, &[("a40", Some(1))]), (5, "acct", None, &[])]),
     ("mine", &[ROOT, (6, "mine", None, &[]), (7, "mine", None, &[("a40", Some(2)), ("h100", None)])]),
@@ -34,6 +34,17 @@ const TREES: [(&str, Tree); 9] = [
         ],
     ),
     ("shards", &[ROOT, (15, "shards", None, &[("shard:a40", Some(8))]), (16, "shards", None, &[])]),
+    ("ours", &[ROOT, (21, "ours", None, &[("gpushare:a40", Some(8))]), (22, "ours", None, &[])]),
+    // One account counts all shares, the one above it only those of one type.
+    (
+        "counted",
+        &[
+            ROOT,
+            (23, "above", None, &[("mps:a40", Some(8))]),
+            (24, "counted", None, &[("mps:", Some(20))]),
+            (25, "counted", None, &[]),
+        ],
+    ),
     ("mps", &[ROOT, (17, "mps", None, &[("mps:a40", Some(8)), ("mps:", Some(20))]), (18, "mps", None, &[])]),
     ("none", &[ROOT, (19, "none", None, &[("a40", Some(0))]), (20, "none", None, &[])]),
 ];
@@ -110,7 +121,10 @@ fn under_an_account_with_a_limit_on_a_type_every_gpu_has_one() {
         ("shards", "gres/shard:p100:2", Some(Rule::TypeUnknown)),
         ("shards", "gres/gpu:2", None),
         ("shards", "gres/mps:2", None),
-        ("mps", "gres/mps:2", None),
+        ("mps", "gres/mps:2", Some(Rule::TypeMissing)),
+        ("mps", "gres/mps:a40:2", None),
+        ("counted", "gres/mps:2", Some(Rule::TypeMissing)),
+        ("counted", "gres/mps:a40:2", None),
         ("mps", "gres/mps:p100:2", Some(Rule::TypeUnknown)),
         ("none", "gres/gpu:2", Some(Rule::TypeMissing)),
         ("free", "gres/gpu:2", None),
@@ -317,4 +331,36 @@ fn gpus_for_the_whole_job_bound_its_nodes_under_an_account_too() {
     }
     let hidden = Request { cpus_per_tres: Some(b"gres/gpu:A40:1"), ..by("acct", "gres/gpu:a40:4") };
     assert_eq!(rule(&hidden, &Policy::default()), Some(Rule::TypeOfNone));
+}
+
+/// A GRES whose name begins with another's isn't the other.
+#[test]
+fn a_share_whose_name_begins_with_gpu_is_none_of_whole_gpus() {
+    let gres = GovernedGres(["gpu", "gpushare"].map(str::to_owned).to_vec());
+    let share_gres = ShareGres("gpushare".to_owned());
+    let policy = Policy { gres, share_gres, foreign_types: ForeignTypes::Allow, ..Policy::default() };
+    for (text, expected) in [
+        ("gres/gpu:a40:1,gres/gpushare:2", Some(Rule::TypeMissing)),
+        ("gres/gpushare:2", Some(Rule::TypeMissing)),
+        ("gres/gpushare:mAA0zxtUzzzz:2", Some(Rule::TypeUnknown)),
+        ("gres/gpushare:a40:2", None),
+    ] {
+        let request = Request { account: Some(b"ours"), ..node("qos_both", text) };
+        assert_eq!(rule(&request, &policy), expected, "{text}");
+    }
+    let elsewhere = Request { account: Some(b"free"), ..node("qos_both", "gres/gpushare:mAA0zxtUzzzz:2") };
+    assert_eq!(rule(&elsewhere, &policy), Some(Rule::TypeUnknown));
+}
+
+#[test]
+fn a_limit_on_all_shares_hides_none_on_a_type_of_them() {
+    for (qos, text, expected) in [
+        ("qos_counted", "gres/mps:40", None),
+        ("qos_counted_twice", "gres/mps:40", Some(Rule::TypeMissing)),
+        ("qos_counted_twice", "gres/mps:a40:40", None),
+        ("qos_counted_twice", "gres/mps:h100:40", None),
+        ("qos_counted_twice", "gres/mps:p100:40", Some(Rule::TypeUnknown)),
+    ] {
+        assert_eq!(rule(&node(qos, text), &Policy::default()), expected, "{qos} {text}");
+    }
 }
