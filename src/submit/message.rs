@@ -33,6 +33,7 @@ pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
             | Rule::TypeUnknown
             | Rule::TypeForeign
             | Rule::ShareUncounted
+            | Rule::GpuUncounted
             | Rule::ShareReservation
             | Rule::ShareSize
     );
@@ -102,11 +103,19 @@ fn fault(refusal: &Refusal) -> String {
         Rule::Unreadable => {
             format!("{whose} accepts only requests of the form NAME[:TYPE][:COUNT], not '{asked}'")
         }
-        Rule::NtasksPerGpuAlone => format!("{whose} needs a GPU type; --ntasks-per-gpu alone names none"),
+        Rule::NtasksPerGpuAlone => {
+            format!("{whose} needs every GPU named; --ntasks-per-gpu alone names none")
+        }
         Rule::QosList => format!("{whose} must be named alone, not in the list '{asked}'"),
         Rule::OptionInsideQos => format!("'{asked}' is an option of its own, not part of the QOS's name"),
         Rule::TooLong => format!("more than {LONGEST} characters, which Slurm won't accept: '{asked}…'"),
         Rule::ShareUncounted => format!("{whose} has no limit that counts the share '{asked}'"),
+        Rule::GpuUncounted => format!("{whose} has limits on shares of GPUs and none that counts '{asked}'"),
+        Rule::TasksUneven => {
+            format!(
+                "{whose} counts GPUs per task, and Slurm picks them for full nodes: {asked} don't fill theirs"
+            )
+        }
         Rule::NotRestated if refusal.ground == Ground::Site => {
             "to take a job out of a reservation for shares, name its GPUs again in the same command"
                 .to_owned()

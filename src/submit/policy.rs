@@ -75,11 +75,6 @@ pub trait Accounting {
     fn counts(&self, gres: &[u8]) -> bool;
     /// The job's user and account.
     fn owner(&self, request: &Request) -> Option<Owner<'_>>;
-    /// The maximum number of nodes that the job's partitions allow, the lowest if there are several; `None` if there is
-    /// no maximum, or if it is unknown.
-    fn most_nodes(&self, _request: &Request) -> Option<u32> {
-        None
-    }
     /// Shows the associations that will be charged for the job: its user's own, then each account's up to root. If that
     /// depends on the partition, those for every possible partition.
     fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}
@@ -333,9 +328,10 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
 
     /// What makes the rule of types apply to this job, if anything; ignores accounts.
     fn ground(&self, qos: Option<A::Qos>) -> Option<Under<'_, A::Qos>> {
-        match qos.filter(|qos| self.governs(*qos)) {
-            Some(qos) => Some(Under::Qos(qos)),
-            None => self.governed_partition().map(Under::Partition),
+        let under = qos.map(|qos| self.under_qos(qos));
+        match under {
+            Some(Some(Under::Qos(qos))) => Some(Under::Qos(qos)),
+            _ => self.governed_partition().map(Under::Partition).or(under.flatten()),
         }
     }
 

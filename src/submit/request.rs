@@ -240,7 +240,8 @@ impl<'a> Request<'a> {
     /// Whether an update changes anything that a rule checks: holding, releasing or changing the priority doesn't.
     pub fn touches_rules(&self) -> bool {
         let names = [self.qos, self.account, self.partition, self.reservation];
-        let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
+        let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some)
+            || self.ntasks_per_node.is_some();
         self.texts().iter().chain(&names).any(Option::is_some)
             || self.ntasks_per_tres.is_some()
             || nodes
@@ -291,7 +292,8 @@ impl<'a> Request<'a> {
     /// Whether Slurm counts each GPU as it picks it: all are requested per node, or all per task, and nothing is set
     /// for each GPU.
     pub fn is_counted_plainly(&self) -> bool {
-        let two = self.tres_per_node.is_some() && self.tres_per_task.is_some();
+        let two = self.tres_per_task.is_some()
+            && (self.tres_per_node.is_some() || self.ntasks_per_node.is_some_and(|each| each > 0));
         let others = [self.tres_per_job, self.tres_per_socket, self.cpus_per_tres, self.mem_per_tres];
         !two && others.iter().all(Option::is_none)
     }

@@ -49,8 +49,16 @@ class Counted:
 
     def given(self, job, tres="gres/gpu"):
         """How many a running job has."""
-        found = re.search(rf"[=,]{tres}=(\d+)", self.cluster.fields(job).get("AllocTRES", ""))
-        return int(found.group(1)) if found else 0
+        fields = self.cluster.fields(job)
+        if fields["JobState"] != "RUNNING":
+            return 0
+        found = re.search(rf"(^|,){tres}=(\d+)", fields.get("AllocTRES") or fields["TRES"])
+        return int(found.group(2)) if found else 0
+
+    def decided(self, job):
+        """Waits until Slurm has started the job, or says why not."""
+        fields = lambda: self.cluster.fields(job)
+        self.cluster.wait(lambda: fields()["JobState"] == "RUNNING" or fields()["Reason"] != "None", "a decision")
 
     def runs(self, job):
         self.cluster.wait_state(job, "RUNNING")
@@ -91,3 +99,91 @@ def test_a_share_whose_name_begins_with_gpu_counts_under_an_account(count):
     job = count.job("--qos=with_shares -A lab --gres=gpushare:a40:40")
     reason = lambda: count.cluster.fields(job)["Reason"]
     count.cluster.wait(lambda: reason().startswith("Assoc"), "the account's limit")
+
+
+@pytest.mark.parametrize("limit", ["--qos=three", "-A capped", "--qos=five"])
+def test_gpus_per_task_are_no_more_than_were_counted(count, limit):
+    """Since 24.05 Slurm counts the tasks' GPUs once, and on each node picks for as many tasks as the job allows there.
+    26.05 needs no odd option for that."""
+    odd = "--gpus-per-task=a40:1"
+    for options in (
+        f"-n3 -c4 --ntasks-per-node=2 {odd}", f"-N2 -n3 -c2 --ntasks-per-node=2 --ntasks-per-core=1 {odd}",
+        f"-N2 -n5 -c4 --ntasks-per-node=4 --ntasks-per-core=1 {odd}", f"-n5 -c8 --ntasks-per-node=4 {odd}",
+    ):
+        if count.predicts:
+            count.refused("GS118", f"{limit} {options}")
+            continue
+        job = count.job(f"{limit} {options}")
+        count.decided(job)
+        assert count.given(job) <= {"-A": 2, "--qos=three": 3, "--qos=five": 5}[limit.split()[0]]
+        count.cluster.ok(f"scancel {job}")
+
+
+def test_full_nodes_of_tasks_run_and_are_all_counted(count):
+    for options, gpus in (
+        ("-n4 -c4 --ntasks-per-node=2", 4), ("-N2 -n4 -c2 --ntasks-per-node=2 --ntasks-per-core=1", 4),
+        ("-n3 -c4", 3), ("-N2 --ntasks-per-node=2 -c2", 4), ("-N2 -n2 --ntasks-per-node=1 -c8", 2),
+    ):
+        job = count.job(f"--qos=eight {options} --gpus-per-task=a40:1")
+        assert count.runs(job) == gpus, options
+        count.cluster.ok(f"scancel {job}")
+
+
+def test_no_update_leaves_a_node_with_more_tasks_than_are_counted(count):
+    if not count.predicts:
+        pytest.skip("Slurm counts what it picked")
+    job = count.job("-H --qos=three -N2 -n2 --ntasks-per-node=1 --gpus-per-task=a40:1")
+    count.update_refused("GS118", job, "TasksPerNode=2")
+    count.cluster.ok(f"scontrol release {job}", "alice")
+    assert count.runs(job) == 2
+    job = count.job("-H --qos=three -n2 --ntasks-per-node=2 --gpus-per-task=a40:1")
+    count.update_refused("GS118", job, "NumTasks=3")
+
+
+@pytest.mark.parametrize("limit", ["--qos=one_of_all", "-A total"])
+def test_a_limit_on_all_gpus_is_one_on_what_runs(count, limit):
+    """Slurm puts a GPU on each node that a job gets, and counts the one that it asked for."""
+    for gpus in ("--gpus=1", "--gpus=a40:1", "--gpus=h100:1"):
+        result = count.submit(f"{limit} -p all -n70 {gpus}")
+        if result.returncode:
+            assert not count.predicts or "node configuration" in result.stderr, result.stderr
+            continue
+        job = result.stdout.strip()
+        count.decided(job)
+        assert count.given(job) <= 1, count.cluster.fields(job)
+        count.cluster.ok(f"scancel {job}")
+    if count.predicts:
+        count.refused("GS118", f"{limit} -n3 -c4 --ntasks-per-node=2 --gpus-per-task=1")
+        count.refused("GS105", f"{limit} -n8 --ntasks-per-gpu=2")
+    for fine in (
+        "--gres=gpu:1", "--gpus=1", "-n2 --gpus=1", "--gpus-per-task=1 -n1", "-n4 --ntasks-per-gpu=4 --gpus=1",
+    ):
+        job = count.job(f"{limit} {fine}")
+        assert count.runs(job) == 1, fine
+        count.cluster.ok(f"scancel {job}")
+
+
+def test_whole_gpus_pass_no_limit_on_shares(count):
+    for request in ("--gres=gpu:1", "--gres=gpu:a40:1", "--gpus=1", "-n2 --gpus-per-task=a40:1"):
+        count.refused("GS119", f"--qos=only_shares {request}")
+    count.refused("GS105", "--qos=only_shares -n2 --ntasks-per-gpu=1")
+    job = count.job("--qos=only_shares --gres=gpushare:40")
+    count.cluster.wait_state(job, "RUNNING")
+    count.cluster.ok(f"scancel {job}")
+    with count.rules("ForeignTypes=allow"):
+        count.job("--qos=only_shares --gres=gpu:a40:1")
+
+
+def test_gpus_for_the_whole_job_run_in_each_of_several_partitions(count):
+    """A partition that takes one node is no reason to refuse what runs in the other."""
+    for partitions in ("small,p", "p,small", "p"):
+        job = count.job(f"--qos=eight -p {partitions} --gpus=a40:8 -n2")
+        assert count.runs(job) == 8, partitions
+        count.cluster.ok(f"scancel {job}")
+        count.cluster.wait_idle()
+    count.cluster.ok("sacctmgr -i modify qos eight set flags=PartitionMaxNodes")
+    try:
+        job = count.job("--qos=eight -p small --gpus=a40:8 -n2")
+        assert count.runs(job) == 8
+    finally:
+        count.cluster.ok("sacctmgr -i modify qos eight set flags=-1")

@@ -290,6 +290,8 @@ fn came_back(said: &str, release: Release, limits: &Limits) -> Result<(), TestCa
     if refusal.beyond.is_none() {
         nothing_lost(&before, &after, &line)?;
     }
+    // GS118 suggests fewer tasks on each node.
+    let fuller = before.tres_per_task.is_some() && after.ntasks_per_node < before.ntasks_per_node;
     let numbers = |request: &Request| {
         let Request { num_tasks, max_nodes, sockets_per_node, ntasks_per_node, cpus_per_task, .. } = *request;
         (
@@ -297,7 +299,7 @@ fn came_back(said: &str, release: Release, limits: &Limits) -> Result<(), TestCa
             max_nodes.and(request.min_nodes),
             max_nodes,
             sockets_per_node,
-            ntasks_per_node,
+            ntasks_per_node.filter(|_| !fuller),
             cpus_per_task,
         )
     };

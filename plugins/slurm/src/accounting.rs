@@ -110,10 +110,6 @@ impl<'c> Accounting for &'c Cache {
         Some(Owner { user, account })
     }
 
-    fn most_nodes(&self, request: &Request) -> Option<u32> {
-        partition::most_nodes(self.locks(), request)
-    }
-
     fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
         partition::default_memory(partition).unwrap_or_default().over(locks::default_memory())
     }

@@ -4,6 +4,7 @@
 //! Such a limit says how many GPUs of one type an account may use, not which types. So a request that names the
 //! cluster's types passes under every association, and needs no look-up of associations.
 
+use super::governed::predicts;
 use super::under::Under;
 use super::{Accounting, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Refusal, Rule, shortened};
 use crate::submit::grammar::{Gres, Token};
@@ -91,12 +92,24 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             let mut found: Vec<Association> = Vec::new();
             self.accounting.associations(&self.request, |one| {
                 let new = found.iter().all(|known| known.id != one.id);
-                if new && self.policy.governs_account(&one) {
+                if new && (self.policy.governs_account(&one) || self.counts_all(&one)) {
                     found.push(one);
                 }
             });
             found
         })
+    }
+
+    /// Whether an association limits all GPUs, and Slurm might count too few.
+    fn counts_all(&self, association: &Association) -> bool {
+        self.policy.accounts == GovernedAccounts::Auto
+            && predicts(&self.request)
+            && association.limits.iter().any(|limit| limit.gres == GPU && limit.gres_type.is_none())
+    }
+
+    /// Whether one of those associations requires types, and doesn't only limit all GPUs.
+    pub(super) fn account_limits_types(&self) -> bool {
+        self.governing().iter().any(|one| self.policy.governs_account(one))
     }
 
     /// The account of a job that names none, if its limits were looked up.
@@ -121,8 +134,9 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     /// Whether those associations forbid GPUs that Slurm invents.
-    pub(super) fn account_wants_types(&self) -> bool {
-        self.account_type_fault(Gres { name: GPU, gres_type: None, count: 1 }).is_some()
+    pub(super) fn account_counts_gpus(&self) -> bool {
+        let untyped = Gres { name: GPU, gres_type: None, count: 1 };
+        self.account_type_fault(untyped).is_some() || self.governing().iter().any(|one| self.counts_all(one))
     }
 
     /// The lowest limit of those associations on each type of a GRES.
@@ -143,6 +157,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     pub(super) fn account_ground(&self, gres: &[u8]) -> Ground {
         let governing = self.governing();
         let with_limit = governing.iter().find(|one| one.limits_a_type(gres));
+        let with_limit = with_limit.or_else(|| governing.iter().find(|one| self.counts_all(one)));
         let nearest = || governing.iter().find(|one| !one.own).or(governing.first());
         let one = with_limit.or_else(nearest);
         let sent = self.update.map_or(&self.request, |(update, _)| &update.request);
@@ -165,6 +180,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let lenient = matches!(self.policy.mode(was), Mode::Warn | Mode::Audit);
         let mut before = Vec::new();
         self.accounting.associations(existing, |one| before.push(one.id));
-        (update.qos.is_some() && lenient) || self.governing().iter().any(|one| !before.contains(&one.id))
+        let mut governing = self.governing().iter().filter(|one| self.policy.governs_account(one)).peekable();
+        governing.peek().is_some()
+            && ((update.qos.is_some() && lenient) || governing.any(|one| !before.contains(&one.id)))
     }
 }

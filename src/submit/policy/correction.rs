@@ -182,13 +182,18 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     fn mend(&self, wanted: &mut Correction, fault: &Refusal) -> Option<()> {
         let under = match &fault.ground {
-            Ground::Qos(name) => self.accounting.qos_named(name).map(Under::Qos),
+            Ground::Qos(name) => {
+                let qos = self.accounting.qos_named(name);
+                qos.and_then(|qos| self.under_qos(qos).or(Some(Under::Qos(qos))))
+            }
             Ground::Partition(name) => Some(Under::Partition(name)),
             Ground::Account { .. } => Some(Under::Account),
             Ground::Site => None,
         };
         match fault.rule {
-            Rule::NtasksPerGpuAlone if fault.ground == Ground::Site => {
+            Rule::NtasksPerGpuAlone
+                if fault.ground == Ground::Site || under.is_some_and(|under| !self.wants_types(under)) =>
+            {
                 self.add_gpus(wanted, Field::Job, fault.count)
             }
             Rule::TypeMissing
@@ -226,11 +231,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 wanted.max_nodes = None;
                 Some(())
             }
+            Rule::TasksUneven => self.fill_nodes(wanted),
             Rule::NotAlone => {
                 *wanted = wanted.names_and_gpus();
                 Some(())
             }
             Rule::TooLong
+            | Rule::GpuUncounted
             | Rule::ShareFixed
             | Rule::TypeResembles
             | Rule::BeyondLimit

@@ -23,7 +23,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// makes an entry of it that stands for no GPU, and merges it with a type that has the same number or differs only
     /// in case.
     pub(super) fn type_of_none(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
-        if request.cpus_per_tres.is_none() && request.mem_per_tres.is_none() {
+        if request.cpus_per_tres.is_none() && request.mem_per_tres.is_none() || !self.wants_types(under) {
             return None;
         }
         let asked_for = |name: &[u8], gres_type: &[u8]| {

@@ -8,7 +8,7 @@ use super::{
     Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule,
     TypedLimit, shortened,
 };
-use crate::submit::grammar::{Gres, Token};
+use crate::submit::grammar::{Gres, Spelling, Token};
 use crate::submit::request::{Field, Request};
 use crate::text::pattern::Case;
 
@@ -17,9 +17,19 @@ impl Policy {
     pub fn governs<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> bool {
         let typed = |gres| accounting.typed_limits(qos, gres).next().is_some();
         match &self.governed {
-            Governed::Auto => typed(GPU) || self.share_names().any(typed),
+            Governed::Auto => {
+                typed(GPU) || self.share_names().any(typed) || self.counts_only_shares(accounting, qos)
+            }
             Governed::Names(patterns) => patterns.match_name(accounting.name(qos), Case::Ignored),
         }
+    }
+
+    /// Whether a QOS has limits on shares and none on GPUs: then whole GPUs would come on top of what it allows.
+    fn counts_only_shares<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> bool {
+        let limits =
+            |gres| accounting.limits_all(qos, gres) || accounting.typed_limits(qos, gres).next().is_some();
+        let deny = self.foreign_types == ForeignTypes::Deny && self.gres.has(GPU);
+        deny && self.share_names().any(|name| self.gres.has(name) && limits(name)) && !limits(GPU)
     }
 
     /// Whether jobs under a QOS with limits on GPU types may use no other types. Slurm itself gives a whole-node job
@@ -37,6 +47,15 @@ impl Policy {
 impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn governs(&self, qos: A::Qos) -> bool {
         self.policy.governs(self.accounting, qos)
+    }
+
+    /// What applies under a QOS, if anything.
+    pub(super) fn under_qos<'n>(&self, qos: A::Qos) -> Option<Under<'n, A::Qos>> {
+        if self.governs(qos) {
+            return Some(Under::Qos(qos));
+        }
+        let limits_all = self.policy.governed == Governed::Auto && self.accounting.limits_all(qos, GPU);
+        (limits_all && predicts(&self.request)).then_some(Under::Total(qos))
     }
 
     /// The first governed partition in which the job may run.
@@ -89,7 +108,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 }
                 Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                     if let Some(rule) = self.type_fault(under, gres) {
-                        let refusal = self.type_refusal(rule, under, gres.name, gres.gres_type);
+                        let refusal = match rule {
+                            Rule::GpuUncounted => self.ground_refusal(rule, under),
+                            rule => self.type_refusal(rule, under, gres.name, gres.gres_type),
+                        };
                         return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
                     }
                     typed |= gres.name == GPU;
@@ -97,7 +119,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Token::Gres(_) | Token::Other => {}
             }
         }
-        let wanted = !matches!(under, Under::Account) || self.account_wants_types();
+        let wanted = !matches!(under, Under::Account) || self.account_counts_gpus();
         if self.tasks_want_gpus(request) && !typed && self.policy.gres.has(GPU) && wanted {
             return Some(self.tasks_alone(request, under));
         }
@@ -105,7 +127,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             .or_else(|| self.old_request_stays(under))
             .or_else(|| self.not_restated(under))
             .or_else(|| self.counted_two_ways(request, under))
+            .or_else(|| self.uneven_tasks(request, under))
             .or_else(|| self.too_many_nodes(under))
+    }
+
+    /// Whether only requests that name their types pass there.
+    pub(super) fn wants_types(&self, under: Under<A::Qos>) -> bool {
+        match under {
+            Under::Qos(_) | Under::Partition(_) => true,
+            Under::Total(_) => false,
+            Under::Account => self.account_limits_types(),
+        }
     }
 
     /// Whether Slurm would invent GPUs because none is named. In an update, 0 means the job's current value, which
@@ -133,6 +165,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 let (new, old) = (&update.request, existing);
                 new.partition.is_some_and(|name| Some(name) != old.partition) || new.qos.is_some()
             }
+            Under::Total(_) => return false,
             Under::Account => self.comes_under_an_account(existing, &update.request),
         };
         enters || self.leaves_an_exemption()
@@ -160,6 +193,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let known = |gres_type: &[u8]| self.is_known(gres.name, gres_type);
         let qos = match under {
             Under::Qos(qos) => qos,
+            Under::Total(_) => return None,
             Under::Account => return self.account_type_fault(gres),
             Under::Partition(_) => {
                 return match gres.gres_type {
@@ -177,6 +211,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Some(gres_type) => (!known(gres_type)).then_some(Rule::TypeUnknown),
                 None => restricted.then_some(Rule::TypeMissing),
             };
+        }
+        if gres.name == GPU && self.policy.counts_only_shares(self.accounting, qos) {
+            return Some(Rule::GpuUncounted);
         }
         // No limit of the QOS counts these shares, so they would be parts of GPUs in addition to those that the QOS
         // guarantees.
@@ -201,7 +238,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// A refusal that suggests no other type.
     pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Refusal {
         let ground = match under {
-            Under::Qos(qos) => Ground::Qos(self.accounting.name(qos).to_vec()),
+            Under::Qos(qos) | Under::Total(qos) => Ground::Qos(self.accounting.name(qos).to_vec()),
             Under::Partition(name) => Ground::Partition(shortened(name)),
             Under::Account => self.account_ground(GPU),
         };
@@ -229,7 +266,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 let limits = self.accounting.typed_limits(qos, gres);
                 limits.map(|limit| (limit.gres_type, limit.count)).collect()
             }
-            Under::Partition(_) => Vec::new(),
+            Under::Partition(_) | Under::Total(_) => Vec::new(),
             Under::Account => self.account_limits(gres),
         };
         let limits = limits.into_iter().map(|(gres_type, count)| (self.written(gres_type), count));
@@ -252,6 +289,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn written(&self, gres_type: &[u8]) -> Vec<u8> {
         shortened(self.policy.written(gres_type))
     }
+}
+
+/// Whether Slurm counts GPUs before it picks them. Up to 23.11 it counts what it picked, but only up to 23.02 does
+/// another spelling tell.
+pub(super) fn predicts(request: &Request) -> bool {
+    request.spelling == Spelling::Slash
 }
 
 /// The number of GPUs that Slurm invents for `--ntasks-per-gpu`.

@@ -2,18 +2,67 @@
 //! puts at least one of each type on every node that it picks (`_set_job_bits1` in
 //! src/plugins/select/cons_tres/gres_select_filter.c).
 
+use super::governed::predicts;
 use super::refusal::plain;
 use super::under::Under;
-use super::{Accounting, GPU, Judgement, LimitAdvice, Offer, Refusal, Rule};
+use super::{Accounting, Correction, GPU, Judgement, LimitAdvice, Offer, Refusal, Rule};
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Field, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
+    /// GPUs per task, whose tasks don't fill their nodes. Slurm counts the GPUs of the tasks, but on each node it may
+    /// pick GPUs for as many tasks as the job allows there (`_build_tasks_per_node_sock`).
+    pub(super) fn uneven_tasks(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
+        let (tasks, each) = self.tasks_of_nodes(request)?;
+        let fits = tasks % each == 0 && tasks / each >= request.min_nodes.unwrap_or(1);
+        let asked = format!("{tasks} tasks, {each} on each node").into_bytes();
+        let refusal = || self.ground_refusal(Rule::TasksUneven, under);
+        (!fits).then(|| Refusal { asked, count: u64::from(tasks), field: Field::Task, ..refusal() })
+    }
+
+    /// How many tasks a job with GPUs per task has, and how many on each node; `None` if it sets no number of tasks on
+    /// a node: then Slurm picks GPUs for the tasks that it places there. It picks what is also requested per node by
+    /// that number.
+    fn tasks_of_nodes(&self, request: &Request) -> Option<(u32, u32)> {
+        let each = u32::from(request.ntasks_per_node.filter(|each| *each > 0 && predicts(request))?);
+        let entry = |place: Field, of: Gres| {
+            let is_it = |(field, gres): &(Field, Gres)| {
+                *field == place && (gres.name, gres.gres_type) == (of.name, of.gres_type)
+            };
+            request.gres().find(is_it).map(|(_, gres)| gres)
+        };
+        let mut per_task = request.gres().filter(|(field, _)| *field == Field::Task).map(|(_, gres)| gres);
+        let gres =
+            per_task.find(|gres| self.policy.gres.has(gres.name) && entry(Field::Node, *gres).is_none())?;
+        let of_job =
+            || entry(Field::Job, gres).map(|all| u32::try_from(all.count / gres.count).unwrap_or(u32::MAX));
+        let tasks = request.num_tasks.filter(|tasks| *tasks > 0).or_else(of_job);
+        Some(match (tasks, request.ntasks_per_tres()) {
+            (Some(tasks), _) => (tasks, each),
+            (None, 0) => (request.min_nodes.unwrap_or(1).max(1).saturating_mul(each), each),
+            // Slurm makes the number of tasks from this one.
+            (None, _) => (0, each),
+        })
+    }
+
+    /// Fewer tasks on each node, so that they fill their nodes.
+    pub(super) fn fill_nodes(&self, wanted: &mut Correction) -> Option<()> {
+        let before = wanted.clone();
+        let request = self.effective(&before);
+        let (tasks, each) = self.tasks_of_nodes(&request)?;
+        let fewest = request.min_nodes.unwrap_or(1).max(1);
+        // With one on each node, the job would hardly be what its user wants.
+        let each = (2..=each).rev().find(|each| tasks % each == 0 && tasks / each >= fewest)?;
+        wanted.ntasks_per_node = Some(u16::try_from(each).ok()?);
+        wanted.num_tasks = Some(tasks);
+        request.max_nodes.is_none_or(|most| most >= tasks / each).then_some(())
+    }
+
     /// An update to more nodes than allowed. Slurm itself refuses such a submission.
     pub(super) fn too_many_nodes(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update?;
-        let now = most_nodes(existing).filter(|_| !update.is_alone());
-        let most = most_nodes(&self.request).into_iter().chain(now).min()?;
+        let now = self.most_nodes(existing).filter(|_| !update.is_alone());
+        let most = self.most_nodes(&self.request).into_iter().chain(now).min()?;
         let follows = |tasks: &u32| existing.nodes_follow_tasks && *tasks > most;
         let nodes = self.request.min_nodes.filter(|nodes| *nodes > most);
         let nodes = nodes.or_else(|| update.request.num_tasks.filter(follows))?;
@@ -23,16 +72,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// The maximum number of nodes to write into an accepted job, if the job allows more or has no maximum. An update
-    /// that raises the number of GPUs raises a maximum that was written before. Slurm would refuse more nodes than the
-    /// partition allows.
+    /// that raises the number of GPUs raises a maximum that was written before. Slurm applies each partition's own
+    /// maximum when it tries the partition.
     pub(super) fn nodes_to_set(&self) -> Option<u32> {
         // If the update may be applied only partly, the current job counts too.
         let now = self
             .update
             .filter(|(update, _)| !update.is_alone())
-            .and_then(|(_, existing)| most_nodes(existing));
-        let most = most_nodes(&self.request).into_iter().chain(now).min()?;
-        let ours = |existing: &Request| existing.fewest_nodes && existing.max_nodes == most_nodes(existing);
+            .and_then(|(_, existing)| self.most_nodes(existing));
+        let most = self.most_nodes(&self.request).into_iter().chain(now).min()?;
+        let ours =
+            |existing: &Request| existing.fewest_nodes && existing.max_nodes == self.most_nodes(existing);
         let said = match self.update {
             Some((update, existing)) if update.is_alone() && ours(existing) => update.request.max_nodes,
             _ => self.request.max_nodes,
@@ -41,8 +91,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if there_already || said.is_some_and(|said| said <= most) {
             return None;
         }
-        let of_partition = if most > 1 { self.accounting.most_nodes(&self.request) } else { None };
-        Some(of_partition.map_or(most, |limit| most.min(limit.max(1))))
+        Some(most)
     }
 
     /// More GPUs of a type than a limit of the QOS allows at once.
@@ -64,25 +113,28 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Some(Refusal { asked, count: wanted, offer, ..self.ground_refusal(Rule::BeyondLimit, under) })
         })
     }
-}
 
-/// The maximum number of nodes with which no GPU that is counted for the whole job, or for its tasks, is given twice;
-/// `None` if all are counted as they are picked.
-fn most_nodes(request: &Request) -> Option<u32> {
-    if request.tres_per_job.is_none() && (request.tres_per_task.is_none() || request.tres_per_node.is_none())
-    {
-        return None;
+    /// The maximum number of nodes with which no GPU that is counted for the whole job, or for its tasks, is given
+    /// twice; `None` if all are counted as they are picked.
+    fn most_nodes(&self, request: &Request) -> Option<u32> {
+        let filled = self.tasks_of_nodes(request).map(|(tasks, each)| u64::from(tasks / each));
+        let two = request.tres_per_task.is_some() && request.tres_per_node.is_some();
+        if filled.is_none() && request.tres_per_job.is_none() && !two {
+            return None;
+        }
+        let gpus = |place: Field| {
+            let is_one = move |(field, gres): &(Field, Gres)| *field == place && gres.name == GPU;
+            request.gres().filter(is_one).map(|(_, gres)| gres)
+        };
+        let on_each = |gres_type| {
+            gpus(Field::Node).filter(|gres| gres.gres_type == gres_type).map(|gres| gres.count).max()
+        };
+        let of_job = gpus(Field::Job).map(|gres| gres.count / on_each(gres.gres_type).unwrap_or(1));
+        let of_tasks = gpus(Field::Task).filter_map(|gres| {
+            let all = gres.count.saturating_mul(u64::from(request.num_tasks?));
+            Some(all / on_each(gres.gres_type)?)
+        });
+        let most = of_job.chain(of_tasks).chain(filled).min();
+        most.map(|nodes| u32::try_from(nodes.max(1)).unwrap_or(u32::MAX))
     }
-    let gpus = |place: Field| {
-        let is_one = move |(field, gres): &(Field, Gres)| *field == place && gres.name == GPU;
-        request.gres().filter(is_one).map(|(_, gres)| gres)
-    };
-    let on_each =
-        |gres_type| gpus(Field::Node).filter(|gres| gres.gres_type == gres_type).map(|gres| gres.count).max();
-    let of_job = gpus(Field::Job).map(|gres| gres.count / on_each(gres.gres_type).unwrap_or(1));
-    let of_tasks = gpus(Field::Task).filter_map(|gres| {
-        let all = gres.count.saturating_mul(u64::from(request.num_tasks?));
-        Some(all / on_each(gres.gres_type)?)
-    });
-    of_job.chain(of_tasks).min().map(|nodes| u32::try_from(nodes.max(1)).unwrap_or(u32::MAX))
 }

@@ -161,6 +161,8 @@ crate::names! {
         OldRequestStays = "GS115",
         CountedTwoWays = "GS116",
         NotAlone = "GS117",
+        TasksUneven = "GS118",
+        GpuUncounted = "GS119",
         ShareReservation = "GS121",
         ShareSize = "GS122",
         WholeGpu = "GS123",

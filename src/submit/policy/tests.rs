@@ -30,11 +30,14 @@ type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
 
-const QOSES: [(&str, Limits); 13] = [
+const QOSES: [(&str, Limits); 16] = [
     (LONG_NAME, &[("a40", Some(4))]),
     ("qos_shards_only", &[("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
     ("qos_counted_twice", &[("a40", Some(4)), ("mps:", Some(200)), ("mps:a40", Some(40))]),
+    ("qos_sum", &[("gpu:", Some(4))]),
+    ("qos_all_shards", &[("shard:", Some(8))]),
+    ("qos_sum_and_shards", &[("gpu:", Some(4)), ("shard:", Some(8))]),
     ("qos_both", &[("a40", Some(4)), ("gpushare:", Some(100))]),
     ("qos_shards", &[("a40", Some(4)), ("shard:a40", Some(8))]),
     ("qos_lafferty", &[("a40", Some(4))]),
@@ -294,35 +297,6 @@ fn ntasks_per_gpu_is_advised_as_many_gpus_as_slurm_would_invent() {
 }
 
 #[test]
-fn shares_are_counted_or_refused_under_a_governed_qos() {
-    for (qos, text, expected) in [
-        ("qos_lafferty", "gres/mps:40", Some(Rule::ShareUncounted)),
-        ("qos_lafferty", "gres/shard:a40:2", Some(Rule::ShareUncounted)),
-        ("qos_lafferty", "gres/mps:0", None),
-        ("qos_counted", "gres/mps:40", None),
-        ("qos_counted", "gres/mps:a40:40", None),
-        ("qos_counted", "gres/mps:p100:40", Some(Rule::TypeUnknown)),
-        ("qos_shards", "gres/shard:2", Some(Rule::TypeMissing)),
-        ("qos_shards", "gres/shard:a40:2", None),
-        ("qos_shards", "gres/shard:h100:2", Some(Rule::TypeForeign)),
-        ("normal", "gres/mps:40", None),
-    ] {
-        assert_eq!(rule(&node(qos, text), &Policy::default()), expected, "{qos} {text}");
-    }
-    let gpu_only = Policy { gres: GovernedGres(vec!["gpu".to_owned()]), ..Policy::default() };
-    assert_eq!(rule(&node("qos_lafferty", "gres/mps:40"), &gpu_only), None);
-}
-
-#[test]
-fn shares_are_no_gpus_and_have_rules_of_their_own() {
-    let both = Request { ntasks_per_tres: Some(1), ..node("qos_counted", "gres/mps:40") };
-    assert_eq!(rule(&both, &Policy::default()), Some(Rule::NtasksPerGpuAlone), "a share is no typed GPU");
-    let allow = Policy { foreign_types: ForeignTypes::Allow, ..Policy::default() };
-    assert_eq!(rule(&node("qos_lafferty", "gres/mps:40"), &allow), None);
-    assert_eq!(rule(&node("qos_shards_only", "gres/gpu:1"), &Policy::default()), Some(Rule::TypeMissing));
-}
-
-#[test]
 fn without_a_default_qos_the_partition_still_counts() {
     let policy = Policy { partitions: patterns("main"), ..Policy::default() };
     let nobody = Request { user_id: 99, qos: None, ..node("", "gres/gpu:1") };
@@ -358,6 +332,7 @@ mod asked;
 mod corrections;
 mod entries;
 mod modes;
+mod shares;
 mod site;
 mod updates;
 mod zeros;

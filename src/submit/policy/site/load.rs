@@ -140,7 +140,10 @@ impl<'r> Load<'r> {
         let sockets = number(request.sockets_per_node).max(1);
         let of_node =
             number(request.ntasks_per_node).max(number(request.amounts.ntasks_per_socket) * sockets);
-        let said = said(request.num_tasks).map_or_else(|| of_node.saturating_mul(nodes), u64::from);
+        // With both, Slurm gives each node CPUs for its number of tasks, or makes the job's number from it.
+        let of_node =
+            if said(request.num_tasks).is_some() { number(request.ntasks_per_node) } else { of_node };
+        let said = said(request.num_tasks).map_or(0, u64::from).max(of_node.saturating_mul(nodes));
         said.max(self.gpus(nodes).saturating_mul(request.ntasks_per_tres().into())).max(nodes)
     }
 
@@ -247,7 +250,10 @@ impl<'r> Load<'r> {
             wanted.ntasks_per_node = Some(number(allowed / nodes)?.min(each));
         }
         match said(request.num_tasks) {
-            Some(_) => wanted.num_tasks = Some(u32::try_from(tasks).ok().filter(|tasks| *tasks > 0)?),
+            Some(said) => {
+                let tasks = u32::try_from(tasks).ok().filter(|tasks| *tasks > 0)?;
+                wanted.num_tasks = Some(tasks.min(said));
+            }
             None if request.amounts.ntasks_per_socket.is_some_and(|tasks| tasks > 0) => return None,
             None => {}
         }

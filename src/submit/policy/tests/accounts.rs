@@ -10,7 +10,7 @@ type Tree = &'static [(u32, &'static str, Option<&'static str>, Limits)];
 const ROOT: (u32, &str, Option<&str>, Limits) = (1, "root", None, &[]);
 
 /// By the account that a job names; a job that names none gets "free".
-const TREES: [(&str, Tree); 11] = [
+const TREES: [(&str, Tree); 12] = [
     ("free", &[ROOT, (2, "free", None, &[]), (3, "free", None, &[])]),
     ("acct", &[ROOT, (4, "acct", None, &[("a40", Some(1))]), (5, "acct", None, &[])]),
     ("mine", &[ROOT, (6, "mine", None, &[]), (7, "mine", None, &[("a40", Some(2)), ("h100", None)])]),
@@ -46,6 +46,7 @@ const TREES: [(&str, Tree); 11] = [
         ],
     ),
     ("mps", &[ROOT, (17, "mps", None, &[("mps:a40", Some(8)), ("mps:", Some(20))]), (18, "mps", None, &[])]),
+    ("total", &[ROOT, (26, "total", None, &[("gpu:", Some(4))]), (27, "total", None, &[])]),
     ("none", &[ROOT, (19, "none", None, &[("a40", Some(0))]), (20, "none", None, &[])]),
 ];
 
