@@ -76,7 +76,11 @@ fn laid_out(refusal: &Refusal, start: &str, last: &str) -> String {
     if let Some(offer) = offer(refusal) {
         let _ = write!(text, "{between}{offer}");
     }
-    if let Some(command) = correction::written(refusal) {
+    let command = correction::written(refusal);
+    if refusal.rule == Rule::OldRequestStays {
+        let with = command.map(|options| format!(" with: {options}")).unwrap_or_default();
+        let _ = write!(text, "; cancel the job and submit it again{with}");
+    } else if let Some(command) = command {
         if let Command::Update { job, array, .. } = &refusal.command
             && correction::names_several(job, *array)
         {
@@ -142,6 +146,10 @@ fn fault(refusal: &Refusal) -> String {
         Rule::CountedTwoWays => {
             format!("{whose} needs all GPUs asked for in one way; '{asked}' is asked for in another")
         }
+        Rule::NotAlone if refusal.field == Field::Task => format!(
+            "{whose} counts the GPUs of a job's tasks, so change the tasks or GPUs by a command of its own; this \
+             one also changes: {asked}"
+        ),
         Rule::NotAlone => {
             format!(
                 "to move a job under {whose}, use a command that changes only its QOS, partition and GPUs; this one, \
@@ -150,8 +158,8 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::OldRequestStays => {
             format!(
-                "{whose}: this Slurm keeps parts of a job's old GPU request in an update; cancel the job and submit it \
-                 again"
+                "to move a job under {whose}, its present GPUs must show and be right there, since Slurm may take \
+                 only a part of an update"
             )
         }
         Rule::ShareReservation => format!("the share '{asked}' is allowed only in certain reservations"),

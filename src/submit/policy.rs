@@ -240,7 +240,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         self.apply_mode(self.too_large_for_a_node(), &mut accepted.remarks)?;
         accepted.share = self.share_to_note();
         accepted.excluded_nodes = self.nodes_to_exclude();
-        accepted.once = passes_by_reservation(&accepted.remarks);
+        accepted.once = self.depends_on_reservation(&accepted.remarks);
         let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
         if asks_for_env && self.policy.drops_user_env {
             accepted.remarks.push(Remark::Changed(Change::UserEnv));
@@ -266,39 +266,6 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
             }
             DefaultQos::OneOf(candidates) => self.judge_all(candidates, accepted),
         }
-    }
-
-    fn update(&self) -> Ruling<Acceptance<'a>> {
-        let Some((update, _)) = self.update else { return Ok(Acceptance::default()) };
-        self.not_too_long(&update.request)?;
-        let mut accepted = Acceptance::default();
-        match (update.request.qos, self.request.qos) {
-            (Some(list), _) if list.contains(&b',') => {
-                self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
-                self.judge_grounds(None, &mut accepted)?;
-            }
-            (_, Some(name)) => {
-                let qos = self.accounting.qos_named(name);
-                self.judge_grounds(qos, &mut accepted)?;
-            }
-            (_, None) => match self.accounting.default_qos(&self.request) {
-                DefaultQos::One(qos) => {
-                    self.judge_grounds(Some(qos), &mut accepted)?;
-                    accepted.pin_qos =
-                        Some(self.accounting.name(qos)).filter(|_| update.request.qos.is_some());
-                }
-                DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted)?,
-                DefaultQos::None => self.judge_grounds(None, &mut accepted)?,
-            },
-        }
-        self.apply_mode(self.lookalike(), &mut accepted.remarks)?;
-        self.apply_mode(self.site_fault(), &mut accepted.remarks)?;
-        self.apply_mode(self.share_unclear(), &mut accepted.remarks)?;
-        self.apply_mode(self.share_changed(), &mut accepted.remarks)?;
-        self.apply_mode(self.too_large_for_a_node(), &mut accepted.remarks)?;
-        accepted.excluded_nodes = self.nodes_to_exclude();
-        accepted.once = passes_by_reservation(&accepted.remarks);
-        Ok(accepted)
     }
 
     /// Whichever of these QOSes the job gets, the request must pass under it. Governed QOSes come first, because of the
@@ -361,10 +328,6 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
             command: self.update.map_or(Command::Submit, |(update, _)| update.command()),
         }
     }
-}
-
-fn passes_by_reservation(remarks: &[Remark]) -> bool {
-    remarks.iter().any(|remark| matches!(remark, Remark::Passed(_, Because::Reservation)))
 }
 
 fn shortened(text: &[u8]) -> Vec<u8> {

@@ -121,18 +121,19 @@ def test_moves_under_an_account(accounts, prefix):
     # 22.05 keeps parts of the old request, so nothing is moved there.
     moved = "GS110" if accounts.newer_than("23.02") else "GS115"
     for job, change, number in [
-        (untyped, "account=limited", "GS101"),
-        (untyped, "account=child", "GS101"),
-        (untyped, "account=mine", "GS101"),
-        (untyped, "account=parted partition=q", "GS101"),
+        (untyped, "account=limited", "GS115"),
+        (untyped, "account=child", "GS115"),
+        (untyped, "account=mine", "GS115"),
+        (untyped, "account=parted partition=q", "GS115"),
         (typed, "account=limited", moved),
-        (bare, "account=limited", moved),
-        (bare, f"account=limited TresPerNode={prefix}gpu:2", "GS101"),
-        (untyped, f"account=limited TresPerNode={prefix}gpu:mAA0zxtUzzzz:2", "GS102"),
+        (bare, "account=limited", "GS115"),
+        (bare, f"account=limited TresPerNode={prefix}gpu:a40:2", "GS115"),
+        (untyped, f"account=limited TresPerNode={prefix}gpu:a40:2", "GS115"),
+        (typed, f"account=limited TresPerNode={prefix}gpu:mAA0zxtUzzzz:2", "GS102"),
     ]:
         assert is_refused(accounts, change, job, {"Account": "free", "Partition": "p"}) == number, change
     parted = accepted(accounts, ["-H", "-A", "parted", "--gres=gpu:4"])
-    assert is_refused(accounts, "partition=q", parted, {"Partition": "p"}) == "GS101"
+    assert is_refused(accounts, "partition=q", parted, {"Partition": "p"}) == "GS115"
     there = accepted(accounts, ["-H", "-A", "limited", "--gres=gpu:a40:1"])
     assert is_refused(accounts, f"TresPerNode={prefix}gpu:4", there, {"Account": "limited"}) == "GS101"
     # Out of it, and without any change, as before.
@@ -153,7 +154,7 @@ def test_a_move_with_its_gpus_named_again_runs_up_to_the_limit(accounts, prefix)
     if not accounts.newer_than("23.02"):
         pytest.skip("22.05 keeps parts of the old request: such a move is no sure way there")
     accounts.cancel_all()
-    jobs = [accepted(accounts, ["-H", "-A", "free", "--gres=gpu:4"]) for _ in range(2)]
+    jobs = [accepted(accounts, ["-H", "-A", "free", "--gres=gpu:a40:4"]) for _ in range(2)]
     for job in jobs:
         accounts.ok(f"scontrol update job={job} account=limited TresPerNode={prefix}gpu:a40:1", "alice")
         accounts.ok(f"scontrol release {job}")

@@ -295,15 +295,17 @@ def test_leaving_an_exemption(way):
         for exempt, leave in (("--partition=q", "partition=p"), ("--reservation=free", "ReservationName=")):
             here = [exempt] if "partition" in exempt else [exempt, "--partition=p"]
             if "partition" in exempt:
-                way.update_refused(way.not_restated, way.held(QOS, *here, "-n2", "--ntasks-per-gpu=1"), leave)
+                way.update_refused("GS115", way.held(QOS, *here, "-n2", "--ntasks-per-gpu=1"), leave)
             else:  # a reservation can end without anybody being asked, and these GPUs are in no string
                 way.refused("GS105", QOS, "--ntasks-per-gpu=1", keep=[*here, "-n2"])
             job = way.held(QOS, *here, "--gres=gpu:2")
-            way.update_refused("GS101", job, leave)
+            way.update_refused("GS115", job, leave)
+            way.update_refused("GS115", job, f"{leave} TresPerNode={way.prefix}gpu:a40:1")
             job = way.held(QOS, *here, "--gres=gpu:2")
             way.update(job, "TresPerNode=,")
             if "gpu" not in (way.show(job)["TresPerNode"] or ""):
-                way.update_refused(way.not_restated, job, leave)
+                way.update_refused("GS115", job, leave)
+                way.update_refused("GS115", job, f"{leave} TresPerNode={way.prefix}gpu:a40:1")
     finally:
         rewrite(way, old)
 
@@ -331,7 +333,8 @@ def test_ntasks_per_gpu(way):
 @row(11, "--ntasks-per-gpu, then move")
 def test_ntasks_per_gpu_then_move(way):
     job = way.held("-n2", "--ntasks-per-gpu=1")
-    way.update_refused(way.not_restated, job, "qos=qos_lafferty")
+    way.update_refused("GS115", job, "qos=qos_lafferty")
+    way.update_refused("GS115", job, f"qos=qos_lafferty TresPerNode={way.prefix}gpu:a40:1")
 
 
 @row(12, "types that hash alike, are empty or unknown")
@@ -405,7 +408,7 @@ def test_mixtures(way):
 def test_shares(way):
     way.refused("GS109", QOS, "--gres=shard:4")
     assert way.submit("--gres=shard:4").returncode == 0
-    way.update_refused("GS109", way.held("--gres=shard:4"), f"qos=qos_lafferty TresPerNode={way.prefix}shard:4")
+    way.update_refused("GS115", way.held("--gres=shard:4"), f"qos=qos_lafferty TresPerNode={way.prefix}shard:4")
     way.cluster.ok("sacctmgr -i modify qos qos_lafferty set GrpTRES=gres/shard=4")
     try:
         way.cluster.wait(lambda: way.submit(QOS, "--gres=shard:4").returncode == 0, "the limit on shards")
@@ -552,8 +555,8 @@ def test_rest(way):
     # For an update 22.05 gives a plugin no place for a message, so only slurmctld's log has the number.
     job, seen = way.held("--gres=gpu:1"), len(way.cluster.log("slurmctld"))
     answer, log = post(job, {"qos": "qos_lafferty"})
-    assert f"refused GS101 uid=2001 job='{job}'" in way.cluster.log("slurmctld")[seen:], answer + log
-    assert ("GS101" in answer + log) == way.moves, answer + log
+    assert f"refused GS115 uid=2001 job='{job}'" in way.cluster.log("slurmctld")[seen:], answer + log
+    assert ("GS115" in answer + log) == way.moves, answer + log
     assert way.show(job)["QOS"] == "normal"
 
 
@@ -599,7 +602,7 @@ def test_what_changes_no_request(way):
 @row(26, "an exempt or privileged submitter")
 def test_operators(way):
     job = way.held("--gres=gpu:1")
-    way.update_refused("GS101", job, "qos=qos_lafferty", user="root")
+    way.update_refused("GS115", job, "qos=qos_lafferty", user="root")
 
 
 @row(27, "the default QOS changes in between")

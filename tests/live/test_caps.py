@@ -300,7 +300,10 @@ def test_a_partition_for_gpus_runs_no_job_without_one(capped):
         job, _ = accepted(capped, "-p", "p")
         assert capped.run(f"scontrol update job={job} partition=small", "alice").returncode != 0
         assert capped.fields(job)["Partition"] == "p"
-        capped.ok(f"scontrol update job={job} partition=small TresPerNode={prefix(capped)}gpu:1", "alice")
+        into = f"partition=small TresPerNode={prefix(capped)}gpu:1"
+        assert capped.run(f"scontrol update job={job} {into}", "alice").returncode, "Slurm may take half of it"
+        job, _ = accepted(capped, "-p", "p", "--gres=gpu:2", "--mem=1G")
+        capped.ok(f"scontrol update job={job} {into}", "alice")
         assert capped.run(f"scontrol update job={job} TresPerNode=", "alice").returncode != 0
         capped.ok(f"scontrol release {job}")
         capped.wait_state(job, "RUNNING")

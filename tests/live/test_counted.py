@@ -187,3 +187,94 @@ def test_gpus_for_the_whole_job_run_in_each_of_several_partitions(count):
         assert count.runs(job) == 8
     finally:
         count.cluster.ok("sacctmgr -i modify qos eight set flags=-1")
+
+
+@pytest.fixture
+def begun_later(count):
+    """A job that waits for a time, so nobody releases it: bounded in CPUs, so that Slurm refuses a change of its nodes
+    when it has changed its names."""
+
+    def submit(options):
+        job = count.job(f"--begin=now+1hour {options}")
+        assert count.update(job, "NumCPUs=1-1").returncode == 0
+        return job
+
+    return submit
+
+
+HALF = {
+    "qos": ("-p p --gres=gpu:4", "qos=three TresPerJob={P}gpu:a40:2 TresPerNode={P}gpu:a40:1"),
+    "qos-by-cpus": ("-p p --gres=gpu:4 --cpus-per-gpu=2", "qos=three TresPerNode={P}gpu:a40:2"),
+    "account": ("-p p --gres=gpu:4", "account=capped TresPerJob={P}gpu:a40:2 TresPerNode={P}gpu:a40:1"),
+    "partition": ("-p p -N1-2", "partition=g TresPerJob={P}gpu:a40:2 TresPerNode={P}gpu:a40:1"),
+    "reservation": (
+        "-p p --qos=three --reservation=maint1 --gres=gpu:4",
+        "ReservationName= TresPerJob={P}gpu:a40:2 TresPerNode={P}gpu:a40:1",
+    ),
+}
+
+
+@pytest.mark.parametrize("move", HALF)
+def test_an_update_of_which_slurm_takes_half_is_refused(count, begun_later, move):
+    """Slurm makes the number of nodes and CPUs from the GPUs, and refuses these after it has changed the names."""
+    if move == "reservation":
+        later = "starttime=now+10days duration=60 users=alice nodes=n2 flags=ignore_jobs"
+        count.cluster.run(f"scontrol create reservation=maint1 {later}")
+    options, change = HALF[move]
+    said = count.update_refused("GS115", begun_later(options), change)
+    if move.startswith("qos") and count.moves:
+        again = re.search(r"submit it again with: ([^;]*)", said).group(1)
+        count.cluster.ok(f"scancel {count.job(again)}")
+
+
+def test_half_an_update_of_one_task_of_an_array_is_refused(count):
+    array = count.job("--begin=now+1hour --array=0-3 --gres=gpu:4")
+    assert count.update(f"{array}_1", "NumCPUs=1-1").returncode == 0
+    change = "qos=three TresPerJob={P}gpu:a40:2 TresPerNode={P}gpu:a40:1"
+    assert count.update(f"{array}_1", change).returncode
+    assert set(count.cluster.ok(f"squeue -h -r -j {array} -o %q").split()) == {"normal"}
+
+
+def test_a_typed_job_moves_with_its_gpus_named_again(count):
+    if not count.moves:
+        pytest.skip("22.05 moves no job under a limit")
+    for options in ("--gres=gpu:a40:2", "--array=0-3 --gres=gpu:a40:2"):
+        job = count.job(f"-H {options}")
+        result = count.update(job, "qos=three TresPerNode={P}gpu:a40:1")
+        assert result.returncode == 0, result.stderr
+        shown = count.cluster.ok(f"squeue -h -r -j {job} -o '%q %b'")
+        assert set(shown.splitlines()) == {"three gres/gpu:a40:1"}, shown
+
+
+@pytest.mark.parametrize("other", ["Dependency=afterok:999999", "Features=nope", "Nice=-5"])
+def test_tasks_whose_gpus_are_counted_change_by_a_command_of_its_own(count, other):
+    """Slurm refuses the other when it has changed the tasks, and keeps the count of the old ones' GPUs: three ran, one
+    was counted."""
+    if not count.predicts:
+        pytest.skip("Slurm counts what it picked")
+    for limit in ("--qos=three", "-A capped", "--qos=one_of_all"):
+        job = count.job(f"-H {limit} -n1 --gpus-per-task=a40:1")
+        count.update_refused("GS117", job, f"NumTasks=3 {other}")
+        count.cluster.ok(f"scancel {job}")
+    job = count.job("-H --qos=three -n1 --gpus-per-task=a40:1")
+    assert count.update(job, "NumTasks=3").returncode == 0
+    count.cluster.ok(f"scontrol release {job}", "alice")
+    assert count.runs(job) == 3
+
+
+def test_a_share_outlives_no_reservation_for_shares(count):
+    """Slurm holds what waits for a reservation that has ended; its user may release it."""
+    with count.rules("ShareReservations=course"):
+        resv = "reservation=course_1"
+        count.cluster.ok(f"scontrol create {resv} starttime=now duration=60 users=alice nodes=n2 flags=ignore_jobs")
+        share = f"--{resv} -t 5 --gres=gpushare:a40:40"
+        jobs = [count.job(f"{options} {share}") for options in ("-H --requeue", "--begin=now+1hour")]
+        assert {count.cluster.fields(job)["Requeue"] for job in jobs} == {"0"}, "it may start again"
+        count.cluster.ok(f"scontrol update {resv} endtime=now+2")
+        ended = lambda: count.cluster.run(f"scontrol show {resv}").returncode
+        count.cluster.wait(ended, "the end of the reservation", patience=90)
+        for job in jobs:
+            seen = len(count.cluster.log("slurmctld"))
+            result = count.cluster.run(f"scontrol release {job}", "alice")
+            assert result.returncode, "released"
+            assert "refused GS121" in count.cluster.log("slurmctld")[seen:], result.stderr

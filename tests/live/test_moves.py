@@ -61,7 +61,7 @@ def move(moves):
 
 def test_what_another_plugin_writes_into_an_update_stops_no_move(move):
     """A comment or a wckey can't leave a job half moved, so they are no reason for GS117."""
-    job = move.held("-J", "stamped", "--gres=gpu:2")
+    job = move.held("-J", "stamped", "--gres=gpu:a40:2")
     said = move.update(job, f"qos={QOS} {move.typed} JobName=mine")
     fields = move.cluster.fields(job)
     if not move.can:
@@ -77,18 +77,18 @@ def test_what_another_plugin_writes_into_an_update_stops_no_move(move):
 ])
 def test_no_field_that_may_go_with_a_move_leaves_it_half_done(move, field):
     """Slurm refuses some of these. Then the job is as it was, or it is in the QOS with the GPUs that it was given."""
-    job = move.held("--gres=gpu:2")
+    job = move.held("--gres=gpu:a40:2")
     move.update(job, f"qos={QOS} {move.typed} {field}")
     fields = move.cluster.fields(job)
     as_it_is = fields["QOS"], fields["TresPerNode"].split("gpu:")[1]
-    assert as_it_is in {("normal", "2"), (QOS, "a40:1")}, as_it_is
+    assert as_it_is in {("normal", "a40:2"), (QOS, "a40:1")}, as_it_is
 
 
 def test_what_else_is_changed_is_named_and_the_users_own_command_not_repeated(move):
     """The script changes the job's nice value, which Slurm may refuse when the QOS has changed."""
     if not move.can:
         pytest.skip("22.05 moves no job under a limit")
-    job = move.held("-J", "slowed", "--gres=gpu:2")
+    job = move.held("-J", "slowed", "--gres=gpu:a40:2")
     said = move.update(job, f"qos={QOS} {move.typed}")
     assert "GS117" in said and "also changes: Nice;" in said and "try:" not in said, said
     said = move.update(job, f"qos={QOS} {move.typed} TimeLimit=5")
@@ -101,7 +101,7 @@ def test_the_advice_for_a_whole_array_moves_every_task(move, split):
     """Slurm itself gives a QOS and GPUs only to the first of its jobs."""
     if not move.can:
         pytest.skip("22.05 moves no job under a limit")
-    array = move.held("--array=0-5", "--gres=gpu:2")
+    array = move.held("--array=0-5", "--gres=gpu:a40:2")
     if split:
         move.cluster.ok(f"scontrol update job={array}_[{split}] Comment=x", "alice")
     result = move.tries(move.update(array, f"qos={QOS}"))
@@ -113,7 +113,7 @@ def test_a_typed_move_of_an_array_that_is_one_job_moves_every_task(move):
     """For it slurmctld puts the tasks into the update, which nobody asked for."""
     if not move.can:
         pytest.skip("22.05 moves no job under a limit")
-    array = move.held("--array=0-5", "--gres=gpu:2")
+    array = move.held("--array=0-5", "--gres=gpu:a40:2")
     assert not move.update(array, f"qos={QOS} {move.typed}")
     assert set(move.tasks(array, "%q %b").values()) == {f"{QOS} gres/gpu:a40:1"}
 
@@ -121,7 +121,7 @@ def test_a_typed_move_of_an_array_that_is_one_job_moves_every_task(move):
 def test_the_advice_for_some_tasks_moves_each(move):
     if not move.can:
         pytest.skip("22.05 moves no job under a limit")
-    array = move.split("--gres=gpu:2")
+    array = move.split("--gres=gpu:a40:2")
     result = move.tries(move.update(f"{array}_[2-3,5]", f"qos={QOS}"))
     assert result.returncode == 0, result.stderr
     moved = {task for task, qos in move.tasks(array, "%q").items() if qos == QOS}
@@ -132,7 +132,7 @@ def test_the_advice_for_tasks_that_lost_their_gpus_moves_each(move):
     """Slurm gives the account to all of them, and the GPUs of the same command to the first."""
     if not move.can:
         pytest.skip("22.05 moves no job under a limit")
-    array = move.split("--gres=gpu:4")
+    array = move.split("--gres=gpu:a40:4")
     said = move.update(f"{array}_[2-5]", f"account=capped {move.typed}")
     assert "only to the first of several tasks" in said, said
     assert move.tries(said).returncode == 0
@@ -155,14 +155,14 @@ def test_a_move_of_several_tasks_reaches_only_the_first_of_them(plain):
 def test_a_refused_update_of_many_tasks_is_one_line_and_one_count(move):
     """slurmctld judges each of an array's jobs, within one request. The same command again is another request."""
     array = move.split("--gres=gpu:2", tasks=200)
-    counted = move.count("GS101 refused")
+    counted = move.count("GS115 refused")
     move.cluster.ok(f": >{LOG}")
     for times in (1, 2, 3):
         said = move.update(array, f"qos={QOS}")
         assert len(move.refusals()) == times, move.refusals()
-        assert move.count("GS101 refused") == counted + times
+        assert move.count("GS115 refused") == counted + times
         if move.can:
-            assert said.count("GS101, see") == 1, said
+            assert said.count("GS115, see") == 1, said
     audit = move.cluster.ok("gpushare audit --json")
     assert re.search(r'"refused": *3\b', audit), audit
 
@@ -191,7 +191,7 @@ def test_a_refused_update_of_a_het_job_is_one_line_and_one_message(move):
     seen = len(move.refusals())
     said = move.update(job, f"qos={QOS}")
     assert len(move.refusals()) == seen + 1, move.refusals()
-    assert said.count("GS101, see") == (2 if move.can else 0), said
+    assert said.count("GS115, see") == (2 if move.can else 0), said
 
 
 @pytest.mark.parametrize("option", [

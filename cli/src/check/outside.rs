@@ -123,36 +123,57 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     findings
 }
 
-/// With that flag, jobs that still wait at the reservation's end start without it, and Slurm asks no plugin.
-fn reservations(config: &Config, slurm: &Slurm) -> Option<Finding> {
-    let exempt = &config.policy.exempt.reservations;
-    let lets_go = |flag: &String| flag.to_ascii_uppercase().starts_with("NO_HOLD_JOBS_AFTER");
-    let wrong = slurm.reservations.iter().filter(|reservation| {
-        exempt.match_name(reservation.name.as_bytes(), Case::Counts) && reservation.flags.iter().any(lets_go)
-    });
-    let names: Vec<String> = wrong.map(|reservation| reservation.name.clone()).collect();
-    (!names.is_empty()).then(|| {
-        let said = format!(
-            "{} has NO_HOLD_JOBS_AFTER_END: jobs that wait in it start after its end, exempt from the rules",
-            listed(&names)
-        );
-        let fix = "hold the jobs that wait in it, delete it and make it again without that flag, which no update can \
-                   remove";
-        Finding::wrong("ExemptReservations", said, fix)
+/// With one of these flags, jobs that a rule lets pass because of their reservation start without it: those that still
+/// wait at its end, or at any time and on any node. Slurm asks no plugin.
+fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item = Finding> + 's {
+    let policy = &config.policy;
+    let is_exempt = |name: &[u8]| policy.exempt.reservations.match_name(name, Case::Counts);
+    let has_shares = |name: &[u8]| policy.shares.reservations.occur_in(name, Case::Counts);
+    let flags = [
+        ("NO_HOLD_JOBS_AFTER", "NO_HOLD_JOBS_AFTER_END: jobs that wait in it start after its end"),
+        ("FLEX", "FLEX: its jobs start before it begins, and on other nodes"),
+    ];
+    flags.into_iter().flat_map(move |(flag, what)| {
+        let has = |one: &String| one.to_ascii_uppercase().starts_with(flag);
+        let wrong = |key: &'static str, of: &dyn Fn(&[u8]) -> bool| {
+            let all = slurm.reservations.iter();
+            let all = all.filter(|one| of(one.name.as_bytes()) && one.flags.iter().any(has));
+            let names: Vec<String> = all.map(|one| one.name.clone()).collect();
+            let said = format!("{} has {what}, and pass as if they were in it", listed(&names));
+            let fix = "hold the jobs that wait in it, delete it and make it again without that flag";
+            (!names.is_empty()).then(|| Finding::wrong(key, said, fix))
+        };
+        [wrong("ExemptReservations", &is_exempt), wrong("ShareReservations", &has_shares)]
+            .into_iter()
+            .flatten()
     })
 }
 
 /// While such a partition takes no jobs, slurmctld gives its jobs to the alternate, after it has asked its plugins.
-fn alternates(config: &Config, slurm: &Slurm) -> Option<Finding> {
-    let exempt = |name: &str| config.policy.exempt.partitions.match_name(name.as_bytes(), Case::Counts);
-    let leads_out = |partition: &Partition| {
-        let to = partition.alternate.as_ref().filter(|to| exempt(&partition.name) && !exempt(to))?;
-        Some(format!("{} has Alternate={to}", partition.name))
-    };
-    let found: Vec<String> = slurm.partitions.iter().filter_map(leads_out).collect();
-    (!found.is_empty()).then(|| {
-        let said = format!("{}: jobs that are exempt in one may run in the other", listed(&found));
-        Finding::wrong("ExemptPartitions", said, "remove Alternate, or exempt both partitions or neither")
+fn alternates<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item = Finding> + 's {
+    let policy = &config.policy;
+    // Where the rules are laxer: in those that are named, or in the others.
+    let keys = [
+        ("ExemptPartitions", &policy.exempt.partitions, true),
+        ("GovernedPartitions", &policy.partitions, false),
+        ("GpuPartitions", &policy.gpu_partitions, false),
+        ("ShareOnlyPartitions", &policy.shares.only_partitions, false),
+    ];
+    keys.into_iter().filter_map(|(key, names, named_are_lax)| {
+        let lax = |name: &str| names.match_name(name.as_bytes(), Case::Counts) == named_are_lax;
+        let leads_out = |partition: &Partition| {
+            let to = partition.alternate.as_ref().filter(|to| lax(&partition.name) && !lax(to))?;
+            Some(format!("{} has Alternate={to}", partition.name))
+        };
+        let found: Vec<String> = slurm.partitions.iter().filter_map(leads_out).collect();
+        (!found.is_empty()).then(|| {
+            let said = format!("{}: jobs that pass in one may run in the other", listed(&found));
+            Finding::wrong(
+                key,
+                said,
+                format!("remove Alternate, or name both partitions in {key} or neither"),
+            )
+        })
     })
 }
 

@@ -125,13 +125,13 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
 }
 
 /// Judges an update of a job. Holding and releasing also come here, but concern no rule, so they cost nothing. A job
-/// whose exempt reservation has ended was held for that, so it is judged again when it is released.
+/// that passed because of a reservation was held when that ended, so it is judged again when it is released.
 fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> ReturnCode {
     let Some(policy) = rules() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
-    let may_have_been_exempt = goes_on && !policy.exempt.reservations.is_empty();
+    let may_have_passed = goes_on && policy.depends_on_reservations();
     let concerns_caps = policy.has_caps && update.request().touches_amounts();
-    if !may_have_been_exempt && !concerns_caps && !update.request().touches_rules() {
+    if !may_have_passed && !concerns_caps && !update.request().touches_rules() {
         return ReturnCode::Accept;
     }
     let Some(existing) = existing() else { return ReturnCode::Failure };

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use crate::submit::grammar::{self, Gres, Spelling, Token};
-use crate::submit::policy::{Command, Correction, Refusal};
+use crate::submit::policy::{Command, Correction, Refusal, Rule};
 use crate::submit::request::{Field, Memory};
 use crate::text::shown::shell_word;
 
@@ -17,6 +17,7 @@ const LONGEST_COMMAND: usize = 600;
 pub(super) fn written(refusal: &Refusal) -> Option<String> {
     let correction = refusal.correction.as_deref().filter(|correction| !contradictory(correction))?;
     let words = match &refusal.command {
+        _ if refusal.rule == Rule::OldRequestStays => options(correction)?,
         Command::Submit => options(correction)?,
         Command::Update { job, array, .. } => update(correction, &jobs(job, *array)?)?,
     };

@@ -38,6 +38,26 @@ impl Rule {
         matches!(self, Rule::QosList | Rule::OptionInsideQos)
     }
 
+    /// Whether it is about how GPUs are asked for and counted, and not about names or a site's rules.
+    pub const fn is_about_gpus(self) -> bool {
+        !matches!(
+            self,
+            Rule::QosList
+                | Rule::OptionInsideQos
+                | Rule::TooLong
+                | Rule::TypeResembles
+                | Rule::ShareReservation
+                | Rule::ShareSize
+                | Rule::WholeGpu
+                | Rule::ShareFixed
+                | Rule::ShareForm
+                | Rule::GpuMissing
+                | Rule::TooManyCpus
+                | Rule::TooMuchMemory
+                | Rule::ShareMemory
+        )
+    }
+
     /// Whether no mode and no exemption lets the request pass: Slurm itself would refuse it with a shorter message, or
     /// slurmctld or the node would take it for another request.
     pub const fn holds_in_every_mode(self) -> bool {

@@ -232,6 +232,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Some(())
             }
             Rule::TasksUneven => self.fill_nodes(wanted),
+            Rule::NotAlone if fault.field == Field::Task => None,
             Rule::NotAlone => {
                 *wanted = wanted.names_and_gpus();
                 Some(())

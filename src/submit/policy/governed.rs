@@ -126,6 +126,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         self.type_of_none(request, under)
             .or_else(|| self.old_request_stays(under))
             .or_else(|| self.not_restated(under))
+            .or_else(|| self.tasks_not_alone(under))
             .or_else(|| self.counted_two_ways(request, under))
             .or_else(|| self.uneven_tasks(request, under))
             .or_else(|| self.too_many_nodes(under))
@@ -174,17 +175,18 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// An update that brings a job under the rule must name its GPUs itself.
     fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update.filter(|_| self.comes_under(under))?;
+        let policed = |gres: &Gres| self.policy.gres.has(gres.name);
+        // Slurm may have GPUs of the job's that no string shows.
+        let Some((field, gres)) = existing.names(policed) else {
+            return Some(self.ground_refusal(Rule::OldRequestStays, under));
+        };
         if !update.is_alone() {
             let asked = update.others.as_bytes().to_vec();
             return Some(Refusal { asked, ..self.ground_refusal(Rule::NotAlone, under) });
         }
-        let policed = |gres: &Gres| self.policy.gres.has(gres.name);
         if update.request.names(policed).is_some() {
             return None;
         }
-        let Some((field, gres)) = existing.names(policed) else {
-            return Some(self.type_refusal(Rule::NotRestated, under, GPU, None));
-        };
         let refusal = self.type_refusal(Rule::NotRestated, under, gres.name, gres.gres_type);
         Some(Refusal { field, count: gres.count, ..refusal })
     }

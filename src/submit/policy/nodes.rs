@@ -58,17 +58,60 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         request.max_nodes.is_none_or(|most| most >= tasks / each).then_some(())
     }
 
-    /// An update to more nodes than allowed. Slurm itself refuses such a submission.
+    /// An update of a job with GPUs per task, which changes the number of tasks or what Slurm may make it from, and
+    /// something else. Slurm changes the tasks before the other, and if it refuses the other, the job keeps the count
+    /// of its old tasks' GPUs, and gets those of the new.
+    pub(super) fn tasks_not_alone(&self, under: Under<A::Qos>) -> Option<Refusal> {
+        let (update, existing) = self.update.filter(|(update, _)| predicts(&update.request))?;
+        let per_task = |(field, gres): (Field, Gres)| field == Field::Task && self.policy.gres.has(gres.name);
+        let said = &update.request;
+        let numbers = [said.num_tasks, said.min_nodes, said.max_nodes].iter().any(Option::is_some);
+        let changes =
+            numbers || said.ntasks_per_node.is_some() || said.tres().any(|(_, text)| text.is_some());
+        let others = update
+            .others
+            .split(", ")
+            .filter(|name| !matches!(*name, "" | "NumNodes" | "NumTasks" | "TasksPerNode"));
+        let others = others.collect::<Vec<_>>().join(", ");
+        (changes && !others.is_empty() && existing.gres().any(per_task)).then(|| {
+            let refusal = self.ground_refusal(Rule::NotAlone, under);
+            Refusal { asked: others.into_bytes(), field: Field::Task, ..refusal }
+        })
+    }
+
+    /// An update to more nodes than allowed. Slurm itself refuses such a submission. An update of the GPUs may set the
+    /// nodes, and Slurm changes these first.
     pub(super) fn too_many_nodes(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update?;
-        let now = self.most_nodes(existing).filter(|_| !update.is_alone());
+        let derived = self.nodes_of_gpus();
+        let now = self.most_nodes(existing).filter(|_| !update.is_alone() || derived.is_some());
         let most = self.most_nodes(&self.request).into_iter().chain(now).min()?;
         let follows = |tasks: &u32| existing.nodes_follow_tasks && *tasks > most;
-        let nodes = self.request.min_nodes.filter(|nodes| *nodes > most);
+        let nodes = self.request.min_nodes.into_iter().chain(derived).find(|nodes| *nodes > most);
         let nodes = nodes.or_else(|| update.request.num_tasks.filter(follows))?;
         let refusal = self.ground_refusal(Rule::TooManyNodes, under);
         let asked = format!("{nodes} nodes").into_bytes();
         Some(Refusal { asked, count: u64::from(most), field: Field::Job, ..refusal })
+    }
+
+    /// The number of nodes to which an update of the GPUs sets the job: those for the whole job, by those on each node.
+    fn nodes_of_gpus(&self) -> Option<u32> {
+        let said = &self.update?.0.request;
+        let of = |place: Field| self.request.gres().filter(move |(field, _)| *field == place);
+        let nodes = of(Field::Job).find_map(|(_, all)| {
+            let same = |(_, each): &(Field, Gres)| (each.name, each.gres_type) == (all.name, all.gres_type);
+            of(Field::Node).find(same).map(|(_, each)| all.count / each.count)
+        });
+        let nodes = nodes.filter(|_| said.tres().any(|(_, text)| text.is_some()))?;
+        Some(u32::try_from(nodes).unwrap_or(u32::MAX))
+    }
+
+    /// How many nodes a job may get by itself, without one for each GPU: with no number of tasks on a node, as many as
+    /// tasks.
+    pub(super) fn may_exceed(existing: &Request, most: u32) -> bool {
+        let each = existing.ntasks_per_node.is_some_and(|each| each > 0);
+        let tasks = existing.num_tasks.unwrap_or(1).max(existing.min_nodes.unwrap_or(1));
+        existing.max_nodes.unwrap_or(if each { u32::MAX } else { tasks }) > most
     }
 
     /// The maximum number of nodes to write into an accepted job, if the job allows more or has no maximum. An update

@@ -246,6 +246,11 @@ impl Policy {
         self.records.iter().filter(matching).find_map(setting)
     }
 
+    /// Whether a rule lets jobs pass because of their reservation, which may end.
+    pub fn depends_on_reservations(&self) -> bool {
+        !self.exempt.reservations.is_empty() || !self.shares.reservations.is_empty()
+    }
+
     /// The mode for jobs of a QOS.
     pub fn mode(&self, qos: &[u8]) -> Mode {
         self.of_qos(qos, |record| record.mode).unwrap_or(self.mode)

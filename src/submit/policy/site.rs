@@ -5,8 +5,8 @@
 use super::governed::invented;
 use super::refusal::plain;
 use super::{
-    Accounting, Change, Correction, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule, merged,
-    shortened,
+    Accounting, Because, Change, Correction, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule,
+    merged, shortened,
 };
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Batch, Field, Request};
@@ -92,18 +92,27 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn not_restated_here(&self, no_whole: Option<&[u8]>) -> Option<Refusal> {
         let (update, existing) = self.update?;
         let rules = &self.policy.shares;
-        if update.request.names(|gres| gres.name == GPU || self.policy.is_share(gres.name)).is_some() {
-            return None;
-        }
+        let rule = match (self.gpu_of(existing), self.gpu_of(&update.request)) {
+            (None, _) => Rule::OldRequestStays,
+            (Some(_), None) => Rule::NotRestated,
+            (Some(_), Some(_)) => return None,
+        };
         let was_there = self.matching_partition_of(existing, &rules.only_partitions).is_some();
         if let Some(partition) = no_whole.filter(|_| !was_there) {
             let ground = Ground::Partition(shortened(partition));
-            return Some(self.refusal(Rule::NotRestated, ground));
+            return Some(self.refusal(rule, ground));
         }
         let leaves = !rules.reservations.is_empty()
             && self.in_share_reservation(existing)
             && !self.in_share_reservation(&self.request);
-        leaves.then(|| self.refusal(Rule::NotRestated, Ground::Site))
+        leaves.then(|| self.refusal(rule, Ground::Site))
+    }
+
+    /// Whether the job passes only because of its reservation, which may end.
+    pub(super) fn depends_on_reservation(&self, remarks: &[Remark]) -> bool {
+        let exempt = |remark: &Remark| matches!(remark, Remark::Passed(_, Because::Reservation));
+        let share = || self.request.names(|gres| self.policy.is_share(gres.name)).is_some();
+        remarks.iter().any(exempt) || !self.policy.shares.reservations.is_empty() && share()
     }
 
     /// The share to record for the node.
@@ -182,6 +191,10 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     fn in_share_reservation(&self, request: &Request) -> bool {
+        // A crontab's job starts again when the reservation may have ended.
+        if request.recurs {
+            return false;
+        }
         let list = request.reservation.unwrap_or_default();
         let fits = |name: &[u8]| self.policy.shares.reservations.occur_in(name, Case::Counts);
         list.split(|byte| *byte == b',').all(|name| !name.is_empty() && fits(name))

@@ -1,6 +1,9 @@
-//! An update of a pending job, and the resulting job.
+//! An update of a pending job, the resulting job, and the verdict on both.
 
-use super::{Command, shortened};
+use super::{
+    Acceptance, Accounting, Change, Command, DefaultQos, Ground, Judgement, Refusal, Remark, Rule, Ruling,
+    shortened,
+};
 use crate::submit::request::Request;
 
 /// An update of a job, as a user sends it.
@@ -41,5 +44,80 @@ impl<'a> Update<'a> {
         let request = self.request.over(existing);
         // `scontrol update qos=` gives the job its default QOS again.
         Request { qos: request.qos.filter(|name| !name.is_empty()), ..request }
+    }
+}
+
+impl<'a, A: Accounting> Judgement<'_, 'a, A> {
+    /// Slurm takes an update in steps, the names first and the GPUs late, and may refuse a step of which the user said
+    /// nothing. So a job moves only if it may also be there with its old GPUs.
+    pub(super) fn update(&self) -> Ruling<Acceptance<'a>> {
+        let left = self.left_behind();
+        if let Some(left) = left.clone().filter(|_| self.again) {
+            return Err(left);
+        }
+        match (self.update_as_sent(), left) {
+            (Ok(_), Some(left)) => Err(left),
+            (Err(fault), Some(left)) if fault.rule.is_about_gpus() => Err(left),
+            (ruling, _) => ruling,
+        }
+    }
+
+    /// What is wrong with the job under its new names and with everything else as it is.
+    fn left_behind(&self) -> Option<Box<Refusal>> {
+        let (update, existing) = self.update?;
+        let said = &update.request;
+        if [said.qos, said.account, said.partition, said.reservation].iter().all(Option::is_none) {
+            return None;
+        }
+        let Request { qos, account, partition, reservation, .. } = self.request;
+        let moved = Request { qos, account, partition, reservation, ..*existing };
+        let refusal = |ground: Ground| Box::new(self.refusal(Rule::OldRequestStays, ground));
+        match Judgement::new(moved, self.policy, self.accounting, None).submission() {
+            Err(fault) => {
+                let Refusal { ground, correction, .. } = *fault;
+                Some(Box::new(Refusal { correction, ..*refusal(ground) }))
+            }
+            Ok(accepted) => {
+                let typed = accepted.remarks.into_iter().find_map(|remark| match remark {
+                    Remark::Changed(Change::Type { qos, .. }) => Some(Ground::Qos(qos)),
+                    _ => None,
+                });
+                let spread = accepted.most_nodes.filter(|most| Self::may_exceed(existing, *most));
+                typed.or(spread.map(|_| Ground::Site)).map(refusal)
+            }
+        }
+    }
+
+    fn update_as_sent(&self) -> Ruling<Acceptance<'a>> {
+        let Some((update, _)) = self.update else { return Ok(Acceptance::default()) };
+        self.not_too_long(&update.request)?;
+        let mut accepted = Acceptance::default();
+        match (update.request.qos, self.request.qos) {
+            (Some(list), _) if list.contains(&b',') => {
+                self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
+                self.judge_grounds(None, &mut accepted)?;
+            }
+            (_, Some(name)) => {
+                let qos = self.accounting.qos_named(name);
+                self.judge_grounds(qos, &mut accepted)?;
+            }
+            (_, None) => match self.accounting.default_qos(&self.request) {
+                DefaultQos::One(qos) => {
+                    self.judge_grounds(Some(qos), &mut accepted)?;
+                    accepted.pin_qos =
+                        Some(self.accounting.name(qos)).filter(|_| update.request.qos.is_some());
+                }
+                DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted)?,
+                DefaultQos::None => self.judge_grounds(None, &mut accepted)?,
+            },
+        }
+        self.apply_mode(self.lookalike(), &mut accepted.remarks)?;
+        self.apply_mode(self.site_fault(), &mut accepted.remarks)?;
+        self.apply_mode(self.share_unclear(), &mut accepted.remarks)?;
+        self.apply_mode(self.share_changed(), &mut accepted.remarks)?;
+        self.apply_mode(self.too_large_for_a_node(), &mut accepted.remarks)?;
+        accepted.excluded_nodes = self.nodes_to_exclude();
+        accepted.once = self.depends_on_reservation(&accepted.remarks);
+        Ok(accepted)
     }
 }

@@ -126,6 +126,12 @@ fn an_exempt_partition_whose_jobs_go_elsewhere_is_wrong() {
     let wrong = found("ExemptPartitions=open*", &slurm);
     assert!(wrong.len() == 1 && wrong.iter().all(is_wrong), "{wrong:?}");
     assert!(wrong.iter().all(|finding| finding.said.starts_with("open2 has Alternate=batch:")), "{wrong:?}");
+    for key in ["GovernedPartitions", "GpuPartitions", "ShareOnlyPartitions"] {
+        let wrong = found(&format!("{key}=open1"), &slurm);
+        assert!(matches!(wrong.as_slice(), [one] if one.about == key), "{wrong:?}");
+        assert!(wrong.iter().all(|one| one.said.starts_with("batch has Alternate=open1:")), "{wrong:?}");
+        assert_eq!(found(&format!("{key}=open*,batch"), &slurm), []);
+    }
     assert_eq!(found("# none", &slurm), []);
 }
 
@@ -143,4 +149,11 @@ fn an_exemption_that_outlives_its_reservation_is_wrong() {
     assert!(wrong.len() == 1 && wrong.iter().all(is_wrong), "{wrong:?}");
     assert!(wrong.iter().all(|finding| finding.said.starts_with("course1, course2 has ")), "{wrong:?}");
     assert_eq!(found("# none", &slurm), []);
+    let shares = found("ShareReservations=course", &slurm);
+    assert!(matches!(shares.as_slice(), [one] if one.about == "ShareReservations"), "{shares:?}");
+    slurm.reservations = slurm::reservation("ReservationName=course4 Flags=FLEX,MAINT").into_iter().collect();
+    for key in ["ShareReservations=course", "ExemptReservations=course*"] {
+        let flex = found(key, &slurm);
+        assert!(matches!(flex.as_slice(), [one] if one.said.starts_with("course4 has FLEX:")), "{flex:?}");
+    }
 }

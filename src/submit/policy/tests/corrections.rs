@@ -229,10 +229,10 @@ fn updated(change: Request, existing: &Request, policy: &Policy) -> Option<Strin
 fn an_update_is_one_command() {
     let typed = "qos=qos_lafferty TresPerJob=gres/gpu:a40:2";
     for (change, existing, expected) in [
-        ("qos=qos_lafferty", "job=gres/gpu:2", Some(typed)),
+        ("qos=qos_lafferty", "job=gres/gpu:a40:2", Some(typed)),
         (
             "qos=qos_lafferty",
-            "job=gres/gpu:2 node=gres/gpu:1,gres/nic:1",
+            "job=gres/gpu:a40:2 node=gres/gpu:a40:1,gres/nic:1",
             Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1,gres/nic:1 TresPerJob=gres/gpu:a40:2"),
         ),
         (
@@ -240,22 +240,20 @@ fn an_update_is_one_command() {
             "qos=normal node=gres/gpu:a40:2",
             Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:2"),
         ),
-        ("qos=qos_lafferty", "", Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT")),
-        (
-            "qos=qos_lafferty",
-            "qos=normal node=gres/nic:1",
-            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT,gres/nic:1"),
-        ),
+        ("qos=qos_lafferty", "", None),
+        ("qos=qos_lafferty", "qos=normal node=gres/nic:1", None),
+        ("qos=qos_lafferty", "job=gres/gpu:2", None),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2,gres/nic:1", None),
+        ("qos=normal,qos_lafferty", "job=gres/gpu:a40:2", Some(typed)),
+        ("qos=", "job=gres/gpu:a40:2 user=2001", Some(typed)),
         // The new request replaces the old one, whichever field that was in.
         (
-            "qos=qos_lafferty node=gres/gpu:a40:1",
-            "job=gres/gpu:2",
-            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:1 TresPerJob="),
+            "node=gres/gpu:a40:1",
+            "qos=qos_lafferty job=gres/gpu:2",
+            Some("TresPerNode=gres/gpu:a40:1 TresPerJob="),
         ),
         // Slurm wouldn't count the GPUs next to it.
-        ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2,gres/nic:1", None),
-        ("qos=normal,qos_lafferty", "job=gres/gpu:2", Some(typed)),
-        ("qos=", "job=gres/gpu:2 user=2001", Some(typed)),
+        ("node=gres/gpu:a40:1", "qos=qos_lafferty job=gres/gpu:2,gres/nic:1", None),
         (
             "node=gres/gpu:2 n=4 N=1 Nmax=2",
             "qos=qos_lafferty",
@@ -278,16 +276,25 @@ fn an_update_is_one_command() {
 #[test]
 fn the_refusal_of_an_update_is_one_line() {
     for (spelling, prefix) in [(Spelling::Colon, "gres:"), (Spelling::Slash, "gres/")] {
-        let old = format!("{prefix}gpu:2");
-        let existing = Request { tres_per_job: text(&old), ..Request::new(spelling) };
-        let request = Request { qos: text("qos_lafferty"), ..Request::new(spelling) };
+        let (old, new) = (format!("{prefix}gpu:a40:2"), format!("{prefix}gpu:2"));
+        let existing =
+            Request { tres_per_job: text(&old), qos: text("qos_lafferty"), ..Request::new(spelling) };
+        let request = Request { tres_per_job: text(&new), ..Request::new(spelling) };
         assert_eq!(
             message::refusal(&refused(changed(request, &existing, &Policy::default()))),
             format!(
                 "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none; this QOS has: a40 (4); \
-                 try: scontrol update job=12_3 qos=qos_lafferty TresPerJob={prefix}gpu:a40:2; \
+                 try: scontrol update job=12_3 TresPerJob={prefix}gpu:a40:2; \
                  GS101, see `gpushare explain GS101`"
             )
+        );
+        let free = Request { tres_per_job: text(&new), qos: None, ..existing };
+        let moves = Request { tres_per_job: None, qos: text("qos_lafferty"), ..request };
+        assert_eq!(
+            message::refusal(&refused(changed(moves, &free, &Policy::default()))),
+            "gpushare: to move a job under QOS 'qos_lafferty', its present GPUs must show and be right there, since \
+             Slurm may take only a part of an update; cancel the job and submit it again with: --qos=qos_lafferty \
+             --gpus=a40:2; GS115, see `gpushare explain GS115`"
         );
     }
 }

@@ -220,3 +220,25 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
     let accepted = accepted(judge_update(&update, &job, &policy, &TABLE));
     assert_eq!(accepted.excluded_nodes, None, "a running job's nodes can't be changed");
 }
+
+/// A reservation ends without a question to a plugin.
+#[test]
+fn a_share_that_its_reservation_lets_pass_starts_once_and_is_judged_at_its_release() {
+    let shares = ShareRules { reservations: patterns("course"), ..ShareRules::default() };
+    let policy = Policy { shares, ..Policy::default() };
+    assert!(policy.depends_on_reservations() && !Policy::default().depends_on_reservations());
+    let inside = Request { reservation: Some(b"course_1"), ..node("normal", "gres/mps:40") };
+    assert!(accepted(judge(&inside, &policy, &TABLE)).once);
+    let gpu = Request { tres_per_node: Some(b"gres/gpu:1"), ..inside };
+    assert!(!accepted(judge(&gpu, &policy, &TABLE)).once, "not a share");
+    assert!(!accepted(judge(&inside, &Policy::default(), &TABLE)).once);
+    let crontab = Request { recurs: true, ..inside };
+    assert_eq!(rule(&crontab, &policy), Some(Rule::ShareReservation), "it starts again and again");
+    let release = Request { releases: true, ..Request::new(Spelling::Slash) };
+    let again = Request { starts_again: true, ..Request::new(Spelling::Slash) };
+    let left = Request { reservation: None, ..inside };
+    for change in [release, again] {
+        assert!(accepted(changed(change, &inside, &policy)).once);
+        assert_eq!(broken(changed(change, &left, &policy)), Some(Rule::ShareReservation));
+    }
+}

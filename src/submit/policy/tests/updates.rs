@@ -9,29 +9,41 @@ fn update(change: Request, existing: &Request, policy: &Policy) -> Option<Rule> 
 
 #[test]
 fn a_job_comes_into_a_governed_qos_only_with_its_gpus_named_again() {
+    let stays = Some(Rule::OldRequestStays);
     let untyped = "qos=normal node=gres/gpu:2";
     let typed = "qos=normal node=gres/gpu:a40:2";
     let governed = "qos=qos_lafferty node=gres/gpu:a40:2";
     for (change, existing, expected) in [
-        ("qos=qos_lafferty", untyped, Some(Rule::TypeMissing)),
+        ("qos=qos_lafferty", untyped, stays),
         ("qos=qos_lafferty", typed, Some(Rule::NotRestated)),
-        ("qos=qos_lafferty", "", Some(Rule::NotRestated)),
+        ("qos=qos_lafferty", "", stays),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", "", stays),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", typed, None),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", "qos=normal node=gres/gpu:h100:1", stays),
+        // Until the second step, Slurm might give it more GPUs than it counts.
+        ("qos=qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:1 n=70", stays),
+        ("qos=qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:1 n=70 Nmax=1", None),
+        ("qos=qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:1 n=1", None),
+        ("qos=qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:1 n=1 per-node=2", stays),
+        ("qos=qos_sum", "job=gres/gpu:1 n=70", stays),
+        ("qos=qos_sum", "job=gres/gpu:1 n=1", None),
+        ("qos=qos_sum", "task=gres/gpu:1 n=3 per-node=2", stays),
         ("qos=QOS_lafferty", governed, None),
         ("qos=qos_two", governed, Some(Rule::NotRestated)),
         ("qos=normal", governed, None),
-        ("qos=qos_lafferty node=gres/gpu:a40:1", untyped, None),
-        ("qos=qos_lafferty node=gres/gpu:0", untyped, Some(Rule::NotRestated)),
-        ("qos=qos_lafferty node=", untyped, Some(Rule::NotRestated)),
-        ("qos=qos_lafferty node=gres:gpu:a40:1", untyped, Some(Rule::Unreadable)),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", untyped, stays),
+        ("qos=qos_lafferty node=gres/gpu:0", typed, Some(Rule::NotRestated)),
+        ("qos=qos_lafferty node=", typed, Some(Rule::NotRestated)),
+        ("qos=qos_lafferty node=gres:gpu:a40:1", typed, Some(Rule::Unreadable)),
         ("qos=qos_lafferty node=xgres/gpu:2", "", Some(Rule::Unreadable)),
-        ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2", Some(Rule::TypeMissing)),
-        ("qos=qos_lafferty node=gres/gpu:a40:1 job=", "job=gres/gpu:2", None),
+        ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2", stays),
+        ("qos=qos_lafferty node=gres/gpu:a40:1 job=", "job=gres/gpu:2", stays),
         ("node=gres/gpu:2", governed, Some(Rule::TypeMissing)),
         ("node=gresgpu", governed, Some(Rule::Unreadable)),
         ("node=gres/gpu:a40:3", governed, None),
         ("node=gres/gpu:2", untyped, None),
         ("qos=normal,qos_lafferty", untyped, Some(Rule::QosList)),
-        ("qos=", "qos=normal node=gres/gpu:2 user=2001", Some(Rule::TypeMissing)),
+        ("qos=", "qos=normal node=gres/gpu:2 user=2001", stays),
         ("qos=", untyped, None),
         ("per-gpu=1", "qos=qos_lafferty", Some(Rule::NtasksPerGpuAlone)),
     ] {
@@ -43,7 +55,7 @@ fn a_job_comes_into_a_governed_qos_only_with_its_gpus_named_again() {
         ("qos=qos_lafferty node=gres:gpu:a40:1", None),
         ("qos=qos_lafferty node=gres/gpu:a40:1", Some(Rule::Unreadable)),
     ] {
-        let found = update(old(change), &old("node=gres:gpu:2"), &Policy::default());
+        let found = update(old(change), &old("node=gres:gpu:a40:2"), &Policy::default());
         assert_eq!(found, expected, "before 23.11: {change}");
     }
 }
@@ -55,13 +67,12 @@ fn what_an_update_does_not_say_stays() {
     let change = Request { qos: Some(b"qos_lafferty"), ..Request::new(Spelling::Slash) };
     assert_eq!(update(change, &existing, &warned), None);
     let filling = with_record("*", QosRecord { mode: Some(Mode::Default), ..QosRecord::default() });
-    assert_eq!(
-        update(change, &existing, &filling),
-        Some(Rule::TypeMissing),
-        "the old request is not rewritten"
-    );
+    let stays = Some(Rule::OldRequestStays);
+    assert_eq!(update(change, &existing, &filling), stays, "the old request is not rewritten");
     let restated = Request { tres_per_node: Some(b"gres/gpu:1"), ..change };
-    assert_eq!(update(restated, &existing, &filling), None, "the new one is");
+    assert_eq!(update(restated, &existing, &filling), stays);
+    let typed = node("normal", "gres/gpu:a40:2");
+    assert_eq!(update(restated, &typed, &filling), None, "the new one is");
     let shares = ShareRules { reservations: patterns("course"), ..ShareRules::default() };
     let policy = Policy { shares, ..Policy::default() };
     let in_course = Request { reservation: Some(b"course_1"), ..node("normal", "gres/mps:40") };
@@ -100,13 +111,23 @@ fn a_job_leaves_an_exemption_only_with_its_gpus_named_again() {
         ..Exempt::default()
     };
     let policy = Policy { exempt, ..Policy::default() };
+    let stays = Some(Rule::OldRequestStays);
     // Slurm shows a job of --ntasks-per-gpu like this, and one whose request was emptied.
     let debug = "qos=qos_lafferty p=debug";
     for (change, existing, expected) in [
-        ("p=main", debug, Some(Rule::NotRestated)),
-        ("p=main,debug", debug, Some(Rule::NotRestated)),
-        ("p=main node=gres/gpu:a40:1", debug, None),
-        ("reservation=", "qos=qos_lafferty p=main reservation=maint", Some(Rule::NotRestated)),
+        ("p=main", debug, stays),
+        ("p=main,debug", debug, stays),
+        ("p=main node=gres/gpu:a40:1", debug, stays),
+        ("p=main", "qos=qos_lafferty p=debug node=gres/gpu:2", stays),
+        ("p=main node=gres/gpu:a40:1", "qos=qos_lafferty p=debug node=gres/gpu:2", stays),
+        ("p=main", "qos=qos_lafferty p=debug node=gres/gpu:a40:2", Some(Rule::NotRestated)),
+        ("p=main node=gres/gpu:a40:1", "qos=qos_lafferty p=debug node=gres/gpu:a40:2", None),
+        ("reservation=", "qos=qos_lafferty p=main reservation=maint", stays),
+        (
+            "reservation= node=gres/gpu:a40:1",
+            "qos=qos_lafferty reservation=maint p=main node=gres/gpu:2",
+            stays,
+        ),
         ("reservation=maint", debug, None),
         ("p=main qos=normal", debug, None),
         ("p=other", "qos=qos_lafferty p=main", None),
@@ -123,7 +144,7 @@ fn a_list_of_qoses_is_no_way_into_a_governed_partition() {
     assert_eq!(rule(&Request { tres_per_node: Some(b"gres/gpu:a40:2"), ..list }, &policy), None);
     assert_eq!(rule(&Request { partition: Some(b"main"), ..list }, &policy), None);
     let change = Request { tres_per_node: None, ..list };
-    assert_eq!(update(change, &node("normal", "gres/gpu:2"), &policy), Some(Rule::TypeMissing));
+    assert_eq!(update(change, &node("normal", "gres/gpu:2"), &policy), Some(Rule::OldRequestStays));
     assert_eq!(update(change, &node("normal", "gres/gpu:a40:2"), &policy), Some(Rule::NotRestated));
 }
 
@@ -136,14 +157,35 @@ fn a_job_comes_among_shares_or_out_of_their_reservation_only_with_its_gres_named
     };
     let policy = Policy { shares, ..Policy::default() };
     for (change, existing, expected) in [
-        ("p=shared", "qos=normal node=", Some(Rule::NotRestated)),
+        ("p=shared", "qos=normal node=", Some(Rule::OldRequestStays)),
+        ("p=shared", "qos=normal p=p node=gres/mps:1 reservation=course_1", Some(Rule::NotRestated)),
         ("p=shared", "qos=normal node=gres/gpu:1", Some(Rule::WholeGpu)),
         ("p=shared", "qos=normal node= p=shared", None),
         ("p=p", "qos=normal node=", None),
-        ("p=shared node=gres/mps:1", "qos=normal node= reservation=course_1", None),
-        ("reservation=", "qos=normal node= reservation=course_1", Some(Rule::NotRestated)),
+        (
+            "p=shared node=gres/mps:1",
+            "qos=normal p=p node= reservation=course_1",
+            Some(Rule::OldRequestStays),
+        ),
+        ("p=shared node=gres/mps:1", "qos=normal p=p node=gres/mps:2 reservation=course_1", None),
+        (
+            "p=shared node=gres/mps:1",
+            "qos=normal p=p node=gres/gpu:1 reservation=course_1",
+            Some(Rule::OldRequestStays),
+        ),
+        ("reservation=", "qos=normal node= reservation=course_1", Some(Rule::OldRequestStays)),
         ("reservation=", "qos=normal node=gres/gpu:1 reservation=course_1", Some(Rule::NotRestated)),
-        ("reservation= node=gres/gpu:1", "qos=normal node= reservation=course_1", None),
+        (
+            "reservation= node=gres/gpu:1",
+            "qos=normal node= reservation=course_1",
+            Some(Rule::OldRequestStays),
+        ),
+        (
+            "reservation= node=gres/gpu:1",
+            "qos=normal node=gres/mps:1 reservation=course_1",
+            Some(Rule::OldRequestStays),
+        ),
+        ("reservation= node=gres/gpu:1", "qos=normal node=gres/gpu:2 reservation=course_1", None),
         (
             "reservation= node=gres/mps:1",
             "qos=normal node= reservation=course_1",
@@ -166,7 +208,14 @@ fn every_field_of_the_old_job_counts_until_it_is_changed() {
         Request { tres_per_task: text, ..none },
         Request { tres_per_socket: text, ..none },
     ] {
-        assert_eq!(update(change, &existing, &Policy::default()), Some(Rule::TypeMissing), "{existing:?}");
+        assert_eq!(
+            update(change, &existing, &Policy::default()),
+            Some(Rule::OldRequestStays),
+            "{existing:?}"
+        );
+        let inside = Request { qos: Some(b"qos_lafferty"), ..existing };
+        let more = Request { qos: None, ..change };
+        assert_eq!(update(more, &inside, &Policy::default()), Some(Rule::TypeMissing), "{existing:?}");
     }
     let tasks = Request { ntasks_per_tres: Some(1), ..Request { qos: Some(b"qos_lafferty"), ..none } };
     let node_only = Request { tres_per_node: Some(b"gres/gpu:a40:0"), ..none };
@@ -218,7 +267,7 @@ fn an_update_to_the_default_qos_is_judged_under_it_and_pins_it() {
     assert_eq!(accept(&other, &Request { qos: None, ..typed }), None, "the update says nothing of the QOS");
     // Which default QOS it gets depends on the reservation; one of them is governed.
     let reserved = Request { reservation: Some(b"r"), ..node("normal", "gres/gpu:1") };
-    assert_eq!(update(back, &reserved, &Policy::default()), Some(Rule::TypeMissing));
+    assert_eq!(update(back, &reserved, &Policy::default()), Some(Rule::OldRequestStays));
     let long = "x".repeat(1025);
     let long = Request { account: Some(long.as_bytes()), ..back };
     assert_eq!(update(long, &typed, &Policy::default()), Some(Rule::TooLong));
@@ -227,7 +276,7 @@ fn an_update_to_the_default_qos_is_judged_under_it_and_pins_it() {
 /// What a refused update of this job says to try.
 fn advised(change: &str, job: &[u8], array: bool, others: &str) -> Option<String> {
     let update = Update { job, array, request: asked(change), anew: true, others };
-    match judge_update(&update, &asked("qos=normal node=gres/gpu:2"), &Policy::default(), &TABLE) {
+    match judge_update(&update, &asked("qos=normal node=gres/gpu:a40:2"), &Policy::default(), &TABLE) {
         Verdict::Refuse(refusal) => asked::tried(&refusal),
         Verdict::Accept(_) => panic!("{change} is accepted"),
     }

@@ -307,8 +307,11 @@ fn a_partition_for_gpus_wants_one_named() {
         assert_eq!(rule(&asked(options), &policy), expected, "{options}");
     }
     assert_eq!(updated("p=main", "p=gpu", &policy), missing);
-    assert_eq!(updated("p=main", "p=gpu node=gres/gpu:1", &policy), None);
     assert_eq!(updated("p=gpu node=gres/gpu:1", "node=", &policy), missing);
+    // Slurm could take the partition and refuse the GPU.
+    let stays = Some(Rule::OldRequestStays);
+    assert_eq!(updated("p=main", "p=gpu node=gres/gpu:1", &policy), stays);
+    assert_eq!(updated("p=main node=gres/gpu:1", "p=gpu node=gres/gpu:2", &policy), None);
     assert_eq!(updated("p=main reservation=r", "c=1", &policy), None);
     for (options, expected) in [
         ("p=gpu c=4", "--partition=gpu -c4 --gres=gpu:1"),
