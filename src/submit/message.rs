@@ -114,6 +114,11 @@ fn fault(refusal: &Refusal) -> String {
         Rule::OptionInsideQos => format!("'{asked}' is an option of its own, not part of the QOS's name"),
         Rule::TooLong => format!("more than {LONGEST} characters, which Slurm won't accept: '{asked}…'"),
         Rule::ShareUncounted => format!("{whose} has no limit that counts the share '{asked}'"),
+        Rule::TooMuchAtOnce => {
+            "the update names jobs with more scripts and variables than Slurm should read at once; \
+                                name fewer tasks of the array in each command"
+                .to_owned()
+        }
         Rule::GpuUncounted => format!("{whose} has limits on shares of GPUs and none that counts '{asked}'"),
         Rule::TasksUneven => {
             format!(

@@ -314,19 +314,8 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
 
     /// A refusal with empty values.
     fn refusal(&self, rule: Rule, ground: Ground) -> Refusal {
-        Refusal {
-            rule,
-            ground,
-            asked: Vec::new(),
-            field: Field::Node,
-            gres: GPU.to_vec(),
-            resembles: Vec::new(),
-            count: 1,
-            offer: Offer::Nothing,
-            beyond: None,
-            correction: None,
-            command: self.update.map_or(Command::Submit, |(update, _)| update.command()),
-        }
+        let command = self.update.map_or(Command::Submit, |(update, _)| update.command());
+        Refusal::new(rule, ground, command)
     }
 }
 

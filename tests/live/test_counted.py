@@ -278,3 +278,27 @@ def test_a_share_outlives_no_reservation_for_shares(count):
             result = count.cluster.run(f"scontrol release {job}", "alice")
             assert result.returncode, "released"
             assert "refused GS121" in count.cluster.log("slurmctld")[seen:], result.stderr
+
+
+def test_an_update_of_many_large_jobs_ends_after_some(count):
+    """For each of them slurmctld reads the script and the variables from its disk, under its locks: 12 times 1 MB."""
+    variables = " ".join(f"V{number}=$(printf %0120000d 0)" for number in range(9))
+    array = count.cluster.ok(
+        f"env {variables} sbatch --parsable -H --array=0-11 -o /dev/null --gres=gpu:a40:1 --wrap true", "alice"
+    ).strip()
+    assert count.update(f"{array}_[0-11]", "Comment=x").returncode == 0
+    for task in range(11):  # each is a record of its own
+        assert count.update(f"{array}_{task}", "Nice=1").returncode == 0
+    seen = len(count.cluster.log("slurmctld"))
+    result = count.update(array, "partition=all")
+    log = count.cluster.log("slurmctld")[seen:]
+    assert result.returncode and log.count("refused GS120") == 1, result.stderr + log
+    assert ("GS120" in result.stderr) == count.moves, result.stderr
+    moved = count.cluster.ok(f"squeue -h -r -j {array} -o '%K %P'").splitlines()
+    moved = [line.split()[0] for line in moved if line.endswith(" all")]
+    assert 5 <= len(moved) <= 9, moved
+    rest = ",".join(str(task) for task in range(12) if str(task) not in moved)
+    assert count.update(f"{array}_{rest.split(',')[0]}", "partition=all").returncode == 0
+    for _ in range(2):
+        count.update(array, "Comment=y")  # nothing that a rule judges
+    assert count.cluster.log("slurmctld")[seen:].count("refused GS120") == 1

@@ -139,7 +139,7 @@ fn a_node_is_counted_by_gpu() {
         ("gpushare_refusals_total{message=\"GS101\"}", 1),
         ("gpushare_passes_total{message=\"GS101\",outcome=\"audited\"}", 3),
         ("gpushare_refusals_total{message=\"GS102\"}", 5),
-        ("gpushare_changes_total{message=\"GS155\"}", 117),
+        ("gpushare_changes_total{message=\"GS155\"}", 121),
     ] {
         assert_eq!(samples.get(sample), Some(&expected), "{sample}");
     }

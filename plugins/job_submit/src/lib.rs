@@ -134,10 +134,11 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     if !may_have_passed && !concerns_caps && !update.request().touches_rules() {
         return ReturnCode::Accept;
     }
-    let Some(existing) = existing() else { return ReturnCode::Failure };
-    let cache = Cache::new();
-    let job = existing.request();
     let (others, array) = (update.other_changes(), update.names_array());
+    let copy = if update.has_read_enough() { None } else { existing() };
+    if let Some(existing) = &copy {
+        update.has_read(existing.size());
+    }
     let changes = Update {
         job: update.job_id().unwrap_or_default(),
         array,
@@ -145,6 +146,19 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
         anew: daemon::UPDATES_ARE_MADE_ANEW,
         others: &others,
     };
+    let Some(existing) = copy else {
+        if !update.has_read_enough() {
+            return ReturnCode::Failure;
+        }
+        let refusal = changes.too_much();
+        if update.is_first(&counters::name(refusal.rule.number(), Outcome::Refused)) {
+            log::info!("{PREFIX}refused {} uid={submitter}", refusal.rule.number());
+            COUNTED.add(refusal.rule.number(), Outcome::Refused);
+        }
+        return refuse(update, &refusal);
+    };
+    let cache = Cache::new();
+    let job = existing.request();
     match policy::judge_update(&changes, &job, &policy, &&cache) {
         policy::Verdict::Accept(Acceptance {
             pin_qos, most_nodes, excluded_nodes, once, remarks, ..

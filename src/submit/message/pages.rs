@@ -66,6 +66,7 @@ impl Rule {
             Rule::OptionInsideQos
                 | Rule::TooLong
                 | Rule::TypeResembles
+                | Rule::TooMuchAtOnce
                 | Rule::ShareFixed
                 | Rule::ShareForm
                 | Rule::ShareMemory

@@ -239,6 +239,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             }
             Rule::TooLong
             | Rule::GpuUncounted
+            | Rule::TooMuchAtOnce
             | Rule::ShareFixed
             | Rule::TypeResembles
             | Rule::BeyondLimit

@@ -34,6 +34,25 @@ pub struct Refusal {
     pub command: Command,
 }
 
+impl Refusal {
+    /// A refusal with empty values.
+    pub(super) fn new(rule: Rule, ground: Ground, command: Command) -> Refusal {
+        Refusal {
+            rule,
+            ground,
+            asked: Vec::new(),
+            field: Field::Node,
+            gres: super::GPU.to_vec(),
+            resembles: Vec::new(),
+            count: 1,
+            offer: Offer::Nothing,
+            beyond: None,
+            correction: None,
+            command,
+        }
+    }
+}
+
 /// A command that would be accepted: all its parts that request GPUs, and what belongs to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Correction {
@@ -163,6 +182,7 @@ crate::names! {
         NotAlone = "GS117",
         TasksUneven = "GS118",
         GpuUncounted = "GS119",
+        TooMuchAtOnce = "GS120",
         ShareReservation = "GS121",
         ShareSize = "GS122",
         WholeGpu = "GS123",

@@ -31,6 +31,11 @@ impl<'a> Update<'a> {
         self.others.is_empty()
     }
 
+    /// The refusal of a command that names more than slurmctld should read at once.
+    pub fn too_much(&self) -> Refusal {
+        Refusal::new(Rule::TooMuchAtOnce, Ground::Site, self.command())
+    }
+
     /// It as a refusal keeps it.
     pub(super) fn command(&self) -> Command {
         Command::Update { job: shortened(self.job), array: self.array, spelling: self.request.spelling }

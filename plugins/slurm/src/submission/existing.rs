@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use gpushare::submit::request::Request;
 use slurm_sys::job_desc_msg_t;
 
-use super::request_of;
+use super::{entries, request_of};
 use crate::text;
 
 /// A copy of one of slurmctld's jobs, in the public form that an update has.
@@ -30,6 +30,17 @@ impl Existing {
         }
         // SAFETY: the caller's promise; a pending job has the details that the copy reads (src/slurmctld/job_mgr.c).
         NonNull::new(unsafe { slurm_sys::copy_job_record_to_job_desc(record) }).map(Existing)
+    }
+
+    /// The bytes of its script and environment, which slurmctld has read for this copy.
+    pub fn size(&self) -> usize {
+        // SAFETY: made by `copy_of`; nothing else uses it until it is dropped.
+        let job = unsafe { self.0.as_ref() };
+        // SAFETY: null, or an array with that many entries, which nothing else uses.
+        let environment = unsafe { entries(job.environment, job.env_size) };
+        let texts = environment.iter().copied().chain([job.script]);
+        // SAFETY: null or C strings, unchanged while `self` is borrowed.
+        texts.filter_map(|text| unsafe { text::bytes(text) }).map(<[u8]>::len).sum()
     }
 
     /// The job's name, for the log.

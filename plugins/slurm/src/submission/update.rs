@@ -8,6 +8,11 @@ use crate::text;
 /// How [`Submission::is_first`]'s note begins.
 const NOTE: &[u8] = b"gpushare";
 
+/// The word for each 64 KiB that slurmctld has read for copies, and how many are enough: 8 MiB.
+const READ: &[u8] = b"read";
+const UNIT: usize = 64 << 10;
+const MOST_READ: usize = 128;
+
 impl Submission<'_> {
     /// The members beyond QOS, account, partition, reservation and GPUs that an update changes, separated by commas, as
     /// scontrol(1) names them; empty if there are none. Every other member must be as slurm_init_job_desc_msg() leaves
@@ -90,6 +95,21 @@ impl Submission<'_> {
             self.note(what);
         }
         is_first
+    }
+
+    /// Whether slurmctld has read so much for copies of this command's jobs that no other should be made: it reads each
+    /// from its disk, under its locks.
+    pub fn has_read_enough(&self) -> bool {
+        let read = self.noted().split(|byte| *byte == b',').filter(|word| *word == READ).count();
+        self.noted().starts_with(NOTE) && read >= MOST_READ
+    }
+
+    /// Remembers for this command that slurmctld has read this much.
+    pub fn has_read(&mut self, bytes: usize) {
+        let words = vec!["read"; (bytes / UNIT).min(MOST_READ)];
+        if !words.is_empty() {
+            self.note(&words.join(","));
+        }
     }
 
     fn noted(&self) -> &[u8] {
